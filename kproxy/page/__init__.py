@@ -19,7 +19,7 @@
     activity.py       what happened when; latency as a heat map
     findings.py       the analyses of kproxy report, of all or of a span of time
     comparing.py      two exchanges, field by field
-    completion.py     what may stand at a place of a filter
+    completion.py     what may stand at a place of a filter, or of a breakpoint's condition
     exporting.py      a selection as a file, or as a command
     answers.py        what each URL gives
     server.py         the routes, and uvicorn on a loopback port
@@ -41,13 +41,17 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
     analyses                   list of id, title, severity, meaning, action, reference, finding, parameters
     analyses/ID?fromNs=&toNs=  the same with verdict, columns, rows, more
     compare?a=&b=              differences: side, path, a, b
-    complete?text=&cursor=     from, to, choices: text, meaning; places in UTF-16 units
+    complete?text=&cursor=&of=filter|request|response
+                               from, to, choices: text, meaning; places in UTF-16 units. Of a filter, or of the condition of a
+                               breakpoint for requests or responses
     command?filter=&format=    command
     export?format=jsonl|pcapng|pcapng-anonymized|parquet&filter=&fromNs=&toNs=   a file; parquet as a zip of the directory
     events                     text/event-stream: "rows" with exchanges, bytes, dropped, generation, lastNs, loading
     exchanges/NUMBER           number, row, request, response, errors, records
                                SIDE: bytes (base64 of the frame with its size field; null where there are none), size, cut,
                                trailing, tree, rendered, note. NODE: name, type, value, start, end, children, more, note
+
+What changes something is answered by the supervisor, where page.edits is set: kproxy.proxy.supervisor.stop_pages.
 
 Types of columns: integer, number, text, truth, texts (a list), time (nanoseconds since the epoch, as a string). Integers beyond
 2^53 are strings. A filter is CEL over the names of the decoded log (kproxy.output.jsonl), as of ``kproxy decode --where``.

@@ -177,10 +177,10 @@ class Answers:
         return refusal(404, "one of these exchanges is not here (any more)") if found is None else _json(found)
 
     async def complete(self, request: Request) -> Response:
-        """What may stand at a place of a filter."""
-        text = request.query_params.get("text", "")
+        """What may stand at a place of a filter, or of a breakpoint's condition."""
+        text, of = request.query_params.get("text", ""), request.query_params.get("of", "filter")
         cursor = _whole(request.query_params.get("cursor"), len(text))
-        return _json(await answer(request, lambda work: complete(self._store, work, text, cursor)))
+        return _json(await answer(request, lambda work: complete(self._store, work, text, cursor, of)))
 
     async def command(self, request: Request) -> Response:
         """What to type for a selection."""

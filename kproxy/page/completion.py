@@ -1,4 +1,7 @@
-"""What may stand at a place of a filter: names, functions, fields of bodies, values that the source has."""
+"""What may stand at a place of a condition: names, functions, fields of bodies, values that the source has.
+
+Of a filter, or of a breakpoint, whose conditions have other names (kproxy.filters.breakpoints).
+"""
 
 import re
 from collections.abc import Iterator
@@ -6,6 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from kproxy.filters.breakpoints.breakpoint import Breakpoint, stoppable_apis
+from kproxy.filters.breakpoints.names import ELEMENTS, NAMES_OF_REQUESTS, NAMES_OF_RESPONSES
 from kproxy.output.where_types import LISTS
 from kproxy.page.columns import COLUMNS, IN_FILTERS
 from kproxy.page.condition_parts import Token, tokens_of
@@ -22,7 +27,8 @@ WORD = re.compile(r"[A-Za-z_]\w*\Z")
 OPEN_TEXT = re.compile(r"""(["'])((?:\\.|(?!\1)[^\\])*)\Z""")  # a literal that is being written
 COMPARED = re.compile(r"([A-Za-z_]\w*)\s*(?:==|!=|in\s*\[[^\]]*)\s*\Z")
 CONTAINED = re.compile(rf"""[^"']*["']\s*in\s+({"|".join(sorted(LISTS))})\b""")
-API = re.compile(r"""apiName\s*==\s*["'](\w+)["']""")
+API = r"""\b{name}\s*==\s*["'](\w+)["']"""
+AFTER_VALUE = re.compile(r"""[\w"')\]]\Z""")  # there only an operator can follow
 OF_TEXTS = {
     "contains": "whether it has this text in it",
     "startsWith": "whether it begins so",
@@ -40,6 +46,25 @@ OF_ERRORS = {"code": "number of the error", "name": "Kafka's name of the error",
 FUNCTIONS = {"size": "size(x): of a text or a list", "has": "has(x.y): whether there is such a field"}
 
 
+class Vocabulary(Struct, frozen=True):
+    """What a kind of condition may name. Lists of texts have the same names in all (LISTS)."""
+
+    names: dict[str, tuple[str, str]]  # name -> type, meaning
+    columns: dict[str, str]  # name -> the column of exchanges that has its values
+    api: str  # the name whose value is that of an API
+    elements: dict[str, dict[str, str]]  # list of objects -> what its elements have -> meaning
+    without: tuple[str, ...] = ()  # types of fields that bodies lack
+
+
+OF_BREAKPOINT = {"api": "apiName", **{name: name for name in ("clientId", "client", "principal", *sorted(LISTS))}}
+FILTER = Vocabulary(NAMES, {name: name for name in COLUMNS}, "apiName", {"errors": OF_ERRORS})
+VOCABULARIES = {
+    "filter": FILTER,
+    "request": Vocabulary(NAMES_OF_REQUESTS, OF_BREAKPOINT, "api", ELEMENTS, ("bytes", "records")),
+    "response": Vocabulary(NAMES_OF_RESPONSES, OF_BREAKPOINT, "api", ELEMENTS, ("bytes", "records")),
+}
+
+
 class Choice(Struct, frozen=True):
     """What may be written."""
 
@@ -47,16 +72,19 @@ class Choice(Struct, frozen=True):
     meaning: str
 
 
-def complete(store: Store, work: Work, text: str, cursor: int) -> dict[str, Any]:
-    """The answer of /page/api/complete; *cursor* and the places in it count UTF-16 units, as browsers do. Raises Cancelled."""
+def complete(store: Store, work: Work, text: str, cursor: int, of: str = "filter") -> dict[str, Any]:
+    """The answer of /page/api/complete; *cursor* and the places in it count UTF-16 units, as browsers do. Raises Cancelled.
+
+    *of* is filter; or request or response, for the condition of a breakpoint.
+    """
     before = text.encode("utf-16-le", "surrogatepass")[: 2 * max(cursor, 0)].decode("utf-16-le", "replace")[:LONGEST]
-    start, choices = _choices(store, work, before, text)
+    start, choices = _choices(store, work, before, text, VOCABULARIES.get(of, FILTER))
     at = len(before[:start].encode("utf-16-le", "surrogatepass")) // 2
     to = cursor + _rest_of_literal(before[start : start + 1], text[len(before) :])
     return {"from": at, "to": to, "choices": [{"text": one.text, "meaning": one.meaning} for one in choices[:MOST]]}
 
 
-def _choices(store: Store, work: Work, before: str, text: str) -> tuple[int, list[Choice]]:
+def _choices(store: Store, work: Work, before: str, text: str, words: Vocabulary) -> tuple[int, list[Choice]]:
     """Where what is being written begins, and what it may become."""
     tokens = tokens_of(before)
     quoted = OPEN_TEXT.search(before) if _is_open(tokens) else None
@@ -64,21 +92,18 @@ def _choices(store: Store, work: Work, before: str, text: str) -> tuple[int, lis
         compared = COMPARED.search(before[: quoted.start()])
         if compared is None:
             return quoted.start(), list(_elements(store, work, quoted[2], text[len(before) :]))
-        name = _owner(compared[1], before)
-        found = _values(store, work, name, quoted[2])
-        return quoted.start(), [Choice(f'"{value}"', f"{count:,} exchanges") for value, count in found]
+        return quoted.start(), _literals(store, work, words, _owner(compared[1], before), quoted[2])
     word = WORD.search(before)
     start, beginning = (word.start(), word[0]) if word else (len(before), "")
+    if AFTER_VALUE.search(before[:start]):
+        return start, []
     prefix = before[:start].rstrip()
     if prefix.endswith("."):
-        known = dict(_members(prefix[:-1].rstrip(), before))
+        known = dict(_members(prefix[:-1].rstrip(), before, words))
     elif (compared := COMPARED.search(prefix)) is not None and not beginning:
-        return start, [
-            Choice(f'"{value}"', f"{count:,} exchanges")
-            for value, count in _values(store, work, _owner(compared[1], before), "")
-        ]
+        return start, _literals(store, work, words, _owner(compared[1], before), "")
     else:
-        known = {name: f"{kind}: {meaning}" for name, (kind, meaning) in NAMES.items()} | FUNCTIONS
+        known = {name: f"{kind}: {meaning}" for name, (kind, meaning) in words.names.items()} | FUNCTIONS
     return start, _beginning_with(beginning, known)
 
 
@@ -115,21 +140,28 @@ def _beginning_with(beginning: str, known: dict[str, str]) -> list[Choice]:
     return [Choice(name, known[name]) for name in starting + inside if name != beginning]
 
 
-def _members(owner: str, before: str) -> Iterator[tuple[str, str]]:
+def _members(owner: str, before: str, words: Vocabulary) -> Iterator[tuple[str, str]]:
     """What may stand behind ``owner.``"""
     last = WORD.search(owner)
     name = last[0] if last else ""
     path = _path(owner)
-    if name == "errors":
+    kind = words.names.get(name, ("", ""))[0]
+    of = next((of for of in words.elements if name and _is_element(name, of, before)), None)
+    if of is not None:
+        yield from words.elements[of].items()
+    elif kind == "list" and path == [name]:
         yield from OF_LISTS.items()
-    elif re.search(rf"errors\s*\.\s*\w+\s*\(\s*{name}\s*,", before) and name:
-        yield from OF_ERRORS.items()
     elif path and path[0] in ("request", "response"):
-        yield from _fields(path, API.search(before))
-    elif name in NAMES and NAMES[name][0] == "text":
+        yield from _fields(path, re.search(API.format(name=words.api), before), words)
+    elif kind == "text":
         yield from OF_TEXTS.items()
     else:
         yield from (OF_TEXTS | OF_LISTS).items()
+
+
+def _is_element(name: str, of: str, before: str) -> bool:
+    """Whether a macro has bound the name to the elements of a list: ``errors.exists(name, ``"""
+    return re.search(rf"\b{of}\s*\.\s*\w+\s*\(\s*{name}\s*,", before) is not None
 
 
 def _path(owner: str) -> list[str]:
@@ -138,7 +170,7 @@ def _path(owner: str) -> list[str]:
     return [re.sub(r"\[\d+\]", "", part) for part in found[1].split(".")] if found else []
 
 
-def _fields(path: list[str], api: re.Match[str] | None) -> Iterator[tuple[str, str]]:
+def _fields(path: list[str], api: re.Match[str] | None, words: Vocabulary) -> Iterator[tuple[str, str]]:
     """Fields of bodies below a path: of the API that the filter names, or of all."""
     of: dict[str, list[str]] = {}
     is_array = False
@@ -153,6 +185,8 @@ def _fields(path: list[str], api: re.Match[str] | None) -> Iterator[tuple[str, s
                 fields = inner.fields if inner is not None else ()
                 is_array |= inner is not None and inner.is_array
             for one in fields:
+                if one.type in words.without:
+                    continue
                 apis = of.setdefault(one.json_name, [])
                 if known.name not in apis:
                     apis.append(known.name)
@@ -160,6 +194,17 @@ def _fields(path: list[str], api: re.Match[str] | None) -> Iterator[tuple[str, s
         yield from OF_LISTS.items()
     for name in sorted(of, key=lambda name: (-len(of[name]), name)):
         yield name, f"of {', '.join(of[name][:3])}" + (f" and {len(of[name]) - 3} more" if len(of[name]) > 3 else "")
+
+
+def _literals(store: Store, work: Work, words: Vocabulary, name: str, part: str) -> list[Choice]:
+    """Values of a name, as literals: those that exchanges have, the most frequent first; of a breakpoint also other APIs."""
+    column = words.columns.get(name, "")
+    found = [Choice(f'"{value}"', f"{count:,} exchanges") for value, count in _values(store, work, column, part)]
+    if words is FILTER or name != words.api:
+        return found
+    seen = {one.text for one in found}
+    others = (f'"{api}"' for api in stoppable_apis(Breakpoint("true")) if part.lower() in api.lower())
+    return found + [Choice(text, "") for text in others if text not in seen]
 
 
 def _values(store: Store, work: Work, name: str, part: str) -> list[tuple[str, int]]:

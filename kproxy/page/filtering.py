@@ -18,7 +18,7 @@ from kproxy.page.condition_parts import Either, Every, Leaf, Not, Part, conjunct
 from kproxy.page.condition_sql import comparison_sql
 from kproxy.page.condition_worker import FALSE, OTHER, TRUE, Question, Workers
 from kproxy.page.work import Work
-from kproxy.protocol.expressions import Expression
+from kproxy.protocol.expressions import Expression, located
 
 if TYPE_CHECKING:
     import duckdb
@@ -35,7 +35,6 @@ SPECIAL = {"trailing": "[e.request_trailing_bytes, e.response_trailing_bytes]", 
 OF_ANY_ERROR = re.compile(r"errors\s*\.\s*(?:exists|all)\s*\(\s*([A-Za-z_]\w*)\s*,(.*)\)", re.DOTALL)
 COUNT = r"(?:size\s*\(\s*errors\s*\)|errors\s*\.\s*size\s*\(\s*\))"
 OF_NO_ERROR = re.compile(rf"{COUNT}\s*(?:(?:>|==|!=|<=)\s*0|(?:>=|<)\s*1)|errors\s*[=!]=\s*\[\s*\]")
-COLUMN = re.compile(r"column (\d+)")
 
 
 class FilterError(UsageError):
@@ -265,24 +264,10 @@ def _column(table: Any) -> "pyarrow.Array":
 
 def _placed(message: str, condition: str) -> FilterError:
     """A message of --where without the condition, which the person sees, and with its place."""
-    sentence = message.replace(repr(condition), "", 1).removeprefix("where").lstrip(" :")
-    found = COLUMN.search(sentence)
-    column = int(found[1]) if found else None
-    sentence = re.sub(r"^is wrong at (?:line \d+, )?column \d+: ", "", sentence)
-    sentence = re.sub(r" \(column \d+\)", "", sentence)
-    if column is None:
-        name = re.match(r"(\w+) is ", sentence)
-        column = condition.find(name[1]) + 1 or None if name else None
-    return FilterError(sentence, column, _length(condition, column))
+    wrong = located(message, condition, "where")
+    return FilterError(wrong.sentence, wrong.column, wrong.length)
 
 
 def _where(sentence: str, condition: str, parts: list[Part]) -> FilterError:
     column = condition.find(parts[0].text) + 1 or None
     return FilterError(sentence, column, len(parts[0].text) if column else None)
-
-
-def _length(condition: str, column: int | None) -> int | None:
-    if column is None:
-        return None
-    found = re.match(r"\w+|.", condition[column - 1 :], re.DOTALL)
-    return len(found[0]) if found else 1

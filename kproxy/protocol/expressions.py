@@ -8,6 +8,8 @@ import re
 from collections.abc import Collection
 from typing import Any
 
+from msgspec import Struct
+
 # cel lists names that macros bind (the t of list.exists(t, ...)) among the variables
 BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
 FUNCTIONS = {
@@ -22,6 +24,7 @@ IN_CEL = {  # what other languages write -> CEL
     **{"=~": "matches(text, pattern)", "like": "matches(text, pattern)"},
 }
 TOKEN = re.compile(r"\w+|[^\w\s]+")
+COLUMN = re.compile(r"column (\d+)")
 POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?([^\n]*)")
 
 
@@ -45,6 +48,40 @@ class Expression:
     def evaluate(self, values: dict[str, Any]) -> Any:
         """The value. Raises LookupError, TypeError, ArithmeticError, RuntimeError or ValueError, as the expression demands."""
         return self._program.execute(values)
+
+
+class Wrong(Struct, frozen=True):
+    """What is wrong with an expression, for who sees its text beside it."""
+
+    sentence: str  # without the text
+    column: int | None  # from 1; None where there is no place
+    length: int | None  # in characters
+
+
+def located(message: str, text: str, about: str) -> Wrong:
+    """What a message of Expression says, which has its text in it, and where.
+
+    Args:
+        message, about: see Expression.
+        text: of the expression.
+    """
+    sentence = message.replace(repr(text), "", 1).removeprefix(about).lstrip(" :")
+    found = COLUMN.search(sentence)
+    column = int(found[1]) if found else None
+    sentence = re.sub(r"^is wrong at (?:line \d+, )?column \d+: ", "", sentence)
+    sentence = re.sub(r" \(column \d+\)", "", sentence)
+    if column is None:
+        name = re.match(r"there is no function '(\w+)'|(\w+) is ", sentence)
+        column = text.find(name[1] or name[2]) + 1 or None if name else None
+    return Wrong(sentence, column, _length(text, column))
+
+
+def _length(text: str, column: int | None) -> int | None:
+    """Of the word at a column."""
+    if column is None:
+        return None
+    found = re.match(r"\w+|.", text[column - 1 :], re.DOTALL)
+    return len(found[0]) if found else 1
 
 
 def _what_stands_there(expression: str, line: int, column: int) -> str:

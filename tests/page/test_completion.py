@@ -18,10 +18,10 @@ def store() -> Iterator[Recorded]:
         yield found
 
 
-def choices(store: Recorded, text: str) -> tuple[str, list[str]]:
+def choices(store: Recorded, text: str, of: str = "filter") -> tuple[str, list[str]]:
     """What is replaced of the text before |, and by what."""
     at = text.index("|")
-    found = complete(store, Work(), text.replace("|", ""), at)
+    found = complete(store, Work(), text.replace("|", ""), at, of)
     return text[found["from"] : at], [one["text"] for one in found["choices"]]
 
 
@@ -61,6 +61,38 @@ def test_a_literal_is_replaced_to_its_closing_quote(store: Recorded) -> None:
     found = complete(store, Work(), text, text.index("X"))
     assert text[: found["from"]] + '"g-range"' + text[found["to"] :] == text.replace("g-rX", "g-range")
     assert found["choices"][0]["text"] == '"g-range"'
+
+
+@pytest.mark.parametrize(
+    ("text", "of", "first"),
+    [
+        ("ap|", "request", "api"),
+        ("princ|", "request", "principal"),
+        ("client|", "request", "clientId"),
+        ("errors.ex|", "response", "exists"),
+        ("resources.exists(r, r.|", "request", "type"),
+        ('api == "JoinGroup" && request.prot|', "request", "protocolType"),
+        ('api == "JoinGroup" && response.gen|', "response", "generationId"),
+        ('api == "|', "request", '"Heartbeat"'),
+        ('api == "DescribeQuo|', "request", '"DescribeQuorum"'),
+    ],
+)
+def test_what_may_stand_in_the_condition_of_a_breakpoint(store: Recorded, text: str, of: str, first: str) -> None:
+    assert first in choices(store, text, of)[1][:12]
+
+
+def test_a_breakpoint_is_offered_no_name_that_it_lacks_and_no_api_that_it_cannot_stop(store: Recorded) -> None:
+    assert choices(store, "latency|", "request")[1] == []
+    assert choices(store, "errors|", "request")[1] == []
+    assert choices(store, 'api == "Sasl|', "request")[1] == []
+    assert (
+        "records" not in choices(store, 'api == "Produce" && request.topicData[0].partitionData[0].rec|', "request")[1]
+    )
+
+
+@pytest.mark.parametrize("text", ["latencyMs > 1|", 'apiName == "Fetch"|', "size(errors)|", "apiKey in [1]|"])
+def test_nothing_is_offered_right_behind_a_value(store: Recorded, text: str) -> None:
+    assert choices(store, text)[1] == []
 
 
 def test_chosen_values_make_a_filter(store: Recorded) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kproxy.protocol.expressions import Expression
+from kproxy.protocol.expressions import Expression, Wrong, located
 
 
 def test_a_value() -> None:
@@ -36,3 +36,19 @@ def test_mistakes(text: str, words: str) -> None:
     with pytest.raises(ValueError) as caught:
         Expression(text, ["clientId", "a"], "when")
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("a = 1", Wrong("write == for =", 3, 1)),
+        ("a == 1 && clientid == 'x'", Wrong("nothing is called 'clientid'; did you mean clientId?", 11, 8)),
+        ("clientId.startWith('x')", Wrong("there is no function 'startWith' in CEL; did you mean startsWith?", 10, 9)),
+        ("a ==", Wrong("it ends too early", 5, 1)),
+        ("", Wrong("is empty; give a condition, for instance 'apiKey == 3'", None, None)),
+    ],
+)
+def test_what_is_wrong_is_said_without_the_text_and_with_its_place(text: str, wrong: Wrong) -> None:
+    with pytest.raises(ValueError) as caught:
+        Expression(text, ["clientId", "a"], "condition")
+    assert located(str(caught.value), text, "condition") == wrong

@@ -1,11 +1,13 @@
 """Built in, where the configuration allows it (page.edits): requests and responses that a person stops, changes and lets go.
 
     breakpoint.py     Breakpoint: a condition in CEL and a direction; which APIs it can meet
+    names.py          what a condition may name, and what that means
     filter.py         Breakpoints: the filter. What it stops is held by a Holder until there is a Decision
     decision.py       Stopped, Decision, Holder: what is asked of a person, and what is answered
     credentials.py    what cannot be stopped, as it carries credentials
     stopped_text.py   a stopped message as text to edit (Kafka's JSON, hex), and the message that edited text describes
     batches_json.py   the record batches in it as JSON, and back, with their CRC right
+    text_places.py    where a field or a byte stands in edited text
     edit_lines.py     the line of the audit log for a message that was changed
     kept_rules.py     what was done to a message as a rule of the filter faults, in YAML
 

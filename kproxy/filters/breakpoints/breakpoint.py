@@ -5,7 +5,7 @@ It may name what conditions of other filters may (kproxy.filters.conditions); of
 """
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -15,7 +15,7 @@ from kproxy.filters.conditions import NAMES, Condition, Subject, fields_of
 from kproxy.filters.contract import Direction, Request
 from kproxy.filters.named_resources import errors_of
 from kproxy.protocol import MessageStruct, request_message
-from kproxy.protocol.expressions import Expression
+from kproxy.protocol.expressions import Expression, Wrong, located
 from kproxy.protocol.facts import facts
 
 OF_RESPONSES = ("response", "errors")
@@ -89,33 +89,60 @@ class StoppedSubject(Subject):
         return self[name]
 
 
+class BreakpointMistake(ValueError):
+    """Why a breakpoint cannot be used, as one sentence.
+
+    Args:
+        number: which one, from 1.
+        wrong: the same without the condition, and where in the condition.
+    """
+
+    def __init__(self, number: int, message: str, wrong: Wrong) -> None:
+        super().__init__(f"breakpoint {number}: {message}")
+        self.number = number
+        self.wrong = wrong
+
+
 def in_use(breakpoints: list[Breakpoint]) -> list[Met]:
-    """The breakpoints, checked. Raises ValueError, one sentence that says which one is wrong, and why."""
+    """The breakpoints, checked. Raises ValueError, one sentence; BreakpointMistake, where one of them is wrong."""
     if len(breakpoints) > MOST_BREAKPOINTS:
         raise ValueError(f"there are at most {MOST_BREAKPOINTS} breakpoints")
     made = []
     for number, one in enumerate(breakpoints, 1):
         try:
-            made.append(_checked(Met(one)))
+            met = Met(one)
+            _stoppable(met, most=1)
         except ValueError as error:
-            raise ValueError(f"breakpoint {number}: {error}") from error
+            message = str(error)
+            raise BreakpointMistake(number, message, located(message, one.condition, "condition")) from error
+        made.append(met)
     return made
 
 
-def _checked(met: Met) -> Met:
-    """The breakpoint. Raises ValueError where it could meet nothing, as all that it means carries credentials."""
+def stoppable_apis(breakpoint_: Breakpoint) -> list[str]:
+    """The names of the APIs of which it may stop messages, by number. Raises ValueError as Met does, or where there is none."""
+    return _stoppable(Met(breakpoint_), most=len(facts().apis))
+
+
+def _stoppable(met: Met, most: int) -> list[str]:
+    """At most so many. Raises ValueError where it could meet nothing, as all that it means carries credentials."""
+    found: list[str] = []
     refused = ""
-    for api_key, version in _all_versions():
-        if met.may_meet(api_key, version):
+    for api_key, versions in _all_versions():
+        if any(met.may_meet(api_key, version) for version in versions):
             why = why_api_is_refused(api_key)
             if why is None:
-                return met
-            refused = why
-    raise ValueError(refused or "the condition holds for no API that kproxy knows")
+                found.append(facts().apis[api_key].name)
+            refused = why or refused
+        if len(found) >= most:
+            break
+    if not found:
+        raise ValueError(refused or "the condition holds for no API that kproxy knows")
+    return found
 
 
-def _all_versions() -> Iterator[tuple[int, int]]:
+def _all_versions() -> Iterator[tuple[int, Iterable[int]]]:
+    """The number of each API, and the versions of its request."""
     for api_key in facts().apis:
         message = request_message(api_key)
-        for version in message.versions if message is not None else ():
-            yield api_key, version
+        yield api_key, message.versions if message is not None else ()

@@ -9,6 +9,9 @@ size of a records field (``recordsSizeInBytes``), this has the field itself (bat
 
 What is written is what the codec reads from it again: hex may spell a message in a longer way than Kafka does, and is written
 in Kafka's. Unknown tagged fields stay, and batches that were not changed keep their bytes, whatever their CRC says.
+
+Characters that are not seen, or that move what is around them, are escapes in the JSON (\\u202e): controls, formatting, lone
+surrogates, and marks that pile up on one letter.
 """
 
 import base64
@@ -21,12 +24,22 @@ from msgspec import Struct
 
 from kproxy.errors import DecodeError, EncodeError
 from kproxy.filters.breakpoints.batches_json import BatchMistake, Unchanged, shown_field, written_field
+from kproxy.filters.breakpoints.text_places import place_of, place_of_byte, place_of_path
+from kproxy.filters.units import quoted
 from kproxy.protocol import ApiKey, Message, MessageStruct
 from kproxy.protocol.facts import Field
 
 MOST_TEXT_SIZE = 4 << 20  # bytes of a message that is stopped
 MOST_PATHS = 50  # that are named of a change
 SIZE_SUFFIX = "SizeInBytes"
+UNSEEN = re.compile(  # controls, bidirectional formatting, line separators, without width, tags, lone surrogates
+    "[\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
+    "|(?<=[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{3})"
+    "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+"
+)
+NOT_HEX = re.compile(r"[^0-9A-Fa-f\s]", re.ASCII)
+ODD = re.compile(r"(?<!\S)(?:\S\S)*\S(?!\S)", re.ASCII)
 NAMED = re.compile(r"\w+ v-?\d+(?:: (?P<path>[\w.\[\]]+))?: (?P<reason>.*)", re.DOTALL)
 
 
@@ -36,8 +49,8 @@ class Mistake(ValueError):
     Args:
         reason: what is wrong, as a clause ("is missing").
         path: the field ("topicData[0].name"); "" where it is not in a field.
-        line, column: in the text, from 1, where it is no JSON.
-        position: in bytes from the start of the body, where hex is wrong.
+        line, column: in the text, from 1, in characters: where it is no JSON or no hex, or of the field.
+        position: in bytes from the start of the body, where hex describes no message.
     """
 
     def __init__(
@@ -63,7 +76,8 @@ class Shown(Struct, frozen=True):
 
 def shown(message: Message, version: int, body: bytes) -> Shown:
     """The message as text. Raises DecodeError."""
-    return Shown(json.dumps(_tree(message, version, body), indent=2, ensure_ascii=False), body.hex())
+    text = json.dumps(_tree(message, version, body), indent=2, ensure_ascii=False)
+    return Shown(UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text), body.hex())
 
 
 def from_json(message: Message, version: int, text: str, before: bytes) -> bytes:
@@ -74,6 +88,15 @@ def from_json(message: Message, version: int, text: str, before: bytes) -> bytes
         raise Mistake(f"not JSON: {error.msg}", line=error.lineno, column=error.colno) from None
     except (ValueError, RecursionError) as error:
         raise Mistake(f"not JSON: {error}") from None
+    try:
+        return _written(message, version, tree, before)
+    except Mistake as mistake:
+        line, column = place_of_path(text, mistake.path)
+        raise Mistake(mistake.reason, mistake.path, line=line, column=column) from None
+
+
+def _written(message: Message, version: int, tree: Any, before: bytes) -> bytes:
+    """The body that a tree describes. Raises Mistake."""
     value = message.decode(version, before)
     writing = _Writing(_fields(message, version, value), Unchanged(_records_of(message, version, value)))
     try:
@@ -85,14 +108,12 @@ def from_json(message: Message, version: int, text: str, before: bytes) -> bytes
 
 def from_hex(message: Message, version: int, text: str, before: bytes) -> bytes:
     """The body that hex digits spell, in Kafka's own encoding; *before*: the body as it came. Raises Mistake."""
-    try:
-        data = bytes.fromhex(text)
-    except ValueError as error:
-        raise Mistake(f"not hex: {error}") from None
+    data = _bytes_of(text)
     try:
         value = message.decode(version, data)
     except DecodeError as error:
-        raise Mistake(error.reason, error.path, position=error.position) from None
+        line, column = place_of_byte(text, error.position)
+        raise Mistake(error.reason, error.path, line=line, column=column, position=error.position) from None
     unchanged = Unchanged(_records_of(message, version, message.decode(version, before)))
     for owner, field in _records_fields(_fields(message, version, value), value, version):
         old = getattr(owner, field.attribute)
@@ -102,6 +123,19 @@ def from_hex(message: Message, version: int, text: str, before: bytes) -> bytes:
         return message.encode(version, value)
     except EncodeError as error:
         raise _located(error) from None
+
+
+def _bytes_of(text: str) -> bytes:
+    """What hex digits spell. Raises Mistake."""
+    for wrong, reason in (
+        (NOT_HEX, "not hex: {} is no digit of it"),
+        (ODD, "not hex: {} lacks a digit, as a byte has two"),
+    ):
+        found = wrong.search(text)
+        if found is not None:
+            line, column = place_of(text, found.end() - 1)
+            raise Mistake(reason.format(quoted(found[0])), line=line, column=column)
+    return bytes.fromhex(text)
 
 
 def changed_paths(message: Message, version: int, before: bytes, after: bytes) -> list[str]:
@@ -123,7 +157,7 @@ def _opened(tree: dict[str, Any], value: Any, fields: tuple[Field, ...], version
     for name, below in tree.items():
         field = by_name.get(name.removesuffix(SIZE_SUFFIX) if name not in by_name else name)
         if field is None or not (field.is_struct or field.type == "records"):
-            opened[name] = below
+            opened[name] = below if field is None else _exact(below, getattr(value, field.attribute))
             continue
         inner = getattr(value, field.attribute)
         if field.type == "records":
@@ -136,6 +170,13 @@ def _opened(tree: dict[str, Any], value: Any, fields: tuple[Field, ...], version
         else:
             opened[name] = _opened(below, inner, field.fields, version)
     return opened
+
+
+def _exact(text: Any, value: Any) -> Any:
+    """Text whose bytes are no UTF-8 as the codec has it, with a lone surrogate for each such byte: Kafka's JSON has U+FFFD."""
+    if isinstance(text, list) and isinstance(value, list):
+        return [_exact(*pair) for pair in zip(text, value, strict=True)]
+    return value if isinstance(text, str) and isinstance(value, str) and "\ufffd" in text else text
 
 
 class _Writing:

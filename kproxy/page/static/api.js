@@ -1,11 +1,16 @@
 /** Questions to the server: JSON of page/api/…, its errors, its events. */
 
-/** An answer with status 4xx or 5xx, or none: `message` is a sentence; `column` (from 1) and `length` where it is in a filter. */
+/**
+ * An answer with status 4xx or 5xx, or none (status 0): `message` is a sentence; `column` (from 1) and `length` where it is in a
+ * filter; `said` is all of the answer.
+ */
 export class Refused extends Error {
-  constructor(message, column = null, length = null) {
+  constructor(message, said = {}, status = 0) {
     super(message);
-    this.column = column;
-    this.length = length;
+    this.column = said.column ?? null;
+    this.length = said.length ?? null;
+    this.said = said;
+    this.status = status;
   }
 }
 
@@ -27,13 +32,21 @@ export async function get(path, parameters = {}, signal = undefined) {
   return read(answer);
 }
 
-export async function post(path, body, token, method = "POST") {
-  const answer = await fetch(address(path), {
-    method,
-    credentials: "same-origin",
-    headers: { "Content-Type": "application/json", "X-Kproxy-Token": token },
-    body: JSON.stringify(body),
-  });
+export async function post(path, body, token, { method = "POST", signal = undefined } = {}) {
+  let answer;
+  try {
+    answer = await fetch(address(path), {
+      method,
+      signal,
+      credentials: "same-origin",
+      redirect: "error",
+      headers: { "Content-Type": "application/json", "X-Kproxy-Token": token },
+      body: JSON.stringify(body),
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused("The server does not answer; is kproxy still running?");
+  }
   return read(answer);
 }
 
@@ -43,9 +56,9 @@ async function read(answer) {
   try {
     said = JSON.parse(text);
   } catch {
-    throw new Refused(`The server answered ${answer.status} without an explanation.`);
+    throw new Refused(`The server answered ${answer.status} without an explanation.`, {}, answer.status);
   }
-  if (!answer.ok) throw new Refused(said.error ?? `The server answered ${answer.status}.`, said.column ?? null, said.length ?? null);
+  if (!answer.ok) throw new Refused(said.error ?? `The server answered ${answer.status}.`, said, answer.status);
   return said;
 }
 

@@ -36,3 +36,15 @@ export function fromHost(client) {
   const host = client.replace(/:\d+$/, "");
   return `client.startsWith(${literal(`${host}:`)})`;
 }
+
+/** Conditions of breakpoints for an exchange, each with what it means: its API of its client, all of its client, its API. */
+export function stopConditions({ apiName, clientId }) {
+  const api = apiName ? [`api == ${literal(apiName)}`] : [];
+  const client = [`clientId == ${literal(clientId ?? null)}`];
+  const whose = clientId ? `client ${clientId}` : "clients without an id";
+  return [
+    ...(apiName ? [{ title: `Stop ${apiName} of ${whose}`, condition: [...api, ...client].join(" && ") }] : []),
+    { title: `Stop all of ${whose}`, condition: client[0] },
+    ...(apiName ? [{ title: `Stop all ${apiName}`, condition: api[0] }] : []),
+  ];
+}

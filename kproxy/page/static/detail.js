@@ -9,7 +9,7 @@ import { html, nothing, render } from "./lit-html.js";
 const SIDES = ["request", "response"];
 
 export class Detail {
-  /** `close()` leaves it; `step(by)` shows the next; `only(column)` and `mark()` are what its buttons do. */
+  /** `close()` leaves it; `step(by)` shows the next; `only(column)`, `mark()` and `stop()` (null: none) are what its buttons do. */
   constructor(place, doings) {
     this.place = place;
     this.doings = doings;
@@ -65,6 +65,7 @@ export class Detail {
             ${row.groups?.length ? html`<button title=${visible(row.groups.join(", "))} @click=${() => this.doings.only("groups")}>${row.groups.length > 1 ? "Only these groups" : "Only this group"}</button>` : nothing}
             <button @click=${() => this.doings.not("apiName")}>Not ${visible(row.apiName ?? "this API")}</button>
             <button @click=${() => this.doings.mark()}>Compare</button>
+            ${this.doings.stop ? html`<button @click=${() => this.doings.stop()}>Stop such…</button>` : nothing}
             <button class="plain" aria-label="Previous exchange" @click=${() => this.doings.step(-1)}>↑</button>
             <button class="plain" aria-label="Next exchange" @click=${() => this.doings.step(1)}>↓</button>
             <button class="plain" aria-label="Close" @click=${() => this.doings.close()}>✕</button>

@@ -3,11 +3,11 @@
 import { get } from "./api.js";
 import { ask, say } from "./asking.js";
 import { compare } from "./compare.js";
-import { conditionsOf, fromHost } from "./conditions.js";
+import { conditionsOf, fromHost, stopConditions } from "./conditions.js";
 import { Detail } from "./detail.js";
 import { exportMenu } from "./export.js";
 import { FilterLine } from "./filter_line.js";
-import { note } from "./route.js";
+import { go, note } from "./route.js";
 import { Rows } from "./rows.js";
 import { Windowed } from "./windowed.js";
 import { cellText, count, counted, timeOfDay, visible } from "./text.js";
@@ -33,6 +33,7 @@ export const KEYS = [
   ["v", "choose columns"],
   ["f p", "follow new exchanges; pause"],
   ["e", "export what is shown"],
+  ["b", "write a breakpoint for this API and client, where the page may set some"],
 ];
 
 export class Exchanges {
@@ -93,6 +94,7 @@ export class Exchanges {
       only: (name) => this.write("only", name),
       not: (name) => this.write("not", name),
       mark: () => this.mark(),
+      stop: this.source.editable ? () => this.stopSuch() : null,
     });
     this.list = new Windowed({
       scroller: this.scroller,
@@ -300,7 +302,7 @@ export class Exchanges {
   key(event) {
     const doings = {
       "/": () => this.line.focus(), f: () => this.follow(), p: () => this.pause(), v: () => this.chooseColumns(), e: () => this.export(),
-      c: () => this.mark(), h: () => this.onlyHost(),
+      c: () => this.mark(), h: () => this.onlyHost(), b: () => this.stopSuch(),
     };
     doings[event.key]?.();
     return event.key in doings;
@@ -399,6 +401,22 @@ export class Exchanges {
     if (row.client) this.line.add(fromHost(row.client));
   }
 
+  /** Write a breakpoint that meets exchanges like the chosen one; in its view a person sets it. */
+  async stopSuch() {
+    const number = this.open ?? this.rows.at(this.row)?.number;
+    if (number === undefined || !this.source.editable) return;
+    const { row } = this.detail.exchange?.number === number ? this.detail.exchange : await get(`exchanges/${number}`);
+    const write = (condition) => {
+      dialog.close();
+      go("breakpoints", { condition });
+    };
+    const dialog = ask(
+      "Write a breakpoint",
+      html`<ul class="choices-of-stops">${stopConditions(row).map(({ title, condition }) => html`<li><button @click=${() => write(condition)}>${visible(title)}</button></li>`)}</ul>`,
+    );
+    dialog.querySelector(".choices-of-stops button").focus();
+  }
+
   menu(event) {
     const cell = event.target.closest(".pane [data-column]");
     if (!cell) return;
@@ -415,6 +433,7 @@ export class Exchanges {
       ["Only this client's host", () => this.onlyHost()],
       ["Compare", () => this.mark()],
       ["Look into it", () => this.look()],
+      ...(this.source.editable ? [["Stop such requests…", () => this.stopSuch()]] : []),
     ];
     menu.className = "menu";
     menu.popover = "auto";

@@ -1,4 +1,4 @@
-/** The line that the filter is written in: completion of names, the error at its column, how many exchanges match. */
+/** The line that a condition in CEL is written in: completion of names, the error at its column, what it would mean. */
 
 import { get, Refused } from "./api.js";
 import { counted, visible } from "./text.js";
@@ -6,12 +6,25 @@ import { html, nothing, render } from "./lit-html.js";
 
 const PAUSE_MS = 200; // in typing, before the server is asked
 
+/** The filter of exchanges: `check` says how many match. */
+const FILTER = {
+  label: "Filter, a condition in CEL",
+  placeholder: 'Filter, as in apiName == "Fetch" && latencyMs > 500.0',
+  complete: (text, cursor) => get("complete", { text, cursor }),
+  check: async (filter, signal) => (await get("exchanges", { filter, limit: 1 }, signal)).total,
+  meaning: (total) => html`<p class="said hidden">${counted(total, "exchange matches", "exchanges match")}</p>`,
+};
+
 export class FilterLine {
-  /** `applied(filter)` is called when a person means it: Enter, or a click that wrote it. */
-  constructor(place, applied) {
+  /**
+   * `applied(text)` is called when a person means it: Enter, or a click that wrote it. `kind` says what the line is called and
+   * whom it asks: `check(text, signal)` gives what `meaning` shows, or throws Refused.
+   */
+  constructor(place, applied, kind = FILTER) {
     this.place = place;
     this.applied = applied;
-    this.said = null; // an error {message, column, length} or a number of matches
+    this.kind = kind;
+    this.said = null; // an error {message, column, length}, or what the check gave
     this.choices = [];
     this.chosen = -1;
     this.span = [0, 0]; // of the text that a choice replaces
@@ -49,15 +62,14 @@ export class FilterLine {
     if (await this.check()) this.applied(this.input.value.trim());
   }
 
-  /** Ask the server whether it understands the filter, and how many exchanges it is true for. */
+  /** Ask the server whether it understands the condition, and what it means. */
   async check() {
     this.asking?.abort();
     this.asking = new AbortController();
     const filter = this.input.value.trim();
     if (filter === "") return this.tell(null);
     try {
-      const { total } = await get("exchanges", { filter, limit: 1 }, this.asking.signal);
-      return this.tell(total);
+      return this.tell(await this.kind.check(filter, this.asking.signal));
     } catch (error) {
       if (error.name === "AbortError") return false;
       return this.tell(error instanceof Refused ? error : { message: String(error) });
@@ -67,7 +79,7 @@ export class FilterLine {
   tell(said) {
     this.said = said;
     this.draw();
-    return said === null || typeof said === "number";
+    return !isError(said);
   }
 
   typed() {
@@ -82,7 +94,7 @@ export class FilterLine {
     const text = this.input.value;
     const cursor = this.input.selectionStart ?? text.length;
     try {
-      const answer = await get("complete", { text, cursor });
+      const answer = await this.kind.complete(text, cursor);
       if (document.activeElement !== this.input || this.input.value !== text) return;
       this.span = [answer.from, answer.to];
       this.choices = answer.choices.slice(0, 50);
@@ -131,14 +143,14 @@ export class FilterLine {
   }
 
   draw() {
-    const wrong = this.said !== null && typeof this.said !== "number";
+    const wrong = isError(this.said);
     const open = this.choices.length > 0;
     render(
       html`<input
           type="text" role="combobox" spellcheck="false" autocomplete="off" autocapitalize="off"
-          aria-label="Filter, a condition in CEL" aria-autocomplete="list" aria-controls="choices" aria-expanded=${String(open)}
+          aria-label=${this.kind.label} aria-autocomplete="list" aria-controls="choices" aria-expanded=${String(open)}
           aria-activedescendant=${open && this.chosen >= 0 ? `choice-${this.chosen}` : ""} aria-invalid=${String(wrong)}
-          aria-describedby="filter-said" placeholder='Filter, as in apiName == "Fetch" && latencyMs > 500.0'
+          aria-describedby="filter-said" placeholder=${this.kind.placeholder}
           @input=${() => this.typed()} @keydown=${(event) => this.pressed(event)}
           @blur=${() => setTimeout(() => this.close(), 150)} />
         <ul class="choices" id="choices" role="listbox" aria-label="What may stand here" ?hidden=${!open}>
@@ -148,14 +160,9 @@ export class FilterLine {
               <code>${visible(choice.text)}</code><span>${visible(choice.meaning ?? "")}</span></li>`,
           )}
         </ul>
-        <div id="filter-said" aria-live="polite">${wrong && !open ? this.error() : this.matches()}</div>`,
+        <div id="filter-said" aria-live="polite">${wrong ? (open ? nothing : this.error()) : this.said === null ? nothing : this.kind.meaning(this.said)}</div>`,
       this.place,
     );
-  }
-
-  matches() {
-    if (typeof this.said !== "number") return nothing;
-    return html`<p class="said hidden">${counted(this.said, "exchange matches", "exchanges match")}</p>`;
   }
 
   error() {
@@ -168,3 +175,5 @@ export class FilterLine {
       <span class="critical">Column ${column}: ${visible(message)}</span></div>`;
   }
 }
+
+const isError = (said) => said !== null && said.message !== undefined;

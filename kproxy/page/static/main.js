@@ -2,14 +2,16 @@
 
 import { events, get } from "./api.js";
 import { ask, say } from "./asking.js";
+import { Breakpoints, KEYS as BREAKPOINTS } from "./breakpoints.js";
 import { Clients, KEYS as CLIENTS } from "./clients.js";
 import { Exchanges, KEYS as EXCHANGES } from "./exchanges.js";
 import { Findings, KEYS as FINDINGS } from "./findings.js";
 import { Groups, KEYS as GROUPS } from "./groups.js";
 import { TrafficMap, KEYS as MAP } from "./traffic_map.js";
-import { current, fragmentOf, go, VIEWS } from "./route.js";
+import { current, fragmentOf, go, viewsOf } from "./route.js";
+import { Stopped } from "./stopped.js";
 import { Time, KEYS as TIME } from "./time.js";
-import { bytes, counted, visible } from "./text.js";
+import { bytes, count, counted, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
 const MADE = {
@@ -19,9 +21,9 @@ const MADE = {
   groups: { View: Groups, keys: GROUPS },
   clients: { View: Clients, keys: CLIENTS },
   findings: { View: Findings, keys: FINDINGS },
+  breakpoints: { View: Breakpoints, keys: BREAKPOINTS },
 };
 const EVERYWHERE = [
-  [VIEWS.map((_, at) => at + 1).join(" "), VIEWS.map((one) => one.title).join(", ")],
   ["t", "light, dark, as the system"],
   ["?", "these keys"],
 ];
@@ -29,6 +31,7 @@ const THEMES = ["system", "light", "dark"];
 const KEPT = "kproxy theme";
 
 let source = null;
+let stopped = null; // where the source may be changed
 let shown = null; // {id, view}
 
 function theme() {
@@ -51,7 +54,8 @@ function drawBar() {
   const { view } = current();
   render(
     html`<h1>kproxy</h1>
-      <nav aria-label="Views">${VIEWS.map((one, at) => html`<a href=${fragmentOf(one.id)} aria-current=${one.id === view ? "page" : nothing} title="key ${at + 1}">${one.title}</a>`)}</nav>
+      <nav aria-label="Views">${viewsOf(source).map((one, at) => html`<a href=${fragmentOf(one.id)} aria-current=${one.id === view ? "page" : nothing} title="key ${at + 1}">${one.title}</a>`)}</nav>
+      <span class="stopped-count" aria-live="polite">${stopped?.total && view !== "breakpoints" ? html`<a href=${fragmentOf("breakpoints")}>${count(stopped.total)} stopped</a>` : nothing}</span>
       <span class="source" title=${source ? visible(source.name) : ""}>${source ? sourceText() : ""}</span>
       <div class="tools">
         <button class="plain" aria-label="Light or dark: ${theme()}" title="Light or dark: ${theme()}" @click=${nextTheme}>${{ system: "◐", light: "☀", dark: "☾" }[theme()]}</button>
@@ -67,23 +71,39 @@ function sourceText() {
   return html`<bdi>${visible(source.name)}</bdi> · ${counted(source.exchanges, "exchange")} · ${bytes(source.bytes)}${dropped ? ` · ${counted(dropped, "older one")} left` : ""}${source.damages?.length ? html` · <span class="warning">damaged</span>` : nothing}${state}`;
 }
 
-async function showView() {
+/** The view that the URL names, where the source has it. */
+function wanted() {
   const { view, parameters } = current();
+  if (viewsOf(source).some((one) => one.id === view)) return { view, parameters };
+  window.history.replaceState(null, "", fragmentOf("exchanges"));
+  return { view: "exchanges", parameters: {} };
+}
+
+async function showView() {
+  const { view, parameters } = wanted();
   shown?.view.close();
   const place = document.getElementById("view");
   const fresh = place.cloneNode(false);
   place.replaceWith(fresh);
-  document.title = `${VIEWS.find((one) => one.id === view).title} · kproxy`;
-  shown = { id: view, view: new MADE[view].View(fresh, source) };
+  shown = { id: view, view: new MADE[view].View(fresh, source, stopped) };
   drawBar();
+  drawTitle();
+  document.querySelector("#bar [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   fresh.setAttribute("aria-busy", "true");
   await shown.view.enter(parameters);
   fresh.setAttribute("aria-busy", "false");
 }
 
+function drawTitle() {
+  if (!shown) return;
+  const { title } = viewsOf(source).find((one) => one.id === shown.id);
+  document.title = `${stopped?.total ? `(${count(stopped.total)} stopped) ` : ""}${title} · kproxy`;
+}
+
 function showKeys() {
   const { view } = current();
-  const keys = [...MADE[view].keys, ...EVERYWHERE];
+  const views = viewsOf(source);
+  const keys = [...MADE[view].keys, [views.map((_, at) => at + 1).join(" "), views.map((one) => one.title).join(", ")], ...EVERYWHERE];
   ask("Keys", html`<dl class="keys">${keys.map(([key, meaning]) => html`<dt>${key.split(" ").map((one) => html`<kbd>${one}</kbd> `)}</dt><dd>${meaning}</dd>`)}</dl>`);
 }
 
@@ -95,7 +115,7 @@ function pressed(event) {
   const at = Number(event.key) - 1;
   if (event.key === "?") showKeys();
   else if (event.key === "t") nextTheme();
-  else if (VIEWS[at]) go(VIEWS[at].id);
+  else if (viewsOf(source)[at]) go(viewsOf(source)[at].id);
   else if (!shown?.view.key?.(event)) return;
   event.preventDefault();
 }
@@ -110,6 +130,21 @@ function listen() {
     if (!source.live) told.close();
     readWhole();
   });
+}
+
+/** Something was stopped, or went on; or the configuration allows no breakpoints any more. */
+function stopsChanged() {
+  if (stopped.off === null) {
+    drawBar();
+    drawTitle();
+    shown?.view.stopsChanged?.();
+    return;
+  }
+  say(`Breakpoints are off now: ${stopped.off}`);
+  source = { ...source, editable: false };
+  stopped = null;
+  if (shown?.id === "breakpoints") showView();
+  else drawBar();
 }
 
 /** The source was read to its end: what it is now, and the view of all of it. */
@@ -132,8 +167,10 @@ async function begin() {
     render(html`<div class="empty" role="alert">${visible(error.message)}</div>`, document.getElementById("view"));
     return;
   }
+  if (source.editable) stopped = new Stopped(source.token, stopsChanged);
   window.addEventListener("hashchange", showView);
   document.addEventListener("keydown", pressed);
+  stopped?.watch();
   await showView();
   sayDamages();
   if (source.live || source.loading) listen();

@@ -7,7 +7,11 @@ export const VIEWS = [
   { id: "groups", title: "Groups" },
   { id: "clients", title: "Clients" },
   { id: "findings", title: "Findings" },
+  { id: "breakpoints", title: "Breakpoints", editable: true }, // only where the source may be changed
 ];
+
+/** Those that a source has. */
+export const viewsOf = (source) => VIEWS.filter((one) => !one.editable || source?.editable);
 
 /** {view, parameters}; a view that does not exist is the first. */
 export function parse(fragment) {

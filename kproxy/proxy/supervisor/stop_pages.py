@@ -2,7 +2,11 @@
 
     GET  /page/api/breakpoints       [{"condition": CEL, "direction": "request" | "response"}]
     PUT  /page/api/breakpoints       the same; 400 {"error"} for a condition that cannot be used
-    GET  /page/api/stops             {"generation": n, "stops": [STOP]}; ?after=GENERATION&wait=SECONDS waits for another one
+    POST /page/api/breakpoints/check one of them: {"apis": names of those that it may stop, "all": whether these are all that can
+                                     be stopped}, or 422 {"error", "column": from 1 or null, "length": in characters}
+    GET  /page/api/stops             {"generation": n, "nowMs": n, "total": n, "stops": [STOP], "breakpoints": as above}; waits
+                                     for another one with ?after=GENERATION&wait=SECONDS; ?limit= stops, the oldest
+    GET  /page/api/stops/errors      [{"code", "name", "meaning", "retriable", "clients"}]: those that can be answered
     GET  /page/api/stops/ID          STOP, with "json" and "hex": the body as text to edit
     POST /page/api/stops/ID          {"action": "resume" | "replace" | "error" | "drop" | "close" | "keep"} and, of replace,
                                      "json" or "hex"; of error, "error": NAME; of keep, "seconds" from now
@@ -14,8 +18,10 @@
 Every request needs the token, which is in the log (browser_guard.py). STOP is messages.Stop in camel case.
 """
 
+import functools
 import json
 from collections.abc import Awaitable, Callable
+from time import time_ns
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -24,7 +30,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from kproxy.errors import ProtocolError
-from kproxy.filters.breakpoints.breakpoint import Breakpoint
+from kproxy.filters.breakpoints.breakpoint import Breakpoint, BreakpointMistake, stoppable_apis
 from kproxy.filters.breakpoints.decision import Action
 from kproxy.filters.breakpoints.filter import message_of
 from kproxy.filters.breakpoints.kept_rules import NoRule, kept_rule
@@ -38,12 +44,13 @@ from kproxy.filters.breakpoints.stopped_text import (
 )
 from kproxy.filters.options import did_you_mean
 from kproxy.filters.units import quoted
-from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.error_codes import ErrorCode, error_codes
+from kproxy.protocol.expressions import located
 from kproxy.protocol.facts import facts
 from kproxy.proxy.aside import aside
 from kproxy.proxy.messages import Decide, Stop
 from kproxy.proxy.stops import ACTIONS
-from kproxy.proxy.supervisor.stopped import NotDone, StoppedMessages
+from kproxy.proxy.supervisor.stopped import MOST_SHOWN, NotDone, StoppedMessages
 
 MOST_BODY = 32 << 20  # bytes of a request: JSON is longer than what it describes
 Answer = Callable[[Request], Awaitable[Response]]
@@ -81,7 +88,9 @@ class StopPages:
         return [
             Route("/breakpoints", self._guarded(self._breakpoints)),
             Route("/breakpoints", self._guarded(self._set), methods=["PUT"]),
+            Route("/breakpoints/check", self._guarded(self._check_breakpoint), methods=["POST"]),
             Route("/stops", self._guarded(self._stops)),
+            Route("/stops/errors", self._guarded(self._errors)),
             Route("/stops/check", self._guarded(self._check), methods=["POST"]),
             Route("/stops/rule", self._guarded(self._rule), methods=["POST"]),
             Route("/stops/resume-all", self._guarded(self._resume_all), methods=["POST"]),
@@ -110,19 +119,54 @@ class StopPages:
         wanted = _decoded(await _body(request), list[Breakpoint])
         try:
             await self._stopped.use(wanted, _by(request))
+        except BreakpointMistake as error:
+            raise Refused(400, str(error), column=error.wrong.column, length=error.wrong.length) from error
         except ValueError as error:
             raise Refused(400, str(error)) from error
         return _json(msgspec.to_builtins(self._stopped.breakpoints))
 
-    async def _stops(self, request: Request) -> Response:
+    async def _check_breakpoint(self, request: Request) -> Response:
+        wanted = _decoded(await _body(request), Breakpoint)
         try:
-            after, wait = int(request.query_params.get("after", -1)), float(request.query_params.get("wait", 0))
+            found = await aside(lambda: stoppable_apis(wanted))
+        except ValueError as error:
+            wrong = located(str(error), wanted.condition, "condition")
+            raise Refused(422, wrong.sentence, column=wrong.column, length=wrong.length) from error
+        return _json({"apis": found, "all": len(found) == _stoppable_count()})
+
+    async def _errors(self, _request: Request) -> Response:
+        return _json(
+            [
+                {
+                    "code": one.code,
+                    "name": one.name,
+                    "meaning": one.meaning,
+                    "retriable": one.retriable,
+                    "clients": one.then,
+                }
+                for one in error_codes().values()
+                if one.code != ErrorCode.NONE
+            ]
+        )
+
+    async def _stops(self, request: Request) -> Response:
+        asked = request.query_params
+        try:
+            after, wait = int(asked.get("after", -1)), float(asked.get("wait", 0))
+            limit = int(asked.get("limit", MOST_SHOWN))
         except ValueError:
-            raise Refused(400, "after and wait are numbers") from None
+            raise Refused(400, "after, wait and limit are numbers") from None
         if wait > 0:
             await self._stopped.news(after, wait)
-        stops = [_shown_stop(stop) for stop in self._stopped.stops()]
-        return _json({"generation": self._stopped.generation, "stops": stops})
+        stops = self._stopped.stops()
+        shown = {
+            "generation": self._stopped.generation,
+            "nowMs": time_ns() // 1_000_000,
+            "total": len(stops),
+            "stops": [_shown_stop(stop) for stop in stops[: max(limit, 0)]],
+            "breakpoints": msgspec.to_builtins(self._stopped.breakpoints),
+        }
+        return _json(shown)
 
     async def _stop(self, request: Request) -> Response:
         stop = self._stopped.stop(request.path_params["id"])
@@ -186,6 +230,12 @@ class StopPages:
         if len(after) > MOST_TEXT_SIZE:
             raise Refused(422, f"the message would have {len(after):,} bytes, and {MOST_TEXT_SIZE:,} are allowed")
         return after
+
+
+@functools.cache
+def _stoppable_count() -> int:
+    """How many APIs have messages that can be stopped."""
+    return len(stoppable_apis(Breakpoint("true")))
 
 
 def _error(stop: Stop, asked: Asked) -> int:

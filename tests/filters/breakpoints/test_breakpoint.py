@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from kproxy.filters.breakpoints.breakpoint import MOST_BREAKPOINTS, Breakpoint, Met, StoppedSubject, in_use
+from kproxy.filters.breakpoints.breakpoint import (
+    MOST_BREAKPOINTS,
+    Breakpoint,
+    BreakpointMistake,
+    Met,
+    StoppedSubject,
+    in_use,
+    stoppable_apis,
+)
 from kproxy.filters.contract import Request
 from kproxy.protocol import ApiKey
 from kproxy.protocol.facts import facts
@@ -91,6 +99,21 @@ def test_conditions_that_cannot_be_used_are_refused_with_a_reason(condition: str
     with pytest.raises(ValueError, match=r"^breakpoint 2: ") as refused:
         in_use([Breakpoint('api == "Fetch"'), Breakpoint(condition)])
     assert words in str(refused.value)
+
+
+def test_a_condition_that_is_wrong_has_its_place() -> None:
+    with pytest.raises(BreakpointMistake) as refused:
+        in_use([Breakpoint("true"), Breakpoint('api == "Fetch" && client == nobody')])
+    assert (refused.value.number, refused.value.wrong.column, refused.value.wrong.length) == (2, 29, 6)
+
+
+def test_the_apis_that_it_may_stop_are_named() -> None:
+    assert stoppable_apis(Breakpoint("apiKey < 3 && clientId == 'x'")) == ["Produce", "Fetch", "ListOffsets"]
+    every = stoppable_apis(Breakpoint('principal != "alice"', "response"))
+    assert len(every) > 60
+    assert not {"SaslHandshake", "SaslAuthenticate", "CreateDelegationToken", "AlterUserScramCredentials"} & set(every)
+    with pytest.raises(ValueError, match="part of a login"):
+        stoppable_apis(Breakpoint('api == "SaslAuthenticate"'))
 
 
 def test_the_number_of_breakpoints_is_bounded() -> None:

@@ -1,10 +1,12 @@
 """Stopped messages as text and back: every message that Kafka's own classes have written, and what is wrong in edited text."""
 
 import json
+import unicodedata
 from typing import Any
 
 import pytest
 
+from kproxy.errors import EncodeError
 from kproxy.filters.breakpoints.stopped_text import Mistake, changed_paths, from_hex, from_json, shown
 from kproxy.protocol import (
     Message,
@@ -18,6 +20,7 @@ from kproxy.protocol import (
 from kproxy.protocol.records import Record, RecordBatch, write_batches
 from tests.support.corpus import golden_lines
 from tests.support.filtering import make, part
+from tests.support.hostile_names import hostile_names
 
 SIZE_FIELD = 4
 
@@ -101,6 +104,10 @@ def test_a_field_that_is_wrong_is_named_with_its_path(before: str, after: str, p
         from_json(codec, version, text.replace(before, after), body)
     assert mistake.value.path == path
     assert words in mistake.value.reason
+    assert mistake.value.line is not None and mistake.value.column is not None
+    there = text.replace(before, after).split("\n")[mistake.value.line - 1][mistake.value.column - 1 :]
+    value = after.partition(": ")[2].removesuffix(",") or after
+    assert there.startswith(value if "is missing" not in words and "has no field" not in words else "{")
 
 
 def test_text_that_is_no_json_has_its_line_and_column() -> None:
@@ -119,8 +126,34 @@ def test_hex_that_is_no_message_says_at_which_byte() -> None:
         with pytest.raises(Mistake) as mistake:
             from_hex(codec, version, text, body)
         assert mistake.value.position == position
-    with pytest.raises(Mistake, match="not hex"):
-        from_hex(codec, version, "0g", body)
+    lines = body.hex(" ", 1)[:-3]
+    with pytest.raises(Mistake) as mistake:
+        from_hex(codec, version, lines.replace(" ", "\n", 1), body)
+    assert (mistake.value.line, mistake.value.column) == (2, len(lines) - 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"), [("0g", 1, 2), ("00\n00 0 00", 2, 4), ("00\n000", 2, 3), ("0", 1, 1), ("é", 1, 1)]
+)
+def test_what_is_no_hex_has_its_line_and_column(text: str, line: int, column: int) -> None:
+    codec, version, body = produce()
+    with pytest.raises(Mistake, match="not hex") as mistake:
+        from_hex(codec, version, text, body)
+    assert (mistake.value.line, mistake.value.column) == (line, column)
+
+
+def test_text_of_the_traffic_cannot_hide_or_move_what_is_around_it() -> None:
+    codec = message("HeartbeatRequest")
+    names = [name.decode("utf-8", "surrogateescape") for name in hostile_names(5, 300) if len(name) < 5_000]
+    for name in [*names, "a" + "\u0301" * 40, "\u202eevil\u2066"]:
+        try:
+            body = codec.encode(4, make("HeartbeatRequest", group_id=name, member_id="m"))
+        except EncodeError:  # no UTF-8, which Kafka's strings are
+            continue
+        text = shown(codec, 4, body).json
+        assert not [one for one in text if unicodedata.category(one) in ("Cc", "Cf", "Cs", "Zl", "Zp") and one != "\n"]
+        assert "\u0301" * 4 not in text
+        assert from_json(codec, 4, text, body) == body
 
 
 def test_hex_with_spaces_is_read_and_the_crc_made_right() -> None:

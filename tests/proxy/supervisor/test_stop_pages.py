@@ -9,6 +9,7 @@ import pytest
 
 from kproxy.config import Page
 from kproxy.protocol import message
+from kproxy.protocol.error_codes import ErrorCode
 from kproxy.proxy.aside import end as end_aside
 from kproxy.proxy.messages import Decide, Message, ShowStop, Stop, StopAnswer, Stopped
 from kproxy.proxy.supervisor.admin import admin_app
@@ -83,7 +84,11 @@ def page() -> StopPage:
     return StopPage()
 
 
-CHANGES = [("PUT", "/breakpoints"), ("POST", f"/stops/{ID}"), ("POST", "/stops/resume-all"), ("POST", "/stops/check")]
+CHANGES = [
+    ("PUT", "/breakpoints"),
+    ("POST", "/breakpoints/check"),
+    *(("POST", f"/stops/{name}") for name in (ID, "resume-all", "check", "rule")),
+]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +124,11 @@ def test_the_rest_of_the_admin_port_cannot_be_changed(page: StopPage) -> None:
 def test_what_is_stopped(page: StopPage) -> None:
     answer = page.ask("GET", "/stops").json()
     (stop,) = answer["stops"]
-    assert answer["generation"] == 1
+    assert (answer["generation"], answer["total"], answer["breakpoints"]) == (1, 1, [])
+    assert answer["nowMs"] > 1_000_000_000_000
+    none = page.ask("GET", "/stops?limit=0").json()
+    assert (none["total"], none["stops"]) == (1, [])
+    assert page.ask("GET", "/stops?limit=many").status_code == 400
     assert (stop["id"], stop["api"], stop["apiVersion"], stop["clientId"]) == (ID, "Heartbeat", 4, "app")
     assert (stop["stoppedMs"], stop["resumesMs"], stop["expectsResponse"], stop["canFail"]) == (1, 5_001, True, True)
     shown = page.ask("GET", f"/stops/{ID}").json()
@@ -138,7 +147,35 @@ def test_breakpoints_are_set(page: StopPage) -> None:
     refused = page.ask("PUT", "/breakpoints", [{"condition": 'api == "SaslAuthenticate"'}])
     assert refused.status_code == 400
     assert "cannot be stopped" in refused.json()["error"]
-    assert page.ask("GET", "/breakpoints").json() == wanted
+    assert page.ask("GET", "/breakpoints").json() == wanted == page.ask("GET", "/stops").json()["breakpoints"]
+    wrong = page.ask("PUT", "/breakpoints", [*wanted, {"condition": "clientid == 'x'"}]).json()
+    assert (wrong["column"], wrong["length"], wrong["error"].startswith("breakpoint 3: ")) == (1, 8, True)
+
+
+def test_a_condition_is_checked_while_it_is_typed(page: StopPage) -> None:
+    def check(condition: str, direction: str = "request") -> httpx.Response:
+        return page.ask("POST", "/breakpoints/check", {"condition": condition, "direction": direction})
+
+    assert check('api in ["Produce", "Fetch"] && clientId == "x"').json() == {
+        "apis": ["Produce", "Fetch"],
+        "all": False,
+    }
+    assert check("clientId == 'x'").json()["all"] is True
+    wrong = check("clientId = 'x'")
+    assert wrong.status_code == 422
+    assert wrong.json() == {"error": "write == for =", "column": 10, "length": 1}
+    assert check("errors == []").json()["column"] == 1
+    assert check("errors == []", "response").status_code == 200
+    assert "part of a login" in check('api == "SaslAuthenticate"').json()["error"]
+    assert page.fleet.breakpoints is None, "nothing is set"
+
+
+def test_the_errors_that_can_be_answered(page: StopPage) -> None:
+    errors = page.ask("GET", "/stops/errors").json()
+    assert {one["name"] for one in errors} == set(ErrorCode.__members__) - {"NONE"}
+    (one,) = [one for one in errors if one["code"] == 27]
+    assert (one["name"], one["retriable"]) == ("REBALANCE_IN_PROGRESS", False)
+    assert one["meaning"]
 
 
 @pytest.mark.parametrize(
@@ -207,6 +244,8 @@ def test_edited_text_is_checked_while_it_is_typed(page: StopPage) -> None:
     assert good["size"] == len(BODY) == len(bytes.fromhex(good["hex"]))
     bad = page.ask("POST", "/stops/check", {"id": ID, "json": text.replace('"generationId": 3', '"generationId": "3"')})
     assert (bad.status_code, bad.json()["path"]) == (422, "generationId")
+    line = text.split("\n")[bad.json()["line"] - 1]
+    assert line[bad.json()["column"] - 1 :].startswith("3")
     broken = page.ask("POST", "/stops/check", {"id": ID, "json": "{\n,"}).json()
     assert (broken["line"], broken["column"]) == (2, 1)
     cut = page.ask("POST", "/stops/check", {"id": ID, "hex": BODY[:-1].hex()}).json()

@@ -1,0 +1,78 @@
+"""Where something stands in text that a person edits, as line and column from 1: a path in JSON, a byte in hex digits."""
+
+import json
+import re
+from itertools import islice
+
+STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")  # of topicData[0].name
+SPACE = re.compile(r"[ \t\n\r]*")
+DIGITS = re.compile(r"[0-9A-Fa-f]{2}")
+_decoder = json.JSONDecoder()
+
+Place = tuple[int, int]
+
+
+def place_of(text: str, position: int) -> Place:
+    """The place of the character at a position."""
+    return text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
+
+
+def place_of_path(text: str, path: str) -> Place:
+    """The place of the value at a path ("topicData[0].name"); of the nearest around it where the text has none there.
+
+    *text* is JSON that could be read.
+    """
+    position = _after_space(text, 0)
+    for name, index in STEP.findall(path):
+        inner = _member(text, position, name) if name else _element(text, position, int(index))
+        if inner is None:
+            break
+        position = inner
+    return place_of(text, position)
+
+
+def place_of_byte(text: str, number: int) -> Place:
+    """The place of a byte in hex digits, counted from 0; the end where there are not so many."""
+    found = next(islice(DIGITS.finditer(text), number, None), None)
+    return place_of(text, len(text.rstrip()) if found is None else found.start())
+
+
+def _member(text: str, at: int, wanted: str) -> int | None:
+    """The position of a member's value in the object at *at*; the last one of that name counts, as it does for the reader."""
+    if not text.startswith("{", at):
+        return None
+    found = None
+    at = _after_space(text, at + 1)
+    while not text.startswith("}", at):
+        name, at = _decoder.raw_decode(text, at)
+        at = _after_space(text, _after_space(text, at) + 1)
+        if name == wanted:
+            found = at
+        at = _next(text, at)
+    return found
+
+
+def _element(text: str, at: int, wanted: int) -> int | None:
+    """The position of an element of the array at *at*."""
+    if not text.startswith("[", at):
+        return None
+    at = _after_space(text, at + 1)
+    while not text.startswith("]", at):
+        if not wanted:
+            return at
+        wanted -= 1
+        at = _next(text, at)
+    return None
+
+
+def _next(text: str, at: int) -> int:
+    """The position behind the value at *at* and its comma, or of what closes the array or object."""
+    _, at = _decoder.raw_decode(text, at)
+    at = _after_space(text, at)
+    return _after_space(text, at + 1) if text.startswith(",", at) else at
+
+
+def _after_space(text: str, at: int) -> int:
+    found = SPACE.match(text, at)
+    assert found is not None  # it may be empty
+    return found.end()

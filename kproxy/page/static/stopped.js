@@ -1,0 +1,109 @@
+/**
+ * What breakpoints have stopped, and the breakpoints that are set. The server is asked for both as long as the page is open, in
+ * every view: breakpoints are in force while a page asks, and are removed by the server when none does.
+ */
+
+import { get, post, Refused } from "./api.js";
+
+const WAIT_S = 20; // that the server waits for news
+const BETWEEN_MS = 100; // a thousand messages that are stopped one after the other are no thousand answers
+const RETRY_MS = 2_000;
+const MOST = 200; // that are shown
+const OFF = 404; // page.edits was taken out of the configuration
+
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+
+export class Stopped {
+  /** `changed()` is called when something is stopped, goes on, or is set; when the server does not answer; when edits are off. */
+  constructor(token, changed) {
+    this.token = token;
+    this.changed = changed;
+    this.breakpoints = [];
+    this.stops = []; // the oldest first
+    this.total = 0;
+    this.done = []; // what was decided on this page, the latest first
+    this.problem = null;
+    this.off = null; // why there are no breakpoints any more
+    this.clock = 0; // milliseconds of the server's clock that are 0 of performance.now()
+  }
+
+  /** Ask until there are no breakpoints any more. */
+  async watch() {
+    let after = -1;
+    while (this.off === null) {
+      try {
+        const answer = await get("stops", { after, wait: after < 0 ? 0 : WAIT_S, limit: MOST });
+        after = answer.generation;
+        this.take(answer);
+      } catch (error) {
+        after = -1;
+        this.problem = error.message;
+        if (error instanceof Refused && error.status === OFF) this.end(error.message);
+      }
+      this.changed();
+      await pause(this.problem === null ? BETWEEN_MS : RETRY_MS);
+    }
+  }
+
+  take({ stops, total, breakpoints, nowMs = null }) {
+    this.stops = stops;
+    this.total = total;
+    this.breakpoints = breakpoints;
+    this.problem = null;
+    if (nowMs !== null) this.clock = nowMs - performance.now();
+  }
+
+  end(why) {
+    this.off = why;
+    this.stops = this.breakpoints = [];
+    this.total = 0;
+  }
+
+  /** Milliseconds until a stop goes on by itself, by the server's clock. */
+  left(stop) {
+    return Math.max(stop.resumesMs - this.clock - performance.now(), 0);
+  }
+
+  find(id) {
+    return this.stops.find((one) => one.id === id) ?? null;
+  }
+
+  async set(breakpoints) {
+    this.breakpoints = await post("breakpoints", breakpoints, this.token, { method: "PUT" });
+    this.changed();
+  }
+
+  /** The stop with its text: `json`, `hex`. */
+  look(id) {
+    return get(`stops/${id}`);
+  }
+
+  decide(id, action, more = {}) {
+    return post(`stops/${id}`, { action, ...more }, this.token);
+  }
+
+  keep(id, seconds) {
+    return this.decide(id, "keep", { seconds });
+  }
+
+  check(id, edited, signal) {
+    return post("stops/check", { id, ...edited }, this.token, { signal });
+  }
+
+  /** The rule in YAML that does the same, or why there is none: {yaml} or {why}. */
+  async rule(id, action, more = {}) {
+    try {
+      return await post("stops/rule", { id, action, ...more }, this.token);
+    } catch (error) {
+      return { why: error.message };
+    }
+  }
+
+  resumeAll() {
+    return post("stops/resume-all", {}, this.token);
+  }
+
+  checkBreakpoint(breakpoint, signal) {
+    return post("breakpoints/check", breakpoint, this.token, { signal });
+  }
+}

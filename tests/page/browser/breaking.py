@@ -1,0 +1,88 @@
+"""The view Breakpoints in a browser: what a person does in it."""
+
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+
+from tests.page.browser.driving import Page
+from tests.support.stopping import Stopping
+
+ROWS = ".stops li:not(.ended)"
+EDITOR = "section.stop"
+SAID = "#edit-said"
+PUT = """const area = document.querySelector("section.stop textarea");
+area.value = arguments[0]; area.dispatchEvent(new Event("input", {bubbles: true}))"""
+
+
+class BreakpointsPage(Page):
+    """The page of a proxy that allows edits, at its breakpoints."""
+
+    def __init__(self, driver: Any, scene: Stopping) -> None:
+        (token,) = [scene.person.token]
+        super().__init__(driver, f"http://{urlsplit(scene.person.address).netloc}/?token={token}")
+        self.show("breakpoints")
+
+    def condition(self) -> WebElement:
+        return self.one(".controls.breakpoint [role=combobox]")
+
+    def add(self, condition: str, direction: str = "request") -> None:
+        """Write a breakpoint and set it, by keys alone."""
+        before = len(self.all(".breakpoints .kind"))
+        self.run("document.querySelector('.direction select').focus()")
+        self.press("Req" if direction == "request" else "Resp")
+        line = self.condition()
+        line.clear()
+        line.send_keys(condition, Keys.ENTER)
+        self.until(lambda: len(self.all(".breakpoints .kind")) == before + 1, "one more breakpoint")
+
+    def rows(self, count: int = 1) -> list[str]:
+        """What is stopped, once it is so many: the titles."""
+
+        def titles() -> list[str] | None:
+            found = self.texts(f"{ROWS} .name")
+            return found if len(found) == count else None
+
+        return self.until(titles, f"{count} stopped") or []
+
+    def open(self, title: str) -> None:
+        """Look into the stop of that title; the cursor is in its text then."""
+        row = next(one for one in self.all(f"{ROWS} .name") if one.text == title)
+        row.send_keys(Keys.ENTER)
+        self.until(lambda: self.all(f"{EDITOR} textarea"), "the text of the stop")
+
+    @property
+    def text(self) -> str:
+        return str(self.run("return document.querySelector('section.stop textarea').value"))
+
+    def edit(self, text: str) -> None:
+        """Put another text in the place of what is there, as a person who pastes it."""
+        self.run(PUT, text)
+
+    def said(self, words: str) -> str:
+        """What is said of the edit, once these words are in it."""
+        return self.until(lambda: next((one for one in self.texts(SAID) if words in one), ""), f"{words} is said")
+
+    def click(self, label: str, within: str = "main") -> None:
+        """The button, once it can be clicked."""
+
+        def enabled() -> WebElement | None:
+            place = self.one(within)
+            found = place.find_elements(By.XPATH, f".//button[normalize-space()='{label}']")
+            return next((one for one in found if one.is_enabled()), None)
+
+        button = self.until(enabled, f"the button {label}")
+        assert button is not None
+        self.run("arguments[0].click()", button)
+
+    def done(self, words: str) -> str:
+        """What was done last, once these words are in it."""
+        return self.until(lambda: next((one for one in self.texts(".done > *") if words in one), ""), words)
+
+    def seconds_left(self) -> float:
+        """The countdown of the first stop."""
+        found = re.fullmatch(r"([\d.]+) s", self.texts(f"{ROWS} .time")[0])
+        return float(found[1]) if found else 0.0
