@@ -633,9 +633,14 @@ PROXY = Page(
                 ),
                 Panel(
                     "Filters: faults",
-                    "A filter raised, hung or answered what cannot be; a policy then refuses the request.",
-                    "reqps",
-                    (Query(total("kproxy_filter_faults_total"), "faults"),),
+                    "In a minute. A filter raised, hung or answered what cannot be; a policy then refuses the request.",
+                    "short",
+                    (
+                        Query(
+                            recent("kproxy_filter_faults_total", "cluster, filter, hook, kind"),
+                            "{{cluster}} {{filter}} {{hook}}: {{kind}}",
+                        ),
+                    ),
                 ),
             ),
         ),

@@ -3,6 +3,7 @@
     contract.py             Filter, Request, Response, the verdicts, AddressMap, Want: what the author of a filter reads
     chain.py                Chain: which frames its filters want; runs a held frame or a tail through them
     error_responses.py      the response in which everything that a request asks for has an error, for every API and version
+    filter_faults.py        what a fault of a filter is counted by: the method in which it came, and its kind
     passage.py              Passage: one held frame, from filter to filter
     options.py              typed options: declared by a filter, read from the configuration, with their mistakes and places
     units.py                "10s", "64MiB"

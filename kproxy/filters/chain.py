@@ -20,6 +20,7 @@ from kproxy.filters.contract import (
     Want,
 )
 from kproxy.filters.fetch_sizes import FETCHES, LimitFetches, limiting
+from kproxy.filters.filter_faults import Hook, Kind, Unusable, kind_of
 from kproxy.filters.identify import accept, identifying, note_token
 from kproxy.filters.narrow_api_versions import (
     NarrowApiVersions,
@@ -40,6 +41,7 @@ from kproxy.protocol import (
 )
 from kproxy.protocol.frames import FRAME_LIMIT, SIZE_FIELD
 
+OnFault = Callable[[str, Hook, Kind], None]
 Wait = Callable[[Awaitable[Verdict], float], Awaitable[Verdict]]  # awaits at most so many seconds: asyncio.wait_for
 
 HELD_FRAME_SIZE = 16_777_216  # limits.held_frame_size where the configuration has none
@@ -90,7 +92,7 @@ class Chain:
         held_frame_size: the largest frame that is held: limits.held_frame_size.
         aside: calls a function where it does not hold up other connections, for decoding large frames: kproxy.proxy.aside.
             None: they are decoded like any other.
-        on_fault: called with the name of the filter at every fault.
+        on_fault: called at every fault with the name of the filter, the method that it came in, and its kind.
         clock: nanoseconds, for the time that filters take; by default that is not measured.
         runtime: what filters get as ``Filter.runtime``; then ``Filter.on_start`` of each is called. Raises what that raises.
     """
@@ -103,7 +105,7 @@ class Chain:
         most_frame_size: int = FRAME_LIMIT,
         held_frame_size: int = HELD_FRAME_SIZE,
         aside: Aside | None = None,
-        on_fault: Callable[[str], None] = lambda name: None,
+        on_fault: OnFault = lambda name, hook, kind: None,
         clock: Callable[[], int] = lambda: 0,
         runtime: Runtime | None = None,
     ) -> None:
@@ -145,7 +147,7 @@ class Chain:
         try:
             filter_.on_stop()
         except Exception as error:
-            self.note_fault(filter_, "the end of its use", error)
+            self.note_fault(filter_, "on_stop", "the end of its use", error)
 
     @property
     def fails_closed(self) -> bool:
@@ -194,8 +196,10 @@ class Chain:
         for filter_ in blind:
             self.note_fault(
                 filter_,
+                "on_request" if direction == Direction.REQUEST else "on_response",
                 f"{direction} of api_key {api_key}, version {api_version}",
                 f"it has {size} bytes, more than limits.held_frame_size{ONE_BATCH if is_fetched else ''}",
+                kind="too_large",
             )
         if not all(filter_.fails_open for filter_ in blind):
             return Want.REFUSE
@@ -225,7 +229,7 @@ class Chain:
                 try:
                     filter_.on_too_large(connection, direction, api_key, api_version, size)
                 except Exception as error:
-                    self.note_fault(filter_, f"a large {direction} of api_key {api_key}", error)
+                    self.note_fault(filter_, "on_too_large", f"a large {direction} of api_key {api_key}", error)
 
     def on_request(self, connection: ConnectionFacts, frame: bytes) -> Outcome | Awaitable[Outcome]:
         """Run a whole request frame, size field included, through the filters that want it."""
@@ -266,11 +270,12 @@ class Chain:
             try:
                 changed = filter_.on_head(connection, request.copy(), body)
                 if not isinstance(changed, bytes):
-                    raise TypeError("on_head must return bytes")
+                    raise Unusable("on_head must return bytes")
                 body = changed
             except Exception as error:
                 self.note_fault(
                     filter_,
+                    "on_head",
                     f"the beginning of a response of api_key {request.api_key}",
                     error,
                     api_key=request.api_key,
@@ -287,7 +292,7 @@ class Chain:
         """Note that no filter can read a head; return it if all of them fail open."""
         filters = self._filters_of_part(request, Want.HEAD)
         for filter_ in filters:
-            self.note_fault(filter_, f"the beginning of a response of api_key {request.api_key}", error)
+            self.note_fault(filter_, "on_head", f"the beginning of a response of api_key {request.api_key}", error)
         return head if all(filter_.fails_open for filter_ in filters) else None
 
     def on_tail(self, connection: ConnectionFacts, request: RequestFacts, tail: bytes) -> bytes:
@@ -298,13 +303,13 @@ class Chain:
             try:
                 changed = filter_.on_tail(connection, request.copy(), tail)
                 if not isinstance(changed, bytes) or len(changed) != size:
-                    raise TypeError(f"on_tail must return exactly {size} bytes")
+                    raise Unusable(f"on_tail must return exactly {size} bytes")
             except Exception as error:
                 self.note_fault(
                     filter_,
+                    "on_tail",
                     f"the end of a response of api_key {request.api_key}",
                     error,
-                    tail=True,
                     api_key=request.api_key,
                 )
                 changed = tail if filter_.fails_open else withheld_tail(request.api_key, request.api_version, size)
@@ -327,7 +332,7 @@ class Chain:
             try:
                 filter_.on_close(connection)
             except Exception as error:
-                self.note_fault(filter_, "the end of a connection", error)
+                self.note_fault(filter_, "on_close", "the end of a connection", error)
 
     def filters_for(self, direction: Direction, api_key: int, api_version: int) -> tuple[Filter, ...]:
         """The filters that want frames of a known API and version, in the order they run."""
@@ -368,25 +373,28 @@ class Chain:
     def note_fault(
         self,
         filter_: Filter,
+        hook: Hook,
         event: str,
         fault: Exception | str,
         *,
-        tail: bool = False,
+        kind: Kind | None = None,
         api_key: int | None = None,
     ) -> None:
         """Count a fault; log the first, tenth, hundredth ... of a filter.
 
         Args:
-            filter_, event, fault: which one failed, on what, and how.
-            tail: of a response that was sent up to there.
+            filter_, hook, event, fault: which one failed, in which of its methods, on what, and how.
+            kind: of the fault; by default that of the exception.
             api_key: of the message that the filter was given, if it was given one.
         """
         name = name_of(filter_)
         self.faults[name] += 1
-        self.on_fault(name)
+        self.on_fault(name, hook, kind or (kind_of(fault) if isinstance(fault, Exception) else "unusable"))
         times = self.faults[name]
         if str(times).strip("0") == "1":
-            closes = "its addresses are withheld" if tail else "the client gets an error, or is disconnected"
+            closes = (
+                "its addresses are withheld" if hook == "on_tail" else "the client gets an error, or is disconnected"
+            )
             end = "traffic passes it by" if filter_.fails_open else closes
             reason = fault if isinstance(fault, str) else _in_short(fault, api_key in CONFIDENTIAL)
             _log.warning("filter %s failed on %s: %s; %s (fault %d)", name, event, reason, end, times)

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from kproxy.errors import UsageError
-from kproxy.filters.chain import HELD_FRAME_SIZE, Chain, Wait, name_of, wait_without_limit
+from kproxy.filters.chain import HELD_FRAME_SIZE, Chain, OnFault, Wait, name_of, wait_without_limit
 from kproxy.filters.contract import Filter, Runtime
 from kproxy.filters.options import OptionMistakes, Problem, read_options
 from kproxy.filters.passage import Aside
@@ -71,7 +71,7 @@ def load_chain(
     most_frame_size: int = FRAME_LIMIT,
     held_frame_size: int = HELD_FRAME_SIZE,
     aside: Aside | None = None,
-    on_fault: Callable[[str], None] = lambda name: None,
+    on_fault: OnFault = lambda name, hook, kind: None,
     clock: Callable[[], int] = lambda: 0,
     runtime: Runtime | None = None,
     again: bool = False,

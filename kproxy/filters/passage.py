@@ -6,7 +6,7 @@ from struct import pack
 from sys import getrefcount
 from typing import Any, Protocol
 
-from kproxy.errors import DecodeError, KproxyError
+from kproxy.errors import DecodeError, EncodeError, KproxyError
 from kproxy.filters.contract import (
     Answer,
     Close,
@@ -28,6 +28,7 @@ from kproxy.filters.contract import (
 )
 from kproxy.filters.error_responses import error_places, error_response
 from kproxy.filters.fetch_sizes import FETCHES
+from kproxy.filters.filter_faults import Hook, Kind, Unusable
 from kproxy.protocol import (
     ApiKey,
     Message,
@@ -57,7 +58,14 @@ class Owner(Protocol):
     def filters_for(self, direction: Direction, api_key: int, api_version: int) -> tuple[Filter, ...]: ...
     def filters_passed(self, filter_: Filter, api_key: int, api_version: int) -> tuple[Filter, ...]: ...
     def note_fault(
-        self, filter_: Filter, event: str, fault: Exception | str, *, api_key: int | None = None
+        self,
+        filter_: Filter,
+        hook: Hook,
+        event: str,
+        fault: Exception | str,
+        *,
+        kind: Kind | None = None,
+        api_key: int | None = None,
     ) -> None: ...
     def clock(self) -> int: ...
     def note_time(self, filter_: Filter, began: int, calls: int = 1) -> None: ...
@@ -132,7 +140,7 @@ class Passage:
         try:
             outcome = self._apply(filter_, await self._waited(filter_, pending))
         except TimeoutError:
-            outcome = self._failed(filter_, f"no verdict within {filter_.timeout:g} s")
+            outcome = self._failed(filter_, f"no verdict within {filter_.timeout:g} s", "timed_out")
         except Exception as error:
             outcome = self._failed(filter_, error)
         if outcome is None:
@@ -145,7 +153,7 @@ class Passage:
             try:
                 outcome = await self._ask_aside(aside, filter_)
             except TimeoutError:
-                outcome = self._failed(filter_, f"no verdict within {filter_.timeout:g} s")
+                outcome = self._failed(filter_, f"no verdict within {filter_.timeout:g} s", "timed_out")
             except Exception as error:
                 outcome = self._failed(filter_, error)
             await aside(self._release)
@@ -198,7 +206,7 @@ class Passage:
             self._chain.note_time(filter_, began)
 
     def _apply(self, filter_: Filter, verdict: object) -> Outcome | Awaitable[Outcome] | None:
-        """Apply a verdict; None: go on to the next filter. Raises TypeError, ValueError, EncodeError."""
+        """Apply a verdict; None: go on to the next filter. Raises Unusable, EncodeError."""
         match verdict:
             case Forward():
                 return None
@@ -213,13 +221,16 @@ class Passage:
                 return None
             case Close() | Silence():
                 return verdict
-        raise TypeError(f"a {type(verdict).__name__} is no verdict on a {self._direction}")
+        raise Unusable(f"a {type(verdict).__name__} is no verdict on a {self._direction}")
 
-    def _failed(self, filter_: Filter, fault: Exception | str) -> Outcome | Awaitable[Outcome] | None:
+    def _failed(
+        self, filter_: Filter, fault: Exception | str, kind: Kind | None = None
+    ) -> Outcome | Awaitable[Outcome] | None:
         """Note a fault. Unless the filter fails open, the client gets an error in place of what it waits for, or is closed."""
         request = self._request
         event = f"a {self._direction} of api_key {request.api_key}, version {request.api_version}"
-        self._chain.note_fault(filter_, event, fault, api_key=request.api_key)
+        hook: Hook = "on_request" if self._direction == Direction.REQUEST else "on_response"
+        self._chain.note_fault(filter_, hook, event, fault, kind=kind, api_key=request.api_key)
         if filter_.fails_open:
             return None
         with suppress(
@@ -326,15 +337,15 @@ class Passage:
         return False
 
     def _written(self, message: MessageStruct) -> bytes:
-        """Return the frame with *message* in place of its own. Raises EncodeError, ValueError."""
+        """Return the frame with *message* in place of its own. Raises EncodeError, Unusable."""
         header = self._frame[SIZE_FIELD : self._body_start]
-        return self._framed(header, self._message().encode(self._request.api_version, message), self._rest)
+        return self._framed(header, _encoded(self._message(), self._request.api_version, message), self._rest)
 
     def _framed(self, *parts: bytes) -> bytes:
         """The frame of these parts, which are copied once: they may be large."""
         size = sum(map(len, parts))
         if size > self._chain.most_frame_size:
-            raise ValueError(f"the frame would be {size} bytes, and {self._chain.most_frame_size} are allowed")
+            raise Unusable(f"the frame would be {size} bytes, and {self._chain.most_frame_size} are allowed")
         return b"".join((pack(">i", size), *parts))
 
     def _reply(
@@ -350,18 +361,28 @@ class Passage:
         return _as_answer_later(outcome) if isinstance(outcome, Awaitable) else _as_answer(outcome)
 
     def _response_frame(self, message: MessageStruct, version: int | None = None) -> bytes:
-        """The whole frame of a response made here. Raises EncodeError, ValueError."""
+        """The whole frame of a response made here. Raises EncodeError, Unusable."""
         request = self._request
         body_of = response_message(request.api_key)
         assert body_of is not None
         no_tags = b"\0" * response_header_version(request.api_key, request.api_version)
-        body = body_of.encode(request.api_version if version is None else version, message)
+        body = _encoded(body_of, request.api_version if version is None else version, message)
         return self._framed(pack(">i", request.correlation_id), no_tags, body)
 
     def _wants_no_answer(self) -> bool:
         if self._request.api_key != ApiKey.PRODUCE:
             return False
         return self._message().peek(self._request.api_version, "acks", self._frame, self._body_start) == 0
+
+
+def _encoded(message: Message, api_version: int, given: MessageStruct) -> bytes:
+    """The bytes of what a filter gave, which may be anything. Raises EncodeError, Unusable."""
+    try:
+        return message.encode(api_version, given)
+    except EncodeError:
+        raise
+    except Exception as error:
+        raise Unusable(f"it is no {message.name}: {type(error).__name__}: {error}") from error
 
 
 def _as_answer(outcome: Outcome) -> Outcome:

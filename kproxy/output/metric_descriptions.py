@@ -166,7 +166,11 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
         "kproxy_withheld_addresses", "counter", "Brokers' addresses withheld from clients.", (), "withheld_addresses"
     ),
     Description(
-        "kproxy_filter_faults", "counter", "Filters that raised, hung or answered what cannot be.", (), "filter_faults"
+        "kproxy_filter_faults",
+        "counter",
+        "Times that a filter failed, by its method (hook) and by kind: raised an exception, timed_out, unusable (what it "
+        "returned is no verdict or cannot be sent), undecodable (what it was to get), too_large (to be held for it).",
+        ("cluster", "filter", "hook", "kind"),
     ),
     Description(
         "kproxy_filter_events",

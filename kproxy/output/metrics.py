@@ -102,6 +102,7 @@ class Scrape:
     series: Mapping[str, Sequence[tuple[tuple[str, ...], Sequence[int]]]] = field(default_factory=dict)  # see SERIES
     filter_counts: Sequence[tuple[str, str, str, str, int]] = ()  # cluster, filter, event, name, count
     filter_times: Sequence[tuple[str, str, int, int]] = ()  # cluster, filter, ns, calls
+    filter_faults: Sequence[tuple[str, str, str, str, int]] = ()  # cluster, filter, hook, kind, count
     client_metrics: Iterable[Metric] = ()  # what clients have measured and sent (client_metrics.py)
     client_metrics_dropped: Mapping[str, int] = field(default_factory=dict)  # by reason
 
@@ -198,6 +199,7 @@ class Metrics(Collector):
                 "kproxy_filter_seconds", [(row[:2], row[2]) for row in scrape.filter_times]
             ),
             "kproxy_filter_calls": [(row[:2], row[3]) for row in scrape.filter_times],
+            "kproxy_filter_faults": [(row[:4], row[4]) for row in scrape.filter_faults],
             "kproxy_client_metrics_dropped": [((why,), n) for why, n in scrape.client_metrics_dropped.items()],
             "kproxy_connections_closed": _summed(((cause,), n) for one in scrape.closes for cause, n in one.items()),
         }

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from kproxy.errors import UsageError
 from kproxy.filters.contract import ClientMetric, Journal, MetricsExport, SharedCount, SharedSet, SharedTimes
+from kproxy.filters.filter_faults import Hook, Kind
 from kproxy.filters.options import Rotated
 from kproxy.filters.otlp_endpoint import OtlpEndpoint
 from kproxy.proxy.aside import aside
@@ -15,7 +16,7 @@ from kproxy.proxy.journals import Journals
 from kproxy.proxy.logs import log
 from kproxy.proxy.messages import ClientMetrics, Message
 from kproxy.proxy.otlp.exporters import Exporters
-from kproxy.proxy.shared_counts import CALLS, SPENT_NS, SharedCounts
+from kproxy.proxy.shared_counts import CALLS, FAULTS, SPENT_NS, SharedCounts
 from kproxy.proxy.shared_sets import SharedSets
 
 Result = TypeVar("Result")
@@ -95,6 +96,12 @@ class FilterRuntime:
             with suppress(UsageError):
                 self._counts.count(self.cluster, filter_name, SPENT_NS, "").add(spent_ns)
                 self._counts.count(self.cluster, filter_name, CALLS, "").add(calls)
+
+    def count_fault(self, filter_name: str, hook: Hook, kind: Kind) -> None:
+        """Add a fault of a filter to what all workers count; not if there is no room for it."""
+        if self._counts is not None:
+            with suppress(UsageError):
+                self._counts.count(self.cluster, filter_name, FAULTS, f"{hook} {kind}").add()
 
     def show_client_metrics(
         self, client_id: str, instance_id: str, metrics: Sequence[ClientMetric], keep_s: float

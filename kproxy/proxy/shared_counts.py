@@ -31,10 +31,8 @@ TIMES_START = SLOT * SLOTS
 SIZE = TIMES_START + TABLE_SIZE
 HEAD = Packing("=QQ")
 MEMORY = b"\0"
-SPENT_NS, CALLS = (
-    "spent_ns",
-    "handed_over",
-)  # events that every filter has: how long it took, and how often it was called
+# Events that every filter has: how long it took, how often it was called, and its faults by hook and kind
+SPENT_NS, CALLS, FAULTS = OF_EVERY_FILTER = ("spent_ns", "handed_over", "filter_faults")
 
 
 class FilterCount(msgspec.Struct, frozen=True):

@@ -27,6 +27,7 @@ from kproxy.config import Cluster, Config
 from kproxy.errors import UpstreamError, UsageError
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import ConnectionFacts, Want
+from kproxy.filters.filter_faults import Hook, Kind
 from kproxy.filters.loading import load_chain
 from kproxy.protocol import Direction, facts
 from kproxy.protocol.addresses import parse_address, split_address
@@ -421,8 +422,8 @@ class VirtualCluster:
         connection = link.number if link else None
         log("error", "a fault", cluster=self.cluster.name, connection=connection, reason=repr(error))
 
-    def _on_filter_fault(self, *_: object) -> None:
-        self.worker.counters.add(Total.FILTER_FAULTS)
+    def _on_filter_fault(self, name: str, hook: Hook, kind: Kind) -> None:
+        self._runtime.count_fault(name, hook, kind)
 
     def _on_withheld(self, *_: object) -> None:
         self.worker.counters.add(Total.WITHHELD_ADDRESSES)

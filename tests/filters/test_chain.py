@@ -340,6 +340,9 @@ FAULTS = {
 }
 
 
+KINDS = {"raises": "raised", "raises later": "raised", "never says": "timed_out"}  # the others are unusable
+
+
 def bad_values(at: Any) -> dict[str, Any]:
     return {"error_code": 1 << 20} if hasattr(at.message, "error_code") else {"group_id": None}
 
@@ -368,7 +371,8 @@ def test_attack_22_faults_at_every_hook(fault: str, direction: Direction, fails_
         )
         sound = Asking(forward, requests=(HEARTBEAT,), responses=(HEARTBEAT,), name="sound")
         filters = [faulty, sound] if direction is REQUEST else [sound, faulty]
-        chain = Chain(filters, wait=asyncio.wait_for, most_frame_size=200)
+        told: list[tuple[str, str, str]] = []
+        chain = Chain(filters, wait=asyncio.wait_for, most_frame_size=200, on_fault=lambda *fault: told.append(fault))
         for times in range(1, 6):
             frame = HEARTBEAT_4 if direction is REQUEST else ANSWER_4
             at = connection()
@@ -380,6 +384,8 @@ def test_attack_22_faults_at_every_hook(fault: str, direction: Direction, fails_
             answer = Answer(refused) if direction is REQUEST else Send(refused)
             assert outcome == (Send(frame) if fails_open else answer)
             assert chain.faults == {"faulty": times}
+            hook = "on_request" if direction is REQUEST else "on_response"
+            assert told == [("faulty", hook, KINDS.get(fault, "unusable"))] * times
         assert len(sound.seen) == (5 if fails_open or direction is not REQUEST else 0)
 
     asyncio.run(go())

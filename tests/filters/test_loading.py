@@ -140,11 +140,11 @@ def test_the_chain_is_given_what_it_needs() -> None:
     async def wait(pending: Any, seconds: float) -> Any:
         return await pending
 
-    faults: list[str] = []
-    chain = load_chain(cluster("port"), wait=wait, most_frame_size=99, on_fault=faults.append)
+    faults: list[tuple[str, str, str]] = []
+    chain = load_chain(cluster("port"), wait=wait, most_frame_size=99, on_fault=lambda *told: faults.append(told))
     assert (chain.wait, chain.most_frame_size) == (wait, 99)
-    chain.note_fault(RewriteAddresses(), "a response", "it is odd")
-    assert faults == ["rewrite_addresses"]
+    chain.note_fault(RewriteAddresses(), "on_response", "a response", "it is odd")
+    assert faults == [("rewrite_addresses", "on_response", "unusable")]
     assert load_chain(SimpleNamespace(addresses=Addresses(), filters=())).filters
 
 

@@ -18,6 +18,7 @@ from tests.support.kafka.security import PLAINTEXT
 pytestmark = pytest.mark.parametrize("single", [NEWEST], indirect=True)
 Behind = Callable[..., Entrance]
 LIMITS = {"frame_size": "8MiB", "held_frame_size": "8MiB"}
+SIDES = ("request", "response")
 FAULTS = ("raises", "hangs", "another correlation id", "grows past the cap", "no verdict")
 STARTS = (  # what Java's clients of 4.3 send from their start to their first record, and to their end
     *(
@@ -77,6 +78,10 @@ def test_an_observer_that_fails_at_every_hook_disturbs_no_client(
     assert entrance.proxy is not None
     faults = entrance.proxy.count("kproxy_filter_faults_total")
     assert faults == 0 if fault == "another correlation id" else faults > 20  # that one is not the filter's to change
+    kind = {"raises": "raised", "hangs": "timed_out"}.get(fault, "unusable")
+    labels = ('cluster="default"', 'filter="Observer"', f'kind="{kind}"')
+    by_hook = [entrance.proxy.count("kproxy_filter_faults_total", *labels, f'"on_{hook}"') for hook in SIDES]
+    assert sum(by_hook) == entrance.proxy.count("kproxy_filter_faults_total") and (min(by_hook) > 0 or not faults)
 
 
 @pytest.mark.parametrize("client", [Librdkafka(), KafkaPython()], ids=lambda client: client.name)

@@ -111,6 +111,7 @@ def everything() -> dict[str, Any]:
         "apis": [[api], [api, Api(3, None, 1)]],
         "histograms": [[histograms], [histograms, histograms._replace(api_key=None)]],
         "filter_times": [("orders", "audit", 1_500_000_000, 3)],
+        "filter_faults": [("orders", "deny", "on_tail", "unusable", 2)],
         "totals": [totals, totals],
         "closes": [{"idle": 1}, {"idle": 2}],
         "analysis": SAID,
@@ -142,6 +143,7 @@ def test_workers_are_summed_and_buckets_cumulated() -> None:
     assert found["kproxy_requests_total{api=Metadata,api_version=other}"] == 1
     assert found["kproxy_filter_seconds_total{cluster=orders,filter=audit}"] == 1.5
     assert found["kproxy_filter_calls_total{cluster=orders,filter=audit}"] == 3
+    assert found["kproxy_filter_faults_total{cluster=orders,filter=deny,hook=on_tail,kind=unusable}"] == 2
     assert found["kproxy_connections_closed_total{cause=idle}"] == 3
     assert found["kproxy_bytes_total{direction=request}"] == 4
     assert found["kproxy_tls_handshake_failures_total{leg=broker}"] == 4

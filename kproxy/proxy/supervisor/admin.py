@@ -102,6 +102,9 @@ class AdminSource(Protocol):
     def filter_times(self) -> Sequence[tuple[str, str, int, int]]:
         """Cluster, name, nanoseconds and calls of each filter, over all workers."""
 
+    def filter_faults(self) -> Sequence[tuple[str, str, str, str, int]]:
+        """Cluster, filter, method, kind and number of filters' faults, over all workers."""
+
     def client_series(self) -> ClientSeries:
         """What clients have measured and sent."""
 
@@ -175,6 +178,7 @@ class _Pages:
                 (one.cluster, one.filter, one.event, one.name, one.count) for one in self._source.filter_counts()
             ],
             filter_times=self._source.filter_times(),
+            filter_faults=self._source.filter_faults(),
             client_metrics=clients.families(),
             client_metrics_dropped=clients.dropped,
         )

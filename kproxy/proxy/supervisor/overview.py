@@ -20,7 +20,7 @@ from kproxy.proxy.messages import (
     JournalState,
     ListConnections,
 )
-from kproxy.proxy.shared_counts import CALLS, SPENT_NS, FilterCount
+from kproxy.proxy.shared_counts import CALLS, FAULTS, OF_EVERY_FILTER, SPENT_NS, FilterCount
 from kproxy.proxy.supervisor.analyzer_totals import AnalyzerTotals
 from kproxy.proxy.supervisor.child import Child
 from kproxy.proxy.supervisor.fleet import Fleet
@@ -87,7 +87,7 @@ class Overview:
 
     def filter_counts(self) -> list[FilterCount]:
         """What filters have counted, over all workers."""
-        return [one for one in self._fleet.counts.rows() if one.event not in (SPENT_NS, CALLS)]
+        return [one for one in self._fleet.counts.rows() if one.event not in OF_EVERY_FILTER]
 
     def filter_times(self) -> list[tuple[str, str, int, int]]:
         """Cluster, name, nanoseconds and calls of each filter, over all workers."""
@@ -96,6 +96,15 @@ class Overview:
             if one.event in (SPENT_NS, CALLS):
                 found.setdefault((one.cluster, one.filter), {})[one.event] = one.count
         return [(*names, times.get(SPENT_NS, 0), times.get(CALLS, 0)) for names, times in found.items()]
+
+    def filter_faults(self) -> list[tuple[str, str, str, str, int]]:
+        """Cluster, filter, method, kind and number of filters' faults, over all workers."""
+        rows = (one for one in self._fleet.counts.rows() if one.event == FAULTS)
+        found = []
+        for one in rows:
+            hook, _, kind = one.name.partition(" ")
+            found.append((one.cluster, one.filter, hook, kind, one.count))
+        return found
 
     def client_series(self) -> ClientSeries:
         """What clients have measured, without what is too old."""

@@ -31,7 +31,6 @@ class Total(_FromZero):
     HELD_FRAMES = auto()
     REWRITTEN_FRAMES = auto()
     WITHHELD_ADDRESSES = auto()
-    FILTER_FAULTS = auto()
     TLS_HANDSHAKES_OK_CLIENT = auto()
     TLS_HANDSHAKES_FAILED_CLIENT = auto()
     TLS_HANDSHAKES_OK_BROKER = auto()

@@ -64,6 +64,9 @@ class Proxy:
     def filter_times(self) -> list[tuple[str, str, int, int]]:
         return [("orders", "audit", 2_500_000_000, 7)]
 
+    def filter_faults(self) -> list[tuple[str, str, str, str, int]]:
+        return [("orders", "deny", "on_request", "timed_out", 4)]
+
     def client_series(self) -> ClientSeries:
         series = ClientSeries()
         metrics = [ClientMetric("org.apache.kafka.producer.record.send.total", True, False, (("topic", 'a"b'),), 7.0)]
@@ -188,6 +191,8 @@ def test_what_filters_have_counted(client: Client) -> None:
     assert sample in lines
     assert 'kproxy_filter_seconds_total{cluster="orders",filter="audit"} 2.5' in lines
     assert 'kproxy_filter_calls_total{cluster="orders",filter="audit"} 7.0' in lines
+    fault = 'cluster="orders",filter="deny",hook="on_request",kind="timed_out"'
+    assert f"kproxy_filter_faults_total{{{fault}}} 4.0" in lines
 
 
 def test_what_clients_have_measured(client: Client) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from kproxy.filters.contract import ClientMetric
+from kproxy.proxy.filter_runtime import FilterRuntime
+from kproxy.proxy.journals import Journals
 from kproxy.proxy.messages import AnalyzerCounts, BrokerReach, ClientMetrics, ClusterState, JournalState
 from kproxy.proxy.shared_counts import CALLS, SPENT_NS
 from kproxy.proxy.supervisor import overview as overview_module
@@ -103,6 +105,17 @@ def test_the_time_of_filters_is_apart_from_what_they_count() -> None:
         return overview.filter_times(), [(one.event, one.count) for one in overview.filter_counts()]
 
     assert with_fleet(config(), test) == ([("orders", "faults", 5_000, 7)], [("fired", 2)])
+
+
+def test_the_faults_of_filters_are_apart_from_what_they_count() -> None:
+    async def test(fleet: Fleet, _: str) -> Any:
+        runtime = FilterRuntime("orders", Journals(), counts=fleet.counts)
+        for _ in range(3):
+            runtime.count_fault("deny", "on_request", "timed_out")
+        overview = Overview(fleet)
+        return overview.filter_faults(), overview.filter_counts(), overview.filter_times()
+
+    assert with_fleet(config(), test) == ([("orders", "deny", "on_request", "timed_out", 3)], [], [])
 
 
 def test_what_clients_measure_is_shown_until_it_is_too_old() -> None:
