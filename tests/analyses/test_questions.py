@@ -407,6 +407,62 @@ def test_a_topic_that_was_deleted_and_created_again_begins_anew(tmp_path: Path) 
     assert t.last_lags(tmp_path) == {"g": (3, 5, 2), "idle": (60, 100, 40)}  # not 97, and of idle what it was before
 
 
+def test_lag_has_a_bounded_number_of_rows_where_nothing_else_is_asked_for(tmp_path: Path) -> None:
+    """Twenty partitions of which each has a commit a second for half an hour."""
+    t = Partition()
+    for second in range(1800):
+        for partition in range(20):
+            t.consumer.commit(second + partition / 100, "g", "t", second, partition)
+    t.producer.ask(1800, ApiKey.METADATA)
+    with Database([t.rows.write(tmp_path / "tables")]) as database:
+        lag = library.load()["lag"]
+        bounded, asked = database.run(lag).to_pylist(), database.run(lag, bucket_ms=1000).num_rows
+    assert asked == 36_000
+    assert 10_000 <= len(bounded) <= 20_000 + 2 * 20
+    assert [(row["partition"], row["committed_offset"]) for row in bounded if row["is_last"]] == [
+        (partition, 1799) for partition in range(20)
+    ]
+
+
+def test_an_answer_to_offset_fetch_is_no_commit(tmp_path: Path) -> None:
+    """What a group committed before the capture is known from OffsetFetch; when it did so is not."""
+    t = Partition()
+    t.append(1, 99)
+    for client in ("g", "h"):
+        t.consumer.commit(2, client, "t", 40)
+        t.rows.tables["offsets"][-1]["kind"] = "committed"
+    t.consumer.commit(5, "h", "t", 60)
+    t.append(8, 100)
+    with Database([t.rows.write(tmp_path / "tables")]) as database:
+        found = database.run(library.load()["lag"]).to_pylist()
+    last = {row["group_id"]: (row["lag"], row["since_commit_ms"]) for row in found if row["is_last"]}
+    assert last == {"g": (61, None), "h": (41, 3000)}
+
+
+@pytest.mark.parametrize(
+    ("ends", "committed"),
+    [
+        (((4, True),), 70),
+        (((4, False),), 30),  # aborted
+        (((4, False), (6, True)), 30),  # the end of the next transaction is not that of this one
+        (((1, True),), 30),  # open still
+        ((), 70),  # its coordinator was not captured
+    ],
+)
+def test_what_a_transaction_commits_counts_when_it_is_committed(
+    tmp_path: Path, ends: tuple[tuple[float, bool], ...], committed: int
+) -> None:
+    t = Partition()
+    t.append(0, 99)
+    t.consumer.commit(0.5, "g", "t", 30)
+    t.consumer.commit(3, "g", "t", 70)
+    t.rows.tables["exchanges"][-1] |= {"api_key": int(ApiKey.TXN_OFFSET_COMMIT), "producer_id": 7}
+    for at, is_commit in ends:
+        t.producer.ask(at, ApiKey.END_TXN, producer_id=7, committed=is_commit)
+    t.producer.ask(9, ApiKey.METADATA)
+    assert t.last_lags(tmp_path) == {"g": (committed, 100, 100 - committed)}
+
+
 @pytest.mark.parametrize("ids", [("AAAAAAAAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBBBBBBBB"), (None, None)])
 def test_another_topic_id_or_offsets_that_go_back_show_it_as_well(tmp_path: Path, ids: tuple[str | None, ...]) -> None:
     t = Partition()

@@ -5,6 +5,7 @@ severity: info
 meaning: >-
   How far the committed offset of each group is behind the end of each partition, from the traffic alone. The end is the highest offset that
   was seen until then, so the true lag may be higher, never lower. A topic that was deleted and created again begins anew, without the commits of before.
+  What a transaction commits counts from its EndTxn on, and not if that aborts it; where the producer's coordinator was not captured, at once.
 columns:
   group_id: ""
   topic: ""
@@ -13,14 +14,14 @@ columns:
   lag: end_offset - committed_offset; 0 where the commit is ahead of every end that was seen
   committed_offset: from a commit, or from an answer to OffsetFetch
   end_offset: from Fetch and Produce responses and ListOffsets
-  since_commit_ms: milliseconds since the last commit
+  since_commit_ms: milliseconds since the last commit; empty where none was seen, only an answer to OffsetFetch
   is_last: the last row of the partition
   cluster: its id, else the first address of its brokers
   seen: "as seen here; no end seen: lag is then empty"
 action: Where lag grows, add consumers (up to the number of partitions) or look at what they do for each record.
 parameters:
-  bucket_ms: {default: 1000, meaning: Length of the times of which the last moment is kept.}
-needs: [offsets, record_batches, exchanges, connection_clusters, partition_lives]
+  bucket_ms: {default: 0, meaning: "Length of the times of which the last moment is kept; 0: a second, or so long that there are about 20,000 rows."}
+needs: [offsets, record_batches, exchanges, connection_clusters, partition_lives, transaction_ends]
 verdict: "{count group_id:group/groups}; [{lag:record/records} behind at most as seen here: {group_id} on {topic}-{partition}|[{rows where lag=0:?}none is behind, as seen here|the ends of the partitions were not seen]]"
 otherwise: ""
 order: 20
@@ -56,66 +57,98 @@ ends AS (
 all_positions AS (
   SELECT
     k.cluster,
-    group_id,
-    coalesce(topic, topic_id) AS topic,
-    partition,
-    unix_micros(at) AS micros,
-    offset,
-    kind
+    o.group_id,
+    coalesce(o.topic, o.topic_id) AS topic,
+    o.partition,
+    unix_micros(o.at) AS micros,
+    o.offset,
+    o.kind,
+    t.producer_id
   FROM offsets o JOIN connection_clusters k ON k.connection_id = o.connection_id
-  WHERE kind IN ('commit', 'committed') AND group_id IS NOT NULL AND offset >= 0 AND at IS NOT NULL AND coalesce(error_code, 0) = 0
+  LEFT JOIN (SELECT connection_id, exchange, producer_id FROM exchanges WHERE api_key = 28 AND producer_id >= 0) t
+    ON t.connection_id = o.connection_id AND t.exchange = o.exchange
+  WHERE o.kind IN ('commit', 'committed') AND o.group_id IS NOT NULL AND o.offset >= 0 AND o.at IS NOT NULL AND coalesce(o.error_code, 0) = 0
+),
+in_transactions AS (  -- offsets that transactions commit, each with the first end after it
+  SELECT
+    *,
+    last_value(ending) IGNORE NULLS OVER (
+      PARTITION BY cluster, producer_id ORDER BY micros DESC, ending DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS outcome,
+    last_value(known_micros) IGNORE NULLS OVER (
+      PARTITION BY cluster, producer_id ORDER BY micros DESC, ending DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS end_micros,
+    count(ending) OVER (PARTITION BY cluster, producer_id) AS ends_seen
+  FROM (
+    SELECT cluster, group_id, topic, partition, micros, offset, kind, producer_id, CAST(NULL AS STRING) AS ending,
+      CAST(NULL AS BIGINT) AS known_micros
+    FROM all_positions WHERE producer_id IS NOT NULL
+    UNION ALL
+    SELECT t.cluster, CAST(NULL AS STRING), CAST(NULL AS STRING), CAST(NULL AS INT), t.at_us, CAST(NULL AS BIGINT), CAST(NULL AS STRING), t.producer_id,
+      t.outcome, t.known_us
+    FROM transaction_ends t JOIN (SELECT DISTINCT cluster, producer_id FROM all_positions WHERE producer_id IS NOT NULL) p
+      ON p.cluster = t.cluster AND p.producer_id = t.producer_id
+  ) marks
+),
+known_positions AS (
+  SELECT cluster, group_id, topic, partition, micros, offset, kind FROM all_positions WHERE producer_id IS NULL
+  UNION ALL
+  SELECT cluster, group_id, topic, partition, greatest(micros, coalesce(end_micros, micros)), offset, kind
+  FROM in_transactions
+  WHERE ending IS NULL AND (outcome = 'committed' OR ends_seen = 0)
 ),
 positions AS (
   SELECT p.*, coalesce(l.life, 0) AS life
-  FROM all_positions p
+  FROM known_positions p
   LEFT JOIN partition_lives l ON l.cluster = p.cluster AND l.topic = p.topic AND l.partition = p.partition
     AND p.micros >= l.since_micros AND (l.until_micros IS NULL OR p.micros < l.until_micros)
 ),
-moments AS (  -- what is known of a partition, in the order of time; of one moment ends first, of each time to be kept one end
-  SELECT cluster, CAST(NULL AS STRING) AS group_id, topic, partition, life, max(micros) AS micros, 0 AS kind_order, max(end_offset) AS end_offset,
-    CAST(NULL AS BIGINT) AS offset
-  FROM ends
-  GROUP BY cluster, topic, partition, life, micros DIV (greatest(:bucket_ms, 1) * CAST(1000 AS BIGINT))
-  UNION ALL
-  SELECT cluster, group_id, topic, partition, life, micros, 1, CAST(NULL AS BIGINT), offset FROM positions
+followed AS (  -- the partitions of each group
+  SELECT cluster, group_id, topic, partition, life, min(micros) AS since_micros, max(micros) AS until_micros
+  FROM positions
+  GROUP BY cluster, group_id, topic, partition, life
 ),
-followed AS (  -- every group that the partition has, at every moment of the partition
-  SELECT
-    m.cluster,
-    g.group_id,
-    m.topic,
-    m.partition,
-    m.life,
-    m.micros,
-    m.kind_order,
-    m.end_offset,
-    CASE WHEN m.group_id = g.group_id THEN m.offset END AS offset
-  FROM moments m
-  JOIN (SELECT DISTINCT cluster, group_id, topic, partition, life FROM positions) g
-    ON g.cluster = m.cluster AND g.topic = m.topic AND g.partition = m.partition AND g.life = m.life
-  WHERE m.group_id IS NULL OR m.group_id = g.group_id
+bucket AS (  -- its length: as given, or so long that there are about 20,000 rows and the last one of each partition
+  SELECT 1000 * CASE
+    WHEN :bucket_ms > 0 THEN :bucket_ms
+    ELSE least(greatest(1000, ((max(e.until_micros) - min(e.since_micros)) DIV 20000000 + 1) * max(f.pairs)), CAST(1000000000000 AS BIGINT))
+    END AS micros
+  FROM (
+    SELECT min(micros) AS since_micros, max(micros) AS until_micros FROM ends
+    UNION ALL
+    SELECT min(since_micros), max(until_micros) FROM followed
+  ) e CROSS JOIN (SELECT count(*) AS pairs FROM followed) f
+),
+moments AS (  -- what is known of a partition at the end of each bucket: the highest end, and of each group the last position
+  SELECT f.cluster, f.group_id, f.topic, f.partition, f.life, e.bucket, e.micros, 0 AS kind_order, e.end_offset,
+    CAST(NULL AS BIGINT) AS offset, CAST(NULL AS BIGINT) AS committed_micros
+  FROM (
+    SELECT cluster, topic, partition, life, n.micros DIV b.micros AS bucket, max(n.micros) AS micros, max(end_offset) AS end_offset
+    FROM ends n CROSS JOIN bucket b
+    GROUP BY cluster, topic, partition, life, n.micros DIV b.micros
+  ) e
+  JOIN followed f ON f.cluster = e.cluster AND f.topic = e.topic AND f.partition = e.partition AND f.life = e.life
+  UNION ALL
+  SELECT cluster, group_id, topic, partition, life, p.micros DIV b.micros, max(p.micros), 1, CAST(NULL AS BIGINT),
+    max_by(offset, struct(p.micros, offset)), max(CASE WHEN kind = 'commit' THEN p.micros END)
+  FROM positions p CROSS JOIN bucket b
+  GROUP BY cluster, group_id, topic, partition, life, p.micros DIV b.micros
 ),
 running AS (
   SELECT
-    f.*,
-    max(end_offset) OVER (PARTITION BY cluster, group_id, topic, partition, life ORDER BY micros, kind_order, end_offset, offset ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    m.*,
+    max(end_offset) OVER (PARTITION BY cluster, group_id, topic, partition, life ORDER BY micros, kind_order ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
       AS seen_end,
-    max(CASE WHEN offset IS NOT NULL THEN micros END) OVER (
-      PARTITION BY cluster, group_id, topic, partition, life ORDER BY micros, kind_order, end_offset, offset ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
-      AS committed_micros,
-    count(offset) OVER (PARTITION BY cluster, group_id, topic, partition, life ORDER BY micros, kind_order, end_offset, offset ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    max(committed_micros) OVER (PARTITION BY cluster, group_id, topic, partition, life ORDER BY micros, kind_order ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+      AS commit_micros,
+    count(offset) OVER (PARTITION BY cluster, group_id, topic, partition, life ORDER BY micros, kind_order ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
       AS commits
-  FROM followed f
+  FROM moments m
 ),
 held AS (
   SELECT
     r.*,
     max(offset) OVER (PARTITION BY cluster, group_id, topic, partition, life, commits) AS committed,
-    row_number() OVER (
-      PARTITION BY cluster, group_id, topic, partition, life, micros DIV (greatest(:bucket_ms, 1) * CAST(1000 AS BIGINT))
-      ORDER BY micros DESC, kind_order DESC, end_offset DESC, offset DESC) AS from_end,
-    row_number() OVER (
-      PARTITION BY cluster, group_id, topic, partition ORDER BY life DESC, micros DESC, kind_order DESC, end_offset DESC, offset DESC) AS from_last
+    row_number() OVER (PARTITION BY cluster, group_id, topic, partition, life, bucket ORDER BY micros DESC, kind_order DESC) AS from_end,
+    row_number() OVER (PARTITION BY cluster, group_id, topic, partition ORDER BY life DESC, micros DESC, kind_order DESC) AS from_last
   FROM running r
 ),
 last_lags AS (
@@ -135,7 +168,7 @@ SELECT
   seen_end AS end_offset,
   lag,
   CASE WHEN seen_end IS NULL THEN 'no end seen' ELSE 'as seen here' END AS seen,
-  (micros - committed_micros) DIV 1000 AS since_commit_ms,
+  (micros - commit_micros) DIV 1000 AS since_commit_ms,
   from_last = 1 AS is_last,
   cluster
 FROM last_lags

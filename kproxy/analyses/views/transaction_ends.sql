@@ -1,13 +1,14 @@
 /*
 meaning: >-
   What ends the transaction that a producer has open, as its coordinator shows it: EndTxn (committed, aborted), and another InitProducerId
-  of the same producer id (restarted), which aborts it.
+  of the same producer id (restarted), which aborts it. at_us is when it was asked for, known_us when it was answered.
 */
 SELECT
-    cluster,
-    producer_id,
-    at_us,
-    unix_micros(coalesce(response_at, request_at)) AS known_us,
-    CASE WHEN api_key = 22 THEN 'restarted' WHEN committed THEN 'committed' ELSE 'aborted' END AS outcome
-FROM client_exchanges
-WHERE api_key IN (22, 26) AND producer_id >= 0 AND error_name IS NULL
+    k.cluster,
+    e.producer_id,
+    unix_micros(coalesce(e.request_at, e.response_at)) AS at_us,
+    unix_micros(coalesce(e.response_at, e.request_at)) AS known_us,
+    CASE WHEN e.api_key = 22 THEN 'restarted' WHEN e.committed THEN 'committed' ELSE 'aborted' END AS outcome
+FROM exchanges AS e
+JOIN connection_clusters AS k ON k.connection_id = e.connection_id
+WHERE e.api_key IN (22, 26) AND e.producer_id >= 0 AND e.error_name IS NULL AND coalesce(e.request_at, e.response_at) IS NOT NULL
