@@ -1,5 +1,6 @@
 """What a person names as a source: a capture, a decoded log, or a directory of tables."""
 
+import re
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
@@ -9,6 +10,9 @@ from kproxy.errors import CaptureError, UsageError
 from kproxy.output.tables.contracts import TABLES
 from kproxy.output.tables.parquet import MARKER
 from kproxy.pipeline.decoded_log import open_input
+
+SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:/")  # of a URI; Path makes one slash of two
+LOGS = {"_delta_log": "Delta", "metadata": "Iceberg"}  # the folder of a table that says which of its files count
 
 
 class Kind(Enum):
@@ -30,8 +34,11 @@ def look_at(path: Path) -> Source:
     if str(path) == STANDARD_INPUT:
         return Source(path, Kind.EVENTS)
     if not path.exists():
+        if SCHEME.match(str(path)):
+            raise UsageError(f"{path}: this reads files of this machine; kproxy-spark report reads object stores, too")
         raise UsageError(f"{path}: no such file")
     if path.is_dir():
+        _refuse_table_formats(path)
         if table_files(path):
             return Source(path, Kind.TABLES)
         if (path / MARKER).is_file():
@@ -43,6 +50,16 @@ def look_at(path: Path) -> Source:
         except CaptureError as error:
             raise UsageError(str(error)) from error
     return Source(path, Kind.EVENTS)
+
+
+def _refuse_table_formats(directory: Path) -> None:
+    """Raise UsageError for tables of Delta or Iceberg: their folders also have Parquet files that count no more."""
+    for name in TABLES:
+        for log, kind in LOGS.items():
+            if (directory / name / log).is_dir():
+                raise UsageError(
+                    f"{directory} has tables of {kind}: kproxy-spark report reads them, with a Spark that has {kind}"
+                )
 
 
 def table_files(directory: Path) -> dict[str, list[Path]]:

@@ -1,12 +1,12 @@
 """``kproxy-spark``: ingest and report as Spark jobs; on this machine, or by spark-submit on a cluster."""
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kproxy import __version__
+from kproxy.cli.report_request import Asked, report_options
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
 
@@ -146,69 +146,39 @@ def ingest(
 
 
 @kproxy_spark.command()
-@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
-@click.option("--only", metavar="ID", multiple=True, help="Run this analysis and show its rows; may be repeated.")
-@click.option("--param", "parameters", metavar="NAME=VALUE", multiple=True, help="Set a parameter.")
-@click.option("--analyses", "folders", metavar="DIR", multiple=True, type=Path, help="Add the analyses of this folder.")
-@click.option("--cluster", metavar="NAME", help="Only this cluster.")
-@click.option("--from", "first", metavar="DAY", help="Only from this day on: 2026-11-21.")
+@click.argument("sources", metavar="SOURCE...", nargs=-1)
+@report_options
+@click.option("--cluster", metavar="NAME", help="Only this cluster, of tables that ingest wrote.")
+@click.option("--from", "first", metavar="DAY", help="Only from this day (UTC) on: 2026-11-21.")
 @click.option("--to", "last", metavar="DAY", help="Only up to this day.")
-@click.option(
-    "--format", "format_name", type=click.Choice(["text", "json", "markdown"]), default="text", show_default=True
-)
-@click.option("-o", "--output", metavar="FILE", type=Path, help="Write to this file.")
+@click.option("--staging", metavar="DIR", help="A disk that all executors see, for the tables of captures and logs.")
 @click.option("--master", metavar="URL", help="Spark's master; by default that of spark-submit, else local[*].")
 def report(
     sources: tuple[str, ...],
-    only: tuple[str, ...],
-    parameters: tuple[str, ...],
-    folders: tuple[Path, ...],
     cluster: str | None,
     first: str | None,
     last: str | None,
-    format_name: str,
-    output: Path | None,
+    staging: str | None,
     master: str | None,
+    **options: Any,
 ) -> int:
-    """Run the analyses of kproxy report on Spark, over directories of tables, or over captures and decoded logs."""
-    from kproxy.analyses import library  # noqa: PLC0415 - needs sqlglot
+    """Run the analyses of kproxy report on Spark, over tables, captures and decoded logs.
 
-    analyses = library.load(folders)
-    chosen = [library.find(analyses, wanted) for wanted in dict.fromkeys(only)]
-    chosen = chosen or [analysis for analysis in analyses.values() if analysis.header.default]
-    pairs = [text.partition("=") for text in parameters]
-    if not all(name and equals for name, equals, _ in pairs):
-        raise UsageError("--param wants NAME=VALUE")
-    from kproxy.spark.session import open_session  # noqa: PLC0415 - an extra
+    SOURCE is a directory of tables, of ingest or of kproxy decode, on a disk or in any file system of Spark's Hadoop (s3a://,
+    hdfs://), Parquet, Delta or Iceberg; a namespace of an Iceberg catalog (lake.kafka); a capture, a decoded log, or a pattern.
+    Options and exit status are those of kproxy report; see its help.
 
-    spark = open_session("kproxy report", master)
-    from kproxy.spark.report import SparkTables, make_report  # noqa: PLC0415
+    \b
+    kproxy-spark report tables
+    kproxy-spark report --cluster prod --from 2026-11-01 --to 2026-11-07 tables
+    kproxy-spark report --target 4.0 s3a://bucket/tables
+    kproxy-spark report --format html -o report.html tables
 
-    tables = SparkTables(spark, sources, folders=folders, cluster=cluster, days=(first, last))
-    made = make_report(tables, chosen, {name: value for name, _, value in pairs})
-    text = _rendered(made, format_name, " ".join(sources), shows_rows=bool(only))
-    if output is None:
-        print(text, end="")
-    else:
-        output.write_text(text, encoding="utf-8")
-    return DONE
+    With --from and --to, exchanges are those of these days; what a connection says of itself is that of all its life.
+    """
+    from kproxy.cli.spark_report import Where, run_report  # noqa: PLC0415 - a page of its own
 
-
-def _rendered(made: object, format_name: str, ask: str, *, shows_rows: bool) -> str:
-    from kproxy.analyses.report.json_page import json_page  # noqa: PLC0415 - needs sqlglot, as above
-    from kproxy.analyses.report.markdown import markdown_page  # noqa: PLC0415
-    from kproxy.analyses.report.text import answer_lines, summary_lines  # noqa: PLC0415
-    from kproxy.analyses.report.verdicts import Report  # noqa: PLC0415
-
-    assert isinstance(made, Report)
-    if format_name == "json":
-        return json_page(made).decode() + "\n"
-    if format_name == "markdown":
-        return markdown_page(made)
-    lines = (
-        [line for answer in made.answers for line in answer_lines(answer)] if shows_rows else summary_lines(made, ask)
-    )
-    return "".join(f"{line}\n" for line in lines)
+    return run_report(sources, Asked(**options), Where(cluster, first, last, staging, master))
 
 
 def _note(sentence: str) -> None:

@@ -12,6 +12,7 @@
     targets.py      rows to their places: files that tasks have written, on a disk that all see
     by_spark.py     the same where Spark writes: chunks.py (rows in an RDD), writers.py (Parquet through Hadoop, Delta, Iceberg)
     folders.py      the output directory as the driver sees it; hadoop_files.py: inputs that only Hadoop reaches
+    report.py       the analyses on Spark; sources.py: over what, narrowing.py: over which of its rows
     whole.py        one file to rows in one task, for the data source
     connection.py   one connection to rows, from blocks of its segments
     facts.py        what connections must know of each other: names of topics, roles, numbers

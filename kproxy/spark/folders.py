@@ -22,6 +22,9 @@ class Folder(Protocol):
 
     root: str
 
+    def has_folder(self, path: str) -> bool:
+        """Whether there is a folder of that name."""
+
     def read(self, path: str) -> bytes | None:
         """A file; None if it is not there."""
 
@@ -55,6 +58,10 @@ class LocalFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.root = str(path)
+
+    def has_folder(self, path: str) -> bool:
+        """See Folder."""
+        return (self.path / path).is_dir()
 
     def read(self, path: str) -> bytes | None:
         """See Folder."""
@@ -103,6 +110,11 @@ class HadoopFolder:
         self._path = jvm.org.apache.hadoop.fs.Path
         self._copy = jvm.org.apache.hadoop.io.IOUtils
         self._system = self._path(self.root).getFileSystem(context._jsc.hadoopConfiguration())
+
+    def has_folder(self, path: str) -> bool:
+        """See Folder."""
+        place = self._at(path)
+        return bool(self._system.exists(place) and self._system.getFileStatus(place).isDirectory())
 
     def read(self, path: str) -> bytes | None:
         """See Folder. A file that was to be replaced when the driver ended is beside its place."""
@@ -162,7 +174,7 @@ class HadoopFolder:
         return [status for status in self._system.listStatus(place) if status.isDirectory() == folders]
 
     def _at(self, path: str) -> Any:
-        return self._path(f"{self.root}/{path}")
+        return self._path(f"{self.root}/{path}" if path else self.root)
 
 
 def _counts(name: str) -> bool:

@@ -1,39 +1,47 @@
 """``kproxy-spark report``: the analyses of kproxy.analyses on Spark, their SQL unchanged, over tables or captures of any size.
 
-    tables = SparkTables(spark, ["tables"], cluster="prod", days=("2026-11-01", "2026-11-07"))
+    tables = SparkTables(spark, ["tables"], only=Narrowed("prod", date(2026, 11, 1), date(2026, 11, 7)))
     tables.run(library.load()["map"])       -> pyarrow.Table: the rows, in their order
     make_report(tables, analyses, {})       -> the Report that kproxy.analyses.report shows as text, Markdown, JSON or HTML
 
-A source is a directory of tables, of ``ingest`` or of ``kproxy decode --format parquet``, or files, which are then read by the
-data source (once for each table: ingest them where that is much). Views and facts are temporary views of the session.
+What a source may be is in sources.py, which rows of it in narrowing.py. Views and facts are temporary views of the session.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions
 
 from kproxy.analyses import library
 from kproxy.analyses.analysis import Analysis, Value, View
 from kproxy.analyses.facts import FACTS_TABLES, arrow_table
+from kproxy.analyses.loading import ALWAYS, SIDES, Span
 from kproxy.analyses.parameters import bind, known_to
-from kproxy.analyses.report.verdicts import Answer, Report, Summary, place, verdict_of, worst
-from kproxy.errors import UsageError
-from kproxy.output.tables import TABLES, Table
+from kproxy.analyses.report.verdicts import Answer, Report, Summary, Watch, place, verdict_of, worst
+from kproxy.errors import ConfigError, Mistake
+from kproxy.output.tables import TABLES
 from kproxy.protocol.error_codes import error_name
-from kproxy.spark.schemas import contract, spark_schema
-from kproxy.spark.source import FORMAT, register
+from kproxy.spark.narrowing import Narrowed, check_cluster, narrow
+from kproxy.spark.sources import open_source
+from kproxy.spark.whole import Options
 
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
-ANYTHING = (None, None)
-ASK = """
+LONGEST_MESSAGE = 400
+COUNT_CONNECTIONS = """
 SELECT count(*), count_if(requests + responses > 0), sum(requests), sum(errors), sum(request_bytes + response_bytes),
   min(unix_micros(first_seen_at)), max(unix_micros(last_seen_at)) FROM connections
+"""
+COUNT_EXCHANGES = """
+SELECT count(DISTINCT connection_id), count_if(request_size IS NOT NULL), count_if(size(error_codes) > 0),
+  sum(coalesce(request_size, 0) + coalesce(response_size, 0)),
+  min(unix_micros(coalesce(request_at, response_at))), max(unix_micros(coalesce(response_at, request_at))) FROM exchanges
 """
 
 
@@ -42,12 +50,17 @@ class SparkTables:
 
     Args:
         spark: the session; its time zone becomes UTC, as the analyses want it.
-        sources: directories of tables, or files and patterns.
+        sources: directories or namespaces of tables, files and patterns; see sources.py.
         folders: users' folders of analyses, for their views.
-        cluster: only this one, of what ``ingest`` wrote.
-        days: only from the first to the last of these, likewise.
+        only: which of their rows.
+        options: what rows files give.
+        compare: the two sources are the sides of a diff.
+        spans: two ranges of time in microseconds since the epoch, the sides of a diff.
+        scratch: an empty folder that all executors see, for the tables of files.
 
-    Raises UsageError for a source that is none.
+    ``damages`` has a sentence for each place where a source could not be read.
+
+    Raises UsageError for a source that is none, or has no such cluster.
     """
 
     def __init__(
@@ -56,26 +69,51 @@ class SparkTables:
         sources: Sequence[str],
         *,
         folders: Iterable[Path | str] = (),
-        cluster: str | None = None,
-        days: tuple[str | None, str | None] = ANYTHING,
+        only: Narrowed = Narrowed(),  # noqa: B008 - frozen
+        options: Options = Options(),  # noqa: B008 - frozen
+        compare: bool = False,
+        spans: tuple[Span, Span] | None = None,
+        scratch: str | None = None,
     ) -> None:
         self.spark = spark
         self.sources = list(sources)
+        self.only = only
         self._views = library.load_views(folders)
         self._made: set[str] = set()
         self._kept: list[DataFrame] = []
         spark.conf.set("spark.sql.session.timeZone", "UTC")
-        register(spark)
-        for table in TABLES.values():
-            frame = self._open(table, cluster, days)
-            frame.createOrReplaceTempView(table.name)
+        places = [None if scratch is None else f"{scratch}/{at}" for at in range(len(self.sources))]
+        opened = [open_source(spark, name, options, place) for name, place in zip(self.sources, places, strict=True)]
+        self.damages = [damage for source in opened for damage in source.damages]
+        given = [{name: source.frame(table) for name, table in TABLES.items()} for source in opened]
+        narrowed = [narrow(source.name, tables, only) for source, tables in zip(opened, given, strict=True)]
+        if only.cluster is not None:
+            check_cluster([tables["connections"] for tables in given], only.cluster)
+        for name in TABLES:
+            frames = [tables[name].select(*_columns(name)) for tables in narrowed]
+            if compare:
+                frames = [_on_side(side, frame) for side, frame in zip(SIDES, frames, strict=True)]
+            reduce(lambda one, other: one.unionByName(other), frames).createOrReplaceTempView(name)
+        if compare or spans is not None:
+            self._make_sides((ALWAYS, ALWAYS) if spans is None else spans, by_id=spans is None)
 
     def run(self, analysis: Analysis, /, **parameters: Value) -> "pyarrow.Table":
-        """The rows of an analysis. Raises UsageError for a parameter."""
-        return self.frame(analysis, **parameters).toArrow()
+        """The rows of an analysis. Raises UsageError for a parameter, ConfigError for SQL that Spark refuses."""
+        try:
+            return self.frame(analysis, **parameters).toArrow()
+        except AnalysisException as error:
+            raise _refused(analysis, error) from None
+
+    def select(self, view: View) -> "pyarrow.Table":
+        """The rows of a query that is no analysis. Raises ConfigError for SQL that Spark refuses."""
+        try:
+            self._make_views(view)
+            return self.spark.sql(library.spark_text(view)).toArrow()
+        except AnalysisException as error:
+            raise _refused(view, error) from None
 
     def frame(self, analysis: Analysis, /, **parameters: Value) -> "DataFrame":
-        """The same, not computed yet."""
+        """The rows of an analysis, not computed yet."""
         self._make_views(analysis)
         values = {name: _literal(value) for name, value in bind(analysis, parameters).items()}
         return self.spark.sql(library.spark_text(analysis), args=values)
@@ -86,21 +124,35 @@ class SparkTables:
             frame.unpersist()
         self._kept.clear()
 
-    def _make_views(self, analysis: Analysis) -> None:
-        for view in library.views_needed(analysis, self._views):
+    def _make_views(self, source: Analysis | View) -> None:
+        for view in library.views_needed(source, self._views):
             self._make_facts(view)
             if view.name not in self._made:
                 self._made.add(view.name)
                 self._make_view(view)
-        self._make_facts(analysis)
+        self._make_facts(source)
 
     def _make_view(self, view: View) -> None:
-        frame = self.spark.sql(library.spark_text(view))
+        try:
+            frame = self.spark.sql(library.spark_text(view))
+        except AnalysisException as error:
+            raise _refused(view, error) from None
         if view.stored:
             # kept without its plan: what uses several views several times would else have a plan of many thousand nodes
             frame = frame.localCheckpoint(storageLevel=StorageLevel.MEMORY_AND_DISK)
             self._kept.append(frame)
         frame.createOrReplaceTempView(view.name)
+
+    def _make_sides(self, spans: tuple[Span, Span], *, by_id: bool) -> None:
+        """The view ``sides`` of a diff: instead of the two halves of the time, two sources (*by_id*), or two ranges of time."""
+        self._made.add("sides")
+        parts = [
+            f"SELECT '{side}' AS side, connection_id, timestamp_micros({span[0]}) AS from_at,"
+            f" timestamp_micros({span[1]}) AS to_at FROM connections"
+            + (f" WHERE startswith(connection_id, '{side} ')" if by_id else "")
+            for side, span in zip(SIDES, spans, strict=True)
+        ]
+        self.spark.sql(" UNION ALL ".join(parts)).createOrReplaceTempView("sides")
 
     def _make_facts(self, source: Analysis | View) -> None:
         for name in library.tables_of(source):
@@ -114,41 +166,6 @@ class SparkTables:
         listed = [tuple(row.values()) for row in rows.to_pylist()]
         self.spark.createDataFrame(listed, types).createOrReplaceTempView(name)
 
-    def _open(self, table: Table, cluster: str | None, days: tuple[str | None, str | None]) -> "DataFrame":
-        frames = [self._open_one(source, table, cluster, days) for source in self.sources]
-        together = frames[0]
-        for frame in frames[1:]:
-            together = together.unionByName(frame)
-        return together
-
-    def _open_one(
-        self, source: str, table: Table, cluster: str | None, days: tuple[str | None, str | None]
-    ) -> "DataFrame":
-        schema = spark_schema(contract(table.name))
-        if not _has_tables(source):
-            if cluster is not None or days != ANYTHING:
-                raise UsageError(f"{source}: clusters and days are those of a directory of tables")
-            return self.spark.read.format(FORMAT).option("table", table.name).load(source)
-        folder = Path(source) / table.name
-        if not any(folder.rglob("*.parquet")):
-            return self.spark.createDataFrame([], schema)
-        frame = self.spark.read.option("mergeSchema", "true").option("basePath", str(folder)).parquet(str(folder))
-        have = set(frame.columns)
-        if cluster is not None and "cluster" in have:
-            frame = frame.where(functions.col("cluster") == cluster)
-        first, last = days
-        if first is not None and "day" in have:
-            frame = frame.where(functions.col("day").cast("string") >= first)
-        if last is not None and "day" in have:
-            frame = frame.where(functions.col("day").cast("string") <= last)
-        columns = [
-            (functions.col(field.name) if field.name in have else functions.lit(None))
-            .cast(field.dataType.simpleString())
-            .alias(field.name)
-            for field in schema.fields
-        ]
-        return frame.select(columns)
-
 
 def _literal(value: Value) -> Any:
     """A value as Spark binds it: a whole number as a BIGINT, since an INT times 1,000,000 overflows."""
@@ -158,32 +175,53 @@ def _literal(value: Value) -> Any:
 SPARK_TYPES = {"string": "string", "int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean"}
 
 
-def _has_tables(source: str) -> bool:
-    path = Path(source)
-    return path.is_dir() and any((path / name).is_dir() for name in TABLES)
+def _columns(table: str) -> list[str]:
+    return [column.name for column in TABLES[table].columns]
+
+
+def _on_side(side: str, frame: "DataFrame") -> "DataFrame":
+    """The rows with the name of their side before the ids of connections, since a source may be compared with itself."""
+    marked = functions.concat(functions.lit(f"{side} "), functions.col("connection_id"))
+    return frame.withColumn("connection_id", marked)
+
+
+def _refused(source: Analysis | View, error: AnalysisException) -> ConfigError:
+    """Spark's message, with its place in the file where it tells one."""
+    line, column = 1, 1
+    for context in error.getQueryContext()[:1]:
+        above = len(source.sql) - len(source.sql.lstrip())  # lines of the file, which Spark did not get
+        before = source.sql[: above + context.startIndex()]
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    message = str(error).strip().splitlines()[0][:LONGEST_MESSAGE]
+    return ConfigError([Mistake(line, column, "", message)], source.path)
 
 
 def make_report(
     tables: SparkTables,
     analyses: Iterable[Analysis],
     parameters: Mapping[str, Value],
-    on_answer: Callable[[Answer], None] = lambda answer: None,
+    *,
+    compared: str = "",
+    watch: Watch = lambda done, total, name: None,
 ) -> Report:
     """Run the analyses, each with those of the parameters that it knows. Raises as SparkTables.run does."""
+    wanted = list(analyses)
     answers = []
-    for analysis in analyses:
+    for at, analysis in enumerate(wanted):
+        watch(at, len(wanted), analysis.id)
         values = known_to(analysis, parameters)
         rows = tables.run(analysis, **values)
         severity = worst(rows, analysis.severity)
         answers.append(Answer(analysis, bind(analysis, values), rows, severity, verdict_of(analysis, rows)))
-        on_answer(answers[-1])
-    return Report(summarize(tables), sorted(answers, key=place), [])
+    return Report(summarize(tables), sorted(answers, key=place), list(tables.damages), compared)
 
 
 def summarize(tables: SparkTables) -> Summary:
-    """Count what is in the tables."""
+    """Count what is in the tables: of some days the exchanges of those days, not all of their connections."""
     sql = tables.spark.sql
-    connections, kafka, requests, errors, size, first, last = sql(ASK).collect()[0]
+    connections, kafka, requests, errors, size, first, last = sql(COUNT_CONNECTIONS).collect()[0]
+    if tables.only.has_days:
+        kafka, requests, errors, size, first, last = sql(COUNT_EXCHANGES).collect()[0]
     clients = sql("SELECT count(DISTINCT id) FROM (SELECT explode(client_ids) AS id FROM connections)").collect()[0][0]
     others = sql(
         "SELECT not_kafka, count(*) FROM connections WHERE not_kafka IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1"

@@ -1,5 +1,6 @@
 """The Spark session or context of a job: that of spark-submit, or one on this machine."""
 
+import logging
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -34,6 +35,8 @@ def open_session(name: str, master: str | None = None) -> "SparkSession":
         builder = builder.master(master)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    # PySpark logs there, to standard error and with the JVM's stack, what it also raises.
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     return session
 
 

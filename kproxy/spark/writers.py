@@ -114,6 +114,12 @@ def _is_from(sources: Iterable[str]) -> str:
 
 def open_writer(spark: SparkSession, format_name: str, output: str) -> Writer:
     """A writer of tables of Delta or Iceberg. Raises UsageError where the session has none."""
+    check_format(spark, format_name)
+    return DeltaWriter(output) if format_name == DELTA else IcebergWriter(spark, output)
+
+
+def check_format(spark: SparkSession, format_name: str) -> None:
+    """Raise UsageError where the session has no Delta, or no Iceberg."""
     classes = {DELTA: "io.delta.sql.DeltaSparkSessionExtension", ICEBERG: "org.apache.iceberg.spark.SparkCatalog"}
     jvm: Any = spark._jvm
     try:
@@ -126,7 +132,6 @@ def open_writer(spark: SparkSession, format_name: str, output: str) -> Writer:
         raise UsageError(
             f"this Spark session has no {format_name}: run spark-submit with its --packages and --conf, see its documentation"
         ) from None
-    return DeltaWriter(output) if format_name == DELTA else IcebergWriter(spark, output)
 
 
 def rows_of(spark: SparkSession, chunks: "RDD[Any]", table: Table, origins: dict[str, Origin]) -> "DataFrame":

@@ -33,3 +33,17 @@ def test_what_is_no_source_is_refused(tmp_path: Path) -> None:
         look_at(tmp_path)
     with pytest.raises(UsageError, match="neither pcap nor pcapng"):
         look_at(Path(__file__))
+
+
+@pytest.mark.parametrize(("log", "kind"), [("_delta_log", "Delta"), ("metadata", "Iceberg")])
+def test_tables_of_delta_and_iceberg_are_refused(tmp_path: Path, log: str, kind: str) -> None:
+    """Read as plain Parquet they would have rows that were removed."""
+    (tmp_path / "offsets" / log).mkdir(parents=True)
+    (tmp_path / "offsets" / "part-0.parquet").touch()
+    with pytest.raises(UsageError, match=f"has tables of {kind}: kproxy-spark report reads them"):
+        look_at(tmp_path)
+
+
+def test_a_uri_is_told_from_a_file_that_is_not_there() -> None:
+    with pytest.raises(UsageError, match="kproxy-spark report reads object stores, too"):
+        look_at(Path("s3a://bucket/tables"))

@@ -34,6 +34,13 @@ def run(*words: object) -> int:
         (["ingest", "in"], "missing option '-o' / '--output'"),
         (["report", "--only", "mapp", "x"], "there is no analysis 'mapp'; did you mean map"),
         (["report", "--param", "x", "t"], "--param wants NAME=VALUE"),
+        (["report", "--param", "min_reqests=3", "t"], "is called 'min_reqests'; kproxy-spark report --list shows them"),
+        (["report", "--only", "latency", "--param", "min_requests=few", "t"], "min_requests is a whole number"),
+        (["report", "--target", "99", "t"], "--target 99 is no release that is known"),
+        (["report", "--only", "diff", "--before", "/", "t"], "--before and --after go together"),
+        (["report", "--from", "2026-11-1", "t"], "--from: '2026-11-1' is no day; write 2026-11-21"),
+        (["report", "--from", "2026-11-02", "--to", "2026-11-01", "t"], "--from is a later day than --to"),
+        (["report"], "name tables, captures or decoded logs"),
     ],
 )
 def test_wrong_usage_is_one_sentence(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,6 +70,9 @@ def test_captures_to_tables_to_answers(
     assert "orders" in (tmp_path / "map.txt").read_text()
     assert run("report", "--only", "map", "--format", "json", tmp_path / "out") == 0
     assert '"orders"' in capsys.readouterr().out
+    page = tmp_path / "map.html"
+    assert run("report", "--only", "map", "--format", "html", "-o", page, tmp_path / "out") == 0
+    assert "<svg" in page.read_text() and "Who writes and who reads" in page.read_text()
 
 
 @pytest.mark.xdist_group("spark")

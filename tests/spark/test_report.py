@@ -2,7 +2,7 @@
 0."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,10 @@ import pytest
 from kproxy.analyses import library
 from kproxy.analyses.analysis import Value
 from kproxy.analyses.duck import Database
-from kproxy.errors import UsageError
+from kproxy.errors import ConfigError
 from kproxy.output.tables import TABLES
 from kproxy.spark.ingest import ingest
+from kproxy.spark.narrowing import Narrowed
 from kproxy.spark.report import SparkTables, make_report
 from kproxy.spark.whole import Options
 from tests.analyses.test_parameters import largest
@@ -129,8 +130,9 @@ def test_a_report_of_what_ingest_wrote_is_that_of_the_captures(spark: "SparkSess
     out = str(tmp_path / "out")
     ingest(spark.sparkContext, [str(CAPTURED[0])], out, cluster="one", options=Options())
     ingest(spark.sparkContext, [str(CAPTURED[2])], out, cluster="two", options=Options())
-    alone = make_report(SparkTables(spark, [out], cluster="two", days=("2026-11-01", "2026-11-30")), chosen, {})
-    nothing = make_report(SparkTables(spark, [out], days=("2026-12-01", None)), chosen, {})
+    november = Narrowed("two", date(2026, 11, 1), date(2026, 11, 30))
+    alone = make_report(SparkTables(spark, [out], only=november), chosen, {})
+    nothing = make_report(SparkTables(spark, [out], only=Narrowed(first=date(2026, 12, 1))), chosen, {})
     direct = make_report(SparkTables(spark, [str(CAPTURED[2])]), chosen, {})
     assert (alone.summary.requests, nothing.summary.requests) == (126, 0)
     assert [rows(answer.rows) for answer in alone.answers] == [rows(answer.rows) for answer in direct.answers]
@@ -138,6 +140,36 @@ def test_a_report_of_what_ingest_wrote_is_that_of_the_captures(spark: "SparkSess
     assert {answer.analysis.id for answer in alone.answers} == {"map", "latency"}
 
 
-def test_clusters_are_those_of_tables(spark: "SparkSession") -> None:
-    with pytest.raises(UsageError, match="clusters and days are those of a directory of tables"):
-        SparkTables(spark, [str(CAPTURED[0])], cluster="x")
+def test_a_diff_of_two_sources_and_of_two_ranges_is_that_of_duckdb(spark: "SparkSession", tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    for folder, capture in ((before, CAPTURED[0]), (after, CAPTURED[2])):
+        assert decode("-o", folder, capture) == 0
+    diff = ANALYSES["diff"]
+    ours = SparkTables(spark, [str(before), str(after)], compare=True)
+    with Database([before, after], compare=True) as database:
+        expected = rows(database.run(diff))
+    assert rows(ours.run(diff)) == expected
+    assert len(expected) == 5  # clients lost and new
+    with Database([after]) as database:
+        sql = "SELECT epoch_us(min(request_at)), epoch_us(max(request_at)) FROM exchanges"
+        [(first, last)] = database.connection.execute(sql).fetchall()
+    spans = ((first, first + (last - first) // 3), (first + (last - first) // 2, last + 1))
+    parts = SparkTables(spark, [str(after)], spans=spans)
+    with Database([after], spans=spans) as database:
+        assert rows(parts.run(diff)) == rows(database.run(diff))
+    ours.close()
+    parts.close()
+
+
+def test_a_mistake_in_a_users_file_has_its_place(spark: "SparkSession", tmp_path: Path) -> None:
+    path = tmp_path / "mine.sql"
+    path.write_text(
+        "/*\nid: mine\ntitle: Mine\nseverity: info\nmeaning: None.\n*/\nSELECT api_name,\n  no_such FROM exchanges\n"
+    )
+    [mine] = [one for one in library.load([tmp_path]).values() if one.id == "mine"]
+    tables = SparkTables(spark, [str(CAPTURED[0])])
+    with pytest.raises(ConfigError) as refused:
+        tables.run(mine)
+    [mistake] = refused.value.mistakes
+    assert (mistake.line, mistake.column) == (8, 3)
+    assert "no_such" in mistake.message

@@ -19,9 +19,15 @@ LEAST_LAST_CELL = 24  # what is left of the width for the last column, at the le
 
 
 def summary_lines(
-    report: Report, ask: str, *, style: Style = PLAIN, width: int = 100, everything: bool = False
+    report: Report,
+    ask: str,
+    *,
+    style: Style = PLAIN,
+    width: int = 100,
+    everything: bool = False,
+    command: str = "kproxy report",
 ) -> Iterator[str]:
-    """What matters first, in about ten lines. *ask*: the sources, as on the command line."""
+    """What matters first, in about ten lines. *ask*: the sources, as on the command line; *command*: that shows more."""
     yield from part_lines(report, style, width)
     yield from textwrap.wrap(
         f"{source_names(report.summary)}: {overview(report.summary)}", width, break_on_hyphens=False
@@ -38,10 +44,10 @@ def summary_lines(
     yield ""
     hidden = len(verdicts) - len(shown)
     if hidden:
-        yield f"{counted(hidden, 'more verdict')}: kproxy report --all {ask}"
+        yield f"{counted(hidden, 'more verdict')}: {command} --all {ask}"
     first = shown[0].analysis.id
     for wish, option in (("Evidence", f"--only {first}"), ("A page for a ticket", "--format html -o report.html")):
-        yield style.paint(style.dim, f"{wish}: kproxy report {option} {ask}")  # not wrapped: people copy it
+        yield style.paint(style.dim, f"{wish}: {command} {option} {ask}")  # not wrapped: people copy it
 
 
 def first_lines(report: Report, analyses: int, *, style: Style = PLAIN, width: int = 100) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
@@ -15,9 +15,16 @@ from kproxy.analyses.report.charts.map_graph import map_graph
 from kproxy.output.escaping import printable
 
 if TYPE_CHECKING:
-    from kproxy.analyses.duck import Database
+    import pyarrow
 
 Build = Callable[[list[dict[str, Any]], int, Span], Spec | None]
+
+
+class Selects(Protocol):
+    """Tables that answer queries: those of DuckDB, or those of Spark."""
+
+    def select(self, view: View) -> "pyarrow.Table":
+        """The rows of a query that is no analysis."""
 
 
 class Chart(Struct, frozen=True):
@@ -100,11 +107,11 @@ def chosen(only: Iterable[str] | None) -> list[Chart]:
     return [chart for chart in CHARTS if wanted is None or wanted & set(chart.analyses)]
 
 
-def draw_all(database: "Database", only: Iterable[str] | None, span: Span) -> list[Drawing]:
+def draw_all(tables: Selects, only: Iterable[str] | None, span: Span) -> list[Drawing]:
     """Draw the charts for which there is something to show; *span* is the time of all that was read."""
     drawings = []
     for chart in chosen(only):
-        rows, note = _told_apart(database.select(chart.view).to_pylist(), chart)
+        rows, note = _told_apart(tables.select(chart.view).to_pylist(), chart)
         specs = [(chart.build(rows, width, span), width) for width in (WIDE, NARROW)]
         if all(spec is not None for spec, _ in specs):
             wide, narrow = (draw(spec, width) for spec, width in specs if spec is not None)

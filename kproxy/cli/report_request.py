@@ -1,0 +1,252 @@
+"""What a person asks ``kproxy report`` and ``kproxy-spark report`` for: their common options, which mean the same in both.
+
+@click.command()
+@click.argument("sources", ...)
+@report_options
+def report(sources, **options): asked = Asked(**options)
+
+plan = make_plan(asked, sources)    -> what to run, with which values; UsageError before anything is read
+is_gated(asked, made)               -> whether the exit status is 4
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import click
+from msgspec import Struct
+
+from kproxy.errors import UsageError
+from kproxy.output.escaping import printable
+
+if TYPE_CHECKING:
+    from kproxy.analyses.analysis import Analysis, Value
+    from kproxy.analyses.report.verdicts import Report
+
+SEVERITIES = ("notice", "warning", "critical")
+Spans: TypeAlias = tuple[tuple[int, int], tuple[int, int]]  # of a diff: microseconds since the epoch, from and until
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Format(StrEnum):
+    """The forms of a report."""
+
+    TEXT = "text"
+    JSON = "json"
+    HTML = "html"
+    MARKDOWN = "markdown"
+
+
+class Asked(Struct, frozen=True):
+    """The values of the common options; what each means is its help, below."""
+
+    only: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    target: str | None = None
+    format_name: str = Format.TEXT.value
+    output: Path | None = None
+    folders: tuple[Path, ...] = ()
+    listed: bool = False
+    everything: bool = False
+    rows: int | None = None
+    long: bool = False
+    records: bool = False
+    before: str | None = None
+    after: str | None = None
+    keylog: Path | None = None
+    fail_on: str | None = None
+    quiet: bool = False
+
+    @property
+    def form(self) -> Format:
+        """Of the report."""
+        return Format(self.format_name)
+
+    @property
+    def compares(self) -> bool:
+        """Whether two sides are compared."""
+        return "diff" in self.only
+
+
+OPTIONS = (
+    click.option("--only", metavar="ID", multiple=True, help="Run this analysis and show its rows; may be repeated."),
+    click.option(
+        "--param", "parameters", metavar="NAME=VALUE", multiple=True, help="Set a parameter, such as a threshold."
+    ),
+    click.option("--target", metavar="RELEASE", help="The Kafka release that readiness asks for: 4.0."),
+    click.option(
+        "--format",
+        "format_name",
+        type=click.Choice([known.value for known in Format]),
+        default=Format.TEXT.value,
+        show_default=True,
+        help="text for a terminal, json for programs, html and markdown for a ticket.",
+    ),
+    click.option("-o", "--output", metavar="FILE", type=Path, help="Write to this file."),
+    click.option(
+        "--analyses", "folders", metavar="DIR", multiple=True, type=Path, help="Add the analyses of this folder."
+    ),
+    click.option("--list", "listed", is_flag=True, help="List the analyses and their parameters."),
+    click.option("--all", "everything", is_flag=True, help="Show all verdicts."),
+    click.option("--rows", metavar="N", type=click.IntRange(min=1), help="Show at most N rows of each analysis."),
+    click.option("--long", is_flag=True, help="With --only: show each row field by field, with all columns."),
+    click.option("--records", is_flag=True, help="Also run analyses of the contents of records."),
+    click.option(
+        "--before",
+        metavar="FROM/TO",
+        help="With --only diff: the first range of time, 2026-11-21T09:00Z/2026-11-21T09:10Z; each end may be left out.",
+    ),
+    click.option("--after", metavar="FROM/TO", help="With --only diff: the second one."),
+    click.option(
+        "--keylog", metavar="FILE", type=Path, help="Session keys of TLS (NSS key log); see kproxy decode --help."
+    ),
+    click.option("--fail-on", type=click.Choice(SEVERITIES), help="Exit with 4 for a verdict that is as bad or worse."),
+    click.option("-q", "--quiet", is_flag=True, help="Show no progress bar and no first answer."),
+)
+
+
+def report_options(command: Command) -> Command:
+    """Give a command the common options, as keyword arguments that Asked takes."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+class Plan(Struct, frozen=True):
+    """What to run. ``spans``: the two ranges of time that a diff compares; None: its sources, or their halves."""
+
+    analyses: "list[Any]"  # Analysis
+    values: dict[str, Any]  # of parameters
+    tables: set[str]
+    spans: Spans | None
+    compared: str
+
+
+def load_analyses(asked: Asked) -> "dict[str, Analysis]":
+    """All analyses. Raises as library.load does."""
+    from kproxy.analyses import library  # noqa: PLC0415 - needs sqlglot for folders of users
+
+    return library.load(asked.folders)
+
+
+def make_plan(asked: Asked, sources: Sequence[str], command: str) -> Plan:
+    """Check all that was asked for, before anything is read. *command*: what lists the parameters. Raises UsageError."""
+    from kproxy.analyses import library  # noqa: PLC0415
+
+    analyses = load_analyses(asked)
+    values = _values(asked)
+    chosen = _chosen(analyses, asked)
+    _check_values(chosen, values, command)
+    views = library.load_views(asked.folders)
+    tables = {table for analysis in chosen for table in library.tables_needed(analysis, views)}
+    if asked.form is Format.HTML:
+        from kproxy.analyses.duck import check_available  # noqa: PLC0415
+        from kproxy.analyses.report.charts.gallery import tables_of_charts  # noqa: PLC0415 - only for pages
+
+        check_available(more=("jinja2", "vl_convert"))
+        tables |= tables_of_charts(asked.only or None)
+    return Plan(chosen, values, tables, _spans(asked, sources), _compared(asked, sources))
+
+
+def is_gated(asked: Asked, made: "Report") -> bool:
+    """Whether the exit status is 4: for a verdict as bad as --fail-on, or as the gate of an analysis that was asked for."""
+    order = ("info", *SEVERITIES)
+    for answer in made.answers:
+        gate = answer.analysis.header.gate
+        was_asked = answer.analysis.id in asked.only or (
+            asked.target is not None and "target" in answer.analysis.parameters
+        )
+        limits = [each for each in (asked.fail_on, gate if was_asked and gate != "never" else None) if each is not None]
+        if answer.fires and any(order.index(answer.severity) >= order.index(limit) for limit in limits):
+            return True
+    return False
+
+
+def list_lines(analyses: "Iterable[Analysis]") -> Iterator[str]:
+    """What --list shows."""
+    for one in analyses:
+        yield f"{one.id:<28}  {one.severity:<8}  {printable(one.title, 100)}"
+        for name, parameter in one.header.parameters.items():
+            yield f"    {name}={parameter.default}  {printable(parameter.meaning, 200)}"
+
+
+def _values(asked: Asked) -> "dict[str, Value]":
+    values: dict[str, Value] = {} if asked.target is None else {"target": asked.target}
+    for text in asked.parameters:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--param wants NAME=VALUE, not {text[:80]!r}")
+        values[name] = value
+    return values
+
+
+def _chosen(analyses: "dict[str, Analysis]", asked: Asked) -> "list[Analysis]":
+    """The analyses that --only names, or that have a target; else the default ones (with --records also those of records)."""
+    from kproxy.analyses import library  # noqa: PLC0415
+
+    if asked.only:
+        return [library.find(analyses, wanted) for wanted in dict.fromkeys(asked.only)]
+    if asked.target is not None:
+        return [one for one in analyses.values() if "target" in one.parameters]
+    views = library.load_views(asked.folders)
+    return [
+        one
+        for one in analyses.values()
+        if one.header.default and (asked.records or "records" not in library.tables_needed(one, views))
+    ]
+
+
+def _check_values(chosen: "list[Analysis]", values: "dict[str, Value]", command: str) -> None:
+    """Raise UsageError for a parameter that no analysis has, or that has a value of the wrong kind."""
+    from kproxy.analyses.facts import FACTS_TABLES  # noqa: PLC0415
+    from kproxy.analyses.parameters import bind, known_to  # noqa: PLC0415
+
+    known = {name for analysis in chosen for name in analysis.parameters}
+    for name in values:
+        if name not in known:
+            where = chosen[0].id if len(chosen) == 1 else "the analyses that are run"
+            raise UsageError(f"no parameter of {where} is called {name[:80]!r}; {command} --list shows them")
+    for analysis in chosen:
+        bind(analysis, known_to(analysis, values))
+    releases = [str(row[0]) for row in FACTS_TABLES["releases"].rows()]
+    if "target" in values and not any(_is_release(str(values["target"]), release) for release in releases):
+        raise UsageError(
+            f"--target {str(values['target'])[:40]} is no release that is known; there are {', '.join(releases)}"
+        )
+
+
+def _is_release(wanted: str, release: str) -> bool:
+    """Whether what was asked for means the release: 3.9.1 and 3.9 mean 3.9; 4 and 4.x mean each release that begins so."""
+    return f"{wanted}.".startswith(f"{release}.") or release.startswith(f"{wanted.removesuffix('.x')}.")
+
+
+def _spans(asked: Asked, sources: Sequence[str]) -> Spans | None:
+    from kproxy.analyses.spans import parse_span  # noqa: PLC0415
+
+    if asked.compares and len(sources) > 2:
+        raise UsageError("diff compares two sources, BEFORE and AFTER, or two ranges of time: --before and --after")
+    if asked.before is None and asked.after is None:
+        return None
+    if asked.before is None or asked.after is None:
+        raise UsageError("--before and --after go together")
+    if not asked.compares:
+        raise UsageError("--before and --after are for --only diff")
+    if len(sources) != 1:
+        raise UsageError("--before and --after are ranges of one source; of two sources each is a side")
+    return parse_span("--before", asked.before), parse_span("--after", asked.after)
+
+
+def _compared(asked: Asked, sources: Sequence[str]) -> str:
+    """Say which two sides a diff compares."""
+    if not asked.compares:
+        return ""
+    names = [printable(source, 200) for source in sources]
+    if len(names) == 2:
+        return f"Compared: before is {names[0]}, after is {names[1]}."
+    if asked.before is not None:
+        return f"Compared: before is {asked.before}, after is {asked.after} of {names[0]}."
+    return (
+        f"Compared: the first half of the time of {names[0]} with the second half. For another comparison give two sources, "
+        "or --before FROM/TO --after FROM/TO."
+    )
