@@ -31,6 +31,8 @@ from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts
 
 STATE = "audit"
+LOGIN = "login"
+NO_REQUEST = "no request followed: the broker has refused the login, or the client has left"
 AUDITS = "audits"  # in Runtime.kept: the filters that are in use
 MOST_LOOKED_AT = 100_000  # resources of a request among which chosen topics are looked for
 MOST_ERRORS = 100  # different error codes in a line
@@ -94,7 +96,10 @@ class Audit(Filter):
 
     Audited by default is everything that administers: topics, groups, settings, ACLs, quotas, users, tokens, logins. A line has
     the time, the principal (of SASL or of the certificate), client id, software, addresses, API, what the request names
-    (resources), and the error codes of the response. It never has values of settings, credentials, tokens or records.
+    (resources), and the error codes of the response. It never has values of settings, credentials, tokens or records. Operations,
+    permissions and patterns of ACLs have Kafka's names; a quota has the type of its entity, and the name null where it is the
+    default. A login by raw tokens (SaslHandshake v0) has the API SaslAuthenticate with the version null, and is "done" when
+    requests follow it. List audit before filters that refuse requests: what does not come to it is not in its log.
 
     Lines are numbered (sequence). A number is taken for each audited request that is forwarded: it is "seen" then. Its line is
     written before the response leaves, or when the connection closes without one. At any time
@@ -165,13 +170,15 @@ class Audit(Filter):
         while not self.journal.is_writable:
             if self.runtime.monotonic() >= until:
                 refused = error_response(request, ErrorCode.KAFKA_STORAGE_ERROR, "the audit log cannot be written")
+                if _expects_no_response(request):
+                    refused = None  # as a broker: the client learns from the connection that something is wrong
                 return Close("the audit log cannot be written") if refused is None else Reply(refused)
             await self.runtime.sleep(RETRY_S)
         return self._begin(request, resources)
 
     def _begin(self, request: Request, resources: list[Resource]) -> Verdict:
         entry = self._entry(request, resources)
-        if request.api_key == ApiKey.PRODUCE and getattr(request.message, "acks", 1) == 0:
+        if _expects_no_response(request):
             self._settle(entry, "no response is expected")
         else:
             self._pending(request.connection).setdefault(request.correlation_id, []).append(entry)
@@ -217,8 +224,24 @@ class Audit(Filter):
         entry.journal.drop(entry.number)
         return Close("the audit log cannot be written") if self.options.mode == "block" else Forward()
 
+    def on_raw_login(self, connection: ConnectionFacts, is_accepted: bool) -> None:
+        """Take a number for a login by raw SASL tokens, and write its line when requests follow it."""
+        if ApiKey.SASL_AUTHENTICATE not in self._always:
+            return
+        if is_accepted:
+            entry = connection.state.pop(f"{self._state} {LOGIN}", None)
+            if entry is not None:
+                self._settle(entry, "done")
+            return
+        entry = self._entry(Request(connection, ApiKey.SASL_AUTHENTICATE, 0, 0, None, MessageStruct()), [])
+        entry.fields |= {"apiVersion": None, "correlationId": None}
+        connection.state[f"{self._state} {LOGIN}"] = entry
+
     def on_close(self, connection: ConnectionFacts) -> None:
         """Write the lines of requests that got no response."""
+        login = connection.state.pop(f"{self._state} {LOGIN}", None)
+        if login is not None:
+            self._settle(login, NO_REQUEST)
         for entries in connection.state.pop(self._state, {}).values():
             for entry in entries:
                 self._settle(entry, "no response")
@@ -311,6 +334,11 @@ class Entry:
         self.fields = fields
         self.began = began
         self.line = b""
+
+
+def _expects_no_response(request: Request) -> bool:
+    """Whether it is a Produce with acks=0."""
+    return request.api_key == ApiKey.PRODUCE and getattr(request.message, "acks", 1) == 0
 
 
 def is_control_plane(name: str, listeners: tuple[str, ...]) -> bool:

@@ -323,8 +323,18 @@ class Chain:
             return
         if token is None:
             accept(connection)
-        else:
-            note_token(connection, token)
+            self._tell_of_login(connection, True)
+        elif note_token(connection, token):
+            self._tell_of_login(connection, False)
+
+    def _tell_of_login(self, connection: ConnectionFacts, is_accepted: bool) -> None:
+        for filter_ in self.filters:
+            try:
+                filter_.on_raw_login(connection, is_accepted)
+            except Exception as error:
+                self.note_fault(
+                    filter_, "on_raw_login", "a login by raw SASL tokens", error, api_key=ApiKey.SASL_AUTHENTICATE
+                )
 
     def on_close(self, connection: ConnectionFacts) -> None:
         """Call ``on_close`` of every filter; what they raise is counted and logged."""

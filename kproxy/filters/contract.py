@@ -380,6 +380,12 @@ class Filter:
         """Return what to send in place of the tail of a TAIL response: exactly ``len(tail)`` bytes."""
         return tail
 
+    def on_raw_login(self, connection: ConnectionFacts, is_accepted: bool) -> None:
+        """Note a login by raw SASL tokens, which are no requests (SaslHandshake v0), if a filter ``identifies``.
+
+        Called at its first token, and again with *is_accepted* when a request follows, as the broker has accepted the client.
+        """
+
     def on_close(self, connection: ConnectionFacts) -> None:
         """Release what is kept for a connection: it is closed."""
 

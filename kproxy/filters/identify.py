@@ -77,6 +77,7 @@ class Login:
         self.mechanism = ""  # that of the last one that the broker has accepted
         self.name: str | None = None
         self.unanswered = 0  # requests that log in and have no response yet
+        self.is_raw = False  # by raw tokens, of which there was one at least
 
 
 class Identify(Filter):
@@ -165,15 +166,19 @@ def is_logging_in(connection: ConnectionFacts) -> bool:
     return login is not None and login.unanswered > 0
 
 
-def note_token(connection: ConnectionFacts, token: bytes) -> None:
-    """Note the name in a raw token, if it has one."""
+def note_token(connection: ConnectionFacts, token: bytes) -> bool:
+    """Note the name in a raw token, if it has one; return whether the login begins with it."""
     login = login_of(connection)
     _note_name(login, login.asked, token)
+    begins, login.is_raw = not login.is_raw, True
+    return begins
 
 
 def accept(connection: ConnectionFacts) -> None:
     """Note that the broker has accepted the client's raw tokens."""
-    _accept(connection, login_of(connection).asked)
+    login = login_of(connection)
+    login.is_raw = False
+    _accept(connection, login.asked)
 
 
 def _note_name(login: Login, mechanism: str, token: bytes) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from kproxy.protocol import ApiKey, MessageStruct, request_message, response_message
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import Field, facts
+from kproxy.protocol.values import value_sets
 
 Resource = dict[str, Any]  # type, name or id, and of ACLs and settings what is asked for
 
@@ -21,13 +22,14 @@ ENTITIES = {"topicName": "topic", "groupId": "group", "transactionalId": "transa
 CONFIG_TYPES = {2: "topic", 4: "broker", 8: "broker_logger", 16: "client_metrics", 32: "group"}  # ConfigResource.Type
 ACL_TYPES = {1: "any", 2: "topic", 3: "group", 4: "cluster", 5: "transactional_id", 6: "delegation_token", 7: "user"}
 ACLS = {ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS, ApiKey.DESCRIBE_ACLS}
+QUOTAS = {ApiKey.ALTER_CLIENT_QUOTAS, ApiKey.DESCRIBE_CLIENT_QUOTAS}
+DEFAULT = "<default>"  # as kafka-configs.sh says it
 OTHERS = {  # (API, field) -> type, of names that have no entity type
     (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "Name"): "user",
     (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "Name"): "user",
     (ApiKey.CREATE_DELEGATION_TOKEN, "PrincipalName"): "user",
     (ApiKey.CREATE_DELEGATION_TOKEN, "OwnerPrincipalName"): "user",
     (ApiKey.DESCRIBE_DELEGATION_TOKEN, "PrincipalName"): "user",
-    (ApiKey.ALTER_CLIENT_QUOTAS, "EntityName"): "quota",
     (ApiKey.UPDATE_FEATURES, "Feature"): "feature",
     (ApiKey.UNREGISTER_BROKER, "BrokerId"): "broker",
     (ApiKey.ADD_RAFT_VOTER, "VoterId"): "voter",
@@ -48,7 +50,7 @@ class Level(NamedTuple):
     """The names in the structs of one array, and the arrays below."""
 
     places: tuple[Place, ...]
-    special: str  # "config", "acl", or none
+    special: str  # "config", "acl", "quota", or none
     below: tuple[tuple[str, "Level"], ...]  # attribute of an array or a struct
 
 
@@ -74,7 +76,9 @@ def names_topics(api_key: int) -> bool:
 def _has_topics(level: Level | None) -> bool:
     if level is None:
         return False
-    if level.special or any(place.kind == "topic" for place in level.places):  # settings and ACLs are of topics, too
+    if level.special in ("config", "acl") or any(
+        place.kind == "topic" for place in level.places
+    ):  # settings and ACLs are of topics, too
         return True
     return any(_has_topics(below) for _, below in level.below)
 
@@ -98,7 +102,7 @@ def error_name(code: int) -> str:
 
 def _walk(level: Level, struct: Any, api_key: int) -> Iterator[Resource]:
     if level.special:
-        yield _special(level.special, struct)
+        yield from _special(level.special, struct)
     for place in level.places:
         value = getattr(struct, place.attribute)
         for name in value or () if place.is_array else (value,):
@@ -110,24 +114,51 @@ def _walk(level: Level, struct: Any, api_key: int) -> Iterator[Resource]:
             yield from _walk(below, child, api_key)
 
 
-def _special(kind: str, struct: Any) -> Resource:
-    """A setting or an ACL: the resource it is for, and the names of what is changed; never a value."""
+def _special(kind: str, struct: Any) -> Iterator[Resource]:
+    """Settings, an ACL or a quota: the resources they are for, and the names of what is changed; never a value."""
+    if kind == "quota":
+        yield from _quotas(struct)
+        return
     if kind == "config":
         configs = getattr(struct, "configs", None) or getattr(struct, "configuration_keys", None) or ()
         names = [getattr(config, "name", config) for config in configs][:MOST_RESOURCES]
         type_ = CONFIG_TYPES.get(struct.resource_type, str(struct.resource_type))
-        return {"type": type_, "name": struct.resource_name, "settings": Names(names)}
+        yield {"type": type_, "name": struct.resource_name, "settings": Names(names)}
+        return
     suffix = "" if hasattr(struct, "resource_type") else "_filter"
     values = {name: getattr(struct, f"{name}{suffix}", None) for name in ("resource_name", "principal", "host")}
     type_ = getattr(struct, f"resource_type{suffix}")
-    return {
+    pattern = getattr(struct, f"resource_pattern_type{suffix}", getattr(struct, f"pattern_type{suffix}", None))
+    yield {
         "type": ACL_TYPES.get(type_, str(type_)),
         "name": values["resource_name"],
+        "pattern": named_value("pattern-type", pattern),  # without one, in version 0: all are literal
         "principal": values["principal"],
         "host": values["host"],
-        "operation": struct.operation,
-        "permission": struct.permission_type,
+        "operation": named_value("acl-operation", struct.operation),
+        "permission": named_value("acl-permission-type", struct.permission_type),
     }
+
+
+def _quotas(struct: Any) -> Iterator[Resource]:
+    """Each part of the entity that a quota is for: a user and a client id, say. A name that is null: the default of that type."""
+    if not hasattr(struct, "ops"):  # of DescribeClientQuotas: what is looked for
+        match = named_value("quota-match-type", struct.match_type)
+        yield {"type": "quota", "entity": struct.entity_type, "name": struct.match, "match": match}
+        return
+    whole = Names(
+        f"{part.entity_type}={DEFAULT if part.entity_name is None else part.entity_name}" for part in struct.entity
+    )
+    settings = Names([op.key for op in struct.ops][:MOST_RESOURCES])
+    for part in struct.entity:
+        about = {"type": "quota", "entity": part.entity_type, "name": part.entity_name}
+        yield {**about, "quotaOf": whole, "settings": settings}
+
+
+@functools.cache
+def named_value(values: str, value: int | None) -> str | None:
+    """Kafka's name of an enum's value (special_values.txt); the number where there is none."""
+    return None if value is None else value_sets()[values].texts.get(str(value), str(value))
 
 
 class Names(tuple[str, ...]):
@@ -149,6 +180,8 @@ def _level(api_key: int, fields: tuple[Field, ...], version: int) -> Level | Non
         special = "acl"
     elif {"ResourceType", "ResourceName"} <= names:
         special = "config"
+    elif api_key in QUOTAS and names & {"Entity", "MatchType"}:
+        special = "quota"
     places, below = [], []
     for field in fields:
         if version not in field.versions:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kproxy.errors import UsageError
-from kproxy.filters.audit import Audit, AuditOptions
+from kproxy.filters.audit import NO_REQUEST, Audit, AuditOptions
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, Close, Direction, Outcome, RequestFacts, Send, Want
 from kproxy.filters.loading import load_filter
@@ -244,6 +244,46 @@ def test_no_secret_of_a_login_is_written() -> None:
     (line,) = bench.journal.lines.values()
     assert b"SaslAuthenticate" in line
     assert b"canary" not in line and b"Y2FuYXJ5" not in line and b"63616e617279" not in line
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_a_login_by_raw_tokens_has_one_line(accepted: bool) -> None:
+    """After SaslHandshake v0 its tokens are no requests. The broker closes the connection where it refuses them."""
+    bench = Bench()
+    bench.ask("SaslHandshakeRequest", 0, make("SaslHandshakeRequest", mechanism="PLAIN"))
+    bench.chain.on_token(bench.at, b"\0alice\0canary")
+    bench.chain.on_token(bench.at, b"\0alice\0canary")
+    assert (bench.journal.seen, bench.journal.lines) == (1, {})
+    if accepted:
+        bench.chain.on_token(bench.at, None)
+    bench.chain.on_close(bench.at)
+    (line,) = bench.journal.fields()
+    assert (line["api"], line["apiVersion"], line["correlationId"]) == ("SaslAuthenticate", None, None)
+    assert line["outcome"] == ("done" if accepted else NO_REQUEST)
+    assert (line["principal"], line["mechanism"]) == (("alice", "PLAIN") if accepted else (None, None))
+    assert (bench.journal.seen, bench.journal.written) == (1, 1)
+    assert b"canary" not in bench.journal.lines[1]
+
+
+def test_a_second_login_by_raw_tokens_has_a_line_of_its_own() -> None:
+    bench = Bench()
+    for name in (b"alice", b"bob"):
+        bench.ask("SaslHandshakeRequest", 0, make("SaslHandshakeRequest", mechanism="PLAIN"))
+        bench.chain.on_token(bench.at, b"\0" + name + b"\0canary")
+        bench.chain.on_token(bench.at, None)
+    assert [line["principal"] for line in bench.journal.fields()] == ["alice", "bob"]
+    others = Bench(apis=("CreateTopics",))
+    others.chain.on_token(others.at, b"\0alice\0canary")
+    others.chain.on_close(others.at)
+    assert others.journal.seen == 0
+
+
+def test_a_produce_that_wants_no_answer_is_closed_where_nothing_can_be_written() -> None:
+    bench = Bench(topics=("orders-*",), patience=1.0)
+    bench.journal.is_writable = False
+    data = part("ProduceRequest", "TopicProduceData", name="orders-1")
+    outcome = bench.ask("ProduceRequest", 7, make("ProduceRequest", acks=0, topic_data=[data]))
+    assert isinstance(outcome, Close)
 
 
 def test_options_with_mistakes() -> None:

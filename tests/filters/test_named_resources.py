@@ -87,10 +87,44 @@ def test_acls_with_whom_they_allow_what() -> None:
         permission_type=3,
     )
     assert resources_of(30, 3, make("CreateAclsRequest", creations=[creation])) == [
-        {"type": "group", "name": "g", "principal": "User:ann", "host": "*", "operation": 3, "permission": 3}
+        {
+            "type": "group",
+            "name": "g",
+            "pattern": "LITERAL",
+            "principal": "User:ann",
+            "host": "*",
+            "operation": "READ",
+            "permission": "ALLOW",
+        }
     ]
-    (found,) = resources_of(29, 3, make("DescribeAclsRequest", resource_type_filter=2, resource_name_filter="t"))
-    assert (found["type"], found["name"]) == ("topic", "t")
+    creation.resource_pattern_type, creation.operation, creation.permission_type = 4, 99, 2
+    (found,) = resources_of(30, 3, make("CreateAclsRequest", creations=[creation]))
+    assert (found["pattern"], found["operation"], found["permission"]) == ("PREFIXED", "99", "DENY")
+    (found,) = resources_of(30, 0, make("CreateAclsRequest", creations=[creation]))
+    asked = make(
+        "DescribeAclsRequest", resource_type_filter=2, resource_name_filter="t", pattern_type_filter=2, operation=1
+    )
+    (found,) = resources_of(29, 3, asked)
+    assert (found["type"], found["name"], found["pattern"], found["operation"]) == ("topic", "t", "MATCH", "ANY")
+
+
+def test_quotas_with_whom_they_are_for_and_without_their_values() -> None:
+    """As kafka-configs.sh calls it: --entity-type users --entity-name ann --entity-type clients --entity-default."""
+    entity = [
+        part("AlterClientQuotasRequest", "EntityData", entity_type="user", entity_name="ann"),
+        part("AlterClientQuotasRequest", "EntityData", entity_type="client-id", entity_name=None),
+    ]
+    ops = [part("AlterClientQuotasRequest", "OpData", key="producer_byte_rate", value=1234.5)]
+    entry = part("AlterClientQuotasRequest", "EntryData", entity=entity, ops=ops)
+    whole, settings = ("user=ann", "client-id=<default>"), ("producer_byte_rate",)
+    found = resources_of(49, 1, make("AlterClientQuotasRequest", entries=[entry]))
+    assert found == [
+        {"type": "quota", "entity": "user", "name": "ann", "quotaOf": whole, "settings": settings},
+        {"type": "quota", "entity": "client-id", "name": None, "quotaOf": whole, "settings": settings},
+    ]
+    component = part("DescribeClientQuotasRequest", "ComponentData", entity_type="ip", match_type=1, match=None)
+    found = resources_of(48, 1, make("DescribeClientQuotasRequest", components=[component]))
+    assert found == [{"type": "quota", "entity": "ip", "name": None, "match": "default"}]
 
 
 def test_users_without_their_credentials() -> None:

@@ -3,11 +3,13 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,9 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kproxy.filters.audit import NO_REQUEST
 from tests.interop.clients import Java, Librdkafka
+from tests.support.frames import frame, request
 from tests.support.kafka.brokers import PASSWORD, USER, Cluster
 from tests.support.kafka.fixtures import Entrance
 from tests.support.kafka.jars import NEWEST, java
@@ -24,7 +28,7 @@ from tests.support.kafka.proxies import Proxy
 from tests.support.kafka.proxies import cluster as virtual_cluster
 from tests.support.kafka.security import PLAINTEXT, Security
 from tests.support.kafka.tools import properties_file, run_tool
-from tests.support.kafka.wire import end_offsets
+from tests.support.kafka.wire import address, end_offsets
 
 SCRAM = Security("SASL_PLAINTEXT", "SCRAM-SHA-256")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -90,7 +94,39 @@ def test_audit_says_who_did_what(behind: Behind, tmp_path: Path, topic_name: str
             topic_name,
         )
         run_tool(entrance.release, "org.apache.kafka.tools.TopicCommand", *words)
+        for tool, words in (
+            (
+                "AclCommand",
+                "--add --allow-principal User:ann --operation Read --topic x- --resource-pattern-type prefixed",
+            ),
+            ("ConfigCommand", "--alter --add-config producer_byte_rate=12345 --entity-type clients --entity-default"),
+        ):
+            how = ("--bootstrap-server", entrance.bootstrap, "--command-config", properties)
+            main = f"kafka.admin.{tool}" if tool == "ConfigCommand" else f"org.apache.kafka.tools.{tool}"
+            run_tool(entrance.release, main, *how, *words.split(), expect=None)
+    for password in (PASSWORD, "canary"):
+        log_in_by_raw_tokens(entrance.bootstrap, password)
+    eventually(
+        lambda: any(line.get("outcome") == NO_REQUEST for line in lines(tmp_path)), what="the end of the last login"
+    )
     told = [line for line in lines(tmp_path) if line["event"] == "request"]
+    (acl,) = (line["resources"] for line in told if line["api"] == "CreateAcls")
+    assert acl == [
+        {
+            "type": "topic",
+            "name": "x-",
+            "pattern": "PREFIXED",
+            "principal": "User:ann",
+            "host": "*",
+            "operation": "READ",
+            "permission": "ALLOW",
+        }
+    ]
+    (quota,) = (line["resources"] for line in told if line["api"] == "AlterClientQuotas")
+    about = {"quotaOf": ["client-id=<default>"], "settings": ["producer_byte_rate"]}
+    assert quota == [{"type": "quota", "entity": "client-id", "name": None, **about}]
+    raw = [line for line in told if line["api"] == "SaslAuthenticate" and line["apiVersion"] is None]
+    assert [(line["outcome"], line["principal"]) for line in raw] == [("done", USER), (NO_REQUEST, None)]
     did = [line for line in told if line["api"] in ("CreateTopics", "DeleteTopics")]
     assert [(line["api"], line["outcome"], line["errors"]) for line in did] == [
         ("CreateTopics", "done", {}),
@@ -107,7 +143,24 @@ def test_audit_says_who_did_what(behind: Behind, tmp_path: Path, topic_name: str
     logins = [line for line in told if line["api"] == "SaslAuthenticate"]
     assert Counter(line["outcome"] for line in logins)["done"] >= 6, "three clients, each with two steps"
     text = "".join(part.read_text("ascii") for part in tmp_path.glob("audit*.jsonl"))
-    assert PASSWORD not in text
+    assert PASSWORD not in text and "canary" not in text and "12345" not in text
+
+
+def log_in_by_raw_tokens(bootstrap: str, password: str) -> None:
+    """As clients before Kafka 1.0: SaslHandshake v0, then tokens with no header (KIP-43). Waits until the broker has answered."""
+
+    def answer() -> bytes:
+        size = connection.recv(4, socket.MSG_WAITALL)
+        return connection.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL) if size else b""
+
+    with socket.create_connection(address(bootstrap), 30) as connection:
+        connection.sendall(request(17, 0, 1, b"\0\5PLAIN"))
+        assert answer()[4:6] == b"\0\0"
+        connection.sendall(frame(b"\0" + USER.encode() + b"\0" + password.encode()))
+        assert answer() == b""  # an empty token, or the end of the connection
+        with suppress(ConnectionError):
+            connection.sendall(request(18, 0, 2, b""))
+            answer()
 
 
 def test_audit_counts_exactly_when_workers_are_killed(behind: Behind, tmp_path: Path, topic_name: str) -> None:
