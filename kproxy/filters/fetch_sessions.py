@@ -1,10 +1,11 @@
-"""Fetch sessions that were opened under the rules in use: a request in one names only what is new (KIP-227, KIP-932).
+"""Fetch sessions: a request in one names only what is new (KIP-227, KIP-932).
 
-So a request in a session that was opened before, or past the proxy, may ask for topics that nothing here has seen. A client whose
-session is not known opens another, with a request that names all.
+So a request in a session that was opened before the rules in use, or past the proxy, may ask for topics that nothing here has
+seen. A client whose session is not known opens another, with a request that names all (OpenedSessions). What a request asks for
+is what its session had before, and what it adds and takes away (AskedTopics).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from kproxy.filters.contract import ConnectionFacts, Request, Response
@@ -13,6 +14,8 @@ from kproxy.protocol import ApiKey, MessageStruct
 from kproxy.protocol.error_codes import ErrorCode
 
 SESSIONS_FROM = 7  # version of Fetch
+NO_SESSION = -1  # epoch of a request that opens none, and names all
+MOST_PARTITIONS = 50_000  # of the sessions of a connection that are remembered
 MOST = 100  # sessions of a connection; a client has one with a broker
 Session = tuple[object, ...]
 
@@ -64,6 +67,67 @@ class OpenedSessions:
         opened[session] = None
         if len(opened) > MOST:
             del opened[next(iter(opened))]
+
+
+class AskedTopics:
+    """The topics that Fetch and ShareFetch requests of one connection ask for, by name or by id.
+
+    A client has one session with a broker over a connection. Of partitions beyond MOST_PARTITIONS nothing is remembered: they
+    count where a request names them.
+    """
+
+    def __init__(self) -> None:
+        self._sessions: dict[Session, dict[str, set[int]]] = {}  # partitions by topic
+        self._size = 0
+
+    def note(self, request: Request) -> list[str]:
+        """Note what a request adds to its session and takes away; return all topics that it asks for."""
+        message: Any = request.message
+        is_share = request.api_key == ApiKey.SHARE_FETCH
+        epoch = (
+            message.share_session_epoch if is_share else message.session_epoch if _has_sessions(request) else NO_SESSION
+        )
+        key = _share_session(message) if is_share else ()
+        if epoch <= 0:
+            self._forget(self._sessions.pop(key, {}))
+        named = {_topic(each) for each in message.topics or ()}
+        if epoch == NO_SESSION:
+            return list(named)
+        topics = self._sessions.setdefault(key, {})
+        if len(self._sessions) > MOST:
+            self._forget(self._sessions.pop(next(iter(self._sessions))))
+        for each in message.forgotten_topics_data or () if epoch > 0 else ():
+            self._take_away(topics, _topic(each), each.partitions)
+        for each in message.topics or ():
+            numbers = (part.partition_index if is_share else part.partition for part in each.partitions)
+            self._add(topics, _topic(each), numbers)
+        return list(named | topics.keys())
+
+    def _add(self, topics: dict[str, set[int]], topic: str, partitions: Iterable[int]) -> None:
+        for partition in partitions:
+            if self._size < MOST_PARTITIONS and partition not in topics.get(topic, ()):
+                topics.setdefault(topic, set()).add(partition)
+                self._size += 1
+
+    def _take_away(self, topics: dict[str, set[int]], topic: str, partitions: Iterable[int]) -> None:
+        known = topics.get(topic, set())
+        gone = known.intersection(partitions)
+        known -= gone
+        self._size -= len(gone)
+        if not known:
+            topics.pop(topic, None)
+
+    def _forget(self, topics: dict[str, set[int]]) -> None:
+        self._size -= sum(map(len, topics.values()))
+
+
+def _has_sessions(request: Request) -> bool:
+    return request.api_version >= SESSIONS_FROM
+
+
+def _topic(element: Any) -> str:
+    """The name of a topic, or its id."""
+    return str(getattr(element, "topic", None) or element.topic_id)
 
 
 def _share_session(asked: Any) -> Session:

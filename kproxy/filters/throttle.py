@@ -18,11 +18,14 @@ from kproxy.filters.contract import (
     Verdict,
     Want,
 )
+from kproxy.filters.fetch_sessions import AskedTopics
 from kproxy.filters.options import Options, Seconds, Size, text
 from kproxy.protocol import ApiKey, response_message
 from kproxy.protocol.facts import facts
 
 STATE = "throttle"
+ASKED = "throttle asked"
+MOST_WAITING = 1_000  # requests of a connection whose responses are to say a throttle time
 Rate = Annotated[float, Meta(gt=0, le=1_000_000_000)]
 UNTHROTTLED = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 WITH_RECORDS = {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH}
@@ -82,8 +85,9 @@ class Throttle(Filter):
 
     A client that is too fast gets its response at once, with the time to wait in throttle_time_ms, and its next requests are not
     read before that time is over. Where the version of a response has no such field the response is delayed instead. What is
-    produced or fetched above the rate is passed, and waited for afterwards. Frames above limits.held_frame_size pass; their whole
-    size is counted for the client and the principal, and nothing for topics, which are not read.
+    produced or fetched above the rate is passed, and waited for afterwards. A Fetch asks for all topics of its session, if it
+    names them or not. Frames above limits.held_frame_size pass; their whole size is counted for the client and the principal, and
+    nothing for topics, which are not read.
     """
 
     name = "throttle"
@@ -123,22 +127,23 @@ class Throttle(Filter):
         """Count the request and what it produces."""
         message: Any = request.message
         topics = _sizes(message.topic_data, "partition_data") if request.api_key == ApiKey.PRODUCE else {}
-        if request.api_key in (ApiKey.FETCH, ApiKey.SHARE_FETCH):
-            topics = dict.fromkeys(map(_key, message.topics or ()), 0)
+        if request.api_key in (ApiKey.FETCH, ApiKey.SHARE_FETCH) and self.names_topics:
+            asked: AskedTopics = request.connection.state.setdefault(ASKED, AskedTopics())
+            topics = dict.fromkeys(asked.note(request), 0)
         wait = self._take(request.connection, request.client_id, topics, {"requests", "produce"})
         if not wait:
             return Forward()
         # now, not with the response: a broker does not read a connection whose request it has, and clients send several at once
         request.connection.mute_s = max(request.connection.mute_s, wait)
         if request.api_key != ApiKey.PRODUCE or message.acks != 0:
-            request.connection.state.setdefault(STATE, {})[request.correlation_id] = wait
+            _remember(request, wait)
         return Forward()
 
     def on_response(self, response: Response) -> Verdict | Any:
         """Count what is fetched; tell a client that is too fast for how long it is not read, or delay the response."""
         message: Any = response.message
         request, connection = response.request, response.connection
-        wait: float = connection.state.get(STATE, {}).pop(request.correlation_id, 0.0)
+        wait = _remembered(response)
         if request.api_key in (ApiKey.FETCH, ApiKey.SHARE_FETCH):
             topics = _sizes(message.responses, "partitions")
             fetched = self._take(connection, request.client_id or _client_id(connection), topics, {"fetch"})
@@ -160,6 +165,7 @@ class Throttle(Filter):
     def on_close(self, connection: ConnectionFacts) -> None:
         """Forget what waits for responses."""
         connection.state.pop(STATE, None)
+        connection.state.pop(ASKED, None)
 
     def _take(
         self, connection: ConnectionFacts, client_id: str | None, topics: dict[Any, int], kinds: set[str]
@@ -208,6 +214,26 @@ def _sizes(topics: Any, partitions: str) -> dict[Any, int]:
 def _key(topic: Any) -> str:
     """The name of a topic, or its id."""
     return str(getattr(topic, "name", None) or getattr(topic, "topic", None) or getattr(topic, "topic_id", ""))
+
+
+def _remember(request: Request, wait: float) -> None:
+    """Remember what the response is to say; at most of MOST_WAITING requests of a connection."""
+    waits: dict[int, float] = request.connection.state.setdefault(STATE, {})
+    waits.pop(request.correlation_id, None)
+    waits[request.correlation_id] = wait
+    if len(waits) > MOST_WAITING:
+        del waits[next(iter(waits))]
+
+
+def _remembered(response: Response) -> float:
+    """How long the request of a response has to wait. Those of earlier requests are forgotten: their responses came unseen."""
+    waits: dict[int, float] = response.connection.state.get(STATE, {})
+    number = response.request.correlation_id
+    if number not in waits:
+        return 0.0
+    while next(iter(waits)) != number:
+        del waits[next(iter(waits))]
+    return waits.pop(number)
 
 
 def _client_id(connection: ConnectionFacts) -> str | None:

@@ -3,9 +3,9 @@
 from typing import Any
 
 from kproxy.filters.contract import Request, RequestFacts, Response
-from kproxy.filters.fetch_sessions import MOST, OpenedSessions
+from kproxy.filters.fetch_sessions import MOST, AskedTopics, OpenedSessions
 from kproxy.protocol import ApiKey
-from tests.support.filtering import connection, make
+from tests.support.filtering import connection, make, part
 
 AT = connection()
 
@@ -57,3 +57,43 @@ def test_what_is_remembered_of_a_connection_is_bounded() -> None:
 
 def test_other_apis_are_let_through() -> None:
     assert code(OpenedSessions(()), fetch(5, 3)) is None
+
+
+def share_of(
+    epoch: int, *topics: tuple[str, list[int]], forgotten: tuple[str, list[int]] | None = None, member: str = "m"
+) -> Request:
+    def partitions(numbers: list[int]) -> list[Any]:
+        return [part("ShareFetchRequest", "FetchPartition", partition_index=number) for number in numbers]
+
+    asked = [part("ShareFetchRequest", "FetchTopic", topic_id=id_, partitions=partitions(n)) for id_, n in topics]
+    gone = (
+        [part("ShareFetchRequest", "ForgottenTopic", topic_id=forgotten[0], partitions=forgotten[1])]
+        if forgotten
+        else []
+    )
+    made = make("ShareFetchRequest", group_id="g", member_id=member, share_session_epoch=epoch, topics=asked)
+    made.forgotten_topics_data = gone
+    return Request(AT, ApiKey.SHARE_FETCH, 1, 7, "app", made)
+
+
+def test_topics_of_share_sessions() -> None:
+    asked = AskedTopics()
+    assert asked.note(share_of(0, ("A" * 22, [0, 1]))) == ["A" * 22]
+    assert sorted(asked.note(share_of(1, ("B" * 22, [0])))) == ["A" * 22, "B" * 22]
+    assert sorted(asked.note(share_of(2, forgotten=("A" * 22, [0])))) == ["A" * 22, "B" * 22]
+    assert asked.note(share_of(3, forgotten=("A" * 22, [1]))) == ["B" * 22]
+    assert asked.note(share_of(-1)) == []
+    assert asked.note(share_of(1)) == []
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    asked = AskedTopics()
+    for round_ in range(3):
+        for epoch in range(10):
+            topics = asked.note(share_of(epoch, (f"{epoch}" * 22, list(range(10_000)))))
+        assert len(topics) == 5 + (epoch > 4), round_
+    for number in range(2 * MOST):
+        asked.note(share_of(0, member=f"m{number}"))
+        asked.note(share_of(1, ("C" * 22, [0]), member=f"m{number}"))
+    assert asked.note(share_of(2, member="m1")) == []
+    assert asked.note(share_of(2, member=f"m{2 * MOST - 1}")) == ["C" * 22]

@@ -157,3 +157,41 @@ def test_frames_that_are_too_large_to_be_held_count_with_their_size() -> None:
         bench.at.mute_s = 0.0
         bench.chain.note_too_large(bench.at, direction, api_key, 1 if api_key == 78 else 4, 3_000)
         assert (direction, api_key, bench.at.mute_s) == (direction, api_key, waited)
+
+
+def test_in_a_fetch_session_each_request_counts_for_all_topics_of_the_session() -> None:
+    """Of these it names none but what changes (KIP-227)."""
+    bench = Bench({"by": "topic", "match": "a", "requests": 1})
+
+    def fetch(*names: str, forgotten: tuple[str, ...] = (), **session: int) -> float:
+        partitions = [part("FetchRequest", "FetchPartition", partition=0)]
+        topics = [part("FetchRequest", "FetchTopic", topic=name, partitions=partitions) for name in names]
+        gone = [part("FetchRequest", "ForgottenTopic", topic=name, partitions=[0]) for name in forgotten]
+        asked = make("FetchRequest", topics=topics, forgotten_topics_data=gone, **session)
+        bench.at.mute_s = 0.0
+        bench.chain.on_request(bench.at, request_frame("FetchRequest", 12, asked))
+        return round(bench.at.mute_s, 9)
+
+    assert fetch("a", "b", session_id=0, session_epoch=0) == 0.0
+    assert fetch(session_id=5, session_epoch=1) == 1.0
+    assert fetch(session_id=5, session_epoch=2, forgotten=("a",)) == 0.0
+    assert fetch("a", session_id=5, session_epoch=3) == 2.0
+    assert fetch("b", session_id=5, session_epoch=-1) == 0.0  # closes the session
+    bench.chain.on_close(bench.at)
+    assert not any(bench.at.state.get(name) for name in ("throttle", "throttle asked"))
+
+
+def test_responses_that_are_never_seen_leave_nothing_behind() -> None:
+    """Those that are too large to be held pass by."""
+    bench = Bench({"by": "client_id", "requests": 1})
+
+    def heartbeat(correlation_id: int) -> None:
+        frame = request_frame("HeartbeatRequest", 4, make("HeartbeatRequest"), correlation_id)
+        bench.chain.on_request(bench.at, frame)
+
+    for number in range(5_000):
+        heartbeat(number)
+    assert len(bench.at.state["throttle"]) == 1_000
+    body = message("HeartbeatResponse").encode(4, make("HeartbeatResponse"))
+    bench.chain.on_response(bench.at, RequestFacts(12, 4, 4_997), response_frame(12, 4, body, 4_997))
+    assert list(bench.at.state["throttle"]) == [4_998, 4_999]
