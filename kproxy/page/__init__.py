@@ -17,7 +17,7 @@
     positions.py      where each field of a message is in its bytes
     opening.py        sources to a Store
     activity.py       what happened when; latency as a heat map
-    findings.py       the analyses of kproxy report, of all or of a span of time
+    findings.py       the analyses of kproxy report, of all or of a span of time; the exchanges that findings name
     comparing.py      two exchanges, field by field
     completion.py     what may stand at a place of a filter, or of a breakpoint's condition
     exporting.py      a selection as a file, or as a command
@@ -39,7 +39,8 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
                                startsNs, series: name, exchanges, bytes, errors by bucket; twelve of them, then "others"
     heatmap?filter=&buckets=&fromNs=&toNs=   startsNs, latencyUs (upper bounds), counts[bucket][level]
     analyses                   list of id, title, severity, meaning, action, reference, finding, parameters
-    analyses/ID?fromNs=&toNs=  the same with verdict, columns, rows, more
+    analyses/ID?fromNs=&toNs=  the same with verdict, columns, rows, more, and numbers: the number of the exchange that each
+                               row of a finding has as its example; null where rows have none
     compare?a=&b=              differences: side, path, a, b
     complete?text=&cursor=&of=filter|request|response
                                from, to, choices: text, meaning; places in UTF-16 units. Of a filter, or of the condition of a

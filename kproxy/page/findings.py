@@ -6,6 +6,7 @@ it is. A few spans are kept.
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from kproxy.analyses.duck import Database
 
+EXAMPLE = ("connection_id", "exchange")  # columns of findings
 MOST_SPANS = 3  # that are kept
 MOST_ROWS = 2_000  # of an answer
 MINUTE_US = 60_000_000
@@ -74,8 +76,17 @@ class Findings:
             "columns": _columns(analysis, rows.schema),
             "rows": [[plain(value) for value in row.values()] for row in rows.to_pylist()],
             "more": found.rows.num_rows - rows.num_rows,
+            "numbers": self._numbers(work, rows),
             "graph": None,
         }
+
+    def _numbers(self, work: Work, rows: "pyarrow.Table") -> Sequence[int | None] | None:
+        """The number of the exchange that each row names as its example; None where rows name none."""
+        if not set(EXAMPLE) <= set(rows.column_names):
+            return None
+        keys = list(zip(*(rows.column(name).to_pylist() for name in EXAMPLE), strict=True))
+        known = self._store.numbers_of(work, [key for key in keys if None not in key])
+        return [known.get(key) for key in keys]
 
     def _has(self, analysis: Analysis) -> bool:
         """Whether the tables that it needs are filled: those of records are not."""

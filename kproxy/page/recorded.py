@@ -22,7 +22,8 @@ from kproxy.output.tables.rows import read_body
 from kproxy.output.where import ENTITIES
 from kproxy.page.blocks import Blocks, Item, Side
 from kproxy.page.columns import COLUMNS
-from kproxy.page.store import Loading, Store
+from kproxy.page.store import Loading, Store, numbers_among
+from kproxy.page.work import Work
 from kproxy.pipeline.decoded_log import open_input
 from kproxy.pipeline.run import Input, Options, Run
 from kproxy.pipeline.table_output import TableOutput
@@ -101,6 +102,11 @@ class Recorded(Store):
     def item(self, number: int) -> Item | None:
         """See Store."""
         return self.blocks.get(number)
+
+    def numbers_of(self, work: Work, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """See Store."""
+        with self.cursor() as cursor, work.ended_by(cursor.interrupt):
+            return numbers_among(cursor, "exchanges", keys)
 
     def lines(self, numbers: list[int], names: list[str]) -> Iterator[bytes]:
         """See Store."""

@@ -112,6 +112,10 @@ class Store(ABC):
         """The exchange of that number as far as it is known; None where there is none."""
 
     @abstractmethod
+    def numbers_of(self, work: Work, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The numbers of exchanges that tables know by connection_id and exchange. Raises Cancelled."""
+
+    @abstractmethod
     def lines(self, numbers: list[int], names: list[str]) -> Iterator[bytes]:
         """Objects of JSON with these fields of the decoded log, one for each number."""
 
@@ -252,6 +256,23 @@ class Store(ABC):
             query = f"SELECT min(e.request_ns), {latest} FROM {self.rows(['requestAt', 'responseAt'])}"
             found = cursor.execute(query).fetchone()
         return (None, None) if found is None else (found[0], found[1])
+
+
+def numbers_among(
+    cursor: "duckdb.DuckDBPyConnection", source: str, keys: Sequence[tuple[str, int]]
+) -> dict[tuple[str, int], int]:
+    """The numbers of rows of *source*, as SQL, that have these keys: connection_id and exchange."""
+    if not keys:
+        return {}
+    import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
+
+    connections, exchanges = zip(*keys, strict=True)
+    wanted = {"connection_id": pa.array(connections, pa.string()), "exchange": pa.array(exchanges, pa.int64())}
+    cursor.register("page_wanted", pa.table(wanted))
+    query = (
+        f"SELECT connection_id, exchange, number FROM {source} SEMI JOIN page_wanted USING (connection_id, exchange)"
+    )
+    return {(row[0], row[1]): row[2] for row in cursor.execute(query).fetchall()}
 
 
 def _joined(before: Any, new: Any, first: int) -> Any:

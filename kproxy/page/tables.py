@@ -17,7 +17,8 @@ from kproxy.output.tables.contracts import EXCHANGES
 from kproxy.output.times import render_instant
 from kproxy.page.blocks import Item
 from kproxy.page.columns import COLUMNS, IN_FILTERS, Column
-from kproxy.page.store import Index, Store
+from kproxy.page.store import Index, Store, numbers_among
+from kproxy.page.work import Work
 from kproxy.protocol import ApiKey
 
 if TYPE_CHECKING:
@@ -151,15 +152,23 @@ class Tabled(Store):
             return f"these tables do not have {missing[0]}: decode with --bodies, or open the capture"
         return f"tables do not have {' and '.join(missing)}: open the capture, or its decoded log"
 
+    def numbers_of(self, work: Work, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """See Store."""
+        with self.cursor() as cursor, work.ended_by(cursor.interrupt):
+            return numbers_among(cursor, f"({self._every_key()})", keys)
+
+    def _every_key(self) -> str:
+        return " UNION ALL BY NAME ".join(
+            f"SELECT connection_id, exchange, file_row_number + {file.first} AS number FROM {_reader(file)}"
+            for file in self._files
+        )
+
     def keys(self, chosen: Index) -> "pyarrow.Table":
         """What other tables know exchanges by: connection_id and exchange of the chosen ones."""
         with self.cursor() as cursor:
             only = self.register(cursor, chosen)
-            every = " UNION ALL BY NAME ".join(
-                f"SELECT connection_id, exchange, file_row_number + {file.first} AS number FROM {_reader(file)}"
-                for file in self._files
-            )
-            return cursor.sql(f"SELECT e.connection_id, e.exchange FROM ({every}) e WHERE true{only}").to_arrow_table()
+            query = f"SELECT e.connection_id, e.exchange FROM ({self._every_key()}) e WHERE true{only}"
+            return cursor.sql(query).to_arrow_table()
 
     def close(self) -> None:
         """See Store."""

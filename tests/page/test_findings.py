@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+from kproxy.page.columns import COLUMNS
 from kproxy.page.findings import Findings
 from kproxy.page.recorded import Recorded
 from kproxy.page.tables import Tabled
 from kproxy.page.work import Work
 from tests.page.asking import opened
 from tests.page.test_tables import CAPTURE, decoded_tables
+from tests.support.command import kproxy
+from tests.support.traffic import CAPTURES
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +52,25 @@ def test_of_tables_too(tmp_path: Any, reported: dict[str, Any]) -> None:
     with Tabled([decoded_tables(tmp_path / "tables")]) as tables:
         found = Findings(tables).run(Work(), "rebalances")
     assert found is not None and found["verdict"] == reported["rebalances"]["verdict"]
+
+
+def test_the_exchange_that_a_finding_names(tmp_path: Any) -> None:
+    """It is the one of its connection that has the error, in captures and in tables."""
+    capture = CAPTURES / "04-transactions.pcap"
+    tables = tmp_path / "tables"
+    assert kproxy("decode", "-q", "--format", "parquet", "-o", tables, capture) == 0
+    with opened(capture) as of_capture, Tabled([tables]) as of_tables:
+        for store in (of_capture, of_tables):
+            found = Findings(store).run(Work(), "producer_fenced")
+            assert found is not None and len(found["numbers"]) == len(found["rows"]) > 0
+            names = [column["name"] for column in found["columns"]]
+            for row, number in zip(found["rows"], found["numbers"], strict=True):
+                finding = dict(zip(names, row, strict=True))
+                ((client_id, codes),) = store.look_up([number], [COLUMNS["clientId"], COLUMNS["errorCodes"]])
+                assert client_id == finding["client_id"]
+                assert set(codes) & {"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
+            mapped = Findings(store).run(Work(), "map")
+            assert mapped is not None and mapped["numbers"] is None
 
 
 def test_a_span_of_time(store: Recorded) -> None:

@@ -11,9 +11,9 @@ export const objects = (answer) => answer.rows.map((row) => Object.fromEntries(a
 
 /**
  * A table of an answer. `state` keeps what a person chose: {sort, descending, all, chosen}; `redraw` draws again after a change;
- * `chooses(row)` makes rows buttons.
+ * `chooses(row)` makes rows buttons; `links(row as an object, its place in the answer)` gives {text, href} that stand before a row.
  */
-export function answerTable(answer, { label, state = {}, redraw = () => {}, chooses = null, columns = null }) {
+export function answerTable(answer, { label, state = {}, redraw = () => {}, chooses = null, columns = null, links = null }) {
   const every = answer.columns.map((column, at) => ({ ...column, at }));
   const wanted = columns ? columns.map((name) => every.find((one) => one.name === name)).filter(Boolean) : every;
   const filled = wanted.filter((column) => answer.rows.some((row) => !isEmpty(row[column.at])));
@@ -26,16 +26,19 @@ export function answerTable(answer, { label, state = {}, redraw = () => {}, choo
   };
   if (!answer.rows.length) return html`<p class="muted">No rows.</p>`;
   return html`<div class="rows" tabindex="0" role="region" aria-label=${label}><table>
-      <thead><tr>${shown.map((column) => html`<th scope="col" class=${isNumber(answer.rows[0][column.at]) ? "number" : ""} title=${column.meaning ?? ""}
+      <thead><tr>${links ? html`<td class="links"></td>` : nothing}${shown.map((column) => html`<th scope="col" class=${isNumber(answer.rows[0][column.at]) ? "number" : ""} title=${column.meaning ?? ""}
         aria-sort=${state.sort === column.name ? (state.descending ? "descending" : "ascending") : "none"}
         ><button @click=${() => sortBy(column.name)}>${visible(column.name)}${state.sort === column.name ? (state.descending ? " ▾" : " ▴") : ""}</button></th>`)}</tr></thead>
-      <tbody>${rows.map((row) => line(row, shown, state, chooses))}</tbody>
+      <tbody>${rows.map((row) => line(row, shown, state, chooses, links && links(objectOf(row, every), answer.rows.indexOf(row))))}</tbody>
     </table></div>
     ${answer.more ? html`<p class="note">and ${counted(answer.more, "more row")}</p>` : nothing}
     ${filled.length > FIRST_COLUMNS ? html`<button class="plain" @click=${() => { state.all = !state.all; redraw(); }}>${state.all ? "Fewer columns" : `All ${filled.length} columns`}</button>` : nothing}`;
 }
 
-function line(row, columns, state, chooses) {
+const objectOf = (row, columns) => Object.fromEntries(columns.map((column) => [column.name, row[column.at]]));
+
+function line(row, columns, state, chooses, links) {
+  const before = links && html`<td class="links short">${links.map((one) => html`<a href=${one.href}>${one.text}</a> `)}</td>`;
   const cells = columns.map((column, at) => {
     const value = row[column.at];
     const text = cellText(value, column);
@@ -43,8 +46,8 @@ function line(row, columns, state, chooses) {
     const kind = isNumber(value) ? "number" : text.length < 32 ? "short" : "";
     return html`<td class=${kind}>${chooses && at === 0 ? html`<button class="plain" @click=${(event) => { event.stopPropagation(); chooses(row); }}>${shown}</button>` : shown}</td>`;
   });
-  if (!chooses) return html`<tr>${cells}</tr>`;
-  return html`<tr class="choosable ${state.chosen === row ? "chosen" : ""}" @click=${() => chooses(row)}>${cells}</tr>`;
+  if (!chooses) return html`<tr>${before ?? nothing}${cells}</tr>`;
+  return html`<tr class="choosable ${state.chosen === row ? "chosen" : ""}" @click=${() => chooses(row)}>${before ?? nothing}${cells}</tr>`;
 }
 
 const isEmpty = (value) => value === null || value === undefined || value === "" || (Array.isArray(value) && !value.length);

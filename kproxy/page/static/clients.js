@@ -2,11 +2,14 @@
 
 import { get } from "./api.js";
 import { answerTable, objects } from "./answer_table.js";
+import { linksOf } from "./evidence.js";
 import { note, go } from "./route.js";
 import { literal, named, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
 const FIRST = ["client_id", "software", "software_version", "addresses", "connections", "requests", "failed_requests", "role", "principal"];
+
+const LATENCY = ["client_id", "api_name", "kind", "p50_ms", "p99_ms", "max_ms", "requests", "failed_requests", "throttled_ms"];
 
 export const KEYS = [
   ["Tab Enter", "choose a client"],
@@ -18,7 +21,7 @@ export class Clients {
     this.place = place;
     this.source = source;
     this.client = null;
-    this.tables = [{}, {}, {}];
+    this.tables = [{}, {}, {}, {}];
     place.classList.add("page");
   }
 
@@ -26,7 +29,7 @@ export class Clients {
     render(html`<p class="muted" role="status">Working…</p>`, this.place);
     this.client = client;
     try {
-      [this.inventory, this.readiness, this.explain] = await Promise.all(["inventory", "readiness", "explain"].map((id) => get(`analyses/${id}`)));
+      [this.inventory, this.readiness, this.explain, this.latency] = await Promise.all(["inventory", "readiness", "explain", "latency"].map((id) => get(`analyses/${id}`)));
     } catch (error) {
       render(html`<p class="critical" role="alert">${visible(error.message)}</p>`, this.place);
       return;
@@ -60,6 +63,9 @@ export class Clients {
           <button @click=${() => go("exchanges", { filter: `clientId == ${literal(this.client)}` })}>Exchanges</button>
           <button @click=${() => go("time", { filter: `clientId == ${literal(this.client)}` })}>Time</button>
           <button @click=${() => this.choose(this.tables[0].chosen)}>All again</button></div>`}
+        <h2>How long they wait</h2>
+        ${this.client === null ? html`<p class="verdict"><bdi>${visible(this.latency.verdict ?? "")}</bdi></p>` : nothing}
+        ${answerTable(this.rowsOf(this.latency), { label: "Latency", state: this.tables[3], redraw, columns: this.tables[3].all ? null : LATENCY, links: (row) => linksOf(row, null, { names: ["client_id", "api_name", "broker"], sort: "-latencyMs" }) })}
         <h2>Ready for an upgrade</h2>
         ${this.client === null ? html`<p class="verdict"><bdi>${visible(this.readiness.verdict ?? "")}</bdi></p>` : nothing}
         ${answerTable(this.rowsOf(this.readiness), { label: "Readiness", state: this.tables[1], redraw })}

@@ -3,6 +3,7 @@
 import { Hex } from "./hex.js";
 import { recordCount, recordTables } from "./records.js";
 import { Tree } from "./tree.js";
+import { fragmentOf } from "./route.js";
 import { bytes, counted, duration, named, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
@@ -56,8 +57,12 @@ export class Detail {
     this.tree = this.hex = null;
     render(
       html`<div class="top">
-          <h2>#${number} ${named(row.apiName ?? `API ${row.apiKey ?? "?"}`)} v${row.apiVersion ?? "?"} · ${named(row.clientId)}
+          <h2>#${number} ${named(row.apiName ?? `API ${row.apiKey ?? "?"}`)} v${row.apiVersion ?? "?"} · <a href=${fragmentOf("clients", { client: row.clientId })} title="This client, in Clients">${named(row.clientId)}</a>
             <span class="muted">${row.client ?? ""} → ${row.broker ?? ""}${typeof row.latencyMs === "number" ? ` · ${duration(row.latencyMs)}` : ""}</span></h2>
+          <div class="tabs" role="tablist" aria-label="Parts of the exchange" @keydown=${(event) => this.turned(event)}>
+            ${this.tabs().map((one) => html`<button role="tab" id="tab-${one.id}" aria-selected=${String(one.id === this.tab)} aria-controls="part"
+              tabindex=${one.id === this.tab ? 0 : -1} @click=${() => this.choose(one.id)}>${one.title}</button>`)}
+          </div>
           <div class="actions">
             <button @click=${() => this.doings.only("clientId")}>Only this client</button>
             <button @click=${() => this.doings.only("connection")}>Only this connection</button>
@@ -69,10 +74,6 @@ export class Detail {
             <button class="plain" aria-label="Previous exchange" @click=${() => this.doings.step(-1)}>↑</button>
             <button class="plain" aria-label="Next exchange" @click=${() => this.doings.step(1)}>↓</button>
             <button class="plain" aria-label="Close" @click=${() => this.doings.close()}>✕</button>
-          </div>
-          <div class="tabs" role="tablist" aria-label="Parts of the exchange" @keydown=${(event) => this.turned(event)}>
-            ${this.tabs().map((one) => html`<button role="tab" id="tab-${one.id}" aria-selected=${String(one.id === this.tab)} aria-controls="part"
-              tabindex=${one.id === this.tab ? 0 : -1} @click=${() => this.choose(one.id)}>${one.title}</button>`)}
           </div>
         </div>
         ${this.damage()}

@@ -16,6 +16,7 @@ import { html, nothing, render } from "./lit-html.js";
 const ROW = 24;
 const HEAD = 28;
 const PADDING = 13; // of a cell, in pixels
+const MOST_SHRUNK = 0.25; // of the width of columns of text
 const NARROW = ["requestAt", "apiName", "clientId", "latencyMs"]; // columns on a phone
 const KEPT = "kproxy columns";
 
@@ -167,7 +168,7 @@ export class Exchanges {
     if (problem && problem.column === null) say(problem.message);
     this.list.setTotal(this.rows.total);
     if (this.following && !this.paused) this.list.scrollTo(this.rows.total);
-    if (!this.measured && this.rows.at(0)) this.measure();
+    if (!this.measured && (problem || this.rows.at(0) || (this.rows.known && !this.rows.total))) this.measure();
     this.drawBar();
   }
 
@@ -203,7 +204,8 @@ export class Exchanges {
     const spare = room - sum;
     const grown = wanted.map((width, at) => {
       if (spare >= 0) return width + (spare * width) / sum;
-      if (narrow && isText(this.columns[at])) return Math.max(width + (spare * width) / texts, 40);
+      const shrinks = narrow || -spare < MOST_SHRUNK * texts; // rather than to have the last column beyond the window
+      if (shrinks && isText(this.columns[at])) return Math.max(width + (spare * width) / texts, 40);
       return width;
     });
     this.scroller.style.setProperty("--columns", grown.map((width) => `${Math.floor(width)}px`).join(" "));
@@ -211,7 +213,7 @@ export class Exchanges {
   }
 
   text(value, column) {
-    if (column.type === "time" && value !== null) return timeOfDay(cellText(value, column)).slice(0, isPhone() ? 12 : 15);
+    if (column.type === "time" && value !== null) return timeOfDay(cellText(value, column)).slice(0, isPhone() ? 8 : 15);
     return cellText(value, column);
   }
 
@@ -256,10 +258,10 @@ export class Exchanges {
     this.scroller.setAttribute("aria-rowcount", this.rows.total + 1);
     const rows = [];
     for (let at = from; at < to; at += 1) rows.push(this.rowOf(at));
-    const empty = this.rows.known && this.rows.total === 0;
+    const empty = (this.rows.known || this.problem) && this.rows.total === 0;
     render(
       empty
-        ? html`<div class="row-empty empty" role="row"><span role="gridcell">${this.filter ? "No exchange matches the filter." : "There is no exchange yet."}</span></div>`
+        ? html`<div class="row-empty empty" role="row"><span role="gridcell">${this.problem ? "The filter has a mistake." : this.filter ? "No exchange matches the filter." : "There is no exchange yet."}</span></div>`
         : html`<div class="shift" role="presentation">${rows}</div>`,
       this.list.pane,
     );

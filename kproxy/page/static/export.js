@@ -18,9 +18,10 @@ export async function exportMenu(filter, span = {}) {
     "Export",
     html`<p>${what}</p>
       <ul>${FORMATS.map((format) => html`<li><a href=${address("export", { format: format.id, filter, ...span })} download>${format.title}</a> <span class="note">${format.meaning}</span></li>`)}</ul>
-      <h3>As a command</h3><div class="commands"><p class="muted">…</p></div>`,
+      <h3>As a command</h3><div class="commands"></div>`,
   );
   const place = dialog.querySelector(".commands");
+  render(html`<p class="muted">…</p>`, place);
   try {
     const { command } = await get("command", { filter, format: "jsonl" });
     render(html`<pre class="command">${visible(command, 20_000)}</pre><p></p><button @click=${() => navigator.clipboard?.writeText(command)}>Copy</button>`, place);

@@ -2,6 +2,8 @@
 
 import { get } from "./api.js";
 import { answerTable } from "./answer_table.js";
+import { linksOf } from "./evidence.js";
+import { note } from "./route.js";
 import { counted, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
@@ -20,7 +22,8 @@ export class Findings {
     place.classList.add("page");
   }
 
-  async enter() {
+  async enter({ open = "" }) {
+    this.opened = new Set(open.split(","));
     render(html`<p class="muted" role="status">Working…</p>`, this.place);
     try {
       this.analyses = await get("analyses");
@@ -41,7 +44,7 @@ export class Findings {
     try {
       const answer = await get(`analyses/${analysis.id}`);
       const worst = severityOf(answer) ?? analysis.severity;
-      this.answers.push({ analysis, answer, severity: worst, table: {} });
+      this.answers.push({ analysis, answer, severity: worst, table: {}, open: this.opened.has(analysis.id) });
     } catch (error) {
       this.failed.push({ analysis, message: error.message });
     }
@@ -63,12 +66,20 @@ export class Findings {
 
   finding(one) {
     const { analysis, answer, severity } = one;
-    return html`<details class="finding" id="finding-${analysis.id}" @toggle=${(event) => { one.open = event.target.open; this.draw(); }}>
+    return html`<details class="finding" id="finding-${analysis.id}" ?open=${one.open} @toggle=${(event) => this.toggled(one, event.target.open)}>
       <summary><span class="severity ${severity}">${severity}</span><span class="verdict"><bdi>${visible(answer.verdict || answer.title)}</bdi></span></summary>
-      ${one.open ? html`<div><p>${visible(analysis.meaning ?? "")}</p>
-        ${analysis.action ?? analysis["what to do"] ? html`<p><b>What to do:</b> ${visible(analysis.action ?? analysis["what to do"])}</p>` : nothing}
-        ${answerTable(answer, { label: `Rows of ${analysis.id}`, state: one.table, redraw: () => this.draw() })}
+      ${one.open ? html`<div><p>${visible((analysis.meaning ?? "").trim())}</p>
+        ${analysis.action ?? analysis["what to do"] ? html`<p><b>What to do:</b> ${visible((analysis.action ?? analysis["what to do"]).trim())}</p>` : nothing}
+        ${answerTable(answer, { label: `Rows of ${analysis.id}`, state: one.table, redraw: () => this.draw(), links: (row, at) => linksOf(row, answer.numbers?.[at]) })}
         ${link(analysis.reference)}</div>` : nothing}</details>`;
+  }
+
+  /** Which are open stands in the URL, so that the browser's back button comes back to them. */
+  toggled(one, open) {
+    if (one.open === open) return;
+    one.open = open;
+    note({ open: this.answers.filter((each) => each.open).map((each) => each.analysis.id).join(",") });
+    this.draw();
   }
 
   close() {

@@ -4,8 +4,9 @@ import { get } from "./api.js";
 import { answerTable, objects } from "./answer_table.js";
 import { Brush, brushed, stepLines, timeAxis, timeScale, widthOf } from "./charts.js";
 import { within } from "./conditions.js";
+import { linksOf } from "./evidence.js";
 import { go } from "./route.js";
-import { count, duration, timeText, visible } from "./text.js";
+import { count, duration, nsOf, visible } from "./text.js";
 import { html, nothing, render, svg } from "./lit-html.js";
 
 const LANE = 26;
@@ -46,10 +47,10 @@ export class Groups {
     render(
       html`<h2>Rebalances</h2><p class="verdict"><bdi>${visible(this.rebalances.verdict ?? "")}</bdi></p>${span}
         ${this.rebalances.rows.length ? this.timeline(scale) : nothing}
-        ${answerTable(this.rebalances, { label: "Rebalances", state: this.tables[0], redraw: () => this.draw(), columns: this.tables[0].all ? null : FIRST })}
+        ${answerTable(this.rebalances, { label: "Rebalances", state: this.tables[0], redraw: () => this.draw(), columns: this.tables[0].all ? null : FIRST, links: (row) => linksOf(row, null, { names: ["group_id"] }) })}
         <h2>Lag</h2><p class="verdict"><bdi>${visible(this.lag.verdict ?? "")}</bdi></p>
         ${this.lagChart(scale)}
-        ${answerTable(last, { label: "Lag", state: this.tables[1], redraw: () => this.draw() })}`,
+        ${answerTable(last, { label: "Lag", state: this.tables[1], redraw: () => this.draw(), links: (row) => linksOf(row, null, { names: ["group_id"] }) })}`,
       this.place,
     );
   }
@@ -92,14 +93,6 @@ export class Groups {
     this.observer.disconnect();
     this.place.classList.remove("page");
   }
-}
-
-/** Nanoseconds of a time of an analysis: digits are nanoseconds, else ISO 8601. */
-export function nsOf(value) {
-  const text = timeText(value);
-  const parts = /\.(\d+)/.exec(text)?.[1] ?? "";
-  const seconds = Date.parse(`${text.replace(/\.\d+/, "").replace(/Z?$/, "Z").replace(" ", "T")}`);
-  return BigInt(seconds) * 1_000_000n + BigInt(parts.padEnd(9, "0").slice(0, 9) || 0);
 }
 
 export const pause = (ms) => duration(Number(ms));

@@ -74,6 +74,14 @@ export const timeOfDay = (iso) => iso.replace(/^.*T/, "").replace(/Z$/, "");
 /** Times as the server gives them: digits are nanoseconds, the rest is ISO 8601. */
 export const timeText = (value) => (/^\d+$/.test(String(value)) ? isoOf(value) : String(value));
 
+/** Nanoseconds of a time of an analysis: digits are nanoseconds, else ISO 8601. */
+export function nsOf(value) {
+  const text = timeText(value);
+  const parts = /\.(\d+)/.exec(text)?.[1] ?? "";
+  const seconds = Date.parse(`${text.replace(/\.\d+/, "").replace(/Z?$/, "Z").replace(" ", "T")}`);
+  return BigInt(seconds) * 1_000_000n + BigInt(parts.padEnd(9, "0").slice(0, 9) || 0);
+}
+
 const UNGROUPED = /(port|id|ids|generation\w*|partition|offset|epoch|number|version|connection|exchange|key|code)$/i; // numbers that count nothing
 const isTime = (column) => /time|timestamp/i.test(column.type ?? "") || column.unit === "ns" || /(^at|_at|At)$/.test(column.name);
 

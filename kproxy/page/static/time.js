@@ -4,13 +4,19 @@ import { get } from "./api.js";
 import { say } from "./asking.js";
 import { Brush, brushed, heatCells, stackedBars, timeScale, widthOf } from "./charts.js";
 import { within } from "./conditions.js";
-import { go, note } from "./route.js";
-import { bytes, count, duration, isoOf, timeOfDay, visible } from "./text.js";
+import { fragmentOf, go, note } from "./route.js";
+import { bytes, count, duration, isoOf, literal, timeOfDay, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
 const BUCKETS = 80;
 const LONGEST_US = 3_600_000_000; // a level without a bound ends far beyond
 const BY = ["api", "client", "topic", "error"];
+const OF_SERIES = {
+  api: (name) => (name === "?" ? "apiKey == null" : /^API \d+$/.test(name) ? `apiKey == ${name.slice(4)}` : `apiName == ${literal(name)}`),
+  client: (name) => (name === "" ? 'clientId == null || clientId == ""' : `clientId == ${literal(name)}`),
+  topic: (name) => `${literal(name)} in topics`,
+  error: (name) => `errors.exists(e, e.name == ${literal(name)})`,
+};
 const MEASURES = [
   { id: "exchanges", title: "exchanges", format: count },
   { id: "bytes", title: "bytes", format: bytes },
@@ -121,8 +127,17 @@ export class Time {
     const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
     return html`<div class="rows" tabindex="0" role="region" aria-label="Sums"><table class="legend">
       <thead><tr><th scope="col">${this.parameters.by}</th><th scope="col" class="number">exchanges</th><th scope="col" class="number">bytes</th><th scope="col" class="number">errors</th></tr></thead>
-      <tbody>${this.activity.series.map((one, at) => html`<tr data-name=${visible(one.name ?? "")}><td><span class="swatch f${at % 13}"></span> <bdi>${visible(one.name || "none")}</bdi></td>
+      <tbody>${this.activity.series.map((one, at) => html`<tr data-name=${visible(one.name ?? "")}><td><span class="swatch f${at % 13}"></span> ${this.seriesLink(one.name)}</td>
         <td class="number">${count(sum(one.exchanges))}</td><td class="number">${bytes(sum(one.bytes))}</td><td class="number">${count(sum(one.errors))}</td></tr>`)}</tbody></table></div>`;
+  }
+
+  /** The name of a series, a link to its exchanges where a filter can name them. */
+  seriesLink(name) {
+    const text = html`<bdi>${visible(name || "none")}</bdi>`;
+    const condition = OF_SERIES[this.parameters.by]?.(name);
+    if (!condition || name === "others") return text;
+    const { filter } = this.parameters;
+    return html`<a href=${fragmentOf("exchanges", { filter: filter ? `(${filter}) && (${condition})` : condition })}>${text}</a>`;
   }
 
   take() {

@@ -3,7 +3,8 @@
 import { get } from "./api.js";
 import { answerTable, objects } from "./answer_table.js";
 import { widthOf } from "./charts.js";
-import { go } from "./route.js";
+import { linksOf } from "./evidence.js";
+import { go, note } from "./route.js";
 import { count, counted, literal, named, visible } from "./text.js";
 import { html, nothing, render, svg } from "./lit-html.js";
 
@@ -27,7 +28,9 @@ export class TrafficMap {
     place.classList.add("page");
   }
 
-  async enter() {
+  async enter({ writer, topic, reader }) {
+    const given = Object.entries({ writer, topic, reader }).find(([, name]) => name !== undefined);
+    this.chosen = given ?? null;
     render(html`<p class="muted" role="status">Working…</p>`, this.place);
     try {
       this.answer = await get("analyses/map");
@@ -46,7 +49,7 @@ export class TrafficMap {
       html`<h2>Who writes and reads what</h2><p class="verdict"><bdi>${visible(this.answer.verdict ?? "")}</bdi></p>
         ${this.edges.length ? html`<figure>${this.graph()}<figcaption>Clients that write, topics, and groups or clients that read; the thicker, the more records.</figcaption></figure>` : html`<p class="muted">No records were written or read.</p>`}
         ${this.chosen ? this.about() : nothing}
-        <h2>All</h2>${answerTable(this.chosenRows(), { label: "Map", state: this.table, redraw: () => this.draw() })}`,
+        <h2>All</h2>${answerTable(this.chosenRows(), { label: "Map", state: this.table, redraw: () => this.draw(), links: (row) => linksOf(row, null, { names: ["client_id", "topic"] }) })}`,
       this.place,
     );
   }
@@ -61,19 +64,21 @@ export class TrafficMap {
 
   about() {
     const [column, name] = this.chosen;
-    const show = column === "topic" ? nothing : html`<button @click=${() => go("exchanges", { filter: this.filterOf(column, name) })}>Exchanges</button>`;
+    const show = html`<button @click=${() => go("exchanges", { filter: this.filterOf(column, name) })}>Exchanges</button>`;
     return html`<div class="bar" role="status"><b>${named(name)}</b>
       <span>${counted(this.edges.filter((one) => one[column] === name).length, "connection")}</span>${show}
       <button @click=${() => this.choose(null)}>All again</button></div>`;
   }
 
   filterOf(column, name) {
+    if (column === "topic") return `${literal(name)} in topics`;
     const clients = new Set(this.edges.filter((one) => one[column] === name).flatMap((one) => one.clients));
     return `clientId in [${[...clients].map(literal).join(", ")}]`;
   }
 
   choose(what) {
     this.chosen = what;
+    note({ writer: null, topic: null, reader: null, ...(what ? { [what[0]]: what[1] } : {}) });
     this.draw();
   }
 
