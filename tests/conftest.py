@@ -9,7 +9,12 @@ import pytest
 
 from tests.support.leftovers import Leftovers
 
-pytest_plugins = ["tests.support.kafka.fixtures", "tests.support.scheduling", "tests.support.spark"]
+pytest_plugins = [
+    "tests.support.kafka.fixtures",
+    "tests.support.scheduling",
+    "tests.support.sources",
+    "tests.support.spark",
+]
 
 Require = Callable[[str, object, str], None]
 COLLECT_AFTER = gc.get_threshold()

@@ -5,9 +5,11 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.conftest import Require
 from tests.deploy.tools import DEPLOY, passes, tool
@@ -15,6 +17,11 @@ from tests.deploy.tools import DEPLOY, passes, tool
 DOCKERFILE = DEPLOY / "docker" / "Dockerfile"
 ROOT = DEPLOY.parent
 NOBODY = "65532"
+(DEFAULT_EXTRAS,) = re.findall(r"^ARG EXTRAS=(\S+)$", DOCKERFILE.read_text(encoding="utf-8"), re.MULTILINE)
+WITH_TRACES = """
+clusters: [{listen: ':19092', bootstrap: ['kafka:9092']}]
+traces: {otlp: 'http://collector:4317', protocol: grpc}
+"""
 
 
 def test_the_dockerfile_has_no_mistakes(require: Require) -> None:
@@ -37,26 +44,31 @@ def test_all_that_is_copied_is_there_and_not_ignored() -> None:
     assert all((ROOT / name).exists() for name in copied)
 
 
+def test_the_extras_are_those_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    compose = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text(encoding="utf-8"))
+    asked = {DEFAULT_EXTRAS, compose["services"]["kproxy"]["build"]["args"]["EXTRAS"]}
+    assert {extra for each in asked for extra in each.split(",")} <= set(project["optional-dependencies"])
+
+
 @pytest.mark.long
-def test_the_steps_of_the_image_without_docker(require: Require, tmp_path: Path) -> None:
-    """Wheels, then an environment without pip and compiler; then the demo as a user without rights on a read-only tree."""
+def test_the_steps_of_the_image_without_docker(require: Require, sources: Path, tmp_path: Path) -> None:
+    """Wheels, then an environment without pip and compiler; then the demo as a user without rights on a read-only tree.
+
+    With the extras of the image, and that of the demo.
+    """
     require("netns", os.geteuid() == 0 and shutil.which("unshare") and shutil.which("setpriv"), "needs root")
     wheels, image = tmp_path / "wheels", tmp_path / "image"
-    tree = tmp_path / "source"
-    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE", ".build", "kproxy"):
-        source, target = ROOT / name, tree / name
-        if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.so", "__pycache__", "c"))
-        else:
-            target.parent.mkdir(exist_ok=True)
-            shutil.copy(source, target)
+    what = f"[{DEFAULT_EXTRAS},demo]"
     pip = [sys.executable, "-m", "pip"]
     clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    subprocess.run([*pip, "wheel", "-q", "--wheel-dir", wheels, f"{tree}[demo]"], check=True, env=clean, timeout=900)
+    subprocess.run([*pip, "wheel", "-q", "--wheel-dir", wheels, f"{sources}{what}"], check=True, env=clean, timeout=900)
     passes(sys.executable, "-m", "venv", "--without-pip", image)
-    alone = ["--no-index", "--find-links", str(wheels), "kproxy[demo]"]
+    alone = ["--no-index", "--find-links", str(wheels), f"kproxy{what}"]
     passes(*pip, "--python", image / "bin" / "python", "install", "-q", *alone, env=clean)
     assert not list(image.rglob("pip"))
+    (tmp_path / "kproxy.yaml").write_text(WITH_TRACES, encoding="utf-8")
+    assert "no mistakes" in passes(image / "bin" / "kproxy", "check", tmp_path / "kproxy.yaml", env=clean)
     written = tmp_path / "written"
     written.mkdir()
     script = (

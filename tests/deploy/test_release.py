@@ -17,7 +17,6 @@ from tests.deploy.tools import DEPLOY, passes, tool
 
 SCRIPT = DEPLOY / "release" / "build"
 ROOT = DEPLOY.parent
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", "NOTICE", ".build", "kproxy", "deploy")
 # What `pip install kproxy` must not bring: an engine, a JVM, pages, clients, and what only tests and builds need.
 NEVER = {
     "confluent-kafka",
@@ -47,20 +46,6 @@ def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "old.whl").touch()
     done = subprocess.run([SCRIPT, tmp_path], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, f"release: {tmp_path} is not empty\n")
-
-
-@pytest.fixture
-def sources(tmp_path: Path) -> Path:
-    """A checkout in which nothing was built."""
-    tree = tmp_path / "source"
-    for name in SOURCES:
-        source, target = ROOT / name, tree / name
-        if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.so", "__pycache__", "c"))
-        else:
-            target.parent.mkdir(exist_ok=True)
-            shutil.copy(source, target)
-    return tree
 
 
 def clean() -> dict[str, str]:

@@ -138,9 +138,15 @@ class PageProcess:
     @classmethod
     async def start(cls, fleet: Fleet, token: str, hosts: list[str]) -> "PageProcess":
         """Start it, and wait until it answers. Raises NoPage."""
-        near = tempfile.gettempdir()
-        where = near if len(near) < LONGEST_FOLDER else "/tmp"
-        folder = Path(tempfile.mkdtemp(prefix="kproxy-page-", dir=where))
+        try:
+            near = tempfile.gettempdir()
+            where = near if len(near) < LONGEST_FOLDER else "/tmp"
+            folder = Path(tempfile.mkdtemp(prefix="kproxy-page-", dir=where))
+        except OSError as error:  # a read-only file system, as in the image
+            reason = (
+                "the page needs a folder for temporary files: let kproxy write to /tmp, in Kubernetes by an emptyDir"
+            )
+            raise NoPage(reason) from error
         words = [sys.executable, "-P", "-m", MODULE]
         try:
             process = await asyncio.create_subprocess_exec(
