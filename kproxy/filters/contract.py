@@ -331,6 +331,8 @@ class Filter:
     renames_topics: bool = (
         False  # names of topics before it are not those of Metadata, so no filter before it may need these
     )
+    answers: Collection[int] = ()  # API keys of what it may answer or lose itself, or make another response of
+    sees_all: bool = False  # no filter before it may answer the requests that it wants: it would not see them
     identifies: bool = False  # needs the SASL principal and the software in ConnectionFacts: kproxy reads them for it
     keeps_requests: bool = (
         False  # a request that it wants is kept for its response (RequestFacts.message), if a filter wants that

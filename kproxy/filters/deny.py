@@ -5,6 +5,7 @@ into the broker's response, so that the others go on. Any other rule forbids the
 """
 
 import json
+from collections import deque
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -44,6 +45,7 @@ AT_ONCE = 500  # topics that are asked about before other connections have their
 HOW_TO_LIST = {"error": "kproxy api --errors lists them", "api": "kproxy api lists them"}
 ERRORS = ErrorCode.__members__.keys() - {"NONE"}
 LOG_EVERY_S = 1.0  # for each rule
+MOST_LATE = 1_000  # decisions that wait for the disk
 LONGEST_LOGGED = 500  # characters of a decision
 LONGEST_COUNTED = 100  # characters of a rule's name, where its decisions are counted
 LOGIN_S = 0.005  # between looks whether a login is answered
@@ -216,6 +218,7 @@ class Deny(Filter):
         self._rules = [Compiled(rule, options.dry_run) for rule in options.rules]
         self.requests = frozenset(key for rule in self._rules for key in rule.apis)
         enforced = [rule for rule in self._rules if not rule.dry_run]
+        self.answers = frozenset(key for rule in enforced for key in rule.apis)
         by_topic = {key for rule in enforced if rule.condition.is_for_each_topic for key in rule.apis}
         sessions = {key for rule in enforced if rule.condition.needs_topics for key in rule.apis & SESSIONS}
         self.responses = frozenset(sessions.union(filter(_has_topics, by_topic), by_topic & TELLING))
@@ -223,14 +226,24 @@ class Deny(Filter):
         self.names_topics = any(rule.condition.needs_topics for rule in self._rules)
         self._needs_login = any(rule.condition.needs_login for rule in self._rules)
         self._journal: Journal | None = None
+        self._late: deque[tuple[int, bytes]] = deque()  # decisions that the disk was too slow for: number and line
 
     def on_start(self) -> None:
         """Open the journal of decisions, if there is one."""
         if self.options.file is not None:
             self._journal = self.runtime.journal(self.options.file)
 
+    def on_stop(self) -> None:
+        """Write the decisions that are late; what cannot be written now is dropped."""
+        if self._journal is not None:
+            self._write_late(self._journal)
+            while self._late:
+                self._journal.drop(self._late.popleft()[0])
+
     def on_request(self, request: Request) -> Verdict | Any:
         """Ask the rules in order, once it is known who asks."""
+        if self._late and self._journal is not None:
+            self._write_late(self._journal)
         if self._needs_login and is_logging_in(request.connection):
             return self._decide_after_login(request)
         return self._decide(request)
@@ -448,9 +461,18 @@ class Deny(Filter):
                 more = f"{left_out} more since the last line; " if left_out else ""
                 self.runtime.warn(event, f"{more}{line[:LONGEST_LOGGED]}")
             return
-        number = self._journal.take()
-        if not self._journal.write(number, line.encode("ascii")):
-            self._journal.drop(number)
+        self._write_late(self._journal)
+        number, data = self._journal.take(), line.encode("ascii")
+        if self._late or not self._journal.write(number, data):
+            self._late.append((number, data))
+            self._write_late(self._journal)
+
+    def _write_late(self, journal: Journal) -> None:
+        """Write the lines that the disk was too slow for; drop them where it takes nothing, or where they are too many."""
+        while self._late and journal.write(*self._late[0]):
+            self._late.popleft()
+        while self._late and (not journal.is_late or len(self._late) > MOST_LATE):
+            journal.drop(self._late.popleft()[0])
 
 
 def _only_close(meant: str) -> str:

@@ -103,8 +103,12 @@ def test_promise_21_a_name_breaks_no_line(count: int, tmp_path: Path) -> None:
         "CreateTopics": count,
         "JoinGroup": count,
     }
-    denied = [line for line in lines(*tmp_path.glob("deny-?.jsonl")) if line["event"] == "would be denied"]
-    assert len(denied) == count
+    decisions = lines(*tmp_path.glob("deny-?.jsonl"))
+    denied = [line for line in decisions if line["event"] == "would be denied"]
+    dropped = sum(
+        line["count"] for line in decisions if line["event"] == "dropped"
+    )  # by a disk that hangs, which is said
+    assert len(denied) + dropped == count
     told = lines(proxy.log)
     assert any(line["event"] == "would be denied" for line in told)
     assert [line for line in told if line["level"] == "error"] == []

@@ -166,6 +166,27 @@ def test_decisions_go_to_a_journal() -> None:
     assert line["topics"] == ["secret-1\n"]
 
 
+def test_decisions_wait_for_a_disk_that_is_late_and_are_dropped_where_it_takes_nothing() -> None:
+    """In their order, 1,000 at most; each number is written or dropped."""
+    bench = Bench({"when": BOTH, "apis": ["CreateTopics"]}, file={"path": "denied.jsonl"})
+    bench.create("secret-0")
+    journal = bench.runtime.journals["denied.jsonl"]
+    journal.is_writable, journal.is_late = False, True
+    for number in range(1, 1_003):
+        bench.create(f"secret-{number}")
+    assert (journal.seen, journal.written, journal.dropped) == (1_003, 1, 2)
+    journal.is_writable, journal.is_late = True, False
+    bench.create("open")
+    assert [line["topics"] for line in journal.fields()] == [["secret-0"], *([f"secret-{n}"] for n in range(3, 1_003))]
+    journal.is_writable = False  # it has failed
+    bench.create("secret-x")
+    assert (journal.seen, journal.written, journal.dropped) == (1_004, 1_001, 3)
+    journal.is_late = True
+    bench.create("secret-y")
+    bench.chain.stop()
+    assert (journal.seen, journal.written, journal.dropped) == (1_005, 1_001, 4)
+
+
 def test_a_condition_that_fails_refuses_the_request() -> None:
     outcome = Bench({"when": 'clientId + 1 == "x"'}).create("a")
     assert isinstance(outcome, Answer)
