@@ -115,6 +115,18 @@ What is true of Kafka and what is promised to a filter
 * An API or version that is not in the facts passes untouched and counted, unless a ``required`` filter wants that API: then
   ApiVersions is narrowed to the versions in the facts, and a client that sends such a frame all the same is disconnected.
 
+The order of filters
+
+    Requests meet filters first to last, responses last to first. `kproxy check` says what cannot be right (loading.misplaced).
+    breakpoints   before all others; kproxy puts it there
+    topic_prefix  before those that know topics by their ids and so use brokers' names: audit of topics, deny by topic, mask,
+                  headers and throttle of some topics
+    audit         before what answers requests itself, or makes another response of the broker's: deny, faults, telemetry that
+                  terminates, mask (if Fetch is audited). What topic_prefix refuses is only in the log of one before it
+    throttle      before deny a refused request counts for the rate, as with quotas of brokers; behind it, it does not
+    faults        last it is like a broker that fails, and the others see its errors. Before deny, it fails what deny would refuse
+    others        anywhere
+
 Seams
 
     chain = Chain(filters, wait=asyncio.wait_for)   filters in order; requests meet them first to last, responses last to first

@@ -112,6 +112,7 @@ class Audit(Filter):
 
     name = "audit"
     identifies = True
+    sees_all = True
     Options = AuditOptions
 
     def __init__(self, options: AuditOptions) -> None:

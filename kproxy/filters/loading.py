@@ -106,16 +106,31 @@ def load_chain(
 
 
 def misplaced(filters: Sequence[Filter | None]) -> Iterator[tuple[int, str]]:
-    """The filters that would take topics for others, by their place in the list, and why; None stands for one not loaded.
+    """The filters whose place in the list is wrong, by that place, and why; None stands for one not loaded.
 
-    Ids are the brokers': where a filter behind it renames topics, the name of an id is not the one that a rule means.
+    Ids are the brokers': where a filter behind it renames topics, the name of an id is not the one that a rule means. What a
+    filter before it answers does not come to one that has to see all.
     """
     for number, filter_ in enumerate(filters):
+        if filter_ is not None and filter_.sees_all:
+            yield from ((number, message) for message in _hidden_by(filters[:number], filter_))
         later = next((each for each in filters[number + 1 :] if each is not None and each.renames_topics), None)
         if filter_ is not None and filter_.names_topics and later is not None:
             name, renaming = name_of(filter_), name_of(later)
             why = "topics by id would have other names than those by name"
             yield number, f"{name} has to be listed after {renaming}, and to use the brokers' names: {why}"
+
+
+def _hidden_by(before: Sequence[Filter | None], filter_: Filter) -> Iterator[str]:
+    """Why no filter of those *before* may answer what *filter_* has to see; what renames topics stays before both."""
+    for other in before:
+        if other is not None and not set(other.answers).isdisjoint(filter_.requests):
+            name, answering = name_of(filter_), name_of(other)
+            why = f"requests that {answering} answers would be missing in what {name} writes, or have another outcome"
+            renaming = [name_of(each) for each in before if each is not None and each.renames_topics]
+            order = ", ".join([*renaming, name, answering])
+            so = f"; list {order} in this order" if renaming and filter_.names_topics else ""
+            yield f"{name} has to be listed before {answering}: {why}{so}"
 
 
 def load_filter(use: str, options: Mapping[str, Any]) -> Filter:

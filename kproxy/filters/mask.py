@@ -119,7 +119,7 @@ class MaskRecords(Filter):
     """
 
     name = "mask"
-    responses = (ApiKey.FETCH, ApiKey.SHARE_FETCH)
+    responses = answers = (ApiKey.FETCH, ApiKey.SHARE_FETCH)
     names_topics = True
     required = True
     timeout = PATIENCE_S

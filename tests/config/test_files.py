@@ -3,6 +3,7 @@
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -118,6 +119,85 @@ def test_filters_that_know_topics_by_id_are_listed_after_one_that_renames_topics
     assert path == "clusters[0].filters[1].use"
     assert message.startswith("mask has to be listed after topic_prefix")
     assert list(check_filters(Config(clusters=[Cluster(listen=":1", filters=[prefix, mask, by_login])]))) == []
+
+
+AUDIT = {"file": {"path": "audit.jsonl"}}
+TOPICS = {**AUDIT, "topics": ["orders-*"]}
+DENY = {"rules": [{"when": 'principal == "mallory"'}]}
+DENY_TOPIC = {"rules": [{"when": 'topic == "x"'}]}
+DENY_FETCH = {"rules": [{"when": 'clientId == "x"', "apis": ["Fetch"]}]}
+MASK = {"rules": [{"fields": ["$.email"]}]}
+MASK_TOPIC = {"rules": [{"fields": ["$.email"], "topics": ["a"]}]}
+PUSHES = {**AUDIT, "apis": ["PushTelemetry"]}
+PREFIX = {"prefix": "team-a."}
+LIMIT = {"limits": [{"by": "topic", "requests": 1}]}
+DELAY = {"faults": [{"api": "CreateTopics", "delay": "1s"}]}
+FAULT = {"faults": [{"api": "CreateTopics", "error": "POLICY_VIOLATION"}]}
+DROP = {"faults": [{"disconnect": True}]}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        # audit has to see what others answer; what they answer of other APIs it need not see
+        (("deny", DENY), ("audit", AUDIT), "audit has to be listed before deny"),
+        (("deny", {**DENY, "dry_run": True}), ("audit", AUDIT), None),
+        (("deny", DENY_FETCH), ("audit", AUDIT), None),
+        (("deny", DENY_FETCH), ("audit", TOPICS), "audit has to be listed before deny"),
+        (("faults", FAULT), ("audit", AUDIT), "audit has to be listed before faults"),
+        (("faults", DROP), ("audit", AUDIT), "audit has to be listed before faults"),
+        (("faults", DELAY), ("audit", AUDIT), None),
+        (("mask", MASK), ("audit", AUDIT), None),
+        (("mask", MASK), ("audit", TOPICS), "audit has to be listed before mask"),
+        (("telemetry", {"mode": "terminate"}), ("audit", AUDIT), None),
+        (("telemetry", {"mode": "terminate"}), ("audit", PUSHES), "audit has to be listed before telemetry"),
+        (("telemetry", {"mode": "tap"}), ("audit", PUSHES), None),
+        (("headers", {}), ("audit", TOPICS), None),
+        (("throttle", LIMIT), ("audit", TOPICS), None),
+        (("audit", AUDIT), ("deny", DENY), None),
+        (("audit", AUDIT), ("faults", FAULT), None),
+        # topics by id have the brokers' names
+        (("audit", AUDIT), ("topic_prefix", PREFIX), None),
+        (("topic_prefix", PREFIX), ("audit", AUDIT), None),
+        (("audit", TOPICS), ("topic_prefix", PREFIX), "audit has to be listed after topic_prefix"),
+        (("deny", DENY), ("topic_prefix", PREFIX), None),
+        (("deny", DENY_TOPIC), ("topic_prefix", PREFIX), "deny has to be listed after topic_prefix"),
+        (("mask", MASK), ("topic_prefix", PREFIX), None),
+        (("mask", MASK_TOPIC), ("topic_prefix", PREFIX), "mask has to be listed after topic_prefix"),
+        (("headers", {}), ("topic_prefix", PREFIX), None),
+        (("headers", {"topics": ["a"]}), ("topic_prefix", PREFIX), "headers has to be listed after topic_prefix"),
+        (("throttle", LIMIT), ("topic_prefix", PREFIX), "throttle has to be listed after topic_prefix"),
+        (("faults", FAULT), ("topic_prefix", PREFIX), None),
+        (("telemetry", {"mode": "tap"}), ("topic_prefix", PREFIX), None),
+        # the rest may be in any order
+        (("faults", FAULT), ("deny", DENY), None),
+        (("throttle", LIMIT), ("deny", DENY_TOPIC), None),
+        (("deny", DENY_TOPIC), ("throttle", LIMIT), None),
+        (("headers", {}), ("deny", DENY_TOPIC), None),
+        (("mask", MASK_TOPIC), ("deny", DENY_TOPIC), None),
+        (("faults", FAULT), ("throttle", LIMIT), None),
+        (("faults", FAULT), ("mask", MASK_TOPIC), None),
+    ],
+)
+def test_the_order_of_two_filters(first: tuple[str, Any], second: tuple[str, Any], words: str | None) -> None:
+    uses = [FilterUse(use=use, with_=options) for use, options in (first, second)]
+    found = list(check_filters(Config(clusters=[Cluster(listen=":1", filters=uses)])))
+    if words is None:
+        assert found == []
+        return
+    ((path, message),) = found
+    assert message.startswith(words)
+    assert path == f"clusters[0].filters[{int('before' in words)}].use"
+
+
+def test_the_order_of_three_filters_is_said_as_a_whole() -> None:
+    """What is said of two alone would send audit before topic_prefix."""
+    uses = [("topic_prefix", PREFIX), ("deny", DENY_TOPIC), ("audit", TOPICS)]
+    filters = [FilterUse(use=use, with_=options) for use, options in uses]
+    ((_, message),) = check_filters(Config(clusters=[Cluster(listen=":1", filters=filters)]))
+    assert message.endswith("list topic_prefix, audit, deny in this order")
+    filters[1:] = reversed(filters[1:])
+    assert list(check_filters(Config(clusters=[Cluster(listen=":1", filters=filters)]))) == []
 
 
 def test_what_traces_need_is_looked_for(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:

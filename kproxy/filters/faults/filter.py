@@ -76,6 +76,7 @@ class FaultInjection(Filter):
         for rule in self._rules:
             for api_key in rule.apis:
                 self._of.setdefault(api_key, []).append(rule)
+        self.answers = frozenset(key for rule in self._rules for key in rule.apis if rule.answers(key))
         self.identifies = any(rule.fault.where for rule in self._rules)
         self.timeout = MARGIN_S + max((rule.fault.delay or 0.0 for rule in self._rules), default=0.0)
 
@@ -156,7 +157,9 @@ class FaultInjection(Filter):
             if errors.answers_topics(request):
                 kept.due.append(Due(rule, request))
                 return Forward()
-        return errors.whole(request, code) or Close(f"fault: {rule.name}")
+        # without a response brokers close the connection, by which the client learns that something is wrong (KafkaApis)
+        reply = errors.whole(request, code) if expects_response(request) else None
+        return reply or Close(f"fault: {rule.name}")
 
     def _selects(self, rule: Rule, name: str, topic_id: str) -> bool:
         return not rule.topics or self._topic_names.matches(rule.topics, name, topic_id)

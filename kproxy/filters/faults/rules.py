@@ -63,6 +63,11 @@ class Rule:
         in_place = self.code(api_key) is not None and api_key in ALWAYS_IN_PLACE
         return "after" if in_place else fault.when or "before"
 
+    def answers(self, api_key: int) -> bool:
+        """Whether the client gets nothing, or something else than the broker's response to a request of an API."""
+        fault = self.fault
+        return self.code(api_key) is not None or fault.disconnect or fault.black_hole or fault.truncate is not None
+
     def selects(self, request: Request, topic_names: TopicNames, asked: Iterable[tuple[str, str]]) -> bool:
         """Whether a request is a call of this fault; *asked* are its topics, those of its fetch session included."""
         if self._client_ids and not _matches(request.client_id or "", self._client_ids):

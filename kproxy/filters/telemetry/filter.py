@@ -53,6 +53,7 @@ class Telemetry(Filter):
         self.terminates = options.mode == "terminate"
         self.identifies = options.authenticated or options.forward is not None
         self.fails_open = not self.terminates
+        self.answers = OURS if self.terminates else ()
         self.requests = OURS if self.terminates else (ApiKey.PUSH_TELEMETRY,)
         self.responses = (ApiKey.API_VERSIONS,) if self.terminates else (ApiKey.PUSH_TELEMETRY,)
         self.subscriptions = Subscriptions(options)

@@ -118,9 +118,10 @@ def test_a_throttled_client_is_told_and_not_read() -> None:
     assert proxy.at.mute_s == 0.25
 
 
-def test_a_produce_that_expects_no_answer_gets_none() -> None:
+def test_a_produce_that_expects_no_answer_is_closed_as_brokers_do() -> None:
+    """It is the only way in which its client learns of an error (KafkaApis.handleProduceRequest)."""
     proxy = Injected({"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "name": "f"})
-    assert proxy.ask("Produce", 9, produce("a", acks=0)) is None
+    assert proxy.ask("Produce", 9, produce("a", acks=0)) == "closed"
     assert (proxy.got, proxy.fired("f")) == ([], 1)
 
 
