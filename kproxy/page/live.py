@@ -148,7 +148,7 @@ def main() -> None:
     threading.excepthook = lambda fault: os._exit(
         1
     )  # without its reader it would show old rows; the next request starts anew
-    threading.Thread(target=_end_with_input, daemon=True).start()
+    threading.Thread(target=_follow_input, args=(store,), daemon=True).start()
     serve(page_app(store, arguments.token, arguments.hosts), listen(folder, HTTP), _say_ready)
 
 
@@ -157,8 +157,10 @@ def _say_ready() -> None:
     sys.stdout.flush()
 
 
-def _end_with_input() -> None:
-    sys.stdin.buffer.read()
+def _follow_input(store: Live) -> None:
+    """Take what the supervisor says later on, one JSON value a line: whether breakpoints may be set now. End with it."""
+    for line in sys.stdin.buffer:
+        store.editable = msgspec.json.decode(line, type=bool)
     os._exit(0)
 
 

@@ -231,7 +231,8 @@ export class Breakpoints {
 
   /** Keys of the whole view; true where one was meant. */
   key(event) {
-    const stop = this.rows.get(this.chosen)?.stop ?? this.editor.stop;
+    const row = this.rows.get(this.chosen);
+    const stop = row && !row.ended ? row.stop : this.editor.stop;
     const own = (work) => () => stop && work(stop);
     const doings = {
       n: () => this.line.focus(), j: () => this.move(1), k: () => this.move(-1), ArrowDown: () => this.move(1), ArrowUp: () => this.move(-1),
@@ -281,9 +282,21 @@ export class Breakpoints {
     const had = this.editor.stop?.id === what.stop.id && this.place.contains(document.activeElement) && document.activeElement !== document.body;
     if (this.editor.stop?.id === what.stop.id) this.editor.close();
     note({ stop: null });
+    this.chooseAfter(what.stop.id);
     this.stopped.done = [{ ...what, at: new Date() }, ...this.stopped.done].slice(0, MOST_DONE);
     this.draw();
     if (had) this.focusRow();
+  }
+
+  /** A stop has ended: if it was chosen, the next one is, so that no key means it any more. */
+  chooseAfter(id) {
+    const ids = [...this.rows.keys()];
+    const row = this.rows.get(id);
+    if (row) row.ended = true;
+    if (this.chosen !== id) return;
+    const waiting = (one) => !this.rows.get(one).ended;
+    const at = ids.indexOf(id);
+    this.chosen = ids.slice(at + 1).find(waiting) ?? ids.slice(0, Math.max(at, 0)).findLast(waiting) ?? null;
   }
 
   async set(condition) {

@@ -99,6 +99,7 @@ class LivePage:
         """The process, once it answers. Raises NoPage."""
         async with self._starting:
             if self._process is not None and not self._process.has_ended:
+                self._process.tell(self._fleet.config.page.edits)  # another configuration may have been taken
                 return self._process
             if not all(find_spec(name) is not None for name in NEEDED):
                 raise NoPage("the page needs packages that are missing: pip install 'kproxy[page]'")
@@ -130,9 +131,10 @@ class LivePage:
 class PageProcess:
     """A running page."""
 
-    def __init__(self, folder: Path, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, folder: Path, process: asyncio.subprocess.Process, editable: bool) -> None:
         self._folder = folder
         self._process = process
+        self._editable = editable
         self.pid = process.pid
 
     @classmethod
@@ -160,9 +162,9 @@ class PageProcess:
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise NoPage(f"the page could not be started: {os.strerror(error.errno or 0)}") from error
-        made = cls(folder, process)
-        name = ", ".join(cluster.name for cluster in fleet.config.clusters)
         editable = fleet.config.page.edits
+        made = cls(folder, process, editable)
+        name = ", ".join(cluster.name for cluster in fleet.config.clusters)
         arguments = {"folder": str(folder), "name": name, "token": token, "hosts": hosts, "editable": editable}
         assert process.stdin is not None
         assert process.stdout is not None
@@ -192,6 +194,12 @@ class PageProcess:
     def feed(self) -> str:
         """The socket to which the analyzer connects."""
         return str(self._folder / FEED)
+
+    def tell(self, editable: bool) -> None:
+        """Say whether breakpoints may be set, where that is other than it was said last."""
+        if editable != self._editable and self._process.stdin is not None:
+            self._editable = editable
+            self._process.stdin.write(msgspec.json.encode(editable) + b"\n")
 
     async def stop(self) -> None:
         """End it."""

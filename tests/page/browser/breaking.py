@@ -22,8 +22,8 @@ class BreakpointsPage(Page):
     """The page of a proxy that allows edits, at its breakpoints."""
 
     def __init__(self, driver: Any, scene: Stopping) -> None:
-        (token,) = [scene.person.token]
-        super().__init__(driver, f"http://{urlsplit(scene.person.address).netloc}/?token={token}")
+        super().__init__(driver, f"http://{urlsplit(scene.person.address).netloc}/?token={scene.person.token}")
+        self.complaints()  # of what was open before
         self.show("breakpoints")
 
     def condition(self) -> WebElement:

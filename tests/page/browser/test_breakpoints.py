@@ -1,6 +1,9 @@
 """Breakpoints in Chromium before a real broker: a person stops, edits and answers what librdkafka and Kafka's own client send."""
 
 import json
+import os
+import signal
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,10 +14,20 @@ from confluent_kafka import KafkaError
 from selenium.webdriver.common.keys import Keys
 
 from tests.page.browser.breaking import BreakpointsPage
-from tests.support.kafka.brokers import Cluster
+from tests.page.browser.driving import NARROW, WIDE, driven
+from tests.page.browser.test_accessibility import axe, looks_right
+from tests.page.browser.test_hostile import shows_text_only, unseen
+from tests.support.fault_clients.java import JavaClient
+from tests.support.frames import request
+from tests.support.hostile_names import exchanges_of, hostile_names
+from tests.support.kafka.brokers import PASSWORD, Cluster
 from tests.support.kafka.jars import NEWEST
-from tests.support.kafka.wire import end_offsets
-from tests.support.stopping import PRODUCE, Stopping, stopping
+from tests.support.kafka.processes import children, command_line
+from tests.support.kafka.security import Security
+from tests.support.kafka.wire import address, end_offsets
+from tests.support.stopping import PRODUCE, Stopping, produce, stopping
+
+__all__ = ["axe"]
 
 pytestmark = pytest.mark.parametrize("single", [NEWEST], indirect=True)
 VALUE = "topicData[0].partitionData[0].records[0].records[0].value"
@@ -32,6 +45,13 @@ def start(driver: Any, single: Cluster, tmp_path: Path, topic_name: str) -> Iter
 
         yield begin
         driver.get("about:blank")
+
+
+@pytest.fixture
+def sockets() -> Iterator[ExitStack]:
+    """Closes those that are entered in it."""
+    with ExitStack() as opened:
+        yield opened
 
 
 def test_a_person_stops_edits_and_answers_messages_in_the_page(start: Starts, tmp_path: Path) -> None:
@@ -75,4 +95,197 @@ def test_a_person_stops_edits_and_answers_messages_in_the_page(start: Starts, tm
         ("error", []),
     ]
     assert end_offsets(scene.broker.open, scene.topic) == {0: 1}
-    assert [one for one in page.complaints() if "422" not in one] == []
+    assert page.complaints() == []
+
+
+@pytest.mark.long
+def test_kafkas_own_client_waits_as_long_as_it_is_kept_and_sees_exactly_the_error(start: Starts) -> None:
+    scene, page = start(page={"hold": 30})
+    page.add(PRODUCE)
+    java = JavaClient()
+    try:
+        seen = scene.at_once(java.run, "Produce", scene.proxy.bootstrap(), scene.topic, "c", {"retries": "0"})
+        title = page.rows()[0]
+        assert page.seconds_left() <= 30
+        page.press(Keys.ESCAPE, "j", "m")  # leave the line, choose the stop, keep it
+        page.until(lambda: page.seconds_left() > 30, "more time")
+        page.open(title)
+        page.press(Keys.ESCAPE)
+        page.click("Answer with an error…")
+        page.until(lambda: page.all("#errors li"), "the errors")
+        page.press("29", Keys.ENTER)
+        page.done("was answered with TOPIC_AUTHORIZATION_FAILED")
+        page.rows()  # the client produces two more, of which this one is stopped
+        page.click("Remove")
+        page.click("Resume all")
+        answered = seen.result(120)
+        assert answered.responses[0] == {"TOPIC_AUTHORIZATION_FAILED"}
+        assert answered.said == ["TOPIC_AUTHORIZATION_FAILED", None, None]
+    finally:
+        java.close()
+    page.until(lambda: page.texts(".stopped-head span")[0] == "nothing", "nothing is stopped")
+    assert end_offsets(scene.broker.open, scene.topic) == {0: 2}
+
+
+@pytest.mark.long
+def test_what_nobody_decides_goes_on_when_its_countdown_ends(start: Starts) -> None:
+    scene, page = start(page={"hold": 10})
+    page.add(PRODUCE)
+    report = scene.produce(b"untouched")
+    page.rows()
+    page.until(lambda: 0 < page.seconds_left() < 9.5, "the countdown")
+    assert report.result(60) is None
+    page.until(lambda: page.texts(".stopped-head span")[0] == "nothing", "nothing is stopped")
+    assert page.texts(".done > *") == [], "nobody has decided"
+    assert scene.values(1) == [b"untouched"]
+
+
+@pytest.mark.long
+def test_a_killed_browser_leaves_nothing_stopped(single: Cluster, tmp_path: Path, topic_name: str) -> None:
+    with stopping(single, tmp_path / "proxy", topic_name, page={"away": 3}) as scene, driven() as browser:
+        page = BreakpointsPage(browser, scene)
+        page.add(PRODUCE)
+        report = scene.produce(b"untouched")
+        page.rows()
+        own = [pid for pid in children(browser.service.process.pid) if "chromedriver" not in command_line(pid)]
+        for pid in own:
+            os.kill(pid, signal.SIGKILL)
+        assert report.result(60) is None  # the stop would last two minutes
+        assert scene.logged("breakpoints were removed, as no page is open")["seconds"] == 3
+        assert scene.produce(b"at once").result(60) is None
+        assert scene.values(2) == [b"untouched", b"at once"]
+
+
+@pytest.mark.long
+def test_another_configuration_takes_the_view_away_and_gives_it_back(start: Starts) -> None:
+    scene, page = start()
+    page.add(PRODUCE)
+    report = scene.produce(b"let go")
+    page.rows()
+    scene.proxy.config["timeouts"] = {"idle": 600}
+    scene.proxy.write()
+    scene.logged("the configuration was taken")
+    page.rows()  # it waits on
+    scene.proxy.config["page"] = {}
+    scene.proxy.write()
+    assert report.result(60) is None
+    page.until(lambda: "Breakpoints" not in page.texts("nav a"), "the view has gone")
+    assert page.run("return window.location.hash").startswith("#exchanges")
+    assert any("page.edits" in one for one in page.texts("#messages p"))
+    scene.proxy.config["page"] = {"edits": True}
+    scene.proxy.write()
+
+    def is_back() -> bool:
+        page.show("breakpoints")
+        return "Breakpoints" in page.texts("nav a") and page.texts(".breakpoints li") == [
+            "None is set: all messages pass."
+        ]
+
+    page.until(is_back, "the view is back, and nothing set")
+
+
+@pytest.mark.long
+def test_a_hundred_are_stopped_at_once_and_go_on_with_one_click(start: Starts) -> None:
+    scene, page = start(workers=2)
+    page.add('api == "ApiVersions" && clientId == "one of many"')
+    sockets = [socket.create_connection(address(scene.proxy.bootstrap()), 60) for _ in range(100)]
+    for number, one in enumerate(sockets):
+        one.sendall(request(18, 0, number, b"", client_id="one of many"))
+    page.rows(100)
+    page.show("groups")
+    page.until(lambda: page.texts(".stopped-count") == ["100 stopped"], "the notice")
+    page.show("breakpoints")
+    page.rows(100)
+    page.click("Resume all")
+    for number, one in enumerate(sockets):
+        with one:
+            assert int.from_bytes(one.recv(8, socket.MSG_WAITALL)[4:], "big") == number
+    page.until(lambda: page.texts(".stopped-head span")[0] == "nothing", "nothing is stopped")
+
+
+@pytest.mark.long
+def test_a_login_is_not_in_the_page(start: Starts) -> None:
+    scene, page = start(listener="SASL", page={"hold": 1})
+    login: dict[str, Any] = Security("SASL_PLAINTEXT", "PLAIN").librdkafka()
+    seen: set[str] = set()
+    for direction in ("request", "response"):
+        page.add("true", direction)
+        report = scene.at_once(produce, scene.proxy.bootstrap(), scene.topic, b"v", **login)
+        while not report.done():
+            seen.update(title.split()[0] for title in page.texts(".stops .name"))
+            assert PASSWORD not in page.run("return document.documentElement.outerHTML")
+        assert report.result(60) is None
+    assert {"Metadata", "Produce"} <= seen
+    assert not {"SaslHandshake", "SaslAuthenticate"} & seen
+    page.condition().send_keys('api == "SaslAuthenticate"', Keys.ENTER)
+    page.until(lambda: "is part of a login, and cannot be stopped" in page.texts("#filter-said")[0], "the refusal")
+
+
+@pytest.mark.long
+def test_an_exchange_of_the_table_writes_the_condition_that_stops_its_like(start: Starts) -> None:
+    scene, page = start()
+    assert scene.produce(b"first", **{"client.id": "payer"}).result(60) is None
+    page.show("exchanges", filter='apiName == "Produce"')
+    page.until(lambda: page.texts(".pane .row[data-number]"), "the exchange")
+    page.one(".pane .row[data-number]").click()
+    page.press("b")
+    page.until(lambda: page.all(".choices-of-stops button"), "what may be stopped")
+    assert page.texts(".choices-of-stops button") == [
+        "Stop Produce of client payer",
+        "Stop all of client payer",
+        "Stop all Produce",
+    ]
+    page.press(Keys.ENTER)
+    page.until(lambda: page.all(".controls.breakpoint [role=combobox]"), "the view")
+    page.until(
+        lambda: page.condition().get_property("value") == 'api == "Produce" && clientId == "payer"', "the condition"
+    )
+    assert page.texts(".breakpoints li") == ["None is set: all messages pass."], "a person sets it"
+    page.condition().send_keys(Keys.ENTER)
+    page.until(lambda: len(page.all(".breakpoints .kind")) == 1, "it is set")
+    other = scene.produce(b"of another")
+    assert other.result(60) is None
+    stopped = scene.produce(b"second", **{"client.id": "payer"})
+    page.rows()
+    page.click("Resume")
+    assert stopped.result(60) is None
+
+
+@pytest.mark.long
+def test_every_state_of_the_view_passes_axe_and_names_are_text(start: Starts, sockets: ExitStack, axe: str) -> None:
+    scene, page = start(page={"hold": 300})
+    page.add("true")
+    names = [name for name in hostile_names(11, 60) if len(name) < 2_000]
+    for frame in (frame for name in names[:25] for is_request, frame in exchanges_of(name) if is_request):
+        sockets.enter_context(socket.create_connection(address(scene.proxy.bootstrap()), 60)).sendall(frame)
+    page.until(lambda: len(page.all(".stops li")) > 50, "stops")
+    heights = """return [...document.querySelectorAll(".stops li")].map(
+        (one) => [one.querySelector(".name").textContent, one.getBoundingClientRect().height])"""
+    for width in (WIDE, NARROW):
+        page.size(width)
+        page.drawn()
+        found = {tuple(one) for one in page.run(heights)}
+        assert len(found) == len({title for title, _ in found}), "no name of a client makes a row higher"
+        shows_text_only(page)
+    assert looks_right(page, axe) == []
+    titles = page.texts(".stops .name")
+    for at in range(0, len(titles), 7):
+        page.run("document.querySelectorAll('.stops .name')[arguments[0]].click()", at)
+        page.until(lambda at=at: any(titles[at] in one for one in page.texts("section.stop h2")), "open")  # type: ignore[misc]
+        page.until(lambda: page.all("section.stop textarea"), "its text")
+        assert unseen(page.text.replace("\n", "")) == set()
+        shows_text_only(page)
+    assert looks_right(page, axe) == [], "an open stop"
+    page.edit(page.text + "x")
+    page.said("Line ")
+    assert looks_right(page, axe) == [], "a mistake in the text"
+    page.click("Undo the edit")
+    page.said("As it came")
+    page.press(Keys.ESCAPE, "e")
+    page.until(lambda: page.all("#errors li"), "the errors")
+    assert looks_right(page, axe) == [], "the choice of an error"
+    page.press("unknown", Keys.ENTER)
+    page.done("was answered with")
+    page.press("D")  # the next one
+    page.done("was dropped")
+    assert looks_right(page, axe) == [], "what was done"

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
-from kproxy.config import Analysis, Cluster, Config
+from kproxy.config import Analysis, Cluster, Config, Page
 from kproxy.proxy.messages import FeedPage
 from kproxy.proxy.supervisor.admin import admin_app
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
@@ -87,6 +88,10 @@ def test_only_who_has_the_token_starts_the_page_and_gets_its_answers() -> None:
             source = (await bench.get("/page/api/source", cookie=cookie)).json()
             assert (source["live"], source["name"], source["exchanges"]) == (True, "orders", 0)
             assert (await bench.get("/page/api/source", cookie=cookie, origin="http://evil.example")).status_code == 403
+            assert not source["editable"]
+            bench.fleet.config = msgspec.structs.replace(bench.fleet.config, page=Page(edits=True))
+            while not (await bench.get("/page/api/source", cookie=cookie)).json()["editable"]:
+                await asyncio.sleep(0.02)  # the process reads that beside the request
             (fed,) = bench.fleet.fed
             assert Path(fed).name == "feed"
             assert Path(fed).parent.stat().st_mode & 0o077 == 0, "other users of the machine cannot enter"
