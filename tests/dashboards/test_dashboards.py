@@ -101,5 +101,7 @@ def test_every_alert_is_tested_where_it_fires_and_where_it_must_not() -> None:
         if "alert" in rule
     }
     tests = yaml.safe_load(Path(__file__).with_name("alerts.yaml").read_text(encoding="utf-8"))["tests"]
-    asked = [(case["expr"], bool(case["exp_samples"])) for test in tests for case in test["promql_expr_test"]]
-    assert set(asked) == {(f'ALERTS{{alertname="{name}"}}', fires) for name in alerts for fires in (True, False)}
+    asked = [(case["alertname"], bool(case["exp_alerts"])) for test in tests for case in test["alert_rule_test"]]
+    assert set(asked) == {(name, fires) for name in alerts for fires in (True, False)}
+    fired = [alert for test in tests for case in test["alert_rule_test"] for alert in case["exp_alerts"]]
+    assert all(set(alert["exp_annotations"]) == {"summary", "description"} for alert in fired)
