@@ -18,6 +18,7 @@
     audit.py                built in: who did what, one JSON line for each request of the control plane
     conditions.py           conditions in CEL over a request, its connection and what it names
     deny.py                 built in: what a rule forbids gets Kafka's error and does not reach a broker
+    large_records.py        which records are changed in a thread
     topics_in_responses.py  topics that responses name, and what asks for all topics there are
     fetch_sizes.py          Fetch requests ask for no more than can be held, where a filter needs responses whole
     fetch_sessions.py       which fetch sessions were opened under the rules in use

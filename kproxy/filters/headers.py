@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta
 
 from kproxy.filters.contract import Filter, Forward, Replace, Request, Verdict
+from kproxy.filters.large_records import take_long
 from kproxy.filters.options import OptionMistakes, Options, text
 from kproxy.filters.units import quoted
 from kproxy.protocol import ApiKey
@@ -21,7 +22,6 @@ from kproxy.protocol.records.rebatching import change_plain
 COUNT_AT, HEADER_SIZE = 57, 61  # of a batch of magic 2
 TRACE_BYTES, SPAN_BYTES = 16, 8
 LONGEST = 1_024  # characters of a value
-LARGE = 131_072  # bytes of records that take more than a millisecond
 PATIENCE_S = 60.0  # of a large request, while others have their turns
 
 
@@ -95,7 +95,7 @@ class Headers(Filter):
             for partition in topic.partition_data
             if partition.records
         ]
-        if sum(len(partition.records) for partition in partitions) > LARGE:
+        if take_long([partition.records for partition in partitions]):
             return self._rewrite_in_turns(message, partitions, added)
         rewritten = [self._put(partition, _rewritten(partition.records, added)) for partition in partitions]
         return Replace(message) if any(rewritten) else Forward()

@@ -13,13 +13,13 @@ from msgspec import Meta
 from kproxy.filters.contract import Filter, Forward, Replace, RequestFacts, Response, Verdict
 from kproxy.filters.json_masks import JsonMask
 from kproxy.filters.json_paths import parse_path, parse_paths
+from kproxy.filters.large_records import take_long
 from kproxy.filters.options import OptionMistakes, Options, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.records import Batch, Batches, read_batches
 from kproxy.protocol.records.rebatching import change_fields
 
-LARGE = 131_072  # bytes of records that take more than a millisecond
 PART = 262_144  # bytes of batches that are masked before another response has its turn
 PATIENCE_S = 60.0  # of a large response, while others have their turns
 SINCE_WHOLE = 3  # version of Fetch: of a batch that is cut off, brokers give nothing to clients of these (KIP-74)
@@ -136,7 +136,7 @@ class MaskRecords(Filter):
         """Mask the records of the topics that have rules."""
         withheld = self._withhold_unknown(response.message)
         partitions = list(self._partitions(response.message))
-        if sum(len(partition.records) for partition, _ in partitions) > LARGE:
+        if take_long([partition.records for partition, _ in partitions]):
             return self._mask_in_turns(response, partitions, withheld)
         for partition, masks in partitions:
             withheld |= _give(response, partition, _at_once(self._masked(partition.records, masks, response.request)))
