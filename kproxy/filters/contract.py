@@ -161,12 +161,19 @@ class Runtime(Protocol):
         """Return the times of that name. Begin it with the filter's."""
 
     def show_client_metrics(
-        self, client_id: str, instance_id: str, metrics: Sequence[ClientMetric], keep_s: float
+        self,
+        client_id: str,
+        instance_id: str,
+        metrics: Sequence[ClientMetric],
+        keep_s: float,
+        *,
+        most_names: int,
+        most_series: int,
     ) -> None:
         """Show what a client has measured at /metrics, until nothing came of it for *keep_s* seconds.
 
-        Names and values may have anything: they are cut and escaped. What is beyond the caps is dropped and counted
-        (kproxy.output.client_metrics).
+        Names and values may have anything: they are cut and escaped. What is beyond *most_names*, *most_series* of a name, or
+        the caps of all clusters together (kproxy.output.client_metrics) is dropped and counted.
         """
 
     def export_metrics(self, filter_name: str, endpoint: OtlpEndpoint) -> MetricsExport:

@@ -15,6 +15,7 @@ writes files, as one table is a directory of several. from_jsonl.py turns lines 
     rewriting/       frames with other contents of the same size: credentials withheld, --anonymize
     tables/          columns for analysis: contracts, rows of events, Parquet files
     metrics.py       Prometheus metrics, described in metric_descriptions.py
+    labels.py         labels of metrics made of names from traffic
     client_metrics.py what clients have measured and sent (KIP-714), as metrics
 
     bodies.py        both bodies of an exchange as Kafka's JSON, read once; the error codes and topic names in them

@@ -18,13 +18,13 @@ from typing import Protocol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from kproxy.output.escaping import printable
+from kproxy.output.labels import label_of
 
 MOST_SERIES = 20_000
 MOST_SERIES_A_FAMILY = 1_000
 MOST_FAMILIES = 500
-MOST_ATTRIBUTES = 8
-LONGEST_NAME, LONGEST_LABEL, LONGEST_VALUE = 150, 64, 200
+MOST_ATTRIBUTES = 16
+LONGEST_NAME, LONGEST_LABEL = 150, 64
 PREFIX = "kafka_client_"
 OWN = ("cluster", "client_id", "client_instance_id")  # labels that no attribute replaces
 KAFKAS = "org.apache.kafka."
@@ -83,22 +83,40 @@ class ClientSeries:
         self._families: dict[str, Family] = {}
         self._count = 0
 
-    def add(self, now: float, client: tuple[str, str, str], metrics: Iterable[Measured], keep_s: float) -> None:
-        """Note what a client has sent. *client* has the values of OWN; *now* is of any clock."""
-        if self._count >= MOST_SERIES or len(self._families) >= MOST_FAMILIES:
+    def add(
+        self,
+        now: float,
+        client: tuple[str, str, str],
+        metrics: Iterable[Measured],
+        keep_s: float,
+        *,
+        most_names: int = MOST_FAMILIES,
+        most_series: int = MOST_SERIES_A_FAMILY,
+    ) -> None:
+        """Note what a client has sent.
+
+        Args:
+            now: of any clock, in seconds.
+            client: the values of OWN.
+            metrics: what it sent.
+            keep_s: seconds after which this is forgotten.
+            most_names, most_series: nothing is added if there are so many names, or series of a name; at most the module's.
+        """
+        most_names, most_series = min(most_names, MOST_FAMILIES), min(most_series, MOST_SERIES_A_FAMILY)
+        if self._count >= MOST_SERIES or len(self._families) >= most_names:
             self.expire(now)
-        own = tuple((name, printable(value, LONGEST_VALUE)) for name, value in zip(OWN, client, strict=True))
+        own = tuple((name, label_of(value)) for name, value in zip(OWN, client, strict=True))
         for metric in metrics:
-            why = self._put(metric, own, now + keep_s)
+            why = self._put(metric, own, now + keep_s, most_names, most_series)
             if why:
                 self.dropped[why] += 1
 
-    def _put(self, metric: Measured, own: Labels, until: float) -> str:
+    def _put(self, metric: Measured, own: Labels, until: float, most_names: int, most_series: int) -> str:
         """Note a number; return why it is dropped, or ""."""
         name = family_name(metric.name)
         family = self._families.get(name)
         if family is None:
-            if len(self._families) >= MOST_FAMILIES:
+            if len(self._families) >= most_names:
                 return "too many names"
             family = self._families[name] = Family(metric.is_counter, {})
         if family.is_counter != metric.is_counter:
@@ -106,7 +124,7 @@ class ClientSeries:
         labels = own + attribute_labels(metric.attributes)
         series = family.series.get(labels)
         if series is None:
-            if self._count >= MOST_SERIES or len(family.series) >= MOST_SERIES_A_FAMILY:
+            if self._count >= MOST_SERIES or len(family.series) >= most_series:
                 return "too many series"
             family.series[labels] = Series(metric.value, until)
             self._count += 1
@@ -152,7 +170,7 @@ def attribute_labels(attributes: Sequence[tuple[str, str]]) -> Labels:
     for name, value in attributes[:MOST_ATTRIBUTES]:
         label = label_name(name)
         if value and label not in OWN:
-            found.setdefault(label, printable(value, LONGEST_VALUE))
+            found.setdefault(label, label_of(value))
     return tuple(sorted(found.items()))
 
 

@@ -20,7 +20,7 @@ from kproxy.proxy.shared_counts import CALLS, FAULTS, SPENT_NS, SharedCounts
 from kproxy.proxy.shared_sets import SharedSets
 
 Result = TypeVar("Result")
-METRICS_A_MESSAGE = 50  # of the longest names and attributes, so many fit a line of the channel
+METRICS_A_MESSAGE = 20  # of the longest names and attributes, so many fit a line of the channel
 
 
 class FilterRuntime:
@@ -104,12 +104,19 @@ class FilterRuntime:
                 self._counts.count(self.cluster, filter_name, FAULTS, f"{hook} {kind}").add()
 
     def show_client_metrics(
-        self, client_id: str, instance_id: str, metrics: Sequence[ClientMetric], keep_s: float
+        self,
+        client_id: str,
+        instance_id: str,
+        metrics: Sequence[ClientMetric],
+        keep_s: float,
+        *,
+        most_names: int,
+        most_series: int,
     ) -> None:
         """See Runtime."""
         for start in range(0, len(metrics), METRICS_A_MESSAGE):
             part = list(metrics[start : start + METRICS_A_MESSAGE])
-            self._send(ClientMetrics(self.cluster, client_id, instance_id, part, keep_s))
+            self._send(ClientMetrics(self.cluster, client_id, instance_id, part, keep_s, most_names, most_series))
 
     def export_metrics(self, filter_name: str, endpoint: OtlpEndpoint) -> MetricsExport:
         """See Runtime."""

@@ -190,6 +190,8 @@ class ClientMetrics(Message, frozen=True, tag="client_metrics"):
     instance_id: str
     metrics: list[ClientMetric]
     keep_s: float
+    most_names: int  # in /metrics
+    most_series: int  # of a name
 
 
 class BrokerReach(Message, frozen=True, tag="broker_reach"):

@@ -113,6 +113,26 @@ def test_names_and_all_series_together_are_capped() -> None:
     assert (len(samples(series)), series.dropped["too many series"]) == (MOST_SERIES, MOST_FAMILIES)
 
 
+def test_a_cluster_may_have_less_than_all_together() -> None:
+    series = ClientSeries()
+    for number in range(9):
+        one = [Number("a", False, 1.0), Number(f"n{number}", False, 1.0)]
+        series.add(0.0, ("c", f"client-{number}", "i"), one, 60.0, most_names=4, most_series=2)
+    assert len([name for name in samples(series) if name.startswith("kafka_client_a{")]) == 2
+    assert len(samples(series)) == 2 + 3
+    assert series.dropped == {"too many series": 7, "too many names": 6}
+
+
+def test_topics_and_clients_that_begin_alike_are_series_of_their_own() -> None:
+    series = ClientSeries()
+    topics = ["t" * 248 + end for end in "ab"]
+    for client_id in ("c" * 1_000 + end for end in "ab"):
+        series.add(
+            0.0, ("orders", client_id, "i"), [Number("a", True, 1.0, False, (("topic", t),)) for t in topics], 60
+        )
+    assert list(samples(series).values()) == [1.0] * 4
+
+
 def test_promtool_reads_hostile_names(require: Require) -> None:
     """What it says of the words that clients chose, such as their units, is not of the format."""
     promtool = shutil.which("promtool")

@@ -10,7 +10,7 @@ import pytest
 from kproxy.filters.contract import ClientMetric
 from kproxy.filters.options import Rotated
 from kproxy.filters.otlp_endpoint import OtlpEndpoint
-from kproxy.filters.telemetry.data_points import LONGEST_KEY, LONGEST_NAME, LONGEST_VALUE, MOST_ATTRIBUTES
+from kproxy.filters.telemetry.data_points import LONGEST_KEY, LONGEST_NAME, LONGEST_VALUE
 from kproxy.proxy.channel import LONGEST_LINE
 from kproxy.proxy.filter_runtime import FilterRuntime
 from kproxy.proxy.journals import Journals
@@ -66,11 +66,9 @@ def test_time_goes_on() -> None:
 def test_what_a_client_measures_goes_to_the_supervisor_in_messages_that_fit_a_line() -> None:
     sent: list[Message] = []
     runtime = FilterRuntime("orders", Journals(), send=sent.append)
-    longest = ClientMetric(
-        "\0" * LONGEST_NAME, True, False, (("\0" * LONGEST_KEY, "\0" * LONGEST_VALUE),) * MOST_ATTRIBUTES, 1.5
-    )
-    runtime.show_client_metrics("app", "AAECAwQFBgcICQoLDA0ODw", [longest] * 120, 60.0)
-    assert [len(message.metrics) for message in sent if isinstance(message, ClientMetrics)] == [50, 50, 20]
+    longest = ClientMetric("\0" * LONGEST_NAME, True, False, (("\0" * LONGEST_KEY, "\0" * LONGEST_VALUE),) * 16, 1.5)
+    runtime.show_client_metrics("app", "AAECAwQFBgcICQoLDA0ODw", [longest] * 50, 60.0, most_names=5, most_series=7)
+    assert [len(message.metrics) for message in sent if isinstance(message, ClientMetrics)] == [20, 20, 10]
     lines = [msgspec.json.encode(message) for message in sent]
     assert max(map(len, lines)) < LONGEST_LINE
     assert [msgspec.json.Decoder(ToSupervisor).decode(line) for line in lines] == sent

@@ -150,7 +150,7 @@ class GivenRuntime:
         return self.times.setdefault(name, GivenTimes())
 
     def show_client_metrics(
-        self, client_id: str, instance_id: str, metrics: Sequence[ClientMetric], keep_s: float
+        self, client_id: str, instance_id: str, metrics: Sequence[ClientMetric], keep_s: float, **most: int
     ) -> None:
         raise AssertionError("no filter of these tests shows what clients measure")
 

@@ -9,9 +9,8 @@ from kproxy.protocol.embedded.telemetry import read_metrics, unpack_metrics
 from kproxy.protocol.records.limits import Limits
 
 MOST_PARTS = 50_000  # values of all fields of a push
-MOST_METRICS = 5_000  # of a push
-MOST_ATTRIBUTES = 8
-LONGEST_NAME, LONGEST_KEY, LONGEST_VALUE = 200, 64, 200
+LONGEST_NAME, LONGEST_KEY = 200, 64
+LONGEST_VALUE = 250  # characters: more than a topic's name has
 DELTA = "AGGREGATION_TEMPORALITY_DELTA"
 TIMES_COMPRESSED = 4
 
@@ -29,27 +28,27 @@ def unpack(data: bytes, compression_type: int, most_bytes: int) -> bytes:
     return unpack_metrics(data, compression_type, Limits(decompressed=most, free=most, window=1 << 23))
 
 
-def read_push(plain: bytes) -> Push:
-    """Read what is decompressed. Raises DecodeError."""
+def read_push(plain: bytes, most_metrics: int, most_attributes: int) -> Push:
+    """Read what is decompressed: at most so many numbers, with so many attributes each. Raises DecodeError."""
     metrics: list[ClientMetric] = []
     dropped = 0
-    for metric in _of_all(read_metrics(plain, MOST_PARTS)):
-        if metric is None or len(metrics) >= MOST_METRICS:
+    for metric in _of_all(read_metrics(plain, MOST_PARTS), most_attributes):
+        if metric is None or len(metrics) >= most_metrics:
             dropped += 1
         else:
             metrics.append(metric)
     return Push(metrics, dropped)
 
 
-def _of_all(data: dict[str, Any]) -> Iterator[ClientMetric | None]:
+def _of_all(data: dict[str, Any], most_attributes: int) -> Iterator[ClientMetric | None]:
     """Every data point; None for one that is not shown."""
     for resource in data.get("resource_metrics", ()):
         for scope in resource.get("scope_metrics", ()):
             for metric in scope.get("metrics", ()):
-                yield from _of_metric(metric)
+                yield from _of_metric(metric, most_attributes)
 
 
-def _of_metric(metric: dict[str, Any]) -> Iterator[ClientMetric | None]:
+def _of_metric(metric: dict[str, Any], most_attributes: int) -> Iterator[ClientMetric | None]:
     name = metric.get("name", "")[:LONGEST_NAME]
     total = metric.get("sum")
     points = (total or metric.get("gauge") or {}).get("data_points", ())
@@ -57,7 +56,11 @@ def _of_metric(metric: dict[str, Any]) -> Iterator[ClientMetric | None]:
     is_delta = bool(total and total.get("aggregation_temporality") == DELTA)
     for point in points:
         value = _number(point)
-        yield None if value is None else ClientMetric(name, is_counter, is_delta, _attributes(point), value)
+        yield (
+            None
+            if value is None
+            else ClientMetric(name, is_counter, is_delta, _attributes(point, most_attributes), value)
+        )
     for kind in ("histogram", "exponential_histogram", "summary"):  # no client of Kafka sends them
         for _ in metric.get(kind, {}).get("data_points", ()):
             yield None
@@ -69,9 +72,9 @@ def _number(point: dict[str, Any]) -> float | None:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
-def _attributes(point: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+def _attributes(point: dict[str, Any], most: int) -> tuple[tuple[str, str], ...]:
     found = []
-    for attribute in point.get("attributes", ())[:MOST_ATTRIBUTES]:
+    for attribute in point.get("attributes", ())[:most]:
         value = attribute.get("value", {})
         scalar = next(
             (value[kind] for kind in ("string_value", "int_value", "bool_value", "double_value") if kind in value), ""

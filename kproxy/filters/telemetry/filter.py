@@ -36,9 +36,10 @@ class Telemetry(Filter):
     kproxy reads along without changing a byte.
 
     A metric org.apache.kafka.producer.record.send.total is kafka_client_producer_record_send_total at /metrics, with the labels
-    cluster, client_id, client_instance_id and those the client gives (topic, partition, node_id). At most 1,000 series of a
-    name, 500 names and 20,000 series are shown; what is beyond is counted in kproxy_client_metrics_dropped_total, and a client
-    that pushes no more is forgotten. kproxy_filter_events_total has pushes by their outcome.
+    cluster, client_id, client_instance_id and those the client gives (topic, partition, node_id). The options say how many names
+    and series are shown; of all clusters together they are at most 500 names, 1,000 series of a name and 20,000 series. What is
+    beyond is counted in kproxy_client_metrics_dropped_total, and a client that pushes no more is forgotten.
+    kproxy_filter_events_total has pushes by their outcome.
 
     With forward, each worker also sends every push that it can read on to a collector of OpenTelemetry, in batches,
     at most every second. The collector cannot hold up traffic: what it is too slow for is dropped, and kproxy_filter_events_total
@@ -106,18 +107,21 @@ class Telemetry(Filter):
                 return self._pushed(request, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
             if len(plain) > LARGE:
                 return self._take_aside(request, plain)
-            self._show(request, message, plain, read_push(plain))
+            self._show(request, message, plain, self._read(plain))
         except DecodeError as error:
             return self._unread(request, error)
         return self._pushed(request, ErrorCode.NONE)
 
     async def _take_aside(self, request: Request, plain: bytes) -> Verdict:
         try:
-            push = await self.runtime.aside(lambda: read_push(plain))
+            push = await self.runtime.aside(lambda: self._read(plain))
             self._show(request, request.message, plain, push)
         except DecodeError as error:
             return self._unread(request, error)
         return self._pushed(request, ErrorCode.NONE)
+
+    def _read(self, plain: bytes) -> Push:
+        return read_push(plain, self.options.most_metrics, self.options.most_labels)
 
     def _unread(self, request: Request, error: DecodeError) -> Verdict:
         """Answer a push that cannot be read as Kafka does: a client does not push again what is no record."""
@@ -142,14 +146,14 @@ class Telemetry(Filter):
                 return Forward()
             if len(plain) > LARGE:
                 return self._read_along_aside(response, push, plain)
-            self._show(response, push, plain, read_push(plain))
+            self._show(response, push, plain, self._read(plain))
         except DecodeError:
             self._count("pushes", "unread")
         return Forward()
 
     async def _read_along_aside(self, response: Response, push: Any, plain: bytes) -> Verdict:
         try:
-            self._show(response, push, plain, await self.runtime.aside(lambda: read_push(plain)))
+            self._show(response, push, plain, await self.runtime.aside(lambda: self._read(plain)))
         except DecodeError:
             self._count("pushes", "unread")
         return Forward()
@@ -163,7 +167,8 @@ class Telemetry(Filter):
             values = (client_id, instance_id, name, version)
             told = {name: value for name, value in zip(ATTRIBUTES, map(carried, values), strict=True) if value}
             self._export.offer(with_resource_attributes(plain, told))
-        self.runtime.show_client_metrics(client_id, instance_id, push.metrics, self._keep_s)
+        most = {"most_names": self.options.most_names, "most_series": self.options.most_series}
+        self.runtime.show_client_metrics(client_id, instance_id, push.metrics, self._keep_s, **most)
         if not self.terminates:
             self._count("pushes", ErrorCode.NONE.name)
         if push.dropped:

@@ -11,7 +11,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")  # by their ids
 
 
 class TelemetryOptions(Options, frozen=True):
-    """Options of telemetry; all but mode, keep and forward are of the mode terminate."""
+    """Options of telemetry; those of subscriptions and of answers to clients are of the mode terminate."""
 
     mode: Annotated[
         Literal["tap", "terminate"],
@@ -42,6 +42,24 @@ class TelemetryOptions(Options, frozen=True):
         Seconds | None,
         text("How long the last numbers of a client are shown; by default three intervals, in the mode tap 15 min."),
     ] = None
+    most_clients: Annotated[
+        Annotated[int, Meta(ge=1, le=100_000)],
+        text("Client instances whose subscriptions a worker remembers; the one not heard of for longest is forgotten."),
+    ] = 16_384
+    most_metrics: Annotated[
+        Annotated[int, Meta(ge=1, le=50_000)], text("Numbers of a push that are shown; the others are counted.")
+    ] = 5_000
+    most_labels: Annotated[
+        Annotated[int, Meta(ge=0, le=16)],
+        text("Attributes of a number that are shown as labels, beside cluster, client_id and client_instance_id."),
+    ] = 8
+    most_names: Annotated[
+        Annotated[int, Meta(ge=1, le=500)], text("No new name of a metric is shown if there are so many.")
+    ] = 500
+    most_series: Annotated[
+        Annotated[int, Meta(ge=1, le=1_000)],
+        text("No new series of a name is shown if it has so many, of all clients."),
+    ] = 1_000
     authenticated: Annotated[
         bool, text("Whether a client is disconnected that pushes before it has authenticated itself (SASL or TLS).")
     ] = False

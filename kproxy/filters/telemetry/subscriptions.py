@@ -11,7 +11,6 @@ from kproxy.filters.telemetry.options import CODECS, TelemetryOptions
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.ids import METADATA_TOPIC_ID, ZERO_UUID
 
-MOST_INSTANCES = 16_384  # as Kafka keeps
 # Of one worker: ids of clients cost nothing, reading what they push does
 MOST_PUSHES_A_SECOND = 50
 MOST_BYTES_A_SECOND = 262_144  # decompressed; 1,000 Java producers push that much in 50 s
@@ -118,7 +117,7 @@ class Subscriptions:
         found = self._instances.get(instance_id)
         if found is None:
             found = self._instances[instance_id] = Instance()
-            if len(self._instances) > MOST_INSTANCES:
+            if len(self._instances) > self._options.most_clients:
                 self._instances.popitem(last=False)
         else:
             self._instances.move_to_end(instance_id)

@@ -1,26 +1,18 @@
 """Numbers by names from traffic, for a bounded number of names: those that send most have their own, all others share OTHER.
 
-    admitted    a name that is new has its own numbers at once while there is room, from 0
-    shared      without room it is counted as OTHER, and its requests of this period are counted approximately beside it
-                (a frequent-items sketch: Misra and Gries, with the median taken off when it is full)
-    exchanged   at the end of a period, the names of which most requests were shared take the places of those that had
-                less than half as many of their own; few in each period, so that an attacker makes few new series
-    ended       names that were idle for long leave their places
-
-A name is a label whole if it has at most LONGEST_NAME characters, and they do not take much room; else the label is its beginning
-and a digest of all of it, so that two names do not become one series as they begin alike.
-
-Numbers only grow while a name has its place. When it leaves, its numbers are gone: they are not added to OTHER, whose rate would
-be wrong. If it comes back it begins at 0, which Prometheus takes as the restart of a counter. Thus rates are right at every
-moment, and their sum over all names is that of the traffic; the sum of the numbers themselves is not.
+admitted    a name that is new has its own numbers at once while there is room, from 0
+shared      without room it is counted as OTHER, and its requests of this period are counted approximately beside it
+            (a frequent-items sketch: Misra and Gries, with the median taken off when it is full)
+exchanged   at the end of a period, the names of which most requests were shared take the places of those that had
+            less than half as many of their own; few in each period, so that an attacker makes few new series
+ended       names that were idle for long leave their places
 """
 
-from hashlib import blake2b
 from heapq import nlargest, nsmallest
 from operator import add
 from typing import TypeAlias
 
-from kproxy.output.escaping import ELLIPSIS, printable, well_formed
+from kproxy.output.labels import label_of
 
 MOST_SERIES = 1_000  # OTHER included
 IDLE = 3_600.0  # seconds
@@ -29,39 +21,15 @@ PERIOD = 60.0  # seconds
 LEAST = 10  # shared requests in a period, for which a name gets a place
 EXCHANGED = 10  # one in so many places may be exchanged in each period
 CANDIDATES = 4_000
-LONGEST_NAME = 249  # characters: Topic.MAX_NAME_LENGTH
-MOST_BYTES = 300  # of a label as a JSON string: MOST_SERIES rows of three fit a line of the channel to the supervisor
-DIGEST_SIZE = 8  # bytes
 
 Key: TypeAlias = tuple[str | None, ...]
 Labels: TypeAlias = tuple[str, ...]
 Row: TypeAlias = tuple[Labels, list[int]]
 
 
-def label(name: str | None) -> str:
-    """The label of a name: what a terminal would obey is escaped; "" if there is none."""
-    if not name:
-        return ""
-    if len(name) <= LONGEST_NAME and name.isascii() and name.isprintable() and '"' not in name and "\\" not in name:
-        return name
-    shown = well_formed(printable(name[:LONGEST_NAME], LONGEST_NAME))
-    if len(name) <= LONGEST_NAME and _json_size(shown) <= MOST_BYTES:
-        return shown
-    end = ELLIPSIS + blake2b(name.encode("utf-8", "surrogatepass"), digest_size=DIGEST_SIZE).hexdigest()
-    left = MOST_BYTES - len(end.encode())
-    if _json_size(shown) > left:
-        shown = shown.encode()[: left // 2].decode(errors="ignore")  # a byte takes two at most
-    return shown[: LONGEST_NAME - len(end)] + end
-
-
 def labels_of(key: Key) -> Labels:
     """The labels of the names in a key."""
-    return tuple(map(label, key))
-
-
-def _json_size(text: str) -> int:
-    """Bytes of a text without control characters as a JSON string, without its quotes."""
-    return len(text.encode()) + text.count('"') + text.count("\\")
+    return tuple(map(label_of, key))
 
 
 class Kept:

@@ -181,7 +181,8 @@ class Overview:
 
     def _note_client_metrics(self, message: ClientMetrics) -> None:
         names = message.cluster, message.client_id, message.instance_id
-        self._client_series.add(time.monotonic(), names, message.metrics, message.keep_s)
+        most = {"most_names": message.most_names, "most_series": message.most_series}
+        self._client_series.add(time.monotonic(), names, message.metrics, message.keep_s, **most)
 
     def _note_reach(self, message: BrokerReach) -> None:
         clusters = (cluster for cluster in self._fleet.config.clusters if cluster.name == message.cluster)

@@ -50,7 +50,7 @@ class Showing(GivenRuntime):
         self.closed = 0
 
     def show_client_metrics(
-        self, client_id: str, instance_id: str, metrics: Sequence[ClientMetric], keep_s: float
+        self, client_id: str, instance_id: str, metrics: Sequence[ClientMetric], keep_s: float, **most: int
     ) -> None:
         self.shown.append((client_id, instance_id, list(metrics), keep_s))
 

@@ -6,9 +6,14 @@ import pytest
 
 from kproxy.errors import DecodeError
 from kproxy.filters.contract import ClientMetric
-from kproxy.filters.telemetry.data_points import MOST_METRICS, read_push, unpack
+from kproxy.filters.telemetry.data_points import Push, unpack
+from kproxy.filters.telemetry.data_points import read_push as read_push_within
 from kproxy.protocol.embedded.telemetry import TooLarge
 from tests.filters.telemetry.pushes import DELTA, counter, gauge, push
+
+
+def read_push(plain: bytes, most_metrics: int = 100, most_attributes: int = 8) -> Push:
+    return read_push_within(plain, most_metrics, most_attributes)
 
 
 def test_sums_and_gauges_with_their_attributes() -> None:
@@ -39,9 +44,11 @@ def test_what_is_no_number_is_dropped() -> None:
 
 def test_names_are_cut_and_numbers_beyond_the_cap_dropped() -> None:
     long, dropped = read_push(push(gauge("n" * 1_000, 1.0, **{"k" * 1_000: "v" * 1_000})))
-    assert [(len(one.name), [tuple(map(len, pair)) for pair in one.attributes]) for one in long] == [(200, [(64, 200)])]
-    found, dropped = read_push(push(*(gauge("a", 1.0) for _ in range(MOST_METRICS + 5))))
-    assert (len(found), dropped) == (MOST_METRICS, 5)
+    assert [(len(one.name), [tuple(map(len, pair)) for pair in one.attributes]) for one in long] == [(200, [(64, 250)])]
+    found, dropped = read_push(push(*(gauge("a", 1.0) for _ in range(7 + 5))), most_metrics=7)
+    assert (len(found), dropped) == (7, 5)
+    (few,), dropped = read_push(push(gauge("a", 1.0, one="1", two="2", three="3")), most_attributes=2)
+    assert (few.attributes, dropped) == ((("one", "1"), ("two", "2")), 0)
 
 
 def test_a_bomb_is_not_unpacked() -> None:

@@ -7,11 +7,12 @@ import pytest
 
 from kproxy.output.bodies import Bodies
 from kproxy.output.escaping import printable
+from kproxy.output.labels import LONGEST_NAME
 from kproxy.output.text.body_fields import Partition
 from kproxy.pipeline.output import End
 from kproxy.proxy.analyzer.bounded_counter import BoundedCounter
 from kproxy.proxy.analyzer.counts import OTHER, AnalysisCounts
-from kproxy.proxy.analyzer.series import LONGEST_NAME, MOST_SERIES, Row
+from kproxy.proxy.analyzer.series import MOST_SERIES, Row
 from kproxy.proxy.channel import LONGEST_LINE
 from kproxy.proxy.messages import AnalyzerCounts
 from kproxy.session import Cut, Exchange

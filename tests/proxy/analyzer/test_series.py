@@ -1,22 +1,9 @@
 """Numbers by a million names are a thousand series: those that send most, and one for all others."""
 
-import json
 from collections import Counter
 
-import pytest
-
-from kproxy.proxy.analyzer.series import (
-    EXCHANGED,
-    IDLE,
-    LEAST,
-    LONGEST_NAME,
-    MOST_BYTES,
-    MOST_SERIES,
-    OTHER,
-    PERIOD,
-    Series,
-    label,
-)
+from kproxy.output.labels import LONGEST_NAME
+from kproxy.proxy.analyzer.series import EXCHANGED, IDLE, LEAST, MOST_SERIES, OTHER, PERIOD, Series
 
 
 def clients(most: int = MOST_SERIES, idle: float = IDLE) -> Series:
@@ -136,22 +123,6 @@ def test_hostile_names_are_escaped_and_never_a_series_twice() -> None:
     assert [found[name] for name in longest] == [1, 1] and all(len(name) == LONGEST_NAME for name in longest)
     assert found["a\\n"] == 2  # a backslash and an n, or a newline
     assert (found[""], found[OTHER]) == (2, 1)
-
-
-@pytest.mark.parametrize("kind", ["x", "\u00e9", "\U0001f9ea", '"', "\\", "\0", "\n", "\u202e", "\udcff", "\U000e0001"])
-@pytest.mark.parametrize("size", [20, LONGEST_NAME - 1, LONGEST_NAME, 5_000])
-def test_names_that_begin_alike_are_series_of_their_own_and_no_label_is_large(kind: str, size: int) -> None:
-    names = [kind * size + end for end in ("", "a", "b")]
-    labels = [label(name) for name in names]
-    assert len(set(labels)) == len(names)
-    assert all(shown.isprintable() for shown in labels)
-    assert max(len(json.dumps(shown, ensure_ascii=False).encode()) for shown in labels) <= MOST_BYTES + len('""')
-
-
-def test_a_name_as_long_as_kafka_allows_is_a_label_whole() -> None:
-    name = "billing.invoices-v2_" * 12 + "123456789"
-    assert len(name) == 249 and label(name) == name
-    assert label("a name of two words") == "a name of two words"
 
 
 def test_a_name_in_two_clusters_is_two_series() -> None:

@@ -123,7 +123,7 @@ def test_what_clients_measure_is_shown_until_it_is_too_old() -> None:
         overview = Overview(fleet)
         for name, keep_s in (("kept", 3_600.0), ("old", -1.0)):
             metrics = [ClientMetric(name, False, False, (), 2.5)]
-            fleet.on_client_metrics(ClientMetrics("orders", "app", "AAECAwQFBgcICQoLDA0ODw", metrics, keep_s))
+            fleet.on_client_metrics(ClientMetrics("orders", "app", "AAECAwQFBgcICQoLDA0ODw", metrics, keep_s, 5, 7))
         samples = [sample for family in overview.client_series().families() for sample in family.samples]
         return [(sample.name, sample.labels["client_id"], sample.value) for sample in samples]
 
