@@ -8,9 +8,21 @@ import yaml
 
 from kproxy import __version__
 from tests.conftest import Require
-from tests.deploy.tools import DEPLOY, check_config, check_restricted, check_schema, objects, passes, run, tool
+from tests.deploy.tools import (
+    DEPLOY,
+    check_config,
+    check_restricted,
+    check_schema,
+    custom_resource,
+    objects,
+    passes,
+    run,
+    tool,
+)
 
 CHART = DEPLOY / "helm" / "kproxy"
+OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.76.0"
+SCHEMA = "example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml"
 ALL = """
 replicas: 3
 clusters:
@@ -121,3 +133,19 @@ def test_values_that_cannot_work_are_refused(
     done = run(tool(require, "helm"), "template", "my", CHART, "--values", path)
     assert done.returncode != 0
     assert said.lower() in done.stderr.lower()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("made", [ALL], ids=["everything"], indirect=True)
+def test_the_operator_of_prometheus_would_take_the_pod_monitor(require: Require, made: Made, tmp_path: Path) -> None:
+    """By the schema in the operator's own Go module; the port is one that the pod names."""
+    validator = custom_resource(require, tmp_path, OPERATOR, SCHEMA, "v1")
+    found = made["PodMonitor"]
+    assert found["apiVersion"] == "monitoring.coreos.com/v1"
+    assert [error.message for error in validator.iter_errors(found)] == []
+    [endpoint] = found["spec"]["podMetricsEndpoints"]
+    assert endpoint["port"] in {port["name"] for port in made.pod["containers"][0]["ports"]}
+    labels = made["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    assert found["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    endpoint["intervall"] = "30s"
+    assert [error.json_path for error in validator.iter_errors(found)] == ["$.spec.podMetricsEndpoints[0]"]

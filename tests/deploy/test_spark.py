@@ -1,21 +1,16 @@
 """The jobs on a cluster: the operator's manifest by its own schema, and its command by kproxy-spark's own parser."""
 
-import json
-import os
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import click
-import jsonschema
 import pytest
 import yaml
 
 from kproxy import __version__
 from kproxy.cli.spark import kproxy_spark
 from tests.conftest import Require
-from tests.deploy.tools import DEPLOY, passes, tool
+from tests.deploy.tools import DEPLOY, custom_resource, passes, tool
 
 FOLDER = DEPLOY / "spark"
 OPERATOR = "github.com/kubeflow/spark-operator/v2@v2.3.0"
@@ -52,35 +47,12 @@ def test_the_job_is_a_command_of_ours_on_what_is_mounted() -> None:
         assert path.startswith(f"{mounted[0]['mountPath']}/")
 
 
-def strict(schema: Any) -> Any:
-    """A custom resource's schema that refuses fields it does not have, which the API server would drop without a word."""
-    if isinstance(schema, list):
-        return [strict(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    inner = {name: strict(each) for name, each in schema.items()}
-    open_ = {"additionalProperties", "x-kubernetes-preserve-unknown-fields"} & schema.keys()
-    if schema.get("type") == "object" and isinstance(schema.get("properties"), dict) and not open_:
-        inner["additionalProperties"] = False
-    return inner
-
-
 @pytest.mark.long
 def test_the_operator_would_take_it(require: Require, tmp_path: Path) -> None:
     """By the schema in the operator's own Go module; a misspelt field is refused."""
-    go = shutil.which("go")
-    require("deploy", go, "go is not installed")
-    environment = {**os.environ, "GOFLAGS": "-mod=mod -modcacherw", "GOMODCACHE": str(tmp_path / "modules")}
-    fetch = [str(go), "mod", "download", "-json", OPERATOR]
-    done = subprocess.run(
-        fetch, env=environment, capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    crd = yaml.load((Path(json.loads(done.stdout)["Dir"]) / SCHEMA).read_bytes(), yaml.CSafeLoader)
-    (version,) = (each for each in crd["spec"]["versions"] if each["name"] == "v1beta2")
-    validator = jsonschema.Draft202012Validator(strict(version["schema"]["openAPIV3Schema"]))
+    validator = custom_resource(require, tmp_path, OPERATOR, SCHEMA, "v1beta2")
     found = manifest()
-    assert (found["kind"], found["apiVersion"]) == (crd["spec"]["names"]["kind"], "sparkoperator.k8s.io/v1beta2")
+    assert (found["kind"], found["apiVersion"]) == ("ScheduledSparkApplication", "sparkoperator.k8s.io/v1beta2")
     assert [error.message for error in validator.iter_errors(found)] == []
     found["spec"]["template"]["executor"]["instanses"] = 2
     assert [error.json_path for error in validator.iter_errors(found)] == ["$.spec.template.executor"]

@@ -1,11 +1,14 @@
 """The programs that check what is in deploy/, from PyPI (the extra `deploy-checks`) or Debian, and what they are run on."""
 
+import json
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import yaml
 
 from tests.conftest import Require
@@ -70,3 +73,32 @@ def check_restricted(pod: dict[str, Any], container: dict[str, Any]) -> None:
     assert context["allowPrivilegeEscalation"] is False
     assert context["capabilities"] == {"drop": ["ALL"]}
     assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
+def custom_resource(
+    require: Require, folder: Path, module: str, file: str, version: str
+) -> jsonschema.Draft202012Validator:
+    """A strict validator of a custom resource, by the definition in its operator's own Go module.
+
+    *folder*: for the module; *module*: with its version; *file*: the definition in it; *version*: of the resource, as "v1".
+    """
+    go = shutil.which("go")
+    require("deploy", go, "go is not installed")
+    environment = {**os.environ, "GOFLAGS": "-mod=mod -modcacherw", "GOMODCACHE": str(folder / "modules")}
+    fetched = passes(str(go), "mod", "download", "-json", module, env=environment, cwd=folder)
+    definition = yaml.load((Path(json.loads(fetched)["Dir"]) / file).read_bytes(), yaml.CSafeLoader)
+    (found,) = (each for each in definition["spec"]["versions"] if each["name"] == version)
+    return jsonschema.Draft202012Validator(strict(found["schema"]["openAPIV3Schema"]))
+
+
+def strict(schema: Any) -> Any:
+    """A custom resource's schema that refuses fields it does not have, which the API server would drop without a word."""
+    if isinstance(schema, list):
+        return [strict(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {name: strict(each) for name, each in schema.items()}
+    open_ = {"additionalProperties", "x-kubernetes-preserve-unknown-fields"} & schema.keys()
+    if schema.get("type") == "object" and isinstance(schema.get("properties"), dict) and not open_:
+        inner["additionalProperties"] = False
+    return inner
