@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.cli import main
 from kproxy.output.tables import TABLES
 from tests.support.kafka.jars import COPY
 from tests.support.spark import ROOT
@@ -139,10 +140,41 @@ def test_tables_have_the_rows_of_parquet_however_often_they_are_written(
         assert differences(expected, rowset(tmp_path / step)) == {}
 
     assert "2 files read, 0 were there already" in environment.run(settings, *words)
+    assert "0 files read, 2 were there already" in environment.run(settings, *words)
     assert "2 files read, 0 were there already" in environment.run(settings, *words, "--again")
     check("again")
     (tmp_path / "in" / NAMES[0]).write_bytes((CAPTURES / "05-admin.pcap").read_bytes())
-    assert "1 files read, 1 were there already" in environment.run(settings, *words)
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "in" / NAMES[1]).rename(
+        tmp_path / "gone" / NAMES[1]
+    )  # as a capture that was rotated away: its rows stay
+    assert "1 files read, 0 were there already" in environment.run(settings, *words)
+    (tmp_path / "gone" / NAMES[1]).rename(tmp_path / "in" / NAMES[1])
     check("changed")
+    assert "0 files read, 2 were there already" in environment.run(settings, *words)
+    check("unchanged")
     entries = list((tmp_path / ("state" if name == "iceberg" else "lake")).glob("_kproxy/files/*.json"))
     assert [json.loads(path.read_text())["state"] for path in entries] == ["done", "done"]
+    check_report(environment, settings, tmp_path, name)
+
+
+def check_report(environment: Environment, settings: dict[str, str], tmp_path: Path, name: str) -> None:
+    """kproxy-spark report answers from these tables as kproxy report does from the captures, and kproxy report refuses them."""
+    places = [str(tmp_path / "lake")] if name == "delta" else ["lake.kafka", str(tmp_path / "lake" / "kafka")]
+    chosen = ("--only", "map", "--only", "latency", "--format", "json", "-o")
+    kproxy("report", "-q", *chosen, str(tmp_path / "expected.json"), *map(str, sorted((tmp_path / "in").iterdir())))
+    expected = json.loads((tmp_path / "expected.json").read_text())["analyses"]
+    for place in places:
+        page = tmp_path / f"{name}.json"
+        program = ["-c", "from kproxy.cli.spark import main; main()", "report", "--master", "local[2]"]
+        environment.run(settings, *program, *chosen, page, place)
+        assert json.loads(page.read_text())["analyses"] == expected
+    with pytest.raises(SystemExit) as ended:
+        main(["report", "-q", places[-1]])
+    assert ended.value.code == 2
+
+
+def kproxy(*words: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*words])
+    assert not ended.value.code
