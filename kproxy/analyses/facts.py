@@ -42,6 +42,7 @@ def arrow_table(name: str) -> "pyarrow.Table":
     return pa.Table.from_pylist(rows, schema)
 
 
+@functools.cache
 def release_order(release: str) -> tuple[int, ...]:
     """What sorts releases by age."""
     return tuple(int(part) for part in release.split("."))

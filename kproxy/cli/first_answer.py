@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-AFTER_S = 0.15  # of reading, on a processor
+AFTER_S = 0.1  # of reading, on a processor
 AFTER_WAITING_S = 2.0  # of reading where the source or the processor is slow
 LEAST_LEFT_S = 1.0  # of reading: where less is left, the whole answer comes soon enough
 

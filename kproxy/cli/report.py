@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COMMAND = "kproxy report"
 DONE, DAMAGED, GATE, INTERRUPTED = 0, 3, 4, 130  # exit status, see app.py
-FIRST_ANALYSES_S = 0.25  # CPU time for the analyses of the first answer
+FIRST_ANALYSES_S = 0.2  # CPU time for the analyses of the first answer
 
 
 @click.command()

@@ -97,7 +97,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory(prefix="kproxy-bench-") as folder:
+        os.environ["PYTHONPYCACHEPREFIX"] = folder  # compiled modules, as an installed kproxy has
         for megabytes in arguments.megabytes.split(","):
             path = Path(folder, f"{arguments.shape}.pcap")
             exchanges = SHAPES[arguments.shape](path, int(megabytes) * 1_000_000)
