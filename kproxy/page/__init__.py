@@ -4,6 +4,10 @@
     store.py          Store: what exchanges are there, which rows a filter and a sort give, one exchange whole
     recorded.py       Recorded: the Store of captures and decoded logs, read while it is served
     live.py           Live: the Store of a running proxy, and the process of its page
+    live_feed.py      LiveFeed: takes what analyzers send
+    live_rows.py      LiveRows: exchanges as rows, collected until they are shown
+    live_files.py     LiveFiles: rows as Parquet files in memory, of which the oldest leave
+    live_exchanges.py LiveExchanges: records of the analyzer to exchanges
     tables.py         Tabled: the Store of directories of Parquet tables, queried where they are
     blocks.py         Blocks: lines and frames of exchanges, compressed, bounded in bytes; the oldest leave, or spill
     filtering.py      Filter: a condition in CEL over the rows of a store
@@ -30,8 +34,10 @@ Seams
 URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` JSON. An answer that is no 200 is
 ``{"error": "one sentence", "column": from 1 or null, "length": n or null}``.
 
-    source                     what is open: name, version, live, editable, token, exchanges, bytes, dropped, firstNs, lastNs,
-                               loading ({"done", "of"} in bytes, or null), columns, names (what a filter may name), damages
+    source                     what is open: name, version, live, editable, token, instance (of the process: numbers of another
+                               one are others), exchanges (here), left (made room), dropped (never came here, as there was no
+                               time for them), seen (the sum), share (of the exchanges, what comes here now), bytes, firstNs,
+                               lastNs, loading ({"done", "of"} in bytes, or null), columns, damages, names (of a filter)
     exchanges?filter=&sort=[-]COLUMN&offset=&limit=&columns=a,b
                                total, offset, generation, numbers, columns, rows; limit at most 500
     position?number=&filter=&sort=   offset of an exchange, or null
@@ -47,7 +53,8 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
                                breakpoint for requests or responses
     command?filter=&format=    command
     export?format=jsonl|pcapng|pcapng-anonymized|parquet&filter=&fromNs=&toNs=   a file; parquet as a zip of the directory
-    events                     text/event-stream: "rows" with exchanges, bytes, dropped, generation, lastNs, loading
+    events                     text/event-stream: "rows" with exchanges, left, dropped, seen, share, bytes, instance,
+                               generation, lastNs, loading
     exchanges/NUMBER           number, row, request, response, errors, records
                                SIDE: bytes (base64 of the frame with its size field; null where there are none), size, cut,
                                trailing, tree, rendered, note. NODE: name, type, value, start, end, children, more, note

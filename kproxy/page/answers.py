@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from secrets import token_hex
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -32,6 +33,7 @@ from kproxy.protocol.embedded.payload import to_json
 
 EVENTS_S = 0.25  # between two looks for what has changed
 KEEP_ALIVE_S = 15.0
+INSTANCE = token_hex(8)  # of this process: numbers of exchanges mean something within it only
 POLL_S = 0.05  # between two looks whether the browser still waits
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -101,7 +103,11 @@ class Answers:
                 "token": self._token,
                 "exchanges": store.exchanges,
                 "bytes": store.size,
+                "left": store.left,
                 "dropped": store.dropped,
+                "seen": store.seen,
+                "share": store.share,
+                "instance": INSTANCE,
                 "generation": store.generation,
                 "firstNs": None if first is None else str(first),
                 "lastNs": None if last is None else str(last),
@@ -222,7 +228,11 @@ class Answers:
                 rows = {
                     "exchanges": store.exchanges,
                     "bytes": store.size,
+                    "left": store.left,
                     "dropped": store.dropped,
+                    "seen": store.seen,
+                    "share": store.share,
+                    "instance": INSTANCE,
                     "generation": store.generation,
                     "lastNs": None if last is None else str(last),
                     "loading": None if store.loading is None else {"done": store.loading.done, "of": store.loading.of},

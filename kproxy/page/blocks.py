@@ -6,10 +6,10 @@ how they are read. Items have numbers from 1 on, without gaps.
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, Generic, TypeVar
 
 import msgspec
 import zstandard
@@ -42,6 +42,11 @@ class Item(Struct, frozen=True, omit_defaults=True):
     response: Side | None = None
 
 
+def size_of(item: Item) -> int:
+    """About how many bytes an item has."""
+    return len(item.line) + sum(len(side.data) for side in (item.request, item.response) if side is not None)
+
+
 class _Block(Struct):
     first: int  # number of its first item
     count: int
@@ -50,28 +55,38 @@ class _Block(Struct):
     position: int = 0
 
 
+T = TypeVar("T", bound=Struct)
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[Item]).decode
 
 
-class Blocks:
+class Blocks(Generic[T]):
     """The items. One thread appends; any may read.
 
     Args:
         most: bytes of compressed blocks that are kept in memory; the oldest leave beyond.
         spill: the directory for those that leave; None: they are gone, and counted.
+        kind: of the items.
+        size_of: about how many bytes one has.
     """
 
-    def __init__(self, most: int, spill: Path | None = None) -> None:
+    def __init__(
+        self,
+        most: int,
+        spill: Path | None = None,
+        kind: type[T] = Item,  # type: ignore[assignment]
+        size_of: Callable[[T], int] = size_of,  # type: ignore[assignment]
+    ) -> None:
+        self._size_of = size_of
+        self._decode = msgspec.msgpack.Decoder(list[kind]).decode  # type: ignore[valid-type]
         self.most = most
         self.size = 0  # bytes of blocks in memory
         self.first = 1  # number of the first item that is here
         self.last = 0  # number of the last item
         self._blocks: deque[_Block] = deque()
         self._in_memory = 0  # blocks: those at the end
-        self._open: list[Item] = []
+        self._open: list[T] = []
         self._open_size = 0
-        self._recent: OrderedDict[int, list[Item]] = OrderedDict()  # number of the first -> the items of a block
+        self._recent: OrderedDict[int, list[T]] = OrderedDict()  # number of the first -> the items of a block
         self._lock = threading.Lock()
         self._spill: IO[bytes] | None = None if spill is None else TemporaryFile(dir=spill, prefix="kproxy-")  # noqa: SIM115
         self._spilled = 0
@@ -81,10 +96,9 @@ class Blocks:
         """How many items have left."""
         return self.first - 1
 
-    def append(self, item: Item) -> int:
+    def append(self, item: T) -> int:
         """Add an item; its number."""
-        sides = (item.request, item.response)
-        size = len(item.line) + sum(len(side.data) for side in sides if side is not None)
+        size = self._size_of(item)
         with self._lock:
             self._open.append(item)
             self._open_size += size
@@ -93,7 +107,7 @@ class Blocks:
                 self._close_block()
             return self.last
 
-    def get(self, number: int) -> Item | None:
+    def get(self, number: int) -> T | None:
         """The item of that number; None of one that is not here (any more)."""
         with self._lock:
             if not self.first <= number <= self.last:
@@ -104,7 +118,7 @@ class Blocks:
             block = self._block_of(number)
             return self._items(block)[number - block.first]
 
-    def items(self, first: int, last: int) -> Iterator[tuple[int, Item]]:
+    def items(self, first: int, last: int) -> Iterator[tuple[int, T]]:
         """The items from one number to another that are here, each with its number."""
         number = first
         while number <= last:
@@ -123,6 +137,17 @@ class Blocks:
                     return
                 yield number, item
                 number += 1
+
+    def drop_before(self, first: int) -> None:
+        """Let the items before this one leave; their bytes are released in whole blocks."""
+        with self._lock:
+            while self._blocks and self._blocks[0].first + self._blocks[0].count <= first:
+                left = self._blocks.popleft()
+                self._recent.pop(left.first, None)
+                if left.data is not None:
+                    self._in_memory -= 1
+                    self.size -= left.size
+            self.first = max(self.first, first)
 
     def close(self) -> None:
         """Release the file."""
@@ -163,10 +188,10 @@ class Blocks:
                 high = middle - 1
         return self._blocks[low]
 
-    def _items(self, block: _Block) -> list[Item]:
+    def _items(self, block: _Block) -> list[T]:
         found = self._recent.get(block.first)
         if found is None:
-            found = self._recent[block.first] = _decode(zstandard.ZstdDecompressor().decompress(self._data(block)))
+            found = self._recent[block.first] = self._decode(zstandard.ZstdDecompressor().decompress(self._data(block)))
             if len(self._recent) > MOST_OPEN:
                 self._recent.popitem(last=False)
         else:

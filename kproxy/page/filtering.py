@@ -53,6 +53,8 @@ class Rows(Protocol):
 
     def rows(self, names: Sequence[str], numbers: Sequence[int] | None = None) -> str: ...
 
+    def rows_between(self, names: Sequence[str], first: int, last: int) -> str: ...
+
     def lines(self, numbers: list[int], names: list[str]) -> Iterator[bytes]: ...
 
     def lacking(self, names: set[str]) -> str:
@@ -89,18 +91,19 @@ class Filter:
         Raises FilterError for a condition that gives something else than true or false, or that the store cannot answer;
         Cancelled.
         """
-        return _Selecting(self, store, worker, work, f"e.number > {after} AND e.number <= {last}").numbers()
+        return _Selecting(self, store, worker, work, (after + 1, last)).numbers()
 
 
 class _Selecting:
     """One evaluation of a filter."""
 
-    def __init__(self, asked: Filter, store: Rows, worker: Workers, work: Work, within: str) -> None:
+    def __init__(self, asked: Filter, store: Rows, worker: Workers, work: Work, numbers: tuple[int, int]) -> None:
         self._filter = asked
         self._store = store
         self._worker = worker
         self._work = work
-        self._within = within
+        self._range = numbers
+        self._within = f"e.number BETWEEN {numbers[0]} AND {numbers[1]}"
         self._joins: list[str] = []
         self._tables: dict[str, Any] = {}
         self._names: set[str] = set()  # of columns that the query needs
@@ -130,7 +133,7 @@ class _Selecting:
         before = " AND ".join(conditions)
         conditions += [self._sql(cursor, part, before) for part in parts if part not in plain]
         where = "".join(f" AND {condition}" for condition in conditions)
-        source = self._store.rows(sorted(self._names | {"number"}))
+        source = self._store.rows_between(sorted(self._names | {"number"}), *self._range)
         query = f"SELECT e.number FROM {source} {' '.join(self._joins)} WHERE {self._within}{where} ORDER BY e.number"
         return _column(cursor.sql(query).to_arrow_table())
 
@@ -160,7 +163,7 @@ class _Selecting:
             self._names |= COLUMNS_OF.get(name, {name})
         keys = [SPECIAL.get(name) or COLUMNS[name].sql for name in names]
         chosen = ", ".join(f"{key} AS k{at}" for at, key in enumerate(keys))
-        source = self._store.rows(sorted(self._names | {"number"}))
+        source = self._store.rows_between(sorted(self._names | {"number"}), *self._range)
         narrowed = f" AND {before}" if before else ""
         query = f"SELECT DISTINCT {chosen} FROM {source} WHERE {self._within}{narrowed}"
         values = cursor.sql(query).to_arrow_table()

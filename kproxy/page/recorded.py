@@ -67,7 +67,7 @@ class Recorded(Store):
     ) -> None:
         super().__init__()
         self.name = ", ".join(source.name for source in sources)
-        self.blocks = Blocks(most, spill)
+        self.blocks: Blocks[Item] = Blocks(most, spill)
         self.sources = list(sources)
         self._options = options
         self._database = Database([], memory=MEMORY)
@@ -114,7 +114,7 @@ class Recorded(Store):
         if added:
             others = [dict(zip((c.name for c in added), row, strict=True)) for row in self.look_up(numbers, added)]
             found_lines = self.lines(numbers, [])
-            yield from (_with(line, more) for line, more in zip(found_lines, others, strict=True))
+            yield from (with_more(line, more) for line, more in zip(found_lines, others, strict=True))
             return
         items = self.blocks.items(numbers[0], numbers[-1]) if numbers else iter(())
         at, line = 0, b""
@@ -175,7 +175,7 @@ class RowOutput(TableOutput):
     reads_bodies = True
     needs_frames = False
 
-    def __init__(self, blocks: Blocks, writer: "duckdb.DuckDBPyConnection", published: Any) -> None:
+    def __init__(self, blocks: Blocks[Item], writer: "duckdb.DuckDBPyConnection", published: Any) -> None:
         super().__init__(self._insert)
         self._blocks = blocks
         self._writer = writer
@@ -188,7 +188,7 @@ class RowOutput(TableOutput):
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         """See Output."""
         if isinstance(event, Exchange) and shown:
-            number = self._blocks.append(self._item(event, line or event_line(event, bodies)))
+            number = self._blocks.append(item_of(event, line or event_line(event, bodies), self._rewriter))
             self._added.append(
                 (
                     number,
@@ -197,7 +197,7 @@ class RowOutput(TableOutput):
                     event.connection.broker,
                     None if event.request is None else event.request.started_at,
                     None if event.response is None else event.response.ended_at,
-                    self._entities.principal(event, _login(event), bodies),
+                    self._entities.principal(event, login_of(event), bodies),
                 )
             )
         super().write(event, bodies, shown=shown, line=line)
@@ -212,22 +212,6 @@ class RowOutput(TableOutput):
         last = self._blocks.last - len(self._added)
         self._drop()
         self._published(self._first, last)
-
-    def _item(self, exchange: Exchange, line: bytes) -> Item:
-        done = self._rewriter.exchange(exchange) if _has_bytes(exchange) else None
-        cut = why_cut(exchange)
-        request = response = None
-        if exchange.request is not None:
-            written = exchange.request if done is None or done.exchange.request is None else done.exchange.request
-            request = _side(
-                exchange.request, written, cut.get("request", ""), "" if done is None else done.request_note
-            )
-        if exchange.response is not None:
-            written = exchange.response if done is None or done.exchange.response is None else done.exchange.response
-            response = _side(
-                exchange.response, written, cut.get("response", ""), "" if done is None else done.response_note
-            )
-        return Item(line, request, response)
 
     def _insert(self, table: Table, batch: Any) -> None:
         if table.name != "exchanges":
@@ -258,18 +242,34 @@ class RowOutput(TableOutput):
         self._first = first
 
 
-def _with(line: bytes, more: dict[str, Any]) -> bytes:
+def with_more(line: bytes, more: dict[str, Any]) -> bytes:
     """A line with more fields at its end."""
     fields = line.rstrip().removesuffix(b"}")
     return fields + (b"," if len(fields) > 1 else b"") + msgspec.json.encode(more)[1:]
 
 
-def _login(exchange: Exchange) -> Any:
+def login_of(exchange: Exchange) -> Any:
     """The body of a request that logs in; None of any other, or where it cannot be read."""
     if exchange.api_key != ApiKey.SASL_AUTHENTICATE:
         return None
     body, _ = read_body(exchange.request)
     return None if body is None else body.struct
+
+
+def item_of(exchange: Exchange, line: bytes, rewriter: Rewriter) -> Item:
+    """An exchange as it is kept: its line in the decoded log, both frames with credentials withheld."""
+    done = rewriter.exchange(exchange) if _has_bytes(exchange) else None
+    cut = why_cut(exchange)
+    request = response = None
+    if exchange.request is not None:
+        written = exchange.request if done is None or done.exchange.request is None else done.exchange.request
+        request = _side(exchange.request, written, cut.get("request", ""), "" if done is None else done.request_note)
+    if exchange.response is not None:
+        written = exchange.response if done is None or done.exchange.response is None else done.exchange.response
+        response = _side(
+            exchange.response, written, cut.get("response", ""), "" if done is None else done.response_note
+        )
+    return Item(line, request, response)
 
 
 def _has_bytes(exchange: Exchange) -> bool:

@@ -86,6 +86,8 @@ class Store(ABC):
     first = 1  # number of the first exchange
     last = 0  # number of the last one
     generation = 0  # grows when rows come or leave
+    dropped = 0  # exchanges that never came here, as there was no time for them
+    share = 1.0  # of the exchanges, which comes here now
     loading: Loading | None = None
 
     def __init__(self) -> None:
@@ -135,9 +137,18 @@ class Store(ABC):
         return self.last - self.first + 1
 
     @property
-    def dropped(self) -> int:
-        """How many have left."""
+    def left(self) -> int:
+        """How many have left, to make room."""
         return self.first - 1
+
+    @property
+    def seen(self) -> int:
+        """How many there were: here, left, and dropped."""
+        return self.exchanges + self.left + self.dropped
+
+    def rows_between(self, names: Sequence[str], first: int, last: int) -> str:
+        """As ``rows``: at least the rows of these numbers."""
+        return self.rows(names)
 
     def cursor(self) -> "duckdb.DuckDBPyConnection":
         """A connection for the thread that asks. The caller closes it."""

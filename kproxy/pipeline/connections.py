@@ -6,12 +6,13 @@ they are Kafka, are in flow_reader.py.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from kproxy.capture import CloseReason
 from kproxy.pipeline.output import SIDES, End
 from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
-from kproxy.session import ClusterView, Event, Exchange, Limits, Session
+from kproxy.session import ClusterView, Connection, Event, Exchange, Limits, Session
 from kproxy.session.cut import Cut
 
 MOST_CLUSTERS = 1_000
@@ -33,12 +34,13 @@ class Listener(Protocol):
 class LiveConnection:
     """One live connection."""
 
-    __slots__ = ("at", "held", "number", "reported", "session")
+    __slots__ = ("at", "held", "number", "opened_at", "reported", "session")
 
-    def __init__(self, number: int, session: Session) -> None:
+    def __init__(self, number: int, session: Session, opened_at: int) -> None:
         self.number = number
         self.session = session
-        self.at = 0  # ns: when its last chunk came
+        self.opened_at = opened_at  # ns
+        self.at = opened_at  # ns: when its last chunk came
         self.reported = 0  # requests whose exchange was handed to the listener
         self.held = 0  # bytes that came since its last event: about what the session holds
 
@@ -55,6 +57,11 @@ class Clusters:
 
     def __init__(self) -> None:
         self._views: OrderedDict[str, ClusterView] = OrderedDict()
+
+    @property
+    def views(self) -> Mapping[str, ClusterView]:
+        """The views there are, by name."""
+        return self._views
 
     def view(self, name: str) -> ClusterView:
         """The view of one cluster; the oldest is forgotten when there are too many."""
@@ -76,6 +83,7 @@ class Connections:
         contain: the exceptions that end only the connection in which they are raised.
         most: connections at a time; beyond, the one that was silent for longest is closed.
         most_held: bytes held by all sessions together; beyond, the connection that holds most is closed.
+        on_open: called with each connection that begins, and when (ns).
     """
 
     def __init__(
@@ -87,6 +95,7 @@ class Connections:
         contain: tuple[type[BaseException], ...],
         most: int,
         most_held: int,
+        on_open: Callable[[Connection, int], None] = lambda connection, at: None,
     ) -> None:
         self._clusters = clusters
         self._listener = listener
@@ -94,6 +103,7 @@ class Connections:
         self._contain = contain
         self._most = most
         self._most_held = most_held
+        self._on_open = on_open
         self._open: OrderedDict[int, LiveConnection] = OrderedDict()  # the one that was silent for longest is first
         self._held = 0
         self.last_at = 0  # ns: time of the last chunk
@@ -110,6 +120,11 @@ class Connections:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def opened(self) -> Iterator[tuple[Connection, int]]:
+        """The connections that are open, each with the time (ns) at which it began."""
+        for one in self._open.values():
+            yield one.session.connection, one.opened_at
 
     def open(self, number: int, at: int, *, client: str, broker: str, cluster: str, from_start: bool) -> None:
         """Begin a connection. *from_start*: its first bytes will be the first that were sent on it."""
@@ -128,8 +143,8 @@ class Connections:
             is_kafka=True,
         )
         session.connection.cluster = cluster
-        connection = self._open[number] = LiveConnection(number, session)
-        connection.at = at
+        self._open[number] = LiveConnection(number, session, at)
+        self._on_open(session.connection, at)
         if len(self._open) > self._most:
             self._give_up(next(iter(self._open.values())))
 

@@ -13,7 +13,7 @@ from typing import Self
 from msgspec import Struct
 
 from kproxy.output.bodies import Bodies
-from kproxy.session import Event
+from kproxy.session import Connection, Event
 
 # By direction: the side that sends requests, and the one that sends responses
 SIDES = CLIENT, BROKER = "client", "broker"
@@ -44,6 +44,7 @@ class Output(ABC):
 
         start_source  before the first event of a source; again whenever the source changes
         write         for each event
+        begin         for each live connection, before its first event
         end           after the last event of a side of a connection, and of the connection
         flush         when what is buffered should become visible (a live source is idle, or a second has passed)
         close         once, at the end
@@ -75,6 +76,9 @@ class Output(ABC):
 
     def start_source(self, source: Source) -> None:  # noqa: B027 - not every output names its sources
         """Learn which source the events from now on come from."""
+
+    def begin(self, connection: Connection, at: int) -> None:  # noqa: B027 - only of live sources; its first event tells as much
+        """Learn that a live connection has begun, at a time in ns; before its first event."""
 
     def end(self, end: End) -> None:  # noqa: B027 - not every output shows how connections end
         """Learn that a side of a connection, or all of it, has ended."""

@@ -10,7 +10,7 @@
 read to its end, add a method beside ``read_flow_items``; one of live connections is ``open_live``.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -31,7 +31,7 @@ from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.pipeline.late_names import LateNames
 from kproxy.pipeline.output import End, Output, Source
 from kproxy.pipeline.tls_flow import Secrets
-from kproxy.session import ClusterView, Event, Exchange, Limits
+from kproxy.session import ClusterView, Connection, Event, Exchange, Limits
 
 if TYPE_CHECKING:
     from kproxy.output.from_jsonl import LogReader
@@ -239,14 +239,21 @@ class Run:
 
         *on_fault* is called with the number of a connection that was ended by an exception of Options.contain.
         """
+        live = _Live(self, self._new_source(name), on_fault)
         return Connections(
             self._clusters,
-            _Live(self, self._new_source(name), on_fault),
+            live,
             self.options.limits,
             contain=self.options.contain,
             most=self.options.most_connections,
             most_held=self.options.most_held,
+            on_open=live.begin_connection,
         )
+
+    @property
+    def clusters(self) -> Mapping[str, ClusterView]:
+        """What live connections have shown of each cluster, by its name in the configuration."""
+        return self._clusters.views
 
     # Ends
 
@@ -292,6 +299,11 @@ class Run:
             bodies = read_bodies(event, self._opener)
         for output in self._outputs:
             output.write(event, bodies, shown=shown)
+
+    def begin(self, connection: Connection, at: int) -> None:
+        """Tell the outputs that a live connection of the current source has begun, at a time in ns."""
+        for output in self._outputs:
+            output.begin(connection, at)
 
     def end(self, end: End) -> None:
         """Tell the outputs that a connection of the current source, or one side of it, has ended."""
@@ -423,6 +435,11 @@ class _Live:
         for event in events:
             run.write(event)
             self.taken += 1
+
+    def begin_connection(self, connection: Connection, at: int) -> None:
+        """Tell the outputs of a connection."""
+        self._run.switch_source(self._source)
+        self._run.begin(connection, at)
 
     def end_connection(self, end: End, fault: BaseException | None) -> None:
         """See Listener."""

@@ -46,6 +46,7 @@ What processes share
     messages.py           all messages between supervisor and children: a Struct each, a union for each receiver
     channel.py            the channel they go over: JSON lines on a socket pair. It ends when either process is gone
     child_process.py      the first steps of a child: arguments, title, signals; it dies with its parent
+    page_records.py       what the analyzer tells the process of the live page (kproxy.page.live), over a socket
     logs.py               log(event, keys), and the only list of keys. Children send their events to the supervisor
 
 To add

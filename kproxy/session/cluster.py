@@ -112,6 +112,12 @@ class ClusterView:
         return name
 
     @property
+    def topics(self) -> Mapping[str, str]:
+        """Topic id -> name, of all that were seen."""
+        self.read_all()
+        return self._topics
+
+    @property
     def brokers(self) -> Mapping[int, str]:
         """Node id -> "host:port" as the cluster advertises it."""
         self.read_all()

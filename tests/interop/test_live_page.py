@@ -4,8 +4,10 @@ import http.client
 import json
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
+from struct import pack, unpack
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -73,6 +75,19 @@ def produce(proxy: Proxy, topic: str, count: int) -> None:
         producer.flush(60)
 
 
+def ask(proxy: Proxy, count: int) -> None:
+    """Send so many ApiVersions requests on one connection, and read their responses."""
+    host, _, port = proxy.bootstrap().rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=90) as connection:
+        stream = connection.makefile("rb")
+        for start in range(0, count, 100):
+            ids = range(start, start + 100)
+            connection.sendall(b"".join(pack(">ihhih7s", 17, 18, 0, number, 7, b"counted") for number in ids))
+            for number in ids:
+                (size,) = unpack(">i", stream.read(4))
+                assert unpack(">i", stream.read(size)[:4]) == (number,)
+
+
 def seen(browser: Browser, count: int) -> Any:
     """The Produce exchanges of the client, once there are so many."""
     query = "exchanges?filter=apiName%3D%3D%22Produce%22&columns=clientId,topics&limit=100"
@@ -96,10 +111,21 @@ def test_a_browser_sees_what_clients_do(proxy: Proxy, single: Cluster, topic_nam
     assert page["rows"] == [["watched", [topic_name]]] * 5
     detail = browser.json(f"exchanges/{page['numbers'][0]}")
     assert '"name":"topicData"' in json.dumps(detail, separators=(",", ":")).replace(" ", "")
+    asked = 5_000
+    before = browser.json("source")
+    ask(proxy, asked)
+    after = eventually(
+        lambda: (now := browser.json("source"))["seen"] == before["seen"] + asked and now, what="all that was asked"
+    )
+    query = "exchanges?filter=apiName%3D%3D%22ApiVersions%22+%26%26+clientId%3D%3D%22counted%22&limit=1"
+    assert browser.json(query)["total"] + after["dropped"] - before["dropped"] == asked
+    assert after["exchanges"] + after["left"] + after["dropped"] == after["seen"]
+    assert {row[0] for row in browser.json("analyses/inventory")["rows"]}, "of connections that are open"
     (process,) = proxy.named(TITLE)
     assert browser.get("/page/api/source", origin="http://evil.example")[0] == 403
     os.kill(process, signal.SIGKILL)
     eventually(lambda: browser.get("/page/api/source")[0] == 200, what="another page")
+    assert browser.json("source")["instance"] != after["instance"]
     produce(proxy, topic_name, 2)
     assert len(seen(browser, 2)["rows"]) == 2
     assert proxy.stop(patience=60) == 0

@@ -9,17 +9,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kproxy.page.live import FEED, HTTP, Live, listen
+from kproxy.page.live import FEED, HTTP, Live
 from kproxy.page.work import Work
-from kproxy.pipeline.decoded_log import open_input
-from kproxy.pipeline.pcapng_output import LivePcapng
-from kproxy.pipeline.run import Options, Run
-from kproxy.proxy.analyzer.page_feed import PageFeed, connect
+from kproxy.proxy.page_records import SIZE, Begun, encode
+from tests.page.feeding import ORDERS, decoded, feed_of, live, send
 from tests.support.kafka.processes import eventually
 from tests.support.traffic import CAPTURES
 
-ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
-COLUMNS = ("apiName", "apiVersion", "clientId", "correlationId")
+COLUMNS = ("client", "apiName", "apiVersion", "clientId", "correlationId", "latencyMs", "requestSize", "responseSize")
 
 
 @pytest.fixture
@@ -29,100 +26,125 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(folder: Path) -> Iterator[Live]:
-    listener = listen(folder, FEED)
-    with listener, Live("a proxy", listener) as made:
-        made.start()
+    with live(folder) as made:
         yield made
 
 
-def send(folder: Path, cut: int | None = None) -> PageFeed:
-    """Send a capture as the analyzer sends what it sees; *cut*: of the pieces, only so many bytes of the last."""
-    feed = connect(str(folder / FEED))
-    with Run(Options(), [LivePcapng(_Cut(feed, cut))]) as run, open_input(ORDERS) as source:
-        for _ in run.read(source):
-            pass
-        run.flush()
-        run.remove_output(run.outputs[0])
-    return feed
+def lines(store: Live) -> list[dict[str, object]]:
+    """All lines, without the numbers of connections, which are the page's own, in the order of their requests."""
+    found = [msgspec.json.decode(line) for line in store.lines(list(range(store.first, store.last + 1)), [])]
+    return ordered(found)
 
 
-class _Cut:
-    """A feed that breaks off."""
-
-    def __init__(self, feed: PageFeed, left: int | None, *, keep: bool = False) -> None:
-        self._feed, self._left, self._keep = feed, left, keep
-        self.begin_part = bytes
-
-    def is_open(self) -> bool:
-        self._feed.begin_part = self.begin_part
-        return self._feed.is_open()
-
-    def append(self, data: bytes) -> None:
-        if self._left is not None:
-            data = data[: self._left]
-            self._left -= len(data)
-        self._feed.append(data)
-
-    def flush(self) -> None:
-        self._feed.flush()
-
-    def close(self, error: BaseException | None = None) -> None:
-        if not self._keep:
-            self._feed.close()
+def ordered(found: list[dict[str, object]]) -> list[dict[str, object]]:
+    for line in found:
+        del line["connection"]
+    return sorted(found, key=lambda line: (str(line["requestAt"]), str(line["responseAt"]), str(line["client"])))
 
 
-def decoded() -> list[dict[str, object]]:
-    words = [sys.executable, "-m", "kproxy", "decode", "-q", "--format", "jsonl", str(ORDERS)]
-    lines = [msgspec.json.decode(line) for line in subprocess.check_output(words).splitlines()]
-    return [line for line in lines if line["event"] == "exchange"]
+@pytest.mark.parametrize(
+    "capture", ["01-java-produce-consume-group.pcap", "05-admin.pcap", "06-sasl-scram.pcap", "11-lossy-network.pcap"]
+)
+def test_lines_are_those_of_decode_while_the_feed_goes_on(store: Live, folder: Path, capture: str) -> None:
+    expected = decoded(CAPTURES / capture)
+    feed = feed_of(folder)
+    send(feed, CAPTURES / capture)
+    eventually(lambda: store.last == len(expected), what="all exchanges")
+    assert (store.live, store.loading, store.name) == (True, None, "a proxy")
+    assert (store.left, store.dropped, store.seen) == (0, 0, len(expected))
+    assert lines(store) == ordered(expected)
+    feed.close()
 
 
-def test_exchanges_are_shown_while_the_feed_goes_on(store: Live, folder: Path) -> None:
+def test_rows_and_filters_are_those_of_decode(store: Live, folder: Path) -> None:
     expected = decoded()
-    feed = send(folder)
-    assert eventually(lambda: store.last == len(expected), what="all exchanges")
-    assert (store.live, store.loading, store.name, store.dropped) == (True, None, "a proxy", 0)
+    feed = feed_of(folder)
+    send(feed)
+    eventually(lambda: store.last == len(expected), what="all exchanges")
     rows = store.page(Work(), limit=500, columns=COLUMNS).rows
     assert sorted(map(str, rows)) == sorted(str([line[name] for name in COLUMNS]) for line in expected)
     produced = store.page(Work(), 'apiName == "Produce"', columns=COLUMNS)
     assert produced.total == sum(line["apiName"] == "Produce" for line in expected) > 0
-    assert store.item(1) is not None
+    topics = store.page(Work(), 'apiName == "Metadata" && size(request.topics) > 0')
+    assert topics.total == sum(
+        bool(line["request"].get("topics")) for line in expected if line["apiName"] == "Metadata"
+    )
+    slowest = store.page(Work(), "", "-latencyMs", columns=["latencyMs"]).rows[0][0]
+    assert slowest == max(line["latencyMs"] for line in expected if line["latencyMs"] is not None)
+    item = store.item(1)
+    assert item is not None and item.request is not None and len(item.request.data) == item.request.size
+    assert store.times() != (None, None)
     feed.close()
+
+
+def test_connections_are_there_from_their_beginning_and_end(store: Live, folder: Path) -> None:
+    feed = feed_of(folder)
+    send(feed)
+
+    def states() -> list[tuple[str, int]]:
+        with store.cursor() as cursor:
+            store.database  # noqa: B018 - makes the views of what is there now
+            return [(str(a), int(b)) for a, b in cursor.execute("SELECT closed, requests FROM connections").fetchall()]
+
+    expected = decoded()
+    by_connection = [line["connection"] for line in expected if line["requestAt"] is not None]
+    counted = sorted(by_connection.count(number) for number in set(by_connection))
+    eventually(lambda: store.last == len(expected), what="all exchanges")
+    eventually(lambda: sorted(n for _, n in states()) == counted, what="the connections")
+    feed.close()
+    assert "open" not in dict(states())
+    with socket.socket(socket.AF_UNIX) as idle:
+        idle.connect(str(folder / FEED))
+        piece = encode([Begun(1, 1_700_000_000_000_000_000, "127.0.0.1:1", "127.0.0.1:2", "orders")])
+        idle.sendall(len(piece).to_bytes(SIZE, "big") + piece)
+        eventually(lambda: ("open", 0) in states(), what="a connection without any request")
+    eventually(lambda: "open" not in dict(states()), what="its end, with the analyzer")
 
 
 def test_a_feed_that_breaks_off_is_followed_by_another(store: Live, folder: Path) -> None:
-    expected = len(decoded())
-    send(folder, cut=5_000).close()
-    send(folder).close()
-    assert eventually(lambda: store.last >= expected, what="the second feed")
-    first = store.last
-    send(folder).close()
-    assert eventually(lambda: store.last == first + expected, what="the third feed")
+    expected = decoded()
+    first = feed_of(folder)
+    send(first)
+    first.close()
+    with socket.socket(socket.AF_UNIX) as broken:
+        broken.connect(str(folder / FEED))
+        broken.sendall(b"\0\0\0\5\x91\x9c")
+    second = feed_of(folder)
+    send(second)
+    eventually(lambda: store.last == 2 * len(expected), what="the second feed")
+    assert [line["requestAt"] for line in lines(store)][::2] == [line["requestAt"] for line in ordered(expected)]
+    second.close()
 
 
-def test_what_comes_behind_something_dropped_is_shown_too(store: Live, folder: Path) -> None:
-    """The same connections as before, whose packets are the same in both captures."""
-    busy = False
-    feed = connect(str(folder / FEED), lambda: busy)
-    counted = len(decoded())
-    for is_busy in (False, True, False):
-        busy = is_busy
-        output = LivePcapng(_Cut(feed, None, keep=True))
-        with Run(Options(), [output]) as run, open_input(ORDERS) as source:
-            for _ in run.read(source):
-                pass
-            run.flush()
-    assert eventually(lambda: store.last == 2 * counted, what="what was not dropped")
-    assert feed.dropped >= counted
-    feed.close()
-
-
-def test_bytes_that_are_no_capture_end_their_feed_alone(store: Live, folder: Path) -> None:
+def test_bytes_that_are_no_feed_end_it_alone(store: Live, folder: Path) -> None:
     with socket.socket(socket.AF_UNIX) as wrong:
         wrong.connect(str(folder / FEED))
         wrong.sendall(b"\xff" * 10_000)
-    send(folder).close()
-    assert eventually(lambda: store.last == len(decoded()), what="the feed behind it")
+    feed = feed_of(folder)
+    send(feed)
+    eventually(lambda: store.last == len(decoded()), what="the feed behind it")
+    feed.close()
+
+
+def test_what_is_kept_is_bounded_and_every_exchange_is_here_left_or_dropped(folder: Path) -> None:
+    most = 400_000
+    with live(folder, most) as store:
+        feed = feed_of(folder)
+        counted = len(decoded(ORDERS))
+        for round_ in range(1, 41):
+            feed.is_busy = round_ % 4 == 0
+            send(feed)
+            feed.share = 1.0
+            eventually(lambda: store.seen == feed.seen, what="what came so far")
+        assert feed.seen == 40 * counted
+        assert store.dropped == feed.dropped == 10 * counted
+        assert (store.exchanges + store.left, store.left > 0) == (30 * counted, True)
+        assert store.size - store.lingering <= most
+        rows = store.page(Work(), limit=500, columns=["number"]).rows
+        assert [row[0] for row in rows] == list(range(store.first, store.first + len(rows)))
+        assert store.item(store.first - 1) is None
+        assert store.item(store.first) is not None
+        feed.close()
 
 
 @pytest.mark.long

@@ -93,7 +93,7 @@ cdef class ConnectionTotals:
             self.bad_frames += 1
         elif isinstance(event, NotKafka):
             self.not_kafka = event.kind
-        elif isinstance(event, SaslToken):
+        elif isinstance(event, SaslToken) or type(event) is Event:  # the latter: a live connection has begun
             self.add_times(event.at, event.at)
 
     cpdef int64_t count_exchange(self, Exchange exchange) except -1:
@@ -253,6 +253,22 @@ cdef class Tables:
             self._connections.append(totals.row(reason))
             if totals.activity is not None:
                 self._held -= totals.activity.write(self._activity)
+
+    def write_open(self, state, write):
+        """Write the rows of the connections that are open, as they are now, with *state* in the column closed."""
+        cdef Rows rows = Rows(CONNECTIONS, write)
+        cdef ConnectionTotals totals
+        for totals in self._open.values():
+            rows.append(totals.row(state))
+        rows.flush()
+
+    def write_activity(self):
+        """Write what topic_activity holds of the connections that are open; what comes after is in other rows."""
+        cdef ConnectionTotals totals
+        for totals in self._open.values():
+            if totals.activity is not None:
+                totals.activity.write(self._activity)
+        self._held = 0
 
     def flush(self):
         """Write the rows that are held: the end of the last capture."""

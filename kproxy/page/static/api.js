@@ -62,9 +62,28 @@ async function read(answer) {
   return said;
 }
 
-/** Call `seen(name, data)` for each event of the server; the browser connects again by itself. Returns the EventSource. */
-export function events(names, seen) {
-  const source = new EventSource("page/api/events");
-  for (const name of names) source.addEventListener(name, (event) => seen(name, JSON.parse(event.data)));
-  return source;
+const AGAIN_MS = 1500;
+
+/**
+ * Call `seen(name, data)` for each event of the server, and `lost()` when the connection to it ends. It is connected again, by the
+ * browser or, where that has given up as the server answered with an error, here. `close()` of what is returned ends that.
+ */
+export function events(names, seen, lost = () => {}) {
+  let source = null;
+  let timer = 0;
+  const connect = () => {
+    source = new EventSource("page/api/events");
+    for (const name of names) source.addEventListener(name, (event) => seen(name, JSON.parse(event.data)));
+    source.addEventListener("error", () => {
+      lost();
+      if (source.readyState === EventSource.CLOSED) timer = setTimeout(connect, AGAIN_MS);
+    });
+  };
+  connect();
+  return {
+    close: () => {
+      clearTimeout(timer);
+      source.close();
+    },
+  };
 }

@@ -175,7 +175,7 @@ export class Exchanges {
   /** New exchanges came (or the oldest left), says the server. */
   renewed(news) {
     if (this.paused) return;
-    const moved = this.sort !== "" || news.dropped !== this.source.dropped;
+    const moved = this.sort !== "" || news.left !== this.source.left;
     this.source = { ...this.source, ...news };
     if (news.generation === this.rows.generation) return;
     this.rows.renew(this.following ? Math.max(this.rows.total - 1, 0) : Math.floor(this.list.first), moved);

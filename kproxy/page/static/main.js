@@ -66,9 +66,9 @@ function drawBar() {
 }
 
 function sourceText() {
-  const { loading, live, dropped } = source;
-  const state = loading ? ` · reading ${Math.floor((100 * loading.done) / Math.max(loading.of, 1))} %` : live ? " · live" : "";
-  return html`<bdi>${visible(source.name)}</bdi> · ${counted(source.exchanges, "exchange")} · ${bytes(source.bytes)}${dropped ? ` · ${counted(dropped, "older one")} left` : ""}${source.damages?.length ? html` · <span class="warning">damaged</span>` : nothing}${state}`;
+  const { loading, live, left, dropped, share } = source;
+  const state = loading ? ` · reading ${Math.floor((100 * loading.done) / Math.max(loading.of, 1))} %` : source.lost ? " · no answer, asking again" : live ? " · live" : "";
+  return html`<bdi>${visible(source.name)}</bdi> · ${counted(source.exchanges, "exchange")} · ${bytes(source.bytes)}${left ? ` · ${counted(left, "older one")} left` : ""}${dropped ? html` · <span class="warning" title="There was no time for them; traffic comes first.">${counted(dropped, "exchange")} not shown${share < 0.99 ? `, now 1 of ${(1 / share).toFixed(share < 0.1 ? 0 : 1)} is` : ""}</span>` : nothing}${source.damages?.length ? html` · <span class="warning">damaged</span>` : nothing}${state}`;
 }
 
 /** The view that the URL names, where the source has it. */
@@ -123,12 +123,20 @@ function pressed(event) {
 function listen() {
   const told = events(["rows"], (_, news) => {
     const wasLoading = source.loading;
-    source = { ...source, ...news };
+    const isAnother = news.instance !== source.instance;
+    source = { ...source, ...news, lost: false };
+    if (isAnother) {
+      beginAnew();
+      return;
+    }
     drawBar();
     shown?.view.renewed?.(news);
     if (!wasLoading || source.loading) return;
     if (!source.live) told.close();
     readWhole();
+  }, () => {
+    source = { ...source, lost: true };
+    drawBar();
   });
 }
 
@@ -145,6 +153,15 @@ function stopsChanged() {
   stopped = null;
   if (shown?.id === "breakpoints") showView();
   else drawBar();
+}
+
+/** Another process answers, as the one before ended: what it had is gone. */
+async function beginAnew() {
+  say("The page's process ended and was started again: what it had is gone, and new exchanges are shown from here on.");
+  source = { ...source, ...(await get("source")) };
+  const { view, parameters } = current();
+  if (view === "exchanges" && parameters.at) go(view, { ...parameters, at: "" });
+  else await showView();
 }
 
 /** The source was read to its end: what it is now, and the view of all of it. */

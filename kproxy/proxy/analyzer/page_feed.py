@@ -1,84 +1,243 @@
-"""PageFeed: exchanges for the live page, as a capture over a socket. Never waited for: what the page does not take is dropped.
+"""PageFeed: exchanges for the live page, as records over a socket. Never waited for: what the page cannot take is left out.
 
-It stands where LivePcapng has a RotatingFile. What is dropped is whole pieces, counted. Behind it the feed goes on over another
-connection to the page, with a capture of its own: a reader would take connections that begin again in the same one for repeated.
+What is left out is spread evenly over the exchanges: while bytes wait for the page, a smaller share of them is sent, each by
+chance; when none wait for a while, a larger one. While the rings fill nothing is sent. All of it is counted (Tally).
 """
 
 import socket
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from random import random
+from typing import TYPE_CHECKING
 
-MOST_WAITING = 8 << 20  # bytes
-SEND = 256 << 10  # bytes after which they are sent without ``flush``
-ENDED = "the page has ended"
+from msgspec import Struct
+
+from kproxy.output.bodies import Bodies
+from kproxy.output.rewriting.rewriter import Rewriter, has_secrets
+from kproxy.pipeline.output import End, Output, Source
+from kproxy.protocol import request_message, response_message
+from kproxy.protocol.facts import facts
+from kproxy.proxy.page_records import SIZE, Begun, Ended, Odd, Record, Seen, Shown, Side, Tally, Topics, encode
+from kproxy.session import ClusterView, Connection, Event, Exchange, Frame, Gap, NotKafka
+from kproxy.session.cluster import REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES
+
+if TYPE_CHECKING:
+    from kproxy.pipeline.connections import Connections
+
+SEND = 256 << 10  # bytes of a call of send(2)
+PIECE_RECORDS, PIECE_BYTES = 256, 64 << 10
+MANY_WAITING = 8 << 20  # bytes, from which on a smaller share is sent
+MOST_WAITING = 24 << 20  # bytes, from which on nothing is
+LEAST_SHARE = 1 / 1024
+SMALLER, LARGER = 0.6, 1.25
+SMALLER_AFTER_S, LARGER_AFTER_S = 0.2, 1.0  # since the share was changed last
+NAMES_AFTER_S = 30.0  # between two lists of names of topics
+WITH_NAMES = REQUESTS_WITH_NAMES | RESPONSES_WITH_NAMES
 
 
-class PageFeed:
+class _Known(Struct):
+    """A connection that the page was told of, and what it knows of it."""
+
+    number: int
+    software_name: str | None
+    sasl_mechanism: str | None
+    closed: str | None
+
+
+class PageFeed(Output):
     """The analyzer's end.
 
     Args:
-        connect: returns a stream socket to the page, owned from here on; called again after something was dropped. Raises
-            OSError.
-        is_busy: whether the analyzer has no time for the page, as the rings fill: then the page is what it leaves out.
+        connected: a stream socket to the page, owned from here on.
+        clusters: what the connections have shown of each cluster, by its name.
+        missed: how many exchanges the analyzer could not read so far.
+        clock: the time in seconds.
     """
 
-    def __init__(self, connect: Callable[[], socket.socket], is_busy: Callable[[], bool] = lambda: False) -> None:
-        self._is_busy = is_busy
-        self._connect = connect
-        connected = connect()
+    def __init__(
+        self,
+        connected: socket.socket,
+        clusters: Callable[[], Mapping[str, ClusterView]] = dict,
+        missed: Callable[[], int] = lambda: 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         connected.setblocking(False)
         self._socket: socket.socket | None = connected
+        self._clusters = clusters
+        self._missed = missed
+        self._clock = clock
+        self._missed_before = missed()
+        self._rewriter = Rewriter()
+        self._secret = _apis_with_secrets()
+        self._records: list[Record] = []
+        self._size = 0  # of the frames in them
         self._waiting = bytearray()
-        self._is_dropping = False
-        self._has_begun = False
-        self.dropped = 0  # pieces
-        self.begin_part: Callable[[], bytes] = bytes
+        self._connections = 0
+        self._of_sources: dict[int, dict[int, _Known]] = {}
+        self._known: dict[int, _Known] = {}  # those of the current source
+        self._share_changed_at = self._names_sent_at = clock()
+        self._names_due = False
+        self._told: tuple[int, int, int, float] | None = None
+        self.is_busy = False  # whether the analyzer has no time for the page
+        self.share = 1.0
+        self.seen = 0
+        self.dropped = 0
+        self._send_names()
 
     @property
     def has_ended(self) -> bool:
         """Whether the page has closed its end."""
         return self._socket is None
 
-    def is_open(self) -> bool:
-        """Whether a piece can be appended; counts one that cannot as dropped."""
-        if self._socket is None:
-            return False
-        is_busy = self._is_busy()
-        if is_busy or self._is_dropping or len(self._waiting) > MOST_WAITING:
-            self.flush()
-            self._is_dropping = is_busy or bool(self._waiting) or not self._connect_again()
-            if self._is_dropping:
-                self.dropped += 1
-                return False
-        if not self._has_begun:
-            self._has_begun = True
-            self._waiting += self.begin_part()
-        return self._socket is not None
+    @property
+    def waiting(self) -> int:
+        """Bytes that the page has not taken yet."""
+        return len(self._waiting)
 
-    def _connect_again(self) -> bool:
-        """Begin another capture; False: the page does not accept one now."""
-        if self._socket is None:
-            return False
-        try:
-            connected = self._connect()
-        except BlockingIOError:
-            return False
-        except OSError:
-            self.close()
-            return False
-        self.close()
-        connected.setblocking(False)
-        self._socket, self._has_begun = connected, False
-        return True
+    # Output
 
-    def append(self, data: bytes) -> None:
-        """Append a piece, after ``is_open``."""
-        self._waiting += data
-        if len(self._waiting) >= SEND:
-            self.flush()
+    def start_source(self, source: Source) -> None:
+        """See Output."""
+        self._known = self._of_sources.setdefault(source.number, {})
+
+    def begin(self, connection: Connection, at: int) -> None:
+        """See Output."""
+        self._tell_of(connection, at)
+
+    def begin_all(self, source: Source, connections: "Connections") -> None:
+        """Tell of the connections that are open already."""
+        self.start_source(source)
+        for connection, at in connections.opened():
+            self._tell_of(connection, at)
+
+    def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
+        """See Output."""
+        if self._socket is None:
+            return
+        if type(event) is not Exchange:
+            self._note(event)
+            return
+        self.seen += 1
+        if (self.share < 1.0 and random() >= self.share) or self.is_busy or len(self._waiting) > MOST_WAITING:
+            self.dropped += 1
+            self._names_due |= event.api_key in WITH_NAMES
+            return
+        self._records.append(self._shown(event))
+        if len(self._records) >= PIECE_RECORDS or self._size >= PIECE_BYTES:
+            self._end_piece()
+            self._send()
+            self._adapt()
+
+    def end(self, end: End) -> None:
+        """See Output."""
+        known = self._known.get(end.connection)
+        if known is not None:
+            self._records.append(Ended(known.number, end.at, end.side, end.reason))
+            if end.side is None:
+                del self._known[end.connection]
 
     def flush(self) -> None:
         """Send what the socket takes now."""
+        if self._names_due and self._clock() - self._names_sent_at >= NAMES_AFTER_S:
+            self._send_names()
+        self._end_piece()
+        self._send()
+        self._adapt()
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Close it; what waits is not sent."""
+        ended, self._socket = self._socket, None
+        self._waiting.clear()
+        self._records.clear()
+        if ended is not None:
+            with suppress(OSError):
+                ended.close()
+
+    # Records
+
+    def _shown(self, exchange: Exchange) -> Shown:
+        connection = exchange.connection
+        known = self._known.get(connection.number)
+        if (
+            known is None
+            or known.software_name is not connection.client_software_name
+            or known.sasl_mechanism is not connection.sasl_mechanism
+            or known.closed is not connection.closed
+        ):
+            known = self._tell_of(connection, exchange.at)
+        request, response = exchange.request, exchange.response
+        notes = "", ""
+        if exchange.api_key in self._secret or exchange.api_key is None or _is_unread(request) or _is_unread(response):
+            done = self._rewriter.exchange(exchange)
+            request, response = done.exchange.request, done.exchange.response
+            notes = done.request_note, done.response_note
+        self._size += (0 if request is None else len(request.data)) + (0 if response is None else len(response.data))
+        return Shown(
+            known.number,
+            exchange.at,
+            exchange.api_key,
+            exchange.api_version,
+            exchange.correlation_id,
+            exchange.client_id,
+            None if request is None else _side(request, notes[0]),
+            None if response is None else _side(response, notes[1]),
+            type(exchange.topic_names) is not dict,
+            exchange.expects_response,
+            exchange.unanswered,
+            exchange.undecoded,
+        )
+
+    def _tell_of(self, connection: Connection, at: int) -> _Known:
+        known = self._known.get(connection.number)
+        if known is None:
+            self._connections += 1
+            known = self._known[connection.number] = _Known(self._connections, None, None, None)
+        known.software_name, known.sasl_mechanism = connection.client_software_name, connection.sasl_mechanism
+        known.closed = connection.closed
+        self._records.append(
+            Begun(
+                known.number,
+                at,
+                connection.client,
+                connection.broker,
+                connection.cluster,
+                connection.client_software_name,
+                connection.client_software_version,
+                connection.sasl_mechanism,
+                connection.closed,
+            )
+        )
+        return known
+
+    def _note(self, event: Event) -> None:
+        known = self._known.get(event.connection.number) or self._tell_of(event.connection, event.at)
+        kind, number, at = type(event).__name__, known.number, event.at
+        if isinstance(event, Gap):
+            self._records.append(Seen(number, at, kind, event.size, event.skipped))
+        else:
+            self._records.append(Seen(number, at, kind, foreign=event.kind if isinstance(event, NotKafka) else ""))
+
+    def _send_names(self) -> None:
+        self._names_due, self._names_sent_at = False, self._clock()
+        for name, view in self._clusters().items():
+            self._records.append(Topics(name, dict(view.topics)))
+
+    # Pieces
+
+    def _end_piece(self) -> None:
+        told = self.seen, self.dropped, self._missed() - self._missed_before, self.share
+        if told == self._told and not self._records:
+            return
+        self._told = told
+        self._records.append(Tally(*told))
+        if self._socket is not None:
+            piece = encode(self._records)
+            self._waiting += len(piece).to_bytes(SIZE, "big")
+            self._waiting += piece
+        self._records, self._size = [], 0
+
+    def _send(self) -> None:
         while self._waiting and self._socket is not None:
             try:
                 sent = self._socket.send(memoryview(self._waiting)[:SEND])
@@ -89,26 +248,64 @@ class PageFeed:
                 return
             del self._waiting[:sent]
 
-    def close(self, error: BaseException | None = None) -> None:
-        """Close it; what waits is not sent."""
-        ended, self._socket = self._socket, None
-        self._waiting.clear()
-        if ended is not None:
-            with suppress(OSError):
-                ended.close()
+    def _adapt(self) -> None:
+        """Change the share that is sent."""
+        now = self._clock()
+        since = now - self._share_changed_at
+        if self.is_busy or len(self._waiting) > MANY_WAITING:
+            if since >= SMALLER_AFTER_S:
+                self.share, self._share_changed_at = max(self.share * SMALLER, LEAST_SHARE), now
+        elif not self._waiting and self.share < 1.0 and since >= LARGER_AFTER_S:
+            self.share, self._share_changed_at = min(self.share * LARGER, 1.0), now
 
 
-def connect(path: str, is_busy: Callable[[], bool] = lambda: False) -> PageFeed:
-    """Connect to a page that listens at a path; *is_busy* as of PageFeed. Raises OSError."""
+def _apis_with_secrets() -> frozenset[int]:
+    """The APIs whose messages have fields for credentials."""
+    return frozenset(
+        key
+        for key in facts().apis
+        if any(m is not None and has_secrets(m.name) for m in (request_message(key), response_message(key)))
+    )
 
-    def connected() -> socket.socket:
-        made = socket.socket(socket.AF_UNIX)
-        try:
-            made.setblocking(False)
-            made.connect(path)
-        except BaseException:
-            made.close()
-            raise
-        return made
 
-    return PageFeed(connected, is_busy)
+def _is_unread(frame: Frame | None) -> bool:
+    """Whether a frame cannot be read, so that it is not known what is in it."""
+    return frame is not None and frame.message is None
+
+
+def _side(frame: Frame, note: str) -> Side:
+    odd = None
+    if (
+        note
+        or frame.message is None
+        or frame.cut
+        or frame.trailing
+        or frame.unread
+        or frame.error is not None
+        or frame.layout is not None
+        or frame.assumed_version is not None
+    ):
+        odd = Odd(
+            frame.message is not None,
+            frame.layout,
+            frame.assumed_version,
+            None if frame.error is None else str(frame.error),
+            int(frame.cut),
+            frame.unread,
+            frame.size,
+            frame.trailing,
+            note,
+        )
+    return Side(frame.data, frame.started_at, frame.ended_at, frame.sent_at, frame.body_start, frame.body_version, odd)
+
+
+def connect(path: str, clusters: Callable[[], Mapping[str, ClusterView]], missed: Callable[[], int]) -> PageFeed:
+    """Connect to a page that listens at a path; the others as of PageFeed. Raises OSError."""
+    made = socket.socket(socket.AF_UNIX)
+    try:
+        made.setblocking(False)
+        made.connect(path)
+    except BaseException:
+        made.close()
+        raise
+    return PageFeed(made, clusters, missed)

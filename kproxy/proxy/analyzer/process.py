@@ -21,8 +21,7 @@ import msgspec
 
 from kproxy.config import Analysis, Rotated, Traces
 from kproxy.errors import UsageError
-from kproxy.pipeline.output import Output
-from kproxy.pipeline.pcapng_output import LivePcapng
+from kproxy.pipeline.output import Output, Source
 from kproxy.pipeline.rotating_file import Report, RotatingFile
 from kproxy.pipeline.run import Options, Run
 from kproxy.proxy.analyzer.counts import AnalysisCounts
@@ -108,7 +107,7 @@ class Analyzer:
         self.spans: dict[str, int] = {}  # what became of them, over all exporters
         self._traces: TraceExport | None = None
         self._ending: set[asyncio.Task[None]] = set()  # exporters that send their last
-        self._page: tuple[PageFeed, LivePcapng] | None = None
+        self._page: PageFeed | None = None
         self._behind = [min(BEHIND, size // 8) for size in sizes]
         self._most_lag = 0
 
@@ -185,13 +184,17 @@ class Analyzer:
         self._end_page()
         if path:
             try:
-                feed = connect(path, self._fills)
+                page = self._page = connect(path, lambda: self._run.clusters, self._left_out)
             except OSError as error:
                 self.report("the page gets no exchanges", reason=error.strerror or str(error))
                 return
-            output = LivePcapng(feed)
-            self._page = feed, output
-            self._run.add_output(output)
+            for ring, tap in enumerate(self.taps):
+                page.begin_all(Source(ring + 1, f"worker {ring}"), tap.connections)
+            self._run.add_output(page)
+
+    def _left_out(self) -> int:
+        """Requests that came, and of which no exchange was made."""
+        return sum(sum(tap.connections.left_out.values()) for tap in self.taps)
 
     def _fills(self) -> bool:
         """Whether some ring fills."""
@@ -200,12 +203,11 @@ class Analyzer:
     def _end_page(self) -> None:
         page, self._page = self._page, None
         if page is not None:
-            feed, output = page
-            self._run.remove_output(output)
-            output.close()
-            if feed.dropped:
+            self._run.remove_output(page)
+            page.close()
+            if page.dropped:
                 self.messages.append(
-                    LogEvent("warning", "the page was too slow for some exchanges", {"count": feed.dropped})
+                    LogEvent("warning", "the page was too slow for some exchanges", {"count": page.dropped})
                 )
 
     async def end_traces(self, seconds: float) -> None:
@@ -235,6 +237,8 @@ class Analyzer:
         """Decode a batch of one ring; give the number of its records."""
         reader, tap = self._readers[ring], self.taps[ring]
         items = reader.read(BATCH)
+        if self._page is not None:
+            self._page.is_busy = self._fills()
         with self._watched():
             if items:
                 tap.decode(items)
@@ -281,7 +285,7 @@ class Analyzer:
     def flush(self) -> None:
         """Write what the files have buffered."""
         self._run.flush()
-        if self._page is not None and self._page[0].has_ended:
+        if self._page is not None and self._page.has_ended:
             self._end_page()
 
     def message(self) -> AnalyzerCounts:

@@ -1,111 +1,159 @@
-"""PageFeed: what the page takes arrives whole and in order; what it does not take is dropped, counted, and never waited for."""
+"""PageFeed: what the page takes arrives whole, in order; what it does not take is left out evenly, counted, never waited for."""
 
 import socket
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from kproxy.proxy.analyzer.page_feed import MOST_WAITING, PageFeed, connect
+from kproxy.pipeline.decoded_log import open_input
+from kproxy.pipeline.output import Source
+from kproxy.pipeline.run import Options, Run
+from kproxy.proxy.analyzer.page_feed import LEAST_SHARE, MANY_WAITING, MOST_WAITING, PageFeed, connect
+from kproxy.proxy.page_records import Begun, Pieces, Record, Shown, Tally, Topics
+from kproxy.session import ClusterView, Connection, Exchange, Frame
+from tests.support.traffic import CAPTURES
 
-PIECE = bytes(range(256)) * 1_024
+CONNECTION = Connection(7, "127.0.0.1:1", "127.0.0.1:2", cluster="orders")
+LARGE = bytes(100_000)
 
 
-class Watched(PageFeed):
-    """A feed with its other end, and those before."""
+class Watched:
+    """A feed, its other end, and its clock."""
 
     def __init__(self) -> None:
-        self.busy = False
-        self.ends: list[socket.socket] = []
-        super().__init__(self._pair, lambda: self.busy)
-        self.begin_part = lambda: b"begin"
+        self.now = 0.0
+        ours, self.other = socket.socketpair()
+        view = ClusterView()
+        view.learn_topic("id", "name")
+        self.feed = PageFeed(ours, lambda: {"orders": view}, clock=lambda: self.now)
+        self.feed.start_source(Source(1, "worker 0"))
 
-    def _pair(self) -> socket.socket:
-        ours, theirs = socket.socketpair()
-        theirs.settimeout(60)
-        self.ends.append(theirs)
-        return ours
+    def write(self, number: int, data: bytes = b"") -> None:
+        frame = Frame(data, number, number)
+        self.feed.write(Exchange(CONNECTION, number, 18, 3, number, "client", frame), None)
 
-    @property
-    def other(self) -> socket.socket:
-        return self.ends[-1]
+    def received(self) -> list[Record]:
+        """All that was sent, once all of it is."""
+        pieces, found = Pieces(), list[Record]()
+        self.other.setblocking(False)
+        self.feed.flush()
+        while True:
+            try:
+                data = self.other.recv(1 << 20)
+            except BlockingIOError:
+                if not self.feed.waiting:
+                    return found
+                self.feed.flush()
+                continue
+            if not data:
+                return found
+            for piece in pieces.feed(data):
+                found += piece
 
 
 @pytest.fixture
-def feed() -> Iterator[Watched]:
+def watched() -> Iterator[Watched]:
     made = Watched()
     yield made
-    made.close()
-    for end in made.ends:
-        end.close()
+    made.feed.close()
+    made.other.close()
 
 
-def received(feed: Watched, size: int) -> bytes:
-    found = bytearray()
-    while len(found) < size:
+def test_records_arrive_in_order_behind_what_they_need(watched: Watched) -> None:
+    for number in range(1_000):
+        watched.write(number)
+    records = watched.received()
+    assert records[0] == Topics("orders", {"id": "name"})
+    assert records[1] == Begun(1, 0, CONNECTION.client, CONNECTION.broker, "orders")
+    assert [record.at for record in records if isinstance(record, Shown)] == list(range(1_000))
+    assert records[-1] == Tally(1_000, 0, 0, 1.0)
+
+
+def test_what_is_left_out_is_spread_and_counted(watched: Watched) -> None:
+    """A page that does not read for a while, then does: the share goes down and up again."""
+    for number in range(1_000):
+        watched.now += 0.01
+        watched.write(number, LARGE)
+    feed = watched.feed
+    assert LEAST_SHARE <= feed.share < 0.05
+    assert feed.waiting < MOST_WAITING + (1 << 20)
+    shown = [record.at for record in watched.received() if isinstance(record, Shown)]
+    assert (feed.seen, len(shown)) == (1_000, 1_000 - feed.dropped)
+    assert MANY_WAITING / len(LARGE) < len(shown) <= (MOST_WAITING + (1 << 20)) / len(LARGE)
+    while feed.share < 1.0:
+        watched.now += 1.5
         feed.flush()
-        found += feed.other.recv(size - len(found))
-    return bytes(found)
+    for number in range(100):
+        watched.write(number)
+    records = watched.received()
+    assert sum(isinstance(record, Shown) for record in records) == 100
+    assert records[-1] == Tally(1_100, feed.dropped, 0, 1.0)
 
 
-def test_pieces_arrive_in_order_behind_what_a_part_begins_with(feed: Watched) -> None:
-    for number in range(20):
-        assert feed.is_open()
-        feed.append(PIECE + bytes([number]))
-    expected = b"begin" + b"".join(PIECE + bytes([number]) for number in range(20))
-    assert received(feed, len(expected)) == expected
-    assert feed.dropped == 0
+def test_a_share_is_of_all_alike(watched: Watched) -> None:
+    """Two kinds of exchanges in turn: a fixed step would show one of them only."""
+    watched.feed.share = 1 / 2
+    for number in range(20_000):
+        watched.write(number)
+    kinds = Counter(record.at % 2 for record in watched.received() if isinstance(record, Shown))
+    assert all(4_500 < kinds[kind] < 5_500 for kind in (0, 1)), kinds  # 7 standard deviations
 
 
-def test_what_is_not_taken_is_dropped_and_a_capture_of_its_own_begins_behind_it(feed: Watched) -> None:
-    begun = 0
-
-    def begin() -> bytes:
-        nonlocal begun
-        begun += 1
-        return b"part %d" % begun
-
-    feed.begin_part = begin
-    sent = 0
-    while feed.is_open():  # nobody reads
-        feed.append(PIECE)
-        sent += 1
-    assert feed.dropped == 1
-    assert MOST_WAITING <= sent * len(PIECE) < MOST_WAITING + (4 << 20)
-    assert not feed.is_open()
-    assert feed.dropped == 2
-    before = received(feed, len(b"part 1") + sent * len(PIECE))
-    assert before == b"part 1" + PIECE * sent
-    first = feed.other
-    assert feed.is_open()
-    feed.append(b"after")
-    assert received(feed, len(b"part 2after")) == b"part 2after"
-    assert first.recv(1) == b"", "the capture before is at its end"
+def test_an_analyzer_that_has_no_time_leaves_the_page_out(watched: Watched) -> None:
+    watched.write(1)
+    watched.feed.is_busy = True
+    watched.now += 1.0
+    watched.write(2)
+    watched.feed.flush()
+    assert (watched.feed.dropped, watched.feed.share < 1.0) == (1, True)
+    watched.feed.is_busy, watched.feed.share = False, 1.0
+    watched.write(3)
+    records = watched.received()
+    assert [record.at for record in records if isinstance(record, Shown)] == [1, 3]
+    assert isinstance(records[-1], Tally)
+    assert (records[-1].seen, records[-1].dropped) == (3, 1)
 
 
-def test_an_analyzer_that_has_no_time_leaves_the_page_out(feed: Watched) -> None:
-    assert feed.is_open()
-    feed.append(b"one")
-    feed.busy = True
-    assert [feed.is_open(), feed.is_open()] == [False, False]
-    assert feed.dropped == 2
-    feed.busy = False
-    assert feed.is_open()
-    feed.append(b"two")
-    assert received(feed, len(b"begintwo")) == b"begintwo"
-    assert feed.ends[0].recv(100) == b"beginone"
+def test_credentials_are_withheld(watched: Watched) -> None:
+    """The proofs and the nonces of SCRAM are in the frames of the capture, and nowhere in the records."""
+    sasl: list[Exchange] = []
+    watched.feed.write = lambda event, bodies, **_: sasl.append(event) if isinstance(event, Exchange) else None  # type: ignore[method-assign,assignment]
+    _read(watched.feed)
+    del watched.feed.write  # type: ignore[method-assign]
+    _read(watched.feed)
+    records = watched.received()
+    tokens = [one.request_body().auth_bytes for one in sasl if one.api_key == 36]
+    secrets = [part for token in tokens for part in token.split(b",") if part.startswith((b"p=", b"r="))]
+    assert len(secrets) >= 3
+    sent = b"".join(
+        side.data
+        for one in records
+        if isinstance(one, Shown)
+        for side in (one.request, one.response)
+        if side is not None
+    )
+    assert not any(secret[2:] in sent for secret in secrets)
 
 
-def test_a_page_that_has_ended_is_no_fault(feed: Watched) -> None:
-    feed.other.close()
-    assert feed.is_open()
-    feed.append(b"x")
-    feed.flush()
-    assert feed.has_ended
-    assert not feed.is_open()
-    feed.flush()
-    feed.close()
+def _read(feed: PageFeed) -> None:
+    with open_input(Path(CAPTURES / "06-sasl-scram.pcap")) as source:
+        for _ in Run(Options(), [feed]).read(source):
+            pass
 
 
-def test_a_page_that_is_not_there_is_an_error(tmp_path: object) -> None:
+def test_a_page_that_has_ended_is_no_fault(watched: Watched) -> None:
+    watched.other.close()
+    watched.write(1)
+    watched.feed.flush()
+    assert watched.feed.has_ended
+    watched.write(2)
+    watched.feed.begin(CONNECTION, 1)
+    watched.feed.flush()
+    watched.feed.close()
+
+
+def test_a_page_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
-        connect(f"{tmp_path}/nothing")
+        connect(f"{tmp_path}/nothing", dict, lambda: 0)

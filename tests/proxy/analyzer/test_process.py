@@ -27,6 +27,7 @@ from kproxy.proxy.analyzer import process
 from kproxy.proxy.analyzer.process import MOST_MESSAGES, Analyzer, Stuck
 from kproxy.proxy.logs import EVENTS_LOST
 from kproxy.proxy.messages import AnalyzerCounts, Configure, Failed, ForgetWorker, LogEvent, Ready
+from kproxy.proxy.page_records import Begun, Pieces, Shown, Tally
 from kproxy.proxy.tap.ring import TapReader, TapWriter, create_ring
 from kproxy.proxy.tap.tapped import TapKind
 from kproxy.session import Direction, Event, Session
@@ -231,8 +232,12 @@ def test_a_page_is_fed_while_it_is_there(analyzer: Analyzer, tmp_path: Path) -> 
     with page:
         page.settimeout(60)
         sent = page.recv(1 << 20)
-    assert sent.startswith(b"\x0a\x0d\x0d\x0a"), "a section of pcapng"
-    assert heartbeat(1)[4:] in sent
+    records = [record for piece in Pieces().feed(sent) for record in piece]
+    assert [record.client for record in records if isinstance(record, Begun)] == [ADDRESSES[0]]
+    (shown,) = [record for record in records if isinstance(record, Shown)]
+    assert shown.request is not None
+    assert shown.request.data == heartbeat(1)[4:]
+    assert records[-1] == Tally(1, 0, 0, 1.0)
     for item in exchange(1, 2):
         assert writer.put(*item)
     while analyzer.read(0):

@@ -1,0 +1,199 @@
+"""Exchanges of the analyzer's records: for their rows when they come, and whole (a line, bytes) when they are asked for."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+import msgspec
+from msgspec import Struct
+
+from kproxy.errors import DecodeError
+from kproxy.output.bodies import read_bodies
+from kproxy.output.jsonl import event_line
+from kproxy.output.opening import Opener
+from kproxy.output.rewriting.rewriter import Rewriter
+from kproxy.page import blocks
+from kproxy.page.blocks import Item
+from kproxy.page.recorded import item_of
+from kproxy.pipeline.connections import new_cluster_view
+from kproxy.protocol import (
+    Message,
+    read_request_header,
+    read_response_header,
+    request_message,
+    response_header_version,
+    response_message,
+)
+from kproxy.proxy.page_records import Begun, Shown, Side, Topics
+from kproxy.session import ClusterView, Connection, Exchange, Frame
+from kproxy.session.cluster import REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES, TopicNames
+
+
+class Told(DecodeError):
+    """Why a frame cannot be read, in the words of the analyzer."""
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class Known(Struct):
+    """A connection of which there is an exchange, or that is open."""
+
+    connection: Connection
+    view: ClusterView  # of its cluster
+    last: int = 0  # number of its last exchange
+    is_open: bool = True
+
+
+class LiveExchanges:
+    """What is known of connections and clusters, which exchanges are made with."""
+
+    def __init__(self) -> None:
+        self.connections: dict[int, Known] = {}
+        self._views: dict[str, ClusterView] = {}
+        self._opener = Opener()
+        self._rewriter = Rewriter()
+
+    def begin(self, number: int, begun: Begun) -> Known:
+        """Learn of a connection, or more of one."""
+        known = self.connections.get(number)
+        if known is None:
+            connection = Connection(number, begun.client, begun.broker, cluster=begun.cluster)
+            known = self.connections[number] = Known(connection, self._view(begun.cluster))
+        connection = known.connection
+        connection.client_software_name, connection.client_software_version = (
+            begun.software_name,
+            begun.software_version,
+        )
+        connection.sasl_mechanism, connection.closed = begun.sasl_mechanism, begun.closed
+        return known
+
+    def end(self, number: int) -> None:
+        """Learn that a connection is over; it is forgotten with its last exchange."""
+        known = self.connections.get(number)
+        if known is not None:
+            known.is_open = False
+
+    def forget_before(self, first: int) -> None:
+        """Forget the connections that are over, and whose exchanges are all before this one."""
+        over = [number for number, known in self.connections.items() if not known.is_open and known.last < first]
+        for number in over:
+            del self.connections[number]
+
+    def learn_topics(self, topics: Topics) -> None:
+        """Learn names of topics."""
+        view = self._view(topics.cluster)
+        for topic_id, name in topics.names.items():
+            view.learn_topic(topic_id, name)
+
+    def learn(self, known: Known, exchange: Exchange) -> None:
+        """Learn what an exchange shows of its cluster and of groups."""
+        if exchange.api_key in RESPONSES_WITH_NAMES and exchange.response is not None:
+            known.view.note(exchange.response)
+        elif exchange.api_key in REQUESTS_WITH_NAMES and exchange.request is not None:
+            known.view.note(exchange.request)
+        self._opener.learn(exchange)
+
+    def exchange(self, known: Known, shown: Shown) -> Exchange:
+        """The exchange, without the headers of its frames."""
+        key = shown.api_key
+        request = None if shown.request is None else _frame(shown.request, _request_message(key))
+        response = None if shown.response is None else _frame(shown.response, _response_message(key))
+        return Exchange(
+            known.connection,
+            shown.at,
+            key,
+            shown.api_version,
+            shown.correlation_id,
+            shown.client_id,
+            request,
+            response,
+            shown.expects_response,
+            shown.unanswered,
+            shown.undecoded,
+            TopicNames(known.view, request, response) if shown.named else {},
+        )
+
+    def item(self, known: Known, shown: Shown) -> Item:
+        """The exchange whole: its line in the decoded log, both frames with credentials withheld."""
+        exchange = self._whole(known, shown)
+        item = item_of(exchange, event_line(exchange, read_bodies(exchange, self._opener)), self._rewriter)
+        return Item(item.line, _noted(item.request, shown.request), _noted(item.response, shown.response))
+
+    def line(self, known: Known, shown: Shown, names: Iterable[str] = ()) -> bytes:
+        """The line in the decoded log; where *names* do not ask for it, without what is inside bytes and records fields."""
+        exchange = self._whole(known, shown)
+        opener = self._opener if not names or "embedded" in names else _Closed()
+        return event_line(exchange, read_bodies(exchange, opener))
+
+    def _whole(self, known: Known, shown: Shown) -> Exchange:
+        exchange = self.exchange(known, shown)
+        key, version = exchange.api_key, exchange.api_version
+        request, response = exchange.request, exchange.response
+        with suppress(DecodeError):  # of a frame that is cut within its header
+            if request is not None:
+                request.header = read_request_header(request.data)
+        with suppress(DecodeError, KeyError):
+            if response is not None and key is not None and version is not None:
+                of = response_header_version(key, response.body_version if response.message is not None else version)
+                response.header = read_response_header(response.data, of)
+        return exchange
+
+    def _view(self, cluster: str) -> ClusterView:
+        view = self._views.get(cluster)
+        if view is None:
+            view = self._views[cluster] = new_cluster_view()
+        return view
+
+
+class _Closed(Opener):
+    """Opens nothing."""
+
+    def open(self, exchange: Exchange) -> list[object]:  # type: ignore[override]
+        return []
+
+
+def _request_message(key: int | None) -> Message | None:
+    return None if key is None else request_message(key)
+
+
+def _response_message(key: int | None) -> Message | None:
+    return None if key is None else response_message(key)
+
+
+def _frame(side: Side, of: Message | None) -> Frame:
+    odd = side.odd
+    if odd is None:
+        return Frame(
+            side.data,
+            side.started_at,
+            side.ended_at,
+            None,
+            side.body_start,
+            of,
+            side.body_version,
+            sent_at=side.sent_at,
+        )
+    return Frame(
+        side.data,
+        side.started_at,
+        side.ended_at,
+        None,
+        side.body_start,
+        of if odd.is_read else None,
+        side.body_version,
+        odd.layout,
+        odd.assumed_version,
+        None if odd.error is None else Told(odd.error),
+        odd.cut,  # type: ignore[arg-type]
+        odd.unread,
+        odd.size,
+        odd.trailing,
+        side.sent_at,
+    )
+
+
+def _noted(side: blocks.Side | None, told: Side | None) -> blocks.Side | None:
+    """The side with what the analyzer says was withheld of it."""
+    if side is None or told is None or told.odd is None or not told.odd.note:
+        return side
+    return msgspec.structs.replace(side, note=told.odd.note)

@@ -1,0 +1,233 @@
+"""LiveFeed: takes what analyzers send, one after the other, and shows it: rows, frames, connections, counts.
+
+Rows are shown SHOW_S after they came; of many at a time, every MOST_SHOW_S or when there are enough for a file. Then the oldest
+leave, if all that is kept has more bytes than it may.
+"""
+
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from kproxy.page.blocks import Blocks
+from kproxy.page.live_exchanges import LiveExchanges
+from kproxy.page.live_files import ROWS, LiveFiles
+from kproxy.page.live_rows import LiveRows
+from kproxy.proxy.page_records import Begun, Ended, Pieces, Record, Seen, Shown, Tally, Topics
+from kproxy.session import BadFrame, Event, Gap, NotKafka
+
+SHOW_S, MOST_SHOW_S = 0.4, 1.0
+FEW = 2_000  # exchanges
+LOOK_S = 0.2
+READ = 256 << 10
+OPEN_SHARE = 0.05  # of the time, for the rows of connections that are open
+ACTIVITY_S = 10.0  # between two rows of what connections did
+ANALYZER_ENDED = "evicted"
+
+
+class LiveFeed:
+    """See the module.
+
+    Args:
+        listener: a socket that listens for analyzers; owned from here on.
+        exchanges: learns of connections.
+        blocks, files: where frames and rows are kept.
+        most: bytes of both together.
+        published: called when something else is there.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        exchanges: LiveExchanges,
+        blocks: Blocks[Shown],
+        files: LiveFiles,
+        most: int,
+        published: Callable[[], None],
+    ) -> None:
+        self._listener = listener
+        self._listener.settimeout(LOOK_S)
+        self._exchanges = exchanges
+        self._blocks = blocks
+        self._files = files
+        self._most = most
+        self._published = published
+        self._rows = LiveRows()
+        self._stop = threading.Event()
+        self._base = 0  # connections of earlier feeds
+        self._highest = 0  # number of a connection
+        self._news = False
+        self._shown_at = self._activity_at = time.monotonic()
+        self._open_at = 0.0  # when the rows of open connections may be written again
+        self._open_is_old = False  # whether they are to be
+        self._dropped_before = 0  # by earlier feeds
+        self._dropped_here = 0
+        self._tally = Tally(0, 0, 0, 1.0)
+        self.first, self.last = 1, 0
+
+    @property
+    def size(self) -> int:
+        """Bytes that are kept."""
+        return self._blocks.size + self._files.size
+
+    @property
+    def dropped(self) -> int:
+        """Exchanges that came to the proxy since a browser is here, and not to the page."""
+        return self._dropped_before + self._tally.dropped + self._tally.missed + self._dropped_here
+
+    @property
+    def share(self) -> float:
+        """Of the exchanges, how many come here now."""
+        return self._tally.share
+
+    def stop(self) -> None:
+        """End ``run``."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Take feeds until ``stop``."""
+        with self._listener:
+            while not self._stop.is_set():
+                try:
+                    connected, _ = self._listener.accept()
+                except TimeoutError:
+                    self._files.close_replaced()
+                    continue
+                with connected:
+                    self._follow(connected)
+                self._end_feed()
+
+    def _follow(self, connected: socket.socket) -> None:
+        """Read a feed to its end."""
+        pieces = Pieces()
+        buffer = bytearray(READ)
+        poll = select.poll()
+        poll.register(connected, select.POLLIN)
+        while not self._stop.is_set():
+            if not poll.poll(1000 * (SHOW_S if self._news else LOOK_S)):
+                self._show_when_due()
+                continue
+            try:
+                size = connected.recv_into(buffer)
+                found = list(pieces.feed(memoryview(buffer)[:size]))
+            except (OSError, ValueError):  # cut off, or no feed
+                return
+            for records in found:
+                for record in records:
+                    self._receive(record)
+                self._show_when_due()
+            if not size:
+                return
+
+    def _end_feed(self) -> None:
+        """Close what the analyzer that is gone had open."""
+        for number, known in self._exchanges.connections.items():
+            if known.is_open and number > self._base:
+                known.is_open = False
+                self._rows.ended(number, None, 0, ANALYZER_ENDED)
+        self._base = self._highest
+        self._dropped_before += self._tally.dropped + self._tally.missed
+        self._tally = Tally(0, 0, 0, 1.0)
+        self._show()
+
+    # Records
+
+    def _receive(self, record: Record) -> None:
+        self._news = True
+        if type(record) is Shown:
+            self._add(record)
+        elif type(record) is Tally:
+            self._tally = record
+        elif type(record) is Begun:
+            number = self._base + record.connection
+            self._highest = max(self._highest, number)
+            known = self._exchanges.begin(number, record)
+            self._rows.note(Event(known.connection, record.at))
+        elif type(record) is Ended:
+            number = self._base + record.connection
+            self._rows.ended(number, record.side, record.at, record.reason)
+            if record.side is None:
+                self._exchanges.end(number)
+        elif type(record) is Topics:
+            self._exchanges.learn_topics(record)
+        elif type(record) is Seen:
+            self._note(record)
+
+    def _add(self, shown: Shown) -> None:
+        known = self._exchanges.connections.get(self._base + shown.connection)
+        if known is None:
+            self._dropped_here += 1
+            return
+        exchange = self._exchanges.exchange(known, shown)
+        try:
+            self._exchanges.learn(known, exchange)
+            self._rows.add(self._blocks.last + 1, exchange)
+        except Exception:  # whatever bytes do to it: the others go on
+            self._dropped_here += 1
+            self._begin_rows()
+            return
+        if self._base:
+            shown = msgspec.structs.replace(shown, connection=known.connection.number)
+        known.last = self._blocks.append(shown)
+        if self._rows.count >= ROWS:
+            self._show()
+
+    def _begin_rows(self) -> None:
+        """Begin rows anew, without those that are not shown yet: a row of which half was made cannot be taken back."""
+        self._rows = LiveRows(self._blocks.last - self.last)
+        for known in self._exchanges.connections.values():
+            if known.is_open:
+                self._rows.note(Event(known.connection, time.time_ns()))
+
+    def _note(self, seen: Seen) -> None:
+        known = self._exchanges.connections.get(self._base + seen.connection)
+        if known is None:
+            return
+        event: Event = Event(known.connection, seen.at)
+        if seen.kind == Gap.__name__:
+            event = Gap(known.connection, seen.at, size=seen.size, skipped=seen.skipped)
+        elif seen.kind == BadFrame.__name__:
+            event = BadFrame(known.connection, seen.at)
+        elif seen.kind == NotKafka.__name__:
+            event = NotKafka(known.connection, seen.at, kind=seen.foreign)
+        self._rows.note(event)
+
+    # Show
+
+    def _show_when_due(self) -> None:
+        self._files.close_replaced()
+        now = time.monotonic()
+        if not self._news and not (self._open_is_old and now >= self._open_at):
+            return
+        since = now - self._shown_at
+        if since >= (SHOW_S if self._rows.count < FEW else MOST_SHOW_S):
+            self._show()
+
+    def _show(self) -> None:
+        now = time.monotonic()
+        if now >= self._activity_at + ACTIVITY_S:
+            self._activity_at = now
+            self._rows.note_activity()
+        part = self._rows.take(self.last + 1)
+        if part.batches:
+            self._files.add(part)
+        if now >= self._open_at or "connections" in part.batches:  # what has ended is not open as well
+            began = time.monotonic()
+            self._files.replace("connections", self._rows.open_connections())
+            self._open_at = began + (time.monotonic() - began) / OPEN_SHARE
+            self._open_is_old = False
+        else:
+            self._open_is_old = True
+        self.last = self._blocks.last
+        self._make_room()
+        self._news, self._shown_at = False, time.monotonic()
+        self._published()
+
+    def _make_room(self) -> None:
+        while self.size > self._most and len(self._files.parts) > 1:
+            self.first = self._files.remove_oldest()
+            self._blocks.drop_before(self.first)
+            self._exchanges.forget_before(self.first)

@@ -1,0 +1,182 @@
+"""Rows of a live store as Parquet in memory: files that are written once, which DuckDB queries where they are.
+
+New rows become a file of each table (memfd_create(2)). Few rows are put together with
+those before them, so that the number of files stays small; a file of ROWS rows is final. The oldest are removed. A file that is
+removed or replaced stays readable for LINGER_S, longer than a query may take (work.py).
+"""
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from kproxy.analyses.loading import quoted
+
+if TYPE_CHECKING:
+    import pyarrow
+
+ROWS = 16_384  # from which on a file is final
+LINGER_S = 25.0
+LEVEL = 1  # of zstd
+
+
+class File(Struct):
+    """The rows of one table."""
+
+    fd: int
+    size: int
+    path: str  # which DuckDB opens
+
+
+class Part(Struct):
+    """The rows of all tables that came with some exchanges."""
+
+    first: int  # number of the first exchange
+    last: int
+    first_ns: int | None  # earliest and latest time
+    last_ns: int | None
+    files: dict[str, File]
+    batches: "dict[str, list[pyarrow.RecordBatch]]"  # of one that is not final
+
+    @property
+    def rows(self) -> int:
+        """Of the table with the most of them, as far as they are not in a final file."""
+        return max((sum(batch.num_rows for batch in batches) for batches in self.batches.values()), default=0)
+
+    @property
+    def size(self) -> int:
+        """Bytes of its files."""
+        return sum(file.size for file in self.files.values())
+
+
+class LiveFiles:
+    """The files. One thread adds and removes; any may ask which there are.
+
+    Args:
+        schemas: the columns of each table.
+        clock: the time in seconds.
+    """
+
+    def __init__(self, schemas: "Mapping[str, pyarrow.Schema]", clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.parts: tuple[Part, ...] = ()
+        self._replaced: deque[tuple[float, File]] = deque()
+        self.lingering = 0  # bytes of files that were replaced or removed
+        self._empty = {name: _written([], schema) for name, schema in schemas.items()}
+        self._schemas = schemas
+        self._whole: dict[str, File] = {}  # of tables that are replaced as a whole
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return self.lingering + sum(part.size for part in self.parts) + sum(file.size for file in self._whole.values())
+
+    def add(self, part: Part) -> None:
+        """Add the rows behind all others, of which only ``batches`` are there."""
+        parts = list(self.parts)
+        while parts and parts[-1].batches and parts[-1].rows <= 2 * part.rows:
+            part = _joined(parts.pop(), part)
+        part.files = {name: _written(batches, self._schemas[name]) for name, batches in part.batches.items()}
+        if part.rows >= ROWS:
+            part.batches = {}
+        before, self.parts = self.parts, (*parts, part)
+        self._linger([file for one in before[len(parts) :] for file in one.files.values()])
+
+    def replace(self, table: str, batches: "list[pyarrow.RecordBatch]") -> None:
+        """Let these be all rows of a table, beside those of the parts."""
+        before = self._whole.get(table)
+        self._whole = {**self._whole, table: _written(batches, self._schemas[table])}
+        self._linger([] if before is None else [before])
+
+    def remove_oldest(self) -> int:
+        """Remove the oldest part; the number of the first exchange that stays."""
+        oldest, *parts = self.parts
+        self.parts = tuple(parts)
+        self._linger(oldest.files.values())
+        return oldest.last + 1
+
+    def close_replaced(self) -> None:
+        """Close the files of which no query can be in need any more."""
+        now = self._clock()
+        while self._replaced and self._replaced[0][0] <= now:
+            _, file = self._replaced.popleft()
+            self.lingering -= file.size
+            os.close(file.fd)
+
+    def close(self) -> None:
+        """Close all files."""
+        files = [file for part in self.parts for file in part.files.values()]
+        files += [*self._whole.values(), *self._empty.values(), *(file for _, file in self._replaced)]
+        self.parts, self._whole, self._empty = (), {}, {}
+        self._replaced.clear()
+        for file in files:
+            os.close(file.fd)
+
+    def query(self, table: str, first: int | None = None, last: int | None = None) -> str:
+        """What stands behind FROM for the rows of a table; of exchanges in a range of numbers alone, where that is given."""
+        low, high = first, last
+        paths = [
+            part.files[table].path
+            for part in self.parts
+            if table in part.files and (low is None or part.last >= low) and (high is None or part.first <= high)
+        ]
+        whole = self._whole.get(table)
+        paths += [] if whole is None else [whole.path]
+        return f"read_parquet([{', '.join(map(quoted, paths or [self._empty[table].path]))}])"
+
+    def _linger(self, files: Iterable[File]) -> None:
+        until = self._clock() + LINGER_S
+        for file in files:
+            self._replaced.append((until, file))
+            self.lingering += file.size
+
+
+def _joined(before: Part, after: Part) -> Part:
+    names = [*before.batches, *(name for name in after.batches if name not in before.batches)]
+    batches = {name: [*before.batches.get(name, []), *after.batches.get(name, [])] for name in names}
+    return Part(
+        before.first,
+        after.last,
+        least(before.first_ns, after.first_ns),
+        most(before.last_ns, after.last_ns),
+        {},
+        batches,
+    )
+
+
+def least(a: int | None, b: int | None) -> int | None:
+    """The smaller one of those that are there."""
+    return a if b is None else b if a is None else min(a, b)
+
+
+def most(a: int | None, b: int | None) -> int | None:
+    """The larger one of those that are there."""
+    return a if b is None else b if a is None else max(a, b)
+
+
+def _written(batches: "Sequence[pyarrow.RecordBatch]", schema: "pyarrow.Schema") -> File:
+    """A file of these rows."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    stream = pa.BufferOutputStream()
+    rows: Any = pa.Table.from_batches(batches, schema)
+    pq.write_table(
+        rows,
+        stream,
+        compression="zstd",
+        compression_level=LEVEL,
+        use_dictionary=True,
+        store_schema=False,
+        row_group_size=max(rows.num_rows, 1),
+    )
+    data = stream.getvalue()
+    fd = os.memfd_create("kproxy-page", os.MFD_CLOEXEC)
+    with memoryview(data) as view:
+        written = 0
+        while written < len(view):
+            written += os.write(fd, view[written:])
+    return File(fd, data.size, f"/proc/self/fd/{fd}")

@@ -1,0 +1,142 @@
+"""What the analyzer tells the process of the live page: records in msgpack, many in a piece, each piece behind its size.
+
+A feed begins with Topics of each cluster and the Begun of each open connection. An exchange refers to its connection by a number
+that is unique in the feed. Tally comes behind each piece of exchanges: what came so far, and what of it was left out, so that the
+numbers are exact at that place of the stream.
+
+Bytes of frames are as they came, but for messages that may hold credentials: those are rewritten (kproxy.output.rewriting).
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import Struct
+
+SIZE = 4  # bytes before a piece
+MOST_PIECE = 1 << 30  # bytes: a piece has at most one frame more than SEND of page_feed.py
+
+
+class Side(Struct, frozen=True, array_like=True):
+    """A frame that was sent whole, of the message of its API (kproxy.session.Frame)."""
+
+    data: bytes
+    started_at: int
+    ended_at: int
+    sent_at: int
+    body_start: int
+    body_version: int
+    odd: "Odd | None" = None
+
+
+class Odd(Struct, frozen=True, array_like=True):
+    """What is told of the few frames that are not like most."""
+
+    is_read: bool  # whether its message is known
+    layout: str | None
+    assumed_version: int | None
+    error: str | None
+    cut: int
+    unread: bool
+    size: int
+    trailing: int
+    note: str  # what was withheld, in words
+
+
+class Shown(Struct, frozen=True, array_like=True, tag=0):
+    """An exchange."""
+
+    connection: int
+    at: int
+    api_key: int | None
+    api_version: int | None
+    correlation_id: int | None
+    client_id: str | None
+    request: Side | None
+    response: Side | None
+    named: bool  # whether there are topic ids in it
+    expects_response: bool
+    unanswered: str | None
+    undecoded: str | None
+
+
+class Begun(Struct, frozen=True, array_like=True, tag=1):
+    """A connection is there, or more is known of it."""
+
+    connection: int
+    at: int
+    client: str
+    broker: str
+    cluster: str
+    software_name: str | None = None
+    software_version: str | None = None
+    sasl_mechanism: str | None = None
+    closed: str | None = None  # who ended it, in words
+
+
+class Seen(Struct, frozen=True, array_like=True, tag=2):
+    """An event that is no exchange: a gap, a frame that is none, what is not Kafka."""
+
+    connection: int
+    at: int
+    kind: str  # the name of its class
+    size: int | None = None
+    skipped: int = 0
+    foreign: str = ""  # of NotKafka: its kind
+
+
+class Ended(Struct, frozen=True, array_like=True, tag=3):
+    """A side of a connection, or all of it, has ended (kproxy.pipeline.End)."""
+
+    connection: int
+    at: int
+    side: str | None
+    reason: str | None
+
+
+class Topics(Struct, frozen=True, array_like=True, tag=4):
+    """Names of topics by their ids."""
+
+    cluster: str
+    names: dict[str, str]
+
+
+class Tally(Struct, frozen=True, array_like=True, tag=5):
+    """Exchanges since the feed began."""
+
+    seen: int
+    dropped: int  # of them, those that were not sent
+    missed: int  # others that the analyzer itself could not read, as it was behind or its rings overflowed
+    share: float  # of the exchanges that are sent now
+
+
+Record = Shown | Begun | Seen | Ended | Topics | Tally
+encode = msgspec.msgpack.Encoder().encode
+decode = msgspec.msgpack.Decoder(list[Record]).decode
+encode_shown = msgspec.msgpack.Encoder().encode
+decode_shown = msgspec.msgpack.Decoder(list[Shown]).decode
+
+
+class Pieces:
+    """Cuts a stream into pieces. Raises ValueError for one that is larger than any of an analyzer, or is none."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def feed(self, data: "bytes | memoryview") -> Iterator[list[Record]]:
+        """The records of the pieces that these bytes complete."""
+        held = self._held
+        held += data
+        at = 0
+        while len(held) - at >= SIZE:
+            size = int.from_bytes(held[at : at + SIZE], "big")
+            if size > MOST_PIECE:
+                raise ValueError(f"a piece of {size:,} bytes")
+            if len(held) - at - SIZE < size:
+                break
+            piece = bytes(memoryview(held)[at + SIZE : at + SIZE + size])
+            at += SIZE + size
+            try:
+                yield decode(piece)
+            except msgspec.MsgspecError as error:
+                raise ValueError(str(error)) from None
+        del held[:at]

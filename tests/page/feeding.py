@@ -1,0 +1,54 @@
+"""A live store and what feeds it: captures, read as the analyzer reads taps, through the analyzer's end of a feed."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kproxy.page.live import FEED, Live, listen
+from kproxy.pipeline.decoded_log import open_input
+from kproxy.pipeline.run import Options, Run
+from kproxy.proxy.analyzer.page_feed import PageFeed, connect
+from tests.support.traffic import CAPTURES
+
+ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
+
+
+@contextmanager
+def live(folder: Path, most: int = 1 << 28) -> Iterator[Live]:
+    """A live store that listens in a folder."""
+    with Live("a proxy", listen(folder, FEED), most) as made:
+        made.start()
+        yield made
+
+
+def feed_of(folder: Path) -> PageFeed:
+    """The analyzer's end of a feed to the store in a folder."""
+    return connect(str(folder / FEED), dict, lambda: 0)
+
+
+def send(feed: PageFeed, capture: Path = ORDERS) -> None:
+    """Send what is in a capture."""
+    run = Run(Options(), [feed])
+    with open_input(capture) as source:
+        for _ in run.read(source):
+            pass
+    sent(feed)
+
+
+def sent(feed: PageFeed) -> None:
+    """Send what waits."""
+    feed.flush()
+    while feed.waiting and not feed.has_ended:
+        feed.flush()
+
+
+def decoded(capture: Path = ORDERS) -> list[dict[str, Any]]:
+    """The exchanges of a capture as kproxy decode has them."""
+    words = [sys.executable, "-m", "kproxy", "decode", "-q", "--format", "jsonl", str(capture)]
+    lines = [msgspec.json.decode(line) for line in subprocess.check_output(words).splitlines()]
+    return [line for line in lines if line["event"] == "exchange"]
