@@ -34,17 +34,19 @@ export class EditedText {
     return this.area.value;
   }
 
-  /** Show another text; null: none can be edited any more. */
+  /** Show another text. */
   show(text, label) {
     this.area.value = text;
     this.area.setAttribute("aria-label", label);
+    this.area.setSelectionRange(0, 0);
     this.area.scrollTop = this.area.scrollLeft = 0;
     this.mark(null);
     this.number();
   }
 
-  freeze(frozen) {
-    this.area.readOnly = frozen;
+  /** Let it be read and copied, and edited no more. */
+  freeze() {
+    this.area.readOnly = true;
   }
 
   /** Mark what stands at a place up to the end of its line; null: nothing. */

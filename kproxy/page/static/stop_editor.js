@@ -87,7 +87,7 @@ export class StopEditor {
 
   goneNow() {
     this.gone = true;
-    this.text?.freeze(true);
+    this.text?.freeze();
     this.draw();
   }
 
