@@ -262,6 +262,35 @@ def test_one_member_that_was_restarted_once_is_in_no_loop(tmp_path: Path) -> Non
     assert {row["cause"] for row in crashing(2).rows(tmp_path, "rebalances")} == {"joined", "left"}
 
 
+def test_members_that_had_been_in_the_group_before_are_restarted_when_they_die(tmp_path: Path) -> None:
+    """Two members leave, and come back under their ids a quarter of an hour later; then both are killed and started anew."""
+    traffic = GroupTraffic("g")
+
+    def beat(second: float, member: str, own: int, told: int, **who: str) -> None:
+        asked = {"group_id": "g", "member_id": member, "member_epoch": own}
+        traffic.send(second, member, KEYS["consumer"], asked, {"member_id": member, "member_epoch": told}, **who)
+
+    steps = (  # second, who joins (+) or leaves (-); two that expire (*)
+        (0, "+m9"), (1, "+m1"), (2, "+m2"), (10, "-m1"), (11, "-m2"), (900, "+m1"), (901, "+m2"), (1045, "*m1"),
+        (1046, "*m2"), (1050, "+m11"), (1052, "+m12"),
+    )  # fmt: skip
+    clients = {"m11": {"client_id": "app-1"}, "m12": {"client_id": "app-2"}}
+    for epoch, (second, step) in enumerate(steps, 1):
+        kind, member = step[0], step[1:]
+        if kind != "*":
+            beat(second, member, 0 if kind == "+" else -1, epoch if kind == "+" else -1, **clients.get(member, {}))
+        if member != "m9":
+            beat(second + 0.5, "m9", max(epoch - 1, 1), epoch)
+        if second == 901:
+            beat(1000, "m1", 7, 7)
+            beat(1000.1, "m2", 7, 7)
+    rows = traffic.rows(tmp_path, "rebalances")
+    causes = {row["generation_to"]: (row["cause"], row["trigger"]) for row in rows}
+    assert causes[8] == ("deployment", "session timeout")
+    assert causes[11][0] == "deployment"
+    assert causes[7][0] == "joined"
+
+
 def test_workers_of_connect_have_a_timeline(tmp_path: Path) -> None:
     traffic = GroupTraffic("connect-cluster", protocol_type="connect")
     traffic.round(1, 1, "m1")

@@ -308,6 +308,36 @@ def test_significance_is_that_of_scipy(tmp_path: Path) -> None:
     assert found["rate"]["is_significant"] is False
 
 
+def test_diff_takes_no_long_poll_for_latency(tmp_path: Path) -> None:
+    """A consumer that reads at once, and later waits for the few records that come: the broker is not slower."""
+    rows = Rows()
+    consumer = rows.client("app")
+    for n in range(60):
+        waits = n >= 30
+        consumer.fetch(
+            n, "t", n, count=1 if waits else 1_000, seconds=0.4 if waits else 0.003, max_wait_ms=500, min_bytes=1,
+            size=200 if waits else 100_000,
+        )  # fmt: skip
+    with Database([rows.write(tmp_path / "tables")]) as database:
+        found = database.run(library.load()["diff"]).to_pylist()
+    assert [row["aspect"] for row in found if row["aspect"] == "latency"] == []
+    assert [row["change_kind"] for row in found if row["aspect"] == "size"] == ["same"]  # it was compared
+
+
+def test_a_brokers_part_is_without_the_time_in_kproxy(tmp_path: Path) -> None:
+    """In the log of a running kproxy: 30 ms from first byte to last, of which a filter took 20."""
+    rows = Rows()
+    for client_id, parts in (
+        ("logged", {"request_in_proxy_ms": 20.0, "broker_ms": 9.5, "response_in_proxy_ms": 0.5}),
+        ("seen", {}),
+    ):
+        rows.client(client_id).ask(0, ApiKey.PRODUCE, seconds=0.03, **parts)
+    with Database([rows.write(tmp_path / "tables")]) as database:
+        found = {row["client_id"]: row for row in database.run(library.load()["latency"]).to_pylist()}
+    told = {name: (row["p99_ms"], row["broker_p99_ms"], row["proxy_ms"]) for name, row in found.items()}
+    assert told == {"logged": (30.0, 9.5, 20.5), "seen": (30.0, 30.0, None)}
+
+
 def test_lag_grows_with_what_others_show_of_the_end(tmp_path: Path) -> None:
     """A group commits 50; a Fetch of another client shows 80; the group commits 80."""
     rows = Rows()

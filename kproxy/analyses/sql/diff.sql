@@ -7,7 +7,7 @@ meaning: >-
   source, the first half of its time with the second, or --before with --after. A small p is a hint, not a proof: requests of a client depend on
   each other, and of a hundred comparisons about one is significant by chance at alpha 0.01.
 columns:
-  aspect: "rate: requests a second; errors: share of requests with an error code; size: bytes of request and response; latency: without requests that the broker holds by design"
+  aspect: "rate: requests a second; errors: share of requests with an error code; size: bytes of request and response; latency: without requests that the broker may hold by design, as in the analysis latency"
   client_id: ""
   api_name: ""
   before_text: software or versions before
@@ -31,7 +31,7 @@ parameters:
   alpha: {default: 0.01, most: 1, meaning: p below which a difference counts.}
   min_requests: {default: 20, meaning: Requests on each side below which nothing is compared.}
   min_change: {default: 0.1, meaning: "Change below which a difference does not count: 0.1 is a tenth."}
-needs: [sides, exchanges, clients]
+needs: [sides, exchanges, answered_exchanges, clients]
 verdict: "[{rows where change_kind=new:new client/new clients}, ][{rows where change_kind=lost:lost client/lost clients}, ][{rows where aspect=version:other API version/other API versions}, ]{rows where is_significant=true:significant change/significant changes}; first: {words}"
 otherwise: No difference was found in what both sides have enough requests for.
 order: 90
@@ -48,12 +48,9 @@ WITH sided AS (
     unix_micros(e.request_at) AS micros,
     CASE WHEN size(e.error_codes) > 0 THEN 1 ELSE 0 END AS failed,
     e.request_size + coalesce(e.response_size, 0) AS bytes,
-    CASE
-      WHEN e.latency_ms IS NULL OR e.api_key IN (11, 14) THEN NULL
-      WHEN e.api_key IN (1, 78) AND e.max_wait_ms > 0 AND (coalesce(e.records, 0) = 0 OR coalesce(e.record_bytes, 0) <= e.min_bytes) THEN NULL
-      ELSE unix_micros(e.response_at) - unix_micros(e.request_at)
-    END AS latency
+    CASE WHEN a.kind = 'work' THEN a.micros END AS latency
   FROM exchanges e
+  LEFT JOIN answered_exchanges a ON a.connection_id = e.connection_id AND a.exchange = e.exchange
   JOIN sides s ON s.connection_id = e.connection_id AND e.request_at >= s.from_at AND e.request_at < s.to_at
   JOIN clients c ON c.connection_id = e.connection_id
   WHERE e.request_at IS NOT NULL AND e.api_key IS NOT NULL AND c.role = 'client'

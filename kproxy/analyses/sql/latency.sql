@@ -15,7 +15,7 @@ columns:
   kind: "waiting: the broker may hold the request by design (Fetch, unless it brought more than 64 KiB; JoinGroup, SyncGroup), or it was sent behind such a request; work: all others"
   broker: ""
   failed_requests: answered with an error code
-  broker_p99_ms: p99 without waiting, in milliseconds
+  broker_p99_ms: p99 without waiting, and without the time in kproxy where its log has that, in milliseconds
   waited_ms: how long Fetch requests may have waited by their own max.wait.ms, in milliseconds; an upper bound
   throttled_ms: delay by quota that the broker announced (since Kafka 2.0 it answers at once and then mutes the client), in milliseconds
   proxy_ms: what kproxy itself took for request and response on average, in milliseconds, in the log of a running kproxy; null for a capture
@@ -30,44 +30,14 @@ reference: https://kafka.apache.org/documentation/#remote_jmx
 parameters:
   min_for_p99: {default: 100, meaning: "The verdict names a 99th percentile of so many requests at the least: that of fewer is the longest of them."}
   min_requests: {default: 1, meaning: Rows with fewer answered requests are left out.}
-needs: [exchanges, clients]
+needs: [answered_exchanges, clients]
 verdict: "{sum requests:request/requests}; [slowest: {api_name where has_p99=true} of [{client_id where has_p99=true}|a client without an id], 99th percentile {p99_ms where has_p99=true:ms} of {requests where has_p99=true:request/requests}|slowest: {api_name} of [{client_id}|a client without an id], up to {max_ms:ms} in {requests:request/requests}, too few for a 99th percentile]"
 order: 30
 */
-WITH ordered AS (
-  SELECT
-    *,
-    -- A broker answers the requests of a connection one after the other: this one waited for a held request before it.
-    max(CASE WHEN api_key IN (1, 11, 14, 78) THEN unix_micros(response_at) END) OVER (
-      PARTITION BY connection_id ORDER BY exchange ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS held_micros
-  FROM exchanges
-),
-answered AS (
-  SELECT
-    e.api_key,
-    e.api_name,
-    c.client,
-    c.client_id,
-    concat(c.broker_address, ':', CAST(c.broker_port AS STRING)) AS broker,
-    unix_micros(e.response_at) - unix_micros(e.request_at) AS micros,
-    coalesce(e.throttle_time_ms, 0) AS throttle_ms,
-    CASE
-      WHEN e.api_key IN (11, 14) OR e.held_micros > unix_micros(e.request_at) THEN 'waiting'
-      -- A broker that has min_bytes answers a Fetch at once; else it waits for records, and answers when they come. Whether records of
-      -- an answer were there already is not in the traffic. A large answer says that most of them were. KRaft holds a Fetch of the
-      -- metadata log although its min_bytes is 0. Where the request was not decoded (a capture with a snap length) nothing is known.
-      WHEN e.api_key IN (1, 78) AND coalesce(e.max_wait_ms, 1) > 0 AND (coalesce(e.min_bytes, 1) > 0 OR c.role = 'broker')
-        AND (coalesce(e.record_bytes, 0) <= greatest(coalesce(e.min_bytes, 1), 65536)
-          OR unix_micros(e.response_at) - unix_micros(e.request_at) >= CAST(e.max_wait_ms AS BIGINT) * 1000) THEN 'waiting'
-      ELSE 'work'
-    END AS kind,
-    CASE WHEN e.api_key IN (1, 78) THEN coalesce(e.max_wait_ms, 0) ELSE 0 END AS max_wait_ms,
-    greatest(coalesce(e.held_micros, 0) - unix_micros(e.request_at), 0) AS queued_micros,
-    size(e.error_codes) > 0 AS is_failed,
-    e.request_in_proxy_ms + e.response_in_proxy_ms AS in_proxy_ms
-  FROM ordered e
+WITH answered AS (
+  SELECT e.*, c.client, c.client_id, concat(c.broker_address, ':', CAST(c.broker_port AS STRING)) AS broker
+  FROM answered_exchanges e
   JOIN clients c ON c.connection_id = e.connection_id
-  WHERE e.latency_ms IS NOT NULL AND e.api_key IS NOT NULL
 )
 SELECT
   coalesce(api_name, concat('API ', CAST(api_key AS STRING))) AS api_name,
@@ -82,9 +52,9 @@ SELECT
   round(round(percentile(micros, 0.99), 3) / 1000, 3) AS p99_ms,
   round(max(micros) / 1000, 3) AS max_ms,
   round(sum(micros) / count(*) / 1000, 3) AS mean_ms,
-  round(sum(CASE WHEN kind = 'waiting' THEN least(micros, CAST(max_wait_ms AS BIGINT) * 1000) ELSE 0 END) / 1000, 3) AS waited_ms,
+  round(sum(CASE WHEN kind = 'waiting' THEN least(micros, max_wait_micros) ELSE 0 END) / 1000, 3) AS waited_ms,
   round(round(percentile(
-    greatest(micros - queued_micros - CASE WHEN kind = 'waiting' THEN least(micros, CAST(max_wait_ms AS BIGINT) * 1000) ELSE 0 END, 0), 0.99), 3) / 1000, 3)
+    greatest(coalesce(broker_micros, micros) - queued_micros - CASE WHEN kind = 'waiting' THEN least(micros, max_wait_micros) ELSE 0 END, 0), 0.99), 3) / 1000, 3)
     AS broker_p99_ms,
   sum(CAST(throttle_ms AS BIGINT)) AS throttled_ms,
   max(throttle_ms) AS max_throttle_ms,

@@ -54,7 +54,8 @@ WITH generations AS (
   GROUP BY g.group_key, g.generation
 ), departures AS (
   -- a member that died is gone from when it was last heard of
-  SELECT c.group_key, c.generation, c.member_id, c.client_id, min(least(c.micros, coalesce(s.last_micros, c.micros))) AS micros,
+  SELECT c.group_key, c.generation, c.member_id, c.client_id,
+    least(min(c.micros), coalesce(max_by(s.last_micros, s.first_micros), min(c.micros))) AS micros, -- of the last time that it was there
     max(c.micros) AS known_micros
   FROM group_changes c
   LEFT JOIN group_spells s ON c.how IN ('session timeout', 'went silent') AND s.group_key = c.group_key AND s.member_id = c.member_id

@@ -79,18 +79,54 @@ WITH generations AS (
   LEFT JOIN members_before b ON b.group_key = a.group_key AND b.generation = a.generation AND b.identity = a.identity
   WHERE s.member_id IS NULL
   GROUP BY a.group_key, a.generation, a.member_id, a.spell, a.identity
-), busy AS (
-  -- clients whose client id no other member has at that address: what their other connections did
-  SELECT s.group_key, s.member_id, s.spell, max(unix_micros(e.request_at)) AS micros
+), gone_clients AS (
+  SELECT n.group_key, n.member_id, n.spell, s.client_address, s.client_id, g.formed_micros, least(s.last_micros, g.formed_micros) AS last_micros
   FROM gone n
   JOIN group_spells s ON s.group_key = n.group_key AND s.member_id = n.member_id AND s.spell = n.spell
   JOIN generations g ON g.group_key = n.group_key AND g.generation = n.generation
-  JOIN connections c ON c.client_address = s.client_address
-  JOIN exchanges e ON e.connection_id = c.connection_id AND e.client_id = s.client_id
-  WHERE unix_micros(e.request_at) <= g.formed_micros AND NOT EXISTS (
-    SELECT 1 FROM group_spells o WHERE o.client_id = s.client_id AND o.client_address = s.client_address
-      AND o.member_id <> s.member_id AND o.first_micros <= g.formed_micros AND o.last_micros >= s.last_micros)
-  GROUP BY s.group_key, s.member_id, s.spell
+  WHERE s.client_id IS NOT NULL AND s.client_address IS NOT NULL AND s.last_micros IS NOT NULL
+), asking AS (
+  -- up to when each of these clients sent a request, and which members it was: step is the order of what is at the same moment
+  SELECT client_address, client_id, member_id, micros, 3 AS step, group_key, spell
+  FROM (SELECT client_address, client_id, member_id, formed_micros AS micros, group_key, spell FROM gone_clients) f
+  UNION ALL
+  SELECT client_address, client_id, member_id, last_micros, 0, group_key, spell FROM gone_clients
+  UNION ALL
+  SELECT s.client_address, s.client_id, s.member_id, s.first_micros, 1, CAST(NULL AS STRING), CAST(NULL AS BIGINT)
+  FROM group_spells s JOIN (SELECT DISTINCT client_address, client_id FROM gone_clients) w
+    ON w.client_address = s.client_address AND w.client_id = s.client_id
+  WHERE s.last_micros IS NOT NULL
+  UNION ALL
+  SELECT s.client_address, s.client_id, s.member_id, s.last_micros, 2, CAST(NULL AS STRING), CAST(NULL AS BIGINT)
+  FROM group_spells s JOIN (SELECT DISTINCT client_address, client_id FROM gone_clients) w
+    ON w.client_address = s.client_address AND w.client_id = s.client_id
+  WHERE s.last_micros IS NOT NULL
+  UNION ALL
+  SELECT c.client_address, e.client_id, CAST(NULL AS STRING), unix_micros(e.request_at), -1, CAST(NULL AS STRING), CAST(NULL AS BIGINT)
+  FROM exchanges e JOIN connections c ON c.connection_id = e.connection_id
+  JOIN (SELECT DISTINCT client_address, client_id FROM gone_clients) w
+    ON w.client_address = c.client_address AND w.client_id = e.client_id
+  WHERE e.request_at IS NOT NULL
+), asked AS (
+  SELECT group_key, member_id, spell, step,
+    max(CASE WHEN step = -1 THEN micros END) OVER (
+      PARTITION BY client_address, client_id ORDER BY micros, step ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS micros,
+    count(CASE WHEN step = 1 THEN 1 END) OVER (
+      PARTITION BY client_address, client_id ORDER BY micros, step ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    - count(CASE WHEN step = 1 THEN 1 END) OVER (
+      PARTITION BY client_address, client_id, member_id ORDER BY micros, step ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS others_begun,
+    count(CASE WHEN step = 2 THEN 1 END) OVER (
+      PARTITION BY client_address, client_id ORDER BY micros, step ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    - count(CASE WHEN step = 2 THEN 1 END) OVER (
+      PARTITION BY client_address, client_id, member_id ORDER BY micros, step ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS others_ended
+  FROM asking
+), busy AS (
+  -- clients whose client id no other member has at that address meanwhile: what their other connections did
+  SELECT group_key, member_id, spell, max(CASE WHEN step = 3 THEN micros END) AS micros
+  FROM asked
+  WHERE step IN (0, 3) AND group_key IS NOT NULL
+  GROUP BY group_key, member_id, spell
+  HAVING max(CASE WHEN step = 3 THEN others_begun END) = min(CASE WHEN step = 0 THEN others_ended END)
 ), evicted AS (
   SELECT n.group_key, n.generation, n.member_id, s.client_id, s.connection_id, s.last_micros, s.closed_micros, s.identity,
     s.last_api,

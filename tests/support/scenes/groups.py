@@ -77,6 +77,68 @@ def _(tables: Rows, bad: bool) -> None:
             member.group(at, "join", "jobs", member_id=f"m-{number}", response_generation=generation)
 
 
+class _Epochs:
+    """A group of KIP-848: joins and leaves, each of which makes its epoch one higher, and who hears of it."""
+
+    def __init__(self, tables: Rows) -> None:
+        self._tables, self._epoch = tables, 0
+
+    def join(self, at: float, member: str) -> None:
+        self._epoch += 1
+        self._tables.client(member).group(
+            at, "join", "jobs", api=ApiKey.CONSUMER_GROUP_HEARTBEAT, group_type="consumer", member_id=member, generation=0,
+            response_generation=self._epoch,
+        )  # fmt: skip
+
+    def leave(self, at: float, member: str) -> None:
+        self._epoch += 1
+        self._tables.client(member).group(
+            at, "leave", "jobs", api=ApiKey.CONSUMER_GROUP_HEARTBEAT, group_type="consumer", member_id=member, generation=-1,
+            response_generation=-1,
+        )  # fmt: skip
+
+    def hear(self, at: float, member: str) -> None:
+        self._tables.client(member).group(
+            at, "heartbeat", "jobs", api=ApiKey.CONSUMER_GROUP_HEARTBEAT, group_type="consumer", member_id=member,
+            generation=self._epoch - 1, response_generation=self._epoch,
+        )  # fmt: skip
+
+
+@scene("rebalance_storm", group_type="consumer", generations=10, members=10, seconds=90, severity="warning")
+def _(tables: Rows, bad: bool) -> None:
+    """One of two members is restarted every ten seconds; else thirty are started, and each hears of each that comes."""
+    group = _Epochs(tables)
+    group.join(0, "steady")
+    for number in range(10 if bad else 30):
+        group.join(10 * number + 1, f"m-{number}")
+        if bad:
+            group.leave(10 * number + 5, f"m-{number}")
+        group.hear(10 * number + 6, "steady")
+
+
+@scene("rebalance_storm", group_type="consumer", generations=10, seconds=90)
+def _(tables: Rows, bad: bool) -> None:
+    """The only member is restarted again and again: no other hears that it is gone."""
+    group = _Epochs(tables)
+    for number in range(11):
+        group.join(10 * number, f"m-{number}")
+        if bad:
+            group.leave(10 * number + 5, f"m-{number}")
+
+
+@scene("rebalance_storm", group_type="consumer", generations=10, members=2)
+def _(tables: Rows, bad: bool) -> None:
+    """A member that does not poll in time leaves, and comes back under the same id."""
+    group = _Epochs(tables)
+    group.join(0, "steady")
+    group.join(1, "slow")
+    for number in range(5 if bad else 2):
+        group.leave(20 * number + 10, "slow")
+        group.hear(20 * number + 12, "steady")
+        group.join(20 * number + 15, "slow")
+        group.hear(20 * number + 17, "steady")
+
+
 @scene(
     "coordinator_errors",
     client_id="worker",

@@ -36,6 +36,7 @@ class Chart(Struct, frozen=True):
     build: Build
     analyses: tuple[str, ...]  # shown with them, where only some were asked for
     named: tuple[str, ...] = ()  # columns of names that mean something else in another cluster
+    left_out: Callable[[list[dict[str, Any]]], str] = lambda rows: ""  # what the rows are not, as a sentence
 
     @property
     def view(self) -> View:
@@ -76,6 +77,7 @@ CHARTS = (
         over_time.rebalances,
         ("rebalances",),
         ("group_id",),
+        over_time.members_left_out,
     ),
     Chart(
         "lag",
@@ -122,12 +124,13 @@ def draw_all(tables: Selects, only: Iterable[str] | None, span: Span) -> list[Dr
 def _told_apart(rows: list[dict[str, Any]], chart: Chart) -> tuple[list[dict[str, Any]], str]:
     """The rows, where there are several clusters with the number of the cluster after each name, and what the note then says."""
     clusters = sorted({row["cluster"] for row in rows}) if chart.named else []
+    note = f"{chart.note} {chart.left_out(rows)}".rstrip()
     if len(clusters) < 2:
-        return rows, chart.note
+        return rows, note
     numbers = {cluster: number for number, cluster in enumerate(clusters, 1)}
     names = ", ".join(f"({number}) is {printable(cluster)}" for cluster, number in numbers.items())
     told = [{**row, **{name: f"{row[name]} ({numbers[row['cluster']]})" for name in chart.named}} for row in rows]
-    return told, f"{chart.note} After names stands the cluster: {names}."
+    return told, f"{note} After names stands the cluster: {names}."
 
 
 @cache

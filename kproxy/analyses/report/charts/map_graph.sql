@@ -1,32 +1,62 @@
 /*
 meaning: >-
-  Who writes to and reads from each topic, by client id; of a consumer the group that it commits for or is a member of.
+  Who writes to and reads from each topic, by client id; of a consumer the groups that it commits the topic for or is assigned it by, else
+  all that it is a member of.
 */
 WITH moved AS (
-  SELECT k.cluster, coalesce(client_id, '') AS client, coalesce(topic, topic_id) AS topic, direction, sum(records) AS records
-  FROM topic_activity a JOIN connection_clusters k ON k.connection_id = a.connection_id
-  GROUP BY k.cluster, coalesce(client_id, ''), coalesce(topic, topic_id), direction
+  SELECT k.cluster, coalesce(a.client_id, '') AS client, c.client_address, coalesce(a.topic, a.topic_id) AS topic, a.direction,
+    sum(a.records) AS records
+  FROM topic_activity a
+  JOIN connections c ON c.connection_id = a.connection_id
+  JOIN connection_clusters k ON k.connection_id = a.connection_id
+  GROUP BY k.cluster, coalesce(a.client_id, ''), c.client_address, coalesce(a.topic, a.topic_id), a.direction
 ),
 members AS (
-  SELECT cluster, coalesce(client_id, '') AS client, min(group_id) AS group_id
+  SELECT k.cluster, coalesce(m.client_id, '') AS client, c.client_address, m.topic, m.group_id
   FROM (
-    SELECT k.cluster, client_id, group_id FROM offsets o JOIN connection_clusters k ON k.connection_id = o.connection_id
+    SELECT connection_id, client_id, coalesce(topic, topic_id) AS topic, group_id FROM offsets
     WHERE kind = 'commit' AND group_id IS NOT NULL
     UNION ALL
-    SELECT k.cluster, client_id, group_id FROM group_events g JOIN connection_clusters k ON k.connection_id = g.connection_id
+    SELECT connection_id, client_id, regexp_replace(assigned, '-[0-9]+$', '') AS topic, group_id
+    FROM group_events LATERAL VIEW explode(assignment) assigned AS assigned
     WHERE event IN ('join', 'sync', 'heartbeat')
-  ) AS both
-  GROUP BY cluster, coalesce(client_id, '')
+    UNION ALL
+    SELECT connection_id, client_id, CAST(NULL AS STRING) AS topic, group_id FROM group_events
+    WHERE event IN ('join', 'sync', 'heartbeat')
+  ) AS m
+  JOIN connections c ON c.connection_id = m.connection_id
+  JOIN connection_clusters k ON k.connection_id = m.connection_id
+),
+of_topics AS (
+  SELECT cluster, client, client_address, topic, sort_array(collect_set(group_id)) AS group_ids
+  FROM members WHERE topic IS NOT NULL
+  GROUP BY cluster, client, client_address, topic
+),
+of_clients AS (
+  SELECT cluster, client, client_address, sort_array(collect_set(group_id)) AS group_ids
+  FROM members
+  GROUP BY cluster, client, client_address
+),
+parties AS (
+  SELECT m.cluster, m.direction, m.topic, m.records, m.client,
+    CASE WHEN m.direction = 'fetch' THEN coalesce(t.group_ids, c.group_ids) END AS group_ids
+  FROM moved m
+  LEFT JOIN of_topics t ON t.cluster = m.cluster AND t.client = m.client AND t.client_address = m.client_address AND t.topic = m.topic
+  LEFT JOIN of_clients c ON c.cluster = m.cluster AND c.client = m.client AND c.client_address = m.client_address
+  WHERE m.topic IS NOT NULL
+),
+told AS (
+  SELECT cluster, direction, topic, records,
+    CASE
+      WHEN group_ids IS NULL THEN client
+      WHEN size(group_ids) = 1 THEN concat('group ', array_join(group_ids, ''))
+      WHEN size(group_ids) <= 3 THEN concat('groups ', array_join(group_ids, ', '))
+      ELSE concat('groups ', array_join(slice(group_ids, 1, 2), ', '), ' and ', CAST(size(group_ids) - 2 AS STRING), ' more')
+    END AS party
+  FROM parties
 )
-SELECT
-  m.cluster,
-  m.direction,
-  CASE WHEN m.direction = 'fetch' AND g.group_id IS NOT NULL THEN concat('group ', g.group_id) ELSE m.client END AS party,
-  m.topic,
-  sum(m.records) AS records
-FROM moved m
-LEFT JOIN members g ON g.cluster = m.cluster AND g.client = m.client
-WHERE m.topic IS NOT NULL
-GROUP BY m.cluster, m.direction, CASE WHEN m.direction = 'fetch' AND g.group_id IS NOT NULL THEN concat('group ', g.group_id) ELSE m.client END, m.topic
-ORDER BY records DESC, m.cluster, m.direction, party, m.topic
+SELECT cluster, direction, party, topic, sum(records) AS records
+FROM told
+GROUP BY cluster, direction, party, topic
+ORDER BY records DESC, cluster, direction, party, topic
 LIMIT 500

@@ -168,6 +168,18 @@ def rebalances(rows: list[Row], width: int, span: Span) -> Spec | None:
     }
 
 
+def members_left_out(rows: list[Row]) -> str:
+    """A sentence with how many members and events the rows do not have; "" where they have all."""
+    if not rows or len(rows) == rows[0]["all_events"]:
+        return ""
+    shown = len({(row["cluster"], row["group_id"], row["member_id"] or row["client"]) for row in rows})
+    members, events = rows[0]["all_members"], rows[0]["all_events"]
+    return (
+        f"Shown are {shown:,} of {members:,} members, those with the most errors, leaves and joins, and {len(rows):,} of "
+        f"{events:,} events; all are in the table group_events."
+    )
+
+
 def _member(row: Row, number: int) -> str:
     """A short name of a member that no other has."""
     return f"{name_of(row['client'], 24)} {number}"

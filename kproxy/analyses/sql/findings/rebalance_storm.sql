@@ -12,7 +12,7 @@ columns:
   software: ""
   group_id: ""
   group_type: classic, consumer (KIP-848), share or streams
-  generations: generations, or epochs, that were formed in the period
+  generations: generations that were formed in the period; of groups that are not classic, epochs, without those of members that were new
   members: different member ids in the period
   addresses: ""
   seconds: length of the storm
@@ -32,11 +32,32 @@ needs: [client_group_events]
 verdict: "{rows:group rebalances/groups rebalance} again and again. Most: {group_id}, {generations:,} generations in {seconds:,} s with {members:member id/member ids}. If nobody deployed just then, see who caused them: kproxy report --only rebalances."
 order: 14
 */
-WITH generations AS (
-    SELECT group_key, response_generation AS generation, min(at_us) AS at_us
+WITH named AS (
+    SELECT *, row_number() OVER (PARTITION BY group_key, member_id ORDER BY at_us, CASE event WHEN 'join' THEN 0 ELSE 1 END) AS nth_of_member
+    FROM client_group_events
+    WHERE member_id <> ''
+),
+newcomers AS (  -- members of KIP-848 and its kin that were not there before: each makes the epoch one higher, without a rebalance that hurts
+    SELECT group_key, response_generation AS generation, count(*) AS members
+    FROM named
+    WHERE nth_of_member = 1 AND event = 'join' AND group_type <> 'classic' AND coalesce(error_code, 0) = 0 AND response_generation > 0
+    GROUP BY group_key, response_generation
+),
+formed AS (
+    SELECT
+        group_key,
+        response_generation AS generation,
+        min(at_us) AS at_us,
+        response_generation - lag(response_generation) OVER (PARTITION BY group_key ORDER BY response_generation) AS higher
     FROM client_group_events
     WHERE event IN ('join', 'heartbeat') AND coalesce(error_code, 0) = 0 AND response_generation > 0
     GROUP BY group_key, response_generation
+),
+generations AS (
+    SELECT f.group_key, f.generation, f.at_us
+    FROM formed AS f
+    LEFT JOIN newcomers AS n ON n.group_key = f.group_key AND n.generation = f.generation
+    WHERE coalesce(f.higher, 1) > coalesce(n.members, 0)
 ),
 numbered AS (
     SELECT *, row_number() OVER (PARTITION BY group_key ORDER BY at_us, generation) AS nth
@@ -49,6 +70,12 @@ storms AS (
     WHERE b.at_us - a.at_us <= :period_seconds * 1000000
     GROUP BY a.group_key
 ),
+counted AS (
+    SELECT s.group_key, count(*) AS generations
+    FROM storms AS s
+    JOIN numbered AS n ON n.group_key = s.group_key AND n.at_us >= s.from_us AND n.at_us <= s.to_us
+    GROUP BY s.group_key
+),
 found AS (
     SELECT
         s.group_key,
@@ -58,8 +85,7 @@ found AS (
         min(g.client_id) AS client_id,
         min(g.client_address) AS client_address,
         max(g.software) AS software,
-        count(DISTINCT CASE WHEN g.event IN ('join', 'heartbeat') AND g.response_generation > 0 THEN g.response_generation END)
-            AS generations,
+        max(c.generations) AS generations,
         count(DISTINCT nullif(g.member_id, '')) AS members,
         count(DISTINCT g.client_address) AS addresses,
         (max(s.to_us) - min(s.from_us)) DIV 1000000 AS seconds,
@@ -67,6 +93,7 @@ found AS (
         max(g.at) AS last_at,
         min(struct(g.at_us, g.connection_id, g.exchange)) AS example
     FROM storms AS s
+    JOIN counted AS c ON c.group_key = s.group_key
     JOIN client_group_events AS g ON g.group_key = s.group_key AND g.at_us >= s.from_us AND g.at_us <= s.to_us
     WHERE coalesce(g.error_code, 0) = 0
     GROUP BY s.group_key

@@ -94,6 +94,60 @@ def test_charts_tell_clusters_apart(tmp_path: Path) -> None:
         assert shown.note.endswith("the cluster: (1) is brokers at 10.0.0.9:9092, (2) is brokers at 10.9.9.9:9092.")
 
 
+def test_a_client_id_in_several_groups_shows_each(tmp_path: Path) -> None:
+    """Two hosts with one client id and a group each, and one host that reads each topic for another group."""
+    tables = Rows()
+    for address, topic, group in (
+        ("10.0.0.5", "t", "g1"),
+        ("10.0.0.6", "t", "g2"),
+        ("10.0.0.7", "t", "g3"),
+        ("10.0.0.7", "u", "g4"),
+    ):
+        client = tables.client("app", address)
+        client.commit(1, group, topic, 5)
+        tables.add(
+            "topic_activity", connection_id=client.id, minute=moment(0), topic=topic, partition=0, client_id="app",
+            direction="fetch", records=1,
+        )  # fmt: skip
+    both = tables.client("app", "10.0.0.8")
+    for group in ("a", "b", "c", "d"):
+        both.commit(2, group, "v", 5)
+    tables.add(
+        "topic_activity", connection_id=both.id, minute=moment(0), topic="v", partition=0, client_id="app",
+        direction="fetch", records=1,
+    )  # fmt: skip
+    with Database([tables.write(tmp_path / "tables")], wanted=tables_of_charts(None)) as opened:
+        found = {(row["party"], row["topic"]) for row in rows(opened, "map_graph")}
+    assert found == {
+        ("group g1", "t"), ("group g2", "t"), ("group g3", "t"), ("group g4", "u"), ("groups a, b and 2 more", "v"),
+    }  # fmt: skip
+
+
+def test_of_many_members_those_that_fail_are_shown_and_the_rest_is_told(tmp_path: Path) -> None:
+    """Three hundred members join and sync; long after, one leaves and another is told that it is not known."""
+    tables = Rows()
+    client = tables.client("app")
+    for number in range(300):
+        for event in ("join", "sync"):
+            client.event(number, 1, event, "g", member_id=f"m-{number:03}", response_generation=1, error_code=0)
+    client.event(900, 1, "leave", "g", member_id="m-250", error_code=0)
+    client.event(901, 1, "heartbeat", "g", member_id="m-299", error_code=25)
+    for number in range(5_000):
+        client.event(1000 + number, 1, "heartbeat", "g", member_id="m-000", error_code=0)
+    with Database([tables.write(tmp_path / "tables")], wanted=tables_of_charts(None)) as opened:
+        found = rows(opened, "rebalances")
+        (drawing,) = draw_all(opened, ["rebalances"], (0, 10_000_000))
+    assert len(found) == 4_000
+    assert len({row["member_id"] for row in found}) == 40
+    assert {row["member_id"]: row["event"] for row in found if row["event"] in ("leave", "error")} == {
+        "m-250": "leave", "m-299": "error",
+    }  # fmt: skip
+    assert drawing.note.endswith(
+        "Shown are 40 of 300 members, those with the most errors, leaves and joins, and 4,000 of 5,602 events; all are in the "
+        "table group_events."
+    )
+
+
 def test_only_the_charts_of_what_was_asked_for_are_drawn() -> None:
     assert [chart.name for chart in chosen(["latency"])] == ["latency_heat"]
     assert tables_of_charts(["latency"]) == {"exchanges"}
