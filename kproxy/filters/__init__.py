@@ -136,7 +136,7 @@ Seams
     chain.unknown(direction, api_key)            -> Want of other versions and other keys
     chain.when_too_large_to_hold(direction, api_key, api_version)
                                                  -> PASS | HEAD | TAIL | REFUSE, for a HOLD frame above limits.held_frame_size
-    chain.refuse_large(connection, request)      -> the error, a frame, in place of a response that is too large, or None
+    chain.refuse_large(connection, request)      -> Outcome or an awaitable, or None: what a client gets in place of it
     chain.on_request(connection, frame)          -> Outcome or an awaitable; *frame* is the whole frame, size field included
     chain.on_response(connection, request, frame) -> Outcome or an awaitable; *request* is the RequestFacts of its request
     chain.on_head(connection, request, head)     -> bytes of any size, or None to close: the head, size field included

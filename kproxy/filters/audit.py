@@ -80,7 +80,8 @@ class AuditOptions(Options, frozen=True):
         tuple[str, ...],
         text(
             'Topics whose Produce and Fetch requests are audited as well, by name or pattern ("orders-*"), where they name them: '
-            "in a fetch session only the first does. A topic by an id that is not known counts as one of them."
+            "in a fetch session only the first does. A topic by an id that is not known counts as one of them. In the mode block "
+            "clients get at most half of limits.held_frame_size by a Fetch, whatever they ask for."
         ),
     ] = ()
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from struct import pack, unpack_from
 
 from kproxy.errors import DecodeError, KproxyError
@@ -205,8 +205,8 @@ class Chain:
             return Want.REFUSE
         return _strongest(want for _, want in wants if want is not Want.HOLD)
 
-    def refuse_large(self, connection: ConnectionFacts, request: RequestFacts) -> bytes | None:
-        """The error, a whole frame, that the client gets in place of a response that is too large; None: it is only disconnected.
+    def refuse_large(self, connection: ConnectionFacts, request: RequestFacts) -> Outcome | Awaitable[Outcome] | None:
+        """The error that the client gets in place of a response that is too large; None: it is only disconnected.
 
         It has gone through the filters that the response would have met after the one that cannot do without the whole.
         """
@@ -214,10 +214,7 @@ class Chain:
         about = (Direction.RESPONSE, request.api_key, request.api_version)
         for filter_ in filters:
             if not filter_.fails_open and _wants_of_large(filter_, *about) is Want.HOLD:
-                outcome = Passage(self, connection, Direction.RESPONSE, request, b"", filters).refuse(filter_)
-                if isinstance(outcome, Coroutine):
-                    outcome.close()  # the connection is closed now
-                return outcome.frame if isinstance(outcome, Send) else None
+                return Passage(self, connection, Direction.RESPONSE, request, b"", filters).refuse(filter_)
         return None
 
     def note_too_large(

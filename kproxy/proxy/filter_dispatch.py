@@ -99,9 +99,13 @@ class FilterDispatch:
         """Send the client an error in place of a response that is too large to be held, where its API has one."""
         if link.silent and link.responses is not None and link.responses.discarding:
             return
-        error = self.chain.refuse_large(self._facts_of(link), _request_of(current))
-        if error is not None:
-            link.forward_response(error)
+        outcome = self.chain.refuse_large(self._facts_of(link), _request_of(current))
+        if isinstance(outcome, Send):
+            link.forward_response(outcome.frame)
+        elif isinstance(outcome, Awaitable):  # for what filters note: it is too late for the client
+            task = asyncio.ensure_future(_finish(outcome))
+            self._waiting.add(task)
+            task.add_done_callback(self._waiting.discard)
 
     def _apply_when_ready(self, link: Link, side: int, outcome: Outcome | Awaitable[Outcome], frame: bytes) -> bool:
         if isinstance(outcome, Awaitable):
@@ -163,6 +167,10 @@ class FilterDispatch:
         if self._muted.get(link.number) == until:
             del self._muted[link.number]
             link.unmute()
+
+
+async def _finish(outcome: Awaitable[Outcome]) -> None:
+    await outcome
 
 
 def _request_of(current: PairedRequest) -> RequestFacts:

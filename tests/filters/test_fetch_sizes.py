@@ -1,5 +1,7 @@
 """Fetch requests ask for no more than can be held, where a filter needs the response whole; else they are as they came."""
 
+import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -111,8 +113,8 @@ def test_a_response_that_is_too_large_all_the_same_is_an_error_of_each_partition
     outcome = chain.on_request(connection(), frame)
     assert isinstance(outcome, Send) and outcome.request is not None
     error = chain.refuse_large(connection(), outcome.request)
-    assert error is not None
-    answer: Any = message("FetchResponse").decode(version, error[9 if version >= 12 else 8 :])
+    assert isinstance(error, Send)
+    answer: Any = message("FetchResponse").decode(version, error.frame[9 if version >= 12 else 8 :])
     assert [(p.partition_index, p.error_code) for t in answer.responses for p in t.partitions] == [
         (3, UNKNOWN_SERVER_ERROR)
     ]
@@ -126,8 +128,8 @@ def test_in_a_session_that_names_nothing_it_is_an_error_of_the_response() -> Non
     outcome = chain.on_request(connection(), request_frame("FetchRequest", 12, asked))
     assert isinstance(outcome, Send) and outcome.request is not None
     error = chain.refuse_large(connection(), outcome.request)
-    assert error is not None
-    answer: Any = message("FetchResponse").decode(12, error[9:])
+    assert isinstance(error, Send)
+    answer: Any = message("FetchResponse").decode(12, error.frame[9:])
     assert (answer.error_code, answer.session_id) == (UNKNOWN_SERVER_ERROR, 5)
 
 
@@ -138,9 +140,29 @@ def test_an_error_in_place_of_a_large_response_goes_through_the_filters_before()
     at = connection()
     outcome = chain.on_request(at, fetch(12))
     assert isinstance(outcome, Send) and outcome.request is not None
-    assert chain.refuse_large(at, outcome.request) is not None
+    assert isinstance(chain.refuse_large(at, outcome.request), Send)
     (line,) = runtime.journals["audit.jsonl"].fields()
     assert (line["api"], line["outcome"], line["errors"]) == ("Fetch", "failed", {"UNKNOWN_SERVER_ERROR": 1})
+
+
+def test_a_line_of_audit_that_is_late_is_written_though_the_error_comes_too_late() -> None:
+    audited = load_filter("audit", {**AUDIT, "topics": ["t"]})
+    runtime = GivenRuntime()
+    chain = Chain([audited, load_filter("mask", {"rules": [{"fields": ["$.a"]}]})], runtime=runtime)
+    at, journal = connection(), runtime.journals["audit.jsonl"]
+    outcome = chain.on_request(at, fetch(12))
+    assert isinstance(outcome, Send) and outcome.request is not None
+    journal.is_writable = False
+    pending = chain.refuse_large(at, outcome.request)
+    assert isinstance(pending, Awaitable)
+    chain.on_close(at)
+    journal.is_writable = True
+
+    async def finish(outcome: Awaitable[Any]) -> None:
+        await outcome
+
+    asyncio.run(finish(pending))
+    assert (journal.seen, journal.written, journal.dropped) == (1, 1, 0)
 
 
 def test_what_only_observes_has_no_error_for_a_large_response() -> None:

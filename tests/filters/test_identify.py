@@ -8,7 +8,7 @@ import pytest
 
 from kproxy.filters.bounded_set import BoundedSet
 from kproxy.filters.chain import Chain
-from kproxy.filters.contract import ConnectionFacts, RequestFacts, Send
+from kproxy.filters.contract import ConnectionFacts, Filter, RequestFacts, Send
 from kproxy.filters.identify import TopicNames, identifying
 from kproxy.protocol import message
 from tests.support.filtering import Asking, GivenRuntime, connection, make, part, request_frame, response_frame
@@ -115,6 +115,25 @@ def test_raw_tokens() -> None:
     assert at.principal is None
     made.on_token(at, None)
     assert (at.principal, at.mechanism) == ("alice", "PLAIN")
+
+
+def test_filters_are_told_of_logins_by_raw_tokens() -> None:
+    """Once when it begins, and once when the broker has accepted it; one that fails harms nobody."""
+    told: list[tuple[str | None, bool]] = []
+
+    class Told(Filter):
+        identifies = True
+
+        def on_raw_login(self, at: ConnectionFacts, is_accepted: bool) -> None:
+            told.append((at.principal, is_accepted))
+            raise ZeroDivisionError
+
+    at, made = connection(), Chain([Told()], runtime=GivenRuntime())
+    asked(at, "SaslHandshakeRequest", 0, mechanism="PLAIN")
+    for token in (b"\0alice\0canary-secret", b"", None):
+        made.on_token(at, token)
+    assert told == [(None, False), ("alice", True)]
+    assert made.faults["Told"] == 2
 
 
 def test_software() -> None:
