@@ -2,10 +2,11 @@
 
 import { get } from "./api.js";
 import { say } from "./asking.js";
+import { decisionEntry } from "./decided.js";
 import { FilterLine } from "./filter_line.js";
 import { note } from "./route.js";
 import { StopEditor, seconds, titleOf } from "./stop_editor.js";
-import { count, counted, named, timeOfDay, visible } from "./text.js";
+import { count, counted, named, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
 const TICK_MS = 200;
@@ -16,14 +17,6 @@ const DIRECTIONS = [
   ["request", "Requests"],
   ["response", "Responses"],
 ];
-const DONE = {
-  resume: () => "went on as it came",
-  replace: ({ changed }) => `was sent as edited: ${changed.length ? changed.join(", ") : "other bytes"}`,
-  error: ({ stop, more }) => (stop.direction === "request" ? `was answered with ${more.error}; the broker has not seen it` : `says ${more.error} now`),
-  drop: () => "was dropped",
-  close: () => "is gone, its connection was closed",
-};
-
 export const KEYS = [
   ["n", "write a breakpoint"],
   ["↓ ↑ j k", "next and previous stopped message"],
@@ -128,7 +121,7 @@ export class Breakpoints {
     this.drawBreakpoints();
     this.drawHead();
     this.drawStops();
-    render(this.stopped.done.map((one, at) => doneEntry(one, at)), this.place.querySelector(".done"));
+    render(this.stopped.done.map((one, at) => decisionEntry(one, at)), this.place.querySelector(".done"));
   }
 
   drawLine() {
@@ -339,26 +332,3 @@ export class Breakpoints {
 }
 
 const isSame = (a, b) => a.condition === b.condition && a.direction === b.direction;
-
-/** What was done, and the rule that does the same again. */
-function doneEntry({ stop, action, more, changed, rule, at }, index) {
-  const text = `${titleOf(stop)} of ${stop.clientId ?? "a client without id"} ${DONE[action]({ stop, more, changed })}`;
-  const copy = (event) => copied(event.target.closest("details").querySelector("pre"), rule.yaml);
-  const head = html`<span class="muted">${timeOfDay(at.toISOString()).slice(0, 8)}</span> <bdi>${visible(text)}</bdi>`;
-  if (!rule) return html`<p>${head}</p>`;
-  return html`<details ?open=${index === 0}><summary>${head}</summary>
-    ${rule.yaml ? html`<p class="note">To have it done without a page, as a rule of the configuration:</p><pre class="command">${lines(rule.yaml)}</pre><button @click=${copy}>Copy</button>` : html`<p class="note">It cannot be kept as a rule: <bdi>${visible(rule.why)}</bdi>.</p>`}</details>`;
-}
-
-const lines = (text) => text.split("\n").map((line) => visible(line, 8_000)).join("\n");
-
-/** Copy the text; where a browser allows that to nobody, as it does without HTTPS, select it. */
-async function copied(place, text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    say("Copied.");
-  } catch {
-    window.getSelection().selectAllChildren(place);
-    say("It is selected: copy it with Ctrl+C.");
-  }
-}
