@@ -36,6 +36,10 @@ FILTERS = [
     "correlationId % 1000 == 7",
     '!(apiKey in [0, 1]) && unanswered == null',
     "string(correlationId).endsWith('77')",
+    '"topic-7" in topics',
+    'groups.exists(g, g.startsWith("group-1")) && !("topic-7" in topics)',
+    'topics.exists(t, t.endsWith("9"))',
+    "principal == null && size(topics) == 0",
 ]  # fmt: skip
 
 

@@ -1,10 +1,13 @@
 """Selections as files: what kproxy decode writes for the same condition."""
 
+import os
 import shlex
+import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -111,3 +114,51 @@ def test_what_cannot_be_exported_is_said(store: Recorded, tmp_path: Path) -> Non
                 exporting.write(tables, Work(), form, "", None, None, tmp_path)
         with pytest.raises(UsageError, match="parquet"):
             exporting.lines(tables, Work(), "", None, None)
+
+
+def test_the_command_runs_nothing_else(tmp_path: Path) -> None:
+    """A shell gives kproxy the condition and the file names as they are, whatever is in them."""
+    folder = tmp_path / "it's $(touch pwned) `touch pwned` \n; touch pwned"
+    folder.mkdir()
+    source = folder / '-a "b" * $HOME.pcap'
+    source.write_bytes(CAPTURE.read_bytes())
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "kproxy").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kproxy "$@"\n')
+    (programs / "kproxy").chmod(0o755)
+    empty = tmp_path / "here"
+    empty.mkdir()
+    condition = (
+        """clientId != "$(touch pwned)`touch pwned`" && clientId != '\\\\; touch pwned #' // it's\n&& apiKey == 11"""
+    )
+    environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}
+    with opened(source) as store:
+        expected = list(exporting.lines(store, Work(), condition, None, None))
+        for form in ("jsonl", "pcapng"):
+            typed = exporting.command(store, form, condition, None, None)
+            subprocess.run(["/bin/sh", "-c", typed], cwd=empty, env=environment, check=True, capture_output=True)
+    assert sorted(path.name for path in empty.iterdir()) == ["exchanges.jsonl", "exchanges.pcapng"]
+    found = [
+        line + b"\n" for line in (empty / "exchanges.jsonl").read_bytes().splitlines() if b'"event":"exchange"' in line
+    ]
+    assert found == expected != []
+
+
+def test_packets_are_those_that_tshark_sees(
+    store: Recorded, tmp_path: Path, require: Callable[[str, object, str], None]
+) -> None:
+    """Of the exchanges chosen: their requests and responses, by API and correlation id."""
+    require("tshark", shutil.which("tshark"), "no tshark")
+    written = exporting.write(store, Work(), "pcapng", CONDITION, None, None, tmp_path)
+    words = ["tshark", "-r", str(written), "-d", "tcp.port==9092,kafka", "-Y", "kafka", "-T", "fields"]
+    port = msgspec.json.decode(next(iter(exporting.lines(store, Work(), CONDITION, None, None))))["broker"].rpartition(
+        ":"
+    )[2]
+    words[4] = f"tcp.port=={port},kafka"
+    fields = ["-e", "kafka.api_key", "-e", "kafka.correlation_id"]
+    seen = subprocess.run([*words, *fields], capture_output=True, check=True, text=True).stdout
+    ids = Counter(correlation for line in seen.splitlines() for correlation in line.split("\t")[1].split(","))
+    lines = [msgspec.json.decode(line) for line in exporting.lines(store, Work(), CONDITION, None, None)]
+    assert ids == Counter(
+        {str(each): 2 * count for each, count in Counter(line["correlationId"] for line in lines).items()}
+    )

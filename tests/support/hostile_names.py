@@ -12,6 +12,7 @@ from tests.support.frames import (
     sasl_handshake,
     sasl_handshake_answer,
 )
+from tests.support.record_batches import batch, record, sized
 
 PIECES = [
     *(b"\n", b"\r", b"\r\n", b"\0", b"\t", b"\x0b", b"\x0c", b"\x1c", b"\x85", b"\x7f", b"\x08", b" ", b"."),
@@ -93,6 +94,20 @@ def exchanges_of(name: bytes) -> list[Segment]:
             + array(string(name) + pack(">i", 0)),
         ),
         answered(pack(">ihi", 0, 0, 1) + string(name) + string(name) + string(name) + array()),
+    ]
+
+
+def produced(name: bytes) -> list[Segment]:
+    """A record with that key, value and header, to a topic of that name, which the broker refuses with a message of that text."""
+    header = b"\x02" + sized(name) + sized(name)
+    records = batch(record(name, name, headers=header), 1)
+    partition = array(pack(">i", 0) + pack(">i", len(records)) + records)
+    refused = array(
+        pack(">ihqqq", 0, 87, -1, -1, -1) + array(pack(">i", 0) + string(name)) + string(name)
+    )  # INVALID_RECORD
+    return [
+        asked(0, 8, name, pack(">hhi", -1, 1, 1_000) + array(string(name) + partition)),
+        answered(array(string(name) + refused) + pack(">i", 0)),
     ]
 
 

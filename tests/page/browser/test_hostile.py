@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 from tests.page.browser.driving import NARROW, WIDE, Page, opened
 from tests.page.browser.test_exchanges import ROWS, title
 from tests.page.test_recorded import decoded
-from tests.support.canaries import capture
-from tests.support.hostile_names import EXCHANGES, hostile_names, scenes_of
+from tests.support.canaries import Scene, capture
+from tests.support.hostile_names import EXCHANGES, hostile_names, produced, scenes_of
 
 pytestmark = pytest.mark.xdist_group("page-browser")
 SEED = 20_261_123
@@ -126,13 +127,56 @@ def test_one_exchange_after_the_other(hostile: Page) -> None:
     shows_text_only(hostile)
 
 
-@pytest.mark.parametrize(("view", "width"), [("map", NARROW), ("time", WIDE), ("clients", NARROW), ("findings", WIDE)])
+@pytest.mark.parametrize(
+    ("view", "width"), [("map", NARROW), ("time", WIDE), ("groups", WIDE), ("clients", NARROW), ("findings", WIDE)]
+)
 def test_the_other_views(hostile: Page, view: str, width: int) -> None:
     hostile.size(width)
     hostile.show(view, **({"by": "client"} if view == "time" else {}))
     assert hostile.all("main bdi") or view == "map"
     shows_text_only(hostile)
+    for selector in (".finding summary", "svg.map .node", "[aria-label=Clients] td button", "main button.plain"):
+        found = "const found = [...document.querySelectorAll(arguments[0])].slice(0, 12).at(-1);"
+        hostile.run(f"{found} found?.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))", selector)
+        hostile.drawn()
+        shows_text_only(hostile)
     hostile.size(WIDE)
+
+
+def test_two_exchanges_compared_and_a_selection_taken_out(hostile: Page) -> None:
+    hostile.size(NARROW)
+    hostile.show()
+    hostile.one(f"{ROWS}[data-number]")
+    hostile.one(".table.scroller").send_keys(*"j" * 9, "c", *"j" * EXCHANGES, "c")
+    hostile.until(lambda: hostile.all("dialog[open] .differ td"), "differences")
+    shows_text_only(hostile)
+    hostile.press(Keys.ESCAPE)
+    hostile.show(filter='clientId != "\x1b[2J\u202e<img src=x onerror=alert(1)>"')
+    hostile.one(f"{ROWS}[data-number]")
+    hostile.one(".table.scroller").send_keys("e")
+    hostile.until(lambda: hostile.texts("dialog pre.command"), "the command")
+    shows_text_only(hostile)
+    hostile.press(Keys.ESCAPE)
+
+
+@pytest.mark.parametrize("count", [10, pytest.param(4 * FEW, marks=pytest.mark.long)])
+def test_records_and_messages_of_errors(driver: Any, tmp_path: Path, count: int) -> None:
+    names = [name for name in hostile_names(SEED, count) if name and len(name) < 32_000]
+    file = tmp_path / "records.pcap"
+    file.write_bytes(capture([Scene("records", [step for name in names for step in produced(name)])]))
+    with opened(file, options=["--records"]) as address:
+        page = Page(driver, address)
+        page.show(at="1")
+        for number in range(1, len(names) + 1):
+            page.until(lambda at=number: title(page).startswith(f"#{at} Produce"), "open")  # type: ignore[misc]
+            page.one("#tab-records").click()
+            page.until(lambda: page.all("#part td bdi"), "records")
+            shows_text_only(page)
+            if number < len(names):
+                page.press("]")
+        page.one("#tab-text").click()
+        page.until(lambda: page.all("#part pre"), "as text")
+        shows_text_only(page)
 
 
 @pytest.mark.parametrize("at", [60, 74, 95, 130])
