@@ -1,5 +1,9 @@
-"""``kproxy open`` in a process, and a headless Chromium that a test drives."""
+"""``kproxy open`` in a process, and a headless Chromium that a test drives.
 
+With KPROXY_BROWSER=firefox in the environment it is Firefox, with geckodriver; then nothing is known of what the browser logs.
+"""
+
+import os
 import shutil
 import subprocess
 import sys
@@ -26,8 +30,14 @@ SILENT = ("SEVERE", "WARNING")
 MISTAKES = ("400 (Bad Request)", "422 (Unprocessable Entity)")  # in a filter, in an edited message
 
 
+FIREFOX = os.environ.get("KPROXY_BROWSER") == "firefox"
+LEAST_FIREFOX = 500  # pixels: a window of it is not narrower
+
+
 def missing() -> str:
     """What these tests lack; empty where they have all."""
+    if FIREFOX:
+        return "" if shutil.which("firefox") and shutil.which("geckodriver") else "no firefox with geckodriver"
     return "" if chromium.found() and shutil.which("chromedriver") else "no chromium with chromedriver"
 
 
@@ -56,14 +66,9 @@ def read_whole(address: str) -> bool:
 
 
 @contextmanager
-def driven() -> Iterator[webdriver.Chrome]:
-    """A Chromium."""
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium.found() or ""
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+def driven() -> Iterator[Any]:
+    """A browser."""
+    driver = _firefox() if FIREFOX else _chromium()
     driver.set_script_timeout(PATIENCE)
     driver.set_page_load_timeout(PATIENCE)
     try:
@@ -72,10 +77,26 @@ def driven() -> Iterator[webdriver.Chrome]:
         driver.quit()
 
 
+def _firefox() -> webdriver.Firefox:
+    options = webdriver.FirefoxOptions()
+    options.add_argument("-headless")
+    service = webdriver.FirefoxService(shutil.which("geckodriver"), service_args=["--allow-system-access"])
+    return webdriver.Firefox(options=options, service=service)
+
+
+def _chromium() -> webdriver.Chrome:
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium.found() or ""
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    return webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+
+
 class Page:
     """The page of one source in a browser."""
 
-    def __init__(self, driver: webdriver.Chrome, address: str) -> None:
+    def __init__(self, driver: Any, address: str) -> None:
         self.driver = driver
         self.address = address
         driver.get(address)
@@ -84,11 +105,20 @@ class Page:
 
     def size(self, width: int, height: int = HEIGHT) -> None:
         """Of the window, in pixels."""
+        if FIREFOX:
+            around = self.run("return [window.outerWidth - window.innerWidth, window.outerHeight - window.innerHeight]")
+            self.driver.set_window_size(max(width, LEAST_FIREFOX) + around[0], height + around[1])
+            return
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
     def dark(self, wanted: bool) -> None:
         """What the system prefers."""
+        if FIREFOX:
+            preference = "layout.css.prefers-color-scheme.content-override"
+            with self.driver.context(self.driver.CONTEXT_CHROME):
+                self.run("Services.prefs.setIntPref(arguments[0], arguments[1])", preference, 0 if wanted else 1)
+            return
         feature = {"name": "prefers-color-scheme", "value": "dark" if wanted else "light"}
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
 
@@ -141,6 +171,8 @@ class Page:
 
     def complaints(self) -> list[str]:
         """What the browser logged since it was last asked: errors of scripts, of the policy, of what was loaded."""
+        if FIREFOX:
+            return []
         said = [one["message"] for one in self.driver.get_log("browser") if one["level"] in SILENT]
         return [one for one in said if not any(mistake in one for mistake in MISTAKES)]
 

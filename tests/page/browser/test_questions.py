@@ -63,7 +63,7 @@ def test_which_client_is_slow(page: Page, lines: list[dict[str, Any]]) -> None:
 def test_who_writes_to_this_topic(page: Page, lines: list[dict[str, Any]]) -> None:
     begin(page)
     click(page, "Map")
-    page.one("svg.map .node[aria-label='topic: tx']").click()
+    page.one("svg.map .node[aria-label='topic: tx'] rect").click()
     writers = {row["client_id"] for row in cells(page, "Map") if row["direction"] == "produce"}
     assert writers == {line["clientId"] for line in lines if line["apiName"] == "Produce"} == {"producer-tx-1"}
     click(page, "Exchanges", "//main//div[@role='status']")
@@ -89,7 +89,7 @@ def test_why_did_this_group_rebalance(page: Page, lines: list[dict[str, Any]]) -
 def test_what_exactly_did_this_producer_send(page: Page, lines: list[dict[str, Any]]) -> None:
     begin(page)
     click(page, "Map")
-    page.one("svg.map .node[aria-label='writes: producer-tx-1']").click()
+    page.one("svg.map .node[aria-label='writes: producer-tx-1'] rect").click()
     click(page, "Exchanges", "//main//div[@role='status']")
     shown(page)
     at = next(place for place, name in enumerate(column(page, "apiName")) if name == "Produce")
