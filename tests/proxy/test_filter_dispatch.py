@@ -12,7 +12,7 @@ from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import message
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.support.filtering import make
-from tests.support.links import Bench, Judge, request, response, run
+from tests.support.links import Bench, Judge, Limits, request, response, run
 from tests.support.virtual_clusters import api_versions, metadata
 
 HEARTBEAT = message("HeartbeatRequest")
@@ -302,5 +302,30 @@ def test_a_client_that_is_muted_is_not_read_before_its_time_is_over() -> None:
         assert await made.receive(made.broker, len(beat(2))) == beat(2)
         assert loop.time() - began > 0.2 - 0.002  # the clock of uvloop counts whole milliseconds
         assert await made.receive(made.broker, len(beat(3))) == beat(3)
+
+    run(work)
+
+
+@LATER
+def test_a_response_that_is_too_large_to_be_held_is_an_error_and_the_end_of_the_connection(later: int) -> None:
+    """UNKNOWN_SERVER_ERROR, which a filter before it may note, at once or later; what comes later is too late for the client."""
+
+    async def work() -> None:
+        noted: list[int] = []
+
+        def note(answer: Any) -> Forward:
+            noted.append(answer.message.error_code)
+            return Forward()
+
+        chain = Chain([Says(None, note, later), Says(None, lambda _: Forward(), 0)], wait=asyncio.wait_for)
+        made = Bench(Judge(chain), chain, Limits(held_frame_size=100))
+        await made.send(made.client, beat(1))
+        await made.settled()
+        await made.send(made.broker, b"\0\0\x10\0\0\0\0\1" + bytes(1_000))
+        assert await made.rest(made.client) == (b"" if later else response(1, b"\xff\xff"))
+        assert made.owner.cause is CloseCause.FRAME_TOO_BIG
+        while not noted:
+            await asyncio.sleep(0)
+        assert noted == [-1]
 
     run(work)
