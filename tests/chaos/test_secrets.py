@@ -1,20 +1,28 @@
 """Promise 20: credentials and records that pass a running proxy are in none of its outputs, in no spelling.
 
 Planted wherever Kafka carries some (tests/support/canaries.py), in the configuration, in a private key, at wrong places. Outputs
-are the proxy's files, its log, its admin server, also while connections are open, its processes' titles, and spans.
+are the proxy's files, its log, its admin server, also while connections are open, its processes' titles, and spans; the live
+page, messages that a breakpoint has stopped, and what kproxy doctor says of the proxy.
 """
 
 import base64
 import contextlib
+import json
 import re
 import secrets
+import subprocess
+import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import pytest
+
+from kproxy.proxy.supervisor.browser_guard import cookie_name
 from tests.chaos.conftest import FIXED, Start
 from tests.chaos.peers import Script, ScriptedBroker
 from tests.chaos.scenes import broker_of, play
@@ -23,10 +31,19 @@ from tests.support.kafka.pki import Authority
 from tests.support.kafka.processes import command_line, eventually
 from tests.support.kafka.proxies import Proxy, cluster
 from tests.support.otlp import Collector, attributes, http_collector
+from tests.support.person import Person
 from tests.support.ports import free_ports
 
 Scripted = Callable[[Script], ScriptedBroker]
 PAGES = ("/metrics", "/connections", "/config", "/filters", "/readyz", "/readyz?format=json", "/healthz", "/")
+COLUMNS = "clientId,groups,topics,transactionalId,memberId,undecoded,unanswered"
+OF_THE_PAGE = (
+    "/source",
+    *(f"/activity?by={by}" for by in ("client", "topic", "error")),
+    "/complete?text=clientId%20%3D%3D%20&cursor=12",
+    "/breakpoints",
+)
+STOPPED = ("CreateTopics", "AlterConfigs", "IncrementalAlterConfigs", "DescribeConfigs")
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 
@@ -165,3 +182,110 @@ def at_the_end(proxy: Proxy, folder: Path) -> Iterator[tuple[str, bytes]]:
     for file in folder.rglob("*"):
         if file.is_file():
             yield file.name, file.read_bytes()
+
+
+class Visitor(Person):
+    """A person with the cookie too, without which the page's own process tells nothing."""
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+        host = urlsplit(self.address).netloc
+        return super().ask(method, path, body, cookie=f"{cookie_name(host)}={self.token}", **headers)
+
+
+class Resuming:
+    """A person who looks at each stopped message and lets it go on, as long as the block lasts; ``seen`` has all texts."""
+
+    def __init__(self, person: Person) -> None:
+        self.seen: list[bytes] = []
+        self.stops = 0
+        self._person = person
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._resume)
+
+    def _resume(self) -> None:
+        while not self._ended.is_set():
+            told = self._person.done("GET", "/stops")
+            self._note(told)
+            for stop in told["stops"]:
+                status, answer = self._person.ask("GET", f"/stops/{stop['id']}")
+                self._note(answer)
+                self.stops += status == 200
+                self._note(self._person.ask("POST", f"/stops/{stop['id']}", {"action": "resume"})[1])
+            self._ended.wait(0.02)
+
+    def _note(self, answer: Any) -> None:
+        self.seen.append(json.dumps(answer, ensure_ascii=False).encode())
+
+    def __enter__(self) -> "Resuming":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+def page_of(person: Person) -> Iterator[tuple[str, bytes]]:
+    """What the live page tells, by what was asked; each exchange by itself."""
+    for path in OF_THE_PAGE:
+        yield f"page {path}", json.dumps(person.done("GET", path), ensure_ascii=False).encode()
+    numbers: list[int] = []
+    while found := person.done("GET", f"/exchanges?columns={COLUMNS}&limit=500&offset={len(numbers)}"):
+        yield f"page, rows from {len(numbers)}", json.dumps(found, ensure_ascii=False).encode()
+        if not found["numbers"]:
+            break
+        numbers += found["numbers"]
+    for number in numbers:
+        answer = json.dumps(person.done("GET", f"/exchanges/{number}"), ensure_ascii=False)
+        yield f"page, exchange {number}", answer.encode()
+        frames = re.findall(r'"bytes": "([A-Za-z0-9+/=]+)"', answer)
+        yield f"page, bytes of {number}", b"\n".join(map(base64.b64decode, frames))
+
+
+def doctor(proxy: Proxy, properties: Path) -> Iterator[tuple[str, bytes]]:
+    """What kproxy doctor says of the configuration and of the proxy that runs, with a login."""
+    for form in ("text", "json"):
+        words = ["doctor", "-c", str(proxy.file), "--command-config", str(properties), "--timeout", "1"]
+        done = subprocess.run(
+            [sys.executable, "-m", "kproxy", *words, "--format", form], capture_output=True, check=False, timeout=120
+        )
+        assert done.returncode in (0, 4), done.stderr
+        yield f"doctor, {form}", done.stdout + done.stderr
+
+
+@pytest.mark.long
+def test_promise_20_no_credential_is_in_the_page_in_a_stopped_message_or_in_what_doctor_says(tmp_path: Path) -> None:
+    canary = Canaries(secrets.randbits(32))
+    shown = scenes(canary)
+    properties = tmp_path / "client.properties"
+    login = (
+        f'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="{canary("login")}";'
+    )
+    properties.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n")
+    with ScriptedBroker(broker_of(shown)) as broker:
+        audit = {"use": "audit", "with": {"file": {"path": str(tmp_path / "audit.jsonl")}}}
+        through = f"socks5://user:{canary('password of a SOCKS proxy')}@127.0.0.1:{free_ports()}"
+        other = cluster(["127.0.0.1:1"], name="other", addresses=FIXED, through=through)
+        served = [cluster([broker.address], name="own", addresses=FIXED, filters=[audit]), other]
+        proxy = Proxy(tmp_path / "proxy", served, page={"edits": True, "hold": 120, "away": 120})
+        try:
+            proxy.start(reaches_brokers=False)
+            proxy.analyzing()
+            person = Visitor(proxy)
+            eventually(lambda: person.ask("GET", "/source")[0] == 200, what="the live page")
+            conditions = [f'api == "{api}"' for api in STOPPED]
+            asked = [{"condition": one, "direction": side} for one in conditions for side in ("request", "response")]
+            person.done("PUT", "/breakpoints", asked)
+            with Resuming(person) as resuming, ThreadPoolExecutor(24) as clients:
+                list(clients.map(lambda scene: play(proxy, scene), shown))
+            eventually(lambda: proxy.count("kproxy_connections_open") == 0, what="all connections are closed")
+            eventually(lambda: person.done("GET", "/source")["exchanges"] > 100, what="exchanges in the page")
+            made = {f"stopped {number}": text for number, text in enumerate(resuming.seen)}
+            made |= {name: unpacked(data) for name, data in page_of(person)}
+            made |= dict(doctor(proxy, properties)) | dict(outputs(proxy, tmp_path / "proxy"))
+        finally:
+            proxy.stop(patience=60)
+    del made["kproxy.yaml"]
+    assert resuming.stops > 20
+    assert any(b"CreateTopics" in text for name, text in made.items() if name.startswith("stopped"))
+    assert sorted(canary.found_in(made)) == []

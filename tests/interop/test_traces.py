@@ -171,6 +171,33 @@ def test_records_of_several_traces_are_linked_and_an_unsampled_one_is_not_export
         assert Counter(span.kind for span in collector.spans()).keys() == {Span.SPAN_KIND_CLIENT}
 
 
+def test_a_hostile_trace_header_leaves_a_span_in_a_trace_of_its_own(behind: Behind, topic_name: str) -> None:
+    """What is no trace context (W3C) by its size, version, digits or zeros joins nothing, and every request has its span."""
+    trace_id, span_id, header = traceparent()
+    hostile = [
+        b"",
+        b"\xff" * 55,
+        b"\0" * 55,
+        b"x" * 200_000,
+        header[:-1],
+        b"ff" + header[2:],
+        header[:3] + b"0" * 32 + header[35:],
+        header[:36] + b"0" * 16 + header[52:],
+        header.replace(b"-", b"\n"),
+        header[:3] + b"g" * 32 + header[35:],
+    ]
+    with http_collector() as collector:
+        entrance = behind(collector)
+        topic = entrance.cluster.topic(topic_name)
+        for value in hostile:
+            produce(entrance, topic, [[("traceparent", value), ("traceparent", b"\x1b[31m")]], **{"linger.ms": 0})
+        found = arrived(collector, "Produce", len(hostile))
+    assert [span.parent_span_id for span in found] == [b""] * len(hostile)
+    traces = {span.trace_id for span in found}
+    assert len(traces) == len(hostile) and all(len(one) == 16 and any(one) for one in traces)
+    assert trace_id not in traces and span_id not in {span.span_id for span in found}
+
+
 def test_an_error_is_the_status_and_the_groups_are_named(behind: Behind, topic_name: str) -> None:
     """The name is what the client has been told."""
     with http_collector() as collector:
