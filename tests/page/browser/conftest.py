@@ -1,4 +1,4 @@
-"""One Chromium for all of these tests, which run in one process one after the other."""
+"""One Chromium for all of these tests, which run in one process one after the other; those with a broker run in the broker's."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
