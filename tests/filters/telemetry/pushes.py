@@ -43,6 +43,7 @@ class Showing(GivenRuntime):
     def __init__(self) -> None:
         super().__init__()
         self.shown: list[tuple[str, str, list[ClientMetric], float]] = []
+        self.most: dict[str, int] = {}
         self.counts: Counter[tuple[str, str]] = Counter()
         self.aside_calls = 0
         self.exports: list[tuple[str, OtlpEndpoint]] = []
@@ -53,6 +54,7 @@ class Showing(GivenRuntime):
         self, client_id: str, instance_id: str, metrics: Sequence[ClientMetric], keep_s: float, **most: int
     ) -> None:
         self.shown.append((client_id, instance_id, list(metrics), keep_s))
+        self.most = most
 
     def shared_count(self, filter_name: str, event: str, name: str) -> Any:
         return Adding(self.counts, (event, name))

@@ -53,6 +53,15 @@ class Bench:
         return ErrorCode(self.asked("PushTelemetry", **(given | values)).error_code).name
 
 
+def test_what_is_shown_of_a_push_is_an_option() -> None:
+    bench = Bench(most_metrics=2, most_labels=1, most_names=3, most_series=4)
+    assert bench.pushed(push(*(counter(f"n{number}", 1, a="1", b="2") for number in range(5)))) == "NONE"
+    [(_, _, shown, _)] = bench.runtime.shown
+    assert [(one.name, one.attributes) for one in shown] == [("n0", (("a", "1"),)), ("n1", (("a", "1"),))]
+    assert bench.runtime.most == {"most_names": 3, "most_series": 4}
+    assert bench.runtime.counts["data points", "not shown"] == 3
+
+
 def versions(*keys: int, error: int = 0) -> Any:
     apis = [part("ApiVersionsResponse", "ApiVersion", api_key=key, min_version=0, max_version=1) for key in keys]
     return make("ApiVersionsResponse", api_keys=apis, error_code=error)

@@ -51,6 +51,15 @@ def test_another_process_knows_the_subscription_and_another_configuration_does_n
     assert pushed(changed, 0.0, subscription_id=here.subscription_id(ID)) == "UNKNOWN_SUBSCRIPTION_ID"
 
 
+def test_of_more_clients_than_are_remembered_the_one_not_heard_of_for_longest_is_forgotten() -> None:
+    subscriptions = Subscriptions(TelemetryOptions(push_interval=10.0, most_clients=2))
+    third = "ICEiIyQlJicoKSorLC0uLw"
+    for now, name in enumerate((ID, OTHER, third)):
+        assert ask(subscriptions, name, float(now))[0] == 0
+    assert ask(subscriptions, OTHER, 3.0)[0] == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert ask(subscriptions, ID, 4.0)[0] == 0, "as if it came for the first time"
+
+
 def test_what_comes_before_the_interval_is_over_is_throttled() -> None:
     subscriptions = Subscriptions(OPTIONS)
     assert ask(subscriptions, ID, 0.0)[0] == 0
