@@ -43,7 +43,7 @@ A guide: write a filter in five steps
     the options. A class without ``Options`` gets what is under ``with`` as plain keyword arguments.
 3.  Return a verdict: Forward, Replace(message), Reply(response), Close(reason), Truncate(size), Silence(); or an
     awaitable of one. ``error_response`` of error_responses.py makes the response in which each topic, partition or group asked
-    for has an error.
+    for has an error. Name the APIs that it answers itself in ``answers``: audit has to be listed before it.
 4.  Take time, waiting and files from ``self.runtime`` (contract.Runtime), and keep what belongs to a connection in
     ``connection.state``.
 5.  Say what a fault means: ``fails_open = True`` if it only observes; otherwise the request is answered with an error, or the
