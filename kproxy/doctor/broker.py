@@ -247,7 +247,8 @@ async def _explain_silence(
     """It was connected to, and does not answer as Kafka."""
     if cluster.broker_tls is None and await _has_tls(upstream, found, patience):
         return Words(
-            "it speaks TLS, and kproxy would not", "set broker_tls for the cluster: {} with the system's authorities"
+            "it speaks TLS, and kproxy would not",
+            "set broker_tls of the cluster: {} for the authorities of this system, else {ca: FILE}",
         )
     if cluster.broker_tls is not None:
         alert = (
