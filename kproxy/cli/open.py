@@ -90,7 +90,11 @@ def _serve(store: "Store", port: int, *, browse: bool) -> None:
     from kproxy.proxy.supervisor.browser_guard import new_token  # noqa: PLC0415 - as above
 
     token = new_token()
-    with listen_for_pages(HOST, port) as listener:
+    try:
+        listening = listen_for_pages(HOST, port)
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror}: choose another --port", f"{HOST}:{port}") from None
+    with listening as listener:
         address = f"http://{HOST}:{listener.getsockname()[1]}/?token={token}"
 
         def ready() -> None:

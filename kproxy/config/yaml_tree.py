@@ -18,6 +18,7 @@ MOST_EVENTS = 50_000  # a scalar is one, a collection two
 MOST_DEPTH = 32
 MOST_ALIASES = 1_000
 WORD = re.compile(r"['\"][^'\"<>\s]{3,}['\"]")
+INDENTED_BY_TAB = re.compile(r" *\t")
 
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's where PyYAML was built with it
 Node = yaml.nodes.Node
@@ -34,7 +35,7 @@ def read_tree(text: str, source: str) -> Node:
         _measure(yaml.parse(text, Loader=Loader), source)
         root = yaml.compose(text, Loader=Loader)
     except yaml.MarkedYAMLError as error:
-        raise ConfigError([_syntax_mistake(error)], source) from None
+        raise ConfigError([_syntax_mistake(error, text)], source) from None
     except (yaml.YAMLError, ValueError) as error:  # a character that YAML does not allow
         raise ConfigError([Mistake(1, 1, "", f"invalid YAML: {_one_line(str(error))}")], source) from None
     if root is None:
@@ -62,12 +63,14 @@ def _too_much(count: int, depth: int, aliases: int) -> str:
     return f"there are more than {MOST_EVENTS:,} values" if count > MOST_EVENTS else ""
 
 
-def _syntax_mistake(error: yaml.MarkedYAMLError) -> Mistake:
+def _syntax_mistake(error: yaml.MarkedYAMLError, text: str) -> Mistake:
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     # what is named in it is a word of the file: an alias or a tag, which may be a password that begins with "*" or "!"
     problem = WORD.sub("a word", _one_line(" ".join(part for part in (error.context, error.problem) if part)))
-    hint = "; indent with spaces" if "\\t" in problem else ""
+    before = text.splitlines()[line - 1 : line]
+    is_tab = any(INDENTED_BY_TAB.match(one) for one in before)  # libyaml does not say which character it is
+    hint = "; indent with spaces" if is_tab else ""
     return Mistake(line, column, "", f"invalid YAML: {problem}{hint}")
 
 

@@ -2,6 +2,7 @@
 
 import http.client
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -54,3 +55,12 @@ def test_wrong_usage(words: list[str], sentence: str, capsys: pytest.CaptureFixt
         main(["open", *words])
     assert exit_.value.code == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_a_port_in_use(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(SystemExit) as ended:
+            main(["open", "--no-browser", "--port", str(port), str(ORDERS)])
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == f"kproxy: 127.0.0.1:{port}: Address already in use: choose another --port\n"

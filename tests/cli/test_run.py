@@ -90,7 +90,8 @@ def test_an_address_in_use_is_one_sentence(share: bool) -> None:
         listen = f"127.0.0.1:{other.getsockname()[1]}"
         with started("--listen", listen, "--bootstrap", "127.0.0.1:9", "--admin", "off", "--no-analysis") as process:
             assert process.ended() == 1
-            assert process.sentences == [f"kproxy: {listen}: Address already in use"]
+            [sentence] = process.sentences
+            assert sentence.startswith(f"kproxy: {listen}: Address already in use: another kproxy? see ss -ltnp")
 
 
 def test_an_admin_address_in_use_too() -> None:
@@ -99,7 +100,9 @@ def test_an_admin_address_in_use_too() -> None:
         listen = f"127.0.0.1:{free_ports(PORTS)}"
         with started("--listen", listen, "--bootstrap", "127.0.0.1:9", "--admin", admin) as process:
             assert process.ended() == 1
-            assert process.sentences == [f"kproxy: {admin}: Address already in use"]
+            assert process.sentences == [
+                f"kproxy: {admin}: Address already in use: another kproxy? choose another address for admin, or off"
+            ]
 
 
 def rss(pid: int) -> int:

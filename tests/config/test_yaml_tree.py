@@ -31,7 +31,7 @@ def test_the_root_has_its_place() -> None:
         ("", (1, 1), "empty"),
         ("# nothing\n", (1, 1), "empty"),
         ("a: [1, 2", (2, 1), "invalid YAML"),
-        ("a: 1\n\tb: 2\n", (2, 1), "invalid YAML"),
+        ("a: 1\n\tb: 2\n", (2, 1), "; indent with spaces"),
         ("a: 1\n---\nb: 2\n", (2, 1), "invalid YAML"),
         ("a: *nobody\n", (1, 4), "undefined alias"),
         ("a: \x00\n", (1, 1), "invalid YAML"),

@@ -74,9 +74,14 @@ class Supervisor:
     async def _run(self) -> int:
         try:
             check_addresses_are_free(self._config)
+        except OSError as error:
+            advice = "another kproxy? see ss -ltnp, or choose another address for listen"
+            return _print_failure(f"{error.filename}: {error.strerror}: {advice}")
+        try:
             await self._admin.move(self._config)
         except OSError as error:
-            return _print_failure(f"{error.filename or self._config.admin}: {error.strerror}")
+            advice = "another kproxy? choose another address for admin, or off"
+            return _print_failure(f"{self._config.admin}: {error.strerror}: {advice}")
         first = await _first_of(self._fleet.start(), self._next_stop())
         if isinstance(
             first, signal.Signals
