@@ -36,8 +36,9 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
 
     source                     what is open: name, version, live, editable, token, instance (of the process: numbers of another
                                one are others), exchanges (here), left (made room), dropped (never came here, as there was no
-                               time for them), seen (the sum), share (of the exchanges, what comes here now), bytes, firstNs,
-                               lastNs, loading ({"done", "of"} in bytes, or null), columns, damages, names (of a filter)
+                               time for them), seen (the sum), share (of the exchanges, what comes here now), fed (whether an
+                               analyzer is connected), bytes, firstNs, lastNs, loading ({"done", "of"} in bytes, or null),
+                               columns, names (what a filter may name), damages
     exchanges?filter=&sort=[-]COLUMN&offset=&limit=&columns=a,b
                                total, offset, generation, numbers, columns, rows; limit at most 500
     position?number=&filter=&sort=   offset of an exchange, or null

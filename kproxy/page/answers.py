@@ -107,6 +107,7 @@ class Answers:
                 "dropped": store.dropped,
                 "seen": store.seen,
                 "share": store.share,
+                "fed": store.fed,
                 "instance": INSTANCE,
                 "generation": store.generation,
                 "firstNs": None if first is None else str(first),

@@ -11,6 +11,7 @@ Rows are made when exchanges come (live_rows.py, live_files.py). Their frames ar
 looked at, or when a filter is about bodies (live_exchanges.py). Both together are bounded in bytes; the oldest leave.
 """
 
+import gc
 import os
 import socket
 import sys
@@ -67,6 +68,7 @@ class Live(Store):
     """
 
     live = True
+    fed = False
 
     def __init__(self, name: str, feeds: socket.socket, most: int = MOST_KEPT) -> None:
         super().__init__()
@@ -176,7 +178,7 @@ class Live(Store):
     def _published(self) -> None:
         feed = self._feed
         self.first, self.last, self.size = feed.first, feed.last, feed.size
-        self.dropped, self.share = feed.dropped, feed.share
+        self.dropped, self.share, self.fed = feed.dropped, feed.share, feed.is_fed
         self.generation += 1
 
 
@@ -201,6 +203,9 @@ def main() -> None:
     folder = Path(arguments.folder)
     store = Live(arguments.name, listen(folder, FEED), arguments.most)
     store.editable = arguments.editable
+    gc.collect()
+    gc.freeze()  # what is there now stays; only what exchanges make is looked at
+    gc.set_threshold(20_000, 20, 20)
     store.start()
     # Without its reader it would show old rows; the next request starts anew
     threading.excepthook = lambda fault: os._exit(1)

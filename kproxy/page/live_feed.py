@@ -67,6 +67,7 @@ class LiveFeed:
         self._dropped_here = 0
         self._tally = Tally(0, 0, 0, 1.0)
         self.first, self.last = 1, 0
+        self.is_fed = False  # whether an analyzer is connected
 
     @property
     def size(self) -> int:
@@ -97,7 +98,10 @@ class LiveFeed:
                     self._files.close_replaced()
                     continue
                 with connected:
+                    self.is_fed = True
+                    self._published()
                     self._follow(connected)
+                self.is_fed = False
                 self._end_feed()
 
     def _follow(self, connected: socket.socket) -> None:

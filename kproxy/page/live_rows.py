@@ -39,11 +39,11 @@ class LiveRows:
         connection, request, response = exchange.connection, exchange.request, exchange.response
         request_ns = None if request is None else request.started_at
         response_ns = None if response is None else response.ended_at
-        self._tables.add(exchange, SOURCE)
         ends = connection.number, connection.client, connection.broker
         self._added.append(
             (number, *ends, request_ns, response_ns, self._entities.principal(exchange, login_of(exchange)))
         )
+        self._tables.add(exchange, SOURCE)  # which may write rows, this one among them
         self._first_ns = least(self._first_ns, request_ns)
         self._last_ns = most(self._last_ns, request_ns if response_ns is None else response_ns)
         self.count += 1

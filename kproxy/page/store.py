@@ -88,6 +88,7 @@ class Store(ABC):
     generation = 0  # grows when rows come or leave
     dropped = 0  # exchanges that never came here, as there was no time for them
     share = 1.0  # of the exchanges, which comes here now
+    fed = True  # whether all that comes from now on is counted: an analyzer is connected
     loading: Loading | None = None
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ SIZE = 4  # bytes before a piece
 MOST_PIECE = 1 << 30  # bytes: a piece has at most one frame more than SEND of page_feed.py
 
 
-class Side(Struct, frozen=True, array_like=True):
+class Side(Struct, frozen=True, array_like=True, gc=False):
     """A frame that was sent whole, of the message of its API (kproxy.session.Frame)."""
 
     data: bytes
@@ -28,7 +28,7 @@ class Side(Struct, frozen=True, array_like=True):
     odd: "Odd | None" = None
 
 
-class Odd(Struct, frozen=True, array_like=True):
+class Odd(Struct, frozen=True, array_like=True, gc=False):
     """What is told of the few frames that are not like most."""
 
     is_read: bool  # whether its message is known
@@ -42,7 +42,7 @@ class Odd(Struct, frozen=True, array_like=True):
     note: str  # what was withheld, in words
 
 
-class Shown(Struct, frozen=True, array_like=True, tag=0):
+class Shown(Struct, frozen=True, array_like=True, tag=0, gc=False):
     """An exchange."""
 
     connection: int

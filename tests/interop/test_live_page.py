@@ -103,7 +103,7 @@ def test_a_browser_sees_what_clients_do(proxy: Proxy, single: Cluster, topic_nam
     assert not proxy.named(TITLE), "nothing runs before a browser comes that has the token"
     browser.open()
     assert b"<html" in browser.get("/")[2]
-    source = browser.json("source")
+    source = eventually(lambda: (now := browser.json("source"))["fed"] and now, what="the analyzer")
     assert (source["live"], source["editable"]) == (True, False)
     assert len(proxy.named(TITLE)) == 1
     produce(proxy, topic_name, 5)
@@ -124,7 +124,7 @@ def test_a_browser_sees_what_clients_do(proxy: Proxy, single: Cluster, topic_nam
     (process,) = proxy.named(TITLE)
     assert browser.get("/page/api/source", origin="http://evil.example")[0] == 403
     os.kill(process, signal.SIGKILL)
-    eventually(lambda: browser.get("/page/api/source")[0] == 200, what="another page")
+    eventually(lambda: browser.json("source")["fed"], what="another page")
     assert browser.json("source")["instance"] != after["instance"]
     produce(proxy, topic_name, 2)
     assert len(seen(browser, 2)["rows"]) == 2

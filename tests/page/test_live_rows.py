@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from kproxy.output.tables import TABLES
+from kproxy.output.tables.columns import ROWS
 from kproxy.page.live_rows import LiveRows, schemas
 from kproxy.pipeline.decoded_log import open_input
 from kproxy.pipeline.output import Observer
@@ -31,6 +32,18 @@ def read(capture: Path) -> tuple[list[Event], dict[str, list[dict[str, Any]]]]:
         for _ in run.read(source):
             pass
     return kept.events, rows
+
+
+def test_rows_that_are_written_as_they_become_many_are_all_there() -> None:
+    """Beyond ROWS rows the tables write some by themselves."""
+    events, _ = read(ORDERS)
+    exchange = next(event for event in events if isinstance(event, Exchange) and event.api_name == "ApiVersions")
+    rows = LiveRows()
+    for number in range(1, ROWS + 100):
+        rows.add(number, exchange)
+    part = rows.take(1)
+    numbers = pa.Table.from_batches(part.batches["exchanges"]).column("number").to_pylist()
+    assert (len(part.batches["exchanges"]), numbers) == (2, list(range(1, ROWS + 100)))
 
 
 def test_rows_are_those_of_the_capture() -> None:

@@ -174,7 +174,10 @@ export class Exchanges {
 
   /** New exchanges came (or the oldest left), says the server. */
   renewed(news) {
-    if (this.paused) return;
+    if (this.paused) {
+      this.missed = news;
+      return;
+    }
     const moved = this.sort !== "" || news.left !== this.source.left;
     this.source = { ...this.source, ...news };
     if (news.generation === this.rows.generation) return;
@@ -456,7 +459,11 @@ export class Exchanges {
 
   pause() {
     this.paused = !this.paused;
-    if (!this.paused) this.rows.renew(Math.floor(this.list.first), true);
+    if (!this.paused) {
+      this.source = { ...this.source, ...this.missed };
+      this.missed = null;
+      this.rows.renew(Math.floor(this.list.first), true);
+    }
     this.drawBar();
   }
 

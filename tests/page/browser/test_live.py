@@ -1,0 +1,125 @@
+"""The live page of `kproxy run` in Chromium: rows come, are followed, paused and filtered; another process is noticed."""
+
+import json
+import os
+import signal
+import socket
+import socketserver
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from struct import pack, unpack
+from typing import Any, Self
+
+import pytest
+
+from tests.page.browser.driving import Page
+from tests.support.kafka.processes import eventually
+from tests.support.kafka.proxies import Proxy, cluster
+
+pytestmark = [pytest.mark.xdist_group("page-browser"), pytest.mark.long]
+ROWS = ".table .pane [role=row][data-number]"
+API_VERSIONS = 18
+
+
+class Broker(socketserver.StreamRequestHandler):
+    """Answers ApiVersions 0 with no API at all; closes the connection at anything else."""
+
+    def handle(self) -> None:
+        while len(size := self.rfile.read(4)) == 4:
+            request = self.rfile.read(unpack(">i", size)[0])
+            if unpack(">hh", request[:4]) != (API_VERSIONS, 0):
+                return
+            self.wfile.write(pack(">i", 10) + request[4:8] + pack(">hi", 0, 0))
+
+
+class Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+
+class Client:
+    """Sends ApiVersions requests on one connection."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        host, _, port = proxy.bootstrap().rpartition(":")
+        self.socket = socket.create_connection((host, int(port)), 90)
+        self.stream = self.socket.makefile("rb")
+        self.asked = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stream.close()
+        self.socket.close()
+
+    def ask(self, count: int) -> None:
+        ids = range(self.asked, self.asked + count)
+        self.asked += count
+        self.socket.sendall(b"".join(pack(">ihhih7s", 17, API_VERSIONS, 0, number, 7, b"watched") for number in ids))
+        for number in ids:
+            assert unpack(">i", self.stream.read(14)[4:8]) == (number,)
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    with Server(("127.0.0.1", 0), Broker) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{server.server_address[1]}"
+        running = Proxy(tmp_path_factory.mktemp("proxy"), [cluster([address])])
+        try:
+            yield running.start(reaches_brokers=False)
+        finally:
+            running.close()
+            server.shutdown()
+
+
+def url(proxy: Proxy) -> str | None:
+    events = [json.loads(line) for line in Path(proxy.log).read_text("utf-8").splitlines() if line.startswith("{")]
+    return next((str(event["url"]) for event in events if event["event"] == "the page"), None)
+
+
+def test_rows_come_are_followed_paused_and_filtered(driver: Any, proxy: Proxy) -> None:
+    page = Page(driver, eventually(lambda: url(proxy), what="the address in the log"))
+    with Client(proxy) as client:
+        watch(page, client, proxy)
+
+
+def fed(page: Page) -> bool:
+    """Whether the analyzer is connected to the page."""
+    asked = "fetch('page/api/source').then((answer) => answer.json()).then((source) => source.fed, () => false)"
+    return bool(page.driver.execute_async_script(f"{asked}.then(arguments[0])"))
+
+
+def watch(page: Page, client: Client, proxy: Proxy) -> None:
+    page.until(lambda: fed(page), "the analyzer")
+    page.one(".total")
+    client.ask(300)
+    page.until(lambda: page.texts(".total") == ["300 exchanges"], "all that was asked")
+    follow, pause = (page.run(f"return [...document.querySelectorAll('button')].find((b) => b.textContent == '{name}')")
+                     for name in ("Follow", "Pause"))  # fmt: skip
+    follow.click()
+    client.ask(200)
+    last = "return [...document.querySelectorAll(arguments[0])].at(-1)?.dataset.number"
+    page.until(lambda: page.run(last, ROWS) == "500", "the last row is in sight")
+    pause.click()
+    client.ask(100)
+    page.until(lambda: "600 exchanges" in page.texts(".source")[0], "told")
+    assert page.texts(".total") == ["500 exchanges"], "paused: the rows stay"
+    page.run("[...document.querySelectorAll('button')].find((b) => b.textContent == 'Resume').click()")
+    page.until(lambda: page.texts(".total") == ["600 exchanges"], "goes on")
+    page.write_filter("correlationId >= 590")
+    page.until(lambda: page.texts(".total") == ["10 exchanges of 600"], "filtered")
+    client.ask(5)
+    page.until(lambda: page.texts(".total") == ["15 exchanges of 605"], "new rows that meet the filter")
+    for view in ("clients", "time", "map"):
+        page.show(view)
+        assert page.texts("#view")[0]
+    page.show()
+    (process,) = proxy.named("kproxy: page")
+    os.kill(process, signal.SIGKILL)
+    page.until(lambda: any("started again" in text for text in page.texts("#messages p")), "it says so")
+    page.until(lambda: fed(page), "the analyzer, again")
+    client.ask(7)
+    page.until(lambda: page.texts(".total") == ["7 exchanges"], "what comes from here on")
