@@ -199,6 +199,10 @@ def test_a_fresh_broker_answers_as_recorded(
         read = Counter(record for topic in {record[0] for record in sent} for record in consumed(cluster, topic))
     finally:
         cluster.close()
+    outcomes = sum(map(Counter, found["result"]["outcomes"].values()), Counter[str]())
+    print(
+        f"{capture(number).name}: {found['result']['sent']} sent; {dict(outcomes)}; differ: {sorted(differing(found))}"
+    )
     assert read == sent
     assert not found["result"]["noAnswer"] and not found["result"]["notSent"]
     assert differing(found) <= EXPLAINED[number]

@@ -1,0 +1,97 @@
+"""All of the page by the keyboard alone in Chromium: the focus reaches whatever a pointer can press, and can be seen there."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from tests.page.browser.driving import WIDE, Page, opened
+from tests.page.browser.test_exchanges import ROWS, title
+from tests.page.browser.test_filters import filter_text
+from tests.page.browser.test_views import VIEWS
+from tests.support.traffic import CAPTURES
+
+pytestmark = pytest.mark.xdist_group("page-browser")
+MOST = 150  # presses of Tab
+
+# What can be pressed in a view, but for tabs behind the chosen one, heads of columns (key s) and twists of trees (arrows)
+PRESSABLE = """
+const found = [...document.querySelectorAll("a[href], button, input, select, summary, [role=button], [tabindex='0']")];
+const hidden = (one) => one.closest("[hidden], dialog:not([open])") || !one.getClientRects().length || one.disabled;
+const others = (one) => one.closest("[role=columnheader]") || one.matches("[role=tab][tabindex='-1']");
+const kept = found.filter((one) => !hidden(one) && !others(one));
+kept.forEach((one, at) => { one.dataset.walked = at; });
+return kept.map((one) => one.getAttribute("aria-label") || one.textContent.trim() || one.tagName);
+"""
+WALKED = """
+const one = document.activeElement, style = getComputedStyle(one);
+const inner = one.querySelector("rect");
+const seen = style.outlineStyle !== "none" || (inner !== null && getComputedStyle(inner).strokeWidth === "2.5px");
+return [one.dataset?.walked ?? null, seen];
+"""
+
+
+@pytest.fixture(scope="module")
+def page(driver: Any) -> Iterator[Page]:
+    with opened(CAPTURES / "04-transactions.pcap") as address:
+        yield Page(driver, address)
+
+
+@pytest.mark.parametrize(
+    "view", ["exchanges", "findings", *(pytest.param(one, marks=pytest.mark.long) for one in VIEWS[:4])]
+)
+def test_tab_reaches_all_that_can_be_pressed(page: Page, view: str) -> None:
+    page.size(WIDE)
+    page.show(view, **({"at": "3"} if view == "exchanges" else {}))
+    if view == "findings":
+        page.until(lambda: "".join(page.texts("main [role=status]")).startswith("1 finding"), "all looked for")
+    if view == "exchanges":
+        page.until(lambda: title(page).startswith("#3 ") and page.texts(".tree .field"), "open")
+    names = page.run(PRESSABLE)
+    page.run("document.activeElement.blur(); document.querySelector('.skip').focus()")
+    assert len(names) > len(page.all("nav a")) + 2
+    reached, unseen = {page.run(WALKED)[0]}, set()
+    for _ in range(MOST):
+        page.press(Keys.TAB)
+        at, seen = page.run(WALKED)
+        if at is not None and not seen:
+            unseen.add(names[int(at)])
+        reached.add(at)
+        if len(reached - {None}) == len(names):
+            break
+    assert [name for at, name in enumerate(names) if str(at) not in reached] == []
+    assert unseen == set()  # the focus is to be seen everywhere
+
+
+def test_a_whole_walk(page: Page) -> None:
+    """From the filter to a field's bytes, a finding and its evidence, without a pointer."""
+    page.size(WIDE)
+    page.show()
+    page.one(f"{ROWS}[data-number]")
+    page.press("/")
+    page.press("apiN", Keys.ARROW_DOWN)
+    page.until(lambda: page.texts("[role=option]"), "choices")
+    page.press(Keys.ARROW_DOWN, Keys.TAB)
+    page.until(lambda: filter_text(page) == "apiName", "completed")
+    page.press(' == "Produce"', Keys.ENTER)
+    page.until(lambda: "".join(page.texts(".total")).startswith("51 exchanges"), "filtered")
+    page.press(Keys.ESCAPE)
+    page.until(lambda: page.run("return document.activeElement.getAttribute('role')") == "grid", "in the table")
+    page.press("j", Keys.ENTER)
+    page.until(lambda: " Produce v" in title(page) and page.texts(".tree .field"), "open")
+    page.press(Keys.ARROW_RIGHT)
+    page.until(lambda: page.texts("[role=tab][aria-selected=true]")[0].startswith("Response"), "the response")
+    page.run("document.querySelector('.tree.scroller').focus()")  # Tab reaches it, as the test above shows
+    page.press(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    page.until(lambda: page.all(".hex i.pinned"), "its bytes are lit")
+    page.press(Keys.ESCAPE)
+    page.until(lambda: not page.one(".detail").is_displayed(), "left")
+    page.press("6")
+    page.until(lambda: page.all("#finding-producer_fenced"), "a finding")
+    page.run("document.querySelector('#finding-producer_fenced summary').focus()")
+    page.press(Keys.ENTER)
+    page.until(lambda: page.all("#finding-producer_fenced td a"), "its rows")
+    page.run("document.querySelector('#finding-producer_fenced td a').focus()")
+    page.press(Keys.ENTER)
+    page.until(lambda: page.all(f"{ROWS}[data-number]") and "size(errors) > 0" in filter_text(page), "its evidence")
