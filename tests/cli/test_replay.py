@@ -73,6 +73,19 @@ def test_exit_status_and_json() -> None:
     asyncio.run(work())
 
 
+@pytest.mark.parametrize("words", [(), ("--create-topics", "--speed", "max"), ("--format", "json")])
+def test_without_yes_a_broker_is_asked_nothing_that_writes(words: tuple[str, ...]) -> None:
+    async def work() -> None:
+        broker = RecordedBroker(recorded(4))
+        async with before(broker) as cluster:
+            broker.asked.clear()
+            status, _ = await ended(await run(cluster.bootstrap.port, *words))
+        assert status == 0
+        assert [api for api, _ in broker.asked] == [ApiKey.API_VERSIONS, ApiKey.METADATA]
+
+    asyncio.run(work())
+
+
 def test_interrupted_it_says_what_was_done() -> None:
     async def work() -> None:
         broker = RecordedBroker(recorded(1), silent_at=ApiKey.SYNC_GROUP)

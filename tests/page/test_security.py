@@ -10,6 +10,7 @@ from starlette.routing import Route
 from kproxy.page.security import Guard
 from kproxy.proxy.supervisor.browser_guard import cookie_name, new_token
 from tests.page.asking import HERE, TOKEN, Browser
+from tests.support.foreign_sites import ORIGINS, REBOUND, SITES
 
 
 async def secret(_request: Request) -> PlainTextResponse:
@@ -52,9 +53,7 @@ def test_without_it_nothing_is_told(token: str) -> None:
         assert list(answer.json()) == ["error", "column", "length"]
 
 
-@pytest.mark.parametrize(
-    "host", ["attacker.example", "127.0.0.1.attacker.example:8000", "", "localhost@attacker.example"]
-)
+@pytest.mark.parametrize("host", REBOUND)
 def test_a_foreign_name_that_leads_here_is_refused(inside: Browser, host: str) -> None:
     """DNS rebinding: the browser believes that it talks to the attacker's site, and sends its name."""
     answer = inside.get("/page/api/source", headers={"host": host, "origin": f"http://{host}"})
@@ -74,9 +73,7 @@ def test_our_names_are_none_of_them(inside: Browser, host: str) -> None:
     assert inside.get("/page/api/source", headers={"host": host}).status_code == 200
 
 
-@pytest.mark.parametrize(
-    "origin", ["http://attacker.example", "null", "https://127.0.0.1:8000", "http://127.0.0.1:9000"]
-)
+@pytest.mark.parametrize("origin", [*ORIGINS, "https://127.0.0.1:8000"])
 def test_another_site_cannot_ask(inside: Browser, origin: str) -> None:
     for answer in (
         inside.get("/page/api/source", headers={"origin": origin}),
@@ -85,7 +82,7 @@ def test_another_site_cannot_ask(inside: Browser, origin: str) -> None:
         assert answer.status_code == 403 and "secret" not in answer.text
 
 
-@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize("site", SITES)
 def test_what_a_browser_says_of_the_asking_site_counts(inside: Browser, site: str) -> None:
     assert inside.get("/page/api/source", headers={"sec-fetch-site": site}).status_code == 403
 

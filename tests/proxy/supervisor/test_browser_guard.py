@@ -3,6 +3,7 @@
 import pytest
 
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard, cookie_name, host_name
+from tests.support.foreign_sites import ORIGINS, REBOUND, SITES
 
 HOST = "127.0.0.1:9644"
 TOKEN = "a-token-of-the-test"
@@ -26,7 +27,7 @@ def test_the_page_itself_may_read_and_change() -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE"])
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:9644", "127.0.0.1.evil.example", "", "[::1", "a:b"])
+@pytest.mark.parametrize("host", REBOUND)
 def test_a_name_that_is_not_ours_gets_nothing(method: str, host: str) -> None:
     assert refused(method, host, x_kproxy_token=TOKEN) == 421
 
@@ -56,12 +57,12 @@ def test_a_change_needs_more_than_the_cookie_that_browsers_add_by_themselves() -
     assert refused("POST", cookie=f"kproxy_token_9644={TOKEN}") == 403
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:9645", "https://127.0.0.1"])
+@pytest.mark.parametrize("origin", [*ORIGINS, "http://127.0.0.1:9645"])
 def test_pages_of_other_sites_change_nothing(origin: str) -> None:
     assert refused("POST", x_kproxy_token=TOKEN, origin=origin) == 403
 
 
-@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize("site", SITES)
 def test_other_sites_are_known_by_what_the_browser_says_of_them(site: str) -> None:
     assert refused("POST", x_kproxy_token=TOKEN, sec_fetch_site=site) == 403
 

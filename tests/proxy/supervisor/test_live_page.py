@@ -17,6 +17,7 @@ from kproxy.proxy.supervisor.admin import admin_app
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
 from kproxy.proxy.supervisor.live_page import LivePage
 from tests.proxy.supervisor.test_admin import Proxy
+from tests.support.foreign_sites import ORIGINS, REBOUND
 from tests.support.kafka.processes import children
 
 TOKEN = "of-the-test"
@@ -87,7 +88,12 @@ def test_only_who_has_the_token_starts_the_page_and_gets_its_answers() -> None:
             assert "script-src 'self'" in page.headers["content-security-policy"]
             source = (await bench.get("/page/api/source", cookie=cookie)).json()
             assert (source["live"], source["name"], source["exchanges"]) == (True, "orders", 0)
-            assert (await bench.get("/page/api/source", cookie=cookie, origin="http://evil.example")).status_code == 403
+            for origin in ORIGINS:
+                answer = await bench.get("/page/api/source", cookie=cookie, origin=origin)
+                assert answer.status_code == 403 and "orders" not in answer.text
+            for host in filter(None, REBOUND):
+                answer = await bench.get("/page/api/source", cookie=cookie, host=host)
+                assert answer.status_code == 421 and "orders" not in answer.text
             assert not source["editable"]
             bench.fleet.config = msgspec.structs.replace(bench.fleet.config, page=Page(edits=True))
             while not (await bench.get("/page/api/source", cookie=cookie)).json()["editable"]:
