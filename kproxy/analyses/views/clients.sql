@@ -98,13 +98,24 @@ used AS (
   GROUP BY c.capture, c.client_address, coalesce(c.client_id, ''), e.api_key, e.api_version
 ),
 used_apis AS (
-  SELECT capture, client_address, id, count(DISTINCT api_key) AS apis FROM used GROUP BY capture, client_address, id
-),
-fits AS (
   SELECT
-    u.capture,
-    u.client_address,
-    u.id,
+    capture,
+    client_address,
+    id,
+    count(DISTINCT api_key) AS apis,
+    array_join(sort_array(collect_set(concat_ws(':', CAST(api_key AS STRING), CAST(api_version AS STRING), CAST(newest AS STRING),
+      coalesce(CAST(offered AS STRING), '-')))), ',') AS pattern
+  FROM used
+  GROUP BY capture, client_address, id
+),
+used_patterns AS (  -- of ten thousand clients few differ in what they ask for: each pattern is compared once
+  SELECT DISTINCT a.pattern, u.api_key, u.api_version, u.offered, u.newest
+  FROM used u
+  JOIN used_apis a ON a.capture = u.capture AND a.client_address = u.client_address AND a.id = u.id
+),
+fitting_patterns AS (
+  SELECT
+    u.pattern,
     v.library,
     v.first_version,
     v.last_version,
@@ -112,9 +123,9 @@ fits AS (
     v.last_order,
     count(DISTINCT u.api_key) AS known,
     count(DISTINCT CASE WHEN u.api_key NOT IN (17, 18, 36) THEN u.api_key END) AS telling
-  FROM used u
+  FROM used_patterns u
   JOIN client_versions v ON v.api_key = u.api_key
-  GROUP BY u.capture, u.client_address, u.id, v.library, v.first_version, v.last_version, v.first_order, v.last_order
+  GROUP BY u.pattern, v.library, v.first_version, v.last_version, v.first_order, v.last_order
   HAVING min(
     CASE
       WHEN u.api_version BETWEEN v.lowest AND v.highest THEN 1
@@ -123,6 +134,11 @@ fits AS (
       ELSE 0
     END
   ) = 1
+),
+fits AS (
+  SELECT a.capture, a.client_address, a.id, a.apis, f.library, f.first_version, f.last_version, f.first_order, f.last_order, f.known, f.telling
+  FROM used_apis a
+  JOIN fitting_patterns f ON f.pattern = a.pattern
 ),
 hinted AS (
   SELECT
@@ -143,8 +159,7 @@ ranked AS (
     h.*,
     rank() OVER (PARTITION BY h.capture, h.client_address, h.id ORDER BY h.is_default_id DESC, h.known DESC) AS place
   FROM hinted h
-  JOIN used_apis a ON a.capture = h.capture AND a.client_address = h.client_address AND a.id = h.id
-  WHERE (h.telling >= 3 OR (h.is_default_id = 1 AND h.telling >= 1)) AND h.known + 1 >= a.apis
+  WHERE (h.telling >= 3 OR (h.is_default_id = 1 AND h.telling >= 1)) AND h.known + 1 >= h.apis
 ),
 fingerprints AS (
   SELECT
