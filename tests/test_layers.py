@@ -45,7 +45,18 @@ MAY_IMPORT = {
     "replay": {"errors", "protocol", "session", "output", "pipeline", "config", "login", "proxy"},
     "testing": {"errors", "protocol", "filters", "config", "proxy"},
     "spark": {"errors", "protocol", "session", "filters", "capture", "output", "pipeline", "config", "analyses"},
-    "page": {"errors", "protocol", "session", "capture", "output", "pipeline", "config", "proxy", "analyses"},
+    "page": {
+        "errors",
+        "protocol",
+        "session",
+        "filters",
+        "capture",
+        "output",
+        "pipeline",
+        "config",
+        "proxy",
+        "analyses",
+    },
     "extract": {"errors", "protocol"},
 }
 WAITS_OR_ASKS_THE_TIME = {"asyncio", "selectors", "select", "socket", "socketserver", "ssl", "time", "uvloop"}
