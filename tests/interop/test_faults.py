@@ -23,7 +23,8 @@ from tests.support.kafka.jars import LAST_WITH_ZOOKEEPER
 TOPIC = "faults"
 CLIENTS = {"java": JavaClient, "librdkafka": LibrdkafkaClient, "kafka-python": KafkaPythonClient}
 CALL = {"Produce": 2, "Fetch": 2, "Metadata": 2, "JoinGroup": 2, "OffsetCommit": 2}  # of the others the first
-NATURAL = {"MEMBER_ID_REQUIRED"}  # a broker's answer to the first JoinGroup of a member (KIP-394)
+# Brokers' own answers to JoinGroup: to the first of a member (KIP-394), and while the coordinator of its group begins
+NATURAL = {"MEMBER_ID_REQUIRED", "NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"}
 # librdkafka shows these only in what list_topics gives, and at its begin asks for metadata by itself as well
 LISTED = {"LISTENER_NOT_FOUND", "REPLICA_NOT_AVAILABLE", "REBOOTSTRAP_REQUIRED"}
 # librdkafka opens no fetch sessions, and reads the error of the whole response without a look (rd_kafka_fetch_reply_handle)
@@ -38,6 +39,9 @@ SAYS: dict[tuple[str, str], dict[str, str]] = {
         "CORRUPT_MESSAGE": "KafkaException",
         "UNSUPPORTED_COMPRESSION_TYPE": "IllegalStateException",
     },
+    ("java", "Metadata"): {
+        "REBOOTSTRAP_REQUIRED": "KafkaException"
+    },  # of a topic, below version 13 (TopicMetadataFetcher)
     ("java", "OffsetCommit"): {  # ConsumerCoordinator.OffsetCommitResponseHandler
         **dict.fromkeys(("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"), "CommitFailedException"),
         **dict.fromkeys(("INVALID_TXN_STATE", "INVALID_PRODUCER_ID_MAPPING", "GROUP_ID_NOT_FOUND"), "KafkaException"),

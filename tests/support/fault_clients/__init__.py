@@ -8,7 +8,7 @@ librdkafka    logs that a response has come, and behind it what it makes of it: 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-PATIENCE_S = 25  # in which a program reads its records
+PATIENCE_S = 60  # in which a program reads its records
 WORK = {  # API -> what a program does that makes the client send it
     "Produce": "produce",
     "Fetch": "fetch",
