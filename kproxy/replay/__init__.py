@@ -24,6 +24,7 @@ Sending
     routing.py         Router: which node a request goes to: the new cluster's leaders and coordinators
     preparing.py       what requests need that the recording does not bring: topics, producer ids
     order.py           Order: when a request may be sent: its time, and the answers that came before it
+    syncing.py         SyncGroup, which brokers hold until the leader's has come
     player.py          Player: sends, matches answers, learns, compares
     result.py          Result: what became of each request, in counts and examples
 

@@ -25,6 +25,7 @@ from kproxy.replay.preparing import prepare
 from kproxy.replay.recording import ConnectionId, Recorded
 from kproxy.replay.result import Outcome, Result
 from kproxy.replay.routing import Router
+from kproxy.replay.syncing import held_together, sent_together
 from kproxy.replay.versions import Encoded, Unsendable, encode_at, name_topics
 
 MOST_IN_FLIGHT = 1_000  # requests, of all connections
@@ -83,17 +84,18 @@ class Player:
         """Prepare and send; on cancellation, end what was begun and raise. Raises UpstreamError before the first request."""
         await prepare(self.plan, self.identities)
         loop = asyncio.get_running_loop()
-        sent = self.plan.sent
+        sent = sent_together(self.plan.sent)
         order = Order(self.options.speed, sent[0].sent_at if sent else 0, loop.time)
         try:
             for recorded in sent:
-                await order.wait(recorded.sent_at)
+                together = held_together(recorded)
+                await order.wait(recorded.sent_at, together)
                 while len(self._tasks) >= MOST_IN_FLIGHT or (self._produced_again and self._tasks):
                     await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
                 await self._confirm(but=recorded.connection)
                 task = await self._send(recorded)
                 if task is not None and recorded.answered_at is not None:
-                    order.add(recorded.answered_at, task)
+                    order.add(recorded.answered_at, task, together)
                 self.progress(recorded.number)
             await order.wait_for_all()
             if self._tasks:

@@ -171,11 +171,15 @@ FROM_BEFORE = {  # records from before the capture, which no request brings
     *(("Fetch", "responses.partitions.records"), ("Produce", "responses.partitionResponses.baseOffset")),
     ("Fetch", "errorCode"),
 }
+ANOTHER_LEADER = {
+    ("JoinGroup", "members"),
+    ("SyncGroup", "assignment"),
+}  # brokers choose one by the hash of random member ids
 KEEPS_ITS_RECORDS = (1, 2, 6, 10, 11)  # of the others, transactions abort, or topics are deleted
 EXPLAINED = {
     1: set[tuple[str, str]](),
     2: TELEMETRY,
-    3: TELEMETRY | FROM_BEFORE,
+    3: TELEMETRY | FROM_BEFORE | ANOTHER_LEADER,
     4: TELEMETRY,
     5: OTHER_SETTINGS,
     6: TELEMETRY,

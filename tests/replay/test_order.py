@@ -21,6 +21,21 @@ def test_by_a_factor_and_without_waiting() -> None:
     assert Order(None, 0, lambda: 0.0).due_in(500_000 * MS) == 0
 
 
+def test_what_brokers_hold_together_does_not_wait_for_each_other() -> None:
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        order, answered = Order(None, 0, loop.time), loop.create_future()
+        order.add(10, answered, "generation 1 of g")
+        await order.wait(20, "generation 1 of g")
+        waiting = asyncio.ensure_future(order.wait(20, "generation 1 of h"))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        answered.set_result(None)
+        await waiting
+
+    asyncio.run(work())
+
+
 def test_after_the_answers_that_came_before_it() -> None:
     async def work() -> None:
         order = Order(None, 0, asyncio.get_running_loop().time)
