@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, Message, Producer
 
 from tests.interop.clients import Client, Java, KafkaPython, Librdkafka, values
 from tests.support.kafka.brokers import Cluster
@@ -14,6 +15,7 @@ from tests.support.kafka.jars import NEWEST, java
 from tests.support.kafka.proxies import Proxy
 from tests.support.kafka.proxies import cluster as virtual_cluster
 from tests.support.kafka.security import PLAINTEXT
+from tests.support.kafka.wire import end_offsets
 
 pytestmark = pytest.mark.parametrize("single", [NEWEST], indirect=True)
 Behind = Callable[..., Entrance]
@@ -134,3 +136,27 @@ def test_a_policy_that_fails_gives_java_an_error_that_it_knows_at_every_api(
     assert {case for case, end in ends.items() if end == "done"} == set()
     told = {case.split()[1] for case, end in ends.items() if any(word in end for word in KNOWN)}
     assert told >= set(STARTS) - {"ApiVersions", "Metadata", "ListOffsets", "Fetch"}  # which it asks again
+
+
+@pytest.mark.long
+def test_a_policy_that_fails_gives_librdkafka_an_error_that_it_knows(behind: Behind, topic_name: str) -> None:
+    """A producer for each fault: its record is reported as failed with Kafka's own error; one that fails at no API goes on."""
+    entrance = behind("Policy")
+    topic = entrance.cluster.topic(topic_name)
+    faults = [fault for fault in FAULTS if fault != "another correlation id"]
+    cases = [f"{side} Produce {fault}" for side in SIDES for fault in faults]
+    reports: dict[str, str | None] = {}
+    producers = []
+    for case in ["control", *cases]:
+        settings = {"bootstrap.servers": entrance.bootstrap, "client.id": case, "message.timeout.ms": 20_000}
+        producer = Producer({**settings, "log_level": 0})
+
+        def reported(error: KafkaError | None, _: Message, case: str = case) -> None:
+            reports[case] = None if error is None else error.name()
+
+        producer.produce(topic, case.encode(), on_delivery=reported)
+        producers.append(producer)
+    assert [producer.flush(60) for producer in producers] == [0] * len(producers)
+    assert reports == {"control": None, **dict.fromkeys(cases, "UNKNOWN")}
+    reached = 1 + len(faults)  # what fails on the response has been written
+    assert end_offsets(entrance.cluster.open, topic) == {0: reached}
