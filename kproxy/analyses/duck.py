@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from kproxy.analyses import library
 from kproxy.analyses.analysis import Analysis, Value, View
 from kproxy.analyses.facts import FACTS_TABLES, arrow_table
+from kproxy.analyses.interrupts import ends_at_interrupt
 from kproxy.analyses.loading import Loader, Reading, Span, Watch, quoted
 from kproxy.analyses.parameters import bind
 from kproxy.analyses.scratch import ScratchDirectory
@@ -245,11 +246,12 @@ class Database:
 
     @contextmanager
     def _names_the_disk(self) -> Iterator[None]:
-        """Raise NoRoom for what DuckDB cannot write to the temporary directory."""
+        """Raise NoRoom for what DuckDB cannot write to the temporary directory; KeyboardInterrupt for what Ctrl-C ended."""
         import duckdb  # noqa: PLC0415 - as above
 
         try:
-            yield
+            with ends_at_interrupt():
+                yield
         except duckdb.Error as error:
             message = str(error).strip().splitlines()[0]
             if self._directory is None or self._directory.name not in message:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kproxy.analyses.duck import Database, check_available, place_of
+from kproxy.analyses.interrupts import ends_at_interrupt
 from kproxy.analyses.rewriting import tables_in_duckdb
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
@@ -36,8 +37,9 @@ class Queries:
 
         check_query(query)
         try:
-            rows = self._connection.sql(query)
-            return _nothing() if rows is None else rows.to_arrow_reader(BATCH)
+            with ends_at_interrupt():
+                rows = self._connection.sql(query)
+                return _nothing() if rows is None else rows.to_arrow_reader(BATCH)
         except duckdb.Error as error:
             raise UsageError(mistake_of(error, query)) from None
 
@@ -90,8 +92,9 @@ def rows_of(reader: "pyarrow.RecordBatchReader") -> Iterator[dict[str, Any]]:
     import pyarrow as pa  # noqa: PLC0415 - as above
 
     try:
-        for batch in reader:
-            yield from batch.to_pylist()
+        with ends_at_interrupt():
+            for batch in reader:
+                yield from batch.to_pylist()
     except (duckdb.Error, pa.ArrowException, OSError) as error:
         raise UsageError(mistake_of(error)) from None
 
