@@ -85,32 +85,36 @@ WITH generations AS (
   JOIN group_spells s ON s.group_key = n.group_key AND s.member_id = n.member_id AND s.spell = n.spell
   JOIN generations g ON g.group_key = n.group_key AND g.generation = n.generation
   WHERE s.client_id IS NOT NULL AND s.client_address IS NOT NULL AND s.last_micros IS NOT NULL
-), asking AS (
-  -- up to when each of these clients sent a request, and which members it was: step is the order of what is at the same moment
-  SELECT client_address, client_id, member_id, micros, 3 AS step, group_key, spell
-  FROM (SELECT client_address, client_id, member_id, formed_micros AS micros, group_key, spell FROM gone_clients) f
+), requests AS (
+  -- when each of these clients sent its last request until then; of what is at the same moment the request is first
+  SELECT group_key, member_id, spell, max(CASE WHEN group_key IS NULL THEN micros END) OVER (
+    PARTITION BY client_address, client_id ORDER BY micros, CASE WHEN group_key IS NULL THEN 0 ELSE 1 END
+    ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS micros
+  FROM (
+    SELECT client_address, client_id, formed_micros AS micros, group_key, member_id, spell FROM gone_clients
+    UNION ALL
+    SELECT c.client_address, e.client_id, unix_micros(e.request_at), CAST(NULL AS STRING), CAST(NULL AS STRING), CAST(NULL AS BIGINT)
+    FROM exchanges e JOIN connections c ON c.connection_id = e.connection_id
+    JOIN (SELECT DISTINCT client_address, client_id FROM gone_clients) w
+      ON w.client_address = c.client_address AND w.client_id = e.client_id
+    WHERE e.request_at IS NOT NULL
+  ) sent
+), lives AS (
+  -- when members of these clients begin (step 1) and end (2), and the time of which it is asked whether there were others (0 to 3)
+  SELECT client_address, client_id, member_id, formed_micros AS micros, 3 AS step, group_key, spell FROM gone_clients
   UNION ALL
   SELECT client_address, client_id, member_id, last_micros, 0, group_key, spell FROM gone_clients
   UNION ALL
-  SELECT s.client_address, s.client_id, s.member_id, s.first_micros, 1, CAST(NULL AS STRING), CAST(NULL AS BIGINT)
-  FROM group_spells s JOIN (SELECT DISTINCT client_address, client_id FROM gone_clients) w
-    ON w.client_address = s.client_address AND w.client_id = s.client_id
-  WHERE s.last_micros IS NOT NULL
-  UNION ALL
-  SELECT s.client_address, s.client_id, s.member_id, s.last_micros, 2, CAST(NULL AS STRING), CAST(NULL AS BIGINT)
-  FROM group_spells s JOIN (SELECT DISTINCT client_address, client_id FROM gone_clients) w
-    ON w.client_address = s.client_address AND w.client_id = s.client_id
-  WHERE s.last_micros IS NOT NULL
-  UNION ALL
-  SELECT c.client_address, e.client_id, CAST(NULL AS STRING), unix_micros(e.request_at), -1, CAST(NULL AS STRING), CAST(NULL AS BIGINT)
-  FROM exchanges e JOIN connections c ON c.connection_id = e.connection_id
+  SELECT s.client_address, s.client_id, s.member_id, s.micros, s.step, CAST(NULL AS STRING), CAST(NULL AS BIGINT)
+  FROM (
+    SELECT client_address, client_id, member_id, first_micros AS micros, 1 AS step FROM group_spells WHERE last_micros IS NOT NULL
+    UNION ALL
+    SELECT client_address, client_id, member_id, last_micros, 2 FROM group_spells WHERE last_micros IS NOT NULL
+  ) s
   JOIN (SELECT DISTINCT client_address, client_id FROM gone_clients) w
-    ON w.client_address = c.client_address AND w.client_id = e.client_id
-  WHERE e.request_at IS NOT NULL
-), asked AS (
+    ON w.client_address = s.client_address AND w.client_id = s.client_id
+), counted AS (
   SELECT group_key, member_id, spell, step,
-    max(CASE WHEN step = -1 THEN micros END) OVER (
-      PARTITION BY client_address, client_id ORDER BY micros, step ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS micros,
     count(CASE WHEN step = 1 THEN 1 END) OVER (
       PARTITION BY client_address, client_id ORDER BY micros, step ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
     - count(CASE WHEN step = 1 THEN 1 END) OVER (
@@ -119,14 +123,18 @@ WITH generations AS (
       PARTITION BY client_address, client_id ORDER BY micros, step ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
     - count(CASE WHEN step = 2 THEN 1 END) OVER (
       PARTITION BY client_address, client_id, member_id ORDER BY micros, step ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS others_ended
-  FROM asking
-), busy AS (
-  -- clients whose client id no other member has at that address meanwhile: what their other connections did
-  SELECT group_key, member_id, spell, max(CASE WHEN step = 3 THEN micros END) AS micros
-  FROM asked
-  WHERE step IN (0, 3) AND group_key IS NOT NULL
+  FROM lives
+), alone AS (
+  SELECT group_key, member_id, spell
+  FROM counted
+  WHERE group_key IS NOT NULL
   GROUP BY group_key, member_id, spell
   HAVING max(CASE WHEN step = 3 THEN others_begun END) = min(CASE WHEN step = 0 THEN others_ended END)
+), busy AS (
+  -- clients whose client id no other member has at that address meanwhile: what their other connections did
+  SELECT r.group_key, r.member_id, r.spell, max(r.micros) AS micros
+  FROM requests r JOIN alone a ON a.group_key = r.group_key AND a.member_id = r.member_id AND a.spell = r.spell
+  GROUP BY r.group_key, r.member_id, r.spell
 ), evicted AS (
   SELECT n.group_key, n.generation, n.member_id, s.client_id, s.connection_id, s.last_micros, s.closed_micros, s.identity,
     s.last_api,
