@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import duckdb
 
 FEED, HTTP = "feed", "http"
-NICE = 10
+THREADS = 2  # that a query may use: the cores are for the traffic
 LONGEST = 65_536  # bytes of the arguments
 
 
@@ -81,6 +81,7 @@ class Live(Store):
         self._database = Database([], memory=MEMORY)
         # A path of a descriptor may come to be that of another file
         self._database.connection.execute("SET enable_external_file_cache = false")
+        self._database.connection.execute(f"SET threads = {THREADS}")
         for table in schemas():
             self._database.connection.execute(f"DROP TABLE IF EXISTS {table}")
         self._viewed: dict[str, str] = {}  # of each table: what its view is made of
@@ -198,7 +199,6 @@ def main() -> None:
     """Serve until the standard input ends."""
     arguments = msgspec.json.decode(sys.stdin.buffer.readline(LONGEST), type=LiveArguments)
     set_process_title("kproxy: page", "kproxy:page")
-    os.nice(NICE)
     _allow_many_files()
     folder = Path(arguments.folder)
     store = Live(arguments.name, listen(folder, FEED), arguments.most)

@@ -33,6 +33,7 @@ NEEDED = ("duckdb", "pyarrow", "sqlglot")
 IDLE_S = 60.0  # without a request
 START_S = 60.0  # that it may take to start
 LOOK_EVERY_S = 0.1
+NICE = 19  # of the process: traffic comes first
 LONGEST_FOLDER = 70  # characters: the path of a socket has 107 at most (unix(7))
 FEED, HTTP = "feed", "http"  # of kproxy.page.live, which is not imported here
 
@@ -163,6 +164,8 @@ class PageProcess:
             shutil.rmtree(folder, ignore_errors=True)
             raise NoPage(f"the page could not be started: {os.strerror(error.errno or 0)}") from error
         editable = fleet.config.page.edits
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, process.pid, NICE)  # its imports alone take seconds of CPU
         made = cls(folder, process, editable)
         name = ", ".join(cluster.name for cluster in fleet.config.clusters)
         arguments = {"folder": str(folder), "name": name, "token": token, "hosts": hosts, "editable": editable}
