@@ -70,25 +70,26 @@ Where it differs from ``kproxy decode``: that gives up the connection that was s
 (``closed`` is "evicted"); here none is given up. It waits for late names at any place, here in the first 32 MiB.
 
 What it costs. ``python -m tests.bench.spark`` on two cores of an idle machine, in CPU seconds of all processes, on captures of a
-generated cluster (tests/bench: 96 long connections, thousands of short ones, MTU 1500, 12 KB an exchange), with route (c):
+generated cluster (tests/bench: 96 long connections, thousands of short ones, MTU 1500, 12 KB an exchange), with route (e):
 
     capture     ingest on local[2]     largest JVM, worker    kproxy decode --format parquet    ratio
-    1024 MiB     12.3 s (JVM 4.4)      249 MiB, 134 MiB         4.0 s, one process              0.33
-    2048 MiB     18.8 s (JVM 4.6)      272 MiB, 137 MiB         8.5 s                           0.45
-    4096 MiB     31.9 s (JVM 4.9)      264 MiB, 135 MiB        16.1 s                           0.50
-    8192 MiB     75.3 s (JVM 6.9)      344 MiB, 141 MiB        39.6 s                           0.53
+    1024 MiB     11.2 s (JVM 3.8)      253 MiB, 134 MiB         4.0 s, one process              0.36
+    2048 MiB     16.4 s (JVM 4.2)      258 MiB, 136 MiB        10.0 s                           0.61
+    4096 MiB     30.2 s (JVM 5.7)      265 MiB, 136 MiB        18.1 s                           0.60
+    8192 MiB     52.6 s (JVM 6.2)      274 MiB, 142 MiB        40.3 s                           0.77
 
-About 6 s are the start of the JVM and of the Python workers; beyond the first GiB a core does 0.57 of what it does in kproxy
-decode, and memory does not grow. The JVM takes 0.4 s a further GiB, since bytes go past it: its flags win little but its start.
+About 5 s are the start of the JVM and of the Python workers; beyond the first GiB a core does 0.88 of what it does in kproxy
+decode, and memory does not grow. The JVM takes 0.3 s a further GiB, since bytes go past it: its flags win little but its start,
+and another collector (-XX:+UseSerialGC) or one compiler thread not even that (3.4 to 4.4 s instead of 3.6, under load).
 Of 512 MiB (one process, CPU seconds on a machine with much else to do) the survey takes 0.25, the head 0.07, the scan 0.75 with
 copies and 0.33 in place (e), the reading of blocks 0.12 and 0.22, and the decode about 4: (e) saves some 0.6 s a GiB, and the
 room for B. Most of what copies take is the kernel's, for pages of the staging folder that were never used before. In turns at
 load 32 to 48, which makes all of it slower, 1 GiB took 20.0 and 21.3 s in place, 20.9 copied, and 9.8 in kproxy decode: there
 the start and the noise are larger than the difference. With Spark's own shuffle (b) a further GiB took 36 s.
 
-10 TB a day. 10 TB are 9,300 GiB; at 12.7 s a GiB, the dearest that was measured, that is 118,000 CPU seconds: 1.4 cores that
-are never idle. Sized for a busy hour with three times the mean, and half of it kept free: 8 to 9 cores, as two executors of
-four or five. Of memory 1 GiB for the JVM of each executor, and 0.5 GiB for each core's Python worker: 3.5 GiB an executor.
+10 TB a day. 10 TB are 9,300 GiB; at 6.9 s a GiB, the dearest that was measured, and 0.6 s for copies, that is 70,000 CPU seconds:
+0.8 cores that are never idle. Sized for a busy hour with three times the mean, and half of it kept free: 5 cores, as two
+executors of three. Of memory 1 GiB for the JVM of each executor, and 0.5 GiB for each core's Python worker: 2.5 GiB an executor.
 Traffic of small requests costs more, because rows cost, not bytes: at the 17 MB/s that kproxy decode has for connections of a
 dozen requests (tests/bench, shape "tiny"), 10 TB are 590,000 s for it and about 800,000 here, or 10 cores at the mean and 60
 for that busy hour.

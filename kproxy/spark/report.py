@@ -7,6 +7,7 @@
 What a source may be is in sources.py, which rows of it in narrowing.py. Views and facts are temporary views of the session.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LONGEST_MESSAGE = 400
+PARAMETER = re.compile(
+    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/|(?<![:\w]):(\w+)""", re.DOTALL
+)
 COUNT_CONNECTIONS = """
 SELECT count(*), count_if(requests + responses > 0), sum(requests), sum(errors), sum(request_bytes + response_bytes),
   min(unix_micros(first_seen_at)), max(unix_micros(last_seen_at)) FROM connections
@@ -115,8 +119,15 @@ class SparkTables:
     def frame(self, analysis: Analysis, /, **parameters: Value) -> "DataFrame":
         """The rows of an analysis, not computed yet."""
         self._make_views(analysis)
-        values = {name: _literal(value) for name, value in bind(analysis, parameters).items()}
-        return self.spark.sql(library.spark_text(analysis), args=values)
+        given = bind(analysis, parameters)
+        values = {name: _literal(value) for name, value in given.items()}
+        try:
+            return self.spark.sql(library.spark_text(analysis), args=values)
+        except AnalysisException as error:
+            if "UNBOUND_SQL_PARAMETER" not in str(error):
+                raise
+            # The parser of Delta's extension (4.3.1, with Spark 4.1) leaves parameters out that stand beside an aggregate.
+            return self.spark.sql(with_values(library.spark_text(analysis), given))
 
     def close(self) -> None:
         """Forget what was kept of views."""
@@ -170,6 +181,25 @@ class SparkTables:
 def _literal(value: Value) -> Any:
     """A value as Spark binds it: a whole number as a BIGINT, since an INT times 1,000,000 overflows."""
     return functions.expr(f"{value}L") if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def with_values(sql: str, values: Mapping[str, Value]) -> str:
+    """A query with its parameters as literals, but for what looks like one in texts, names and comments."""
+
+    def put(found: re.Match[str]) -> str:
+        return _as_sql(values[found[1]]) if found[1] in values else found[0]
+
+    return PARAMETER.sub(put, sql)
+
+
+def _as_sql(value: Value) -> str:
+    if value is None or isinstance(value, bool):
+        return "NULL" if value is None else str(value).lower()
+    if isinstance(value, int):
+        return f"{value}L"
+    if isinstance(value, float):
+        return f"CAST('{value!r}' AS DOUBLE)"
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 SPARK_TYPES = {"string": "string", "int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean"}

@@ -16,7 +16,7 @@ from kproxy.errors import ConfigError
 from kproxy.output.tables import TABLES
 from kproxy.spark.ingest import ingest
 from kproxy.spark.narrowing import Narrowed
-from kproxy.spark.report import SparkTables, make_report
+from kproxy.spark.report import SparkTables, make_report, with_values
 from kproxy.spark.whole import Options
 from tests.analyses.test_parameters import largest
 from tests.bench.shapes import SHAPES
@@ -173,3 +173,12 @@ def test_a_mistake_in_a_users_file_has_its_place(spark: "SparkSession", tmp_path
     [mistake] = refused.value.mistakes
     assert (mistake.line, mistake.column) == (8, 3)
     assert "no_such" in mistake.message
+
+
+def test_parameters_as_literals(spark: "SparkSession") -> None:
+    """What Spark computes is what was given, and texts, names and comments stay as they are."""
+    given = {"a": "it's \\ here", "b": 3_000_000_000, "c": 0.1, "d": True, "e": None}
+    sql = "SELECT :a, :b, :c, :d, :e, ':a', 1 AS `:b`, \":a\" /* :a */ -- :a\n"
+    [row] = spark.sql(with_values(sql, given)).collect()
+    assert list(row) == [*given.values(), ":a", 1, ":a"]
+    assert row.asDict()[":b"] == 1
