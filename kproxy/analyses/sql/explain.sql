@@ -35,9 +35,17 @@ WITH requests AS (
   WHERE c.role = 'client' AND e.request_at IS NOT NULL AND (:client = '' OR c.client_id = :client)
 ),
 -- Values that requests carry: one row for each, counted.
+-- Most requests of a client are alike: they are taken apart once.
+alike AS (
+  SELECT client, api_key, api_name, acks, timeout_ms, transactional_id, min_bytes, max_wait_ms, max_bytes, isolation_level, session_timeout_ms,
+    rebalance_timeout_ms, protocols, group_id, group_instance_id, count(*) AS times
+  FROM requests
+  GROUP BY client, api_key, api_name, acks, timeout_ms, transactional_id, min_bytes, max_wait_ms, max_bytes, isolation_level, session_timeout_ms,
+    rebalance_timeout_ms, protocols, group_id, group_instance_id
+),
 sent AS (
-  SELECT client, said.setting AS setting, said.value AS value, said.api AS api, count(*) AS times
-  FROM requests LATERAL VIEW explode(array(
+  SELECT client, said.setting AS setting, said.value AS value, said.api AS api, sum(times) AS times
+  FROM alike LATERAL VIEW explode(array(
     named_struct('api', 'Produce', 'setting', 'acks', 'value',
       CASE WHEN api_key = 0 THEN CASE acks WHEN -1 THEN 'all' ELSE CAST(acks AS STRING) END END),
     named_struct('api', 'Produce', 'setting', 'request.timeout.ms', 'value', CASE WHEN api_key = 0 THEN CAST(timeout_ms AS STRING) END),
