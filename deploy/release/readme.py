@@ -18,6 +18,7 @@ import shlex
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 from contextlib import suppress
 from itertools import groupby
@@ -132,12 +133,16 @@ def printed(command: str) -> str:
     settings = {"TERM": "xterm-256color", "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT)}
     environment = {name: text for name, text in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")}
     run = [sys.executable, "-m", "kproxy", *words]
-    with subprocess.Popen(run, cwd=ROOT, env=environment | settings, stdout=theirs, stderr=theirs) as process:
+    errors = tempfile.TemporaryFile()  # noqa: SIM115 - no terminal: on one, a slow machine would show a progress bar
+    with errors, subprocess.Popen(run, cwd=ROOT, env=environment | settings, stdout=theirs, stderr=errors) as process:
         os.close(theirs)
         data = b""
         with suppress(OSError), open(ours, "rb", buffering=0) as stream:  # noqa: PTH123 - a descriptor; EIO at its end
             while more := stream.read(65_536):
                 data += more
+        process.wait()
+        errors.seek(0)
+        data += errors.read()  # the summary
     if process.returncode not in (0, FOUND):
         raise subprocess.CalledProcessError(process.returncode, command, data)
     return data.decode().replace("\r\n", "\n")
