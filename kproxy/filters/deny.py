@@ -120,7 +120,9 @@ class DenyOptions(Options, frozen=True):
 
     rules: Annotated[
         Annotated[tuple[Rule, ...], Meta(min_length=1)],
-        text("The first rule that holds decides; without one a request is allowed."),
+        text(
+            "Asked in order: the first that holds decides, of each topic or of the whole request; without one it is allowed."
+        ),
     ]
     dry_run: Annotated[bool, text("Only say what would be denied, by any rule.")] = False
     file: Annotated[
@@ -175,6 +177,34 @@ class Compiled:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         kinds = (code for kind, code in BY_KIND.items() if subject[kind])
         return next(kinds, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+class Asked:
+    """A request that rules are asked about: what is left of it, and the errors of the topics that were taken out."""
+
+    def __init__(self, request: Request, topic_names: Any) -> None:
+        self.request = request
+        self.subject = Subject(request, topic_names)
+        self._topic_names = topic_names
+        self._target = ""  # array of the response for the errors; "": nothing was taken out
+        self._errors: list[Any] = []
+
+    def note(self, target: str, errors: list[Any]) -> None:
+        """Note the errors of topics that were taken out; what rules are asked about from here on is what is left."""
+        self._target, self._errors = target, [*self._errors, *errors]
+        self.subject = Subject(self.request, self._topic_names)
+
+    def verdict(self, found: Verdict | None) -> Verdict:
+        """The verdict on the whole request, where *found* is that on what is left of it; None: it goes on."""
+        if not self._target:
+            return Forward() if found is None else found
+        if isinstance(found, Reply):
+            setattr(found.message, self._target, [*(getattr(found.message, self._target) or ()), *self._errors])
+        if found is not None:
+            return found
+        waiting = self.request.connection.state.setdefault(STATE, {})
+        waiting.setdefault(self.request.correlation_id, []).append((self._target, self._errors))
+        return Replace(self.request.message)
 
 
 class Deny(Filter):
@@ -259,32 +289,32 @@ class Deny(Filter):
         unopened = self._opened.refusal(request)
         if unopened is not None:
             return Reply(unopened)
-        subject = Subject(request, self.runtime.kept.get("topic_names", {}))
+        asked = Asked(request, self.runtime.kept.get("topic_names", {}))
         rules = [rule for rule in self._rules if request.api_key in rule.apis]
-        verdicts = (self._ask(rule, request, subject) for rule in rules)
-        if any(rule.condition.is_for_each_topic for rule in rules) and len(subject["topics"]) > AT_ONCE:
-            return self._decide_in_turns(rules, request, subject)
-        return next((verdict for verdict in verdicts if verdict is not None), Forward())
+        if any(rule.condition.is_for_each_topic for rule in rules) and len(asked.subject["topics"]) > AT_ONCE:
+            return self._decide_in_turns(rules, asked)
+        verdicts = (self._ask(rule, asked) for rule in rules)
+        return asked.verdict(next((verdict for verdict in verdicts if verdict is not None), None))
 
-    async def _decide_in_turns(self, rules: list[Compiled], request: Request, subject: Subject) -> Verdict:
+    async def _decide_in_turns(self, rules: list[Compiled], asked: Asked) -> Verdict:
         """Ask about many topics; other connections go on meanwhile."""
         for rule in rules:
+            subject = asked.subject
             denied: list[str | None] | None = None
-            if rule.condition.is_for_each_topic and not _is_unnamed(rule, request, subject):
+            if rule.condition.is_for_each_topic and not _is_unnamed(rule, asked.request, subject):
                 denied = []
-                for number, topic in enumerate(_askable(request, subject), 1):
+                for number, topic in enumerate(_askable(asked.request, subject), 1):
                     denied += [topic] if rule.holds(subject, topic) else []
                     if number % AT_ONCE == 0:
                         await Turn()
-            verdict = self._ask(rule, request, subject, denied)
+            verdict = self._ask(rule, asked, denied)
             if verdict is not None:
-                return verdict
-        return Forward()
+                return asked.verdict(verdict)
+        return asked.verdict(None)
 
-    def _ask(
-        self, rule: Compiled, request: Request, subject: Subject, denied: list[str | None] | None = None
-    ) -> Verdict | None:
-        """What a rule says; None: nothing against it. *denied* are the topics that it forbids, if they are known."""
+    def _ask(self, rule: Compiled, asked: Asked, denied: list[str | None] | None = None) -> Verdict | None:
+        """What a rule says; None: what is left of the request goes on. *denied* are the topics that it forbids, if known."""
+        request, subject = asked.request, asked.subject
         if _is_unnamed(rule, request, subject):
             expects_none = _expects_no_response(request)
             response = None if expects_none else error_response(request, ErrorCode.UNKNOWN_TOPIC_ID, in_elements=True)
@@ -295,17 +325,15 @@ class Deny(Filter):
             return self._refuse(rule, request, subject, None)
         if denied is None:
             denied = [topic for topic in _askable(request, subject) if rule.holds(subject, topic)]
-        return self._refuse_topics(rule, request, subject, denied) if denied else None
+        return self._refuse_topics(rule, asked, denied) if denied else None
 
-    def _refuse_topics(
-        self, rule: Compiled, request: Request, subject: Subject, denied: list[str | None]
-    ) -> Verdict | None:
-        """Refuse some topics, or all that there are; None: only say so."""
-        if len(denied) < len(subject["topics"]) and not rule.dry_run and rule.error != CLOSE:
-            verdict = self._take_out(rule, request, subject, set(denied))
-            if verdict is not None:
-                self._say(rule, request, denied, rule.code(subject))
-                return verdict
+    def _refuse_topics(self, rule: Compiled, asked: Asked, denied: list[str | None]) -> Verdict | None:
+        """Take some topics out, or refuse all that there are; None: the others go on, or it is only said."""
+        request, subject = asked.request, asked.subject
+        may_go_on = len(denied) < len(subject["topics"]) and not rule.dry_run and rule.error != CLOSE
+        if may_go_on and self._take_out(rule, asked, set(denied)):
+            self._say(rule, request, denied, rule.code(subject))
+            return None
         return self._refuse(rule, request, subject, denied)
 
     def _refuse(self, rule: Compiled, request: Request, subject: Subject, topics: list[Any] | None) -> Verdict | None:
@@ -321,23 +349,23 @@ class Deny(Filter):
         response = error_response(request, code, rule.message, in_elements=request.api_key in IN_ELEMENTS)
         return Close(f"denied by {rule.name}") if response is None else Reply(response)
 
-    def _take_out(self, rule: Compiled, request: Request, subject: Subject, denied: set[Any]) -> Verdict | None:
-        """Take topics out of the request, and keep their errors for the response; None: not possible in this API."""
+    def _take_out(self, rule: Compiled, asked: Asked, denied: set[Any]) -> bool:
+        """Take topics out of the request, and keep their errors for the response; False: not possible in this API."""
+        request = asked.request
         filled = _topic_array(request.api_key, request.api_version)
         message: Any = request.message
         if filled is None or _expects_no_response(request):
-            return None
+            return False
         source = filled.sources[0]
         elements = getattr(message, source.path[0])
         kept = [each for each in elements if self._name(each) not in denied]
         if not kept:
-            return None
+            return False
         setattr(message, source.path[0], [each for each in elements if self._name(each) in denied])
-        refused = error_response(request, rule.code(subject), rule.message, in_elements=True)
+        refused = error_response(request, rule.code(asked.subject), rule.message, in_elements=True)
         setattr(message, source.path[0], kept)
-        state = request.connection.state.setdefault(STATE, {})
-        state.setdefault(request.correlation_id, []).append((filled.target, getattr(refused, filled.target)))
-        return Replace(message)
+        asked.note(filled.target, getattr(refused, filled.target))
+        return True
 
     def _name(self, element: Any) -> str | None:
         """The topic of an element of a request, by its name or id."""

@@ -106,6 +106,53 @@ def test_a_request_of_forbidden_topics_alone_is_answered_here() -> None:
     assert [(t.name, t.partition_responses[0].error_code) for t in found] == [("secret-1", 29), ("secret-2", 29)]
 
 
+def sent_topics(outcome: Outcome) -> Any:
+    assert isinstance(outcome, Send) and outcome.request is not None
+    return outcome.request.message
+
+
+@pytest.mark.parametrize("others", [0, 1_000])
+def test_a_rule_is_asked_of_what_the_rules_before_it_left(others: int) -> None:
+    """Two rules by topic: each of the two has its error, and the third topic alone gets to the broker."""
+    rules = {"when": 'topic == "a"'}, {"when": 'topic == "b"', "error": "POLICY_VIOLATION"}
+    names = [f"open-{number}" for number in range(others)] + ["c"]
+    bench = Bench(*rules)
+    outcome = bench.produce("a", "b", *names)
+    assert [topic.name for topic in sent_topics(outcome).topic_data] == names
+    told = [part("ProduceResponse", "TopicProduceResponse", name="c")]
+    found = bench.answered(outcome, "ProduceResponse", make("ProduceResponse", responses=told)).responses
+    assert [(t.name, [p.error_code for p in t.partition_responses]) for t in found] == [
+        ("c", []),
+        ("a", [29]),
+        ("b", [44]),
+    ]
+    bench = Bench(*rules)
+    outcome = bench.create("a", *names, "b")
+    assert [topic.name for topic in sent_topics(outcome).topics] == names
+    told = [part("CreateTopicsResponse", "CreatableTopicResult", name="c")]
+    found = bench.answered(outcome, "CreateTopicsResponse", make("CreateTopicsResponse", topics=told)).topics
+    assert [(t.name, t.error_code) for t in found] == [("c", 0), ("a", 29), ("b", 44)]
+    assert bench.at.state["deny"] == {}
+
+
+def test_a_request_whose_topics_are_forbidden_by_several_rules_is_answered_here() -> None:
+    outcome = Bench({"when": 'topic == "a"'}, {"when": 'topic == "b"', "error": "POLICY_VIOLATION"}).create("a", "b")
+    assert isinstance(outcome, Answer)
+    assert {t.name: t.error_code for t in body(19, 7, outcome.frame).topics} == {"a": 29, "b": 44}
+
+
+@pytest.mark.parametrize(("error", "expected"), [(None, 29), ("POLICY_VIOLATION", 44)])
+def test_a_rule_for_the_whole_request_is_asked_after_a_topic_was_taken_out(error: str | None, expected: int) -> None:
+    bench = Bench({"when": 'topic == "a"'}, {"when": 'api == "CreateTopics"', "error": error})
+    outcome = bench.create("a", "b", "c")
+    assert isinstance(outcome, Answer)
+    found = body(19, 7, outcome.frame).topics
+    assert {t.name: t.error_code for t in found} == {"a": 29, "b": expected, "c": expected}
+    assert "deny" not in bench.at.state
+    closing = Bench({"when": 'topic == "a"'}, {"when": 'api == "CreateTopics"', "error": "CLOSE"})
+    assert isinstance(closing.create("a", "b"), Close)
+
+
 def test_a_produce_that_wants_no_answer_closes_as_with_a_broker() -> None:
     assert isinstance(Bench({"when": BOTH}).produce("secret-1", acks=0), Close)
     assert isinstance(Bench({"when": BOTH}).produce("open", "secret-1", acks=0), Close)
