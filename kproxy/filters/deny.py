@@ -419,14 +419,14 @@ class Deny(Filter):
         subject = Subject(
             Request(response.connection, *about, facts_.message), self.runtime.kept.get("topic_names", {})
         )
-        rules = [rule for rule in self._rules if rule.condition.is_for_each_topic and facts_.api_key in rule.apis]
+        enforced = (rule for rule in self._rules if not rule.dry_run and facts_.api_key in rule.apis)
+        rules = [rule for rule in enforced if rule.condition.is_for_each_topic]
 
         def code(topic: str | None) -> int | None:
             if topic == "" or (topic is None and facts_.api_key == ApiKey.METADATA):
                 return None  # it names none: the errors of Metadata for topics by id
-            holding = (rule for rule in rules if (not rule.dry_run if topic is None else rule.holds(subject, topic)))
-            rule = next(holding, None)
-            return None if rule is None or rule.dry_run else rule.code(subject)
+            rule = next((rule for rule in rules if topic is None or rule.holds(subject, topic)), None)
+            return None if rule is None else rule.code(subject)
 
         return code
 

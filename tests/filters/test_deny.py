@@ -461,6 +461,7 @@ def test_what_is_asked_of_all_topics_tells_nothing_of_one_that_is_forbidden() ->
     assert told([{"when": BOTH}], names) == ["open", "other"]
     assert told([{"when": BOTH}], [*many, "secret-1"]) == many
     assert told([{"when": BOTH, "dry_run": True}], names) == names
+    assert told([{"when": BOTH, "dry_run": True}, {"when": BOTH}], names) == ["open", "other"]
     assert told([{"when": 'topic == "other"', "apis": ["DescribeLogDirs"]}], names) == ["open", "secret-1"]
 
 
