@@ -216,7 +216,8 @@ class Deny(Filter):
     forwarded, and what its response tells of a topic that is forbidden is left out: Metadata, DescribeTopicPartitions,
     OffsetFetch, DescribeLogDirs, ListPartitionReassignments, DescribeShareGroupOffsets, DescribeAcls, ListConfigResources,
     DescribeTransactions, ConsumerGroupDescribe, ShareGroupDescribe, StreamsGroupDescribe. ElectLeaders for all partitions, and
-    DeleteAcls for any topic, do something with topics that they do not name: these are refused, whatever else the rule says.
+    CreateAcls and DeleteAcls of ACLs that may be for more topics than one (no name, the name *, a pattern type other than
+    LITERAL), do something with topics that they do not name: these are refused, whatever else the rule says.
     DescribeGroups has names of topics in bytes of its members, which no rule reads.
 
     Topics by id are known by the Metadata responses that workers have seen; a request with another id

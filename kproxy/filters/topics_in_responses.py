@@ -29,6 +29,8 @@ TELLING = frozenset(
     )
 )
 ANY, TOPIC = 1, 2  # of ResourceType; TOPIC of ConfigResource.Type, too
+LITERAL = 3  # of PatternType: also of versions that have no pattern type
+EVERY = "*"  # the name in an ACL that is for every topic
 SMALLEST = "-"  # of the characters that names of topics may have
 Name = Callable[[str], str | None]  # of a topic id
 
@@ -48,10 +50,21 @@ def acts_on_all_topics(api_key: int, message: Any) -> bool:
     """Whether a request does something with topics that it does not name."""
     if api_key == ApiKey.ELECT_LEADERS:
         return message.topic_partitions is None
+    if api_key == ApiKey.CREATE_ACLS:
+        return any(
+            each.resource_type == TOPIC and _is_pattern(each.resource_name, each.resource_pattern_type)
+            for each in message.creations
+        )
     return api_key == ApiKey.DELETE_ACLS and any(
-        each.resource_type_filter == ANY or (each.resource_type_filter == TOPIC and each.resource_name_filter is None)
+        each.resource_type_filter == ANY
+        or (each.resource_type_filter == TOPIC and _is_pattern(each.resource_name_filter, each.pattern_type_filter))
         for each in message.filters
     )
+
+
+def _is_pattern(name: str | None, pattern_type: int) -> bool:
+    """Whether the name in an ACL, or in a filter of ACLs, stands for more than the topic of that name."""
+    return name is None or name == EVERY or pattern_type != LITERAL
 
 
 def topics_in(api_key: int, api_version: int, message: MessageStruct, name_of: Name) -> list[str | None]:

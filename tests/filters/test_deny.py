@@ -497,6 +497,26 @@ def test_actions_on_all_topics_are_refused_where_a_rule_asks_for_topics() -> Non
     assert [result.error_code for result in body(31, 3, refused.frame).filter_results] == [29]
 
 
+@pytest.mark.parametrize(("name", "pattern_type"), [("*", 3), ("sec", 4)])
+@pytest.mark.parametrize("version", [1, 3])
+def test_an_acl_that_covers_a_topic_without_its_name_is_no_way_past_a_rule(
+    name: str, pattern_type: int, version: int
+) -> None:
+    """The wildcard, and a prefix of a topic's name (KIP-290): 3 is LITERAL, 4 is PREFIXED."""
+
+    def create(name: str, pattern_type: int) -> Any:
+        about = {"resource_name": name, "resource_pattern_type": pattern_type, "principal": "User:m", "host": "*"}
+        acl = part("CreateAclsRequest", "AclCreation", resource_type=2, operation=3, permission_type=3, **about)
+        return make("CreateAclsRequest", creations=[acl])
+
+    bench = Bench({"when": 'topic == "secret"'})
+    refused = bench.ask("CreateAclsRequest", version, create(name, pattern_type))
+    assert isinstance(refused, Answer)
+    answer: Any = message("CreateAclsResponse").decode(version, refused.frame[9 if version > 1 else 8 :])
+    assert [result.error_code for result in answer.results] == [29]
+    assert bench.ask("CreateAclsRequest", version, create("open", 3)) == Send(bench.frame)
+
+
 def test_the_page_of_a_listing_may_begin_anywhere() -> None:
     """The cursor is where the broker goes on; only what is asked for by name is refused."""
     bench = Bench({"when": BOTH})

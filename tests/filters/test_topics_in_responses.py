@@ -152,18 +152,39 @@ def test_resources_of_other_types_are_no_topics() -> None:
 
 
 def test_actions_on_topics_that_are_not_named() -> None:
-    def deletes(resource_type: int, name: str | None) -> bool:
-        filters = [
-            part("DeleteAclsRequest", "DeleteAclsFilter", resource_type_filter=resource_type, resource_name_filter=name)
-        ]
-        return acts_on_all_topics(31, make("DeleteAclsRequest", filters=filters))
-
     assert acts_on_all_topics(43, make("ElectLeadersRequest", topic_partitions=None))
     assert not acts_on_all_topics(43, make("ElectLeadersRequest", topic_partitions=[]))
-    assert [deletes(1, None), deletes(1, "x"), deletes(TOPIC, None), deletes(TOPIC, "x"), deletes(3, None)] == [
-        True,
-        True,
-        True,
-        False,
-        False,
-    ]
+
+
+ANY, MATCH, LITERAL, PREFIXED = 1, 2, 3, 4  # Kafka's codes of PatternType; of ResourceType 1 is ANY, 3 is GROUP
+
+
+@pytest.mark.parametrize(
+    ("resource_type", "name", "pattern_type", "expected"),
+    [
+        *((TOPIC, "x", LITERAL, False), (TOPIC, "x", PREFIXED, True), (TOPIC, "*", LITERAL, True)),
+        *((TOPIC, "x", ANY, True), (TOPIC, "x", MATCH, True), (TOPIC, None, LITERAL, True)),
+        *((1, None, ANY, True), (1, "x", LITERAL, True)),
+        *((3, "x", LITERAL, False), (3, "*", LITERAL, False), (3, None, ANY, False)),
+    ],
+)
+def test_acls_that_are_for_topics_without_their_names(
+    resource_type: int, name: str | None, pattern_type: int, expected: bool
+) -> None:
+    deleted = part(
+        "DeleteAclsRequest",
+        "DeleteAclsFilter",
+        resource_type_filter=resource_type,
+        resource_name_filter=name,
+        pattern_type_filter=pattern_type,
+    )
+    assert acts_on_all_topics(31, make("DeleteAclsRequest", filters=[deleted])) is expected
+    if name is not None and resource_type != ANY:
+        created = part(
+            "CreateAclsRequest",
+            "AclCreation",
+            resource_type=resource_type,
+            resource_name=name,
+            resource_pattern_type=pattern_type,
+        )
+        assert acts_on_all_topics(30, make("CreateAclsRequest", creations=[created])) is expected
