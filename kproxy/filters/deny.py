@@ -32,7 +32,14 @@ from kproxy.filters.fetch_sessions import OpenedSessions
 from kproxy.filters.identify import is_logging_in
 from kproxy.filters.named_resources import MOST_RESOURCES, names_topics
 from kproxy.filters.options import OptionMistakes, Options, Rotated, did_you_mean, text
-from kproxy.filters.topics_in_responses import TELLING, acts_on_all_topics, topics_in, without
+from kproxy.filters.topics_in_responses import (
+    GROUPS,
+    TELLING,
+    acts_on_all_topics,
+    refuse_groups,
+    topics_in,
+    without,
+)
 from kproxy.filters.turns import Turn
 from kproxy.filters.units import quoted
 from kproxy.protocol import ApiKey
@@ -215,7 +222,8 @@ class Deny(Filter):
     topic is asked for each topic by itself: the other topics of the request are forwarded. A request that asks for all topics is
     forwarded, and what its response tells of a topic that is forbidden is left out: Metadata, DescribeTopicPartitions,
     OffsetFetch, DescribeLogDirs, ListPartitionReassignments, DescribeShareGroupOffsets, DescribeAcls, ListConfigResources,
-    DescribeTransactions, ConsumerGroupDescribe, ShareGroupDescribe, StreamsGroupDescribe. ElectLeaders for all partitions, and
+    DescribeTransactions. Of a group that has such a topic, ConsumerGroupDescribe, ShareGroupDescribe and StreamsGroupDescribe
+    tell the error alone. ElectLeaders for all partitions, and
     CreateAcls and DeleteAcls of ACLs that may be for more topics than one (no name, the name *, a pattern type other than
     LITERAL), do something with topics that they do not name: these are refused, whatever else the rule says.
     DescribeGroups has names of topics in bytes of its members, which no rule reads.
@@ -437,6 +445,9 @@ class Deny(Filter):
         request = response.request
         if not hidden:
             return False
+        if request.api_key in GROUPS:
+            refuse_groups(request.api_key, request.api_version, response.message, codes, self._name_of)
+            return True
         if request.api_key != ApiKey.METADATA:
             without(request.api_key, request.api_version, response.message, hidden, self._name_of)
             return True

@@ -5,7 +5,7 @@ else that leads to topics (a group, a transaction).
 """
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kproxy.protocol import ApiKey, MessageStruct, response_message
@@ -28,6 +28,8 @@ TELLING = frozenset(
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
     )
 )
+# Whose responses describe groups: brokers tell nothing of a group that has a topic which the client may not know
+GROUPS = frozenset((ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.SHARE_GROUP_DESCRIBE, ApiKey.STREAMS_GROUP_DESCRIBE))
 ANY, TOPIC = 1, 2  # of ResourceType; TOPIC of ConfigResource.Type, too
 LITERAL = 3  # of PatternType: also of versions that have no pattern type
 EVERY = "*"  # the name in an ACL that is for every topic
@@ -83,6 +85,20 @@ def without(api_key: int, api_version: int, message: Any, hidden: set[str | None
         last = message.topics[-1].name if message.topics else ""
         cursor.topic_name, cursor.partition_index = _beginning_of_next(last or "", cursor.topic_name), 0
     _take_out(places(api_key, api_version), message, hidden, name_of)
+
+
+def refuse_groups(
+    api_key: int, api_version: int, message: Any, codes: Mapping[str | None, int | None], name_of: Name
+) -> None:
+    """Leave only its id of each group that has a topic with an error code, and the code: as brokers do."""
+    (place,) = places(api_key, api_version)
+
+    def told(group: Any) -> Any:
+        found = (codes.get(name) for name in _names(place.below, group, name_of))
+        code = next((code for code in found if code is not None), None)
+        return group if code is None else type(group)(group_id=group.group_id, error_code=code)
+
+    message.groups = [told(group) for group in message.groups]
 
 
 @functools.cache

@@ -465,6 +465,41 @@ def test_what_is_asked_of_all_topics_tells_nothing_of_one_that_is_forbidden() ->
     assert told([{"when": 'topic == "other"', "apis": ["DescribeLogDirs"]}], names) == ["open", "secret-1"]
 
 
+def member(of: str, *topics: str) -> Any:
+    """A member of a group, which has partitions of topics."""
+    assigned = [part(of, "TopicPartitions", topic_name=topic, partitions=[0]) for topic in topics]
+    return part(of, "Member", member_id="m", assignment=part(of, "Assignment", topic_partitions=assigned))
+
+
+@pytest.mark.parametrize("api", ["ConsumerGroupDescribe", "ShareGroupDescribe"])
+def test_a_group_with_a_topic_that_is_forbidden_is_not_described(api: str) -> None:
+    """As KafkaApis does: its id, TOPIC_AUTHORIZATION_FAILED, and no members; the other groups are told whole."""
+    of = f"{api}Response"
+    groups = [
+        part(of, "DescribedGroup", group_id="g1", group_state="Stable", members=[member(of, "open", "secret-1")]),
+        part(of, "DescribedGroup", group_id="g2", group_state="Stable", members=[member(of, "open")]),
+    ]
+    bench = Bench({"when": BOTH})
+    outcome = bench.ask(f"{api}Request", 1, make(f"{api}Request", group_ids=["g1", "g2"]))
+    told = bench.answered(outcome, of, make(of, groups=groups)).groups
+    assert told == [part(of, "DescribedGroup", group_id="g1", error_code=29), groups[1]]
+
+
+def test_a_group_of_streams_with_a_topic_that_is_forbidden_is_not_described() -> None:
+    of = "StreamsGroupDescribeResponse"
+
+    def group(name: str, source: str) -> Any:
+        subtopology = part(of, "Subtopology", subtopology_id="0", source_topics=[source])
+        return part(
+            of, "DescribedGroup", group_id=name, topology=part(of, "Topology", epoch=1, subtopologies=[subtopology])
+        )
+
+    bench = Bench({"when": BOTH, "error": "UNKNOWN_TOPIC_OR_PARTITION"})
+    outcome = bench.ask("StreamsGroupDescribeRequest", 0, make("StreamsGroupDescribeRequest", group_ids=["g1", "g2"]))
+    told = bench.answered(outcome, of, make(of, groups=[group("g1", "secret-1"), group("g2", "open")])).groups
+    assert told == [part(of, "DescribedGroup", group_id="g1", error_code=3), group("g2", "open")]
+
+
 def test_offsets_of_all_topics_by_ids() -> None:
     """Of an id whose name is not known nothing is told."""
     open_, secret, unknown = (f"AAAAAAAAAAAAAAAAAAAAA{last}" for last in "QgA")
