@@ -49,6 +49,10 @@ class Driver:
         """It, and its JVM: they share a process group. Workers end by themselves."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(60)
+        self.close()
+
+    def close(self) -> None:
+        """Close what it told, once it has ended."""
         self._told.close()
 
 
@@ -83,6 +87,7 @@ def test_rows_come_once_whenever_the_driver_is_killed(require: object, tmp_path:
     put(folder / "growing.pcap", header + b"".join(records))
     last = Driver(tmp_path, "--once")
     assert last.process.wait(PATIENCE_S) == 0, (tmp_path / "told").read_text()[-3_000:]
+    last.close()
     found = rowset(tmp_path / "out")
     (one := tmp_path / "one").mkdir()
     (whole := tmp_path / "whole").mkdir()
