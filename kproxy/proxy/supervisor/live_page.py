@@ -34,6 +34,8 @@ IDLE_S = 60.0  # without a request
 START_S = 60.0  # that it may take to start
 LOOK_EVERY_S = 0.1
 NICE = 19  # of the process: traffic comes first
+# mallopt(3): blocks of frames, kept between large buffers that are freed, would else hold several times their size
+MALLOC = {"MALLOC_MMAP_THRESHOLD_": "8192"}
 LONGEST_FOLDER = 70  # characters: the path of a socket has 107 at most (unix(7))
 FEED, HTTP = "feed", "http"  # of kproxy.page.live, which is not imported here
 
@@ -157,7 +159,7 @@ class PageProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env=environment(),
+                env=environment() | MALLOC,
                 process_group=0,
             )
         except OSError as error:
