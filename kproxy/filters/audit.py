@@ -100,7 +100,8 @@ class Audit(Filter):
     (resources), and the error codes of the response. It never has values of settings, credentials, tokens or records. Operations,
     permissions and patterns of ACLs have Kafka's names; a quota has the type of its entity, and the name null where it is the
     default. A login by raw tokens (SaslHandshake v0) has the API SaslAuthenticate with the version null, and is "done" when
-    requests follow it. List audit before filters that refuse requests: what does not come to it is not in its log.
+    requests follow it; it cannot wait for the file, so mode block ends such a connection at its next audited request.
+    List audit before filters that refuse requests: what does not come to it is not in its log.
 
     Lines are numbered (sequence). A number is taken for each audited request that is forwarded: it is "seen" then. Its line is
     written before the response leaves, or when the connection closes without one. At any time

@@ -3,6 +3,9 @@
 Consumers ask for up to 50 MiB by default (fetch.max.bytes), and a response above limits.held_frame_size would be refused, each
 time it is asked for again. A broker may send fewer bytes than asked for at any time, and consumers go on from there; only a first
 batch that is larger it sends nevertheless (KIP-74). That is refused with an error: see ``Chain.when_too_large_to_hold``.
+
+Before version 3 a request has no limit of its own, and the partitions share what can be held. A message that is larger than its
+share is then cut, and the consumer says so; with the defaults that is one of 932,067 bytes where 9 partitions are asked for.
 """
 
 from collections.abc import Collection, Iterable
@@ -13,9 +16,7 @@ from kproxy.protocol import ApiKey
 from kproxy.protocol.facts import facts
 
 MAX_BYTES_SINCE = 3  # version of Fetch
-SHARE_OF_HELD = (
-    2  # half of what can be held is for records; the rest for all else that a response has of its partitions
-)
+PARTS_OF_HELD = 2  # one is for records; the other for all else that a response has of its partitions
 FETCHES = (ApiKey.FETCH, ApiKey.SHARE_FETCH)
 
 
@@ -32,7 +33,7 @@ class LimitFetches(Filter):
 
     def __init__(self, versions: Collection[tuple[int, int]], held_frame_size: int) -> None:
         self._versions = frozenset(versions)
-        self._most_bytes = max(1, held_frame_size // SHARE_OF_HELD)
+        self._most_bytes = max(1, held_frame_size // PARTS_OF_HELD)
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
         """HOLD requests whose responses have to be held whole."""

@@ -66,8 +66,9 @@ class HeadersOptions(Options, frozen=True):
 class Headers(Filter):
     """Add headers to every record that is produced: origin, client id, principal, trace.
 
-    The codec, offsets, times, sequence numbers and all else of a batch stay. Batches of magic 0 and 1 have no headers: they pass
-    as they came and are counted, and so are batches that cannot be read, which the broker refuses.
+    The codec, offsets, times, sequence numbers and all else of a batch stay. What passes as it came, and is counted: batches of
+    magic 0 and 1, which have no headers; batches that cannot be read, which the broker refuses; and batches that unpack to more
+    than 64 MiB or 1,000 times their size, which a broker takes. So a client that wants to can produce without these headers.
     A batch grows by some bytes for each record: see the broker's message.max.bytes.
     """
 
@@ -123,7 +124,7 @@ class Headers(Filter):
         self.unchanged += 1
         if str(self.unchanged).strip("0") == "1":
             self.runtime.warn(
-                "headers: a batch is damaged, or too old for headers",
+                "headers: a batch is damaged, too old for headers, or unpacks to too much",
                 f"batch {self.unchanged}; it passes as it came",
             )
 
@@ -174,7 +175,7 @@ class Rewritten(NamedTuple):
 
 
 def _rewritten(records: bytes, added: Added) -> Rewritten:
-    """Add the headers to each batch; the same object where a broker refuses it, so that the client is told."""
+    """Add the headers to each batch; the same object where none was changed."""
     batches = read_batches(records)
     if batches.tail is not None:
         return Rewritten(records, [False])

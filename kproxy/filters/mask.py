@@ -106,13 +106,13 @@ class MaskRecords(Filter):
     """Hide fields of records, by JSON path, from those that fetch them.
 
     Changed batches keep their codec, offsets, times, producer and flags and get a right CRC; control batches and records that
-    have none of the fields stay byte for byte, and so does all of a value but what is hidden. A batch that cannot be read is not
-    given out, nor what is behind it: where it is the first one, its partition has the error CORRUPT_MESSAGE. A response is held
-    whole, so that clients get at most half of limits.held_frame_size at a time, whatever they ask for. A single batch that does
-    not fit is not given out: its client gets UNKNOWN_SERVER_ERROR and the log says why. Topics by id are known by the Metadata
-    responses that workers have seen. A consumer that fetches a topic before, as one does that was connected when kproxy was
-    restarted, gets UNKNOWN_TOPIC_ID and no records where the rules do not name all topics ("*"): it asks for Metadata then, and
-    fetches again.
+    have none of the fields stay byte for byte, and so does all of a value but what is hidden. A batch that cannot be read, or
+    unpacks to more than 64 MiB or 1,000 times its size, is not given out, nor what is behind it: where it is the first one, its
+    partition has the error CORRUPT_MESSAGE. A response is held whole, so that clients get at most half of limits.held_frame_size
+    at a time, whatever they ask for. A single batch that does not fit is not given out: its client gets UNKNOWN_SERVER_ERROR and
+    the log says why. Topics by id are known by the Metadata responses that workers have seen. A consumer that fetches a topic
+    before, as one does that was connected when kproxy was restarted, gets UNKNOWN_TOPIC_ID and no records where the rules do not
+    name all topics ("*"): it asks for Metadata then, and fetches again.
 
     Each worker masks large responses in one thread, 256 KiB or one batch of each in turn. One that is not finished within 60 s is
     refused with UNKNOWN_SERVER_ERROR.
