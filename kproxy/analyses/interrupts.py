@@ -1,9 +1,11 @@
 """Ctrl-C while DuckDB runs a query: it ends the query, and says so with an exception that is not KeyboardInterrupt.
 
-Which one depends on what was waited for: RuntimeError, duckdb.InterruptException, ArrowException or OSError.
+Which one depends on what was waited for: RuntimeError, duckdb.InterruptException, ArrowException or OSError. Signals come to the
+main thread: a query of another one was ended by its program, as the page ends those whose browser has gone.
 """
 
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,6 +19,6 @@ def ends_at_interrupt() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if WORDS.search(str(error)):
+        if threading.current_thread() is threading.main_thread() and WORDS.search(str(error)):
             raise KeyboardInterrupt from None
         raise

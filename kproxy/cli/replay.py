@@ -110,7 +110,8 @@ def replay(
     \b
     security.protocol=SASL_SSL
     sasl.mechanism=SCRAM-SHA-256
-    sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\
+    sasl.jaas.config=\\
+      org.apache.kafka.common.security.scram.ScramLoginModule required \\
       username="replay" password="${env:REPLAY_PASSWORD}";
 
     \b

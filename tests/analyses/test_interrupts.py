@@ -33,6 +33,22 @@ def test_what_duckdb_says_of_ctrl_c() -> None:
         raise RuntimeError("Query interrupted")
 
 
+def test_what_a_program_ends_itself_in_another_thread_is_no_ctrl_c() -> None:
+    found: list[BaseException] = []
+
+    def query() -> None:
+        try:
+            with ends_at_interrupt():
+                raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
+        except BaseException as error:
+            found.append(error)
+
+    thread = threading.Thread(target=query)
+    thread.start()
+    thread.join()
+    assert [type(error) for error in found] == [duckdb.InterruptException]
+
+
 def test_other_errors_are_themselves() -> None:
     with duckdb.connect() as connection, pytest.raises(duckdb.CatalogException), ends_at_interrupt():
         connection.execute("FROM nowhere")

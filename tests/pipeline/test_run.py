@@ -199,5 +199,5 @@ def test_live_sources_run_side_by_side_and_share_what_they_learn_of_a_cluster() 
             tap.receive(1, 1, heartbeat_answer(1), 6)
         taps[1].fail(1, ValueError())
     assert [type(event) for event, _ in collector.events] == [Exchange, Exchange]
-    assert [source.name for source in collector.sources] == ["worker 0", "worker 1"]
+    assert [source.name for source in collector.sources] == ["worker 0", "worker 1"] * 2
     assert [number for number, _ in faults] == [1]

@@ -22,7 +22,7 @@ def test_it_is_there_while_the_configuration_allows_edits() -> None:
     assert (client.get("/page/api/stops", headers=TOKEN).status_code, told) == (404, [])
     assert client.get("/page/api/stops", headers=TOKEN).json() == {"error": OFF}
     fleet.config = msgspec.structs.replace(fleet.config, page=Page(edits=True))
-    assert client.get("/page/api/stops", headers=TOKEN).json() == {"generation": 0, "stops": []}
+    assert client.get("/page/api/stops", headers=TOKEN).json().items() >= {"generation": 0, "stops": []}.items()
     assert len(told) == 1, "asked once to tell of workers that end"
     fleet.config = Config(clusters=[Cluster(listen="127.0.0.1:1", bootstrap=["b:1"])])
     assert client.get("/page/api/stops", headers=TOKEN).status_code == 404
