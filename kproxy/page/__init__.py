@@ -53,7 +53,8 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
                                from, to, choices: text, meaning; places in UTF-16 units. Of a filter, or of the condition of a
                                breakpoint for requests or responses
     command?filter=&format=    command
-    export?format=jsonl|pcapng|pcapng-anonymized|parquet&filter=&fromNs=&toNs=   a file; parquet as a zip of the directory
+    export?format=jsonl|pcapng|pcapng-anonymized|parquet&filter=&fromNs=&toNs=   a file; parquet as a zip of the directory.
+                               Of a running proxy jsonl alone, and no command
     events                     text/event-stream: "rows" with exchanges, left, dropped, seen, share, bytes, instance,
                                generation, lastNs, loading
     exchanges/NUMBER           number, row, request, response, errors, records

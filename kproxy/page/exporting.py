@@ -1,7 +1,8 @@
 """Selections as files, and as a command for a terminal.
 
 Lines of the decoded log are those that are kept. Packets and tables are written by ``kproxy decode`` in a process of its own,
-from the same sources with the same condition; of tables, by DuckDB.
+from the same sources with the same condition; of tables, by DuckDB. A running proxy's page has no source that could be read
+again: it gives lines alone.
 """
 
 import shlex
@@ -17,7 +18,6 @@ from kproxy.output.tables import TABLES, schema_of
 from kproxy.output.tables.parquet import ParquetDirectory
 from kproxy.output.times import render_instant
 from kproxy.page.filtering import Filter
-from kproxy.page.recorded import Recorded
 from kproxy.page.store import Store
 from kproxy.page.tables import Tabled
 from kproxy.page.work import Work
@@ -30,11 +30,17 @@ FORMATS = {  # format -> options of kproxy decode, name of the file
 }
 MOST_SECONDS = 3600.0
 NUMBERS = 2_000  # lines at a time
+GONE = b"{}"  # the line of an exchange that has left meanwhile
+ONLY_LINES = (
+    "of a running proxy there are JSON lines only: its packets are not kept, so that nothing else can be written"
+)
 
 
 def command(store: Store, form: str, condition: str, start: int | None = None, end: int | None = None) -> str:
-    """What to type for a selection. Raises UsageError for a format that there is not; FilterError."""
+    """What to type for a selection. Raises UsageError where there is no such format or command; FilterError."""
     options, name = _options(form)
+    if store.live:
+        raise UsageError("no command gives what is shown of a running proxy, as it is kept in this page alone")
     if isinstance(store, Tabled):
         directories = " ".join(shlex.quote(str(path)) for path in store.sources)
         return f"kproxy sql {directories} 'FROM exchanges'"
@@ -47,7 +53,7 @@ def command(store: Store, form: str, condition: str, start: int | None = None, e
 
 def lines(store: Store, work: Work, condition: str, start: int | None, end: int | None) -> Iterator[bytes]:
     """The lines of a selection. Raises UsageError, FilterError, Cancelled: when it is called, not when it is iterated."""
-    if not isinstance(store, Recorded):
+    if isinstance(store, Tabled):
         raise UsageError("tables have no lines of the decoded log: take parquet")
     where = _condition(condition, start, end)
     chosen = store.selected(work, where)
@@ -57,7 +63,8 @@ def lines(store: Store, work: Work, condition: str, start: int | None, end: int 
         for at in range(0, len(numbers), NUMBERS):
             some = numbers[at : at + NUMBERS]
             for line in store.lines(list(some) if isinstance(some, range) else some.to_pylist(), []):
-                yield line if line.endswith(b"\n") else line + b"\n"
+                if line != GONE:
+                    yield line if line.endswith(b"\n") else line + b"\n"
 
     return read()
 
@@ -67,6 +74,8 @@ def write(
 ) -> Path:
     """Write a selection into a folder; the file. Raises UsageError, FilterError, Cancelled."""
     options, name = _options(form)
+    if store.live:
+        raise UsageError(ONLY_LINES)
     where = _condition(condition, start, end)
     target = folder / name
     if isinstance(store, Tabled):
@@ -88,7 +97,10 @@ def write(
         *map(str, store.sources),
     ]
     process = subprocess.Popen(
-        [sys.executable, "-m", "kproxy", *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        [sys.executable, "-m", "kproxy", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     )
     with process, work.ended_by(process.kill):
         _, said = process.communicate()

@@ -494,7 +494,7 @@ export class Exchanges {
   }
 
   export() {
-    exportMenu(this.filter);
+    exportMenu(this.filter, this.source.live);
   }
 
   close() {

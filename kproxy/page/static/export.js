@@ -12,14 +12,19 @@ const FORMATS = [
   { id: "parquet", title: "Parquet", meaning: "tables, for DuckDB and Spark" },
 ];
 
-export async function exportMenu(filter, span = {}) {
+const LIVE = ["jsonl"]; // what there is of a running proxy
+const ONLY_LINES = "Of a running proxy there are JSON lines only: its packets are not kept, so that nothing else can be written, and no command gives them.";
+
+export async function exportMenu(filter, live, span = {}) {
   const what = filter ? html`The exchanges that match <code><bdi>${visible(filter)}</bdi></code>:` : html`All exchanges:`;
+  const formats = live ? FORMATS.filter((format) => LIVE.includes(format.id)) : FORMATS;
   const dialog = ask(
     "Export",
     html`<p>${what}</p>
-      <ul>${FORMATS.map((format) => html`<li><a href=${address("export", { format: format.id, filter, ...span })} download>${format.title}</a> <span class="note">${format.meaning}</span></li>`)}</ul>
-      <h3>As a command</h3><div class="commands"></div>`,
+      <ul>${formats.map((format) => html`<li><a href=${address("export", { format: format.id, filter, ...span })} download>${format.title}</a> <span class="note">${format.meaning}</span></li>`)}</ul>
+      ${live ? html`<p class="note">${ONLY_LINES}</p>` : html`<h3>As a command</h3><div class="commands"></div>`}`,
   );
+  if (live) return;
   const place = dialog.querySelector(".commands");
   render(html`<p class="muted">…</p>`, place);
   try {
