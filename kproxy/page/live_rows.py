@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 SOURCE = "live"  # what the column ``capture`` of connections has
-OPEN = "open"  # what ``closed`` has of a connection that is not
+OPEN = "end of capture"  # what ``closed`` has of a connection that is not: findings look for it
 
 
 class LiveRows:

@@ -92,13 +92,13 @@ def test_connections_are_there_from_their_beginning_and_end(store: Live, folder:
     eventually(lambda: store.last == len(expected), what="all exchanges")
     eventually(lambda: sorted(n for _, n in states()) == counted, what="the connections")
     feed.close()
-    assert "open" not in dict(states())
+    assert "end of capture" not in dict(states())
     with socket.socket(socket.AF_UNIX) as idle:
         idle.connect(str(folder / FEED))
         piece = encode([Begun(1, 1_700_000_000_000_000_000, "127.0.0.1:1", "127.0.0.1:2", "orders")])
         idle.sendall(len(piece).to_bytes(SIZE, "big") + piece)
-        eventually(lambda: ("open", 0) in states(), what="a connection without any request")
-    eventually(lambda: "open" not in dict(states()), what="its end, with the analyzer")
+        eventually(lambda: ("end of capture", 0) in states(), what="a connection without any request")
+    eventually(lambda: "end of capture" not in dict(states()), what="its end, with the analyzer")
 
 
 def test_a_feed_that_breaks_off_is_followed_by_another(store: Live, folder: Path) -> None:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.page.findings import Findings
 from kproxy.page.live import FEED, Live
 from kproxy.page.live_rows import LiveRows
 from kproxy.page.work import Work
-from kproxy.proxy.page_records import SIZE, Begun, Record, Shown, Side, Tally, encode
+from kproxy.proxy.page_records import SIZE, Begun, Ended, Record, Shown, Side, Tally, encode
 from kproxy.session import Exchange
 from tests.page.feeding import live
 from tests.support.kafka.processes import eventually
@@ -43,6 +44,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def store(folder: Path) -> Iterator[Live]:
     with live(folder) as made:
         yield made
+
+
+SHORT = ("connection_churn", "reconnect_loop")  # findings about connections that end soon
+LIST_GROUPS = Side(b"\0\x10" + SENT.data[2:], SENT.started_at, SENT.ended_at, 0, 10, 0)
 
 
 def counts(store: Live) -> tuple[int, int, int]:
@@ -89,3 +94,34 @@ def test_an_exchange_that_cannot_become_rows_harms_no_other(
     eventually(lambda: counts(store) == (2, 1, 3), what="the others")
     assert store.page(Work(), columns=["correlationId"]).rows == [[1], [2]]
     analyzer.socket.close()
+
+
+def test_connections_that_are_open_have_not_ended_soon(store: Live, folder: Path) -> None:
+    """Forty with an opening alone, forty with work on them: of each findings tell once they have ended, and not before."""
+    analyzer = Analyzer(folder)
+    numbers = range(1, 81)
+    for number in numbers:
+        work = Shown(number, SENT.started_at, 16, 0, 2, "works", LIST_GROUPS, None, False, True, None, None)
+        analyzer.send(
+            Begun(number, SENT.started_at, f"127.0.0.{1 + number % 2}:{number}", "127.0.0.1:9092", "orders"),
+            work if number % 2 else shown(number),
+        )
+    eventually(lambda: connections(store) == {"end of capture": 80}, what="the open ones")
+    assert [verdicts(store, name) for name in SHORT] == [0, 0]
+    analyzer.send(*(Ended(number, SENT.ended_at, None, "finished") for number in numbers))
+    eventually(lambda: connections(store) == {"finished": 80}, what="their ends")
+    assert [verdicts(store, name) for name in SHORT] == [1, 1]
+    analyzer.socket.close()
+
+
+def connections(store: Live) -> dict[str, int]:
+    store.database  # noqa: B018 - makes the views of what is there now
+    with store.cursor() as cursor:
+        return dict(cursor.execute("SELECT closed, count(*) FROM connections GROUP BY closed").fetchall())
+
+
+def verdicts(store: Live, name: str) -> int:
+    """How many clients a finding names."""
+    found = Findings(store).run(Work(), name)
+    assert found is not None
+    return len(found["rows"])

@@ -63,7 +63,7 @@ def test_rows_are_those_of_the_capture() -> None:
     for name in ("exchanges", "record_batches", "offsets", "group_events", "errors"):
         assert found[name].select([column.name for column in TABLES[name].columns]).to_pylist() == expected[name]
     (open_now,) = rows.open_connections()
-    assert {row["closed"] for row in open_now.to_pylist()} == {"open"}
+    assert {row["closed"] for row in open_now.to_pylist()} == {"end of capture"}
     counted = {row["connection_id"]: row["requests"] for row in expected["connections"]}
     assert {row["connection_id"]: row["requests"] for row in open_now.to_pylist()} == counted
     for connection in {event.connection.number for event in events}:

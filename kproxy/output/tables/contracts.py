@@ -107,7 +107,12 @@ CONNECTIONS = Table(
         Column("not_kafka", "string", "tls, http, ssh, unknown: what it is instead of Kafka in the clear; else null"),
         Column("closed_by", "string", "client or broker: who closed or reset it first", from_log="null"),
         Column("closed_at", TIME, "when closed_by closed or reset it", from_log="null"),
-        Column("closed", "string", "finished, reset, reused, evicted, or end of capture", from_log="end of capture"),
+        Column(
+            "closed",
+            "string",
+            "finished, reset, reused, evicted, or end of capture (in the page of a running proxy: it is open)",
+            from_log="end of capture",
+        ),
     ),
 )
 
