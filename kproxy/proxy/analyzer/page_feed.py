@@ -1,7 +1,8 @@
 """PageFeed: exchanges for the live page, as records over a socket. Never waited for: what the page cannot take is left out.
 
 What is left out is spread evenly over the exchanges: while bytes wait for the page, a smaller share of them is sent, each by
-chance; when none wait for a while, a larger one. While the rings fill nothing is sent. All of it is counted (Tally).
+chance; when none wait for a while, a larger one. While the rings fill nothing is sent. All of it is counted (Tally). What is told
+of connections is never left out: a feed of which nothing is taken until MOST_HELD bytes wait is closed.
 """
 
 import socket
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 SEND = 256 << 10  # bytes of a call of send(2)
 PIECE_RECORDS, PIECE_BYTES = 256, 64 << 10
 MANY_WAITING = 8 << 20  # bytes, from which on a smaller share is sent
-MOST_WAITING = 24 << 20  # bytes, from which on nothing is
+MOST_WAITING = 24 << 20  # bytes, from which on no exchange is
+MOST_HELD = 4 * MOST_WAITING  # bytes, from which on the feed ends
 LEAST_SHARE = 1 / 1024
 SMALLER, LARGER = 0.6, 1.25
 SMALLER_AFTER_S, LARGER_AFTER_S = 0.2, 1.0  # since the share was changed last
@@ -80,6 +82,7 @@ class PageFeed(Output):
         self._names_due = False
         self._told: tuple[int, int, int, float] | None = None
         self.is_busy = False  # whether the analyzer has no time for the page
+        self.is_too_slow = False  # whether it ended as the page did not take what it was told
         self.share = 1.0
         self.seen = 0
         self.dropped = 0
@@ -87,7 +90,7 @@ class PageFeed(Output):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the page has closed its end."""
+        """Whether it is closed, by either end."""
         return self._socket is None
 
     @property
@@ -236,6 +239,9 @@ class PageFeed(Output):
             self._waiting += len(piece).to_bytes(SIZE, "big")
             self._waiting += piece
         self._records, self._size = [], 0
+        if len(self._waiting) > MOST_HELD:
+            self.is_too_slow = True
+            self.close()
 
     def _send(self) -> None:
         while self._waiting and self._socket is not None:

@@ -108,6 +108,7 @@ class Analyzer:
         self._traces: TraceExport | None = None
         self._ending: set[asyncio.Task[None]] = set()  # exporters that send their last
         self._page: PageFeed | None = None
+        self._page_path = ""
         self._behind = [min(BEHIND, size // 8) for size in sizes]
         self._most_lag = 0
 
@@ -182,6 +183,7 @@ class Analyzer:
     def feed_page(self, path: str) -> None:
         """Send exchanges to the live page at a path from now on, and to no other; "": to none."""
         self._end_page()
+        self._page_path = path
         if path:
             try:
                 page = self._page = connect(path, lambda: self._run.clusters, self._left_out)
@@ -286,7 +288,7 @@ class Analyzer:
         """Write what the files have buffered."""
         self._run.flush()
         if self._page is not None and self._page.has_ended:
-            self._end_page()
+            self.feed_page(self._page_path if self._page.is_too_slow else "")
 
     def message(self) -> AnalyzerCounts:
         """The counts for the supervisor."""

@@ -10,7 +10,7 @@ import pytest
 from kproxy.pipeline.decoded_log import open_input
 from kproxy.pipeline.output import Source
 from kproxy.pipeline.run import Options, Run
-from kproxy.proxy.analyzer.page_feed import LEAST_SHARE, MANY_WAITING, MOST_WAITING, PageFeed, connect
+from kproxy.proxy.analyzer.page_feed import LEAST_SHARE, MANY_WAITING, MOST_HELD, MOST_WAITING, PageFeed, connect
 from kproxy.proxy.page_records import Begun, Pieces, Record, Shown, Tally, Topics
 from kproxy.session import ClusterView, Connection, Exchange, Frame
 from tests.support.traffic import CAPTURES
@@ -152,6 +152,18 @@ def test_a_page_that_has_ended_is_no_fault(watched: Watched) -> None:
     watched.feed.begin(CONNECTION, 1)
     watched.feed.flush()
     watched.feed.close()
+
+
+def test_a_page_that_takes_nothing_is_not_told_of_connections_for_ever(watched: Watched) -> None:
+    """Its process is stopped: what waits for it is bounded, and the feed ends."""
+    address = "a" * (1 << 20)  # so that few connections are many bytes
+    most = 0
+    for number in range(200):
+        watched.feed.begin(Connection(number, address, "127.0.0.1:2"), number)
+        watched.feed.flush()
+        most = max(most, watched.feed.waiting)
+    assert MOST_WAITING < most <= MOST_HELD
+    assert (watched.feed.has_ended, watched.feed.is_too_slow, watched.feed.waiting) == (True, True, 0)
 
 
 def test_a_page_that_is_not_there_is_an_error(tmp_path: Path) -> None:

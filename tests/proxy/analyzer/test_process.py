@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from select import select
 from struct import pack
 from threading import Thread
 from typing import Any
@@ -23,7 +24,7 @@ import pytest
 
 from kproxy.config import Analysis, Rotated
 from kproxy.pipeline import connections
-from kproxy.proxy.analyzer import process
+from kproxy.proxy.analyzer import page_feed, process
 from kproxy.proxy.analyzer.process import MOST_MESSAGES, Analyzer, Stuck
 from kproxy.proxy.logs import EVENTS_LOST
 from kproxy.proxy.messages import AnalyzerCounts, Configure, Failed, ForgetWorker, LogEvent, Ready
@@ -246,6 +247,36 @@ def test_a_page_is_fed_while_it_is_there(analyzer: Analyzer, tmp_path: Path) -> 
     analyzer.flush()
     assert analyzer._run.outputs == [analyzer.counts]
     assert analyzer.counts.exchanges == 2
+
+
+def test_a_page_that_took_nothing_for_too_long_gets_another_feed(
+    analyzer: Analyzer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_feed, "MOST_HELD", 1 << 20)
+    (reader,) = analyzer._readers
+    reader.attach()
+    writer = TapWriter(reader.fd)
+    path = str(tmp_path / "feed")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        analyzer.feed_page(path)
+        first, _ = listener.accept()
+        assert writer.put(*opened(1, *ADDRESSES))
+        for number in itertools.count(2):
+            for item in (opened(number, *ADDRESSES), (TapKind.CLOSE, number, 0, 5, b"\0")):
+                assert writer.put(*item)
+            while analyzer.read(0):
+                pass
+            analyzer.flush()
+            if select([listener], [], [], 0)[0]:
+                break
+        second, _ = listener.accept()
+    with first, second:
+        analyzer.flush()
+        second.settimeout(60)
+        records = [record for piece in Pieces().feed(second.recv(1 << 20)) for record in piece]
+    assert [record.client for record in records if isinstance(record, Begun)] == [ADDRESSES[0]]
 
 
 def test_files_follow_the_configuration_without_a_restart(tmp_path: Path) -> None:
