@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from kproxy.output.bodies import Bodies
-from kproxy.output.rewriting.rewriter import Rewriter, has_secrets
+from kproxy.output.rewriting.rewriter import Rewriter, api_has_secrets
 from kproxy.pipeline.output import End, Output, Source
-from kproxy.protocol import request_message, response_message
 from kproxy.protocol.facts import facts
 from kproxy.proxy.page_records import SIZE, Begun, Ended, Odd, Record, Seen, Shown, Side, Tally, Topics, encode
 from kproxy.session import ClusterView, Connection, Event, Exchange, Frame, Gap, NotKafka
@@ -71,7 +70,7 @@ class PageFeed(Output):
         self._clock = clock
         self._missed_before = missed()
         self._rewriter = Rewriter()
-        self._secret = _apis_with_secrets()
+        self._secret = frozenset(key for key in facts().apis if api_has_secrets(key))
         self._records: list[Record] = []
         self._size = 0  # of the frames in them
         self._waiting = bytearray()
@@ -171,7 +170,7 @@ class PageFeed(Output):
             known = self._tell_of(connection, exchange.at)
         request, response = exchange.request, exchange.response
         notes = "", ""
-        if exchange.api_key in self._secret or exchange.api_key is None or _is_unread(request) or _is_unread(response):
+        if self._may_hold_secrets(exchange.api_key, request) or self._may_hold_secrets(exchange.api_key, response):
             done = self._rewriter.exchange(exchange)
             request, response = done.exchange.request, done.exchange.response
             notes = done.request_note, done.response_note
@@ -190,6 +189,14 @@ class PageFeed(Output):
             exchange.unanswered,
             exchange.undecoded,
         )
+
+    def _may_hold_secrets(self, api_key: int | None, frame: Frame | None) -> bool:
+        """Whether there may be credentials in a frame: in its fields, in its records, or where it cannot be read."""
+        if frame is None:
+            return False
+        if frame.message is None or api_key is None:
+            return True
+        return api_key in self._secret and self._rewriter.wants(frame)
 
     def _tell_of(self, connection: Connection, at: int) -> _Known:
         known = self._known.get(connection.number)
@@ -263,20 +270,6 @@ class PageFeed(Output):
                 self.share, self._share_changed_at = max(self.share * SMALLER, LEAST_SHARE), now
         elif not self._waiting and self.share < 1.0 and since >= LARGER_AFTER_S:
             self.share, self._share_changed_at = min(self.share * LARGER, 1.0), now
-
-
-def _apis_with_secrets() -> frozenset[int]:
-    """The APIs whose messages have fields for credentials."""
-    return frozenset(
-        key
-        for key in facts().apis
-        if any(m is not None and has_secrets(m.name) for m in (request_message(key), response_message(key)))
-    )
-
-
-def _is_unread(frame: Frame | None) -> bool:
-    """Whether a frame cannot be read, so that it is not known what is in it."""
-    return frame is not None and frame.message is None
 
 
 def _side(frame: Frame, note: str) -> Side:

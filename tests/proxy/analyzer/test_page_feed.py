@@ -10,9 +10,14 @@ import pytest
 from kproxy.pipeline.decoded_log import open_input
 from kproxy.pipeline.output import Source
 from kproxy.pipeline.run import Options, Run
+from kproxy.protocol import MessageStruct, message
+from kproxy.protocol import records as kafka_records
 from kproxy.proxy.analyzer.page_feed import LEAST_SHARE, MANY_WAITING, MOST_HELD, MOST_WAITING, PageFeed, connect
 from kproxy.proxy.page_records import Begun, Pieces, Record, Shown, Tally, Topics
 from kproxy.session import ClusterView, Connection, Exchange, Frame
+from tests.output.rewriting.test_rewriter import conversation
+from tests.support.filtering import make, part, request_frame, response_frame
+from tests.support.frames import compact
 from tests.support.traffic import CAPTURES
 
 CONNECTION = Connection(7, "127.0.0.1:1", "127.0.0.1:2", cluster="orders")
@@ -135,6 +140,38 @@ def test_credentials_are_withheld(watched: Watched) -> None:
         if side is not None
     )
     assert not any(secret[2:] in sent for secret in secrets)
+
+
+@pytest.mark.parametrize("api_key", [1, 59])
+def test_scram_keys_in_the_log_of_the_controllers_are_withheld(watched: Watched, api_key: int) -> None:
+    """Fetch and FetchSnapshot of __cluster_metadata: a UserScramCredentialRecord has salt, stored key and server key."""
+    secret = b"\x05salt\x07stored\x07server"
+    value = b"\1\x0b\0" + compact("alice") + b"\1" + secret + b"\0\0\x10\0" + b"\0"
+    records = kafka_records.write_batches([kafka_records.RecordBatch([kafka_records.Record(value=value)])])
+    watched.feed.write(_fetch(records) if api_key == 1 else _snapshot(records), None)
+    (shown,) = [record for record in watched.received() if isinstance(record, Shown)]
+    assert shown.api_key == api_key and shown.response is not None
+    assert b"alice" in shown.response.data
+    assert not any(key in shown.response.data for key in (b"salt", b"stored", b"server"))
+
+
+def _fetch(records: bytes) -> Exchange:
+    """Fetch v12 of the topic by its name."""
+    partition = part("FetchResponse", "PartitionData", records=records)
+    topic = part("FetchResponse", "FetchableTopicResponse", topic="__cluster_metadata", partitions=[partition])
+    return _exchange(1, 12, "FetchRequest", make("FetchResponse", responses=[topic]))
+
+
+def _snapshot(records: bytes) -> Exchange:
+    """FetchSnapshot v0."""
+    partition = part("FetchSnapshotResponse", "PartitionSnapshot", unaligned_records=records)
+    topic = part("FetchSnapshotResponse", "TopicSnapshot", name="__cluster_metadata", partitions=[partition])
+    return _exchange(59, 0, "FetchSnapshotRequest", make("FetchSnapshotResponse", topics=[topic]))
+
+
+def _exchange(api_key: int, version: int, asked: str, answer: MessageStruct) -> Exchange:
+    answered = message(asked.replace("Request", "Response")).encode(version, answer)
+    return conversation(request_frame(asked, version, make(asked)), response_frame(api_key, version, answered))
 
 
 def _read(feed: PageFeed) -> None:
