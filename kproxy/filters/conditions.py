@@ -40,6 +40,7 @@ NAMES = (
     ),
     *("listener", "cluster", "topics", "groups", "transactionalIds", "resources", "topic", "request"),
 )
+NAMED = {"topics", "resources", "request"}  # what a request names, or has in its body
 MOST_NAMED = 100_000  # resources of one request that are asked about
 LISTS = {"topics": "topic", "groups": "group", "transactionalIds": "transactional_id"}
 
@@ -51,7 +52,7 @@ class Condition:
         self._expression = Expression(text, names, about)
         self.text = text
         self.is_for_each_topic = "topic" in self._expression.names
-        self.needs_topics = not {"topic", "topics", "resources", "request"}.isdisjoint(self._expression.names)
+        self.needs_topics = not {"topic", *NAMED}.isdisjoint(self._expression.names)
         self.needs_login = not {"principal", "mechanism"}.isdisjoint(self._expression.names)
 
     def holds(self, subject: "Subject", topic: str | None = None, *, unclear: bool | None = None) -> bool:
@@ -62,6 +63,16 @@ class Condition:
             if unclear is None:
                 raise
             return unclear
+
+    def may_hold(self, subject: "Subject") -> bool:
+        """Whether it may hold for a topic whose name is not known; False: the rest of it says that it holds for none."""
+        if not NAMED.isdisjoint(self._expression.names):
+            return True  # what is named is not all that the request is about
+        values = {name: subject[name] for name in self._expression.names if name != "topic"}
+        try:
+            return self._expression.evaluate(values) is not False  # it raises where it depends on topic
+        except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError):
+            return True
 
     def _answer(self, subject: "Subject", topic: str | None) -> bool:
         values = {name: topic if name == "topic" else subject[name] for name in self._expression.names}

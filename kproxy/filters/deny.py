@@ -223,9 +223,9 @@ class Deny(Filter):
     forwarded, and what its response tells of a topic that is forbidden is left out: Metadata, DescribeTopicPartitions,
     OffsetFetch, DescribeLogDirs, ListPartitionReassignments, DescribeShareGroupOffsets, DescribeAcls, ListConfigResources,
     DescribeTransactions. Of a group that has such a topic, ConsumerGroupDescribe, ShareGroupDescribe and StreamsGroupDescribe
-    tell the error alone. ElectLeaders for all partitions, and
-    CreateAcls and DeleteAcls of ACLs that may be for more topics than one (no name, the name *, a pattern type other than
-    LITERAL), do something with topics that they do not name: these are refused, whatever else the rule says.
+    tell the error alone. ElectLeaders for all partitions, and CreateAcls and DeleteAcls of ACLs that may be for more topics than
+    one (no name, the name *, a pattern type other than LITERAL), do something with topics that they do not name: these are
+    refused, unless the rest of the rule says that it holds for no topic (principal != "admin" && topic == "pay", for admin).
     DescribeGroups has names of topics in bytes of its members, which no rule reads.
 
     Topics by id are known by the Metadata responses that workers have seen; a request with another id
@@ -331,7 +331,7 @@ class Deny(Filter):
         if not rule.condition.is_for_each_topic:
             return self._refuse(rule, request, subject, None) if rule.holds(subject) else None
         if acts_on_all_topics(request.api_key, request.message):
-            return self._refuse(rule, request, subject, None)
+            return self._refuse(rule, request, subject, None) if rule.condition.may_hold(subject) else None
         if denied is None:
             denied = [topic for topic in _askable(request, subject) if rule.holds(subject, topic)]
         return self._refuse_topics(rule, asked, denied) if denied else None
@@ -431,11 +431,13 @@ class Deny(Filter):
         enforced = (rule for rule in self._rules if not rule.dry_run and facts_.api_key in rule.apis)
         rules = [rule for rule in enforced if rule.condition.is_for_each_topic]
 
+        def forbids(rule: Compiled, topic: str | None) -> bool:
+            return rule.condition.may_hold(subject) if topic is None else rule.holds(subject, topic)
+
         def code(topic: str | None) -> int | None:
             if topic == "" or (topic is None and facts_.api_key == ApiKey.METADATA):
                 return None  # it names none: the errors of Metadata for topics by id
-            rule = next((rule for rule in rules if topic is None or rule.holds(subject, topic)), None)
-            return None if rule is None else rule.code(subject)
+            return next((rule.code(subject) for rule in rules if forbids(rule, topic)), None)
 
         return code
 

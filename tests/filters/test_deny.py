@@ -552,6 +552,36 @@ def test_an_acl_that_covers_a_topic_without_its_name_is_no_way_past_a_rule(
     assert bench.ask("CreateAclsRequest", version, create("open", 3)) == Send(bench.frame)
 
 
+@pytest.mark.parametrize(
+    ("rule", "error"),
+    [
+        ('principal != "admin" && topic.startsWith("pay")', None),
+        ('topic.startsWith("pay") && principal != "admin"', None),
+        ('principal == "admin" && topic.startsWith("pay")', 29),
+        ('principal == "admin" || topic.startsWith("pay")', 29),
+        ('!(topic.startsWith("open")) && principal == "admin"', 29),
+        ('principal == "admin" && "pay" in topics && topic == "pay"', 29),  # all there are, though none is named
+    ],
+)
+def test_who_no_rule_is_for_may_act_on_topics_that_are_not_named(rule: str, error: int | None) -> None:
+    """A rule for others than the client refuses it nothing, and hides no topic whose id is not known from it."""
+    bench = Bench({"when": rule})
+    bench.at.principal = "admin"
+    elect = make("ElectLeadersRequest", topic_partitions=None)
+    elected = bench.ask("ElectLeadersRequest", 2, elect)
+    if error is None:
+        assert elected == Send(bench.frame)
+    else:
+        assert isinstance(elected, Answer)
+        assert body(43, 2, elected.frame).error_code == error
+    asked = [part("OffsetFetchRequest", "OffsetFetchRequestGroup", group_id="g", topics=None)]
+    outcome = bench.ask("OffsetFetchRequest", 10, make("OffsetFetchRequest", groups=asked))
+    topics = [part("OffsetFetchResponse", "OffsetFetchResponseTopics", topic_id="AAAAAAAAAAAAAAAAAAAAAQ")]
+    told = [part("OffsetFetchResponse", "OffsetFetchResponseGroup", group_id="g", topics=topics)]
+    answer = bench.answered(outcome, "OffsetFetchResponse", make("OffsetFetchResponse", groups=told))
+    assert len(answer.groups[0].topics) == (1 if error is None else 0)
+
+
 def test_the_page_of_a_listing_may_begin_anywhere() -> None:
     """The cursor is where the broker goes on; only what is asked for by name is refused."""
     bench = Bench({"when": BOTH})
