@@ -33,7 +33,7 @@ LONGEST = 400  # characters of a part of a line; names come from other machines
     "--command-config",
     metavar="FILE",
     type=Path,
-    help="A client's properties (sasl.mechanism, sasl.jaas.config): log in with them.",
+    help="A client's properties (security.protocol, sasl.mechanism, sasl.jaas.config): log in with them.",
 )
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(0.1, 300), default=5.0, help="For each answer (5).")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="json: one object a line.")
@@ -58,7 +58,7 @@ def doctor(
     kproxy itself where it runs already. Nothing is changed. Run it where kproxy runs, as the same user.
 
     Brokers that want a login tell their addresses and their clock only after one: --command-config takes the file that Kafka's
-    own tools take (PLAIN and SCRAM; TLS is the configuration's).
+    own tools take (PLAIN and SCRAM; TLS is the configuration's, and with SASL_SSL nobody logs in without it).
 
     Exit status: 0 without problems (warnings are none), 4 with a problem, 2 for wrong usage.
     """

@@ -48,7 +48,7 @@ def _login(cluster: Cluster, broker: Broker) -> Iterator[Finding]:
         return
     what = "not examined, as brokers tell them only after a login: the addresses that they advertise, and their clock"
     usable = [one for one in MECHANISMS if one in broker.mechanisms]
-    advice = "give the properties of a client: --command-config FILE, with sasl.mechanism and sasl.jaas.config"
+    advice = "give the properties of a client: --command-config FILE, with security.protocol, sasl.mechanism and sasl.jaas.config"
     if not usable:
         advice = (
             f"kproxy doctor logs in by {', '.join(MECHANISMS)} only: compare them by hand (kafka-broker-api-versions)"

@@ -103,6 +103,12 @@ async def _look_at(found: Broker, cluster: Cluster, patience: float, questions: 
 
 async def _look_after_login(found: Broker, cluster: Cluster, patience: float, login: Credentials) -> None:
     """Ask on another connection, as the broker closes one that asked for a mechanism that it does not have."""
+    if login.needs_tls and cluster.broker_tls is None:
+        found.login_failure = Words(
+            "not tried: security.protocol is SASL_SSL, and kproxy connects to the brokers without TLS",
+            "set broker_tls of the cluster, and connect to a listener with TLS",
+        )
+        return
     try:
         asking = await _open(Upstream.of(cluster, patience), found, cluster.broker_tls, patience)
         try:

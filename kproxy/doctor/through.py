@@ -5,10 +5,11 @@ import contextlib
 import socket
 import ssl
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 from kproxy.config import Cluster, Config
-from kproxy.doctor.findings import Finding, good, note, problem
-from kproxy.doctor.tls_words import certificate_names, is_for
+from kproxy.doctor.findings import Finding, good, note, problem, warning
+from kproxy.doctor.tls_words import certificate_names, is_for, is_same_certificate
 from kproxy.errors import DecodeError
 from kproxy.login.client_settings import Credentials
 from kproxy.login.log_in import LoginRefused, log_in
@@ -17,6 +18,14 @@ from kproxy.proxy.asking import Asking
 
 MOST_NAMED = 3  # of a list in one sentence
 NO_ANSWER = (OSError, EOFError, DecodeError)  # TimeoutError is an OSError, IncompleteReadError an EOFError
+
+
+class LoginNotTried(Exception):
+    """What listens may see the password, or is another program; with why, and what to do."""
+
+    def __init__(self, what: str, advice: str) -> None:
+        super().__init__(what)
+        self.advice = advice
 
 
 async def examine_through(config: Config, patience: float, login: Credentials | None = None) -> AsyncIterator[Finding]:
@@ -30,14 +39,15 @@ async def _as_client(cluster: Cluster, patience: float, login: Credentials | Non
     listen = parse_address(cluster.listen, any_host=True)
     host = "localhost" if listen.host in ANY_HOSTS else listen.host
     subject = f"{cluster.name}: clients at {join_address(host, listen.port)}"
-    if cluster.proxy_protocol:
-        return note(subject, "not tried: connections begin with a PROXY header of the load balancer")
-    if cluster.listener_tls and cluster.listener_tls.client_auth == "required":
-        return note(subject, "not tried: clients need a certificate")
+    if cluster.proxy_protocol or (cluster.listener_tls and cluster.listener_tls.client_auth == "required"):
+        header = "connections begin with a PROXY header of the load balancer"
+        return note(subject, f"not tried: {header if cluster.proxy_protocol else 'clients need a certificate'}")
     try:
         found = await _ask_as(None, cluster, host, listen.port, patience)
         if found is None and login is not None:
             found = await _ask_as(login, cluster, host, listen.port, patience)
+    except LoginNotTried as error:
+        return warning(subject, f"connected; the login was not tried: {error}", error.advice)
     except LoginRefused as error:
         return problem(subject, f"the login fails through kproxy: {error}", error.advice)
     except NO_ANSWER as error:
@@ -97,16 +107,30 @@ async def _ask_as(
 ) -> list[tuple[int, str, int]] | None:
     """Ask for node id, host and port of each broker; None if they are listed only after a login, or another one.
 
-    Raises NO_ANSWER and LoginRefused.
+    Raises NO_ANSWER, LoginRefused, and LoginNotTried before anything of the login is sent.
     """
     async with _connected(cluster, host, port, host, patience) as asking:
         versions = await asking.versions()
         if login is not None:
+            _check_safety(login, cluster, asking)
             await log_in(asking.ask, login, versions)
         try:
             return await asking.brokers(versions)
         except EOFError:  # as a broker ends a connection that asks anything else before its login
             return None
+
+
+def _check_safety(login: Credentials, cluster: Cluster, asking: Asking) -> None:
+    """Raise LoginNotTried unless it is kproxy that gets the password, or the file lets it cross a network in the clear."""
+    if cluster.listener_tls is None:
+        if login.needs_tls:
+            what = "security.protocol is SASL_SSL, and clients have no TLS here"
+            raise LoginNotTried(what, "set listener_tls of the cluster")
+        return
+    own = Path(cluster.listener_tls.certificate).read_bytes()
+    if not is_same_certificate(asking.certificate(), own):
+        what = "another certificate than listener_tls.certificate is shown"
+        raise LoginNotTried(what, "does another program listen there? If the file was renewed, reload kproxy")
 
 
 async def _answers(cluster: Cluster, host: str, port: int, name: str, patience: float) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from kproxy.protocol.addresses import parse_ip
@@ -101,6 +102,14 @@ def _load(encoded: bytes) -> x509.Certificate:
     if b"-----BEGIN" in encoded:
         return x509.load_pem_x509_certificate(encoded)
     return x509.load_der_x509_certificate(encoded)
+
+
+def is_same_certificate(shown: bytes | None, encoded: bytes) -> bool:
+    """Whether the one shown in a handshake (DER) is this one (DER, or the first of PEM)."""
+    try:
+        return shown is not None and shown == _load(encoded).public_bytes(Encoding.DER)
+    except ValueError:
+        return False
 
 
 def certificate_names(encoded: bytes | None) -> list[str]:

@@ -37,11 +37,15 @@ JAAS = re.compile(r"""([\w.-]+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who logs in, and how. The password is in no text made of it."""
+    """Who logs in, and how. The password is in no text made of it.
+
+    *needs_tls*: security.protocol is SASL_SSL, so that nobody logs in with them on a connection without TLS.
+    """
 
     mechanism: str
     username: str
     password: str = field(repr=False)
+    needs_tls: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +63,8 @@ def read_settings(path: Path) -> ClientSettings:
 
 
 def read_credentials(path: Path) -> Credentials:
-    """Only the login of a file, whatever it says of TLS and protocol. Raises UsageError as `read_settings` does."""
-    return _read(path, _credentials)
+    """Only the login of a file, which has to have one, and whether it needs TLS. Raises UsageError as `read_settings` does."""
+    return _read(path, _login)
 
 
 def _read(path: Path, reading: Callable[[dict[str, str]], T]) -> T:
@@ -91,11 +95,23 @@ def _from_environment(name: str, value: str) -> str:
 
 
 def _settings(given: dict[str, str]) -> ClientSettings:
+    tls, sasl = PROTOCOLS[_protocol(given)]
+    return ClientSettings(tls, _authorities(given) if tls else None, _credentials(given, tls) if sasl else None)
+
+
+def _login(given: dict[str, str]) -> Credentials:
+    tls, sasl = PROTOCOLS[_protocol(given)]
+    if not sasl:
+        found = "has no login" if "security.protocol" in given else "is not set"
+        raise UsageError(f"security.protocol {found}: write SASL_SSL or SASL_PLAINTEXT")
+    return _credentials(given, tls)
+
+
+def _protocol(given: dict[str, str]) -> str:
     protocol = given.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in PROTOCOLS:
         raise UsageError(f"security.protocol is one of {', '.join(PROTOCOLS)}")
-    tls, sasl = PROTOCOLS[protocol]
-    return ClientSettings(tls, _authorities(given) if tls else None, _credentials(given) if sasl else None)
+    return protocol
 
 
 def _authorities(given: dict[str, str]) -> str | None:
@@ -107,7 +123,7 @@ def _authorities(given: dict[str, str]) -> str | None:
     return store if store is not None else given.get("ssl.ca.location")
 
 
-def _credentials(given: dict[str, str]) -> Credentials:
+def _credentials(given: dict[str, str], needs_tls: bool) -> Credentials:
     mechanism = given.get("sasl.mechanism", given.get("sasl.mechanisms", "")).strip()
     if mechanism not in MECHANISMS:
         found = f"is {mechanism[:40]!r}" if mechanism else "is missing (Kafka's default is GSSAPI)"
@@ -120,7 +136,7 @@ def _credentials(given: dict[str, str]) -> Credentials:
         raise UsageError(f"no {missing}: sasl.jaas.config names none, nor does sasl.{missing}")
     if jaas.get("tokenauth") == "true":
         raise UsageError("sasl.jaas.config has tokenauth: kproxy cannot log in with delegation tokens")
-    return Credentials(mechanism, username, password)
+    return Credentials(mechanism, username, password, needs_tls)
 
 
 def _option(found: re.Match[str]) -> str:

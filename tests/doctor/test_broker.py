@@ -11,9 +11,10 @@ import pytest
 
 from kproxy.config import BrokerTls, Cluster, ListenerTls
 from kproxy.doctor.broker import ask_broker
+from kproxy.login.client_settings import Credentials
 from kproxy.proxy.network.tls import listener_context
 from tests.support.certificates import Pair, certificates
-from tests.support.doctored import PATIENCE_S, broker, context
+from tests.support.doctored import PATIENCE_S, broker, context, login_broker
 from tests.support.links import run
 from tests.support.ports import free_ports
 
@@ -38,6 +39,27 @@ def test_a_broker_with_tls() -> None:
         async with broker(tls=context(certificates().server)) as port:
             found = await ask_broker(before(port, BrokerTls(ca=certificates().ca)), "127.0.0.1", port, PATIENCE_S)
             assert found.failure is None and found.brokers == [(0, "127.0.0.1", port)]
+
+    run(work)
+
+
+@pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT"])
+@pytest.mark.parametrize("tls", [True, False], ids=["TLS", "no TLS"])
+def test_a_password_crosses_the_network_in_the_clear_only_if_the_file_says_so(protocol: str, tls: bool) -> None:
+    login = Credentials("PLAIN", "alice", "pencil", needs_tls=protocol == "SASL_SSL")
+
+    async def work() -> None:
+        async with login_broker(context(certificates().server) if tls else None) as one:
+            cluster = before(one.port, BrokerTls(ca=certificates().ca) if tls else None)
+            found = await ask_broker(cluster, "127.0.0.1", one.port, PATIENCE_S, login=login)
+            assert found.failure is None
+            if login.needs_tls and not tls:
+                assert (one.logins, found.logged_in, found.brokers) == ([], False, [])
+                assert found.login_failure is not None
+                assert "SASL_SSL" in found.login_failure.what and "set broker_tls" in found.login_failure.advice
+            else:
+                assert one.logins == [b"\0alice\0pencil"]  # RFC 4616
+                assert (found.login_failure, found.brokers) == (None, [(0, "127.0.0.1", one.port)])
 
     run(work)
 

@@ -1,13 +1,20 @@
-"""Through a real `kproxy run` in sni mode, as a client; in port mode: test_running.py; with logins: tests/interop."""
+"""Through a real `kproxy run` in sni mode, as a client; in port mode: test_running.py; with logins: tests/interop.
+
+To whom a password goes: before what listens in place of a kproxy.
+"""
 
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kproxy.config.reading import read_config
 from kproxy.doctor.findings import Finding, State
+from kproxy.doctor.through import examine_through
+from kproxy.login.client_settings import Credentials
 from tests.doctor.test_running import kproxy_run, until_ready
 from tests.support.certificates import Pair, certificates
-from tests.support.doctored import PATIENCE_S, broker, findings
+from tests.support.doctored import PATIENCE_S, broker, config_of, context, findings, login_broker
 from tests.support.links import run
 
 
@@ -41,3 +48,33 @@ def test_a_certificate_for_other_names(tmp_path: Path) -> None:
     said = said_of(tmp_path, sni(certificates().wrong_host, "{node_id}.kafka.test"))
     assert said["default: clients"].state is State.PROBLEM
     assert "the certificate that is shown there is not for 1.kafka.test, 2.kafka.test" in said["default: clients"].what
+
+
+SERVER, OTHER = certificates().server, certificates().stranger
+LOGINS = {  # needs TLS, listener_tls, the certificate that is shown, whether the password is sent
+    "SASL_SSL, its certificate": (True, SERVER, SERVER, True),
+    "SASL_SSL, another certificate": (True, SERVER, OTHER, False),
+    "SASL_SSL, no TLS": (True, None, None, False),
+    "SASL_PLAINTEXT, no TLS": (False, None, None, True),
+    "SASL_PLAINTEXT, another certificate": (False, SERVER, OTHER, False),
+}
+
+
+@pytest.mark.parametrize(("needs_tls", "own", "shown", "sent"), LOGINS.values(), ids=LOGINS)
+def test_a_password_goes_only_to_the_kproxy_of_the_configuration(
+    tmp_path: Path, needs_tls: bool, own: Pair | None, shown: Pair | None, sent: bool
+) -> None:
+    login = Credentials("PLAIN", "alice", "pencil", needs_tls)
+
+    async def work() -> None:
+        async with login_broker(shown and context(shown)) as one:
+            tls = own and {"certificate": own.certificate, "key": own.key}
+            where = {"cluster_listen": f"127.0.0.1:{one.port}", "cluster_listener_tls": tls}
+            config = config_of(tmp_path, "kafka.test:9092", **where)
+            [said] = [finding async for finding in examine_through(config, PATIENCE_S, login)]
+            assert one.logins == ([b"\0alice\0pencil"] if sent else [])  # RFC 4616
+            assert (said.state is State.GOOD) == sent
+            assert sent or "the login was not tried" in said.what
+            assert sent or ("listener_tls.certificate" if own else "SASL_SSL") in said.what
+
+    run(work)

@@ -86,7 +86,7 @@ def test_a_login_through_kproxy(single: Cluster, tmp_path: Path) -> None:
     try:
         config = read_config(str(proxy.file))
         found: list[Finding] = []
-        login = Credentials("SCRAM-SHA-512", USER, PASSWORD)
+        login = Credentials("SCRAM-SHA-512", USER, PASSWORD, needs_tls=False)
 
         async def work() -> None:
             for one in (None, login, dataclasses.replace(login, password="another")):

@@ -31,7 +31,7 @@ def test_a_login_of_librdkafka_from_the_environment(file: Path, monkeypatch: pyt
         "security.protocol=sasl_plaintext\nsasl.mechanisms=PLAIN\nsasl.username=alice\nsasl.password=${env:A_PASSWORD}\n"
     )
     found = read_settings(file)
-    assert found == ClientSettings(False, None, Credentials("PLAIN", "alice", SECRET))
+    assert found == ClientSettings(False, None, Credentials("PLAIN", "alice", SECRET, needs_tls=False))
     assert SECRET not in repr(found) and "alice" in repr(found)
 
 
@@ -43,7 +43,7 @@ MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
     [
         f'sasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config={MODULE} required username="al ice" password="pe\\\\"n=c;il";\n',
         f"# a comment\n! another\nsasl.mechanism : SCRAM-SHA-256\nsasl.jaas.config {MODULE} required \\\n"
-        '    username="al ice" \\\n    password="pe\\\\"n=c;il";\nsecurity.protocol=PLAINTEXT',
+        '    username="al ice" \\\n    password="pe\\\\"n=c;il";\n',
         'sasl.mechanisms=SCRAM-SHA-256\nsasl.username=al ice\nsasl.password=pe"n=c;il\n',
         'sasl.mechanism=SCRAM-SHA-256\r\nsasl.username=al\\u0020ice\r\nsasl.password=pe"n\\=c;il\r\n',
     ],
@@ -51,8 +51,20 @@ MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 )
 def test_the_login_alone(file: Path, text: str) -> None:
     """As java.util.Properties.load and JAAS (java.io.StreamTokenizer) read it."""
-    file.write_text(text, newline="")
-    assert read_credentials(file) == Credentials("SCRAM-SHA-256", "al ice", 'pe"n=c;il')
+    for protocol, needs_tls in (("SASL_SSL", True), ("SASL_PLAINTEXT", False)):
+        file.write_text(f"security.protocol={protocol}\n{text}", newline="")
+        assert read_credentials(file) == Credentials("SCRAM-SHA-256", "al ice", 'pe"n=c;il', needs_tls)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "said"),
+    [("", "is not set"), ("security.protocol=SSL\n", "has no login"), ("security.protocol=plaintext\n", "has no login")],
+)
+def test_a_login_that_the_protocol_does_not_have(file: Path, protocol: str, said: str) -> None:
+    """Whether the password may cross a network without TLS is the file's to say."""
+    file.write_text(f"{protocol}sasl.mechanism=PLAIN\nsasl.username=alice\nsasl.password=pencil\n")
+    with pytest.raises(UsageError, match=f"security.protocol {said}: write SASL_SSL or SASL_PLAINTEXT"):
+        read_credentials(file)
 
 
 def test_tls_alone(file: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
+from struct import pack, unpack_from
 from typing import Any
 
 from kproxy.config import Config, ListenerTls
@@ -16,9 +17,10 @@ from kproxy.login.client_settings import Credentials
 from kproxy.proxy.network.tls import listener_context
 from tests.support.certificates import Pair
 from tests.support.ports import free_ports
-from tests.support.virtual_clusters import Broker, Brokers, listening
+from tests.support.virtual_clusters import API_VERSIONS, METADATA, Broker, Brokers, listening, metadata
 
 PATIENCE_S = 20.0
+SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 
 
 def config_of(folder: Path, bootstrap: str, **parts: Any) -> Config:
@@ -53,3 +55,46 @@ async def broker(brokers: Brokers | None = None, tls: ssl.SSLContext | None = No
     async with listening(made.serve, tls) as port:
         made.port = port
         yield port
+
+
+class LoginBroker:
+    """A broker that wants a login by PLAIN and lets everybody in; ``logins``: what it was sent of them."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.logins: list[bytes] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer until something is asked that is told only after a login."""
+        known = len(self.logins)
+        with contextlib.suppress(asyncio.IncompleteReadError, OSError):
+            while True:
+                frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+                answer = self.answer(frame, logged_in=len(self.logins) > known)
+                if answer is None:
+                    break
+                writer.write(pack(">i", 4 + len(answer)) + frame[4:8] + answer)
+        writer.close()
+
+    def answer(self, frame: bytes, logged_in: bool) -> bytes | None:
+        """The body of the response; None: the connection is closed."""
+        key, version, _, client_id = unpack_from(">hhih", frame)
+        body = frame[10 + client_id :]
+        if key == API_VERSIONS:
+            offered = ((METADATA, 1), (SASL_HANDSHAKE, 1), (API_VERSIONS, 0), (SASL_AUTHENTICATE, 0))
+            return pack(">hi", 0, len(offered)) + b"".join(pack(">hhh", api, 0, most) for api, most in offered)
+        if key == SASL_HANDSHAKE:
+            return pack(">hih5s", 0 if body == b"\0\5PLAIN" else 33, 1, 5, b"PLAIN")
+        if key == SASL_AUTHENTICATE:
+            self.logins.append(body[4:])
+            return pack(">hhi", 0, -1, 0)
+        return metadata(version, [(0, "127.0.0.1", self.port)]) if key == METADATA and logged_in else None
+
+
+@contextlib.asynccontextmanager
+async def login_broker(tls: ssl.SSLContext | None = None) -> AsyncIterator[LoginBroker]:
+    """One that listens."""
+    made = LoginBroker()
+    async with listening(made.serve, tls) as port:
+        made.port = port
+        yield made
