@@ -13,6 +13,7 @@ from kproxy.login.client_settings import Credentials
 DIGESTS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 LEAST_ITERATIONS = 4_096  # ScramMechanism.minIterations: with fewer, who listens would guess the password sooner
 MOST_ITERATIONS = 1_000_000  # half a second
+MOST_DIGITS = 7  # of MOST_ITERATIONS
 
 
 class WrongAnswer(Exception):
@@ -45,9 +46,7 @@ class Scram:
         nonce, salt, iterations = parts.get("r", ""), _base64(parts.get("s", "")), parts.get("i", "")
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
             raise WrongAnswer("the nonce is not the one that was sent")
-        if not iterations.isdecimal() or not LEAST_ITERATIONS <= int(iterations[:9]) <= MOST_ITERATIONS:
-            raise WrongAnswer(f"it does not ask for {LEAST_ITERATIONS:,} to {MOST_ITERATIONS:,} iterations")
-        salted = hashlib.pbkdf2_hmac(self._digest, self._password, salt, int(iterations))
+        salted = hashlib.pbkdf2_hmac(self._digest, self._password, salt, _number(iterations))
         without_proof = f"c=biws,r={nonce}"  # "n,," in base 64
         signed = f"{self._first_bare},{server_first.decode()},{without_proof}".encode()
         client_key = self._hmac(salted, b"Client Key")
@@ -72,6 +71,14 @@ def _attributes(token: bytes) -> dict[str, str]:
     except UnicodeDecodeError:
         raise WrongAnswer("the token is not ASCII") from None
     return {part[0]: part[2:] for part in parts if part[1:2] == "="}
+
+
+def _number(iterations: str) -> int:
+    few = iterations.isdecimal() and len(iterations) <= MOST_DIGITS
+    number = int(iterations) if few else 0
+    if not LEAST_ITERATIONS <= number <= MOST_ITERATIONS:
+        raise WrongAnswer(f"it does not ask for {LEAST_ITERATIONS:,} to {MOST_ITERATIONS:,} iterations")
+    return number
 
 
 def _base64(text: str) -> bytes:

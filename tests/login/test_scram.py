@@ -38,6 +38,10 @@ def test_the_example_of_the_rfc() -> None:
         (SERVER_FIRST.replace(b"4096", b"4095"), "iterations"),
         (SERVER_FIRST.replace(b"4096", b"2000000000"), "iterations"),
         (SERVER_FIRST.replace(b"4096", b"9" * 5_000), "iterations"),
+        (SERVER_FIRST.replace(b"4096", b"000004096999999999"), "iterations"),  # more than OpenSSL can count
+        (SERVER_FIRST.replace(b"4096", b"00000409699999"), "iterations"),  # minutes of work
+        (SERVER_FIRST.replace(b"4096", b"1000001"), "iterations"),
+        (SERVER_FIRST.replace(b"4096", b""), "iterations"),
         (SERVER_FIRST.replace(b"W22Z", b"W2 Z"), "base 64"),
         (b"\xff", "ASCII"),
         (b"", "nonce"),
