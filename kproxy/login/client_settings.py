@@ -134,9 +134,21 @@ def _credentials(given: dict[str, str], needs_tls: bool) -> Credentials:
     if not username or password is None:
         missing = "username" if not username else "password"
         raise UsageError(f"no {missing}: sasl.jaas.config names none, nor does sasl.{missing}")
+    for name, value in (("username", username), ("password", password)):
+        if not _is_utf8(value):
+            raise UsageError(f"the {name} is not UTF-8, in which it is sent")
     if jaas.get("tokenauth") == "true":
         raise UsageError("sasl.jaas.config has tokenauth: kproxy cannot log in with delegation tokens")
     return Credentials(mechanism, username, password, needs_tls)
+
+
+def _is_utf8(text: str) -> bool:
+    """False where a surrogate stands for a byte of an environment variable that is not UTF-8, or is escaped in the file."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _option(found: re.Match[str]) -> str:

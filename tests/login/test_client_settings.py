@@ -1,5 +1,6 @@
 """Settings of a client, as Kafka's tools read them from a file."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,19 @@ def test_what_is_wrong_is_said_without_its_value(file: Path, text: str, said: st
         read_settings(file)
     assert said in str(wrong.value) and str(file) in str(wrong.value) and "\n" not in str(wrong.value)
     assert SECRET[:8] not in str(wrong.value)
+
+
+@pytest.mark.parametrize("name", ["username", "password"])
+def test_a_login_that_is_not_utf_8(file: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes of the environment come as surrogates (PEP 383)."""
+    monkeypatch.setitem(os.environb, b"IN_LATIN_1", "Jürgen".encode("latin-1"))
+    for value in ("${env:IN_LATIN_1}", "J\\udcfcrgen"):
+        other = "username" if name == "password" else "password"
+        file.write_text(f"security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.{other}=alice\nsasl.{name}={value}\n")
+        for read in (read_settings, read_credentials):
+            with pytest.raises(UsageError, match=f"the {name} is not UTF-8") as wrong:
+                read(file)
+            assert "rgen" not in str(wrong.value)
 
 
 def test_files_that_are_none(tmp_path: Path, file: Path) -> None:
