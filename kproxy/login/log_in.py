@@ -84,8 +84,9 @@ async def _authenticate(ask: Ask, credentials: Credentials, token: bytes) -> byt
     body.auth_bytes = token
     answer = await ask(ApiKey.SASL_AUTHENTICATE, AUTHENTICATE, body)
     if answer.error_code:
-        said = printable(answer.error_message or "", LONGEST_SAID)
-        said = said.replace(credentials.password, "...") if credentials.password else said
+        said = answer.error_message or ""
+        # before it is escaped and cut: then it would be another text, or its beginning
+        said = printable(said.replace(credentials.password, "...") if credentials.password else said, LONGEST_SAID)
         user = printable(credentials.username, 60)
         reason = error_name(answer.error_code) + (f" ({said})" if said else "")
         raise LoginRefused(

@@ -15,7 +15,7 @@ SECRET = "pencil"
 CHALLENGE = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"  # RFC 7677
 
 
-def refused(handshake: bytes, authenticated: bytes, mechanism: str = "PLAIN") -> str:
+def refused(handshake: bytes, authenticated: bytes, mechanism: str = "PLAIN", password: str = SECRET) -> str:
     """What is said of a login at a broker that answers so."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -28,7 +28,7 @@ def refused(handshake: bytes, authenticated: bytes, mechanism: str = "PLAIN") ->
         async with serving(serve) as port:
             link = await Link.open(Upstream(allow_link_local=True), "127.0.0.1", port, None, PATIENCE_S)
             try:
-                await log_in(link.ask, Credentials(mechanism, "alice", SECRET))
+                await log_in(link.ask, Credentials(mechanism, "alice", password))
             finally:
                 link.abort("done")
 
@@ -53,3 +53,14 @@ def test_a_broker_that_does_not_let_in() -> None:
     assert "wants no login" in refused(pack(">hi", 34, 0), b"")
     answer = pack(">hhi", 0, -1, len(CHALLENGE)) + CHALLENGE
     assert "answer is not of SCRAM: the nonce" in refused(HANDS_SHAKEN, answer, "SCRAM-SHA-256")
+
+
+@pytest.mark.parametrize(
+    ("before", "password", "shown"),
+    [(190, "battery horse staple", "battery"), (0, "battery\thorse \x1b", "horse")],
+    ids=["it would be cut", "it would be escaped"],
+)
+def test_no_part_of_a_password_that_the_broker_says_is_shown(before: int, password: str, shown: str) -> None:
+    said = f"{'-' * before}{password}".encode()
+    words = refused(HANDS_SHAKEN, pack(">hh", 58, len(said)) + said + pack(">i", 0), password=password)
+    assert "-..." in f"-{words.partition('(')[2]}" and shown not in words
