@@ -57,7 +57,7 @@ async def ask_broker(
         cluster: the configuration of its cluster.
         host: its name or IP address.
         port: its port.
-        patience: seconds for one answer; there are twice as many for all.
+        patience: seconds for one answer; there are twice as many for all before a login, and again from the login on.
         questions: false: only whether it answers as Kafka.
         login: used where the broker wants one.
     """
@@ -65,12 +65,12 @@ async def ask_broker(
     try:
         async with asyncio.timeout(patience * 2):
             await _look_at(found, cluster, patience, questions)
-            if login is not None and found.wants_login and found.failure is None:
-                await _look_after_login(found, cluster, patience, login)
     except TimeoutError:
         found.failure = found.failure or Words(
             f"no answer within {patience * 2:g} s", "is it overloaded, or a firewall between?"
         )
+    if login is not None and found.wants_login and found.failure is None:
+        await _look_after_login(found, cluster, patience, login)
     return found
 
 
@@ -110,18 +110,27 @@ async def _look_after_login(found: Broker, cluster: Cluster, patience: float, lo
         )
         return
     try:
-        asking = await _open(Upstream.of(cluster, patience), found, cluster.broker_tls, patience)
-        try:
-            await log_in(asking.ask, login, found.versions)
-            found.logged_in = True
-            await _ask_for_cluster(asking, found)
-        finally:
-            asking.abort()
+        async with asyncio.timeout(patience * 2):
+            await _ask_logged_in(found, cluster, patience, login)
     except LoginRefused as error:
         found.login_failure = Words(str(error), error.advice)
+    except TimeoutError:
+        after = "after the login" if found.logged_in else "to the login"
+        advice = "does it wait for another server to check passwords? A longer --timeout lets it answer"
+        found.login_failure = Words(f"no answer {after} within {patience * 2:g} s", advice)
     except (UpstreamError, NoTls, OSError, EOFError, DecodeError) as error:
         after = "after the login" if found.logged_in else "during the login"
         found.login_failure = Words(f"the connection ended {after}: {error}", "see the log of the broker")
+
+
+async def _ask_logged_in(found: Broker, cluster: Cluster, patience: float, login: Credentials) -> None:
+    asking = await _open(Upstream.of(cluster, patience), found, cluster.broker_tls, patience)
+    try:
+        await log_in(asking.ask, login, found.versions)
+        found.logged_in = True
+        await _ask_for_cluster(asking, found)
+    finally:
+        asking.abort()
 
 
 async def _open(upstream: Upstream, found: Broker, tls: BrokerTls | None, patience: float) -> Asking:

@@ -64,6 +64,23 @@ def test_a_password_crosses_the_network_in_the_clear_only_if_the_file_says_so(pr
     run(work)
 
 
+def test_a_login_that_takes_too_long_does_not_make_the_broker_one_that_fails() -> None:
+    """The clock of the loop is set forward when the login has come, so nothing here waits."""
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time
+        late = lambda: setattr(loop, "time", lambda: now() + 10 * PATIENCE_S)  # noqa: E731
+        async with login_broker(never_says=late) as one:
+            login = Credentials("PLAIN", "alice", "pencil", needs_tls=False)
+            found = await ask_broker(before(one.port), "127.0.0.1", one.port, PATIENCE_S, login=login)
+            assert (found.failure, found.mechanisms, found.logged_in) == (None, ["PLAIN"], False)
+            assert found.login_failure is not None
+            assert "no answer to the login within" in found.login_failure.what
+
+    asyncio.run(work())  # not uvloop, whose clock cannot be set
+
+
 WRONG = {
     "expired": (certificates().expired, "its certificate has expired", "renew the broker's certificate"),
     "another name": (certificates().wrong_host, "is not for 127.0.0.1; its names are: elsewhere.test", "server_name"),

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from struct import pack, unpack_from
 from typing import Any
@@ -58,14 +58,22 @@ async def broker(brokers: Brokers | None = None, tls: ssl.SSLContext | None = No
 
 
 class LoginBroker:
-    """A broker that wants a login by PLAIN and lets everybody in; ``logins``: what it was sent of them."""
+    """A broker that wants a login by PLAIN and lets everybody in; ``logins``: what it was sent of them.
 
-    def __init__(self) -> None:
+    *never_says*: called when a login comes, which then gets no answer.
+    """
+
+    def __init__(self, never_says: Callable[[], None] | None = None) -> None:
         self.port = 0
+        self._never_says = never_says
         self.logins: list[bytes] = []
+        self.serving: set[asyncio.Future[None]] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer until something is asked that is told only after a login."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.serving.add(task)
         known = len(self.logins)
         with contextlib.suppress(asyncio.IncompleteReadError, OSError):
             while True:
@@ -73,6 +81,9 @@ class LoginBroker:
                 answer = self.answer(frame, logged_in=len(self.logins) > known)
                 if answer is None:
                     break
+                if self._never_says and len(self.logins) > known:
+                    self._never_says()
+                    continue
                 writer.write(pack(">i", 4 + len(answer)) + frame[4:8] + answer)
         writer.close()
 
@@ -92,9 +103,12 @@ class LoginBroker:
 
 
 @contextlib.asynccontextmanager
-async def login_broker(tls: ssl.SSLContext | None = None) -> AsyncIterator[LoginBroker]:
+async def login_broker(
+    tls: ssl.SSLContext | None = None, never_says: Callable[[], None] | None = None
+) -> AsyncIterator[LoginBroker]:
     """One that listens."""
-    made = LoginBroker()
+    made = LoginBroker(never_says)
     async with listening(made.serve, tls) as port:
         made.port = port
         yield made
+        await asyncio.gather(*made.serving)  # the doctor has closed its connections
