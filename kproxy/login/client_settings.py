@@ -108,6 +108,9 @@ def _login(given: dict[str, str]) -> Credentials:
 
 
 def _protocol(given: dict[str, str]) -> str:
+    sasl = next((name for name in given if name.startswith("sasl.")), None)
+    if sasl and "security.protocol" not in given:
+        raise UsageError(f"{sasl} is set, security.protocol is not: write SASL_SSL or SASL_PLAINTEXT")
     protocol = given.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in PROTOCOLS:
         raise UsageError(f"security.protocol is one of {', '.join(PROTOCOLS)}")

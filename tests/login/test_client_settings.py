@@ -59,7 +59,7 @@ def test_the_login_alone(file: Path, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("protocol", "said"),
-    [("", "is not set"), ("security.protocol=SSL\n", "has no login"), ("security.protocol=plaintext\n", "has no login")],
+    [("", "is not"), ("security.protocol=SSL\n", "has no login"), ("security.protocol=plaintext\n", "has no login")],
 )
 def test_a_login_that_the_protocol_does_not_have(file: Path, protocol: str, said: str) -> None:
     """Whether the password may cross a network without TLS is the file's to say."""
@@ -76,6 +76,7 @@ def test_tls_alone(file: Path) -> None:
 
 
 WRONG = {
+    "sasl.mechanism=PLAIN": "sasl.mechanism is set, security.protocol is not: write SASL_SSL or SASL_PLAINTEXT",
     "security.protocol=TLS": "security.protocol is one of PLAINTEXT, SSL",
     "security.protocol=SASL_SSL": "sasl.mechanism is missing (Kafka's default is GSSAPI); kproxy can log in with PLAIN",
     "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN": "no username: sasl.jaas.config names none",
