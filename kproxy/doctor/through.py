@@ -17,7 +17,8 @@ from kproxy.protocol.addresses import ANY_HOSTS, join_address, parse_address
 from kproxy.proxy.asking import Asking
 
 MOST_NAMED = 3  # of a list in one sentence
-NO_ANSWER = (OSError, EOFError, DecodeError)  # TimeoutError is an OSError, IncompleteReadError an EOFError
+# TimeoutError is an OSError, IncompleteReadError an EOFError; ValueError and OverflowError: no such name (UnicodeError) or port
+NO_ANSWER = (OSError, EOFError, DecodeError, ValueError, OverflowError)
 
 
 class LoginNotTried(Exception):

@@ -78,3 +78,19 @@ def test_a_password_goes_only_to_the_kproxy_of_the_configuration(
             assert sent or ("listener_tls.certificate" if own else "SASL_SSL") in said.what
 
     run(work)
+
+
+@pytest.mark.parametrize(
+    ("host", "port"), [("b" * 64 + ".kafka.test", 9_092), ("127.0.0.1", 70_000), ("127.0.0.1", -1)]
+)
+def test_an_address_that_cannot_be_one_is_a_finding(tmp_path: Path, host: str, port: int) -> None:
+    """A label of DNS has 63 characters at the most (RFC 1035), a port 16 bits."""
+
+    async def work() -> None:
+        async with broker([(7, host, port)]) as listen:
+            config = config_of(tmp_path, "kafka.test:9092", cluster_listen=f"127.0.0.1:{listen}")
+            [said] = [finding async for finding in examine_through(config, PATIENCE_S)]
+            assert said.state is State.PROBLEM
+            assert f"kproxy advertises broker 7 at {host}:{port}, where this machine gets no answer" in said.what
+
+    run(work)
