@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kproxy.config import Cluster
@@ -70,17 +71,22 @@ def _certificate(cluster: Cluster, hosts: list[str]) -> Iterator[Finding]:
 
 async def _unresolved(names: list[str], patience: float) -> list[str]:
     turns = asyncio.Semaphore(AT_A_TIME)
+    # threads of its own: the loop's are fewer on a small machine, and a lookup that waits for one would use up its patience
+    threads = ThreadPoolExecutor(AT_A_TIME, "lookup")
 
     async def resolves(name: str) -> bool:
         async with turns:
             try:
                 async with asyncio.timeout(patience):
-                    await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
+                    await asyncio.get_running_loop().run_in_executor(threads, socket.getaddrinfo, name, None)
             except (OSError, UnicodeError):  # TimeoutError is an OSError; a label too long for DNS is a UnicodeError
                 return False
         return True
 
-    found = await asyncio.gather(*map(resolves, names))
+    try:
+        found = await asyncio.gather(*map(resolves, names))
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
     return [name for name, fine in zip(names, found, strict=True) if not fine]
 
 
