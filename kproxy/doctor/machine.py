@@ -16,7 +16,7 @@ from kproxy.doctor.findings import Finding, good, note, problem, warning
 from kproxy.doctor.tls_words import date_problems
 from kproxy.filters.options import OptionMistakes, Rotated, read_options
 from kproxy.output.times import render_size
-from kproxy.proxy.network.address_check import check_addresses_are_free, check_admin_address_is_free
+from kproxy.proxy.network.address_check import advice_on_binding, check_addresses_are_free, check_admin_address_is_free
 
 FILES_OF_A_CLIENT = 2  # its connection and that to a broker
 FILES_BESIDE = 64  # listeners, logs, pipes, memory that is shared
@@ -107,14 +107,14 @@ def _space(path: Path, wanted: int) -> Finding:
 
 def _ports(config: Config) -> Iterator[Finding]:
     """The ports of the clusters, as kproxy run tries them before it starts, and that of the admin server."""
-    advice = "does another program, or another kproxy, have it? See ss -ltnp"
     taken = False
-    for check in (check_addresses_are_free, check_admin_address_is_free):
+    for check, setting in ((check_addresses_are_free, "listen"), (check_admin_address_is_free, "admin, or off")):
         try:
             check(config)
         except OSError as error:
             taken = True
-            yield problem("ports", f"{error.filename} cannot be listened on: {error.strerror}", advice)
+            what = f"{error.filename} cannot be listened on: {error.strerror}"
+            yield problem("ports", what, advice_on_binding(error, setting))
     if not taken:
         yield good("ports", "all addresses to listen on are free")
 

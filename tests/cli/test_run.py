@@ -101,7 +101,8 @@ def test_an_admin_address_in_use_too() -> None:
         with started("--listen", listen, "--bootstrap", "127.0.0.1:9", "--admin", admin) as process:
             assert process.ended() == 1
             assert process.sentences == [
-                f"kproxy: {admin}: Address already in use: another kproxy? choose another address for admin, or off"
+                f"kproxy: {admin}: Address already in use: another kproxy? see ss -ltnp, or choose another address"
+                " for admin, or off"
             ]
 
 

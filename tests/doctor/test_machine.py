@@ -1,5 +1,6 @@
 """Limits of open files, full disks, ports in use, and certificates that clients are shown."""
 
+import errno
 import os
 import resource
 import socket
@@ -8,8 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kproxy.doctor.findings import Finding, State
 from kproxy.doctor.machine import examine_machine
+from kproxy.proxy.network import address_check
 from tests.conftest import Require
 from tests.support import small_disk
 from tests.support.certificates import certificates
@@ -64,6 +68,25 @@ def test_a_port_in_use(tmp_path: Path) -> None:
         assert problem == f"ports: 127.0.0.1:{port} cannot be listened on: Address already in use"
         [problem] = problems(examined(tmp_path, admin=f"127.0.0.1:{port}"))
         assert problem == f"ports: 127.0.0.1:{port} cannot be listened on: Address already in use"
+
+
+def test_an_address_of_another_machine(tmp_path: Path) -> None:
+    """RFC 5737: 192.0.2.0/24 is nobody's."""
+    for parts in ({"cluster_listen": "192.0.2.77:19092"}, {"admin": "192.0.2.77:9644"}):
+        [ports] = [one for one in examined(tmp_path, **parts) if one.subject == "ports"]
+        assert ports.what.endswith("cannot be listened on: Cannot assign requested address")
+        assert "no address of this machine" in ports.advice and "another kproxy" not in ports.advice
+
+
+def test_a_port_that_only_the_system_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As bind(2) fails for who may not: EACCES; the tests may run as root, who may."""
+
+    def bind(*_: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(address_check, "unbound_socket", bind)
+    [ports] = [one for one in examined(tmp_path, cluster_listen=":443") if one.subject == "ports"]
+    assert "CAP_NET_BIND_SERVICE" in ports.advice and "another kproxy" not in ports.advice
 
 
 def test_the_certificate_for_clients(tmp_path: Path) -> None:

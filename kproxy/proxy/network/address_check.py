@@ -4,6 +4,7 @@ Workers share their ports (SO_REUSEPORT), so they would share them with another 
 served by its configuration.
 """
 
+import errno
 import socket
 
 from kproxy.config import Config
@@ -25,6 +26,20 @@ def check_admin_address_is_free(config: Config) -> None:
     """Bind the address of the admin server for a moment, if there is one. Raises OSError with the address as ``filename``."""
     if config.admin:
         _bind(parse_address(config.admin, any_host=True))
+
+
+def advice_on_binding(error: OSError, setting: str) -> str:
+    """What to do about an address that cannot be listened on; *setting*: what names it, with what else it may be."""
+    match error.errno:
+        case errno.EADDRINUSE:
+            return f"another kproxy? see ss -ltnp, or choose another address for {setting}"
+        case errno.EADDRNOTAVAIL:
+            return f"no address of this machine (see ip address); choose one of its own, or :PORT, for {setting}"
+        case errno.EACCES:
+            return (
+                f"ports below 1024 need CAP_NET_BIND_SERVICE; give kproxy that, or choose a higher port for {setting}"
+            )
+    return f"choose another address for {setting}"
 
 
 def _bind(address: Address) -> None:

@@ -21,7 +21,7 @@ from kproxy.errors import ConfigError, KproxyError, UsageError
 from kproxy.protocol.addresses import as_reached_here
 from kproxy.proxy.logs import log, start_logging
 from kproxy.proxy.messages import ReloadCertificates
-from kproxy.proxy.network.address_check import check_addresses_are_free
+from kproxy.proxy.network.address_check import advice_on_binding, check_addresses_are_free
 from kproxy.proxy.process_title import set_process_title
 from kproxy.proxy.supervisor.file_watch import FileWatch
 from kproxy.proxy.supervisor.fleet import OURS, Fleet, Modules
@@ -75,12 +75,11 @@ class Supervisor:
         try:
             check_addresses_are_free(self._config)
         except OSError as error:
-            advice = "another kproxy? see ss -ltnp, or choose another address for listen"
-            return _print_failure(f"{error.filename}: {error.strerror}: {advice}")
+            return _print_failure(f"{error.filename}: {error.strerror}: {advice_on_binding(error, 'listen')}")
         try:
             await self._admin.move(self._config)
         except OSError as error:
-            advice = "another kproxy? choose another address for admin, or off"
+            advice = advice_on_binding(error, "admin, or off")
             return _print_failure(f"{self._config.admin}: {error.strerror}: {advice}")
         first = await _first_of(self._fleet.start(), self._next_stop())
         if isinstance(
