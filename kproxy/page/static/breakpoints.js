@@ -105,7 +105,6 @@ export class Breakpoints {
       if (row.ended && (!pointedAt || this.rows.size > 2 * now.size + 20)) this.rows.delete(id);
     }
     for (const [id, stop] of now) this.rows.set(id, { stop, ended: false });
-    if (!this.rows.has(this.chosen)) this.chosen = null;
     this.editor.renewed();
     this.draw();
   }
@@ -200,6 +199,7 @@ export class Breakpoints {
     (row?.querySelector("button") ?? this.place).focus();
   }
 
+  /** Look into a stop. Returns whether it is there still. */
   async open(id, focus = true) {
     this.chosen = id;
     try {
@@ -207,12 +207,13 @@ export class Breakpoints {
       note({ stop: id, condition: null, direction: null });
     } catch (error) {
       say(error.message);
-      return;
+      return false;
     }
     this.drawStops();
-    if (!focus) return;
+    if (!focus) return true;
     this.editor.text.focus({ preventScroll: true });
     this.editor.place.scrollIntoView({ block: window.innerWidth < 760 ? "start" : "nearest" });
+    return true;
   }
 
   leave() {
@@ -222,10 +223,16 @@ export class Breakpoints {
     this.focusRow();
   }
 
+  /** The stop that keys mean: the one that is chosen, while it waits; of one that is not in the list, where it is open. */
+  meant() {
+    const row = this.rows.get(this.chosen);
+    if (row) return row.ended ? null : row.stop;
+    return this.chosen === null || this.chosen === this.editor.stop?.id ? this.editor.stop : null;
+  }
+
   /** Keys of the whole view; true where one was meant. */
   key(event) {
-    const row = this.rows.get(this.chosen);
-    const stop = row && !row.ended ? row.stop : this.editor.stop;
+    const stop = this.meant();
     const own = (work) => () => stop && work(stop);
     const doings = {
       n: () => this.line.focus(), j: () => this.move(1), k: () => this.move(-1), ArrowDown: () => this.move(1), ArrowUp: () => this.move(-1),
@@ -239,7 +246,7 @@ export class Breakpoints {
   }
 
   async fail(stop) {
-    if (this.editor.stop?.id !== stop.id) await this.open(stop.id, false);
+    if (this.editor.stop?.id !== stop.id && !(await this.open(stop.id, false))) return;
     this.editor.fail();
   }
 

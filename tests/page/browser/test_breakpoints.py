@@ -129,11 +129,11 @@ def test_kafkas_own_client_waits_as_long_as_it_is_kept_and_sees_exactly_the_erro
 
 @pytest.mark.long
 def test_what_nobody_decides_goes_on_when_its_countdown_ends(start: Starts) -> None:
-    scene, page = start(page={"hold": 10})
+    scene, page = start(page={"hold": 20})
     page.add(PRODUCE)
     report = scene.produce(b"untouched")
     page.rows()
-    page.until(lambda: 0 < page.seconds_left() < 9.5, "the countdown")
+    page.until(lambda: 0 < page.seconds_left() < 19.5, "the countdown")
     assert report.result(60) is None
     page.until(lambda: page.texts(".stopped-head span")[0] == "nothing", "nothing is stopped")
     assert page.texts(".done > *") == [], "nobody has decided"
@@ -141,8 +141,32 @@ def test_what_nobody_decides_goes_on_when_its_countdown_ends(start: Starts) -> N
 
 
 @pytest.mark.long
+def test_keys_mean_the_chosen_message_or_none(start: Starts) -> None:
+    """The second is open, the first is chosen; the first goes on, decided by somebody else: no key means the second."""
+    scene, page = start()
+    page.add(PRODUCE)
+    first = scene.produce(b"first")
+    page.rows()
+    second = scene.produce(b"second")
+    page.rows(2)
+    page.all(".stops .name")[1].send_keys(Keys.ENTER)
+    page.until(lambda: page.all("section.stop textarea"), "the text of the second")
+    page.press(Keys.ESCAPE, "k")  # to the list, and to the first
+    scene.person.decide(scene.person.stops(2)[0], "resume")
+    assert first.result(60) is None
+    page.until(lambda: page.all(".stops li.ended.chosen"), "the first has gone on, and is chosen still")
+    page.press("D", "X", "e")
+    assert page.all("#errors li") == []
+    page.press("j", "r")
+    assert "went on as it came" in page.done("Produce")
+    assert len(page.texts(".done > *")) == 1
+    assert second.result(60) is None
+    assert scene.values(2) == [b"first", b"second"]
+
+
+@pytest.mark.long
 def test_a_killed_browser_leaves_nothing_stopped(single: Cluster, tmp_path: Path, topic_name: str) -> None:
-    with stopping(single, tmp_path / "proxy", topic_name, page={"away": 3}) as scene, driven() as browser:
+    with stopping(single, tmp_path / "proxy", topic_name, page={"away": 20}) as scene, driven() as browser:
         page = BreakpointsPage(browser, scene)
         page.add(PRODUCE)
         report = scene.produce(b"untouched")
@@ -151,7 +175,7 @@ def test_a_killed_browser_leaves_nothing_stopped(single: Cluster, tmp_path: Path
         for pid in own:
             os.kill(pid, signal.SIGKILL)
         assert report.result(60) is None  # the stop would last two minutes
-        assert scene.logged("breakpoints were removed, as no page is open")["seconds"] == 3
+        assert scene.logged("breakpoints were removed, as no page is open")["seconds"] == 20
         assert scene.produce(b"at once").result(60) is None
         assert scene.values(2) == [b"untouched", b"at once"]
 
