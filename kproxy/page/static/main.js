@@ -68,8 +68,11 @@ function drawBar() {
 function sourceText() {
   const { loading, live, left, dropped, share } = source;
   const state = loading ? ` · reading ${Math.floor((100 * loading.done) / Math.max(loading.of, 1))} %` : source.lost ? " · no answer, asking again" : live ? " · live" : "";
-  return html`<bdi>${visible(source.name)}</bdi> · ${counted(source.exchanges, "exchange")} · ${bytes(source.bytes)}${left ? ` · ${counted(left, "older one")} left` : ""}${dropped ? html` · <span class="warning" title="There was no time for them; traffic comes first.">${counted(dropped, "exchange")} not shown${share < 0.99 ? `, now 1 of ${(1 / share).toFixed(share < 0.1 ? 0 : 1)} is` : ""}</span>` : nothing}${source.damages?.length ? html` · <span class="warning">damaged</span>` : nothing}${state}`;
+  return html`<bdi>${visible(source.name)}</bdi> · ${counted(source.exchanges, "exchange")} · ${bytes(source.bytes)}${left ? ` · ${counted(left, "older one")} removed to make room` : ""}${dropped ? html` · <span class="warning" title="There was no time for them; traffic comes first.">${counted(dropped, "exchange")} not shown${share < 0.99 ? `; now ${rate(share)}` : ""}</span>` : nothing}${source.damages?.length ? html` · <span class="warning">damaged</span>` : nothing}${state}`;
 }
+
+/** "about 1 in 4 is", "most are": how many of the exchanges are shown. */
+const rate = (share) => (share > 0.66 ? "most are" : `about 1 in ${count(Math.round(1 / share))} is`);
 
 /** The view that the URL names, where the source has it. */
 function wanted() {
