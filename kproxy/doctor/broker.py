@@ -15,7 +15,7 @@ from kproxy.errors import DecodeError, UpstreamError
 from kproxy.login.client_settings import Credentials
 from kproxy.login.log_in import LoginRefused, log_in
 from kproxy.protocol import ApiKey
-from kproxy.protocol.addresses import join_address
+from kproxy.protocol.addresses import MOST_PORT, join_address
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import releases
 from kproxy.proxy.asking import Asking
@@ -62,6 +62,9 @@ async def ask_broker(
         login: used where the broker wants one.
     """
     found = Broker(join_address(host, port), host, port)
+    if not 0 < port <= MOST_PORT:  # a broker may advertise any number
+        found.failure = Words(f"{port} is no port", "correct the port")
+        return found
     try:
         async with asyncio.timeout(patience * 2):
             await _look_at(found, cluster, patience, questions)

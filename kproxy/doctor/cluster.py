@@ -151,7 +151,7 @@ def _numbers(host: str) -> set[str]:
     """The IP addresses of a host; none where its name cannot be resolved."""
     try:
         return {str(found[4][0]) for found in socket.getaddrinfo(host, None)}
-    except OSError:
+    except (OSError, UnicodeError):  # a label too long for DNS is a UnicodeError
         return set()
 
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from kproxy.doctor.cluster import Listening
 from kproxy.doctor.findings import State
 from tests.support.doctored import broker, config_of, findings, problems
@@ -26,6 +28,18 @@ def test_an_advertised_address_that_is_not_reached(tmp_path: Path) -> None:
             [problem] = problems(await findings(config_of(tmp_path, f"127.0.0.1:{port}")))
             assert problem.startswith("default: broker 2: it advertises ")
             assert f"127.0.0.1:{dead}" in problem and "nothing listens" in problem
+
+    run(work)
+
+
+@pytest.mark.parametrize("port", [70_000, -1])
+def test_an_advertised_port_that_is_none(tmp_path: Path, port: int) -> None:
+    async def work() -> None:
+        async with broker([(7, "127.0.0.1", port)]) as bootstrap:
+            said = problems(await findings(config_of(tmp_path, f"127.0.0.1:{bootstrap}")))
+            assert (
+                f"default: broker 7: it advertises 127.0.0.1:{port}, which kproxy cannot use: {port} is no port" in said
+            )
 
     run(work)
 
@@ -58,6 +72,7 @@ def test_only_addresses_of_this_machine_are_its_own(tmp_path: Path) -> None:
     assert not listening.is_own("127.0.0.1", 19_999)
     assert not listening.is_own("192.0.2.77", 19_092)  # RFC 5737: nobody's
     assert not listening.is_own("kafka.invalid", 19_092)
+    assert not listening.is_own("b" * 64 + ".test", 19_092)  # RFC 1035: a label has 63 characters at the most
 
 
 def test_node_ids_are_compared_with_the_clusters(tmp_path: Path) -> None:
