@@ -171,7 +171,7 @@ class LiveFeed:
             self._rows.add(self._blocks.last + 1, exchange)
         except Exception:  # whatever bytes do to it: the others go on
             self._dropped_here += 1
-            self._begin_rows()
+            self._renew_rows()
             return
         if self._base:
             shown = msgspec.structs.replace(shown, connection=known.connection.number)
@@ -179,12 +179,21 @@ class LiveFeed:
         if self._rows.count >= ROWS:
             self._show()
 
-    def _begin_rows(self) -> None:
-        """Begin rows anew, without those that are not shown yet: a row of which half was made cannot be taken back."""
-        self._rows = LiveRows(self._blocks.last - self.last)
+    def _renew_rows(self) -> None:
+        """Make the rows that are not shown yet anew: a row of which half was made cannot be taken back.
+
+        They are shown at once, so that none is made anew a second time.
+        """
+        self._rows = LiveRows()
         for known in self._exchanges.connections.values():
             if known.is_open:
                 self._rows.note(Event(known.connection, time.time_ns()))
+        for number, shown in self._blocks.items(self.last + 1, self._blocks.last):
+            known = self._exchanges.connections[shown.connection]
+            self._rows.add(number, self._exchanges.exchange(known, shown))
+            if not known.is_open:
+                self._rows.ended(known.connection.number, None, shown.at, None)
+        self._show()
 
     def _note(self, seen: Seen) -> None:
         known = self._exchanges.connections.get(self._base + seen.connection)

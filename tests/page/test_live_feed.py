@@ -90,9 +90,10 @@ def test_an_exchange_that_cannot_become_rows_harms_no_other(
     analyzer = Analyzer(folder)
     analyzer.send(BEGUN, shown(1, 1), Tally(1, 0, 0, 1.0))
     eventually(lambda: counts(store) == (1, 0, 1), what="the first")
-    analyzer.send(shown(1, 13), shown(1, 2), Tally(3, 0, 0, 1.0))
-    eventually(lambda: counts(store) == (2, 1, 3), what="the others")
-    assert store.page(Work(), columns=["correlationId"]).rows == [[1], [2]]
+    unshown = [shown(1, number) for number in range(2, 12)]  # of one piece, so that none has been shown before
+    analyzer.send(*unshown, shown(1, 13), shown(1, 14), Tally(13, 0, 0, 1.0))
+    eventually(lambda: counts(store) == (12, 1, 13), what="the others")
+    assert store.page(Work(), columns=["correlationId"]).rows == [[number] for number in (*range(1, 12), 14)]
     analyzer.socket.close()
 
 
