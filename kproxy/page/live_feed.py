@@ -225,14 +225,17 @@ class LiveFeed:
             self._activity_at = now
             self._rows.note_activity()
         part = self._rows.take(self.last + 1)
-        if part.batches:
-            self._files.add(part)
-        if now >= self._open_at or "connections" in part.batches:  # what has ended is not open as well
-            began = time.monotonic()
-            self._files.replace("connections", self._rows.open_connections())
+        if now >= self._open_at or "connections" in part.batches:
+            began, rows = time.monotonic(), self._rows.open_connections()
+            if part.batches:
+                self._files.add(part, "connections", rows)  # at once: what has ended is not open as well
+            else:
+                self._files.replace("connections", rows)
             self._open_at = began + (time.monotonic() - began) / OPEN_SHARE
             self._open_is_old = False
         else:
+            if part.batches:
+                self._files.add(part)
             self._open_is_old = True
         self.last = self._blocks.last
         self._make_room()

@@ -62,39 +62,48 @@ class LiveFiles:
 
     def __init__(self, schemas: "Mapping[str, pyarrow.Schema]", clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self.parts: tuple[Part, ...] = ()
         self._replaced: deque[tuple[float, File]] = deque()
         self.lingering = 0  # bytes of files that were replaced or removed
         self._empty = {name: _written([], schema) for name, schema in schemas.items()}
         self._schemas = schemas
-        self._whole: dict[str, File] = {}  # of tables that are replaced as a whole
+        # Changed in one assignment, as others ask meanwhile: the parts, and files of tables that are replaced as a whole
+        self._now: tuple[tuple[Part, ...], dict[str, File]] = (), {}
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Those that are there."""
+        return self._now[0]
 
     @property
     def size(self) -> int:
         """Bytes of all files."""
-        return self.lingering + sum(part.size for part in self.parts) + sum(file.size for file in self._whole.values())
+        parts, whole = self._now
+        return self.lingering + sum(part.size for part in parts) + sum(file.size for file in whole.values())
 
-    def add(self, part: Part) -> None:
-        """Add the rows behind all others, of which only ``batches`` are there."""
-        parts = list(self.parts)
+    def add(self, part: Part, table: str = "", batches: "Sequence[pyarrow.RecordBatch]" = ()) -> None:
+        """Add the rows behind all others, of which only ``batches`` are there; at the same time as ``replace`` of a *table*."""
+        before, whole = self._now
+        parts = list(before)
         while parts and parts[-1].batches and parts[-1].rows <= 2 * part.rows:
             part = _joined(parts.pop(), part)
         part.files = {name: _written(batches, self._schemas[name]) for name, batches in part.batches.items()}
         if part.rows >= ROWS:
             part.batches = {}
-        before, self.parts = self.parts, (*parts, part)
+        replaced = {table: _written(batches, self._schemas[table])} if table else {}
+        self._now = (*parts, part), {**whole, **replaced}
         self._linger([file for one in before[len(parts) :] for file in one.files.values()])
+        self._linger([whole[table]] if table in whole else [])
 
-    def replace(self, table: str, batches: "list[pyarrow.RecordBatch]") -> None:
+    def replace(self, table: str, batches: "Sequence[pyarrow.RecordBatch]") -> None:
         """Let these be all rows of a table, beside those of the parts."""
-        before = self._whole.get(table)
-        self._whole = {**self._whole, table: _written(batches, self._schemas[table])}
-        self._linger([] if before is None else [before])
+        parts, whole = self._now
+        self._now = parts, {**whole, table: _written(batches, self._schemas[table])}
+        self._linger([whole[table]] if table in whole else [])
 
     def remove_oldest(self) -> int:
         """Remove the oldest part; the number of the first exchange that stays."""
-        oldest, *parts = self.parts
-        self.parts = tuple(parts)
+        (oldest, *parts), whole = self._now
+        self._now = tuple(parts), whole
         self._linger(oldest.files.values())
         return oldest.last + 1
 
@@ -108,9 +117,10 @@ class LiveFiles:
 
     def close(self) -> None:
         """Close all files."""
-        files = [file for part in self.parts for file in part.files.values()]
-        files += [*self._whole.values(), *self._empty.values(), *(file for _, file in self._replaced)]
-        self.parts, self._whole, self._empty = (), {}, {}
+        parts, whole = self._now
+        files = [file for part in parts for file in part.files.values()]
+        files += [*whole.values(), *self._empty.values(), *(file for _, file in self._replaced)]
+        self._now, self._empty = ((), {}), {}
         self._replaced.clear()
         for file in files:
             os.close(file.fd)
@@ -118,12 +128,13 @@ class LiveFiles:
     def query(self, table: str, first: int | None = None, last: int | None = None) -> str:
         """What stands behind FROM for the rows of a table; of exchanges in a range of numbers alone, where that is given."""
         low, high = first, last
+        parts, all_of = self._now
         paths = [
             part.files[table].path
-            for part in self.parts
+            for part in parts
             if table in part.files and (low is None or part.last >= low) and (high is None or part.first <= high)
         ]
-        whole = self._whole.get(table)
+        whole = all_of.get(table)
         paths += [] if whole is None else [whole.path]
         return f"read_parquet([{', '.join(map(quoted, paths or [self._empty[table].path]))}])"
 

@@ -1,13 +1,14 @@
 """LiveFiles: rows are found by their numbers in few files; the oldest leave; what is replaced stays readable for a while."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import duckdb
 import pyarrow as pa
 import pytest
 
-from kproxy.page.live_files import LINGER_S, ROWS, LiveFiles, Part
+from kproxy.page import live_files
+from kproxy.page.live_files import LINGER_S, ROWS, File, LiveFiles, Part
 
 SCHEMA = pa.schema([("number", pa.int64()), ("text", pa.string())])
 
@@ -82,3 +83,20 @@ def test_a_table_that_is_replaced_as_a_whole(files: LiveFiles) -> None:
     assert numbers(files.query("connections")) == [1, 2, 3]
     files.replace("connections", [])
     assert numbers(files.query("connections")) == []
+
+
+def test_a_connection_that_ends_is_never_in_two_files(files: LiveFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks while files are written sees each connection once: among the open ones, or among those that have ended."""
+    files.replace("connections", part(1, 3).batches["exchanges"])
+    seen: list[list[int]] = []
+    write = live_files._written
+
+    def written(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> File:
+        seen.append(numbers(files.query("connections")))
+        return write(batches, schema)
+
+    monkeypatch.setattr(live_files, "_written", written)
+    ended = Part(1, 0, None, None, {}, {"connections": part(1, 1).batches["exchanges"]})
+    files.add(ended, "connections", part(2, 2).batches["exchanges"])
+    seen.append(numbers(files.query("connections")))
+    assert seen == [[1, 2, 3]] * 3
