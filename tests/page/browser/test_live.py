@@ -12,6 +12,7 @@ from struct import pack, unpack
 from typing import Any, Self
 
 import pytest
+from selenium.webdriver.common.keys import Keys
 
 from tests.page.browser.driving import Page
 from tests.support.kafka.processes import eventually
@@ -113,6 +114,10 @@ def watch(page: Page, client: Client, proxy: Proxy) -> None:
     page.until(lambda: page.texts(".total") == ["10 exchanges of 600"], "filtered")
     client.ask(5)
     page.until(lambda: page.texts(".total") == ["15 exchanges of 605"], "new rows that meet the filter")
+    page.run("[...document.querySelectorAll('button')].find((b) => b.textContent == 'Export').click()")
+    page.until(lambda: page.texts("#dialog li a") == ["JSON lines"], "what can be written of a running proxy")
+    assert page.all("#dialog .commands") == []
+    page.press(Keys.ESCAPE)
     for view in ("clients", "time", "map"):
         page.show(view)
         assert page.texts("#view")[0]
