@@ -5,14 +5,9 @@ meaning: >-
   are one.
 stored: true
 */
-WITH captures AS (
-  SELECT capture, min(first_seen_us) AS since_us, max(last_seen_us) AS until_us
-  FROM client_connections
-  GROUP BY capture
-), shown AS (
+WITH shown AS (
   SELECT DISTINCT c.cluster, c.broker, t.since_us, t.until_us
-  FROM client_connections c JOIN captures t ON t.capture = c.capture
-  WHERE t.since_us IS NOT NULL
+  FROM client_connections c JOIN capture_times t ON t.connection_id = c.connection_id
 ), marked AS (
   SELECT *, CASE WHEN since_us > 10000000 + max(until_us) OVER (
     PARTITION BY cluster, broker ORDER BY since_us, until_us ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) THEN 1 ELSE 0 END AS begins

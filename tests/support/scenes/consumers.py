@@ -206,6 +206,14 @@ def _(tables: Rows, bad: bool) -> None:
     tables.client("other", closed="end of capture", **later).ask(600, ApiKey.METADATA, seconds=0)
 
 
+@scene("idle_connections", client_id="web", connections=50, longest_idle_seconds=600)
+def _(tables: Rows, bad: bool) -> None:
+    for number in range(50):
+        tables.client("web", closed="end of capture").ask(number, ApiKey.METADATA, seconds=0)
+    week = 0 if bad else 7 * 86_400  # a file of the same name in another folder is another capture
+    tables.client("other", closed="end of capture").ask(600 + week, ApiKey.METADATA, seconds=0)
+
+
 @scene(
     "slow_broker",
     broker="10.0.0.9:9092",

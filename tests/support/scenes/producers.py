@@ -170,6 +170,13 @@ def _(tables: Rows, bad: bool) -> None:
         tables.client("other", capture="of the next day").ask(86_400, ApiKey.METADATA)
 
 
+@scene("open_transaction", outcome="unfinished", seconds=300)
+def _(tables: Rows, bad: bool) -> None:
+    """The capture ends at once; a file of the same name, of another folder, is of a week later."""
+    _write(tables, _begun(tables), 0)
+    tables.client("other").ask(300 if bad else 7 * 86_400, ApiKey.METADATA, seconds=0)
+
+
 @scene("open_transaction", outcome="committed", seconds=100, severity="notice")
 def _(tables: Rows, bad: bool) -> None:
     """A capture in files of a minute: the transaction ends in the next one."""

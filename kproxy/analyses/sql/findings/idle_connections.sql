@@ -21,16 +21,11 @@ reference: https://kafka.apache.org/documentation/#brokerconfigs_connections.max
 parameters:
   min_connections: {default: 50, meaning: "Fewer such connections of a client to a broker are not listed."}
   min_idle_seconds: {default: 30, meaning: "Time without a request until the end from which a connection is idle."}
-needs: [client_connections, client_exchanges]
+needs: [client_connections, client_exchanges, capture_times]
 verdict: "{rows:client leaves/clients leave} connections open. Most: {client_id} at {client_address} to {broker}, {connections:,} idle for up to {longest_idle_seconds:,} s. Close clients that are no longer used."
 order: 49
 */
-WITH horizons AS (
-    SELECT capture, max(last_seen_us) AS end_us
-    FROM client_connections
-    GROUP BY capture
-),
-openings AS (
+WITH openings AS (
     SELECT connection_id, max(exchange) AS exchange
     FROM client_exchanges
     GROUP BY connection_id
@@ -42,14 +37,14 @@ found AS (
         c.broker,
         max(c.software) AS software,
         count(*) AS connections,
-        max(h.end_us - c.last_seen_us) DIV 1000000 AS longest_idle_seconds,
+        max(t.until_us - c.last_seen_us) DIV 1000000 AS longest_idle_seconds,
         min(c.first_seen_at) AS first_at,
         max(c.last_seen_at) AS last_at,
         min(struct(c.last_seen_us, c.connection_id, o.exchange)) AS example
     FROM client_connections AS c
     JOIN openings AS o ON o.connection_id = c.connection_id
-    JOIN horizons AS h ON h.capture = c.capture
-    WHERE c.closed = 'end of capture' AND h.end_us - c.last_seen_us >= :min_idle_seconds * 1000000
+    JOIN capture_times AS t ON t.connection_id = c.connection_id
+    WHERE c.closed = 'end of capture' AND t.until_us - c.last_seen_us >= :min_idle_seconds * 1000000
     GROUP BY c.client_id, c.client_address, c.broker
 )
 SELECT
