@@ -1,7 +1,7 @@
 /*
 meaning: >-
   From when to when (since_us, until_us) the traffic of each broker was captured without a break: the time of each capture that shows
-  the broker, from its first to its last frame; captures of which one begins within ten seconds after another, as rotated files do,
+  the broker, from its first to its last frame; captures of which one begins within a minute after another, as rotated files do,
   are one.
 stored: true
 */
@@ -9,7 +9,7 @@ WITH shown AS (
   SELECT DISTINCT c.cluster, c.broker, t.since_us, t.until_us
   FROM client_connections c JOIN capture_times t ON t.connection_id = c.connection_id
 ), marked AS (
-  SELECT *, CASE WHEN since_us > 10000000 + max(until_us) OVER (
+  SELECT *, CASE WHEN since_us > 60000000 + max(until_us) OVER (
     PARTITION BY cluster, broker ORDER BY since_us, until_us ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) THEN 1 ELSE 0 END AS begins
   FROM shown
 ), numbered AS (

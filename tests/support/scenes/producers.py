@@ -188,6 +188,15 @@ def _(tables: Rows, bad: bool) -> None:
     rotated.ask(100 if bad else 59.5, ApiKey.END_TXN, producer_id=7, committed=True)
 
 
+@scene("open_transaction", outcome="unfinished", seconds=300, severity="critical")
+def _(tables: Rows, bad: bool) -> None:
+    """A capture in two files, with half a minute without a frame between them, or with an hour that was not captured."""
+    _write(tables, _begun(tables), 0)
+    later = tables.client("other", capture="made by hand-2")
+    later.ask(30 if bad else 3600, ApiKey.METADATA)
+    later.ask(300 if bad else 3900, ApiKey.METADATA, seconds=0)
+
+
 @scene("open_transaction", outcome="committed", records=1, seconds=70, rows=2)
 def _(tables: Rows, bad: bool) -> None:
     """One after the other, of which each ends at its own end."""
