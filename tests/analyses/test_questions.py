@@ -495,6 +495,34 @@ def test_what_a_transaction_commits_counts_when_it_is_committed(
     assert t.last_lags(tmp_path) == {"g": (committed, 100, 100 - committed)}
 
 
+def test_what_a_transaction_commits_that_was_not_ended_does_not_count(tmp_path: Path) -> None:
+    """Its coordinator was captured until the end, and shows nothing but how it began."""
+    t = Partition()
+    t.append(0, 99)
+    t.consumer.commit(0.5, "g", "t", 30)
+    t.producer.ask(2, ApiKey.ADD_OFFSETS_TO_TXN, producer_id=7)
+    t.consumer.commit(3, "g", "t", 70)
+    t.rows.tables["exchanges"][-1] |= {"api_key": int(ApiKey.TXN_OFFSET_COMMIT), "producer_id": 7}
+    t.producer.ask(9, ApiKey.METADATA)
+    assert t.last_lags(tmp_path) == {"g": (30, 100, 70)}
+
+
+def test_what_transactions_commit_counts_at_once_after_the_capture_of_their_coordinator(tmp_path: Path) -> None:
+    """The first is committed where that is seen; of the second only what the group's coordinator was told; then one is aborted,
+    in the next capture of the transactions' coordinator."""
+    t = Partition()
+    t.append(0, 99)
+    for second, offset in ((3, 30), (1000, 70)):
+        t.consumer.commit(second, "g", "t", offset)
+        t.rows.tables["exchanges"][-1] |= {"api_key": int(ApiKey.TXN_OFFSET_COMMIT), "producer_id": 7}
+    for day, is_committed in ((0, True), (1, False)):
+        coordinator = t.rows.client("producer", broker_port=9093, capture=f"of day {day}")
+        coordinator.ask(day * 86_400 + 1, ApiKey.INIT_PRODUCER_ID, producer_id=7, cluster_id="abc")
+        coordinator.ask(day * 86_400 + 4, ApiKey.END_TXN, producer_id=7, committed=is_committed)
+    t.producer.ask(2000, ApiKey.METADATA, cluster_id="abc")
+    assert t.last_lags(tmp_path) == {"g": (70, 100, 30)}
+
+
 @pytest.mark.parametrize("ids", [("AAAAAAAAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBBBBBBBB"), (None, None)])
 def test_another_topic_id_or_offsets_that_go_back_show_it_as_well(tmp_path: Path, ids: tuple[str | None, ...]) -> None:
     t = Partition()

@@ -5,7 +5,7 @@ severity: info
 meaning: >-
   How far the committed offset of each group is behind the end of each partition, from the traffic alone. The end is the highest offset that
   was seen until then, so the true lag may be higher, never lower. A topic that was deleted and created again begins anew, without the commits of before.
-  What a transaction commits counts from its EndTxn on, and not if that aborts it; where the producer's coordinator was not captured, at once.
+  What a transaction commits counts from its EndTxn on, and not if that aborts it; where the producer's coordinator was not captured then, at once.
 columns:
   group_id: ""
   topic: ""
@@ -21,7 +21,7 @@ columns:
 action: Where lag grows, add consumers (up to the number of partitions) or look at what they do for each record.
 parameters:
   bucket_ms: {default: 0, meaning: "Length of the times of which the last moment is kept; 0: a second, or so long that there are about 20,000 rows."}
-needs: [offsets, record_batches, exchanges, connection_clusters, partition_lives, transaction_ends]
+needs: [offsets, record_batches, exchanges, connection_clusters, partition_lives, transaction_ends, coordinator_captures]
 verdict: "{count group_id:group/groups}; [{lag:record/records} behind at most as seen here: {group_id} on {topic}-{partition}|[{rows where lag=0:?}none is behind, as seen here|the ends of the partitions were not seen]]"
 otherwise: ""
 order: 20
@@ -75,8 +75,7 @@ in_transactions AS (  -- offsets that transactions commit, each with the first e
     last_value(ending) IGNORE NULLS OVER (
       PARTITION BY cluster, producer_id ORDER BY micros DESC, ending DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS outcome,
     last_value(known_micros) IGNORE NULLS OVER (
-      PARTITION BY cluster, producer_id ORDER BY micros DESC, ending DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS end_micros,
-    count(ending) OVER (PARTITION BY cluster, producer_id) AS ends_seen
+      PARTITION BY cluster, producer_id ORDER BY micros DESC, ending DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS end_micros
   FROM (
     SELECT cluster, group_id, topic, partition, micros, offset, kind, producer_id, CAST(NULL AS STRING) AS ending,
       CAST(NULL AS BIGINT) AS known_micros
@@ -88,12 +87,21 @@ in_transactions AS (  -- offsets that transactions commit, each with the first e
       ON p.cluster = t.cluster AND p.producer_id = t.producer_id
   ) marks
 ),
+watched AS (  -- until when the end would have been seen; not where the coordinator was not captured then
+  SELECT p.cluster, p.producer_id, p.micros, max(c.until_us) AS until_us
+  FROM (SELECT DISTINCT cluster, producer_id, micros FROM all_positions WHERE producer_id IS NOT NULL) p
+  JOIN coordinator_captures c
+    ON c.cluster = p.cluster AND c.producer_id = p.producer_id AND c.since_us <= p.micros AND c.until_us >= p.micros
+  GROUP BY p.cluster, p.producer_id, p.micros
+),
 known_positions AS (
   SELECT cluster, group_id, topic, partition, micros, offset, kind FROM all_positions WHERE producer_id IS NULL
   UNION ALL
-  SELECT cluster, group_id, topic, partition, greatest(micros, coalesce(end_micros, micros)), offset, kind
-  FROM in_transactions
-  WHERE ending IS NULL AND (outcome = 'committed' OR ends_seen = 0)
+  SELECT t.cluster, t.group_id, t.topic, t.partition,
+    CASE WHEN w.until_us IS NULL THEN t.micros ELSE greatest(t.micros, t.end_micros) END, t.offset, t.kind
+  FROM in_transactions t
+  LEFT JOIN watched w ON w.cluster = t.cluster AND w.producer_id = t.producer_id AND w.micros = t.micros
+  WHERE t.ending IS NULL AND (w.until_us IS NULL OR (t.outcome = 'committed' AND t.end_micros <= w.until_us))
 ),
 positions AS (
   SELECT p.*, coalesce(l.life, 0) AS life

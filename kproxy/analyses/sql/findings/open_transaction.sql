@@ -29,7 +29,7 @@ action: >
 reference: https://kafka.apache.org/documentation/#producerconfigs_transaction.timeout.ms
 parameters:
   min_seconds: {default: 60, meaning: "Transactions that were open for less are not listed. The default is that of transaction.timeout.ms."}
-needs: [client_batches, client_exchanges, transaction_ends, broker_captures]
+needs: [client_batches, transaction_ends, coordinator_captures]
 verdict: "{rows:transaction/transactions} open for too long. Longest: {client_id} at {client_address}, transactional.id {transactional_id}, {seconds:,} s ({outcome}). read_committed consumers of {topics} wait meanwhile: commit more often, or end it with kafka-transactions.sh."
 order: 16
 */
@@ -93,17 +93,11 @@ found AS (
     WHERE outcome IS NULL
     GROUP BY client_id, client_address, cluster, producer_id, producer_epoch, ending_us
 ),
-coordinators AS (
-    SELECT DISTINCT cluster, producer_id, broker
-    FROM client_exchanges
-    WHERE api_key IN (22, 24, 25, 26) AND producer_id >= 0
-),
 watched AS (  -- until when an end would have been seen; not of a producer whose coordinator was not captured
-    SELECT f.cluster, f.producer_id, f.first_us, max(b.until_us) AS until_us
+    SELECT f.cluster, f.producer_id, f.first_us, max(c.until_us) AS until_us
     FROM (SELECT DISTINCT cluster, producer_id, first_us FROM found) AS f
-    JOIN coordinators AS c ON c.cluster = f.cluster AND c.producer_id = f.producer_id
-    JOIN broker_captures AS b
-        ON b.cluster = c.cluster AND b.broker = c.broker AND b.since_us <= f.first_us AND b.until_us >= f.first_us
+    JOIN coordinator_captures AS c
+        ON c.cluster = f.cluster AND c.producer_id = f.producer_id AND c.since_us <= f.first_us AND c.until_us >= f.first_us
     GROUP BY f.cluster, f.producer_id, f.first_us
 )
 SELECT
