@@ -7,13 +7,16 @@ files whenever Spark asks again: with a checkpoint each comes exactly once into 
 A file is taken once it is complete. Of rotated logs and captures the name tells: ``kafka.000007.jsonl`` is, ``kafka.jsonl``
 beside such parts is not. Any other file must not have changed for *settled* seconds: put files into place by renaming them, or
 give a pattern that only complete ones have (``kafka.*.jsonl*``).
+
+With ``availableNow`` a query reads what was there when it began. Spark before 4.2 does not tell where a batch starts: a batch
+is then all that is new, whatever ``maxFilesPerTrigger`` says.
 """
 
 import json
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -25,6 +28,9 @@ from kproxy.spark.partitions import FilePartition, Settings, read_partition
 from kproxy.spark.schemas import FILES
 from kproxy.spark.whole import Share
 
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit
+
 NUMBERED = re.compile(r"(.+)\.\d{6}((?:\.[A-Za-z0-9]+)+)")
 PACKED = re.compile(r"\.(gz|zst)$")
 MARKED = "\0"  # no path has it
@@ -35,7 +41,7 @@ class FolderReader(DataSourceStreamReader):
     """The files of a folder or pattern as a stream of rows of one table.
 
     Args:
-        settings: the options; ``maxFilesPerTrigger`` bounds a batch.
+        settings: the options; ``maxFilesPerTrigger`` bounds a batch, unless Spark asks for all that is there.
         schema: of the rows.
     """
 
@@ -44,25 +50,43 @@ class FolderReader(DataSourceStreamReader):
         self._schema = schema
         self._mark = mark if settings.table == FILES else path_of
         self._taken: set[str] = set()  # for Spark before 4.2, which does not tell the start
+        self._available: set[str] | None = None  # what a query with availableNow reads, complete when it began
 
     def initialOffset(self) -> dict[str, Any]:
         """See DataSourceStreamReader."""
         return offset([])
 
+    def getDefaultReadLimit(self) -> "ReadLimit":
+        """See DataSourceStreamReader; since Spark 4.2."""
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles  # noqa: PLC0415 - Spark 4.2
+
+        most = self._settings.most_files
+        return ReadAllAvailable() if most is None else ReadMaxFiles(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """See SupportsTriggerAvailableNow; since Spark 4.2."""
+        self._available = {self._mark(file) for file in complete(self._find(set()), self._settings.settled)}
+
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, Any]:
         """See DataSourceStreamReader. Waits until files that are new have settled, or changed again."""
         taken = self._taken if start is None else set(marks_of(start))
+        there = _find(self._settings.paths) if self._available is not None else self._find(taken)
+        fresh = [file for file in complete(there, self._settings.settled) if self._mark(file) not in taken]
+        if self._available is not None:
+            fresh = [file for file in fresh if self._mark(file) in self._available]
+        fresh.sort(key=lambda file: (file.modified_ns, file.path))
+        if fresh:
+            gone = taken - {self._mark(file) for file in there}
+            taken = (taken - gone) | {self._mark(file) for file in fresh[: getattr(limit, "max_files", None)]}
+        self._taken = taken
+        return offset(taken)
+
+    def _find(self, taken: set[str]) -> list[InputFile]:
         there = _find(self._settings.paths)
         if any(_is_young(file, self._settings.settled) for file in there if self._mark(file) not in taken):
             time.sleep(self._settings.settled)
             there = _find(self._settings.paths)
-        fresh = [file for file in complete(there, self._settings.settled) if self._mark(file) not in taken]
-        fresh.sort(key=lambda file: (file.modified_ns, file.path))
-        if fresh:
-            gone = taken - {self._mark(file) for file in there}
-            taken = (taken - gone) | {self._mark(file) for file in fresh[: self._settings.most_files]}
-        self._taken = taken
-        return offset(taken)
+        return there
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """See DataSourceStreamReader."""
@@ -79,6 +103,14 @@ class FolderReader(DataSourceStreamReader):
         """See DataSourceStreamReader."""
         assert isinstance(partition, FilePartition)
         return read_partition(self._settings, self._schema, partition)
+
+
+try:  # a base class that Spark before 4.2 does not have
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+except ImportError:
+    pass
+else:
+    SupportsTriggerAvailableNow.register(FolderReader)
 
 
 def path_of(file: InputFile) -> str:

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
+
 from kproxy.spark.files import find_files
 from kproxy.spark.folder_reader import FolderReader, complete, marks_of, offset
 from kproxy.spark.partitions import Settings
@@ -37,10 +39,38 @@ def test_files_that_are_gone_are_forgotten_and_batches_bounded(tmp_path: Path) -
     stream = reader(tmp_path, maxFilesPerTrigger="2")
     for number in range(5):
         put(tmp_path, f"{number}.pcap", "06-sasl-scram.pcap")
-    first = stream.latestOffset(stream.initialOffset(), None)
+    first = stream.latestOffset(stream.initialOffset(), ReadMaxFiles(2))
     assert names(first) == ["0.pcap", "1.pcap"]
     (tmp_path / "0.pcap").unlink()
-    assert names(stream.latestOffset(first, None)) == ["1.pcap", "2.pcap", "3.pcap"]
+    assert names(stream.latestOffset(first, ReadMaxFiles(2))) == ["1.pcap", "2.pcap", "3.pcap"]
+
+
+def test_a_batch_is_bounded_but_where_spark_asks_for_all(tmp_path: Path) -> None:
+    stream = reader(tmp_path, maxFilesPerTrigger="1")
+    for number in range(3):
+        put(tmp_path, f"{number}.pcap", "06-sasl-scram.pcap")
+    assert stream.getDefaultReadLimit() == ReadMaxFiles(1)
+    assert reader(tmp_path).getDefaultReadLimit() == ReadAllAvailable()
+    assert names(stream.latestOffset(stream.initialOffset(), ReadMaxFiles(1))) == ["0.pcap"]
+    assert names(stream.latestOffset(stream.initialOffset(), ReadAllAvailable())) == ["0.pcap", "1.pcap", "2.pcap"]
+
+
+def test_what_comes_after_a_query_for_what_is_there_began_is_not_of_it(tmp_path: Path) -> None:
+    stream = reader(tmp_path, maxFilesPerTrigger="1")
+    put(tmp_path, "a.pcap", "06-sasl-scram.pcap")
+    stream.prepareForTriggerAvailableNow()
+    put(tmp_path, "b.pcap", "06-sasl-scram.pcap")
+    for limit in (ReadMaxFiles(1), ReadAllAvailable()):
+        found = stream.latestOffset(stream.initialOffset(), limit)
+        assert names(found) == ["a.pcap"]
+        assert stream.latestOffset(found, limit) == found
+
+
+def test_spark_that_does_not_tell_the_start_gets_all_that_is_there(tmp_path: Path) -> None:
+    """Before Spark 4.2: after a restart, the part of the files that comes first may have been read long ago."""
+    for number in range(3):
+        put(tmp_path, f"{number}.pcap", "06-sasl-scram.pcap")
+    assert names(reader(tmp_path, maxFilesPerTrigger="1").latestOffset()) == ["0.pcap", "1.pcap", "2.pcap"]
 
 
 def test_the_part_that_is_being_written_is_not_taken(tmp_path: Path) -> None:

@@ -40,6 +40,21 @@ def test_rows_come_exactly_once_into_parquet(spark: "SparkSession", tmp_path: Pa
     assert counts == [23, 23 + 41, 23 + 41]  # exchanges of the captures, as their manifests count them
 
 
+def test_what_is_there_is_read_once_a_file_at_a_time(spark: "SparkSession", tmp_path: Path) -> None:
+    register(spark)
+    folder, check, out = tmp_path / "in", tmp_path / "check", tmp_path / "out"
+    for step in range(2):
+        for name in ("a", "b", "c"):
+            put(folder, f"{name}{step}.pcap", "06-sasl-scram.pcap")
+        frame = spark.readStream.format("kproxy").option("maxFilesPerTrigger", "1").load(str(folder))
+        writer = frame.writeStream.format("parquet").option("path", str(out)).option("checkpointLocation", str(check))
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination(120)
+        assert query.exception() is None
+        assert spark.read.parquet(str(out)).count() == 3 * 41 * (step + 1)
+        assert len(list((check / "commits").glob("[0-9]"))) == 3 * (step + 1)
+
+
 def test_a_followed_folder_becomes_tables(spark: "SparkSession", tmp_path: Path) -> None:
     """Half of a capture is there at first, and is read; its rows give way to those of the whole."""
     folder, out, reports = tmp_path / "in", tmp_path / "out", list[Report]()
