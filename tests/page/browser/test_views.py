@@ -168,5 +168,5 @@ def test_each_view_has_its_key(page: Page) -> None:
     for key, view in zip("23456", VIEWS, strict=True):
         page.press(key)
         page.until(lambda at=view: f"#{at}" in page.driver.current_url, view)  # type: ignore[misc]
+        page.until(lambda at=view: page.texts("nav [aria-current=page]") == [at.capitalize()], view)  # type: ignore[misc]
         page.settled()
-        assert page.texts("nav [aria-current=page]") == [view.capitalize()]
