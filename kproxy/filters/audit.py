@@ -173,7 +173,7 @@ class Audit(Filter):
         while not self.journal.is_writable:
             if self.runtime.monotonic() >= until:
                 refused = error_response(request, ErrorCode.KAFKA_STORAGE_ERROR, "the audit log cannot be written")
-                if _expects_no_response(request):
+                if not request.expects_response:
                     refused = None  # as a broker: the client learns from the connection that something is wrong
                 return Close("the audit log cannot be written") if refused is None else Reply(refused)
             await self.runtime.sleep(RETRY_S)
@@ -181,7 +181,7 @@ class Audit(Filter):
 
     def _begin(self, request: Request, resources: list[Resource]) -> Verdict:
         entry = self._entry(request, resources)
-        if _expects_no_response(request):
+        if not request.expects_response:
             self._settle(entry, "no response is expected")
         else:
             self._pending(request.connection).setdefault(request.correlation_id, []).append(entry)
@@ -337,11 +337,6 @@ class Entry:
         self.fields = fields
         self.began = began
         self.line = b""
-
-
-def _expects_no_response(request: Request) -> bool:
-    """Whether it is a Produce with acks=0."""
-    return request.api_key == ApiKey.PRODUCE and getattr(request.message, "acks", 1) == 0
 
 
 def is_control_plane(name: str, listeners: tuple[str, ...]) -> bool:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from kproxy.filters.options import Rotated
 from kproxy.filters.otlp_endpoint import OtlpEndpoint
-from kproxy.protocol import MessageStruct, Versions, response_message
+from kproxy.protocol import ApiKey, MessageStruct, Versions, response_message
 from kproxy.protocol.structs import struct_types
 from kproxy.session import Direction
 
@@ -217,6 +217,11 @@ class Request:
     correlation_id: int
     client_id: str | None
     message: MessageStruct
+
+    @property
+    def expects_response(self) -> bool:
+        """Whether a response follows: a Produce with acks=0 gets none, and where something is wrong with it brokers close."""
+        return self.api_key != ApiKey.PRODUCE or getattr(self.message, "acks", 1) != 0
 
     def new_response(self, **values: Any) -> Any:
         """Make an empty response, for ``Reply``; keyword arguments set fields. Its ``struct_types`` has the structs for them.

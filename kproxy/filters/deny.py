@@ -325,7 +325,7 @@ class Deny(Filter):
         """What a rule says; None: what is left of the request goes on. *denied* are the topics that it forbids, if known."""
         request, subject = asked.request, asked.subject
         if _is_unnamed(rule, request, subject):
-            expects_none = _expects_no_response(request)
+            expects_none = not request.expects_response
             response = None if expects_none else error_response(request, ErrorCode.UNKNOWN_TOPIC_ID, in_elements=True)
             return Close("a topic id that is not known") if response is None else Reply(response)
         if not rule.condition.is_for_each_topic:
@@ -353,7 +353,7 @@ class Deny(Filter):
             return None
         if rule.error == CLOSE:
             return Close(f"denied by {rule.name}")
-        if _expects_no_response(request):
+        if not request.expects_response:
             return Close(f"denied by {rule.name}: acks=0")  # as a broker, so that the client looks for what is wrong
         response = error_response(request, code, rule.message, in_elements=request.api_key in IN_ELEMENTS)
         return Close(f"denied by {rule.name}") if response is None else Reply(response)
@@ -363,7 +363,7 @@ class Deny(Filter):
         request = asked.request
         filled = _topic_array(request.api_key, request.api_version)
         message: Any = request.message
-        if filled is None or _expects_no_response(request):
+        if filled is None or not request.expects_response:
             return False
         source = filled.sources[0]
         elements = getattr(message, source.path[0])
@@ -520,11 +520,6 @@ class Deny(Filter):
 def _only_close(meant: str) -> str:
     """What ``did_you_mean`` says, unless it lists all names."""
     return meant if meant.startswith(":") else ""
-
-
-def _expects_no_response(request: Request) -> bool:
-    """Whether it is a Produce with acks=0: brokers close the connection where something is wrong with it, and so does deny."""
-    return request.api_key == ApiKey.PRODUCE and getattr(request.message, "acks", 1) == 0
 
 
 def _is_unnamed(rule: Compiled, request: Request, subject: Subject) -> bool:

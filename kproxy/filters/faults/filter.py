@@ -115,7 +115,7 @@ class FaultInjection(Filter):
             if rule.topics and asked is None:
                 is_fetch = request.api_key == ApiKey.FETCH
                 asked = list(kept.session.topics) if is_fetch else topics_asked(request)
-            if rule.when(request.api_key) == "after" and not expects_response(request):
+            if rule.when(request.api_key) == "after" and not request.expects_response:
                 continue  # nothing would ever come that it could act on
             is_call = self._has_place(rule, request, kept) and rule.selects(request, self._topic_names, asked or ())
             if is_call and rule.fires():
@@ -151,14 +151,14 @@ class FaultInjection(Filter):
             if errors.can_split(request):
                 part = errors.part_of(request, lambda *topic: self._selects(rule, *topic))
                 rest = errors.part_of(request, lambda *topic: not self._selects(rule, *topic))
-                if expects_response(request):
+                if request.expects_response:
                     kept.due.append(Due(rule, request, part))
                 return Replace(rest.message)
             if errors.answers_topics(request):
                 kept.due.append(Due(rule, request))
                 return Forward()
         # without a response brokers close the connection, by which the client learns that something is wrong (KafkaApis)
-        reply = errors.whole(request, code) if expects_response(request) else None
+        reply = errors.whole(request, code) if request.expects_response else None
         return reply or Close(f"fault: {rule.name}")
 
     def _selects(self, rule: Rule, name: str, topic_id: str) -> bool:
@@ -228,11 +228,6 @@ class FaultInjection(Filter):
     def _learn(self, message: Any) -> None:
         for topic in message.topics:
             self._topic_names.learn(topic.topic_id, topic.name or "")
-
-
-def expects_response(request: Request) -> bool:
-    """Whether a response follows: a Produce request with acks=0 gets none, so that nothing may be kept for it."""
-    return request.api_key != ApiKey.PRODUCE or getattr(request.message, "acks", 1) != 0
 
 
 def _kept(frame: Request | Response) -> Kept:
