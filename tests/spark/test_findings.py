@@ -12,6 +12,7 @@ from kproxy.output.tables import TABLES
 from kproxy.spark.report import SparkTables
 from tests.spark.test_report import rows
 from tests.support.scenes import SCENES, Rows
+from tests.support.spark_tables import cached_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,15 +39,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def on_spark(spark: "SparkSession", tables: Path) -> Iterator[SparkTables]:
-    spark.conf.set("spark.sql.shuffle.partitions", "1")
-    opened = SparkTables(spark, [str(tables)])
-    for name in TABLES:
-        spark.table(name).cache()
-    yield opened
-    opened.close()
-    for name in TABLES:
-        spark.table(name).unpersist()
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    with cached_tables(spark, tables) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")

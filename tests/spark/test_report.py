@@ -20,6 +20,7 @@ from kproxy.spark.report import SparkTables, make_report, with_values
 from kproxy.spark.whole import Options
 from tests.analyses.test_parameters import largest
 from tests.bench.shapes import SHAPES
+from tests.support.spark_tables import cached_tables
 from tests.support.tables import decode
 from tests.support.traffic import CAPTURES
 
@@ -44,15 +45,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def on_spark(spark: "SparkSession", tables: Path) -> Iterator[SparkTables]:
-    spark.conf.set("spark.sql.shuffle.partitions", "1")
-    opened = SparkTables(spark, [str(tables)])
-    for name in TABLES:
-        spark.table(name).cache()
-    yield opened
-    opened.close()
-    for name in TABLES:
-        spark.table(name).unpersist()
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    with cached_tables(spark, tables) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
