@@ -1,4 +1,4 @@
-"""Logins and the clock: how clients log in, whether passwords are safe on the way, and what is told only after a login."""
+"""Checks of logins and of the brokers' clock. Brokers give their addresses and their clock only to a client that is logged in."""
 
 from collections.abc import Iterator
 

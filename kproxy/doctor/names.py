@@ -1,4 +1,4 @@
-"""The host names that clients are told to connect to: whether they resolve, and whether the certificate is for them."""
+"""Checks of the host names that kproxy advertises: DNS resolves them, and the listener's certificate has them."""
 
 import asyncio
 import socket
@@ -16,7 +16,9 @@ from kproxy.proxy.advertised import AdvertisedAddresses
 AT_A_TIME = 32  # names
 MOST_NAMED = 5  # of a list in one sentence
 MOST_NAMES = 1_000  # that are looked at
-SOMEWHERE = "?:0"  # where a client connected: the host that it is told, where the configuration has none
+ANY_CLIENT = (
+    "?:0"  # stands for the address that a client connected to; it is advertised where the configuration names none
+)
 
 
 async def examine_names(cluster: Cluster, nodes: Iterable[int], patience: float) -> AsyncIterator[Finding]:
@@ -42,7 +44,7 @@ async def examine_names(cluster: Cluster, nodes: Iterable[int], patience: float)
 
 
 def advertised_hosts(cluster: Cluster, nodes: Iterable[int]) -> list[str]:
-    """The hosts that responses name for brokers; empty where clients are told the one that they connected to.
+    """The hosts that kproxy advertises for brokers; empty where it advertises the one that the client connected to.
 
     *nodes*: ids; if there are none, those of addresses.node_ids, and without them 0 for an example.
     """
@@ -51,7 +53,7 @@ def advertised_hosts(cluster: Cluster, nodes: Iterable[int]) -> list[str]:
         return []
     known = sorted({*nodes, *parse_node_ids(rules.node_ids)})[:MOST_NAMES] or [0]
     advertised = AdvertisedAddresses(rules, lambda node: 0)
-    hosts = [advertised.address_of(node, SOMEWHERE).host for node in known]
+    hosts = [advertised.address_of(node, ANY_CLIENT).host for node in known]
     return [host for host in dict.fromkeys(hosts) if host != "?"]
 
 

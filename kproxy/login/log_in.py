@@ -33,7 +33,7 @@ class LoginRefused(KproxyError):
 
 
 async def log_in(ask: Ask, credentials: Credentials, versions: Mapping[int, int] | None = None) -> None:
-    """Log in on a connection on which nobody is logged in yet.
+    """Log in on a new connection.
 
     Args:
         ask: sends a request, and returns its response; what it raises passes.

@@ -97,7 +97,7 @@ class Live(Store):
 
     @property
     def database(self) -> Database:
-        """See Store: with views of what is there now."""
+        """See Store. Its views are of the rows that the store has at this moment."""
         with self._lock:
             for table in schemas():
                 query = self._files.query(table)
@@ -204,7 +204,7 @@ def main() -> None:
     store = Live(arguments.name, listen(folder, FEED), arguments.most)
     store.editable = arguments.editable
     gc.collect()
-    gc.freeze()  # what is there now stays; only what exchanges make is looked at
+    gc.freeze()  # the collector skips the objects made until here: they stay to the end
     gc.set_threshold(20_000, 20, 20)
     store.start()
     # Without its reader it would show old rows; the next request starts anew

@@ -29,7 +29,7 @@ class Side(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Odd(Struct, frozen=True, array_like=True, gc=False):
-    """What is told of the few frames that are not like most."""
+    """Fields that few frames need: of those that cannot be read, are cut, or have another layout than the newest."""
 
     is_read: bool  # whether its message is known
     layout: str | None

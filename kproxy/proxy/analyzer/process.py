@@ -431,7 +431,7 @@ def main(arguments: ChildArguments) -> None:
     readers = [TapReader(fd) for fd in arguments.taps]
     analyzer = Analyzer(readers)
     gc.collect()
-    gc.freeze()  # what is there now stays; only what traffic makes is looked at
+    gc.freeze()  # the collector skips the objects made until here: they stay to the end
     gc.set_threshold(20_000, 20, 20)
     for reader in readers:
         reader.attach()
