@@ -1,33 +1,22 @@
 """The page: exchanges in a browser. ``kproxy open SOURCE...`` serves it; the browser's part is in static/.
 
-    columns.py        the columns of exchanges: name, type, unit, meaning, and what each is in SQL
-    store.py          Store: what exchanges are there, which rows a filter and a sort give, one exchange whole
-    recorded.py       Recorded: the Store of captures and decoded logs, read while it is served
-    live.py           Live: the Store of a running proxy, and the process of its page
-    live_feed.py      LiveFeed: takes what analyzers send
-    live_rows.py      LiveRows: exchanges as rows, collected until they are shown
-    live_files.py     LiveFiles: rows as Parquet files in memory, of which the oldest leave
-    live_exchanges.py LiveExchanges: records of the analyzer to exchanges
-    tables.py         Tabled: the Store of directories of Parquet tables, queried where they are
-    blocks.py         Blocks: lines and frames of exchanges, compressed, bounded in bytes; the oldest leave, or spill
-    filtering.py      Filter: a condition in CEL over the rows of a store
-    condition_parts.py   a condition taken apart at &&, || and !
-    condition_sql.py     comparisons with literals as SQL
-    condition_worker.py  a process that evaluates CEL, and can be killed
-    names.py          what a filter may name
-    work.py           Work: a question that may be given up
-    detail.py         one exchange, whole
-    frame_tree.py     the tree of a frame, with what is inside its fields
-    positions.py      where each field of a message is in its bytes
-    opening.py        sources to a Store
-    activity.py       what happened when; latency as a heat map
-    findings.py       the analyses of kproxy report, of all or of a span of time; the exchanges that findings name
-    comparing.py      two exchanges, field by field
-    completion.py     what may stand at a place of a filter, or of a breakpoint's condition
-    exporting.py      a selection as a file, or as a command
-    answers.py        what each URL gives
-    server.py         the routes, and uvicorn on a loopback port
-    security.py       who may ask: Host, Origin, token; the headers of every answer
+    columns.py    the columns of exchanges: name, type, unit, meaning, and what each is in SQL
+    store.py      Store: what exchanges are there, which rows a filter and a sort give, one exchange whole
+    recorded.py   Recorded: the Store of captures and decoded logs, read while it is served
+    tables.py     Tabled: the Store of directories of Parquet tables, queried where they are
+    live/         the Store of a running proxy, and the process that has it
+    opening.py    sources to a Store
+    blocks.py     Blocks: lines and frames of exchanges, compressed, bounded in bytes; the oldest leave, or spill
+    filtering/    conditions in CEL over the rows of a store
+    exchange/     one exchange, whole; two compared
+    activity.py   what happened when; latency as a heat map
+    findings.py   the analyses of kproxy report, of all or of a span of time; the exchanges that findings name
+    exporting.py  a selection as a file, or as a command
+    work.py       Work: a question that may be given up
+    answers.py    what each URL gives
+    server.py     the routes, and uvicorn on a loopback port
+    security.py   who may ask: Host, Origin, token; the headers of every answer
+    modules.py    modules of others that the page in the browser uses, with their versions and checksums
 
 Seams
 

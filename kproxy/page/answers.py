@@ -20,12 +20,12 @@ from kproxy import __version__
 from kproxy.page import exporting
 from kproxy.page.activity import activity, heatmap
 from kproxy.page.columns import COLUMNS, SHOWN
-from kproxy.page.comparing import compare
-from kproxy.page.completion import complete
-from kproxy.page.detail import detail_of
-from kproxy.page.filtering import FilterError
+from kproxy.page.exchange.comparing import compare
+from kproxy.page.exchange.detail import detail_of
+from kproxy.page.filtering.completion import complete
+from kproxy.page.filtering.filter import FilterError
+from kproxy.page.filtering.names import NAMES
 from kproxy.page.findings import Findings
-from kproxy.page.names import NAMES
 from kproxy.page.security import refusal
 from kproxy.page.store import Store
 from kproxy.page.work import MOST_SECONDS, Cancelled, Work

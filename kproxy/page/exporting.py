@@ -17,7 +17,7 @@ from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES, schema_of
 from kproxy.output.tables.parquet import ParquetDirectory
 from kproxy.output.times import render_instant
-from kproxy.page.filtering import Filter
+from kproxy.page.filtering.filter import Filter
 from kproxy.page.store import Store
 from kproxy.page.tables import Tabled
 from kproxy.page.work import Work

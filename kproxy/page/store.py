@@ -17,8 +17,8 @@ from msgspec import Struct
 from kproxy.errors import UsageError
 from kproxy.page.blocks import Item
 from kproxy.page.columns import COLUMNS, SHOWN, Column
-from kproxy.page.condition_worker import Workers
-from kproxy.page.filtering import Filter
+from kproxy.page.filtering.filter import Filter
+from kproxy.page.filtering.worker import Workers
 from kproxy.page.work import Work
 from kproxy.protocol.error_codes import error_name
 

@@ -22,9 +22,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kproxy.page.live import FEED, HTTP
+from kproxy.page.live.process import FEED, HTTP
 from kproxy.pipeline.output import Source
 from kproxy.proxy.analyzer.page_feed import PageFeed, connect
+from kproxy.proxy.supervisor.live_page import MALLOC
 from kproxy.session import Direction, Event, Exchange, Session
 from tests.bench import traffic
 
@@ -39,7 +40,7 @@ class Page:
     def __init__(self, folder: Path, most: int) -> None:
         self._folder = folder
         words = [sys.executable, "-m", "kproxy.page.live"]
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | MALLOC)
         arguments = {"folder": str(folder), "name": "a bench", "token": TOKEN, "hosts": [], "most": most}
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps(arguments).encode() + b"\n")

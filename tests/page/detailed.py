@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kproxy.page.detail import detail_of
+from kproxy.page.exchange.detail import detail_of
 from tests.page.asking import opened
 
 

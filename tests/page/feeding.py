@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from kproxy.page.live import FEED, Live, listen
+from kproxy.page.live.process import FEED, listen
+from kproxy.page.live.store import Live
 from kproxy.pipeline.decoded_log import open_input
 from kproxy.pipeline.run import Options, Run
 from kproxy.proxy.analyzer.page_feed import PageFeed, connect

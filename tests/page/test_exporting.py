@@ -17,7 +17,7 @@ import pytest
 
 from kproxy.errors import UsageError
 from kproxy.page import exporting
-from kproxy.page.filtering import FilterError
+from kproxy.page.filtering.filter import FilterError
 from kproxy.page.recorded import Recorded
 from kproxy.page.tables import Tabled
 from kproxy.page.work import Work

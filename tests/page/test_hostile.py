@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.page.detail import detail_of
+from kproxy.page.exchange.detail import detail_of
 from kproxy.page.recorded import Recorded
 from kproxy.page.server import page_app
 from kproxy.protocol.embedded.payload import to_json

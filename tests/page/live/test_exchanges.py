@@ -1,12 +1,12 @@
 """LiveExchanges: an exchange of records is the one that the analyzer had; connections are forgotten with their exchanges."""
 
 from kproxy.output.jsonl import event_line
-from kproxy.page.live_exchanges import LiveExchanges
+from kproxy.page.live.exchanges import LiveExchanges
 from kproxy.protocol import ApiKey
 from kproxy.proxy.page_records import Begun, Odd, Shown, Side, Topics
 from kproxy.session import Exchange, Frame
 from tests.page.feeding import ORDERS
-from tests.page.test_live_rows import read
+from tests.page.live.test_rows import read
 
 BEGUN = Begun(1, 5, "127.0.0.1:1", "127.0.0.1:2", "orders", sasl_mechanism="PLAIN")
 

@@ -13,8 +13,8 @@ from kproxy.filters.breakpoints.breakpoint import Breakpoint, stoppable_apis
 from kproxy.filters.breakpoints.names import ELEMENTS, NAMES_OF_REQUESTS, NAMES_OF_RESPONSES
 from kproxy.output.where_types import LISTS
 from kproxy.page.columns import COLUMNS, IN_FILTERS
-from kproxy.page.condition_parts import Token, tokens_of
-from kproxy.page.names import NAMES
+from kproxy.page.filtering.names import NAMES
+from kproxy.page.filtering.parts import Token, tokens_of
 from kproxy.page.store import Store
 from kproxy.page.work import Work
 from kproxy.protocol import request_message, response_message

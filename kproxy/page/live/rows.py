@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kproxy.output.entities import Entities
 from kproxy.output.tables import TABLES, Table, Tables, schema_of
 from kproxy.page.columns import ADDED
-from kproxy.page.live_files import Part, least, most
+from kproxy.page.live.files import Part, least, most
 from kproxy.page.recorded import login_of
 from kproxy.session import Event, Exchange
 

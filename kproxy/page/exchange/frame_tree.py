@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kproxy.page.blocks import Side
-from kproxy.page.positions import LONGEST_VALUE, MOST_ELEMENTS, MOST_NODES, Node, locate
+from kproxy.page.exchange.positions import LONGEST_VALUE, MOST_ELEMENTS, MOST_NODES, Node, locate
 from kproxy.protocol.frames import SIZE_FIELD
 from kproxy.protocol.secrets import WITHHELD
 

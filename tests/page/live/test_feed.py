@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from kproxy.page.findings import Findings
-from kproxy.page.live import FEED, Live
-from kproxy.page.live_rows import LiveRows
+from kproxy.page.live.process import FEED
+from kproxy.page.live.rows import LiveRows
+from kproxy.page.live.store import Live
 from kproxy.page.work import Work
 from kproxy.proxy.page_records import SIZE, Begun, Ended, Record, Shown, Side, Tally, encode
 from kproxy.session import Exchange

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kproxy.page.completion import complete
-from kproxy.page.filtering import Filter
+from kproxy.page.filtering.completion import complete
+from kproxy.page.filtering.filter import Filter
 from kproxy.page.recorded import Recorded
 from kproxy.page.work import Work
 from tests.page.asking import opened

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.page.positions import FIXED, MOST_ELEMENTS, Node, locate
+from kproxy.page.exchange.positions import FIXED, MOST_ELEMENTS, Node, locate
 from kproxy.protocol import message
 from tests.support.traffic import GOLDEN
 

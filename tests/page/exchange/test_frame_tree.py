@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kproxy.page.frame_tree import as_plain
-from kproxy.page.positions import Node
+from kproxy.page.exchange.frame_tree import as_plain
+from kproxy.page.exchange.positions import Node
 from tests.page.detailed import every_detail
 from tests.support.traffic import CAPTURES
 

@@ -1,6 +1,6 @@
 """A process that evaluates CEL: it is killed when that takes too long, as a thread could not be.
 
-``python -m kproxy.page.condition_worker`` reads questions and writes answers, each with its size before it (msgpack). A question
+``python -m kproxy.page.filtering.worker`` reads questions and writes answers, each with its size before it (msgpack). A question
 is a condition, and columns of values for its names or lines of the decoded log; the answer a byte a row: FALSE, TRUE, ERROR, or
 OTHER for a value that is no truth.
 """
@@ -83,7 +83,7 @@ class Worker:
         if self._process is None or self._process.poll() is not None:
             self._stop()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "kproxy.page.condition_worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                [sys.executable, "-m", "kproxy.page.filtering.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
         return self._process
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from kproxy.output.times import render_instant
 from kproxy.page.columns import COLUMNS
-from kproxy.page.condition_parts import Leaf, take_apart
-from kproxy.page.condition_sql import comparison_sql
+from kproxy.page.filtering.parts import Leaf, take_apart
+from kproxy.page.filtering.sql import comparison_sql
 
 TYPES = {"integer": "BIGINT", "number": "DOUBLE", "text": "VARCHAR", "truth": "BOOLEAN", "time": "BIGINT"}
 INTEGERS = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-5, 5)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from kproxy.page.comparing import compare
+from kproxy.page.exchange.comparing import compare
 from kproxy.page.recorded import Recorded
 from tests.page.asking import opened
 from tests.page.test_tables import CAPTURE

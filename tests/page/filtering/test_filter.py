@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kproxy import read
 from kproxy.errors import OptionError
 from kproxy.output.where import Where
-from kproxy.page.filtering import Filter, FilterError
+from kproxy.page.filtering.filter import Filter, FilterError
 from kproxy.page.recorded import Recorded
 from kproxy.page.tables import Tabled
 from kproxy.page.work import Work
@@ -198,7 +198,7 @@ def test_every_filter_that_decode_takes_is_taken() -> None:
 
 
 def test_rows_that_come_later_are_selected_too(store: Recorded) -> None:
-    from kproxy.page.condition_worker import Workers  # noqa: PLC0415
+    from kproxy.page.filtering.worker import Workers  # noqa: PLC0415
 
     worker, asked = Workers(1), Filter("clientId.contains('o') && latencyMs > 1.0")
     middle = store.last // 2

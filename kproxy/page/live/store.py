@@ -1,61 +1,32 @@
-"""Live: the Store of a running proxy. The analyzer feeds it; it is a process of its own: `python -m kproxy.page.live`.
+"""Live: the Store of a running proxy.
 
-The supervisor (kproxy.proxy.supervisor.live_page) starts it when a browser with the token comes to the admin port, passes the
-browser's requests on to it, and ends it when none has come for a while. Two sockets are in a directory of the supervisor's:
-
-    feed    the analyzer connects and sends records (kproxy.proxy.page_records), credentials withheld. One that was killed is
-            followed by another
-    http    the page
-
-Rows are made when exchanges come (live_rows.py, live_files.py). Their frames are kept compressed, and decoded when an exchange is
-looked at, or when a filter is about bodies (live_exchanges.py). Both together are bounded in bytes; the oldest leave.
+Rows are made when exchanges come (rows.py, files.py). Their frames are kept compressed, and decoded when an exchange is looked
+at, or when a filter is about bodies (exchanges.py). Both together are bounded in bytes; the oldest leave.
 """
 
-import gc
-import os
 import socket
-import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from kproxy.analyses.duck import Database
 from kproxy.output.where import ENTITIES
 from kproxy.page.blocks import Blocks, Item
 from kproxy.page.columns import COLUMNS
-from kproxy.page.live_exchanges import LiveExchanges
-from kproxy.page.live_feed import LiveFeed
-from kproxy.page.live_files import LiveFiles, least, most
-from kproxy.page.live_rows import schemas
+from kproxy.page.live.exchanges import LiveExchanges
+from kproxy.page.live.feed import LiveFeed
+from kproxy.page.live.files import LiveFiles, least, most
+from kproxy.page.live.rows import schemas
 from kproxy.page.recorded import MEMORY, MOST_KEPT, with_more
-from kproxy.page.server import page_app, serve
 from kproxy.page.store import Store, numbers_among
 from kproxy.page.work import Work
 from kproxy.proxy.page_records import Shown
-from kproxy.proxy.process_title import set_process_title
 from kproxy.proxy.scheduling import take_what_is_left
 
 if TYPE_CHECKING:
     import duckdb
 
-FEED, HTTP = "feed", "http"
 THREADS = 2  # that a query may use: the cores are for the traffic
-LONGEST = 65_536  # bytes of the arguments
-
-
-class LiveArguments(msgspec.Struct, frozen=True):
-    """The arguments of the process: JSON, the first line of its standard input."""
-
-    folder: str  # with the sockets
-    name: str  # of what is open
-    token: str
-    hosts: list[str]
-    editable: bool = False  # whether breakpoints may be set
-    most: int = MOST_KEPT  # bytes of exchanges that are kept
 
 
 class Live(Store):
@@ -185,53 +156,3 @@ class Live(Store):
 
 def _size_of(shown: Shown) -> int:
     return sum(len(side.data) for side in (shown.request, shown.response) if side is not None) + 64
-
-
-def listen(folder: Path, name: str) -> socket.socket:
-    """A listening socket in a folder."""
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(folder / name))
-    listener.listen()
-    return listener
-
-
-def main() -> None:
-    """Serve until the standard input ends."""
-    arguments = msgspec.json.decode(sys.stdin.buffer.readline(LONGEST), type=LiveArguments)
-    set_process_title("kproxy: page", "kproxy:page")
-    _allow_many_files()
-    folder = Path(arguments.folder)
-    store = Live(arguments.name, listen(folder, FEED), arguments.most)
-    store.editable = arguments.editable
-    gc.collect()
-    gc.freeze()  # the collector skips the objects made until here: they stay to the end
-    gc.set_threshold(20_000, 20, 20)
-    store.start()
-    # Without its reader it would show old rows; the next request starts anew
-    threading.excepthook = lambda fault: os._exit(1)
-    threading.Thread(target=_follow_input, args=(store,), daemon=True).start()
-    serve(page_app(store, arguments.token, arguments.hosts), listen(folder, HTTP), _say_ready)
-
-
-def _allow_many_files() -> None:
-    import resource  # noqa: PLC0415 - only in the process
-
-    with suppress(ValueError, OSError):
-        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _say_ready() -> None:
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
-
-
-def _follow_input(store: Live) -> None:
-    """Take what the supervisor says later on, one JSON value a line: whether breakpoints may be set now. End with it."""
-    for line in sys.stdin.buffer:
-        store.editable = msgspec.json.decode(line, type=bool)
-    os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

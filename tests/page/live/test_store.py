@@ -1,15 +1,14 @@
 """Live: what an analyzer sends is shown while it comes, with the values of kproxy decode; a feed that breaks off is followed."""
 
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from kproxy.page.live import FEED, HTTP, Live
+from kproxy.page.live.process import FEED
+from kproxy.page.live.store import Live
 from kproxy.page.work import Work
 from kproxy.proxy.page_records import SIZE, Begun, encode
 from tests.page.feeding import ORDERS, decoded, feed_of, live, send
@@ -145,18 +144,3 @@ def test_what_is_kept_is_bounded_and_every_exchange_is_here_left_or_dropped(fold
         assert store.item(store.first - 1) is None
         assert store.item(store.first) is not None
         feed.close()
-
-
-@pytest.mark.long
-def test_the_process_ends_with_its_input(folder: Path) -> None:
-    words = [sys.executable, "-m", "kproxy.page.live"]
-    arguments = {"folder": str(folder), "name": "a proxy", "token": "t", "hosts": []}
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(msgspec.json.encode(arguments) + b"\n")
-        process.stdin.flush()
-        assert process.stdout.readline() == b"ready\n"
-        assert {path.name for path in folder.iterdir()} == {FEED, HTTP}
-        process.stdin.close()
-        assert process.wait(60) == 0

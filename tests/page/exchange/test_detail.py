@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kproxy.page.detail import detail_of
+from kproxy.page.exchange.detail import detail_of
 from kproxy.page.tables import Tabled
 from tests.page.asking import opened
 from tests.page.detailed import every_detail

@@ -13,9 +13,9 @@ from collections.abc import Callable
 import msgspec
 
 from kproxy.page.blocks import Blocks
-from kproxy.page.live_exchanges import LiveExchanges
-from kproxy.page.live_files import ROWS, LiveFiles
-from kproxy.page.live_rows import LiveRows
+from kproxy.page.live.exchanges import LiveExchanges
+from kproxy.page.live.files import ROWS, LiveFiles
+from kproxy.page.live.rows import LiveRows
 from kproxy.proxy.page_records import Begun, Ended, Pieces, Record, Seen, Shown, Tally, Topics
 from kproxy.session import BadFrame, Event, Gap, NotKafka
 

@@ -10,7 +10,7 @@ from kproxy.output.from_jsonl import LogReader
 from kproxy.output.text.tree import Tree
 from kproxy.page.blocks import Side
 from kproxy.page.columns import COLUMNS
-from kproxy.page.frame_tree import as_plain, frame_tree
+from kproxy.page.exchange.frame_tree import as_plain, frame_tree
 from kproxy.page.store import Store
 from kproxy.protocol import message, request_header_version, request_message, response_header_version, response_message
 from kproxy.protocol.error_codes import ErrorCode, error_code

@@ -7,8 +7,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from kproxy.page import live_files
-from kproxy.page.live_files import LINGER_S, ROWS, File, LiveFiles, Part
+from kproxy.page.live import files as live_files
+from kproxy.page.live.files import LINGER_S, ROWS, File, LiveFiles, Part
 
 SCHEMA = pa.schema([("number", pa.int64()), ("text", pa.string())])
 

@@ -1,13 +1,13 @@
 """Comparisons of a column with a literal as SQL, `in` too: those in which CEL and SQL do the same, value by value.
 
-A column that is null has no order: CEL fails and SQL says NULL, which means the same here (condition_parts.py). It is equal to
+A column that is null has no order: CEL fails and SQL says NULL, which means the same here (parts.py). It is equal to
 nothing but null, which is no error. Numbers of two kinds are compared as doubles, in CEL as here.
 """
 
 import re
 
 from kproxy.page.columns import COLUMNS, IN_FILTERS, Column
-from kproxy.page.condition_parts import Leaf, Token
+from kproxy.page.filtering.parts import Leaf, Token
 
 ORDERS = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}  # and what each is with its sides exchanged
 EQUALS = {"==": "IS NOT DISTINCT FROM", "!=": "IS DISTINCT FROM"}

@@ -1,8 +1,8 @@
 """Filters: conditions of ``kproxy decode --where`` over the rows of a store.
 
-A condition is taken apart (condition_parts.py). Comparisons with literals become SQL (condition_sql.py). Any other part whose
+A condition is taken apart (parts.py). Comparisons with literals become SQL (sql.py). Any other part whose
 names are columns is answered by CEL once for each distinct combination of their values. Conditions about bodies are answered by
-CEL for the lines of the rows that all other conditions leave. CEL runs in a process of its own (condition_worker.py).
+CEL for the lines of the rows that all other conditions leave. CEL runs in a process of its own (worker.py).
 """
 
 import functools
@@ -14,9 +14,9 @@ from kproxy.errors import OptionError, UsageError
 from kproxy.output.where import CHEAP, COSTLY, ENTITIES, Where
 from kproxy.output.where import OTHER as NOT_OF_EXCHANGES
 from kproxy.page.columns import COLUMNS, IN_FILTERS
-from kproxy.page.condition_parts import Either, Every, Leaf, Not, Part, conjuncts, leaves, take_apart, tokens_of
-from kproxy.page.condition_sql import comparison_sql
-from kproxy.page.condition_worker import FALSE, OTHER, TRUE, Question, Workers
+from kproxy.page.filtering.parts import Either, Every, Leaf, Not, Part, conjuncts, leaves, take_apart, tokens_of
+from kproxy.page.filtering.sql import comparison_sql
+from kproxy.page.filtering.worker import FALSE, OTHER, TRUE, Question, Workers
 from kproxy.page.work import Work
 from kproxy.protocol.expressions import Expression, located
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kproxy.page.condition_worker import ERROR, FALSE, OTHER, TRUE, Question, Worker, Workers
+from kproxy.page.filtering.worker import ERROR, FALSE, OTHER, TRUE, Question, Worker, Workers
 from kproxy.page.work import Cancelled, Work
 
 

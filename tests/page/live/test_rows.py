@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from kproxy.output.tables import TABLES
 from kproxy.output.tables.columns import ROWS
-from kproxy.page.live_rows import LiveRows, schemas
+from kproxy.page.live.rows import LiveRows, schemas
 from kproxy.pipeline.decoded_log import open_input
 from kproxy.pipeline.output import Observer
 from kproxy.pipeline.run import Run

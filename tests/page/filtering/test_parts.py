@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.page.condition_parts import Either, Every, Leaf, Not, Part, conjuncts, leaves, take_apart, tokens_of
+from kproxy.page.filtering.parts import Either, Every, Leaf, Not, Part, conjuncts, leaves, take_apart, tokens_of
 
 
 def shown(part: Part) -> Any:

@@ -1,7 +1,7 @@
 """The names that a filter may use have a type and a meaning."""
 
 from kproxy.output.where import CHEAP, COSTLY, ENTITIES
-from kproxy.page.names import MEANINGS, NAMES
+from kproxy.page.filtering.names import MEANINGS, NAMES
 
 
 def test_all_names_of_exchanges_are_described() -> None:

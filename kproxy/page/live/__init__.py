@@ -1,0 +1,15 @@
+"""The live page: exchanges of a running proxy, as the analyzer sends them.
+
+    process.py    the process: ``python -m kproxy.page.live``
+    feed.py       LiveFeed: takes what analyzers send
+    exchanges.py  LiveExchanges: records of the analyzer to exchanges
+    rows.py       LiveRows: exchanges as rows, collected until they are shown
+    files.py      LiveFiles: rows as Parquet files in memory, of which the oldest leave
+    store.py      Live: the Store of what is kept
+
+Two sockets are in a directory of the supervisor's:
+
+    feed    the analyzer connects and sends records (kproxy.proxy.page_records), credentials withheld. One that was killed is
+            followed by another
+    http    the page
+"""

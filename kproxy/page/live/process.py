@@ -1,0 +1,80 @@
+"""The process of the live page: ``python -m kproxy.page.live``. It serves until its standard input ends.
+
+The supervisor (kproxy.proxy.supervisor.live_page) starts it when a browser with the token comes to the admin port, passes the
+browser's requests on to it, and ends it when none has come for a while.
+"""
+
+import gc
+import os
+import socket
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from kproxy.page.live.store import Live
+from kproxy.page.recorded import MOST_KEPT
+from kproxy.page.server import page_app, serve
+from kproxy.proxy.process_title import set_process_title
+
+FEED, HTTP = "feed", "http"
+LONGEST = 65_536  # bytes of the arguments
+
+
+class LiveArguments(msgspec.Struct, frozen=True):
+    """The arguments of the process: JSON, the first line of its standard input."""
+
+    folder: str  # with the sockets
+    name: str  # of what is open
+    token: str
+    hosts: list[str]
+    editable: bool = False  # whether breakpoints may be set
+    most: int = MOST_KEPT  # bytes of exchanges that are kept
+
+
+def listen(folder: Path, name: str) -> socket.socket:
+    """A listening socket in a folder."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(folder / name))
+    listener.listen()
+    return listener
+
+
+def main() -> None:
+    """Serve until the standard input ends."""
+    arguments = msgspec.json.decode(sys.stdin.buffer.readline(LONGEST), type=LiveArguments)
+    set_process_title("kproxy: page", "kproxy:page")
+    _allow_many_files()
+    folder = Path(arguments.folder)
+    store = Live(arguments.name, listen(folder, FEED), arguments.most)
+    store.editable = arguments.editable
+    gc.collect()
+    gc.freeze()  # the collector skips the objects made until here: they stay to the end
+    gc.set_threshold(20_000, 20, 20)
+    store.start()
+    # Without its reader it would show old rows; the next request starts anew
+    threading.excepthook = lambda fault: os._exit(1)
+    threading.Thread(target=_follow_input, args=(store,), daemon=True).start()
+    serve(page_app(store, arguments.token, arguments.hosts), listen(folder, HTTP), _say_ready)
+
+
+def _allow_many_files() -> None:
+    import resource  # noqa: PLC0415 - only in the process
+
+    with suppress(ValueError, OSError):
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _say_ready() -> None:
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+
+
+def _follow_input(store: Live) -> None:
+    """Take what the supervisor says later on, one JSON value a line: whether breakpoints may be set now. End with it."""
+    for line in sys.stdin.buffer:
+        store.editable = msgspec.json.decode(line, type=bool)
+    os._exit(0)
