@@ -41,9 +41,9 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
     complete?text=&cursor=&of=filter|request|response
                                from, to, choices: text, meaning; places in UTF-16 units. Of a filter, or of the condition of a
                                breakpoint for requests or responses
-    command?filter=&format=    command
-    export?format=jsonl|pcapng|pcapng-anonymized|parquet&filter=&fromNs=&toNs=   a file; parquet as a zip of the directory.
-                               Of a running proxy jsonl alone, and no command
+    command?filter=&format=    command; of: null, or of a running proxy the file that the command reads, which is the export of
+                               all exchanges as pcapng
+    export?format=jsonl|pcapng|pcapng-anonymized|parquet&filter=&fromNs=&toNs=   a file; parquet as a zip of the directory
     events                     text/event-stream: "rows" with exchanges, left, dropped, seen, share, bytes, instance,
                                generation, lastNs, loading
     exchanges/NUMBER           number, row, request, response, errors, records

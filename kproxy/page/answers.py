@@ -26,6 +26,7 @@ from kproxy.page.filtering.completion import complete
 from kproxy.page.filtering.filter import FilterError
 from kproxy.page.filtering.names import NAMES
 from kproxy.page.findings import Findings
+from kproxy.page.live.store import Live
 from kproxy.page.security import refusal
 from kproxy.page.store import Store
 from kproxy.page.work import MOST_SECONDS, Cancelled, Work
@@ -192,7 +193,8 @@ class Answers:
     async def command(self, request: Request) -> Response:
         """What to type for a selection."""
         form, condition, _, start, end = _selection(request)
-        return _json({"command": exporting.command(self._store, form, condition, start, end)})
+        typed = exporting.command(self._store, form, condition, start, end)
+        return _json({"command": typed, "of": str(exporting.EXPORTED) if self._store.live else None})
 
     async def export(self, request: Request) -> Response:
         """A selection as a file."""
@@ -200,6 +202,14 @@ class Answers:
         if form == "jsonl":
             lines = await answer(request, lambda work: exporting.lines(self._store, work, condition, start, end))
             return StreamingResponse(lines, media_type="application/x-ndjson", headers=_download("exchanges.jsonl"))
+        store = self._store
+        if isinstance(store, Live) and form.startswith("pcapng"):
+            name, packets = await answer(
+                request,
+                lambda work: exporting.packets(store, work, form, condition, start, end),
+                exporting.MOST_SECONDS,
+            )
+            return StreamingResponse(packets, media_type="application/octet-stream", headers=_download(name))
         folder = TemporaryDirectory(prefix="kproxy-")
         try:
             path: Path = await answer(

@@ -6,7 +6,7 @@ how they are read. Items have numbers from 1 on, without gaps.
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Generic, TypeVar
@@ -137,6 +137,25 @@ class Blocks(Generic[T]):
                     return
                 yield number, item
                 number += 1
+
+    def some(self, numbers: Iterable[int]) -> Iterator[T | None]:
+        """The items of these numbers, ascending; None for each that is not here (any more). Blocks between are not read."""
+        start, found = 0, list[T]()
+        for number in numbers:
+            if not start <= number < start + len(found):
+                start, found = self._around(number)
+            yield found[number - start] if start <= number < start + len(found) else None
+
+    def _around(self, number: int) -> tuple[int, list[T]]:
+        """The items of a block and the number of the first one; none where that number is not here."""
+        with self._lock:
+            if not self.first <= number <= self.last:
+                return number, []
+            first_open = self.last - len(self._open) + 1
+            if number >= first_open:
+                return first_open, list(self._open)
+            block = self._block_of(number)
+            return block.first, self._items(block)
 
     def drop_before(self, first: int) -> None:
         """Let the items before this one leave; their bytes are released in whole blocks."""

@@ -2,14 +2,14 @@
 
 Lines of the decoded log are those that are kept. Packets and tables are written by ``kproxy decode`` in a process of its own,
 from the same sources with the same condition; of tables, by DuckDB. A running proxy's page has no source that could be read
-again: it gives lines alone.
+again: it makes them of what it keeps (live/exporting.py).
 """
 
 import shlex
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,9 @@ from kproxy.output.tables import TABLES, schema_of
 from kproxy.output.tables.parquet import ParquetDirectory
 from kproxy.output.times import render_instant
 from kproxy.page.filtering.filter import Filter
+from kproxy.page.live.exporting import NOT_IN_PACKETS, write_tables
+from kproxy.page.live.exporting import packets as live_packets
+from kproxy.page.live.store import Live
 from kproxy.page.store import Store
 from kproxy.page.tables import Tabled
 from kproxy.page.work import Work
@@ -30,25 +33,47 @@ FORMATS = {  # format -> options of kproxy decode, name of the file
 }
 MOST_SECONDS = 3600.0
 NUMBERS = 2_000  # lines at a time
+EXPORTED = Path("exchanges.pcapng")  # what a browser names packets of a running proxy
 GONE = b"{}"  # the line of an exchange that has left meanwhile
-ONLY_LINES = (
-    "of a running proxy there are JSON lines only: its packets are not kept, so that nothing else can be written"
-)
 
 
 def command(store: Store, form: str, condition: str, start: int | None = None, end: int | None = None) -> str:
     """What to type for a selection. Raises UsageError where there is no such format or command; FilterError."""
     options, name = _options(form)
-    if store.live:
-        raise UsageError("no command gives what is shown of a running proxy, as it is kept in this page alone")
     if isinstance(store, Tabled):
         directories = " ".join(shlex.quote(str(path)) for path in store.sources)
         return f"kproxy sql {directories} 'FROM exchanges'"
     where = _condition(condition, start, end)
+    sources: Sequence[Path] = store.sources
+    if isinstance(store, Live):
+        _check_packets_tell(where)
+        sources, name = [EXPORTED], f"selected-{name}"
     output = [] if form == "jsonl" else ["-o", name]
-    words = ["kproxy", "decode", *options, *(["--where", where] if where else []), *output, *map(str, store.sources)]
+    words = ["kproxy", "decode", *options, *(["--where", where] if where else []), *output, *map(str, sources)]
     line = " ".join(map(shlex.quote, words))
     return f"{line} > {name}" if form == "jsonl" else line
+
+
+def _check_packets_tell(where: str) -> None:
+    """Raise UsageError for a condition that chooses others of a file of packets."""
+    lost = sorted(set(Filter(where).names) & NOT_IN_PACKETS) if where else []
+    if lost:
+        raise UsageError(
+            f"no command gives the same: exported packets have no {lost[0]}, or another. Export with this filter"
+        )
+
+
+def packets(
+    store: Live, work: Work, form: str, condition: str, start: int | None, end: int | None
+) -> tuple[str, Iterator[bytes]]:
+    """A selection of a running proxy as packets: a name for the file, and its bytes.
+
+    Raises UsageError, FilterError, Cancelled: when it is called.
+    """
+    _, name = _options(form)
+    chosen = store.selected(work, _condition(condition, start, end))
+    every: Any = range(store.first, store.last + 1) if chosen is None else chosen.numbers
+    return name, live_packets(store, work, _each(every), anonymized="anonymized" in form)
 
 
 def lines(store: Store, work: Work, condition: str, start: int | None, end: int | None) -> Iterator[bytes]:
@@ -69,15 +94,23 @@ def lines(store: Store, work: Work, condition: str, start: int | None, end: int 
     return read()
 
 
+def _each(numbers: Any) -> Iterator[int]:
+    """The numbers of a range or of an Arrow array, one by one."""
+    for at in range(0, len(numbers), NUMBERS):
+        some = numbers[at : at + NUMBERS]
+        yield from some if isinstance(some, range) else some.to_pylist()
+
+
 def write(
     store: Store, work: Work, form: str, condition: str, start: int | None, end: int | None, folder: Path
 ) -> Path:
     """Write a selection into a folder; the file. Raises UsageError, FilterError, Cancelled."""
     options, name = _options(form)
-    if store.live:
-        raise UsageError(ONLY_LINES)
     where = _condition(condition, start, end)
     target = folder / name
+    if isinstance(store, Live):
+        write_tables(store, work, store.selected(work, where), target)
+        return _packed(target)
     if isinstance(store, Tabled):
         if form != "parquet":
             raise UsageError("tables have no bytes: take parquet")
@@ -149,4 +182,5 @@ def _packed(directory: Path) -> Path:
         for path in sorted(directory.rglob("*")):
             if path.is_file():
                 archive.write(path, path.relative_to(directory.parent))
+                path.unlink()  # not two of each
     return packed

@@ -8,7 +8,7 @@ Two outputs write the same packets in different orders:
 A frame whose first and last byte came at different times is in two packets or more. Connections that are not Kafka are left out.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from struct import Struct
@@ -95,13 +95,17 @@ class OrderedPcapng(_Pcapng):
         with self._order:
             try:
                 if error is None:
-                    self._sink.write(self.header())
-                    for item in self._order:
-                        self._write(item)
+                    for blocks in self.blocks():
+                        self._sink.write(blocks)
             except BaseException as failed:
                 self._sink.close(failed)
                 raise
             self._sink.close(error)
+
+    def blocks(self) -> Iterator[bytes]:
+        """All that was kept, in order: what ``close`` writes. Once, for who has no sink."""
+        yield self.header()
+        yield from map(self._packets, self._order)
 
     def _add(self, event: Event, piece: Piece) -> None:
         self._of(event).items += 1
@@ -117,7 +121,7 @@ class OrderedPcapng(_Pcapng):
             known = self._connections[number] = _Open(self._pieces.connection(event.connection))
         return known
 
-    def _write(self, item: bytes) -> None:
+    def _packets(self, item: bytes) -> bytes:
         """The packets of an item, with those that open and close its connection before and behind them."""
         at, number, direction, hole, comment_size = _ITEM.unpack_from(item)
         start = _ITEM.size + comment_size
@@ -128,7 +132,7 @@ class OrderedPcapng(_Pcapng):
         if not known.items:
             del self._connections[number]
         piece = Piece(at, direction, item[start:], item[_ITEM.size : start].decode(), hole)
-        self._sink.write(known.conversation.blocks(piece, () if known.items else known.farewell))
+        return known.conversation.blocks(piece, () if known.items else known.farewell)
 
 
 class Parts(Protocol):

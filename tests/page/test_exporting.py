@@ -22,7 +22,7 @@ from kproxy.page.recorded import Recorded
 from kproxy.page.tables import Tabled
 from kproxy.page.work import Work
 from tests.page.asking import opened
-from tests.page.feeding import ORDERS, decoded, feed_of, live, send
+from tests.page.feeding import ORDERS, feed_of, live, send
 from tests.page.test_tables import CAPTURE, decoded_tables
 from tests.support.kafka.processes import eventually
 
@@ -165,25 +165,6 @@ def test_packets_are_those_that_tshark_sees(
     assert ids == Counter(
         {str(each): 2 * count for each, count in Counter(line["correlationId"] for line in lines).items()}
     )
-
-
-def test_of_a_running_proxy_lines_alone(tmp_path: Path) -> None:
-    """They are those of decode, but for the numbers of connections, which are the page's own."""
-    expected = [line for line in decoded(ORDERS) if line["apiName"] == "Produce"]
-    with live(tmp_path) as store:
-        feed = feed_of(tmp_path)
-        send(feed, ORDERS)
-        eventually(lambda: store.last == feed.seen, what="all exchanges")
-        found = list(exporting.lines(store, Work(), 'apiName == "Produce"', None, None))
-        assert all(line.endswith(b"\n") for line in found)
-        assert _without_connections(map(msgspec.json.decode, found)) == _without_connections(expected) != []
-        for form in ("pcapng", "pcapng-anonymized", "parquet"):
-            with pytest.raises(UsageError, match="of a running proxy there are JSON lines only"):
-                exporting.write(store, Work(), form, "", None, None, tmp_path)
-        for form in exporting.FORMATS:
-            with pytest.raises(UsageError, match="no command gives what is shown of a running proxy"):
-                exporting.command(store, form, "")
-        feed.close()
 
 
 def test_what_has_left_a_running_proxys_page_is_no_line(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@
     rows.py       LiveRows: exchanges as rows, collected until they are shown
     files.py      LiveFiles: rows as Parquet files in memory, of which the oldest leave
     store.py      Live: the Store of what is kept
+    exporting.py  selections as packets and as tables
 
 Two sockets are in a directory of the supervisor's:
 

@@ -115,17 +115,18 @@ class LiveExchanges:
 
     def item(self, known: Known, shown: Shown) -> Item:
         """The exchange whole: its line in the decoded log, both frames with credentials withheld."""
-        exchange = self._whole(known, shown)
+        exchange = self.whole(known, shown)
         item = item_of(exchange, event_line(exchange, read_bodies(exchange, self._opener)), self._rewriter)
         return Item(item.line, _noted(item.request, shown.request), _noted(item.response, shown.response))
 
     def line(self, known: Known, shown: Shown, names: Iterable[str] = ()) -> bytes:
         """The line in the decoded log; where *names* do not ask for it, without what is inside bytes and records fields."""
-        exchange = self._whole(known, shown)
+        exchange = self.whole(known, shown)
         opener = self._opener if not names or "embedded" in names else _Closed()
         return event_line(exchange, read_bodies(exchange, opener))
 
-    def _whole(self, known: Known, shown: Shown) -> Exchange:
+    def whole(self, known: Known, shown: Shown) -> Exchange:
+        """The exchange with the headers of its frames."""
         exchange = self.exchange(known, shown)
         key, version = exchange.api_key, exchange.api_version
         request, response = exchange.request, exchange.response

@@ -2,13 +2,15 @@
 
 New rows become a file of each table (memfd_create(2)). Few rows are put together with
 those before them, so that the number of files stays small; a file of ROWS rows is final. The oldest are removed. A file that is
-removed or replaced stays readable for LINGER_S, longer than a query may take (work.py).
+removed or replaced stays readable for LINGER_S, longer than a query may take (work.py), or as long as it is held.
 """
 
+import functools
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -52,6 +54,11 @@ class Part(Struct):
         return sum(file.size for file in self.files.values())
 
 
+class _Hold(Struct):
+    give_up: Callable[[str], object]
+    most: int
+
+
 class LiveFiles:
     """The files. One thread adds and removes; any may ask which there are.
 
@@ -63,6 +70,7 @@ class LiveFiles:
     def __init__(self, schemas: "Mapping[str, pyarrow.Schema]", clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._replaced: deque[tuple[float, File]] = deque()
+        self._holds: list[_Hold] = []
         self.lingering = 0  # bytes of files that were replaced or removed
         self._empty = {name: _written([], schema) for name, schema in schemas.items()}
         self._schemas = schemas
@@ -107,8 +115,32 @@ class LiveFiles:
         self._linger(oldest.files.values())
         return oldest.last + 1
 
+    @contextmanager
+    def held(self, give_up: Callable[[str], object], most: int) -> Iterator[list[Callable[[str], str]]]:
+        """Keep all files that are there readable within the block: for each part what ``query`` gives of it.
+
+        Where more than *most* bytes would be kept for it, *give_up* is called with the reason, and they are not held any more.
+        """
+        hold = _Hold(give_up, most)
+        self._holds.append(hold)
+        try:
+            parts, whole = self._now
+            found = [part.files for part in parts]
+            yield [functools.partial(self._query, files) for files in (*found, whole)]
+        finally:
+            self._holds = [one for one in self._holds if one is not hold]
+
+    def _query(self, files: Mapping[str, File], table: str) -> str:
+        return _reader([(files[table] if table in files else self._empty[table]).path])
+
     def close_replaced(self) -> None:
         """Close the files of which no query can be in need any more."""
+        for hold in self._holds:
+            if self.lingering > hold.most:
+                hold.give_up(f"more came meanwhile than can be kept beside it ({hold.most >> 20} MiB); ask for less")
+                self._holds = [one for one in self._holds if one is not hold]
+        if self._holds:
+            return
         now = self._clock()
         while self._replaced and self._replaced[0][0] <= now:
             _, file = self._replaced.popleft()
@@ -136,13 +168,17 @@ class LiveFiles:
         ]
         whole = all_of.get(table)
         paths += [] if whole is None else [whole.path]
-        return f"read_parquet([{', '.join(map(quoted, paths or [self._empty[table].path]))}])"
+        return _reader(paths or [self._empty[table].path])
 
     def _linger(self, files: Iterable[File]) -> None:
         until = self._clock() + LINGER_S
         for file in files:
             self._replaced.append((until, file))
             self.lingering += file.size
+
+
+def _reader(paths: Sequence[str]) -> str:
+    return f"read_parquet([{', '.join(map(quoted, paths))}])"
 
 
 def _joined(before: Part, after: Part) -> Part:

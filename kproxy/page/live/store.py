@@ -6,14 +6,15 @@ at, or when a filter is about bodies (exchanges.py). Both together are bounded i
 
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from kproxy.analyses.duck import Database
 from kproxy.output.where import ENTITIES
 from kproxy.page.blocks import Blocks, Item
 from kproxy.page.columns import COLUMNS
-from kproxy.page.live.exchanges import LiveExchanges
+from kproxy.page.live.exchanges import Known, LiveExchanges
 from kproxy.page.live.feed import LiveFeed
 from kproxy.page.live.files import LiveFiles, least, most
 from kproxy.page.live.rows import schemas
@@ -22,10 +23,12 @@ from kproxy.page.store import Store, numbers_among
 from kproxy.page.work import Work
 from kproxy.proxy.page_records import Shown
 from kproxy.proxy.scheduling import take_what_is_left
+from kproxy.session import Exchange
 
 if TYPE_CHECKING:
     import duckdb
 
+HELD = 4  # a part of what is kept: so much may leave while it is exported
 THREADS = 2  # that a query may use: the cores are for the traffic
 
 
@@ -44,6 +47,7 @@ class Live(Store):
     def __init__(self, name: str, feeds: socket.socket, most: int = MOST_KEPT) -> None:
         super().__init__()
         self.name = name
+        self._most = most
         self._exchanges = LiveExchanges()
         self._blocks: Blocks[Shown] = Blocks(1 << 62, None, Shown, _size_of)
         self._files = LiveFiles(schemas())
@@ -110,16 +114,25 @@ class Live(Store):
             found_lines = self.lines(numbers, [name for name in names if name not in ENTITIES] or ["event"])
             yield from (with_more(line, more) for line, more in zip(found_lines, others, strict=True))
             return
-        items = self._blocks.items(numbers[0], numbers[-1]) if numbers else iter(())
-        at, shown = 0, None
-        for number in numbers:  # ascending
-            while at < number and (found := next(items, None)) is not None:
-                at, shown = found
-            known = None if shown is None or at != number else self._exchanges.connections.get(shown.connection)
-            if known is None or shown is None:
-                yield b"{}"  # it has left meanwhile
-            else:
-                yield self._exchanges.line(known, shown, names)
+        for found in self._kept(numbers):
+            yield b"{}" if found is None else self._exchanges.line(*found, names)  # {}: it has left meanwhile
+
+    def events(self, numbers: Iterable[int]) -> Iterator[Exchange]:
+        """The exchanges of these numbers, ascending, with the bytes of their frames; without those that have left."""
+        for found in self._kept(numbers):
+            if found is not None:
+                yield self._exchanges.whole(*found)
+
+    def _kept(self, numbers: Iterable[int]) -> Iterator[tuple[Known, Shown] | None]:
+        for shown in self._blocks.some(numbers):
+            known = None if shown is None else self._exchanges.connections.get(shown.connection)
+            yield None if known is None or shown is None else (known, shown)
+
+    def held(self, work: Work) -> AbstractContextManager[list[Callable[[str], str]]]:
+        """Within the block rows that leave can still be read: for each part a function of a table, which gives what stands
+        behind FROM for its rows. The work is given up where too many leave meanwhile.
+        """
+        return self._files.held(work.cancel, self._most // HELD)
 
     def lacking(self, names: set[str]) -> str:
         """See Store."""

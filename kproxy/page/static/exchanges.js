@@ -494,7 +494,7 @@ export class Exchanges {
   }
 
   export() {
-    exportMenu(this.filter, this.source.live);
+    exportMenu(this.filter);
   }
 
   close() {

@@ -12,24 +12,20 @@ const FORMATS = [
   { id: "parquet", title: "Parquet", meaning: "tables, for DuckDB and Spark" },
 ];
 
-const LIVE = ["jsonl"]; // what there is of a running proxy
-const ONLY_LINES = "Of a running proxy there are JSON lines only: its packets are not kept, so that nothing else can be written, and no command gives them.";
-
-export async function exportMenu(filter, live, span = {}) {
+export async function exportMenu(filter, span = {}) {
   const what = filter ? html`The exchanges that match <code><bdi>${visible(filter)}</bdi></code>:` : html`All exchanges:`;
-  const formats = live ? FORMATS.filter((format) => LIVE.includes(format.id)) : FORMATS;
   const dialog = ask(
     "Export",
     html`<p>${what}</p>
-      <ul>${formats.map((format) => html`<li><a href=${address("export", { format: format.id, filter, ...span })} download>${format.title}</a> <span class="note">${format.meaning}</span></li>`)}</ul>
-      ${live ? html`<p class="note">${ONLY_LINES}</p>` : html`<h3>As a command</h3><div class="commands"></div>`}`,
+      <ul>${FORMATS.map((format) => html`<li><a href=${address("export", { format: format.id, filter, ...span })} download>${format.title}</a> <span class="note">${format.meaning}</span></li>`)}</ul>
+      <h3>As a command</h3><div class="commands"></div>`,
   );
-  if (live) return;
   const place = dialog.querySelector(".commands");
   render(html`<p class="muted">…</p>`, place);
   try {
-    const { command } = await get("command", { filter, format: "jsonl" });
-    render(html`<pre class="command">${visible(command, 20_000)}</pre><p></p><button @click=${() => navigator.clipboard?.writeText(command)}>Copy</button>`, place);
+    const { command, of } = await get("command", { filter, format: "jsonl" });
+    const before = of ? html`<p class="note">It reads <code>${of}</code>: export all exchanges as pcapng first, without a filter.</p>` : "";
+    render(html`${before}<pre class="command">${visible(command, 20_000)}</pre><p></p><button @click=${() => navigator.clipboard?.writeText(command)}>Copy</button>`, place);
   } catch (error) {
     render(html`<p class="critical">${visible(error.message)}</p>`, place);
   }

@@ -115,8 +115,9 @@ def watch(page: Page, client: Client, proxy: Proxy) -> None:
     client.ask(5)
     page.until(lambda: page.texts(".total") == ["15 exchanges of 605"], "new rows that meet the filter")
     page.run("[...document.querySelectorAll('button')].find((b) => b.textContent == 'Export').click()")
-    page.until(lambda: page.texts("#dialog li a") == ["JSON lines"], "what can be written of a running proxy")
-    assert page.all("#dialog .commands") == []
+    page.until(lambda: page.texts("#dialog .command") != [], "a command that gives the same of an export")
+    assert page.texts("#dialog li a") == ["pcapng", "pcapng, anonymized", "JSON lines", "Parquet"]
+    assert "exchanges.pcapng" in page.texts("#dialog .command")[0] and "export all" in page.texts("#dialog .note")[-1]
     page.press(Keys.ESCAPE)
     for view in ("clients", "time", "map"):
         page.show(view)

@@ -1,0 +1,114 @@
+"""Selections of a running proxy's exchanges as packets and as tables: what ``kproxy decode`` would write of them.
+
+Packets are made of the frames that are kept, and ordered by their times in temporary files (kproxy.pipeline.pcapng_output); then
+they are sent while they are read from there. Tables are the rows that are kept, written a part at a time. What leaves meanwhile
+to make room is left out.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from kproxy.errors import UsageError
+from kproxy.output.rewriting.anonymize import Anonymizer
+from kproxy.output.rewriting.pseudonyms import KEY_SIZE, Pseudonyms
+from kproxy.output.rewriting.rewriter import Rewriter
+from kproxy.output.tables import TABLES, Table, schema_of
+from kproxy.output.tables.parquet import ParquetDirectory
+from kproxy.page.live.store import Live
+from kproxy.page.store import Index
+from kproxy.page.work import Work
+from kproxy.pipeline.pcapng_output import OrderedPcapng
+
+CHECK_EVERY = 256  # exchanges
+ROWS = 65_536  # written at a time
+AT_ONCE = 1 << 20  # bytes sent at a time, about
+# What packets do not tell, or number anew: conditions on these choose others in a file
+NOT_IN_PACKETS = frozenset(
+    {"connection", "principal", "brokerMs", "requestInProxyMs", "responseInProxyMs", "unanswered"}
+)
+
+
+def packets(store: Live, work: Work, numbers: Iterable[int], *, anonymized: bool) -> Iterator[bytes]:
+    """A pcapng file of these exchanges, ascending, in pieces. Raises Cancelled, UsageError: when it is called."""
+    rewriter = Anonymizer(Pseudonyms(os.urandom(KEY_SIZE))) if anonymized else Rewriter()
+    made = OrderedPcapng(_Nowhere(), rewriter)
+    try:
+        for count, exchange in enumerate(store.events(numbers)):
+            if count % CHECK_EVERY == 0:
+                work.check()
+            made.write(exchange, None)
+    except BaseException as error:
+        made.close(error)
+        if isinstance(error, OSError):
+            raise UsageError(f"the packets could not be put in order in a temporary file: {error.strerror}") from error
+        raise
+    return _sent(made)
+
+
+def _sent(made: OrderedPcapng) -> Iterator[bytes]:
+    try:
+        held, size = list[bytes](), 0
+        for blocks in made.blocks():
+            held.append(blocks)
+            size += len(blocks)
+            if size >= AT_ONCE:
+                yield b"".join(held)
+                held, size = [], 0
+        yield b"".join(held)
+    finally:
+        made.close(GeneratorExit())  # only the temporary file: all is sent, or nobody takes it
+
+
+class _Nowhere:
+    """The sink of an output that is asked for its blocks."""
+
+    def write(self, data: bytes, /) -> object:
+        """See Writable."""
+        raise NotImplementedError
+
+    def flush(self) -> None:
+        """See Writable."""
+
+    def close(self, error: BaseException | None = None) -> None:
+        """See Writable."""
+
+
+def write_tables(store: Live, work: Work, chosen: Index | None, target: Path) -> None:
+    """The rows of the chosen exchanges (None: all) into a directory, those of connections whole.
+
+    Raises Cancelled, and UsageError for a full disk.
+    """
+    tables = [table for table in TABLES.values() if not table.optional]
+    try:
+        with (
+            store.cursor() as cursor,
+            store.held(work) as parts,
+            ParquetDirectory(target, tables) as directory,
+            work.ended_by(cursor.interrupt),
+        ):
+            for part in parts:
+                only = "" if chosen is None else _register_keys(cursor, part("exchanges"), chosen)
+                for table in tables:
+                    query = f"SELECT {_columns(table)} FROM {part(table.name)}{only if _is_of_exchanges(table) else ''}"
+                    for batch in cursor.sql(query).to_arrow_table().cast(schema_of(table)).to_batches(ROWS):
+                        directory.write(table, batch)
+    except OSError as error:
+        raise UsageError(f"the tables could not be written to {target.parent}: {error.strerror}") from error
+
+
+def _is_of_exchanges(table: Table) -> bool:
+    return {"connection_id", "exchange"} <= {column.name for column in table.columns}
+
+
+def _columns(table: Table) -> str:
+    return ", ".join(f'"{column.name}"' for column in table.columns)
+
+
+def _register_keys(cursor: Any, exchanges: str, chosen: Index) -> str:
+    """Let queries see the chosen exchanges of a part: what to append to their FROM."""
+    only = Live.register(cursor, chosen)
+    query = f"SELECT e.connection_id, e.exchange FROM {exchanges} e WHERE true{only}"
+    cursor.register("page_exported", cursor.sql(query).to_arrow_table())
+    return " SEMI JOIN page_exported USING (connection_id, exchange)"
