@@ -114,6 +114,7 @@ class ResumeAll(Message, frozen=True, tag="resume_all"):
     """Let all stopped messages go on as they came."""
 
     by: str  # address of the browser; "" where no person asked for it
+    why: str = ""  # where no person did: Why in kproxy.filters.breakpoints.decision
 
 
 # To the analyzer
@@ -274,9 +275,12 @@ class Stopped(Message, frozen=True, tag="stopped"):
 
 
 class StopEnded(Message, frozen=True, tag="stop_ended"):
-    """A message is stopped no more."""
+    """A message is stopped no more. The rest is of its Decision (kproxy.filters.breakpoints.decision)."""
 
     id: str
+    action: str = "resume"
+    by: str = ""
+    why: str = ""
 
 
 class StopAnswer(Message, frozen=True, tag="stop_answer"):

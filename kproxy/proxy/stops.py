@@ -1,8 +1,9 @@
 """Stops: the messages of one worker that breakpoints have stopped (kproxy.filters.breakpoints), and the way to the supervisor.
 
-A stop ends in one of these ways, whichever is first: a person decides (Decide, ResumeAll), its time is over, its connection is
-closed, the worker drains, the configuration allows no edits any more. Until then its connection waits. What ends by itself goes
-on as it came. At most page.most_stops messages of page.most_stopped_size bytes are held; others pass, and filters count them.
+A stop ends in one of these ways, whichever is first: a person decides (Decide, ResumeAll), its time is over, the client or the
+broker closes its connection (ClosedPeers), kproxy does, the worker drains, the configuration allows no edits any more or has its
+cluster no more. Until then its connection waits. What ends by itself goes on as it came, and the supervisor is told why. At most
+page.most_stops messages of page.most_stopped_size bytes are held; others pass, and filters count them.
 
 The stops of a worker outlive a reload of the configuration: they wait for the chain of filters that was in use when they began.
 """
@@ -17,15 +18,19 @@ from dataclasses import dataclass
 import msgspec
 
 from kproxy.config import Page
-from kproxy.filters.breakpoints.decision import MOST_HOLD_S, Action, Decision
+from kproxy.filters.breakpoints.decision import MOST_HOLD_S, WHYS, Action, Decision, Why
 from kproxy.filters.breakpoints.decision import Stopped as StoppedMessage
 from kproxy.filters.breakpoints.stopped_text import MOST_TEXT_SIZE
 from kproxy.protocol.facts import facts
+from kproxy.proxy.closed_peers import ClosedPeers
 from kproxy.proxy.logs import log
 from kproxy.proxy.messages import STOP_PART, Decide, Message, ResumeAll, ShowStop, Stop, StopAnswer, StopEnded, Stopped
 
 ACTIONS: tuple[Action, ...] = ("resume", "replace", "error", "drop", "close")
 GONE = "it is not stopped any more"
+Sockets = tuple[int, int]  # file descriptors of a connection: the client's, the broker's; -1: there is none
+NO_SOCKETS: Sockets = (-1, -1)
+CLOSED: tuple[Why, Why] = ("client closed", "broker closed")
 TOO_MUCH_TIME = f"a message is stopped for at most {MOST_HOLD_S:g} s"
 
 
@@ -38,6 +43,7 @@ class Held:
     decision: asyncio.Future[Decision]
     began: float  # loop time
     timer: asyncio.TimerHandle
+    sockets: Sockets
 
 
 class Stops:
@@ -57,28 +63,32 @@ class Stops:
         self._numbers = itertools.count(1)
         self._parts: dict[int, bytearray] = {}  # of messages that replace stopped ones, by question
         self._draining = False
+        self._peers = ClosedPeers()
 
     def configure(self, page: Page) -> None:
         """Use these settings; where they allow no edits, all goes on."""
         self._page = page
         if not page.edits:
-            self.resume_all()
+            self.resume_all(why="edits off")
 
     def drain(self) -> None:
         """Let all go on, and stop nothing more."""
         self._draining = True
-        self.resume_all()
+        self.resume_all(why="draining")
 
-    def resume_all(self, by: str = "") -> None:
-        """Let all go on as it came."""
+    def resume_all(self, by: str = "", why: Why = "", cluster: str | None = None) -> None:
+        """Let all go on as it came, or all of a cluster."""
         for held in list(self._held.values()):
-            self._end(held, Decision("resume", by))
+            if cluster is None or held.stop.cluster == cluster:
+                self._end(held, Decision("resume", by, why=why))
 
-    def of_cluster(self, cluster: str) -> "ClusterStops":
-        """The Holder of a virtual cluster."""
-        return ClusterStops(self, cluster)
+    def of_cluster(
+        self, cluster: str, sockets_of: Callable[[int], Sockets] = lambda number: NO_SOCKETS
+    ) -> "ClusterStops":
+        """The Holder of a virtual cluster; *sockets_of* returns those of a connection by its number."""
+        return ClusterStops(self, cluster, sockets_of)
 
-    def hold(self, stopped: StoppedMessage) -> Awaitable[Decision] | str:
+    def hold(self, stopped: StoppedMessage, sockets: Sockets = NO_SOCKETS) -> Awaitable[Decision] | str:
         """See Holder."""
         if self._draining:
             return "draining"
@@ -89,11 +99,13 @@ class Stops:
             return "too many"
         loop = asyncio.get_running_loop()
         stop = self._stop(stopped)
-        timer = loop.call_later(self._page.hold, self._time_over, stop.id)
-        held = Held(stop, stopped.body, loop.create_future(), loop.time(), timer)
+        timer = loop.call_later(self._page.hold, self._end_by_id, stop.id, "time over")
+        held = Held(stop, stopped.body, loop.create_future(), loop.time(), timer, sockets)
         self._held[stop.id] = held
         self._size += size
-        held.decision.add_done_callback(lambda _: self._forget(stop.id))
+        held.decision.add_done_callback(lambda _: self._forget(stop.id, Decision("resume", why="connection closed")))
+        for fd, why in zip(sockets, CLOSED, strict=True):
+            self._peers.watch(fd, stop.id, lambda why=why: self._end_by_id(stop.id, why))  # type: ignore[misc]
         self._send(Stopped(stop))
         return held.decision
 
@@ -101,13 +113,13 @@ class Stops:
         """Let what is stopped of a connection go: it is closed."""
         for held in list(self._held.values()):
             if (held.stop.cluster, held.stop.connection) == (cluster, connection):
-                self._end(held, Decision("resume"))
+                self._end(held, Decision("resume", why="connection closed"))
 
     def handle(self, message: ShowStop | Decide | ResumeAll) -> None:
         """Do what the supervisor asks for, and answer."""
         match message:
-            case ResumeAll(by):
-                self.resume_all(by)
+            case ResumeAll(by, why):
+                self.resume_all(by, next((one for one in WHYS if one == why), ""))
             case ShowStop(question, id_):
                 for answer in self._shown(question, id_):
                     self._send(answer)
@@ -139,7 +151,7 @@ class Stops:
         if until <= held.timer.when():
             return TOO_MUCH_TIME if held.timer.when() >= held.began + MOST_HOLD_S else ""
         held.timer.cancel()
-        held.timer = loop.call_at(until, self._time_over, held.stop.id)
+        held.timer = loop.call_at(until, self._end_by_id, held.stop.id, "time over")
         resumes = round((time.time() + until - loop.time()) * 1_000)
         held.stop = msgspec.structs.replace(held.stop, resumes_ms=resumes)
         self._send(Stopped(held.stop))
@@ -154,23 +166,25 @@ class Stops:
             part = held.body[start : start + STOP_PART]
             yield StopAnswer(question, part, start + STOP_PART < len(held.body))
 
-    def _time_over(self, id_: str) -> None:
+    def _end_by_id(self, id_: str, why: Why) -> None:
         held = self._held.get(id_)
         if held is not None:
-            self._end(held, Decision("resume"))
+            self._end(held, Decision("resume", why=why))
 
     def _end(self, held: Held, decision: Decision) -> None:
         if not held.decision.done():
             held.decision.set_result(decision)
-        self._forget(held.stop.id)
+        self._forget(held.stop.id, decision)
 
-    def _forget(self, id_: str) -> None:
+    def _forget(self, id_: str, decision: Decision) -> None:
         """Forget a stop, also one whose waiting task was cancelled."""
         held = self._held.pop(id_, None)
         if held is not None:
             held.timer.cancel()
             self._size -= len(held.body)
-            self._send(StopEnded(id_))
+            for fd in held.sockets:
+                self._peers.forget(fd, id_)
+            self._send(StopEnded(id_, decision.action, decision.by, decision.why))
 
     def _stop(self, stopped: StoppedMessage) -> Stop:
         now = time.time()
@@ -199,13 +213,14 @@ class Stops:
 class ClusterStops:
     """The Holder of the filter of one virtual cluster."""
 
-    def __init__(self, stops: Stops, cluster: str) -> None:
+    def __init__(self, stops: Stops, cluster: str, sockets_of: Callable[[int], Sockets]) -> None:
         self._stops = stops
         self._cluster = cluster
+        self._sockets_of = sockets_of
 
     def hold(self, stopped: StoppedMessage) -> Awaitable[Decision] | str:
         """See Holder."""
-        return self._stops.hold(stopped)
+        return self._stops.hold(stopped, self._sockets_of(stopped.connection.number))
 
     def release(self, connection: int) -> None:
         """See Holder."""

@@ -163,7 +163,13 @@ class VirtualCluster:
             return None
         from kproxy.filters.breakpoints.filter import Breakpoints  # noqa: PLC0415 - most workers do without it
 
-        return Breakpoints(_breakpoints(self._set_breakpoints), self._stops.of_cluster(self._runtime.cluster))
+        return Breakpoints(
+            _breakpoints(self._set_breakpoints), self._stops.of_cluster(self._runtime.cluster, self._sockets_of)
+        )
+
+    def _sockets_of(self, number: int) -> tuple[int, int]:
+        """The client's and the broker's socket of a connection: file descriptors, -1 where there is none."""
+        return next((link.sockets() for link in self.worker.links if link.number == number), (-1, -1))
 
     def use_breakpoints(self, breakpoints: Sequence[SetBreakpoint]) -> None:
         """Stop what these meet. Raises ValueError."""

@@ -189,6 +189,8 @@ class Forwarding:
         fresh = await self._start_all([cluster for cluster in config.clusters if not self._is_served(cluster)], config)
         for name in [name for name in self._clusters if name not in wanted or name in fresh]:
             self._retire(self._clusters.pop(name))
+            if self._stops is not None:
+                self._stops.resume_all(why="cluster removed", cluster=name)
         for name, running in self._clusters.items():
             running.configure(wanted[name], config, reload_filters)
         self._clusters.update(fresh)
@@ -236,7 +238,9 @@ class Forwarding:
         return fresh
 
     def _retire(self, cluster: VirtualCluster) -> None:
+        """Close its listeners. Its links are served on, and none of their messages is stopped: nobody could change that."""
         cluster.stop()
+        cluster.use_breakpoints([])
         self._retired.append(cluster)
 
     def _all_clusters(self) -> list[VirtualCluster]:

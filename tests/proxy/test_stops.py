@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kproxy.config import Page
-from kproxy.filters.breakpoints.decision import Decision
+from kproxy.filters.breakpoints.decision import Decision, Why
 from kproxy.filters.breakpoints.decision import Stopped as StoppedMessage
 from kproxy.filters.breakpoints.stopped_text import MOST_TEXT_SIZE
 from kproxy.proxy.messages import STOP_PART, Decide, Message, ResumeAll, ShowStop, Stop, StopAnswer, StopEnded, Stopped
@@ -76,7 +76,7 @@ def test_a_decision_ends_the_stop() -> None:
 def test_it_goes_on_by_itself() -> None:
     async def work() -> None:
         bench = Bench(Page(edits=True, hold=0.01))
-        assert await bench.hold() == Decision("resume")
+        assert await bench.hold() == Decision("resume", why="time over")
         assert bench.ended() == [bench.shown()[0].id]
 
     in_loop(work)
@@ -169,7 +169,7 @@ def test_a_closed_connection_frees_what_it_had_and_no_other() -> None:
         bench.stops.of_cluster("another").release(1)
         assert not bench.ended()
         bench.holder.release(1)
-        assert await first == Decision("resume")
+        assert await first == Decision("resume", why="connection closed")
         assert bench.ended() == [bench.shown()[0].id]
         bench.stops.handle(ResumeAll(BY))
         assert await second == Decision("resume", BY)
@@ -177,14 +177,25 @@ def test_a_closed_connection_frees_what_it_had_and_no_other() -> None:
     in_loop(work)
 
 
-@pytest.mark.parametrize("ends", [lambda stops: stops.drain(), lambda stops: stops.configure(Page())])
-def test_all_goes_on_when_the_worker_drains_or_edits_are_not_allowed_any_more(ends: Callable[[Stops], None]) -> None:
+@pytest.mark.parametrize(
+    ("ends", "why"),
+    [
+        (lambda stops: stops.drain(), "draining"),
+        (lambda stops: stops.configure(Page()), "edits off"),
+        (lambda stops: stops.resume_all(why="cluster removed", cluster="default"), "cluster removed"),
+        (lambda stops: stops.handle(ResumeAll("", "no page")), "no page"),
+    ],
+)
+def test_all_goes_on_when_it_may_not_be_stopped_any_more(ends: Callable[[Stops], None], why: Why) -> None:
     async def work() -> None:
         bench = Bench()
         held = [bench.hold(number=number) for number in range(100)]
         assert len({stop.id for stop in bench.shown()}) == 100
         ends(bench.stops)
-        assert [await one for one in held] == [Decision("resume")] * 100
+        assert [await one for one in held] == [Decision("resume", why=why)] * 100
+        assert {(one.action, one.by, one.why) for one in bench.told if isinstance(one, StopEnded)} == {
+            ("resume", "", why)
+        }
         assert sorted(bench.ended()) == sorted(stop.id for stop in bench.shown())
 
     in_loop(work)

@@ -20,8 +20,8 @@ What a stop does to traffic
 
     Kafka's responses come in the order of their requests. A stopped request holds all that the client sends behind it on that
     connection, a stopped response all responses behind it. Nothing else waits. A stop ends by itself after page.hold (5 s), so
-    that no consumer is taken for dead; the frame leaves as it came then. Of the side that is stopped nothing is read meanwhile:
-    that it has closed the connection is seen once the stop is over. When the other side closes it, the stop is over.
+    that no consumer is taken for dead; the frame leaves as it came then. So it does once the client or the broker closes the
+    connection, be it only in its own direction.
 
     What can be done with a stop
 

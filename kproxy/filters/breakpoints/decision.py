@@ -1,12 +1,44 @@
-"""What is asked of a person, and what is answered: Stopped, Decision, and the Holder between them."""
+"""What is asked of a person, and what is answered: Stopped, Decision, and the Holder between them; how a stop has ended."""
 
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from kproxy.filters.contract import ConnectionFacts
 
 Action = Literal["resume", "replace", "error", "drop", "close"]
+Why = Literal[
+    "",
+    "time over",
+    "client closed",
+    "broker closed",
+    "connection closed",
+    "draining",
+    "edits off",
+    "cluster removed",
+    "no page",
+    "worker ended",
+]
+WHYS: tuple[Why, ...] = get_args(Why)
+SENTENCES: dict[str, str] = {  # of each Why
+    "": "it has ended",
+    "time over": "its time was over, and it went on as it came",
+    "client closed": "the client closed the connection",
+    "broker closed": "the broker closed the connection",
+    "connection closed": "its connection was closed",
+    "draining": "kproxy is being stopped, and it went on as it came",
+    "edits off": "the configuration does not allow breakpoints any more, and it went on as it came",
+    "cluster removed": "its cluster is not in the configuration any more, and it went on as it came",
+    "no page": "no page was open, and it went on as it came",
+    "worker ended": "the process that held it has ended, and its connection with it",
+}
+DONE: dict[str, str] = {  # of each Action
+    "resume": "let it go on as it came",
+    "replace": "changed it",
+    "error": "answered it with an error",
+    "drop": "dropped it",
+    "close": "closed its connection",
+}
 MOST_HOLD_S = 300.0  # that a message is stopped, however often its time is extended
 
 
@@ -31,9 +63,17 @@ class Decision:
     """What becomes of it."""
 
     action: Action
-    by: str = ""  # the address of the browser; "" when the time to decide was over
+    by: str = ""  # the address of the browser; "" where no person has decided
     body: bytes = b""  # of replace
     error: int = 0  # code, of error
+    why: Why = ""  # the stop has ended, where no person has decided
+
+
+def how_it_ended(action: str, by: str, why: str) -> str:
+    """How a stop has ended, as a clause; the arguments are those of its Decision."""
+    if by:
+        return f"{by} {DONE.get(action, 'decided')}"
+    return SENTENCES.get(why, SENTENCES[""])
 
 
 class Holder(Protocol):

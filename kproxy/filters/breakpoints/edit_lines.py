@@ -1,8 +1,11 @@
 """The line of the audit log for a message that a person has changed, answered, dropped, or closed the connection over.
 
+So is one whose connection was closed by the client or the broker while it was stopped: action "resume", with "why".
+
     {"event": "edit", "at": ..., "worker": 0, "cluster": ..., "connection": 7, "client": ..., "principal": ..., "clientId": ...,
      "api": "Produce", "apiVersion": 9, "correlationId": 4, "direction": "request", "action": "replace", "by": "127.0.0.1:40312",
-     "condition": ..., "before": {"size": 96, "sha256": ...}, "after": {...} or null, "error": null, "changed": [paths]}
+     "why": null, "condition": ..., "before": {"size": 96, "sha256": ...}, "after": {...} or null, "error": null,
+     "changed": [paths]}
 
 It has the paths and digests of what was changed, and no value: an audit log is read by more people than the traffic is.
 """
@@ -52,7 +55,8 @@ def edit_line(stopped: Stopped, decision: Decision, changed: list[str], worker: 
         "correlationId": stopped.correlation_id,
         "direction": stopped.direction,
         "action": decision.action,
-        "by": decision.by,
+        "by": decision.by or None,
+        "why": decision.why or None,
         "condition": shortened(stopped.condition),
         "before": _digest(stopped.body),
         "after": _digest(decision.body) if decision.action == "replace" else None,

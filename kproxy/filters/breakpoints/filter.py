@@ -7,7 +7,7 @@ from kproxy.errors import DecodeError
 from kproxy.filters.audit import AUDITS
 from kproxy.filters.breakpoints.breakpoint import Breakpoint, StoppedSubject, in_use
 from kproxy.filters.breakpoints.credentials import carries_credentials, why_api_is_refused
-from kproxy.filters.breakpoints.decision import MOST_HOLD_S, Decision, Holder, Stopped
+from kproxy.filters.breakpoints.decision import MOST_HOLD_S, Decision, Holder, Stopped, Why
 from kproxy.filters.breakpoints.edit_lines import edit_line, write_lines
 from kproxy.filters.breakpoints.stopped_text import changed_paths
 from kproxy.filters.contract import (
@@ -31,6 +31,11 @@ from kproxy.filters.identify import TOPIC_NAMES
 from kproxy.protocol import ApiKey, Message, MessageStruct, request_message, response_message
 
 MARGIN_S = 10.0  # that a verdict may take beyond the longest hold
+LOST: tuple[Why, ...] = (
+    "client closed",
+    "broker closed",
+    "connection closed",
+)  # what a person saw may not have arrived
 PASSED, ENDED = "passed", "ended"  # events that are counted
 
 
@@ -141,16 +146,22 @@ class Breakpoints(Filter):
     ) -> Verdict:
         """Wait for the decision, write it down, and return the verdict that it means."""
         decision = await held
-        self._count(ENDED, decision.action if decision.by else "time over")
+        self._count(ENDED, decision.action if decision.by else decision.why)
         if decision.action == "resume":
+            if decision.why in LOST:
+                self._write_line(stopped, decision, [])
             return Forward()
         changed = _changed(stopped, decision)
-        line = edit_line(stopped, decision, changed, self.runtime.worker, self.runtime.now())
-        if not write_lines(self.runtime.kept.get(AUDITS, ()), line):
+        if not self._write_line(stopped, decision, changed):
             self._holder.note(stopped, decision, changed, "the audit log cannot be written")
             return Forward()
         self._holder.note(stopped, decision, changed, "")
         return _verdict(stopped, decision, request, response)
+
+    def _write_line(self, stopped: Stopped, decision: Decision, changed: list[str]) -> bool:
+        """Write it down. False: an audit log that blocks cannot be written."""
+        line = edit_line(stopped, decision, changed, self.runtime.worker, self.runtime.now())
+        return write_lines(self.runtime.kept.get(AUDITS, ()), line)
 
     def _count(self, event: str, name: str) -> None:
         self.runtime.shared_count(self.name, event, name).add()

@@ -206,6 +206,10 @@ cdef class Link(LinkBase):
         """Return the client's socket (file descriptor), which stays the link's; -1: it was handed over, or closed."""
         return self.client_fd
 
+    def sockets(self):
+        """Return the client's and the broker's socket (file descriptors), which stay the link's; -1: there is none."""
+        return self.client_fd, self.broker_fd
+
     def local_address(self):
         """Return the address the client connected to (sockaddr); empty if it cannot be determined."""
         cdef sockaddr_storage address

@@ -4,8 +4,10 @@
     PUT  /page/api/breakpoints       the same; 400 {"error"} for a condition that cannot be used
     POST /page/api/breakpoints/check one of them: {"apis": names of those that it may stop, "all": whether these are all that can
                                      be stopped}, or 422 {"error", "column": from 1 or null, "length": in characters}
-    GET  /page/api/stops             {"generation": n, "nowMs": n, "total": n, "stops": [STOP], "breakpoints": as above}; waits
-                                     for another one with ?after=GENERATION&wait=SECONDS; ?limit= stops, the oldest
+    GET  /page/api/stops             {"generation": n, "nowMs": n, "total": n, "stops": [STOP], "breakpoints": as above,
+                                     "ended": [{"id", "by", "why", "how"}]}; waits for another generation with
+                                     ?after=GENERATION&wait=SECONDS; ?limit= stops, the oldest; of those that are over the
+                                     latest, and how they have ended
     GET  /page/api/stops/errors      [{"code", "name", "meaning", "retriable", "clients"}]: those that can be answered
     GET  /page/api/stops/ID          STOP, with "json" and "hex": the body as text to edit
     POST /page/api/stops/ID          {"action": "resume" | "replace" | "error" | "drop" | "close" | "keep"} and, of replace,
@@ -31,7 +33,7 @@ from starlette.routing import Route
 
 from kproxy.errors import ProtocolError
 from kproxy.filters.breakpoints.breakpoint import Breakpoint, BreakpointMistake, stoppable_apis
-from kproxy.filters.breakpoints.decision import Action
+from kproxy.filters.breakpoints.decision import Action, how_it_ended
 from kproxy.filters.breakpoints.filter import message_of
 from kproxy.filters.breakpoints.kept_rules import NoRule, kept_rule
 from kproxy.filters.breakpoints.stopped_text import (
@@ -48,10 +50,11 @@ from kproxy.protocol.error_codes import ErrorCode, error_codes
 from kproxy.protocol.expressions import located
 from kproxy.protocol.facts import facts
 from kproxy.proxy.aside import aside
-from kproxy.proxy.messages import Decide, Stop
+from kproxy.proxy.messages import Decide, Stop, StopEnded
 from kproxy.proxy.stops import ACTIONS
 from kproxy.proxy.supervisor.stopped import MOST_SHOWN, NotDone, StoppedMessages
 
+MOST_ENDS_SHOWN = 100
 MOST_BODY = 32 << 20  # bytes of a request: JSON is longer than what it describes
 Answer = Callable[[Request], Awaitable[Response]]
 T = TypeVar("T")
@@ -164,6 +167,7 @@ class StopPages:
             "nowMs": time_ns() // 1_000_000,
             "total": len(stops),
             "stops": [_shown_stop(stop) for stop in stops[: max(limit, 0)]],
+            "ended": [_shown_end(one) for one in self._stopped.ended(MOST_ENDS_SHOWN)],
             "breakpoints": msgspec.to_builtins(self._stopped.breakpoints),
         }
         return _json(shown)
@@ -254,6 +258,11 @@ def _shown_stop(stop: Stop) -> dict[str, Any]:
     """A stop as JSON, with the name of its API."""
     plain = {_camel(name): value for name, value in msgspec.structs.asdict(stop).items()}
     return {**plain, "api": facts().apis[stop.api_key].name}
+
+
+def _shown_end(ended: StopEnded) -> dict[str, str]:
+    how = how_it_ended(ended.action, ended.by, ended.why)
+    return {"id": ended.id, "by": ended.by, "why": ended.why, "how": how}
 
 
 def _camel(name: str) -> str:

@@ -7,11 +7,13 @@ does not leave a cluster that stops for five seconds at each message.
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from kproxy.filters.breakpoints.breakpoint import Breakpoint, in_use
+from kproxy.filters.breakpoints.decision import how_it_ended
 from kproxy.proxy.logs import log
 from kproxy.proxy.messages import (
     Decide,
@@ -24,11 +26,13 @@ from kproxy.proxy.messages import (
     Stopped,
     UseBreakpoints,
 )
+from kproxy.proxy.stops import GONE
 from kproxy.proxy.supervisor.fleet import Fleet
 
 ASK_SECONDS = 5.0
 Direction = Literal["request", "response"]
 MOST_SHOWN = 10_000  # stops of all workers
+MOST_ENDED = 1_000  # of which it is known how they have ended
 LONGEST_WAIT_S = 30.0  # for news
 
 
@@ -52,6 +56,7 @@ class StoppedMessages:
         self._fleet = fleet
         self._stops: dict[str, tuple[int, Stop]] = {}  # by id, with the worker
         self._questions: dict[int, Question] = {}
+        self._ended: OrderedDict[str, StopEnded] = OrderedDict()  # by id, the latest last
         self._asked = 0
         self._looked_at = 0.0  # monotonic, when a page was here last
         self._waiting_pages = 0
@@ -74,8 +79,17 @@ class StoppedMessages:
         """One of them. Raises NotDone."""
         found = self._stops.get(id_)
         if found is None:
-            raise NotDone("it is not stopped any more")
+            raise self._not_stopped(id_)
         return found[1]
+
+    def ended(self, most: int) -> list[StopEnded]:
+        """The latest that have ended, the latest first."""
+        return [one for one, _ in zip(reversed(self._ended.values()), range(most), strict=False)]
+
+    def _not_stopped(self, id_: str) -> NotDone:
+        ended = self._ended.get(id_)
+        how = "" if ended is None else f": {how_it_ended(ended.action, ended.by, ended.why)}"
+        return NotDone(f"{GONE}{how}")
 
     def look(self) -> None:
         """Note that a page is there."""
@@ -129,7 +143,8 @@ class StoppedMessages:
 
     def forget_worker(self, worker: int) -> None:
         """Forget what a worker had stopped: its process has ended, and the connections with it."""
-        self._stops = {id_: found for id_, found in self._stops.items() if found[0] != worker}
+        for id_ in [id_ for id_, (at, _) in self._stops.items() if at == worker]:
+            self._end(StopEnded(id_, why="worker ended"))
         for question in self._questions.values():
             if question.worker == worker and not question.whole.done():
                 question.whole.set_result("its worker has ended")
@@ -138,7 +153,7 @@ class StoppedMessages:
     async def _ask(self, id_: str, messages: Callable[[int], Sequence[ShowStop | Decide]]) -> bytes:
         found = self._stops.get(id_)
         if found is None:
-            raise NotDone("it is not stopped any more")
+            raise self._not_stopped(id_)
         child = next((slot.child for slot in self._fleet.slots if slot.child.number == found[0]), None)
         if child is None:
             raise NotDone("its worker has ended")
@@ -153,6 +168,8 @@ class StoppedMessages:
             raise NotDone(f"its worker has not answered within {ASK_SECONDS:g} s") from None
         finally:
             del self._questions[number]
+        if refused == GONE:  # decided a moment ago, as by another page
+            raise self._not_stopped(id_)
         if refused:
             raise NotDone(refused)
         return bytes(question.data)
@@ -173,15 +190,21 @@ class StoppedMessages:
                 continue
             log("warning", "breakpoints were removed, as no page is open", seconds=away, count=len(self._stops))
             await self._send_breakpoints([])
-            await self.resume_all("")
+            await self._fleet.send_all(ResumeAll("", "no page"))
+
+    def _end(self, ended: StopEnded) -> None:
+        if self._stops.pop(ended.id, None) is not None:
+            self._ended[ended.id] = ended
+            if len(self._ended) > MOST_ENDED:
+                self._ended.popitem(last=False)
 
     def _note(self, worker: int, message: Stopped | StopEnded | StopAnswer) -> None:
         match message:
             case Stopped(stop) if len(self._stops) < MOST_SHOWN:
                 self._stops[stop.id] = worker, stop
                 self._tell()
-            case StopEnded(id_):
-                self._stops.pop(id_, None)
+            case StopEnded():
+                self._end(message)
                 self._tell()
             case StopAnswer(number):
                 question = self._questions.get(number)

@@ -235,7 +235,10 @@ def test_a_secret_setting_passes_and_is_counted() -> None:
 
 
 def test_decisions_are_counted_by_what_they_are() -> None:
-    bench = Bench(lambda stopped: Decision("resume", "" if b"late" in stopped.body else BY), PRODUCE)
+    bench = Bench(
+        lambda stopped: Decision("resume", why="time over") if b"late" in stopped.body else Decision("resume", BY),
+        PRODUCE,
+    )
     bench.ask(produce())
     bench.ask(produce("late"))
     assert bench.counted("ended") == {"resume": 1, "time over": 1}

@@ -20,7 +20,8 @@ from kproxy.proxy.messages import (
     Stopped,
     UseBreakpoints,
 )
-from kproxy.proxy.supervisor.stopped import NotDone, StoppedMessages
+from kproxy.proxy.stops import GONE
+from kproxy.proxy.supervisor.stopped import MOST_ENDED, NotDone, StoppedMessages
 
 PRODUCE = Breakpoint('api == "Produce"')
 
@@ -82,12 +83,42 @@ def test_what_is_stopped_is_known_until_it_ends_or_its_worker_does() -> None:
         fleet.on_stop(1, Stopped(stop("1-1", at=1)))
         fleet.on_stop(1, Stopped(stop("1-2", at=3)))
         assert [one.id for one in stopped.stops()] == ["1-1", "0-1", "1-2"]
-        fleet.on_stop(1, StopEnded("1-1"))
+        fleet.on_stop(1, StopEnded("1-1", "drop", "10.0.0.9:4000"))
         assert [one.id for one in stopped.stops()] == ["0-1", "1-2"]
         stopped.forget_worker(1)
         assert [one.id for one in stopped.stops()] == ["0-1"]
-        with pytest.raises(NotDone, match="not stopped any more"):
+        assert [(one.id, one.why) for one in stopped.ended(5)] == [("1-2", "worker ended"), ("1-1", "")]
+        with pytest.raises(NotDone, match="not stopped any more: the process that held it has ended"):
             stopped.stop("1-2")
+        with pytest.raises(NotDone, match=r"not stopped any more: 10\.0\.0\.9:4000 dropped it"):
+            await stopped.body("1-1")
+        fleet.on_stop(1, StopEnded("no such"))
+        with pytest.raises(NotDone, match=r"not stopped any more$"):
+            stopped.stop("no such")
+
+
+def test_a_message_on_which_another_page_has_decided_a_moment_ago_says_who() -> None:
+    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
+        fleet.on_stop(0, Stopped(stop("0-1")))
+
+        def answer(message: Message) -> None:
+            fleet.on_stop(0, StopEnded("0-1", "error", "10.0.0.9:4000"))
+            fleet.on_stop(0, StopAnswer(message.question, refused=GONE))  # type: ignore[attr-defined]
+
+        fleet.children[0].answer = answer
+        with pytest.raises(NotDone, match=r"10\.0\.0\.9:4000 answered it with an error"):
+            await stopped.decide("0-1", Decide(0, "0-1", "drop", "a"))
+
+    with_fleet(work)
+
+
+def test_how_many_ends_are_known_is_bounded() -> None:
+    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
+        for number in range(MOST_ENDED + 10):
+            fleet.on_stop(0, Stopped(stop(str(number))))
+            fleet.on_stop(0, StopEnded(str(number), by="a"))
+        assert len(stopped.ended(10_000)) == MOST_ENDED
+        assert stopped.ended(1)[0].id == str(MOST_ENDED + 9)
 
     with_fleet(work)
 
