@@ -65,8 +65,7 @@ class _Nowhere:
     """The sink of an output that is asked for its blocks."""
 
     def write(self, data: bytes, /) -> object:
-        """See Writable."""
-        raise NotImplementedError
+        """See Writable. Never called."""
 
     def flush(self) -> None:
         """See Writable."""
