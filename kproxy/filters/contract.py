@@ -188,6 +188,15 @@ class Runtime(Protocol):
         """Log a warning; *event* is a fixed text, *reason* may have anything and is escaped."""
 
 
+@dataclass(frozen=True, slots=True)
+class ClientTls:
+    """What a client's handshake with kproxy showed."""
+
+    version: str | None  # "TLS 1.3"
+    server_name: str | None  # whom it wants to talk to (SNI)
+    certificate: str | None  # subject of its verified certificate (RFC 4514); None without one
+
+
 @dataclass(slots=True)
 class ConnectionFacts:
     """The connection of a frame, for filters."""
@@ -201,6 +210,7 @@ class ConnectionFacts:
     principal: str | None = None  # who authenticated: by SASL (see Filter.identifies), else subject of the certificate
     mechanism: str | None = None  # of SASL, once it has succeeded; None: the principal is of the certificate, if any
     software: tuple[str, str] | None = None  # name and version of the client's library (KIP-511; see Filter.identifies)
+    tls: ClientTls | None = None  # None: the client has none
     state: dict[str, Any] = field(default_factory=dict)  # of filters, under their names
     mute_s: float = (
         0.0  # set by a filter: after this frame, read no requests for so long, as brokers that throttle (KIP-219)

@@ -14,6 +14,7 @@ from kproxy.pipeline.output import SIDES, End
 from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.session import ClusterView, Connection, Event, Exchange, Limits, Session
 from kproxy.session.cut import Cut
+from kproxy.session.tls_facts import TlsFacts
 
 MOST_CLUSTERS = 1_000
 FAULT, LIMITS = "fault", "analyzer_limits"  # why requests are left out: labels of kproxy_exchanges_left_out
@@ -126,8 +127,23 @@ class Connections:
         for one in self._open.values():
             yield one.session.connection, one.opened_at
 
-    def open(self, number: int, at: int, *, client: str, broker: str, cluster: str, from_start: bool) -> None:
-        """Begin a connection. *from_start*: its first bytes will be the first that were sent on it."""
+    def open(
+        self,
+        number: int,
+        at: int,
+        *,
+        client: str,
+        broker: str,
+        cluster: str,
+        from_start: bool,
+        tls: TlsFacts | None = None,
+    ) -> None:
+        """Begin a connection.
+
+        Args:
+            from_start: its first bytes will be the first that were sent on it.
+            tls: of the client with kproxy.
+        """
         self.last_at = at
         self._ended.pop(number, None)
         known = self._open.get(number)
@@ -142,7 +158,7 @@ class Connections:
             from_start=from_start,
             is_kafka=True,
         )
-        session.connection.cluster = cluster
+        session.connection.cluster, session.connection.tls_to_proxy = cluster, tls
         self._open[number] = LiveConnection(number, session, at)
         self._on_open(session.connection, at)
         if len(self._open) > self._most:

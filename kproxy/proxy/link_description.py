@@ -27,7 +27,8 @@ def listener_of(link: Link) -> str:
 
 def open_record(link: Link, cluster: str, from_start: bool) -> bytes:
     """The body of the tap's OPEN record."""
-    return msgspec.json.encode(Opened(link.number, cluster, client_of(link), broker_of(link), from_start, True))
+    tls = None if link.facts is None else link.facts.tls
+    return msgspec.json.encode(Opened(link.number, cluster, client_of(link), broker_of(link), from_start, True, tls))
 
 
 def connection_row(link: Link, cluster: str, now: int, worker: int) -> Connection:

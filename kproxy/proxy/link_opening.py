@@ -230,7 +230,7 @@ class LinkOpener:
             link.return_client(peeked.detach())
 
     async def _client_tls(self, link: Link) -> TlsSide:
-        from kproxy.proxy.network.tls import handshake, principal_of  # noqa: PLC0415 (OpenSSL is loaded where it is used)
+        from kproxy.proxy.network.tls import client_tls, handshake  # noqa: PLC0415 (OpenSSL is loaded where it is used)
 
         assert self.listener_tls is not None
         client = socket.socket(
@@ -246,7 +246,9 @@ class LinkOpener:
         self._counters.add(Total.TLS_HANDSHAKES_OK_CLIENT)
         if link.closed:
             raise _Refused(CloseCause.FIRST_REQUEST_TIMEOUT, "it was closed before it began")
-        self._facts_of(link).principal = principal_of(tls.ssl_object)
+        facts = self._facts_of(link)
+        facts.tls = client_tls(tls.ssl_object)
+        facts.principal = facts.tls.certificate
         return tls
 
     async def _connect(self, link: Link, client: TlsSide | None) -> socket.socket:

@@ -71,6 +71,16 @@ class Begun(Struct, frozen=True, array_like=True, tag=1):
     software_version: str | None = None
     sasl_mechanism: str | None = None
     closed: str | None = None  # who ended it, in words
+    user_name: str | None = None  # who logged in by SASL, maybe before the feed began
+    tls: "ToldTls | None" = None
+
+
+class ToldTls(Struct, frozen=True, array_like=True, gc=False):
+    """A client's TLS, which ends at kproxy (kproxy.session.TlsFacts)."""
+
+    version: str | None
+    server_name: str | None
+    client_certificate: str | None
 
 
 class Seen(Struct, frozen=True, array_like=True, tag=2):
@@ -107,6 +117,7 @@ class Tally(Struct, frozen=True, array_like=True, tag=5):
     dropped: int  # of them, those that were not sent
     missed: int  # others that the analyzer itself could not read, as it was behind or its rings overflowed
     share: float  # of the exchanges that are sent now
+    at: int = 0  # ns: when the newest of them was complete; 0 before the first
 
 
 Record = Shown | Begun | Seen | Ended | Topics | Tally

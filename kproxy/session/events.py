@@ -24,9 +24,11 @@ class Connection(Struct):
     client_software_name: str | None = None  # ApiVersions request v3+ (KIP-511)
     client_software_version: str | None = None
     sasl_mechanism: str | None = None
+    user_name: str | None = None  # that PLAIN or SCRAM named in SaslAuthenticate, whether it was let in or not
     tls: TlsFacts | None = None  # None: in the clear
     closed: str | None = None  # who ended it first, in words (closing.who_closed); None: nobody, so far
     cluster: str = ""  # of a live connection: the virtual cluster's name in the configuration
+    tls_to_proxy: TlsFacts | None = None  # of a live connection: the client's TLS, which ends at kproxy
 
 
 @dataclass

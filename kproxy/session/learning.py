@@ -1,5 +1,8 @@
-"""What exchanges show beyond themselves: the client's software, topic names, brokers, fetch sessions."""
+"""What exchanges show beyond themselves: the client's software, its user, topic names, brokers, fetch sessions."""
 
+from contextlib import suppress
+
+from kproxy.errors import DecodeError
 from kproxy.session.cluster import ClusterView, TopicNames
 from kproxy.session.events import Connection
 from kproxy.session.exchanges import Exchange, Frame, Route, Step, decoded
@@ -36,6 +39,18 @@ class Learning:
         """Learn the SASL mechanism, from a request that was read."""
         self._connection.sasl_mechanism = decoded(request).mechanism[:_LONGEST_NAME]
 
+    def _from_login(self, request: Frame) -> None:
+        """Learn the user, from SaslAuthenticate."""
+        if self._connection.user_name is not None or request.message is None or request.cut:
+            return
+        from kproxy.protocol.embedded.sasl import open_token  # noqa: PLC0415 (as in sasl.py)
+
+        with suppress(DecodeError):
+            token = decoded(request).auth_bytes or b""
+            self._connection.user_name = (
+                open_token(token, self._connection.sasl_mechanism, from_client=True).get("username") or None
+            )
+
     def name_topics(self, route: Route, exchange: Exchange) -> None:
         """Give the exchange the names of the topic ids in it; they are looked up when they are read."""
         if route.has_topic_ids:
@@ -48,6 +63,8 @@ class Learning:
         if route.response_has_names and exchange.response is not None:
             self._cluster.note(exchange.response)
         self.name_topics(route, exchange)
+        if route.response_step is Step.FOLLOW_SASL and exchange.request is not None:
+            self._from_login(exchange.request)
         if route.response_step is Step.FOLLOW_FETCH_SESSION and exchange.request is not None:
             exchange.fetch_number = self._fetch_sessions.note(exchange.request, exchange.response)
             exchange.fetch_sessions = self._fetch_sessions if exchange.fetch_number else None

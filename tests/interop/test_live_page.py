@@ -1,4 +1,4 @@
-"""The live page of a running proxy: a browser with the token sees what clients do, and the process ends when it has gone."""
+"""The live page of a running proxy: a browser with the token sees what clients do, also of those that were there before it."""
 
 import http.client
 import json
@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 from confluent_kafka import Producer
 
-from tests.support.kafka.brokers import Cluster
+from tests.support.kafka.brokers import USER, Cluster
+from tests.support.kafka.fixtures import Entrances, Way
 from tests.support.kafka.jars import NEWEST
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy
@@ -129,3 +130,42 @@ def test_a_browser_sees_what_clients_do(proxy: Proxy, single: Cluster, topic_nam
     produce(proxy, topic_name, 2)
     assert len(seen(browser, 2)["rows"]) == 2
     assert proxy.stop(patience=60) == 0
+
+
+WAYS = {  # what a client logs in with -> whom that names
+    "SCRAM": (Way("SASL", "SASL_PLAINTEXT", "SCRAM-SHA-256"), USER),
+    "PLAIN in TLS": (Way("SASL", "SASL_SSL", "PLAIN"), USER),
+    "a certificate": (Way("MUTUAL", "SSL", mutual=True), "CN=client"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_who_logged_in_before_the_page_was_opened(guarded: Entrances, way: str, topic_name: str) -> None:
+    """The user, the client's software and its TLS are those of the login, which the page has not seen."""
+    leg, principal = WAYS[way]
+    entrance = guarded(leg)
+    entrance.cluster.topic(topic_name)
+    proxy = entrance.proxy
+    assert proxy is not None
+    settings = {"bootstrap.servers": entrance.bootstrap, "client.id": "early", **entrance.security.librdkafka()}
+    producer = Producer({**settings, "linger.ms": 0})
+    producer.produce(topic_name, b"before", partition=0)
+    producer.flush(60)
+    browser = Browser(proxy)
+    browser.open()
+    eventually(lambda: browser.json("source")["fed"], what="the analyzer")
+    producer.produce(topic_name, b"after", partition=0)
+    producer.flush(60)
+    query = "exchanges?filter=apiName%3D%3D%22Produce%22&columns=clientId,principal"
+    page = eventually(lambda: (found := browser.json(query))["total"] and found, what="the record in the page")
+    assert page["rows"] == [["early", principal]]
+    logins = "exchanges?filter=apiKey+in+%5B17%2C18%2C36%5D+%26%26+clientId%3D%3D%22early%22&limit=1"
+    assert browser.json(logins)["total"] == 0, "the login is not in the page"
+    answer = browser.json("analyses/inventory")
+    names = [column["name"] for column in answer["columns"]]
+    (client,) = (row for row in (dict(zip(names, row, strict=True)) for row in answer["rows"]) if row["requests"])
+    assert (client["client_id"], client["principal"]) == ("early", principal)
+    assert (client["software"], client["evidence"]) == ("confluent-kafka-python", "ApiVersions")
+    assert client["sasl_mechanisms"] == ([leg.mechanism] if leg.mechanism else [])
+    assert client["tls_versions"] == (["TLS 1.3"] if leg.client_tls else [])
+    assert browser.json("analyses/plaintext_credentials")["rows"] == []

@@ -4,7 +4,16 @@ from kproxy.session.cluster import ClusterView
 from kproxy.session.events import Connection
 from kproxy.session.exchanges import Exchange, Frame, Route, read_body, route_of
 from kproxy.session.learning import Learning
-from tests.support.frames import api_versions, delete_topic, fetch, fetch_answer, request, sasl_handshake, string
+from tests.support.frames import (
+    api_versions,
+    delete_topic,
+    fetch,
+    fetch_answer,
+    request,
+    sasl_authenticate,
+    sasl_handshake,
+    string,
+)
 
 ORDERS = bytes(range(16))
 
@@ -41,6 +50,15 @@ def test_the_mechanism_and_no_more_of_it_than_is_sane() -> None:
     assert connection.sasl_mechanism == "SCRAM-SHA-512"
     learning.from_handshake(asked(request(17, 1, 1, string("x" * 5_000)), 17, 1, 13)[1])
     assert connection.sasl_mechanism == "x" * 255
+
+
+def test_the_user_is_the_first_that_a_token_names() -> None:
+    learning, connection, _ = learner()
+    learning.from_handshake(asked(sasl_handshake(1, 1, "PLAIN"), 17, 1, 13)[1])
+    for token in (b"no token of PLAIN", b"\0alice\0alice-secret", b"\0mallory\0"):
+        route, frame = asked(sasl_authenticate(1, token), 36, 0, 13)
+        learning.from_exchange(route, Exchange(connection, 0, 36, 0, 1, "app", frame))
+    assert connection.user_name == "alice"
 
 
 def test_a_topic_is_named_even_when_its_name_is_learned_later() -> None:

@@ -138,7 +138,7 @@ cdef class ConnectionTotals:
             connection.client_software_version,
             list(self.client_ids),
             connection.sasl_mechanism,
-            self.user_name,
+            connection.user_name if self.user_name is None else self.user_name,  # a live login may be before what is here
             *((None,) * 5 if tls is None else (
                 tls.version,
                 tls.cipher_suite,
@@ -234,6 +234,8 @@ cdef class Tables:
             totals = self._open[number] = ConnectionTotals(event, capture)
         if event.connection.tls is not None:
             totals.tls = event.connection.tls
+        elif totals.tls is None:
+            totals.tls = event.connection.tls_to_proxy
         if isinstance(event, Exchange):
             totals.connection = event.connection  # inside TLS it is another one
             self._add_exchange(<Exchange>event, totals, shown, bodies)

@@ -26,6 +26,7 @@ from kproxy.protocol import (
 from kproxy.proxy.page_records import Begun, Shown, Side, Topics
 from kproxy.session import ClusterView, Connection, Exchange, Frame
 from kproxy.session.cluster import REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES, TopicNames
+from kproxy.session.tls_facts import TlsFacts
 
 
 class Told(DecodeError):
@@ -65,6 +66,14 @@ class LiveExchanges:
             begun.software_version,
         )
         connection.sasl_mechanism, connection.closed = begun.sasl_mechanism, begun.closed
+        connection.user_name = begun.user_name
+        if begun.tls is not None:
+            connection.tls_to_proxy = TlsFacts(
+                begun.tls.version,
+                server_name=begun.tls.server_name,
+                client_certificate=begun.tls.client_certificate,
+                decrypted=True,
+            )
         return known
 
     def end(self, number: int) -> None:

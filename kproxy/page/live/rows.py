@@ -5,6 +5,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from kproxy.output.entities import Entities
+from kproxy.output.escaping import well_formed
 from kproxy.output.tables import TABLES, Table, Tables, schema_of
 from kproxy.page.columns import ADDED
 from kproxy.page.live.files import Part, least, most
@@ -40,9 +41,7 @@ class LiveRows:
         request_ns = None if request is None else request.started_at
         response_ns = None if response is None else response.ended_at
         ends = connection.number, connection.client, connection.broker
-        self._added.append(
-            (number, *ends, request_ns, response_ns, self._entities.principal(exchange, login_of(exchange)))
-        )
+        self._added.append((number, *ends, request_ns, response_ns, self._principal(exchange)))
         self._tables.add(exchange, SOURCE)  # which may write rows, this one among them
         self._first_ns = least(self._first_ns, request_ns)
         self._last_ns = most(self._last_ns, request_ns if response_ns is None else response_ns)
@@ -77,6 +76,16 @@ class LiveRows:
         found: list[Any] = []
         self._tables.write_open(OPEN, lambda table, batch: found.append(batch))
         return [pa.RecordBatch.from_arrays(batch.columns, schema=schemas()["connections"]) for batch in found]
+
+    def _principal(self, exchange: Exchange) -> str | None:
+        """As tables of a capture have it; of a login before the page was opened as the analyzer knows it."""
+        seen = self._entities.principal(exchange, login_of(exchange))
+        connection = exchange.connection
+        if seen is not None or (connection.user_name is None and connection.tls_to_proxy is None):
+            return seen
+        tls = connection.tls_to_proxy
+        told = connection.user_name or (None if tls is None else tls.client_certificate)
+        return None if told is None else well_formed(told)
 
     def _take(self, table: Table, batch: "pyarrow.RecordBatch") -> None:
         import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra

@@ -18,7 +18,20 @@ from kproxy.output.bodies import Bodies
 from kproxy.output.rewriting.rewriter import Rewriter, api_has_secrets
 from kproxy.pipeline.output import End, Output, Source
 from kproxy.protocol.facts import facts
-from kproxy.proxy.page_records import SIZE, Begun, Ended, Odd, Record, Seen, Shown, Side, Tally, Topics, encode
+from kproxy.proxy.page_records import (
+    SIZE,
+    Begun,
+    Ended,
+    Odd,
+    Record,
+    Seen,
+    Shown,
+    Side,
+    Tally,
+    ToldTls,
+    Topics,
+    encode,
+)
 from kproxy.session import ClusterView, Connection, Event, Exchange, Frame, Gap, NotKafka
 from kproxy.session.cluster import REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES
 
@@ -43,6 +56,7 @@ class _Known(Struct):
     number: int
     software_name: str | None
     sasl_mechanism: str | None
+    user_name: str | None
     closed: str | None
 
 
@@ -80,6 +94,7 @@ class PageFeed(Output):
         self._share_changed_at = self._names_sent_at = clock()
         self._names_due = False
         self._told: tuple[int, int, int, float] | None = None
+        self._at = 0  # ns, of the newest exchange
         self.is_busy = False  # whether the analyzer has no time for the page
         self.is_too_slow = False  # whether it ended as the page did not take what it was told
         self.share = 1.0
@@ -121,6 +136,7 @@ class PageFeed(Output):
             self._note(event)
             return
         self.seen += 1
+        self._at = event.at
         if (self.share < 1.0 and random() >= self.share) or self.is_busy or len(self._waiting) > MOST_WAITING:
             self.dropped += 1
             self._names_due |= event.api_key in WITH_NAMES
@@ -165,6 +181,7 @@ class PageFeed(Output):
             known is None
             or known.software_name is not connection.client_software_name
             or known.sasl_mechanism is not connection.sasl_mechanism
+            or known.user_name is not connection.user_name
             or known.closed is not connection.closed
         ):
             known = self._tell_of(connection, exchange.at)
@@ -202,9 +219,10 @@ class PageFeed(Output):
         known = self._known.get(connection.number)
         if known is None:
             self._connections += 1
-            known = self._known[connection.number] = _Known(self._connections, None, None, None)
+            known = self._known[connection.number] = _Known(self._connections, None, None, None, None)
         known.software_name, known.sasl_mechanism = connection.client_software_name, connection.sasl_mechanism
-        known.closed = connection.closed
+        known.user_name, known.closed = connection.user_name, connection.closed
+        tls = connection.tls_to_proxy
         self._records.append(
             Begun(
                 known.number,
@@ -216,6 +234,8 @@ class PageFeed(Output):
                 connection.client_software_version,
                 connection.sasl_mechanism,
                 connection.closed,
+                connection.user_name,
+                None if tls is None else ToldTls(tls.version, tls.server_name, tls.client_certificate),
             )
         )
         return known
@@ -240,7 +260,7 @@ class PageFeed(Output):
         if told == self._told and not self._records:
             return
         self._told = told
-        self._records.append(Tally(*told))
+        self._records.append(Tally(*told, self._at))
         if self._socket is not None:
             piece = encode(self._records)
             self._waiting += len(piece).to_bytes(SIZE, "big")

@@ -2,12 +2,14 @@
 
 import msgspec
 
+from kproxy.filters.contract import ClientTls
 from kproxy.pipeline.connections import Connections
 from kproxy.protocol import Direction
 from kproxy.proxy.tap.counted import CloseCause
 from kproxy.proxy.tap.tapped import Opened, TapItem, TapKind
 from kproxy.session.closing import who_closed
 from kproxy.session.cut import Cut
+from kproxy.session.tls_facts import TlsFacts
 
 MOST_LOST = 1 << 48  # bytes, in one record: more than a connection carries
 CLOSED_SIZE = 9  # bytes of CLOSE
@@ -70,4 +72,11 @@ class TapDecoder:
             broker=opened.broker,
             cluster=opened.cluster,
             from_start=opened.from_start or opened.in_frames,
+            tls=_facts(opened.tls),
         )
+
+
+def _facts(tls: ClientTls | None) -> TlsFacts | None:
+    if tls is None:
+        return None
+    return TlsFacts(tls.version, server_name=tls.server_name, client_certificate=tls.certificate, decrypted=True)

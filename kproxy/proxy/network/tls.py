@@ -12,6 +12,7 @@ import sys
 
 from kproxy.config import BrokerTls, ListenerTls
 from kproxy.errors import UsageError
+from kproxy.filters.contract import ClientTls
 from kproxy.protocol.addresses import parse_ip
 
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -141,6 +142,16 @@ def server_name_of(connection: ssl.SSLObject | ssl.SSLSocket) -> str | None:
     """
     name: str | None = getattr(connection, SERVER_NAME, None)
     return name
+
+
+def client_tls(connection: ssl.SSLObject | ssl.SSLSocket) -> ClientTls:
+    """Return what the handshake of a client showed; *connection* as of ``server_name_of``."""
+    version = connection.version()
+    return ClientTls(
+        None if version is None else version.replace("TLSv", "TLS "),
+        server_name_of(connection),
+        principal_of(connection),
+    )
 
 
 def principal_of(connection: ssl.SSLObject | ssl.SSLSocket) -> str | None:

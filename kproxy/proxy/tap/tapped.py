@@ -5,6 +5,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from kproxy.filters.contract import ClientTls
+
 
 class TapKind(IntEnum):
     """What a record is; its numbers are in the ring. 0 is taken: the ring goes on at its start."""
@@ -28,6 +30,7 @@ class Opened(msgspec.Struct):
     broker: str
     from_start: bool  # the bytes that follow are the first of the connection
     in_frames: bool = False  # the bytes that follow begin with a frame, in both directions
+    tls: ClientTls | None = None  # None: the client has none
 
 
 TapItem: TypeAlias = tuple[

@@ -4,6 +4,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kproxy.page.findings import Findings
@@ -11,7 +12,7 @@ from kproxy.page.live.process import FEED
 from kproxy.page.live.rows import LiveRows
 from kproxy.page.live.store import Live
 from kproxy.page.work import Work
-from kproxy.proxy.page_records import SIZE, Begun, Ended, Record, Shown, Side, Tally, encode
+from kproxy.proxy.page_records import SIZE, Begun, Ended, Record, Shown, Side, Tally, ToldTls, encode
 from kproxy.session import Exchange
 from tests.page.feeding import live
 from tests.support.kafka.processes import eventually
@@ -68,6 +69,35 @@ def test_counts_go_on_over_feeds(store: Live, folder: Path) -> None:
     rows = store.page(Work(), columns=["connection"]).rows
     assert rows == [[1], [1], [2]], "connections of another analyzer are others"
     second.socket.close()
+
+
+def test_who_logged_in_before_the_page_was_opened(store: Live, folder: Path) -> None:
+    """Beside it one with a certificate alone, one with neither."""
+    analyzer = Analyzer(folder)
+    told = ToldTls("TLS 1.3", None, "CN=app")
+    analyzer.send(
+        *(
+            msgspec.structs.replace(BEGUN, connection=number, user_name=user, sasl_mechanism=mechanism, tls=tls)
+            for number, user, mechanism, tls in (
+                (1, "alice", "PLAIN", told),
+                (2, None, None, told),
+                (3, None, None, None),
+            )
+        ),
+        *(shown(number) for number in (1, 2, 3)),
+        Tally(3, 0, 0, 1.0),
+    )
+    eventually(lambda: store.last == 3, what="the exchanges")
+    assert store.page(Work(), columns=["principal"]).rows == [["alice"], ["CN=app"], [None]]
+    assert store.page(Work(), 'principal == "alice"').numbers == [1]
+    with store.cursor() as cursor:
+        store.database  # noqa: B018 - makes the views of what is there now
+        query = "SELECT user_name, tls_version, tls_client_certificate FROM connections ORDER BY connection"
+        rows = [("alice", "TLS 1.3", "CN=app"), (None, "TLS 1.3", "CN=app"), (None, None, None)]
+        assert cursor.execute(query).fetchall() == rows
+    found = Findings(store).run(Work(), "plaintext_credentials")
+    assert found is not None and found["rows"] == [], "kproxy has decrypted it, the network has not seen it"
+    analyzer.socket.close()
 
 
 def test_an_exchange_of_an_unknown_connection_is_dropped_and_counted(store: Live, folder: Path) -> None:

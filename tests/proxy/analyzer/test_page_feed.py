@@ -13,8 +13,9 @@ from kproxy.pipeline.run import Options, Run
 from kproxy.protocol import MessageStruct, message
 from kproxy.protocol import records as kafka_records
 from kproxy.proxy.analyzer.page_feed import LEAST_SHARE, MANY_WAITING, MOST_HELD, MOST_WAITING, PageFeed, connect
-from kproxy.proxy.page_records import Begun, Pieces, Record, Shown, Tally, Topics
+from kproxy.proxy.page_records import Begun, Pieces, Record, Shown, Tally, ToldTls, Topics
 from kproxy.session import ClusterView, Connection, Exchange, Frame
+from kproxy.session.tls_facts import TlsFacts
 from tests.output.rewriting.test_rewriter import conversation
 from tests.support.filtering import make, part, request_frame, response_frame
 from tests.support.frames import compact
@@ -73,7 +74,18 @@ def test_records_arrive_in_order_behind_what_they_need(watched: Watched) -> None
     assert records[0] == Topics("orders", {"id": "name"})
     assert records[1] == Begun(1, 0, CONNECTION.client, CONNECTION.broker, "orders")
     assert [record.at for record in records if isinstance(record, Shown)] == list(range(1_000))
-    assert records[-1] == Tally(1_000, 0, 0, 1.0)
+    assert records[-1] == Tally(1_000, 0, 0, 1.0, 999)
+
+
+def test_who_logged_in_is_told_when_the_feed_begins_late_and_when_it_is_known_later(watched: Watched) -> None:
+    tls = TlsFacts("TLS 1.3", server_name="kafka", client_certificate="CN=app", decrypted=True)
+    connection = Connection(7, "127.0.0.1:1", "127.0.0.1:2", cluster="orders", tls_to_proxy=tls)
+    watched.feed.begin(connection, 1)
+    connection.user_name = "alice"
+    watched.feed.write(Exchange(connection, 2, 18, 3, 2, "client", Frame(b"", 2, 2)), None)
+    begun = [record for record in watched.received() if isinstance(record, Begun)]
+    assert [record.user_name for record in begun] == [None, "alice"]
+    assert {record.tls for record in begun} == {ToldTls("TLS 1.3", "kafka", "CN=app")}
 
 
 def test_what_is_left_out_is_spread_and_counted(watched: Watched) -> None:
@@ -94,7 +106,7 @@ def test_what_is_left_out_is_spread_and_counted(watched: Watched) -> None:
         watched.write(number)
     records = watched.received()
     assert sum(isinstance(record, Shown) for record in records) == 100
-    assert records[-1] == Tally(1_100, feed.dropped, 0, 1.0)
+    assert records[-1] == Tally(1_100, feed.dropped, 0, 1.0, 99)
 
 
 def test_a_share_is_of_all_alike(watched: Watched) -> None:

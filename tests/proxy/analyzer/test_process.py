@@ -238,7 +238,7 @@ def test_a_page_is_fed_while_it_is_there(analyzer: Analyzer, tmp_path: Path) -> 
     (shown,) = [record for record in records if isinstance(record, Shown)]
     assert shown.request is not None
     assert shown.request.data == heartbeat(1)[4:]
-    assert records[-1] == Tally(1, 0, 0, 1.0)
+    assert records[-1] == Tally(1, 0, 0, 1.0, shown.at)
     for item in exchange(1, 2):
         assert writer.put(*item)
     while analyzer.read(0):

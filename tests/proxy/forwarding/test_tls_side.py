@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import json
 import logging
 import random
 import socket
@@ -14,6 +15,7 @@ import pytest
 
 from kproxy.config import Addresses, BrokerTls, Limits, ListenerTls, Timeouts
 from kproxy.proxy.forwarding.tls_side import TlsSide
+from kproxy.proxy.link_description import open_record
 from kproxy.proxy.network.tls import broker_context, listener_context
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.support.certificates import certificates
@@ -335,6 +337,8 @@ def test_mutual_tls_names_the_principal_and_refuses_who_has_none() -> None:
             await ask(reader, writer, request(12, 0, 1))
             link = next(iter(proxy.worker.links))
             assert link.facts.principal == "CN=alice,OU=orders,O=kproxy tests"
+            told = json.loads(open_record(link, "orders", True))["tls"]
+            assert (told["version"], told["certificate"]) == ("TLS 1.3", link.facts.principal)
             assert link.facts.listener == f"127.0.0.1:{proxy.port}"
             writer.close()
             nobody = socket.create_connection(("127.0.0.1", proxy.port))
