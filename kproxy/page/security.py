@@ -10,14 +10,13 @@ What it is against
 """
 
 from collections.abc import Iterable
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from kproxy.proxy.supervisor.browser_guard import READING, SAME_SITE, TOKEN_HEADER, BrowserGuard, cookie_name
+from kproxy.proxy.supervisor.browser_guard import READING, SAME_SITE, TOKEN_HEADER, BrowserGuard
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -72,7 +71,7 @@ class Guard:
             return self._let_in(given[0], host)
         if not _is_from_here(headers, host, scope["path"]):
             return refusal(403, "another site asked for this")
-        if not self._is_known(headers.only(b"cookie", missing="") or "", host):
+        if not self._guard.is_known(headers.only(b"cookie", missing="") or "", host):
             return refusal(401, "the token is missing; open the address that kproxy printed")
         return None if scope["method"] in READING else self._refuse_change(headers)
 
@@ -88,15 +87,8 @@ class Guard:
         if not self._guard.is_token(token):
             return refusal(401, "this is not the token; open the address that kproxy printed last")
         answer = RedirectResponse("/", 303)
-        answer.set_cookie(cookie_name(host), self._guard.token, path="/", httponly=True, samesite="strict")
+        answer.headers["set-cookie"] = self._guard.set_cookie(host)
         return answer
-
-    def _is_known(self, cookies: str, host: str) -> bool:
-        try:
-            found = SimpleCookie(cookies).get(cookie_name(host))
-        except CookieError:
-            return False
-        return found is not None and self._guard.is_token(found.value)
 
 
 class _Headers:

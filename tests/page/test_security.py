@@ -34,11 +34,17 @@ def test_the_token_becomes_a_cookie_that_no_script_and_no_other_site_gets() -> N
     answer = client().get("/", params={"token": TOKEN})
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     cookie = answer.headers["set-cookie"]
-    assert cookie.startswith(f"kproxy_token_8000={TOKEN};") and "HttpOnly" in cookie and "SameSite=strict" in cookie
+    assert cookie.startswith(f"kproxy_token_8000={TOKEN};") and "HttpOnly" in cookie and "SameSite=Strict" in cookie
 
 
 def test_with_it_the_page_answers(inside: Browser) -> None:
     assert inside.get("/page/api/source").text == "secret"
+
+
+@pytest.mark.parametrize("others", ['theme={"dark": 1}', "@=1", "kproxy_token_8000=of another one"])
+def test_cookies_of_others_on_this_machine_do_not_lock_the_page(others: str) -> None:
+    for cookies in (f"{others}; kproxy_token_8000={TOKEN}", f"kproxy_token_8000={TOKEN}; {others}"):
+        assert client().get("/page/api/source", headers={"cookie": cookies}).text == "secret"
 
 
 @pytest.mark.parametrize("token", ["", "wrong", "a-token-for-test", "ä", TOKEN.upper()])

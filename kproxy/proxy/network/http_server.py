@@ -1,14 +1,18 @@
 """Pages over HTTP: the listening socket, and how uvicorn serves an ASGI application on it, in the supervisor and in the page."""
 
+import asyncio
 import socket
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from kproxy.proxy.network.listening import unbound_socket
 
 MOST_REQUESTS = 64  # at a time; the next get 503
 BACKLOG = 64
+REQUEST_S = 30.0  # that a request may take to come
 
 
 def listen_for_pages(host: str, port: int) -> socket.socket:
@@ -27,17 +31,78 @@ def listen_for_pages(host: str, port: int) -> socket.socket:
     return listener
 
 
+class BoundedProtocol(H11Protocol):
+    """HTTP/1.1 on one connection, which is closed where no request comes on it.
+
+    Who connects and says nothing, or a byte now and then, takes a place from scrapers and from what looks whether kproxy is
+    well: after REQUEST_S, and before that as soon as all places are taken, the one that has waited for longest is closed.
+    """
+
+    _waits_until: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """See asyncio.Protocol."""
+        super().connection_made(transport)
+        self._wait()
+        waiting = [each for each in self.connections if isinstance(each, BoundedProtocol) and each.is_waiting]
+        if len(self.connections) >= MOST_REQUESTS and len(waiting) > 1:
+            min(waiting, key=BoundedProtocol.deadline).give_up()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio.Protocol."""
+        if self._waits_until is not None:
+            self._waits_until.cancel()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """Another request may come."""
+        self._wait()
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP; where that comes in the middle of a request, whose answer may have begun, nobody hears it."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request has not come whole."""
+        return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+
+    def deadline(self) -> float:
+        """Until when it may wait, by the event loop's clock."""
+        return 0.0 if self._waits_until is None else self._waits_until.when()
+
+    def give_up(self) -> None:
+        """Close the connection, if it still waits for a request."""
+        if self.is_waiting:
+            self.connections.discard(self)
+            self.transport.close()
+
+    def _wait(self) -> None:
+        if self._waits_until is not None:
+            self._waits_until.cancel()
+        self._waits_until = self.loop.call_later(REQUEST_S, self.give_up)
+
+
 def server_settings(app: ASGIApp) -> uvicorn.Config:
     """How an application is served: HTTP/1.1 alone, a bounded number of requests, nothing in headers that tells of the server."""
     return uvicorn.Config(
         app,
-        http="h11",
+        http=BoundedProtocol,
         ws="none",
         lifespan="off",
         log_config=None,
+        log_level="error",  # whoever connects may send what is no request: that is no line in the log
         access_log=False,
         date_header=False,
         server_header=False,
+        proxy_headers=False,  # who asks is in the audit log: no header says that it was another one
         limit_concurrency=MOST_REQUESTS,
         timeout_graceful_shutdown=1,
     )

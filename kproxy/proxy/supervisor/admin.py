@@ -48,7 +48,7 @@ from kproxy.output.client_metrics import ClientSeries
 from kproxy.output.metrics import Metrics, Scrape
 from kproxy.proxy.messages import AnalyzerCounts, ClusterState, Connection
 from kproxy.proxy.shared_counts import FilterCount
-from kproxy.proxy.supervisor.browser_guard import BrowserGuard
+from kproxy.proxy.supervisor.browser_guard import READING, BrowserGuard
 from kproxy.proxy.tap.counters import Counters
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ STOPS = (f"{PAGE}api/stops", f"{PAGE}api/breakpoints")  # answered here, as the 
 DEFAULT_LIMIT, MOST_LIMIT = 1_000, 100_000
 HEADERS = [
     (b"cache-control", b"no-store"),
+    (b"cross-origin-resource-policy", b"same-origin"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"x-content-type-options", b"nosniff"),
 ]
@@ -245,7 +246,8 @@ class _Guard:
         """See the ASGI specification, version 3."""
         if scope["type"] != "http":  # a WebSocket, which nothing here speaks; the server closes it
             return
-        if self._page is not None and _is_of_page(scope["path"]) and self._page.may_come(scope):
+        is_question = scope["method"] in READING and _is_of_page(scope["path"])
+        if self._page is not None and is_question and self._page.may_come(scope):
             await self._page(scope, receive, send)
             return
         refused = self._refused(scope)
@@ -266,7 +268,7 @@ class _Guard:
         if scope["path"].startswith(PAGE):
             refused = self._guard.refusal(scope["method"], scope["headers"])
             return None if refused is None else JSONResponse({"error": refused[1]}, refused[0])
-        if scope["method"] not in ("GET", "HEAD"):
+        if scope["method"] not in READING:
             return PlainTextResponse("nothing can be changed here\n", 405, {"allow": "GET, HEAD"})
         refused = self._guard.host_refusal(scope["headers"])
         return None if refused is None else PlainTextResponse(f"{refused[1]}\n", refused[0])

@@ -5,16 +5,17 @@ What it cannot do is read the token, set a header of its own (kproxy allows no c
 send one), or forge Host, Origin and Sec-Fetch-Site, which the browser writes. So:
 
     every request   names a host of ours: a loopback name, an IP address, or one that the configuration lists
+                    Origin and Sec-Fetch-Site, where a browser has sent them, name this page: to a browser another port of
+                    this host is the same site, to which it sends the cookie
     reading         has the token, in the cookie or in the header X-Kproxy-Token
-    changing        has the token in the header; Origin and Sec-Fetch-Site, where a browser has sent them, name this page
+    changing        has the token in the header
 
 The cookie has the port in its name: all ports of a host share their cookies, and two pages on one machine have two tokens.
 """
 
 import hmac
 import secrets
-from collections.abc import Iterable
-from http.cookies import CookieError, SimpleCookie
+from collections.abc import Iterable, Iterator
 
 from kproxy.protocol.addresses import parse_ip
 
@@ -24,7 +25,6 @@ COOKIE = "kproxy_token"
 TOKEN_BYTES = 32
 READING = ("GET", "HEAD")
 SAME_SITE = ("same-origin", "none")  # none: the person has typed the address, or opened a bookmark
-LONGEST_COOKIES = 16_384  # characters
 
 Headers = Iterable[tuple[bytes, bytes]]  # names in small letters, as ASGI has them
 Refusal = tuple[int, str]  # status, and one sentence
@@ -48,9 +48,11 @@ class BrowserGuard:
         found = self.host_refusal(listed)
         if found is not None:
             return found
-        if method in READING:
-            return None if self._may_read(listed) else (403, f"the token is missing or wrong: {HOW}")
-        return self._change_refusal(listed)
+        if method in READING and not self.may_read(listed):
+            return 403, f"the token is missing or wrong: {HOW}"
+        if method not in READING and not self._may_change(listed):
+            return 403, "a change needs the token in the header X-Kproxy-Token"
+        return (403, "the request comes from a page of another site") if _is_of_another_site(listed) else None
 
     def host_refusal(self, headers: Headers) -> Refusal | None:
         """Why a request is refused by its Host header alone."""
@@ -67,30 +69,24 @@ class BrowserGuard:
         """The value of Set-Cookie that gives a browser the token; *host* is the Host header of its request."""
         return f"{cookie_name(host)}={self.token}; Path=/; HttpOnly; SameSite=Strict"
 
-    def _may_read(self, headers: list[tuple[bytes, bytes]]) -> bool:
-        given = _values(headers, TOKEN_HEADER)
+    def may_read(self, headers: Headers) -> bool:
+        """Whether a request has the token, and names a host of ours; another site may have led the browser here."""
+        listed = list(headers)
+        if self.host_refusal(listed) is not None:
+            return False
+        given = _values(listed, TOKEN_HEADER)
         if given:
             return len(given) == 1 and self.is_token(given[0])
-        (host,) = _values(headers, b"host")
-        wanted = cookie_name(host)
-        return any(
-            self.is_token(morsel.value)
-            for text in _values(headers, b"cookie")
-            for name, morsel in _cookies(text).items()
-            if name == wanted
-        )
+        (host,) = _values(listed, b"host")
+        return any(self.is_known(text, host) for text in _values(listed, b"cookie"))
 
-    def _change_refusal(self, headers: list[tuple[bytes, bytes]]) -> Refusal | None:
+    def is_known(self, cookies: str, host: str) -> bool:
+        """Whether the token is in a Cookie header of a request to *host*."""
+        return any(self.is_token(value) for value in _cookie_values(cookies, cookie_name(host)))
+
+    def _may_change(self, headers: list[tuple[bytes, bytes]]) -> bool:
         given = _values(headers, TOKEN_HEADER)
-        if len(given) != 1 or not self.is_token(given[0]):
-            return 403, "a change needs the token in the header X-Kproxy-Token"
-        (host,) = _values(headers, b"host")
-        origins = _values(headers, b"origin")
-        if any(origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}") for origin in origins):
-            return 403, "the request comes from a page of another site"
-        if any(site not in SAME_SITE for site in _values(headers, b"sec-fetch-site")):
-            return 403, "the request comes from a page of another site"
-        return None
+        return len(given) == 1 and self.is_token(given[0])
 
     def is_ours(self, host: str) -> bool:
         """Whether a Host header is ours; an IP address always is, as no foreign name led to it."""
@@ -125,11 +121,21 @@ def _values(headers: Headers, wanted: bytes) -> list[str]:
     return [value.decode("latin-1") for name, value in headers if name == wanted]
 
 
-def _cookies(text: str) -> SimpleCookie:
-    """The cookies of a header; those that are malformed are none."""
-    found = SimpleCookie()
-    try:
-        found.load(text[:LONGEST_COOKIES])
-    except CookieError:
-        return SimpleCookie()
-    return found
+def _is_of_another_site(headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether a browser says that a page of another site has sent the request; its Host header is ours."""
+    (host,) = _values(headers, b"host")
+    ours = (f"http://{host.lower()}", f"https://{host.lower()}")
+    if any(origin.lower() not in ours for origin in _values(headers, b"origin")):
+        return True
+    return any(site not in SAME_SITE for site in _values(headers, b"sec-fetch-site"))
+
+
+def _cookie_values(cookies: str, name: str) -> Iterator[str]:
+    """The values of the cookies of that name. Others may be anything: whatever is served on this machine sets some.
+
+    http.cookies gives up at the first cookie that it does not understand, and of two with one name has the last.
+    """
+    for cookie in cookies.split(";"):
+        key, _, value = cookie.partition("=")
+        if key.strip() == name:
+            yield value.strip()

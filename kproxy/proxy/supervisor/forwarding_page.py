@@ -1,4 +1,8 @@
-"""Forward a request of a browser to the page's process, over its Unix domain socket, and its answer back, as it comes."""
+"""Forward a question of a browser to the page's process, over its Unix domain socket, and its answer back, as it comes.
+
+Nothing is asked there but GET and HEAD, so that a body is not passed on: what says where a request ends is written here alone,
+and two readers of one request cannot see two ends of it.
+"""
 
 import asyncio
 from contextlib import suppress
@@ -8,14 +12,15 @@ from starlette.types import Receive, Scope, Send
 
 READ = 65_536
 OF_ONE_HOP = {b"connection", b"keep-alive", b"te", b"transfer-encoding", b"upgrade", b"proxy-connection", b"trailer"}
+OF_BODIES = {b"content-length", b"expect"}
 
 
 async def forward(path: str, scope: Scope, receive: Receive, send: Send) -> None:
-    """Forward one request. Raises OSError or h11.ProtocolError, if the process is gone or broken before it has answered."""
+    """Forward one GET or HEAD. Raises OSError or h11.ProtocolError, if the process is gone or broken before it has answered."""
     reader, writer = await asyncio.open_unix_connection(path)
     try:
         exchange = _Exchange(reader, writer, send)
-        await exchange.ask(scope, receive)
+        await exchange.ask(scope)
         answering = asyncio.ensure_future(exchange.answer())
         leaving = asyncio.ensure_future(_until_left(receive))
         try:
@@ -43,21 +48,12 @@ class _Exchange:
         self._connection = h11.Connection(h11.CLIENT)
         self._reader, self._writer, self._send = reader, writer, send
 
-    async def ask(self, scope: Scope, receive: Receive) -> None:
-        """Send the request."""
+    async def ask(self, scope: Scope) -> None:
+        """Send the request, without a body."""
         query = scope["query_string"]
         target = scope["raw_path"] + (b"?" + query if query else b"")
-        headers = [(name, value) for name, value in scope["headers"] if name not in OF_ONE_HOP]
-        if not any(name == b"content-length" for name, _ in headers):
-            headers.append((b"content-length", b"0"))
+        headers = [(name, value) for name, value in scope["headers"] if name not in OF_ONE_HOP | OF_BODIES]
         await self._write(h11.Request(method=scope["method"], target=target, headers=headers))
-        more = any(name == b"content-length" and value != b"0" for name, value in headers)
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            await self._write(h11.Data(data=message.get("body", b"")))
-            more = message.get("more_body", False)
         await self._write(h11.EndOfMessage())
 
     async def answer(self) -> None:
@@ -77,7 +73,7 @@ class _Exchange:
                     await self._send({"type": "http.response.body", "body": b"", "more_body": False})
                     return
 
-    async def _write(self, event: "h11.Request | h11.Data | h11.EndOfMessage") -> None:
+    async def _write(self, event: "h11.Request | h11.EndOfMessage") -> None:
         data = self._connection.send(event)
         if data:
             self._writer.write(data)

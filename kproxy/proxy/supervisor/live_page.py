@@ -70,6 +70,8 @@ class LivePage:
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
         if scope["path"] == "/" and len(given) == 1 and self._guard.is_token(given[0]):
             return self._guard.host_refusal(scope["headers"]) is None
+        if scope["path"] == "/":  # a link of another site may lead here
+            return self._guard.may_read(scope["headers"])
         return self._guard.refusal("GET", scope["headers"]) is None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

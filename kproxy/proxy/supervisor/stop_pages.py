@@ -27,7 +27,7 @@ from time import time_ns
 from typing import Any, TypeVar, cast
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -278,10 +278,13 @@ def _by(request: Request) -> str:
 async def _body(request: Request) -> bytes:
     """The body of a request, of bounded size."""
     found = bytearray()
-    async for part in request.stream():
-        found += part
-        if len(found) > MOST_BODY:
-            raise Refused(413, f"a request has at most {MOST_BODY:,} bytes")
+    try:
+        async for part in request.stream():
+            found += part
+            if len(found) > MOST_BODY:
+                raise Refused(413, f"a request has at most {MOST_BODY:,} bytes")
+    except ClientDisconnect:
+        raise Refused(400, "the request has not come whole") from None
     return bytes(found)
 
 

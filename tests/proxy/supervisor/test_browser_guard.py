@@ -53,6 +53,24 @@ def test_without_the_token_nothing_is_read_or_changed(token: str) -> None:
     assert refused("GET") == 403
 
 
+@pytest.mark.parametrize(
+    "others", ['theme={"dark": 1}', "a", "@=1", "ä=é", "a=b c", '"', "=", "kproxy_token_9644=of another one"]
+)
+def test_cookies_of_others_on_this_machine_do_not_lock_the_page(others: str) -> None:
+    """Cookies are of a host with all its ports: whatever is served there sets some, and not all keep to RFC 6265."""
+    ours = f"kproxy_token_9644={TOKEN}"
+    assert refused("GET", cookie=f"{others}; {ours}") is None
+    assert refused("GET", cookie=f"{ours};{others}") is None
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
+def test_another_port_of_this_host_gets_nothing_though_the_browser_sends_it_the_cookie(method: str) -> None:
+    has = {"cookie": f"kproxy_token_9644={TOKEN}", "x_kproxy_token": TOKEN}
+    assert refused(method, **has) is None
+    assert refused(method, **has, sec_fetch_site="same-site") == 403
+    assert refused(method, **has, origin="http://127.0.0.1:9645") == 403
+
+
 def test_a_change_needs_more_than_the_cookie_that_browsers_add_by_themselves() -> None:
     assert refused("POST", cookie=f"kproxy_token_9644={TOKEN}") == 403
 
