@@ -7,6 +7,7 @@
     credentials.py    what cannot be stopped, as it carries credentials
     stopped_text.py   a stopped message as text to edit (Kafka's JSON, hex), and the message that edited text describes
     batches_json.py   the record batches in it as JSON, and back, with their CRC right
+    batch_values.py   the values in that JSON
     text_places.py    where a field or a byte stands in edited text
     edit_lines.py     the line of the audit log for a message that was changed
     kept_rules.py     what was done to a message as a rule of the filter faults, in YAML

@@ -4,47 +4,51 @@
      "producerId": -1, "producerEpoch": -1, "baseSequence": -1,
      "records": [{"offset": 0, "timestamp": ..., "key": null, "value": "text", "headers": [{"key": "k", "value": "v"}]}]}
 
-Keys and values that are UTF-8 are text, others {"base64": "..."}. ``lastOffset`` is there where it is not that of the last
-record, as in compacted topics; ``maxTimestamp`` where it does not follow from the records (LogAppendTime). A batch that cannot be
-read whole, whose CRC is wrong or that is a control batch is {"base64": "..."}, as are bytes behind the last one: brokers cut off
-the last batch of a Fetch response.
+Keys and values that are UTF-8 are text, others {"base64": "..."}. Of the numbers beside the records magic 0 and 1 have only
+``attributes``. ``lastOffset`` is there where it is not that of the last record, as in compacted topics; ``maxTimestamp`` where it
+does not follow from the records (LogAppendTime: it is what readers see, and timestamps are the producer's). A batch that cannot
+be read whole, whose CRC is wrong or that is a control batch is {"base64": "..."}, as are bytes behind the last one: brokers cut
+off the last batch of a Fetch response.
 
-A batch that is not changed keeps its bytes, whatever they are.
+What the JSON says and a batch has no place for is a mistake. A batch that is not changed keeps its bytes, whatever they are.
 """
 
-import base64
-import binascii
 import json
 from typing import Any
 
 from kproxy.errors import EncodeError
+from kproxy.filters.breakpoints.batch_values import (
+    BatchMistake,
+    from_base64,
+    read_codec,
+    read_number,
+    read_record,
+    shown_record,
+    to_base64,
+)
 from kproxy.protocol.records import Codec, Limits, OpenBatch, open_batches, read_batches
-from kproxy.protocol.records.editing import LOG_APPEND_TIME, RecordBatch, read_batch, write_batches
-from kproxy.protocol.records.objects import Record
+from kproxy.protocol.records.editing import CONTROL, LOG_APPEND_TIME, RecordBatch, read_batch, write_batches
 
+NEWEST_MAGIC = 2
 MAGIC_AT, CRC_AT, LEGACY_CRC_AT = 16, 17, 12
 LIMITS = Limits(decompressed=4 << 20, total=8 << 20, records=10_000)  # more is no text that a person edits
 MOST_RECORDS = 20_000  # of a field
-NUMBERS = {  # name in JSON -> attribute of RecordBatch
-    "baseOffset": "base_offset",
-    "attributes": "attributes",
-    "baseTimestamp": "base_timestamp",
-    "partitionLeaderEpoch": "partition_leader_epoch",
-    "producerId": "producer_id",
-    "producerEpoch": "producer_epoch",
-    "baseSequence": "base_sequence",
+NUMBERS = {  # name in JSON -> attribute of RecordBatch, bits
+    "baseOffset": ("base_offset", 64),
+    "attributes": ("attributes", 16),
+    "baseTimestamp": ("base_timestamp", 64),
+    "partitionLeaderEpoch": ("partition_leader_epoch", 32),
+    "producerId": ("producer_id", 64),
+    "producerEpoch": ("producer_epoch", 16),
+    "baseSequence": ("base_sequence", 32),
 }
-OPTIONAL = {"lastOffset": "last_offset", "maxTimestamp": "max_timestamp"}
-OF_RECORDS = ("offset", "timestamp", "key", "value", "headers")
-
-
-class BatchMistake(ValueError):
-    """Something in the JSON of batches that cannot be written; *path* is below the records field ("[0].records[2].key")."""
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(reason)
-        self.path = path
-        self.reason = reason
+OPTIONAL = {"lastOffset": ("last_offset", 64), "maxTimestamp": ("max_timestamp", 64)}
+NO_PLACE = "has no place in a batch of magic {}"
+WHY_NOT = {  # name -> why it cannot be what the JSON says
+    "lastOffset": "is less than the offset of a record",
+    "maxTimestamp": "follows from the timestamps of the records",
+    "attributes": "has bits that this batch cannot have: the codec is compression, and bit 32 makes a control batch of it",
+}
 
 
 def shown_field(data: bytes) -> list[dict[str, Any]]:
@@ -54,9 +58,9 @@ def shown_field(data: bytes) -> list[dict[str, Any]]:
     shown = []
     for opened in open_batches(batches, LIMITS):
         room -= max(opened.batch.count or 1, 0)
-        shown.append(_shown_batch(opened) if room >= 0 else {"base64": _base64(opened.batch.raw)})
+        shown.append(_shown_batch(opened) if room >= 0 else {"base64": to_base64(opened.batch.raw)})
     if batches.tail is not None:
-        shown.append({"base64": _base64(data[batches.tail.position :])})
+        shown.append({"base64": to_base64(data[batches.tail.position :])})
     return shown
 
 
@@ -64,40 +68,22 @@ def _shown_batch(opened: OpenBatch) -> dict[str, Any]:
     batch = opened.batch
     read = read_batch(opened)
     if not _is_whole(read) or not batch.crc_valid or batch.compression is None:
-        return {"base64": _base64(batch.raw)}
+        return {"base64": to_base64(batch.raw)}
     shown: dict[str, Any] = {"magic": read.magic, "compression": batch.compression}
-    shown.update((name, getattr(read, attribute)) for name, attribute in NUMBERS.items())
+    for name, (attribute, _) in NUMBERS.items():
+        if read.magic == NEWEST_MAGIC or name == "attributes":
+            shown[name] = getattr(read, attribute)
     last = read.records[-1].offset if read.records else None
     if read.last_offset != last:
         shown["lastOffset"] = read.last_offset
     if read.attributes & LOG_APPEND_TIME or not read.records:
         shown["maxTimestamp"] = read.max_timestamp
-    shown["records"] = [_shown_record(record) for record in read.records]
+    shown["records"] = [shown_record(record) for record in read.records]
     return shown
 
 
 def _is_whole(read: RecordBatch) -> bool:
     return read.error is None and read.skipped is None and not read.is_control
-
-
-def _shown_record(record: Record) -> dict[str, Any]:
-    headers = [{"key": key, "value": _shown_bytes(value)} for key, value in record.headers]
-    return {
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        "key": _shown_bytes(record.key),
-        "value": _shown_bytes(record.value),
-        "headers": headers,
-    }
-
-
-def _shown_bytes(value: bytes | None) -> Any:
-    if value is None:
-        return None
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {"base64": _base64(value)}
 
 
 def written_field(shown: Any, unchanged: "Unchanged", *, renumber: bool) -> bytes:
@@ -109,7 +95,7 @@ def written_field(shown: Any, unchanged: "Unchanged", *, renumber: bool) -> byte
         renumber: number the records of changed batches without gaps, as brokers demand of a producer.
     """
     if isinstance(shown, str):
-        return unchanged.with_checksums(_from_base64(shown, ""))
+        return unchanged.with_checksums(from_base64(shown, ""))
     if not isinstance(shown, list):
         raise BatchMistake("", "is neither a list of batches nor base64")
     return b"".join(_written_batch(one, f"[{at}]", unchanged, renumber) for at, one in enumerate(shown))
@@ -119,95 +105,73 @@ def _written_batch(shown: Any, path: str, unchanged: "Unchanged", renumber: bool
     if not isinstance(shown, dict):
         raise BatchMistake(path, "is no batch: an object with records")
     if set(shown) == {"base64"}:
-        return unchanged.with_checksums(_from_base64(shown["base64"], f"{path}.base64"))
+        return unchanged.with_checksums(from_base64(shown["base64"], f"{path}.base64"))
     kept = unchanged.as_it_was(shown)
     if kept is not None:
         return kept
     batch = _batch(shown, path)
     if renumber:
+        if batch.magic < NEWEST_MAGIC and batch.codec == Codec.NONE and batch.records:
+            batch.base_offset = batch.records[0].offset  # each message is a batch
         batch.renumber()
     try:
-        return write_batches([batch])
+        written = write_batches([batch])
     except EncodeError as error:
         raise BatchMistake(path, str(error)) from error
+    _check_kept(shown, batch, written, path, renumber)
+    return written
+
+
+def _check_kept(shown: dict[str, Any], batch: RecordBatch, written: bytes, path: str, renumber: bool) -> None:
+    """Raise BatchMistake for what batches of that magic have no place for: an edit must not be lost in silence."""
+    read = [read_batch(opened) for opened in open_batches(read_batches(written), LIMITS)]
+    if not all(_is_whole(one) for one in read):
+        bits = bool(batch.attributes & CONTROL)
+        raise BatchMistake(
+            f"{path}.attributes" if bits else path, WHY_NOT["attributes"] if bits else "cannot be read again"
+        )
+    records = [record for one in read for record in one.records]
+    wanted = map(shown_record, batch.records)
+    for at, (want, got) in enumerate(zip(wanted, map(shown_record, records), strict=True)):
+        for name in want:
+            if want[name] != got[name]:
+                raise BatchMistake(f"{path}.records[{at}].{name}", NO_PLACE.format(batch.magic))
+    if not read:
+        return
+    for name in () if renumber else ("lastOffset", "maxTimestamp"):
+        _check_number(name, shown, batch, read[-1], path)
+    for name in NUMBERS:
+        if not (renumber and name == "baseOffset"):
+            _check_number(name, shown, batch, read[0], path)
+
+
+def _check_number(name: str, shown: dict[str, Any], batch: RecordBatch, read: RecordBatch, path: str) -> None:
+    attribute, _ = {**NUMBERS, **OPTIONAL}[name]
+    if shown.get(name) is not None and shown[name] != getattr(read, attribute):
+        reason = WHY_NOT.get(name, NO_PLACE.format(batch.magic))
+        raise BatchMistake(f"{path}.{name}", reason)
 
 
 def _batch(shown: dict[str, Any], path: str) -> RecordBatch:
     left = dict(shown)
-    batch = RecordBatch(magic=_number(left.pop("magic", 2), f"{path}.magic"))
-    batch.codec = _codec(left.pop("compression", "none"), f"{path}.compression")
+    batch = RecordBatch(magic=read_number(left.pop("magic", 2), f"{path}.magic", 8))
+    batch.codec = read_codec(left.pop("compression", "none"), f"{path}.compression")
+    if batch.codec == Codec.ZSTD and batch.magic < NEWEST_MAGIC:
+        raise BatchMistake(f"{path}.compression", f"zstd needs magic {NEWEST_MAGIC}")
     records = left.pop("records", None)
     if not isinstance(records, list):
         raise BatchMistake(f"{path}.records", "is missing, or no list")
-    for name, attribute in {**NUMBERS, **OPTIONAL}.items():
+    for name, (attribute, bits) in {**NUMBERS, **OPTIONAL}.items():
         if left.get(name) is not None:
-            setattr(batch, attribute, _number(left[name], f"{path}.{name}"))
+            setattr(batch, attribute, read_number(left[name], f"{path}.{name}", bits))
         left.pop(name, None)
     if left:
         raise BatchMistake(path, f"has no field {', '.join(map(repr, left))}")
-    batch.records = [_record(one, f"{path}.records[{at}]") for at, one in enumerate(records)]
+    batch.records = [read_record(one, f"{path}.records[{at}]") for at, one in enumerate(records)]
+    with_headers = next((at for at, record in enumerate(batch.records) if record.headers), None)
+    if batch.magic in (0, 1) and with_headers is not None:
+        raise BatchMistake(f"{path}.records[{with_headers}].headers", NO_PLACE.format(batch.magic))
     return batch
-
-
-def _record(shown: Any, path: str) -> Record:
-    if not isinstance(shown, dict) or not set(shown) <= set(OF_RECORDS):
-        raise BatchMistake(path, f"is no record: an object with {', '.join(OF_RECORDS)}")
-    headers = shown.get("headers", [])
-    if not isinstance(headers, list):
-        raise BatchMistake(f"{path}.headers", "is no list")
-    try:
-        return Record(
-            offset=_number(shown.get("offset", 0), f"{path}.offset"),
-            timestamp=_number(shown.get("timestamp", -1), f"{path}.timestamp"),
-            key=_bytes(shown.get("key"), f"{path}.key"),
-            value=_bytes(shown.get("value"), f"{path}.value"),
-            headers=[_header(one, f"{path}.headers[{at}]") for at, one in enumerate(headers)],
-        )
-    except OverflowError:
-        raise BatchMistake(path, "has a number beyond 64 bits") from None
-
-
-def _header(shown: Any, path: str) -> tuple[str, bytes | None]:
-    if not isinstance(shown, dict) or set(shown) != {"key", "value"} or not isinstance(shown["key"], str):
-        raise BatchMistake(path, 'is no header: {"key": text, "value": text or null}')
-    return shown["key"], _bytes(shown["value"], f"{path}.value")
-
-
-def _number(value: Any, path: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise BatchMistake(path, "is no whole number")
-    return value
-
-
-def _codec(value: Any, path: str) -> Codec:
-    names = {codec.name.lower(): codec for codec in Codec}
-    if not isinstance(value, str) or value not in names:
-        raise BatchMistake(path, f"is none of {', '.join(names)}")
-    return names[value]
-
-
-def _bytes(value: Any, path: str) -> bytes | None:
-    if value is None:
-        return None
-    if isinstance(value, str):
-        try:
-            return value.encode()
-        except UnicodeEncodeError:
-            raise BatchMistake(path, "holds a lone surrogate, which is no text") from None
-    if isinstance(value, dict) and set(value) == {"base64"}:
-        return _from_base64(value["base64"], f"{path}.base64")
-    raise BatchMistake(path, 'is neither text, {"base64": text} nor null')
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
-def _from_base64(value: Any, path: str) -> bytes:
-    try:
-        return base64.b64decode(value, validate=True)
-    except (binascii.Error, TypeError, ValueError):
-        raise BatchMistake(path, "is not base64") from None
 
 
 class Unchanged:

@@ -23,7 +23,8 @@ from typing import Any
 from msgspec import Struct
 
 from kproxy.errors import DecodeError, EncodeError
-from kproxy.filters.breakpoints.batches_json import BatchMistake, Unchanged, shown_field, written_field
+from kproxy.filters.breakpoints.batch_values import BatchMistake
+from kproxy.filters.breakpoints.batches_json import Unchanged, shown_field, written_field
 from kproxy.filters.breakpoints.text_places import place_of, place_of_byte, place_of_path
 from kproxy.filters.units import quoted
 from kproxy.protocol import ApiKey, Message, MessageStruct
