@@ -2,10 +2,11 @@
 
 import asyncio
 import json
+import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from kproxy.replay.cluster import Cluster
 from kproxy.replay.plan import Plan, make_plan
 from kproxy.replay.player import Options, Player
 from kproxy.replay.recording import read_recording
-from kproxy.replay.report import plan_lines, plan_object, result_lines, result_object
+from kproxy.replay.report import folded, plan_lines, plan_object, result_lines, result_object
 
 DONE, DAMAGED, DIFFERS, INTERRUPTED = 0, 3, 4, 130  # also in app.py
 AS_FAST_AS_IT_GOES = "max"
+NARROWEST = 40  # columns
 LEAST_SPEED, MOST_SPEED = 0.001, 100_000.0
 
 
@@ -101,8 +103,11 @@ def replay(
 
     Requests go out in the order of their times, each after the answers that had come before it when it was recorded.
     What a cluster hands out is replaced by what the new one hands out: topic ids, producer ids and epochs (in record
-    batches, too), member ids and generations, fetch sessions, leader epochs, node ids. Offsets stay as they were, so an
-    empty cluster answers best. Logins of the capture and what brokers say to each other are not sent.
+    batches, too), member ids and generations, fetch sessions, leader epochs, node ids; offsets, where the capture
+    appends to a log that ends elsewhere now. Logins of the capture and what brokers say to each other are not sent.
+
+    Answers that differ are told by field, with both values and the reason, where one is known; what differs between any
+    two clusters, such as ids and times, is counted. A fresh cluster with the recorded one's settings answers best.
 
     A cluster that wants a login (SASL: PLAIN or SCRAM) gets one from --command-config, on every connection; read are
     security.protocol, sasl.mechanism, sasl.jaas.config, and a PEM ssl.truststore.location:
@@ -148,8 +153,7 @@ def _show_plan(plan: Plan, form: str) -> int:
     if form == "json":
         print(json.dumps({"dryRun": True, "plan": plan_object(plan)}))
         return DONE
-    for line in plan_lines(plan, dry=True):
-        click.echo(line)
+    _say(plan_lines(plan, dry=True))
     click.echo("Nothing was sent. With --yes, it is.")
     return DONE
 
@@ -157,8 +161,7 @@ def _show_plan(plan: Plan, form: str) -> int:
 async def _play(plan: Plan, options: Options, form: str) -> int:
     """Replay; Ctrl-C ends it with what was done until then."""
     if form == "text":
-        for line in plan_lines(plan, dry=False):
-            click.echo(line)
+        _say(plan_lines(plan, dry=False))
     player = Player(plan, options)
     began = time.monotonic()
     playing = asyncio.ensure_future(player.play())
@@ -174,9 +177,16 @@ async def _play(plan: Plan, options: Options, form: str) -> int:
     if form == "json":
         print(json.dumps({"dryRun": False, "plan": plan_object(plan), "result": result_object(result, seconds)}))
     else:
-        for line in result_lines(result, seconds):
-            click.echo(line)
+        _say(result_lines(result, seconds))
     return INTERRUPTED if result.interrupted else DIFFERS if result.differs else DONE
+
+
+def _say(lines: Iterable[str]) -> None:
+    """To people; folded on a terminal, whole lines in a file or a pipe."""
+    if sys.stdout.isatty():
+        lines = folded(lines, max(shutil.get_terminal_size().columns, NARROWEST))
+    for line in lines:
+        click.echo(line)
 
 
 def _address(text: str) -> Address:

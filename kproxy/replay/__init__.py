@@ -15,6 +15,8 @@ Between the recorded cluster and the new one
     producer_ids.py    producer ids and epochs in the headers of record batches
     versions.py        the version to send a request at, and what that would lose
     joining.py         members from before the capture, which join anew
+    generations.py     members that were in one generation of a group are in one again, with the recorded assignments
+    offsets.py         where the logs of the new cluster end elsewhere: what to add to recorded offsets
     fetch_sessions.py  incremental fetch sessions, which the new broker numbers for itself
 
 Sending
@@ -32,6 +34,7 @@ Comparing
 
     left_out.py        which fields are not compared, by class and why
     comparing.py       compare(): two answers -> differences by field
+    explaining.py      why an answer differs, in a sentence
     fetched.py         what was read of each partition, over all Fetch answers: brokers divide records as time has it
 
     plan.py            Plan: a recording before a cluster: what is sent, what is not and why
@@ -61,6 +64,7 @@ To add
 
     an id that clusters hand out   kind_of() in identifiers.py, where no entity type of the facts says it
     an effect                      EFFECTS in effects.py; a test holds all APIs against the facts
+    a reason of a difference       a rule in explaining.py, the narrower ones first
     a field that is not compared   left_out.py, in a class with a reason
 
 One login is made on every connection to the new cluster, with the credentials given for it; logins of the recording are not sent.

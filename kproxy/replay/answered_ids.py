@@ -8,6 +8,9 @@ from kproxy.replay.identifiers import Kind, Spot, spots
 from kproxy.replay.identities import SAME_UUIDS, Identities, Place, put
 from kproxy.replay.producer_ids import Producer
 
+APPENDED = "BaseOffset"  # of Produce
+CHOSEN = "Leader"  # of JoinGroup: each broker chooses one of the members, and they need not choose the same
+
 
 def learn_ids(identities: Identities, message: str, recorded: Any, new: Any, place: Place) -> None:
     """Take the ids of two answers to the same request as the same thing.
@@ -44,13 +47,15 @@ def _note(identities: Identities, spot: Spot, values: tuple[Any, Any], place: Pl
     recorded, new = values
     if spot.kind is Kind.UUID and recorded not in SAME_UUIDS and new not in SAME_UUIDS:
         put(identities.uuids, recorded, new)
-    elif spot.kind is Kind.MEMBER and recorded and new:
+    elif spot.kind is Kind.MEMBER and recorded and new and spot.field.name != CHOSEN:
         put(identities.members, recorded, new)
     elif spot.kind is Kind.GENERATION and recorded > 0 and new > 0:
         put(identities.generations, (place.group, place.member, recorded), new)
         put(identities.generations, (place.group, "", recorded), new)
     elif spot.kind is Kind.LEADER_EPOCH and recorded >= 0 and new >= 0:
         put(identities.leader_epochs, (place.topic, place.partition, recorded), new)
+    elif spot.kind is Kind.OFFSET and spot.field.name == APPENDED and recorded >= 0 and new >= 0:
+        identities.shifts.setdefault((place.topic, place.partition), new - recorded)
     elif spot.kind is Kind.TOKEN and recorded and new:
         put(identities.tokens, (spot.field.name, recorded), new)
 

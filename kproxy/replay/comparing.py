@@ -25,6 +25,11 @@ NOT_READY = frozenset(
         *(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID),
     }
 )
+GOES_ON = (
+    ErrorCode.NONE,
+    ErrorCode.MEMBER_ID_REQUIRED,
+)  # the latter is the first answer of a coordinator to a new member
+ERRORS = ("error_code", "partition_error_code")
 MISSING = "(absent)"
 
 
@@ -113,8 +118,13 @@ def _structs(walk: _Walk, recorded: Any, new: Any, path: str, where: str, place:
     if _was_not_ready(recorded, new):
         walk.found.left_out[LeftOut.NOT_READY] += 1
         return
+    fields = recorded.fields
+    error = _own_error(recorded)
+    if error is not None and getattr(recorded, error.attribute) != getattr(new, error.attribute):
+        walk.found.left_out[LeftOut.FOLLOWS] += 1
+        fields = (error,)
     outside, walk.sensitive = walk.sensitive, walk.sensitive or _is_sensitive(recorded) or _is_sensitive(new)
-    for one in recorded.fields:
+    for one in fields:
         if walk.versions[0] not in one.versions or walk.versions[1] not in one.versions:
             continue
         old_value, new_value = getattr(recorded, one.attribute), getattr(new, one.attribute)
@@ -122,7 +132,7 @@ def _structs(walk: _Walk, recorded: Any, new: Any, path: str, where: str, place:
         if one.is_struct:
             _inner(walk, one, (old_value, new_value), steps, place)
         elif not _equal(old_value, new_value, one):
-            _note(walk, one, (recorded, new), steps)
+            _note(walk, one, (recorded, new), steps, place)
     walk.sensitive = outside
 
 
@@ -131,14 +141,22 @@ def _is_sensitive(struct: Any) -> bool:
 
 
 def _was_not_ready(recorded: Struct, new: Struct) -> bool:
-    error = recorded.by_attribute.get("error_code")
+    error = _own_error(recorded)
     if error is None:
         return False
-    return getattr(recorded, "error_code") in NOT_READY and getattr(new, "error_code") == 0  # noqa: B009 - not of Struct
+    return getattr(recorded, error.attribute) in NOT_READY and getattr(new, error.attribute) in GOES_ON
+
+
+def _own_error(struct: Struct) -> Field | None:
+    """The field with the error code of a message, or of an element of it."""
+    return next((struct.by_attribute[one] for one in ERRORS if one in struct.by_attribute), None)
 
 
 def _inner(walk: _Walk, one: Field, values: tuple[Any, Any], steps: tuple[str, str], place: Place) -> None:
     recorded, new = values
+    if walk.message == "JoinGroupResponse" and (not recorded) != (not new):
+        walk.found.left_out[LeftOut.LEADER] += 1
+        return
     if not one.is_array:
         if recorded is not None and new is not None:
             _structs(walk, recorded, new, *steps, place)
@@ -186,8 +204,12 @@ def _equal(recorded: Any, new: Any, one: Field) -> bool:
     return False
 
 
-def _note(walk: _Walk, one: Field, structs: tuple[Any, Any], steps: tuple[str, str]) -> None:
+def _note(walk: _Walk, one: Field, structs: tuple[Any, Any], steps: tuple[str, str], place: Place) -> None:
     left_out = class_of(walk.message, one)
+    if left_out is LeftOut.OFFSETS:
+        recorded, new = (getattr(struct, one.attribute) for struct in structs)
+        if walk.identities.offset(recorded, place.topic, place.partition) != new:
+            left_out = None
     if left_out is not None:
         walk.found.left_out[left_out] += 1
     else:

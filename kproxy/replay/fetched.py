@@ -18,10 +18,19 @@ PATH = "responses.partitions.records"
 
 
 class Fetched:
-    """Records by where they were read. *recorded_name* and *new_name*: topic id -> topic."""
+    """Records by where they were read.
 
-    def __init__(self, recorded_name: Callable[[str], str], new_name: Callable[[str], str]) -> None:
+    *recorded_name* and *new_name*: topic id -> topic; *moved*: recorded offset, topic, partition -> where that is now.
+    """
+
+    def __init__(
+        self,
+        recorded_name: Callable[[str], str],
+        new_name: Callable[[str], str],
+        moved: Callable[[int, str, int], int] = lambda offset, topic, partition: offset,
+    ) -> None:
         self._names = (recorded_name, new_name)
+        self._moved = moved
         self._found: dict[Key, tuple[dict[int, int], dict[int, int]]] = {}
         self._count = 0
 
@@ -50,7 +59,8 @@ class Fetched:
 
     def differences(self) -> Iterator[tuple[ConnectionId, Difference]]:
         """Where all that was read of a partition is not the same."""
-        for (connection, topic, partition), (recorded, new) in self._found.items():
+        for (connection, topic, partition), (read, new) in self._found.items():
+            recorded = {self._moved(offset, topic, partition): record for offset, record in read.items()}
             if recorded == new:
                 continue
             different = sorted(
@@ -62,7 +72,7 @@ class Fetched:
                 Difference(
                     PATH,
                     where,
-                    f"{len(recorded):,} read",
+                    f"{len(read):,} read",
                     f"{len(new):,} read, {len(different):,} of them others or missing from offset {different[0]:,} on",
                 ),
             )

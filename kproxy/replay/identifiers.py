@@ -19,6 +19,7 @@ class Kind(Enum):
     GENERATION = "generation"  # of a group and a member; member epochs too
     LEADER_EPOCH = "leader epoch"  # of a partition
     SESSION = "fetch session"  # of a connection
+    OFFSET = "offset"  # of a partition
     TOKEN = "token"  # a field's own values: telemetry subscriptions, delegation tokens
 
 
@@ -36,6 +37,19 @@ NAMES = {
 ENDS = {"ProducerEpoch": Kind.PRODUCER_EPOCH, "LeaderEpoch": Kind.LEADER_EPOCH}
 # JoinGroupResponse.leader is a member id (JoinGroupResponse.isLeader); sessionId is also the name of nothing else in these
 BY_MESSAGE = {
+    **dict.fromkeys(
+        (
+            *(("FetchRequest", "FetchOffset"), ("OffsetCommitRequest", "CommittedOffset")),
+            *(("TxnOffsetCommitRequest", "CommittedOffset"), ("DeleteRecordsRequest", "Offset")),
+            *(("ShareFetchRequest", "FirstOffset"), ("ShareFetchRequest", "LastOffset")),
+            *(("ShareAcknowledgeRequest", "FirstOffset"), ("ShareAcknowledgeRequest", "LastOffset")),
+            *(("AlterShareGroupOffsetsRequest", "StartOffset"), ("ProduceResponse", "BaseOffset")),
+            *(("OffsetFetchResponse", "CommittedOffset"), ("ListOffsetsResponse", "Offset")),
+            *(("OffsetForLeaderEpochResponse", "EndOffset"), ("DeleteRecordsResponse", "LowWatermark")),
+            ("DescribeShareGroupOffsetsResponse", "StartOffset"),
+        ),
+        Kind.OFFSET,
+    ),
     ("JoinGroupResponse", "Leader"): Kind.MEMBER,
     ("FetchRequest", "SessionId"): Kind.SESSION,
     ("FetchResponse", "SessionId"): Kind.SESSION,

@@ -36,6 +36,9 @@ class Identities:
     producers: dict[tuple[int, int], Producer] = field(default_factory=dict)
     last_epochs: dict[int, tuple[int, Producer]] = field(default_factory=dict)  # producer id -> the latest pair known
     leader_epochs: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    shifts: dict[tuple[str, int], int] = field(
+        default_factory=dict
+    )  # topic, partition -> to add to offsets (offsets.py)
     tokens: dict[tuple[str, object], object] = field(default_factory=dict)
 
     # Requests
@@ -72,6 +75,10 @@ class Identities:
             return Producer(producer_id, epoch)
         recorded, new = last
         return Producer(new.producer_id, epoch if epoch < 0 else max(0, new.epoch + epoch - recorded))
+
+    def offset(self, recorded: int, topic: str, partition: int) -> int:
+        """Where a record of a recorded offset is now; special values (below 0) stay."""
+        return recorded if recorded < 0 else max(0, recorded + self.shifts.get((topic, partition), 0))
 
     def place(self, struct: Any, place: Place) -> Place:
         """*place* with what the fields of a struct add to it."""
@@ -154,6 +161,9 @@ class Identities:
     def _token(self, value: Any, place: Place, name: str) -> Any:
         return self.tokens.get((name, value), value)
 
+    def _offset(self, value: Any, place: Place, name: str) -> Any:
+        return self.offset(value, place.topic, place.partition)
+
     def _session(self, value: Any, place: Place, name: str) -> Any:
         return value  # fetch_sessions.py
 
@@ -168,6 +178,7 @@ _REPLACE: dict[Kind, Callable[[Identities, Any, Place, str], Any]] = {
     Kind.LEADER_EPOCH: Identities._leader_epoch,
     Kind.TOKEN: Identities._token,
     Kind.SESSION: Identities._session,
+    Kind.OFFSET: Identities._offset,
 }
 _PARTS = (  # attribute -> part of Place
     ("group_id", "group"),

@@ -18,6 +18,9 @@ class LeftOut(StrEnum):
     TEXTS = "texts of errors, which name ids and addresses: error codes are compared"
     SIZES = "sizes on disk"
     DIVISION = "which records came in which Fetch answer: all that was read of a partition is compared"
+    OFFSETS = "offsets, by as much as the log of the new cluster begins elsewhere"
+    LEADER = "members of a group, which the broker tells the one that it chooses as leader: it chose another"
+    FOLLOWS = "answers, or parts of them, whose error code differs: it is told, and what follows from it is not"
     NOT_READY = "answers that told the client to try again, as a coordinator or leader was not ready: now it was"
 
 
@@ -38,6 +41,8 @@ def class_of(message: str, field: Field) -> LeftOut | None:
     kind = kind_of(message, field)
     if kind is Kind.NODE or field.name in ADDRESSES:
         return LeftOut.NODES
+    if kind is Kind.OFFSET:
+        return LeftOut.OFFSETS  # where they are moved by as much as others of the partition
     if kind is not None or field.name in EPOCHS:
         return LeftOut.IDS
     if field.name in BY_NAME:

@@ -16,6 +16,7 @@ from kproxy.replay.answered_ids import learn_ids
 from kproxy.replay.comparing import NOT_READY, Comparison, compare, error_codes_of
 from kproxy.replay.fetch_sessions import FetchSessions
 from kproxy.replay.fetched import Fetched
+from kproxy.replay.generations import Generations
 from kproxy.replay.identities import Identities, Place
 from kproxy.replay.joining import join_anew
 from kproxy.replay.link import Link, LinkClosed, decode_answer, is_answered
@@ -75,7 +76,10 @@ class Player:
         self._produced_again: set[int] = set()  # numbers of the Produce requests that are being sent again
         self._router = Router(self.plan, self._new_name)
         self._sessions: dict[ConnectionId, FetchSessions] = {}
-        self._fetched = Fetched(lambda topic_id: recording.names.get(topic_id, topic_id), self._new_name)
+        self._generations = Generations(self.plan.sent)
+        self._fetched = Fetched(
+            lambda topic_id: recording.names.get(topic_id, topic_id), self._new_name, self.identities.offset
+        )
         self._tasks: set[asyncio.Task[None]] = set()
         for one in self.plan.sent:
             self._left[one.connection] = self._left.get(one.connection, 0) + 1
@@ -119,6 +123,7 @@ class Player:
             ready = self._prepare(recorded)
         except (Unsendable, DecodeError, EncodeError) as error:
             self.result.unsent[recorded.api_name, str(error)] += 1
+            self._generations.note_end(recorded)
             return None
         self.result.note_sent(recorded, ready.encoded)
         try:
@@ -126,7 +131,9 @@ class Player:
             future = await self._put(way, recorded, ready)
         except (UpstreamError, LinkClosed) as error:
             self._note_silence(recorded, str(error))
+            self._generations.note_end(recorded)
             return None
+        self._generations.note_sent(recorded)
         if future is None:
             way.unconfirmed = True
             self._unconfirmed.setdefault(recorded.connection, []).append(way)
@@ -145,7 +152,8 @@ class Player:
         assert frame.message is not None
         body = recorded.body()
         version = self.plan.cluster.version(recorded.api_key, recorded.api_version)
-        changed = self.identities.translate(frame.message.name, body)
+        changed = recorded.api_key == ApiKey.SYNC_GROUP and self._generations.assign(body)
+        changed |= self.identities.translate(frame.message.name, body)
         if recorded.api_key == ApiKey.FETCH:
             changed |= self._sessions_of(recorded).translate(body, self._full_session(recorded))
         if recorded.api_key == ApiKey.CREATE_TOPICS:
@@ -200,6 +208,7 @@ class Player:
         else:
             self._compare(recorded, ready, answer)
         self._produced_again.discard(recorded.number)
+        self._generations.note_end(recorded)
         self._close_if_last(recorded.connection)
 
     def _close_if_last(self, connection: ConnectionId) -> None:
@@ -218,8 +227,7 @@ class Player:
         until = loop.time() + min(RETRIES_S, self.options.timeout)
         while True:
             answer = decode_answer(recorded.api_key, ready.encoded.version, await self._within(way, future))
-            joins_anew = join_anew(recorded, ready.body, answer, self.identities)
-            if joins_anew:
+            if recorded.api_key == ApiKey.JOIN_GROUP and await self._joins_again(recorded, ready.body, answer):
                 message = recorded.request.message
                 assert message is not None
                 ready = Ready(
@@ -234,6 +242,15 @@ class Player:
             again = await self._put(way, recorded, ready)
             assert again is not None
             future = again
+
+    async def _joins_again(self, recorded: Recorded, body: Any, answer: Any) -> bool:
+        """Change a JoinGroup that was answered, where its member has to send it again."""
+        if join_anew(recorded, body, answer, self.identities):
+            return True
+        if await self._generations.is_settled(recorded, answer, min(RETRIES_S, self.options.timeout)):
+            return False
+        body.member_id = answer.member_id
+        return True
 
     async def _before_repeating(self, recorded: Recorded) -> None:
         if recorded.api_key == ApiKey.PRODUCE:
@@ -280,6 +297,8 @@ class Player:
             name_topics(answer, self._names())
         place = self.identities.place(request, Place())
         learn_ids(self.identities, message.name, old, answer, place)
+        if recorded.api_key == ApiKey.JOIN_GROUP:
+            self._generations.note_leader(recorded, old, answer)
         if recorded.api_key == ApiKey.FETCH:
             self._sessions_of(recorded).learn(request, old, answer)
             found = self._fetched.add(recorded.connection, old, answer)
@@ -309,6 +328,8 @@ class Player:
         if recorded.session is None:
             return None
         for one in recorded.session.partitions:
+            name = self.plan.recording.names.get(one.topic, one.topic)
+            one.fetch_offset = self.identities.offset(one.fetch_offset, name, one.partition)
             one.topic = self.identities.uuids.get(one.topic, one.topic)
         return recorded.session
 

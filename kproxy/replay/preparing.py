@@ -1,7 +1,7 @@
 """What requests need that the recording does not bring: topics that were there before it, producer ids handed out before it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ from kproxy.protocol.error_codes import ErrorCode, error_codes
 from kproxy.protocol.structs import struct_types
 from kproxy.replay.identities import Identities
 from kproxy.replay.link import Link, LinkClosed
+from kproxy.replay.offsets import ask_ends, by_leader, learn_shifts
 from kproxy.replay.plan import Plan
 from kproxy.replay.producer_ids import Producer
 from kproxy.replay.versions import Unsendable
@@ -21,7 +22,6 @@ NOT_READY = (
     *(ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.LEADER_NOT_AVAILABLE),
 )
 TRANSACTIONS = 1  # key type of FindCoordinator
-CLIENT, LATEST = -1, -1  # no replica; the timestamp that stands for the end
 MOST_NAMED = 10  # topics in an error
 TIMEOUT_MS = 60_000
 
@@ -35,6 +35,7 @@ async def prepare(plan: Plan, identities: Identities) -> None:
         if plan.create_topics and plan.missing_topics:
             await _create_topics(plan)
         learn_topic_ids(plan, identities)
+        await learn_shifts(plan, identities)
         for producer_id, epoch in plan.foreign_producers.items():
             new = await _new_producer(plan, plan.needs.transactional.get(producer_id))
             identities.note_producer(Producer(producer_id, epoch), new)
@@ -84,27 +85,16 @@ async def _create_topics(plan: Plan) -> None:
         while True:  # brokers learn of new topics a little later
             await cluster.learn_topics()
             there = all(name in cluster.topics and len(cluster.topics[name].leaders) >= n for name, n in wanted.items())
-            if there and await _are_led(plan, set(wanted)):
+            if there and await _are_led(plan, wanted):
                 return
             await asyncio.sleep(RETRY_S)
 
 
-async def _are_led(plan: Plan, names: set[str]) -> bool:
+async def _are_led(plan: Plan, names: Iterable[str]) -> bool:
     """Whether the leaders of these topics know that they are: metadata names them a little earlier."""
-    by_node: dict[int, dict[str, list[int]]] = {}
-    for name in names:
-        for partition, node in plan.cluster.topics[name].leaders.items():
-            by_node.setdefault(node, {}).setdefault(name, []).append(partition)
-    version = plan.cluster.version(ApiKey.LIST_OFFSETS, 1)
-    types = struct_types("ListOffsetsRequest")
-    for node, topics in by_node.items():
-        body: Any = types["ListOffsetsRequest"](replica_id=CLIENT)
-        for name, partitions in topics.items():
-            asked = [types["ListOffsetsPartition"](partition_index=one, timestamp=LATEST) for one in partitions]
-            body.topics.append(types["ListOffsetsTopic"](name=name, partitions=asked))
-        async with _link(plan, node) as link:
-            answer = await link.ask(ApiKey.LIST_OFFSETS, version, body)
-        if any(partition.error_code for topic in answer.topics for partition in topic.partitions):
+    partitions = [(name, number) for name in names for number in plan.cluster.topics[name].leaders]
+    for node, led in by_leader(plan, partitions).items():
+        if any(error for error, _ in (await ask_ends(plan, node, led)).values()):
             return False
     return True
 

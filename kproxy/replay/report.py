@@ -1,5 +1,6 @@
 """The plan and the result as lines of text, and as objects for JSON."""
 
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -8,11 +9,14 @@ from kproxy.output.escaping import printable
 from kproxy.output.times import render_duration, render_size
 from kproxy.replay.effects import Verb
 from kproxy.replay.plan import Plan
-from kproxy.replay.result import Outcome, Result
+from kproxy.replay.result import MOST_EXAMPLES, Outcome, Result
 
 LONGEST = 400  # characters of a line: names come from captures
 MOST_LINES = 50  # of a section
-WIDTH = 12
+MOST_OF_A_REASON = 6  # lines of differences that are explained
+WIDTH = 12  # of a title
+MARGIN = WIDTH + 3  # where the text beside a title begins
+UNEXPLAINED = "no reason is known for these, so look at both answers:"
 
 
 def plan_lines(plan: Plan, *, dry: bool) -> Iterator[str]:
@@ -52,9 +56,7 @@ def result_lines(result: Result, seconds: float) -> Iterator[str]:
     )
     counts = ((outcome, result.count(outcome)) for outcome in Outcome)
     yield from _section("answers", [", ".join(f"{count:,} {outcome}" for outcome, count in counts if count) or "none"])
-    for (api, path, recorded, new), kind in result.differences.items():
-        yield from _section("differs", [f"{api} {path}: {recorded} recorded, {new} now ({_times(kind.count)})"])
-        yield from _section("", kind.examples)
+    yield from _differences(result)
     for (api, why), kind in result.troubles.items():
         yield from _section("no answer", [f"{api}: {why} ({_times(kind.count)})"])
         yield from _section("", kind.examples)
@@ -70,6 +72,16 @@ def result_lines(result: Result, seconds: float) -> Iterator[str]:
     yield from _section("notes", (f"{note} ({_times(n)})" for note, n in result.notes.items()))
     left_out = (f"{n:,}: {one.value}" for one, n in result.left_out.most_common())
     yield from _section("not compared", left_out)
+
+
+def folded(lines: Iterable[str], width: int) -> Iterator[str]:
+    """Lines folded to a width, what goes on below where its text began."""
+    for line in lines:
+        text = line[MARGIN:] if line.startswith("  ") else line
+        below = MARGIN + len(text) - len(text.lstrip()) if text is not line else 4
+        yield from textwrap.wrap(
+            line, width, subsequent_indent=" " * below, break_on_hyphens=False, drop_whitespace=True
+        ) or [""]
 
 
 def plan_object(plan: Plan) -> dict[str, Any]:
@@ -105,7 +117,15 @@ def result_object(result: Result, seconds: float) -> dict[str, Any]:
         "repeated": result.repeated,
         "outcomes": {api: {one.value: n for one, n in counts.items()} for api, counts in result.outcomes.items()},
         "differences": [
-            {"apiName": api, "path": path, "recorded": old, "now": new, "count": kind.count, "examples": kind.examples}
+            {
+                "apiName": api,
+                "path": path,
+                "recorded": old,
+                "now": new,
+                "count": kind.count,
+                "why": kind.why,
+                "examples": kind.examples,
+            }
             for (api, path, old, new), kind in result.differences.items()
         ],
         "noAnswer": [
@@ -117,6 +137,23 @@ def result_object(result: Result, seconds: float) -> dict[str, Any]:
         "notes": dict(result.notes),
         "notCompared": {one.name: {"why": one.value, "fields": n} for one, n in result.left_out.items()},
     }
+
+
+def _differences(result: Result) -> Iterator[str]:
+    """By reason; first what has none, with where it is: that is what to look at."""
+    by_reason: dict[str | None, list[str]] = {None: []}
+    for (api, path, recorded, new), kind in result.differences.items():
+        rows = by_reason.setdefault(kind.why, [])
+        rows.append(f"{api} {path}: {recorded} recorded, {new} now ({_times(kind.count)})")
+        rows += [f"  {example}" for example in kind.examples[: MOST_EXAMPLES if kind.why is None else 1]]
+    for why, rows in by_reason.items():
+        if not rows:
+            continue
+        yield from _section("differs", [UNEXPLAINED if why is None else f"{why}:"])
+        most = MOST_LINES if why is None else MOST_OF_A_REASON
+        yield from _section("", (f"  {row}" for row in rows[:most]))
+        if len(rows) > most:
+            yield from _section("", [f"  and {len(rows) - most:,} lines like these: --format json has all"])
 
 
 def _missing_lines(plan: Plan) -> Iterator[str]:

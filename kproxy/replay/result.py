@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kproxy.replay.comparing import Difference
+from kproxy.replay.explaining import explain
 from kproxy.replay.left_out import LeftOut
 from kproxy.replay.recording import ConnectionId, Recorded
 from kproxy.replay.versions import Encoded
@@ -29,6 +30,7 @@ class Kind:
     """Differences of one field between the same two values, or of one field between many."""
 
     count: int = 0
+    why: str | None = None  # None: not known
     examples: list[str] = field(default_factory=list)
 
     def add(self, example: str) -> None:
@@ -95,7 +97,7 @@ class Result:
         key = (api_name, difference.path, difference.recorded, difference.new)
         if key not in self.differences and len(self.differences) >= MOST_KINDS:
             key = (api_name, difference.path, OTHERS, OTHERS)
-        self.differences.setdefault(key, Kind()).add(example)
+        self.differences.setdefault(key, Kind(why=explain(api_name, difference))).add(example)
 
 
 def which(recorded: Recorded) -> str:

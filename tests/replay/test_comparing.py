@@ -26,13 +26,47 @@ def test_the_same() -> None:
 
 
 def test_fields_that_differ() -> None:
-    compared = found(listed(5), listed(6, error=6))
-    path = "topics.partitions."
     where = "topics[orders].partitions[1]."
-    assert compared.differences == [
-        Difference(f"{path}errorCode", f"{where}errorCode", "NONE", "NOT_LEADER_OR_FOLLOWER"),
-        Difference(f"{path}offset", f"{where}offset", "5", "6"),
+    assert found(listed(5), listed(6)).differences == [
+        Difference("topics.partitions.offset", f"{where}offset", "5", "6")
     ]
+
+
+def test_what_follows_from_an_error_is_not_told_beside_it() -> None:
+    compared = found(listed(5), listed(-1, error=6))
+    where = "topics[orders].partitions[1].errorCode"
+    assert compared.differences == [
+        Difference("topics.partitions.errorCode", where, "NONE", "NOT_LEADER_OR_FOLLOWER"),
+    ]
+    assert compared.left_out == {LeftOut.FOLLOWS: 1}
+
+
+def test_offsets_that_moved_with_their_log() -> None:
+    identities = Identities(shifts={("orders", 1): -3})
+
+    def differences(new: int, partition: int = 1) -> int:
+        old, other = listed(5, partition=partition), listed(new, partition=partition)
+        return len(compare("ListOffsetsResponse", old, other, (6, 6), identities, Place()).differences)
+
+    assert differences(2) == 0 and differences(3) == 1 and differences(2, partition=0) == 1
+
+
+def joined(*members: str, leader: str = "a") -> Any:
+    own = "".join(f'{{"memberId": "{one}", "groupInstanceId": null, "metadata": "AAE="}},' for one in members).rstrip(
+        ","
+    )
+    json = (
+        '{"throttleTimeMs": 0, "errorCode": 0, "generationId": 2, "protocolType": "consumer", "protocolName": "range",'
+        f' "leader": "{leader}", "skipAssignment": false, "memberId": "a", "members": [{own}]}}'
+    )
+    return message("JoinGroupResponse").from_json(9, json)
+
+
+def test_another_leader_is_told_of_the_members() -> None:
+    compared = found(joined("a", "b"), joined(leader="b"), "JoinGroupResponse", (9, 9))
+    assert compared.differences == [] and compared.left_out[LeftOut.LEADER] == 1
+    [told] = found(joined("a", "b"), joined("a"), "JoinGroupResponse", (9, 9)).differences
+    assert (told.where, told.recorded, told.new) == ("members[b]", "present", "(absent)")
 
 
 def test_what_is_left_out_is_counted() -> None:
@@ -54,7 +88,8 @@ def test_elements_that_are_only_there_once() -> None:
 def test_a_cluster_that_was_not_ready_and_is() -> None:
     compared = found(listed(-1, error=5), listed(9))  # LEADER_NOT_AVAILABLE
     assert compared.differences == [] and compared.left_out == {LeftOut.NOT_READY: 1}
-    assert len(found(listed(9), listed(-1, error=5)).differences) == 2  # the other way round it is told
+    [told] = found(listed(9), listed(-1, error=5)).differences  # the other way round it is told
+    assert (told.path, told.recorded, told.new) == ("topics.partitions.errorCode", "NONE", "LEADER_NOT_AVAILABLE")
 
 
 def test_fields_that_one_version_lacks() -> None:

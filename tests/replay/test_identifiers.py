@@ -15,7 +15,7 @@ FIELDS = {
     ("FetchRequest", "FetchRequest", "SessionId"): Kind.SESSION,
     ("FetchRequest", "FetchPartition", "CurrentLeaderEpoch"): Kind.LEADER_EPOCH,
     ("FetchRequest", "FetchPartition", "LastFetchedEpoch"): Kind.LEADER_EPOCH,
-    ("FetchRequest", "FetchPartition", "FetchOffset"): None,
+    ("FetchRequest", "FetchPartition", "FetchOffset"): Kind.OFFSET,
     ("InitProducerIdRequest", "InitProducerIdRequest", "ProducerId"): Kind.PRODUCER_ID,
     ("InitProducerIdRequest", "InitProducerIdRequest", "ProducerEpoch"): Kind.PRODUCER_EPOCH,
     ("InitProducerIdRequest", "InitProducerIdRequest", "TransactionalId"): None,

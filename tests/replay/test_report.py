@@ -4,6 +4,7 @@ import json
 
 from kproxy.replay.comparing import Difference
 from kproxy.replay.effects import Verb
+from kproxy.replay.explaining import SPOKEN
 from kproxy.replay.left_out import LeftOut
 from kproxy.replay.plan import Plan, make_plan
 from kproxy.replay.report import plan_lines, plan_object, result_lines, result_object
@@ -53,7 +54,11 @@ def result() -> Result:
 def test_a_result() -> None:
     lines = list(result_lines(result(), 1.25))
     assert lines[0] == "sent 3 requests (1.5 KB) on 1 connection in 1.2 s"
-    assert "  differs      ApiVersions errorCode: NONE recorded, NOT_COORDINATOR now (once)" in lines
+    assert [line.strip() for line in lines[2:5]] == [
+        f"differs      {SPOKEN}:",
+        "ApiVersions errorCode: NONE recorded, NOT_COORDINATOR now (once)",
+        "errorCode, request 1 (correlation id 0 of 127.0.0.1:59808)",
+    ]
     assert "  no answer    ApiVersions: no answer within 30 s (once)" in lines
     assert "  not compared 7: times" in lines
 

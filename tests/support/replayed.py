@@ -8,9 +8,17 @@ from pathlib import Path
 from struct import pack, unpack_from
 from typing import Any
 
-from kproxy.protocol import ApiKey, request_header_version, response_header_version, response_message
+from kproxy.protocol import (
+    ApiKey,
+    request_header_version,
+    request_message,
+    response_header_version,
+    response_message,
+)
 from kproxy.protocol.addresses import Address
+from kproxy.protocol.structs import struct_types
 from kproxy.replay.cluster import Cluster
+from kproxy.replay.offsets import first_appended
 from kproxy.replay.plan import Plan, make_plan
 from kproxy.replay.player import Options, Player
 from kproxy.replay.recording import Recording, read_recording
@@ -39,6 +47,7 @@ class RecordedBroker:
         silent_at: do not answer that API, ever.
         change: of an answer's body, by API.
         always: answer what was not recorded, with an empty body.
+        more: records in each log before the first recorded one.
     """
 
     def __init__(self, recording: Recording, **faults: Any) -> None:
@@ -51,6 +60,8 @@ class RecordedBroker:
         self._answers: dict[tuple[int, bytes], deque[bytes]] = {}
         self._ranges: Any = None
         self._metadata: Any = None
+        self._ends = first_appended(recording, recording.requests)
+        self._more = faults.get("more", 0)
         for one in recording.requests:
             if one.response is None:
                 continue
@@ -91,7 +102,26 @@ class RecordedBroker:
         if api_key == ApiKey.METADATA:
             self._metadata.brokers[0].port = self.port
             return message.encode(version, self._metadata)
+        if api_key == ApiKey.LIST_OFFSETS:  # replay's own, of the ends of the logs
+            return message.encode(version, self._ends_of(version, body))
         return None
+
+    def _ends_of(self, version: int, body: bytes) -> Any:
+        """Logs that end where the first recorded Produce begins."""
+        request, types = request_message(ApiKey.LIST_OFFSETS), struct_types("ListOffsetsResponse")
+        assert request is not None
+        answer: Any = types["ListOffsetsResponse"]()
+        asked: Any = request.decode(version, body)
+        for topic in asked.topics:
+            ends = [
+                types["ListOffsetsPartitionResponse"](
+                    partition_index=one.partition_index,
+                    offset=self._ends.get((topic.name, one.partition_index), -1) + self._more,
+                )
+                for one in topic.partitions
+            ]
+            answer.topics.append(types["ListOffsetsTopicResponse"](name=topic.name, partitions=ends))
+        return answer
 
 
 @contextlib.asynccontextmanager

@@ -1,0 +1,151 @@
+"""Members that were in one generation of a group are in one generation again.
+
+Which JoinGroup requests a coordinator answers together depends on its group.initial.rebalance.delay.ms and on the time: it may
+answer the first member alone, and then hold the second one's request until the first has joined again, as a client does when its
+heartbeat says so. The recording has no such request, as both were answered together there; so it is made here:
+
+    answered, the others too, same generation     ─▶ done
+    answered, another one in a later generation   ─▶ sent again
+    answered, another one is held                 ─▶ sent again
+
+A generation's leader brings the assignments of all, and each coordinator chooses a leader for itself. So the recorded assignments
+go with the SyncGroup of the member that is the leader now.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kproxy.errors import DecodeError
+from kproxy.protocol import ApiKey
+from kproxy.replay.recording import ConnectionId, Recorded
+
+PATIENCE_S = 0.2  # after which a request is taken to be held; to join again without need does nothing
+MOST = 100_000  # generations
+Generation = tuple[str, int]  # group, generation of the recorded cluster
+
+
+@dataclass(slots=True)
+class _Together:
+    """The JoinGroup requests of one generation, by number."""
+
+    unsent: set[int]
+    held: set[int] = field(default_factory=set)  # sent and not answered
+    answered: dict[int, int] = field(default_factory=dict)  # the generation of the new cluster
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def tell(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+
+class Generations:
+    """The generations of one replay."""
+
+    def __init__(self, requests: Iterable[Recorded]) -> None:
+        """*requests*: all that will be sent."""
+        self._of: dict[int, _Together] = {}
+        self._assignments: dict[Generation, list[Any]] = {}  # SyncGroupRequestAssignment of the recorded leader
+        self._leading: set[tuple[Generation, str]] = set()  # with the recorded id of the member that leads now
+        joins: dict[Generation, list[Recorded]] = {}
+        for one in requests:
+            if one.api_key == ApiKey.JOIN_GROUP and (generation := _joined(one)) is not None:
+                joins.setdefault(generation, []).append(one)
+            elif one.api_key == ApiKey.SYNC_GROUP:
+                self._keep_assignments(one)
+        for found in joins.values():
+            numbers = _answered_together(found)
+            if len(numbers) > 1:
+                self._of.update(dict.fromkeys(numbers, _Together(numbers)))
+
+    def note_sent(self, recorded: Recorded) -> None:
+        """A request goes out."""
+        together = self._of.get(recorded.number)
+        if together is not None:
+            together.unsent.discard(recorded.number)
+            together.held.add(recorded.number)
+
+    def note_end(self, recorded: Recorded) -> None:
+        """A request is done with, in whatever way: the others do not wait for it."""
+        together = self._of.get(recorded.number)
+        if together is not None:
+            together.unsent.discard(recorded.number)
+            together.held.discard(recorded.number)
+            together.tell()
+
+    async def is_settled(self, recorded: Recorded, answer: Any, patience: float) -> bool:
+        """Wait until all members of its generation are in one again; False: it is to be sent again.
+
+        *patience*: seconds, after which it is settled as it is.
+        """
+        together = self._of.get(recorded.number)
+        if together is None or answer.error_code:
+            return True
+        together.held.discard(recorded.number)
+        together.answered[recorded.number] = answer.generation_id
+        together.tell()
+        loop = asyncio.get_running_loop()
+        until = loop.time() + patience
+        while loop.time() < until:
+            is_latest = max(together.answered.values()) == answer.generation_id
+            if is_latest and not together.unsent and not together.held:
+                return True
+            came = (is_latest or bool(together.unsent)) and await _comes(together.changed, PATIENCE_S)
+            if not came and not together.unsent:
+                together.held.add(recorded.number)
+                return False
+        return True
+
+    def note_leader(self, recorded: Recorded, old: Any, new: Any) -> None:
+        """Learn from both answers to a JoinGroup who leads."""
+        if not old.error_code and not new.error_code and new.leader == new.member_id and len(self._leading) < MOST:
+            self._leading.add(((recorded.body().group_id, old.generation_id), old.member_id))
+
+    def assign(self, body: Any) -> bool:
+        """Give a SyncGroup, its ids not replaced yet, the assignments if its member leads now; whether it was changed."""
+        generation = (body.group_id, body.generation_id)
+        if body.assignments or (generation, body.member_id) not in self._leading:
+            return False
+        body.assignments = list(self._assignments.get(generation, ()))
+        return bool(body.assignments)
+
+    def _keep_assignments(self, recorded: Recorded) -> None:
+        try:
+            body = recorded.body()
+        except DecodeError:
+            return
+        if body.assignments and len(self._assignments) < MOST:
+            self._assignments[body.group_id, body.generation_id] = body.assignments
+
+
+async def _comes(event: asyncio.Event, seconds: float) -> bool:
+    """Whether it is set within that time."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False
+
+
+def _joined(recorded: Recorded) -> Generation | None:
+    """The generation that the recorded cluster answered a JoinGroup with; None where it refused, or no answer can be read."""
+    response = recorded.response
+    if response is None or response.message is None or response.cut or response.error is not None:
+        return None
+    try:
+        answer: Any = response.decode()
+        group = recorded.body().group_id
+    except DecodeError:
+        return None
+    return None if answer is None or answer.error_code else (group, answer.generation_id)
+
+
+def _answered_together(requests: list[Recorded]) -> set[int]:
+    """Numbers of those that were all sent before the first was answered, one of each connection.
+
+    A member that asks again is told the same generation, so there may be others.
+    """
+    first = min(one.answered_at or one.sent_at for one in requests)
+    found: dict[ConnectionId, int] = {one.connection: one.number for one in requests if one.sent_at < first}
+    return set(found.values())
