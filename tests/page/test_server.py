@@ -1,10 +1,12 @@
 """The routes of the page over a capture."""
 
+import functools
 from typing import Any
 
 import pytest
 
-from tests.page.asking import TOKEN, Browser, browsed
+from kproxy.page.answers import Answers
+from tests.page.asking import HERE, TOKEN, Browser, browsed
 from tests.page.test_recorded import ORDERS, decoded
 
 
@@ -67,3 +69,18 @@ def test_no_other_file_is_served(page: Browser, path: str) -> None:
 def test_the_page_itself(page: Browser) -> None:
     answer = page.get("/")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"])
+def test_nothing_is_changed_by_any_method(page: Browser, method: str) -> None:
+    """Whoever has all that a change needs is told that there is none."""
+    nothing: Any = None  # of what is asked only the routes are used
+    named = {"{name:path}": "main.js", "{name}": "map", "{number:int}": "1"}
+    paths = [route.path for route in Answers(nothing, TOKEN).routes()]
+    paths = [functools.reduce(lambda path, one: path.replace(*one), named.items(), path) for path in paths]
+    assert len(paths) > 12
+    before = page.get("/page/api/source").json()
+    headers = {"origin": HERE, "x-kproxy-token": TOKEN, "x-http-method-override": "GET"}
+    for path in paths:
+        assert page.ask(method, path, headers=headers, content=b"{}").status_code == 405, path
+    assert page.get("/page/api/source").json() == before
