@@ -2,7 +2,12 @@
 
 filter.py      Filter: a condition over the rows of a store
 parts.py       a condition taken apart at &&, || and !
-sql.py         comparisons with literals as SQL
+tokens.py      the tokens of a condition
+syntax.py      its tree
+sql.py         what SQL does exactly as CEL does, as SQL
+values.py      values of CEL as SQL, and operations on them
+patterns.py    regular expressions that are the same to both
+instants.py    times as texts, timestamps and durations
 worker.py      a process that evaluates CEL, and can be killed
 names.py       what a filter may name
 completion.py  what may stand at a place of a filter, or of a breakpoint's condition

@@ -14,7 +14,7 @@ from kproxy.filters.breakpoints.names import ELEMENTS, NAMES_OF_REQUESTS, NAMES_
 from kproxy.output.where_types import LISTS
 from kproxy.page.columns import COLUMNS, IN_FILTERS
 from kproxy.page.filtering.names import NAMES
-from kproxy.page.filtering.parts import Token, tokens_of
+from kproxy.page.filtering.tokens import Token, tokens_of
 from kproxy.page.store import Store
 from kproxy.page.work import Work
 from kproxy.protocol import request_message, response_message

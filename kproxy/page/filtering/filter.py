@@ -1,6 +1,6 @@
 """Filters: conditions of ``kproxy decode --where`` over the rows of a store.
 
-A condition is taken apart (parts.py). Comparisons with literals become SQL (sql.py). Any other part whose
+A condition is taken apart (parts.py). What SQL does exactly as CEL becomes SQL (sql.py). Any other part whose
 names are columns is answered by CEL once for each distinct combination of their values. Conditions about bodies are answered by
 CEL for the lines of the rows that all other conditions leave. CEL runs in a process of its own (worker.py).
 """
@@ -14,11 +14,12 @@ from kproxy.errors import OptionError, UsageError
 from kproxy.output.where import CHEAP, COSTLY, ENTITIES, Where
 from kproxy.output.where import OTHER as NOT_OF_EXCHANGES
 from kproxy.page.columns import COLUMNS, IN_FILTERS
-from kproxy.page.filtering.parts import Either, Every, Leaf, Not, Part, conjuncts, leaves, take_apart, tokens_of
-from kproxy.page.filtering.sql import comparison_sql
+from kproxy.page.filtering.parts import Either, Every, Leaf, Not, Part, conjuncts, leaves, take_apart
+from kproxy.page.filtering.sql import condition_sql
+from kproxy.page.filtering.tokens import tokens_of
 from kproxy.page.filtering.worker import FALSE, OTHER, TRUE, Question, Workers
 from kproxy.page.work import Work
-from kproxy.protocol.expressions import Expression, located
+from kproxy.protocol.expressions import BOUND, Expression, located
 
 if TYPE_CHECKING:
     import duckdb
@@ -28,6 +29,7 @@ LONGEST = 4_000  # characters
 DEEPEST = 60  # brackets in brackets
 BATCH = 50_000  # rows of values of a question
 LINES, LINES_SIZE = 2_000, 8_000_000  # lines of a question, and their bytes
+KNOWN = (*CHEAP, *COSTLY, *ENTITIES, *NOT_OF_EXCHANGES)
 KINDS = {"time": "time"}  # column type -> how CEL's value is made of SQL's
 COLUMNS_OF = {"trailing": {"requestTrailingBytes", "responseTrailingBytes"}, "errors": {"errorCodes"}}
 SPECIAL = {"trailing": "[e.request_trailing_bytes, e.response_trailing_bytes]", "errors": "e.error_codes"}
@@ -72,17 +74,22 @@ class Filter:
         except OptionError as error:
             raise _placed(str(error), condition) from None
         self.names = set(checked.names)
-        self.part = take_apart(condition)
+        self.part = _whole(condition) if self._binds_known_names() else take_apart(condition)
+
+    def _binds_known_names(self) -> bool:
+        """Whether a macro binds a name of exchanges, which then counts as bound in all of the condition."""
+        return not set(BOUND.findall(self.condition)).isdisjoint(KNOWN)
 
     def _check_size(self) -> None:
         if len(self.condition) > LONGEST:
             raise FilterError(
                 f"a filter has at most {LONGEST:,} characters", LONGEST + 1, len(self.condition) - LONGEST
             )
-        depth = 0
+        depth = signs = 0
         for token in tokens_of(self.condition):
-            depth += (token.text in ("(", "[", "{", "!", "-")) - (token.text in (")", "]", "}"))
-            if depth > DEEPEST:
+            depth += (token.text in ("(", "[", "{")) - (token.text in (")", "]", "}"))
+            signs = signs + 1 if token.text in ("!", "-") else 0
+            if depth + signs > DEEPEST:
                 raise FilterError(f"a filter has at most {DEEPEST} brackets inside each other", token.at + 1, 1)
 
     def select(self, store: Rows, worker: Workers, work: Work, after: int, last: int) -> "pyarrow.Array":
@@ -128,7 +135,7 @@ class _Selecting:
             cursor.close()
 
     def _of_columns(self, cursor: "duckdb.DuckDBPyConnection", parts: list[Part]) -> "pyarrow.Array":
-        plain = [part for part in parts if all(comparison_sql(leaf) for leaf in leaves(part))]
+        plain = [part for part in parts if all(condition_sql(leaf.text) for leaf in leaves(part))]
         conditions = [self._sql(cursor, part, "") for part in plain]
         before = " AND ".join(conditions)
         conditions += [self._sql(cursor, part, before) for part in parts if part not in plain]
@@ -147,10 +154,10 @@ class _Selecting:
         return f"({joint.join(self._sql(cursor, one, before) for one in part.parts)})"
 
     def _leaf(self, cursor: "duckdb.DuckDBPyConnection", leaf: Leaf, before: str) -> str:
-        compared = comparison_sql(leaf)
-        if compared is not None:
-            self._names.add(compared[0])
-            return compared[1]
+        known = condition_sql(leaf.text)
+        if known is not None:
+            self._names |= known[0]
+            return known[1]
         return self._of_values(cursor, leaf, before)
 
     def _of_values(self, cursor: "duckdb.DuckDBPyConnection", leaf: Leaf, before: str) -> str:
@@ -211,12 +218,16 @@ class _Selecting:
 @functools.lru_cache(maxsize=1024)
 def _names(text: str) -> list[str]:
     """The names in a condition, but for those that macros bind, sorted."""
-    return Expression(text, [*CHEAP, *COSTLY, *ENTITIES, *NOT_OF_EXCHANGES], "where").names
+    return Expression(text, KNOWN, "where").names
+
+
+def _whole(condition: str) -> Leaf:
+    return Leaf(condition, tokens_of(condition))
 
 
 def _is_of_bodies(leaf: Leaf) -> bool:
     """Whether a leaf needs more of an exchange than its columns."""
-    if comparison_sql(leaf) is not None:
+    if condition_sql(leaf.text) is not None:
         return False
     names = set(_names(leaf.text))
     if "errors" in names:

@@ -5,30 +5,13 @@ what is left is an error, for which a row is not selected. Only the parts' own t
 checked before, by CEL.
 """
 
-import re
 from typing import TypeAlias
 
 from msgspec import Struct
 
-TOKEN = re.compile(
-    r"""
-    (?P<space>\s+|//[^\n]*)
-    | (?P<text>[rRbB]{0,2}(?:\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'))
-    | (?P<number>0x[0-9a-fA-F]+u?|\d+\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+u?)
-    | (?P<name>[A-Za-z_]\w*)
-    | (?P<sign>&&|\|\||[=!<>]=|.)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+from kproxy.page.filtering.tokens import Token, tokens_of
+
 OPENING, CLOSING = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
-
-
-class Token(Struct, frozen=True):
-    """A token: its kind (text, number, name, sign), its text, and where it begins."""
-
-    kind: str
-    text: str
-    at: int
 
 
 class Leaf(Struct, frozen=True):
@@ -67,12 +50,6 @@ def take_apart(condition: str) -> Part:
     return _parse(condition, tokens_of(condition))
 
 
-def tokens_of(condition: str) -> tuple[Token, ...]:
-    """The tokens, without spaces and comments."""
-    found = (Token(str(one.lastgroup), one[0], one.start()) for one in TOKEN.finditer(condition))
-    return tuple(token for token in found if token.kind != "space")
-
-
 def leaves(part: Part) -> list[Leaf]:
     """The leaves of a part, from left to right."""
     if isinstance(part, Leaf):
@@ -98,16 +75,13 @@ def _parse(condition: str, tokens: tuple[Token, ...]) -> Part:
                 return kind(text, tuple(_parse(condition, tokens[a:b]) for a, b in zip(starts, ends, strict=True)))
         if len(tokens) > 2 and tokens[0].text == "(" and _closing(tokens, 0) == len(tokens) - 1:
             return _parse(condition, tokens[1:-1])
-        if len(tokens) > 1 and tokens[0].text == "!" and _is_operand(tokens[1:]):
-            return Not(text, _parse(condition, tokens[1:]))
+        signs = next((at for at, token in enumerate(tokens) if token.text != "!"), 0)
+        if (
+            signs and tokens[signs].text == "(" and _closing(tokens, signs) == len(tokens) - 1
+        ):  # it binds closer than operators
+            inner = _parse(condition, tokens[signs:])
+            return Not(text, inner) if signs % 2 else inner  # CEL takes two of them as none: !!1 is 1
     return Leaf(text, tokens)
-
-
-def _is_operand(tokens: tuple[Token, ...]) -> bool:
-    """Whether a ``!`` before the tokens is about all of them: it binds closer than any operator."""
-    if tokens[0].text == "!":
-        return len(tokens) > 1 and _is_operand(tokens[1:])
-    return tokens[0].text == "(" and _closing(tokens, 0) == len(tokens) - 1
 
 
 def _tops(tokens: tuple[Token, ...]) -> list[int]:
