@@ -57,6 +57,7 @@ export class Detail {
     this.tree = this.hex = null;
     render(
       html`<div class="top">
+          <button class="plain back" aria-label="Back to the table" @click=${() => this.doings.close()}>‹</button>
           <h2>#${number} ${named(row.apiName ?? `API ${row.apiKey ?? "?"}`)} v${row.apiVersion ?? "?"} · <a href=${fragmentOf("clients", { client: row.clientId })} title="This client, in Clients">${named(row.clientId)}</a>
             <span class="muted">${row.client ?? ""} → ${row.broker ?? ""}${typeof row.latencyMs === "number" ? ` · ${duration(row.latencyMs)}` : ""}</span></h2>
           <div class="tabs" role="tablist" aria-label="Parts of the exchange" @keydown=${(event) => this.turned(event)}>
@@ -73,7 +74,7 @@ export class Detail {
             ${this.doings.stop ? html`<button @click=${() => this.doings.stop()}>Stop such…</button>` : nothing}
             <button class="plain" aria-label="Previous exchange" @click=${() => this.doings.step(-1)}>↑</button>
             <button class="plain" aria-label="Next exchange" @click=${() => this.doings.step(1)}>↓</button>
-            <button class="plain" aria-label="Close" @click=${() => this.doings.close()}>✕</button>
+            <button class="plain close" aria-label="Close" @click=${() => this.doings.close()}>✕</button>
           </div>
         </div>
         ${this.damage()}

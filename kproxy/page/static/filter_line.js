@@ -2,6 +2,8 @@
 
 import { get, Refused } from "./api.js";
 import { counted, visible } from "./text.js";
+import { Undo } from "./undo.js";
+import { used, usedFilters } from "./used_filters.js";
 import { html, nothing, render } from "./lit-html.js";
 
 const PAUSE_MS = 200; // in typing, before the server is asked
@@ -10,15 +12,16 @@ const PAUSE_MS = 200; // in typing, before the server is asked
 const FILTER = {
   label: "Filter, a condition in CEL",
   placeholder: 'Filter, as in apiName == "Fetch" && latencyMs > 500.0',
-  complete: (text, cursor) => get("complete", { text, cursor }),
+  complete: (text, cursor, signal) => get("complete", { text, cursor }, signal),
   check: async (filter, signal) => (await get("exchanges", { filter, limit: 1 }, signal)).total,
+  used: { list: usedFilters, add: used },
   meaning: (total) => html`<p class="said hidden">${counted(total, "exchange matches", "exchanges match")}</p>`,
 };
 
 export class FilterLine {
   /**
    * `applied(text)` is called when a person means it: Enter, or a click that wrote it. `kind` says what the line is called and
-   * whom it asks: `check(text, signal)` gives what `meaning` shows, or throws Refused.
+   * whom it asks: `check(text, signal)` gives what `meaning` shows, or throws Refused; `used`: those of before, where it has some.
    */
   constructor(place, applied, kind = FILTER) {
     this.place = place;
@@ -29,7 +32,11 @@ export class FilterLine {
     this.chosen = -1;
     this.span = [0, 0]; // of the text that a choice replaces
     this.timer = null;
-    this.asking = null;
+    this.checking = null; // AbortController of what was asked last, and of what completions were asked for
+    this.completing = null;
+    this.applying = null; // the text that Enter was pressed for, until the server has checked it
+    this.offered = null; // cursor and text that completions were asked for, until they are closed
+    this.undo = new Undo();
     this.draw();
   }
 
@@ -37,8 +44,10 @@ export class FilterLine {
     return this.place.querySelector("input");
   }
 
+  /** Show a filter that is applied already. */
   set(filter) {
     if (this.input.value !== filter) this.input.value = filter;
+    this.undo.put(filter);
     this.said = null;
     this.close();
   }
@@ -48,30 +57,56 @@ export class FilterLine {
     this.input.select();
   }
 
+  /** Write another filter, and apply it. */
+  write(filter) {
+    this.set(filter);
+    return this.apply();
+  }
+
   /** Write another condition, joined to what is there with &&, and apply it. */
   add(condition) {
     const present = this.input.value.trim();
-    if (present.split(" && ").includes(condition)) return;
-    this.set(present === "" ? condition : `${/\|\||\?/.test(present) ? `(${present})` : present} && ${condition}`);
-    this.apply();
+    if (present.split(" && ").includes(condition)) return undefined;
+    return this.write(present === "" ? condition : `${/\|\||\?/.test(present) ? `(${present})` : present} && ${condition}`);
+  }
+
+  /** A key with Ctrl or Cmd: what stood here before (Z) or after (Y, Shift-Z) is back; whether it was one of these. */
+  undone(event) {
+    const key = event.key.toLowerCase();
+    if (event.altKey || (key !== "z" && key !== "y")) return false;
+    event.preventDefault();
+    const text = this.undo.step(key === "z" && !event.shiftKey ? -1 : 1);
+    if (text === null) return true;
+    this.input.value = text;
+    event.target === this.input ? this.typed() : this.apply();
+    return true;
   }
 
   async apply() {
     clearTimeout(this.timer);
+    this.completing?.abort();
     this.close();
-    if (await this.check()) this.applied(this.input.value.trim());
+    const filter = this.input.value.trim();
+    this.undo.put(this.input.value);
+    this.applying = filter;
+    const understood = await this.check(filter);
+    if (this.applying === filter) this.applying = null;
+    if (!understood) return;
+    this.kind.used?.add(filter);
+    this.applied(filter);
   }
 
-  /** Ask the server whether it understands the condition, and what it means. */
-  async check() {
-    this.asking?.abort();
-    this.asking = new AbortController();
-    const filter = this.input.value.trim();
+  /** Ask the server whether it understands the condition, and what it means; false where it does not, or another was asked. */
+  async check(filter = this.input.value.trim()) {
+    this.checking?.abort();
+    const asked = new AbortController();
+    this.checking = asked;
     if (filter === "") return this.tell(null);
     try {
-      return this.tell(await this.kind.check(filter, this.asking.signal));
+      const said = await this.kind.check(filter, asked.signal);
+      return !asked.signal.aborted && this.tell(said);
     } catch (error) {
-      if (error.name === "AbortError") return false;
+      if (error.name === "AbortError" || asked.signal.aborted) return false;
       return this.tell(error instanceof Refused ? error : { message: String(error) });
     }
   }
@@ -83,25 +118,42 @@ export class FilterLine {
   }
 
   typed() {
+    this.undo.put(this.input.value);
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
       this.complete();
-      this.check();
+      if (this.applying === null) this.check();
     }, PAUSE_MS);
   }
 
   async complete() {
     const text = this.input.value;
     const cursor = this.input.selectionStart ?? text.length;
+    if (this.offered === `${cursor} ${text}`) return; // what is chosen among them stays chosen
+    this.completing?.abort();
+    const asked = new AbortController();
+    this.completing = asked;
+    this.offered = `${cursor} ${text}`;
     try {
-      const answer = await this.kind.complete(text, cursor);
-      if (document.activeElement !== this.input || this.input.value !== text) return;
-      this.span = [answer.from, answer.to];
-      this.choices = answer.choices.slice(0, 50);
-      this.chosen = -1;
+      const answer = await this.kind.complete(text, cursor, asked.signal);
+      if (asked.signal.aborted || document.activeElement !== this.input || this.input.value !== text) return;
+      this.offer(answer.choices.slice(0, 50), [answer.from, answer.to]);
     } catch {
-      this.choices = []; // the check says what is wrong
+      if (!asked.signal.aborted) this.offer([]); // the check says what is wrong
     }
+  }
+
+  /** The filters of before, to choose one of them instead of what is there. */
+  completeUsed() {
+    this.completing?.abort();
+    const present = this.input.value;
+    const others = (this.kind.used?.list() ?? []).filter((one) => one !== present.trim());
+    this.offer(others.map((text) => ({ text, meaning: "used before" })), [0, present.length]);
+    if (others.length) this.move(1);
+  }
+
+  offer(choices, span = [0, 0]) {
+    Object.assign(this, { choices, span, chosen: -1 });
     this.draw();
   }
 
@@ -117,13 +169,13 @@ export class FilterLine {
   }
 
   close() {
-    this.choices = [];
-    this.chosen = -1;
-    this.draw();
+    this.offered = null;
+    this.offer([]);
   }
 
   pressed(event) {
     const open = this.choices.length > 0;
+    if ((event.ctrlKey || event.metaKey) && this.undone(event)) return;
     if (event.key === "Enter") open && this.chosen >= 0 ? this.accept(this.chosen) : this.apply();
     else if (event.key === "Tab" && open && this.chosen >= 0) this.accept(this.chosen);
     else if (event.key === "Escape" && open) this.close();
@@ -132,6 +184,7 @@ export class FilterLine {
     else if (event.key === "ArrowDown" && open) this.move(1);
     else if (event.key === "ArrowUp" && open) this.move(-1);
     else if (event.key === "ArrowDown") this.complete();
+    else if (event.key === "ArrowUp") this.completeUsed();
     else return;
     event.preventDefault();
   }

@@ -8,7 +8,7 @@ import { Exchanges, KEYS as EXCHANGES } from "./exchanges.js";
 import { Findings, KEYS as FINDINGS } from "./findings.js";
 import { Groups, KEYS as GROUPS } from "./groups.js";
 import { TrafficMap, KEYS as MAP } from "./traffic_map.js";
-import { current, fragmentOf, go, viewsOf } from "./route.js";
+import { current, fragmentOf, go, note, viewsOf } from "./route.js";
 import { Stopped } from "./stopped.js";
 import { Time, KEYS as TIME } from "./time.js";
 import { bytes, count, counted, visible } from "./text.js";
@@ -80,6 +80,13 @@ function wanted() {
   if (viewsOf(source).some((one) => one.id === view)) return { view, parameters };
   window.history.replaceState(null, "", fragmentOf("exchanges"));
   return { view: "exchanges", parameters: {} };
+}
+
+/** The URL has changed: another view, or other parameters of this one. */
+function moved() {
+  const { view, parameters } = wanted();
+  if (shown?.id === view && shown.view.moved) shown.view.moved(parameters);
+  else showView();
 }
 
 async function showView() {
@@ -162,9 +169,8 @@ function stopsChanged() {
 async function beginAnew() {
   say("The page's process ended and was started again: what it had is gone, and new exchanges are shown from here on.");
   source = { ...source, ...(await get("source")) };
-  const { view, parameters } = current();
-  if (view === "exchanges" && parameters.at) go(view, { ...parameters, at: "" });
-  else await showView();
+  if (current().view === "exchanges") note({ at: null }); // numbers mean something else now
+  await showView();
 }
 
 /** The source was read to its end: what it is now, and the view of all of it. */
@@ -188,7 +194,7 @@ async function begin() {
     return;
   }
   if (source.editable) stopped = new Stopped(source.token, stopsChanged);
-  window.addEventListener("hashchange", showView);
+  window.addEventListener("hashchange", moved);
   document.addEventListener("keydown", pressed);
   stopped?.watch();
   await showView();

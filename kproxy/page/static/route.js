@@ -33,8 +33,10 @@ export const go = (view, parameters) => {
   window.location.hash = fragmentOf(view, parameters);
 };
 
-/** Change parameters of the view in place: no new entry of the history, no event. */
-export function note(changes) {
+/** Change parameters of the view: no event; with `goesBack`, the browser's back button comes back to what is there now. */
+export function note(changes, goesBack = false) {
   const { view, parameters } = current();
-  window.history.replaceState(null, "", fragmentOf(view, { ...parameters, ...changes }));
+  const fragment = fragmentOf(view, { ...parameters, ...changes });
+  if (goesBack && fragment !== fragmentOf(view, parameters)) window.history.pushState(null, "", fragment);
+  else window.history.replaceState(null, "", fragment);
 }

@@ -17,9 +17,13 @@ export class Windowed {
     this.total = 0;
     this.first = 0;
     this.seenTop = 0; // scrollTop when it was last looked at
-    this.asked = false;
-    scroller.addEventListener("scroll", () => this.scrolled(), { passive: true });
-    scroller.addEventListener("scrollend", () => this.align());
+    this.height = scroller.clientHeight; // not read for each frame, as that would lay out what was just changed
+    this.asked = false; // whether it will be drawn before the next frame
+    this.closed = false;
+    this.listening = new AbortController();
+    const { signal } = this.listening;
+    scroller.addEventListener("scroll", () => this.scrolled(), { passive: true, signal });
+    scroller.addEventListener("scrollend", () => this.align(), { signal });
     this.observer = new ResizeObserver(() => this.resized());
     this.observer.observe(scroller);
   }
@@ -31,7 +35,7 @@ export class Windowed {
 
   /** Rows that fit, with the fraction. */
   get capacity() {
-    return Math.max((this.scroller.clientHeight - this.headHeight) / this.rowHeight, 1);
+    return Math.max((this.height - this.headHeight) / this.rowHeight, 1);
   }
 
   get lastFirst() {
@@ -43,7 +47,7 @@ export class Windowed {
   }
 
   get maxTop() {
-    return Math.max(this.spacePixels + this.headHeight - this.scroller.clientHeight, 0);
+    return Math.max(this.spacePixels + this.headHeight - this.height, 0);
   }
 
   setTotal(total) {
@@ -58,6 +62,7 @@ export class Windowed {
   }
 
   resized() {
+    this.height = this.scroller.clientHeight;
     this.first = Math.min(this.first, this.lastFirst);
     this.align();
     this.ask();
@@ -70,7 +75,7 @@ export class Windowed {
     this.seenTop = top;
     if (top <= 0) this.first = 0;
     else if (top >= this.maxTop - 1) this.first = this.lastFirst;
-    else if (Math.abs(moved) < 2 * this.scroller.clientHeight) this.first += moved / this.rowHeight;
+    else if (Math.abs(moved) < 2 * this.height) this.first += moved / this.rowHeight;
     else this.first = (top / this.maxTop) * this.lastFirst;
     this.first = Math.min(Math.max(this.first, 0), this.lastFirst);
     this.ask();
@@ -93,6 +98,7 @@ export class Windowed {
 
   /** Scroll as little as is needed for the row to be seen. */
   reveal(row) {
+    this.height = this.scroller.clientHeight; // something else may just have been shown beside it
     if (row < this.first) this.scrollTo(row);
     else if (row + 1 > this.first + this.capacity) this.scrollTo(row + 1 - this.capacity);
     else this.ask();
@@ -104,7 +110,7 @@ export class Windowed {
     this.asked = true;
     requestAnimationFrame(() => {
       this.asked = false;
-      this.now();
+      if (!this.closed) this.now();
     });
   }
 
@@ -114,7 +120,17 @@ export class Windowed {
     this.draw(from, to, (this.first - from) * this.rowHeight);
   }
 
+  /** Give rows and head another height; the row at the top stays there. */
+  setHeights(rowHeight, headHeight) {
+    if (rowHeight === this.rowHeight && headHeight === this.headHeight) return;
+    Object.assign(this, { rowHeight, headHeight });
+    this.space.style.height = `${this.spacePixels}px`;
+    this.resized();
+  }
+
   close() {
+    this.closed = true;
+    this.listening.abort();
     this.observer.disconnect();
   }
 }

@@ -99,7 +99,7 @@ def test_the_keyboard_alone(table: Page, lines: list[dict[str, Any]]) -> None:
 def test_a_url_shows_an_exchange_again(orders: Page, lines: list[dict[str, Any]]) -> None:
     orders.show(at="9", sort="-requestSize")
     orders.until(lambda: title(orders).startswith(f"#9 {lines[8]['apiName']}"), "open")
-    assert number_of(orders) == "9"
+    orders.until(lambda: number_of(orders) == "9", "chosen")
 
 
 def test_fields_are_those_of_decode(orders: Page, lines: list[dict[str, Any]]) -> None:

@@ -1,0 +1,231 @@
+/** The table of exchanges: any number of rows, of which one is chosen, and one of its cells. */
+
+import { isPhone, isRight } from "./columns.js";
+import { linesOf, needsOf, UNITS, widthsOf } from "./column_sizes.js";
+import { TableRows } from "./table_rows.js";
+import { cellText, timeOfDay } from "./text.js";
+import { Windowed } from "./windowed.js";
+import { html, nothing, render } from "./lit-html.js";
+
+const ROW = 24;
+const HEAD = 28;
+const LINE = 20; // of a row of several lines
+const BETWEEN = 8; // pixels beside its lines
+const SAMPLE = 100; // rows that columns are measured with
+
+export class ExchangeTable {
+  /**
+   * `scroller` is an empty element. `rows` is what the table shows, Rows; `doings`: `look()` into the chosen exchange, `leave()`
+   * it, `chosen()`, `menu(place)` of the chosen cell at {x, y}, `write(which, column)` a condition, `sortBy(name)`, `undo(event)`.
+   */
+  constructor(scroller, rows, doings) {
+    Object.assign(this, { scroller, rows, doings });
+    this.columns = [];
+    this.row = 0; // the chosen place, in the filter's answer
+    this.column = 0;
+    this.marked = null; // number of the exchange to compare with
+    this.empty = ""; // what is said where there is no row
+    this.needs = null; // characters of each column, once there are rows
+    this.sheet = new CSSStyleSheet();
+    document.adoptedStyleSheets.push(this.sheet);
+    render(
+      html`<span class="letter hidden" aria-hidden="true">0000000000</span><div class="head row" role="row"></div>
+        <div class="pane" role="rowgroup"><div class="shift" role="presentation"></div></div><div class="row-empty empty" role="row" hidden><span role="gridcell"></span></div><div class="space" role="presentation"></div>`,
+      scroller,
+    );
+    this.letter = scroller.querySelector(".letter");
+    this.head = scroller.querySelector(".head");
+    this.nothing = scroller.querySelector(".row-empty");
+    this.lines = new TableRows(scroller.querySelector(".shift"), textOf);
+    const [pane, space] = [".pane", ".space"].map((name) => scroller.querySelector(name));
+    this.list = new Windowed({ scroller, pane, space, rowHeight: ROW, headHeight: HEAD, draw: (from, to, shift) => this.draw(from, to, shift) });
+    scroller.addEventListener("keydown", (event) => this.pressed(event));
+    scroller.addEventListener("click", (event) => this.clicked(event));
+    scroller.addEventListener("dblclick", () => doings.look());
+    scroller.addEventListener("contextmenu", (event) => this.menu(event));
+    this.sizes = new ResizeObserver(() => this.size());
+    this.sizes.observe(scroller);
+  }
+
+  /** Show these columns, sorted as `sort` says; what they need is measured when rows come. */
+  setColumns(columns, sort) {
+    this.needs = null;
+    if (columns !== this.columns) {
+      this.columns = columns;
+      this.column = Math.min(this.column, columns.length - 1);
+      this.lines.setColumns(columns);
+      this.scroller.setAttribute("aria-colcount", columns.length);
+    }
+    this.drawHead(sort);
+  }
+
+  drawHead(sort) {
+    const direction = sort.startsWith("-") ? "descending" : "ascending";
+    const sorted = sort.replace(/^-/, "");
+    render(
+      html`${this.columns.map((column, at) => html`<span role="columnheader" class=${isRight(column) ? "number" : ""}
+        aria-sort=${column.name === sorted ? direction : "none"} aria-colindex=${at + 1}>
+        <button title="${column.name}: ${column.meaning ?? ""}${column.unit ? `, ${column.unit}` : ""}" tabindex="-1" @click=${() => this.doings.sortBy(column.name)}
+          >${column.name}${column.name === sorted ? (direction === "ascending" ? " ▴" : " ▾") : nothing}</button></span>`)}`,
+      this.head,
+    );
+  }
+
+  /** Rows came, or the server refused; `empty` is what to say where there is none. */
+  changed(empty) {
+    this.empty = empty;
+    this.stay();
+    this.list.setTotal(this.rows.total);
+    if (this.needs === null && (this.rows.known || empty)) this.measure();
+  }
+
+  /** Older exchanges left, and all that is in sight has another place: go there with it. */
+  stay() {
+    const by = this.rows.left - (this.left ?? 0);
+    this.left = this.rows.left;
+    if (by <= 0 || this.rows.question.filter || this.rows.question.sort) return;
+    this.row = Math.max(this.row - by, 0);
+    this.list.first = Math.max(this.list.first - by, 0);
+    this.list.align();
+  }
+
+  measure() {
+    const some = Array.from({ length: Math.min(this.rows.total, SAMPLE) }, (_, at) => this.rows.at(at)).filter(Boolean);
+    this.needs = needsOf(this.columns, some.map(({ row }) => row.map((value, at) => textOf(value, this.columns[at]))));
+    this.size();
+  }
+
+  /** Give the columns the width that there is. */
+  size() {
+    if (this.needs === null) return;
+    const letter = this.letter.getBoundingClientRect().width / 10;
+    const room = this.scroller.clientWidth;
+    const folds = isPhone() && room > 0;
+    this.scroller.classList.toggle("folded", folds);
+    folds ? this.fold(linesOf(this.needs, letter, room)) : this.unfold(widthsOf(this.columns, this.needs, letter, room));
+    this.list.ask();
+  }
+
+  /** Several lines of columns in a row. */
+  fold(lines) {
+    const height = lines.length * LINE + BETWEEN;
+    const widths = lines.flatMap((line) => line.map(({ units }) => `${(100 * units) / UNITS}%`));
+    this.lay(widths, `.table.folded .row { height: ${height}px; }`);
+    this.list.setHeights(height, height);
+    this.scroller.style.setProperty("--head", `${height}px`);
+  }
+
+  /** One line of columns, as wide as the window or wider. */
+  unfold(widths) {
+    this.lay(widths.map((width) => `${width}px`));
+    this.list.setHeights(ROW, HEAD);
+    this.scroller.style.setProperty("--head", `${HEAD}px`);
+    this.scroller.style.setProperty("--wide", `${widths.reduce((a, b) => a + b, 0)}px`);
+  }
+
+  lay(widths, more = "") {
+    this.sheet.replaceSync(widths.map((width, at) => `.table .row > :nth-child(${at + 1}) { width: ${width}; }`).join("\n") + more);
+  }
+
+  draw(from, to, shift) {
+    this.rows.want(from, to);
+    this.scroller.setAttribute("aria-rowcount", this.rows.total + 1);
+    this.nothing.hidden = this.rows.total > 0 || this.empty === "";
+    if (!this.nothing.hidden) this.nothing.firstElementChild.textContent = this.empty;
+    this.lines.draw(from, to, shift, (at) => this.rows.at(at), { chosen: this.row, column: this.column, marked: this.marked });
+    const shown = this.row >= from && this.row < to;
+    shown ? this.scroller.setAttribute("aria-activedescendant", `row-${this.row}`) : this.scroller.removeAttribute("aria-activedescendant");
+  }
+
+  pressed(event) {
+    if (event.target.closest("button")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey) return this.doings.undo(event);
+    const page = Math.max(Math.floor(this.list.capacity) - 1, 1);
+    const moves = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
+    const name = this.columns[this.column].name;
+    const doings = {
+      Enter: () => this.doings.look(), ArrowLeft: () => this.across(-1), ArrowRight: () => this.across(1), Escape: () => this.doings.leave(),
+      s: () => this.doings.sortBy(name), o: () => this.doings.write("only", name), x: () => this.doings.write("not", name),
+      m: () => this.menuOfChosen(),
+    };
+    if (event.key in moves) this.choose(this.row + moves[event.key]);
+    else if (event.key in doings) doings[event.key]();
+    else return;
+    event.preventDefault();
+  }
+
+  across(by) {
+    this.column = Math.min(Math.max(this.column + by, 0), this.columns.length - 1);
+    this.list.now();
+    this.scroller.querySelector(".cell-here")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    this.list.align();
+  }
+
+  choose(row) {
+    if (!this.rows.total) return;
+    this.row = Math.min(Math.max(row, 0), this.rows.total - 1);
+    this.list.reveal(this.row);
+    this.doings.chosen();
+  }
+
+  /** Go to a place and choose it. */
+  goTo(row) {
+    this.row = row;
+    this.list.scrollTo(row - Math.floor(this.list.capacity / 3));
+    this.list.now(); // its rows are asked for at once
+  }
+
+  clicked(event) {
+    if (!this.point(event)) return;
+    this.choose(this.row);
+    if (isPhone()) this.doings.look();
+  }
+
+  /** Choose the cell under the pointer; whether there is one. */
+  point(event) {
+    const line = event.target.closest(".pane [data-at]");
+    if (!line) return false;
+    this.row = Number(line.dataset.at);
+    const cell = event.target.closest("[data-column]");
+    if (cell) this.column = Number(cell.dataset.column);
+    return true;
+  }
+
+  menu(event) {
+    const byPointer = this.point(event);
+    if (!byPointer && event.target !== this.scroller) return;
+    event.preventDefault();
+    if (!byPointer) return this.menuOfChosen(); // the key for menus
+    this.choose(this.row);
+    this.doings.menu({ x: event.clientX, y: event.clientY });
+  }
+
+  menuOfChosen() {
+    this.list.reveal(this.row);
+    this.list.now();
+    const box = this.scroller.querySelector(".cell-here")?.getBoundingClientRect();
+    if (box) this.doings.menu({ x: box.left, y: box.bottom });
+  }
+
+  /** {number, row} of the chosen place, null while it is not there. */
+  get found() {
+    return this.rows.at(this.row);
+  }
+
+  /** The value of a column of the chosen exchange; undefined where the table does not have it. */
+  valueOf(name) {
+    return this.found?.row[this.columns.findIndex((one) => one.name === name)];
+  }
+
+  close() {
+    this.sizes.disconnect();
+    this.list.close();
+    document.adoptedStyleSheets = document.adoptedStyleSheets.filter((one) => one !== this.sheet);
+  }
+}
+
+/** What a cell of a column shows; of a time the time of day. */
+function textOf(value, column) {
+  if (column.type === "time" && value !== null && value !== undefined) return timeOfDay(cellText(value, column)).slice(0, isPhone() ? 8 : 15);
+  return cellText(value, column);
+}
