@@ -82,6 +82,9 @@ class Header(Struct, frozen=True):
     )
     otherwise: str = ""  # the sentence where there are no rows; none: nothing is shown then
     order: int = 50  # among verdicts of the same severity, the least first
+    sampled: str = (
+        ""  # why its rows may be false where exchanges are missing among those that are looked at; none: they are not
+    )
     default: bool = True  # false: run only where it is asked for by its id
     gate: Literal["never", "notice", "warning", "critical"] = (
         "never"  # exit code 4 from this severity on, if asked for by name

@@ -9,6 +9,7 @@
     blocks.py     Blocks: lines and frames of exchanges, compressed, bounded in bytes; the oldest leave, or spill
     filtering/    conditions in CEL over the rows of a store
     exchange/     one exchange, whole; two compared
+    left_out.py   LeftOut: what is not among the exchanges, and when
     activity.py   what happened when; latency as a heat map
     findings.py   the analyses of kproxy report, of all or of a span of time; the exchanges that findings name
     exporting.py  a selection as a file, or as a command
@@ -34,9 +35,11 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
     activity?filter=&by=api|client|topic|error&buckets=&fromNs=&toNs=
                                startsNs, series: name, exchanges, bytes, errors by bucket; twelve of them, then "others"
     heatmap?filter=&buckets=&fromNs=&toNs=   startsNs, latencyUs (upper bounds), counts[bucket][level]
+                               Both also: leftOut (below), leftOutBy: exchanges left out by bucket
     analyses                   list of id, title, severity, meaning, action, reference, finding, parameters
     analyses/ID?fromNs=&toNs=  the same with verdict, columns, rows, more, and numbers: the number of the exchange that each
-                               row of a finding has as its example; null where rows have none
+                               row of a finding has as its example; null where rows have none; leftOut (below); uncertain: why
+                               rows may be false, as exchanges are missing; else null
     compare?a=&b=              differences: side, path, a, b
     complete?text=&cursor=&of=filter|request|response
                                from, to, choices: text, meaning; places in UTF-16 units. Of a filter, or of the condition of a
@@ -49,6 +52,10 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
     exchanges/NUMBER           number, row, request, response, errors, records
                                SIDE: bytes (base64 of the frame with its size field; null where there are none), size, cut,
                                trailing, tree, rendered, note. NODE: name, type, value, start, end, children, more, note
+
+leftOut is null where all exchanges of the span are here; else said and advice (sentences), sampled (whether exchanges are
+missing between those that are here, not only before them), exchanges (that there were between fromNs and toNs), here (of them),
+unseen (spans with fromNs and toNs of which nothing is known). Counts, sums and rows are of the exchanges that are here.
 
 What changes something is answered by the supervisor, where page.edits is set: kproxy.proxy.supervisor.stop_pages.
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from kproxy.errors import UsageError
+from kproxy.page.left_out import told
 from kproxy.page.store import Store
 from kproxy.page.work import Work
 from kproxy.protocol.error_codes import error_name
@@ -58,7 +59,7 @@ def activity(
         raise UsageError(f"by is one of {', '.join(BY)}")
     span = Span(store, buckets, start, end)
     if span.is_empty:
-        return {"startsNs": [], "series": []}
+        return {"startsNs": [], "series": []} | _missing(store, span, start, end)
     columns, key = BY[by]
     source = store.rows(["requestAt", "responseAt", "number", "requestSize", "responseSize", "errorCodes", *columns])
     chosen = store.selected(work, condition)
@@ -70,7 +71,8 @@ def activity(
             " coalesce(e.request_size, 0) + coalesce(e.response_size, 0) AS size, len(e.error_codes) > 0 AS failed"
             f" FROM {source} WHERE {span.condition}{only}) GROUP BY ALL"
         ).fetchall()
-    return {"startsNs": span.starts, "series": _series(counted, span.buckets, by)}
+    series = _series(counted, span.buckets, by)
+    return {"startsNs": span.starts, "series": series} | _missing(store, span, start, end)
 
 
 def _series(counted: list[Any], buckets: int, by: str) -> list[dict[str, Any]]:
@@ -98,7 +100,7 @@ def heatmap(
     """The answer of /page/api/heatmap: ``counts[bucket][level]``. Raises as ``activity``."""
     span = Span(store, buckets, start, end)
     if span.is_empty:
-        return {"startsNs": [], "latencyUs": LEVELS, "counts": []}
+        return {"startsNs": [], "latencyUs": LEVELS, "counts": []} | _missing(store, span, start, end)
     bounds = ", ".join(f"{bound}.0" for bound in LATENCIES_US)
     chosen = store.selected(work, condition)
     source = store.rows(["requestAt", "responseAt", "number", "latencyMs"])
@@ -111,4 +113,10 @@ def heatmap(
     counts = [[0] * len(LEVELS) for _ in range(span.buckets)]
     for bucket, level, count in counted:
         counts[bucket][level] = count
-    return {"startsNs": span.starts, "latencyUs": LEVELS, "counts": counts}
+    return {"startsNs": span.starts, "latencyUs": LEVELS, "counts": counts} | _missing(store, span, start, end)
+
+
+def _missing(store: Store, span: Span, start: int | None, end: int | None) -> dict[str, Any]:
+    """What is not among the counts: in all, and how many exchanges by bucket."""
+    by_bucket = [] if span.is_empty else store.left_out.by_bucket(span.start, span.width, span.buckets)
+    return {"leftOut": told(store, start, end), "leftOutBy": by_bucket}

@@ -17,6 +17,7 @@ from kproxy.analyses.analysis import Analysis
 from kproxy.analyses.report.json_page import plain
 from kproxy.analyses.report.verdicts import answer
 from kproxy.output.tables import TABLES
+from kproxy.page.left_out import told
 from kproxy.page.store import Store
 from kproxy.page.work import Work
 
@@ -70,6 +71,7 @@ class Findings:
         finally:
             self._lock.release()
         rows = found.rows.slice(0, MOST_ROWS)
+        left_out = told(self._store, start, end)
         return _described(analysis) | {
             "severity": found.severity,
             "verdict": found.verdict,
@@ -77,6 +79,8 @@ class Findings:
             "rows": [[plain(value) for value in row.values()] for row in rows.to_pylist()],
             "more": found.rows.num_rows - rows.num_rows,
             "numbers": self._numbers(work, rows),
+            "leftOut": left_out,
+            "uncertain": (analysis.header.sampled or None) if left_out is not None and left_out["sampled"] else None,
             "graph": None,
         }
 

@@ -19,6 +19,7 @@ from kproxy.page.blocks import Item
 from kproxy.page.columns import COLUMNS, SHOWN, Column
 from kproxy.page.filtering.filter import Filter
 from kproxy.page.filtering.worker import Workers
+from kproxy.page.left_out import LeftOut
 from kproxy.page.work import Work
 from kproxy.protocol.error_codes import error_name
 
@@ -93,6 +94,7 @@ class Store(ABC):
 
     def __init__(self) -> None:
         self.damages: list[str] = []
+        self.left_out = LeftOut()
         self._indexes: OrderedDict[tuple[str, str], Index] = OrderedDict()
         self._selected: OrderedDict[str, Index] = OrderedDict()
         self._selecting = threading.Lock()

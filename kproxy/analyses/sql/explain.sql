@@ -20,6 +20,7 @@ action: Compare with what you think you configured.
 reference: https://kafka.apache.org/documentation/#configuration
 parameters:
   client: {default: "", meaning: Only this client id.}
+sampled: What a setting shows itself in may be among the exchanges that are missing.
 needs: [exchanges, record_batches, offsets, connections, clients]
 verdict: "{count client_id:client/clients} explained by {rows} settings; ask for one with the parameter client"
 order: 70

@@ -21,6 +21,7 @@ columns:
 action: Where lag grows, add consumers (up to the number of partitions) or look at what they do for each record.
 parameters:
   bucket_ms: {default: 0, meaning: "Length of the times of which the last moment is kept; 0: a second, or so long that there are about 20,000 rows."}
+sampled: Later commits, and later ends of partitions, may be among the exchanges that are missing.
 needs: [offsets, record_batches, exchanges, connection_clusters, partition_lives, transaction_ends, coordinator_captures]
 verdict: "{count group_id:group/groups}; [{lag:record/records} behind at most as seen here: {group_id} on {topic}-{partition}|[{rows where lag=0:?}none is behind, as seen here|the ends of the partitions were not seen]]"
 otherwise: ""

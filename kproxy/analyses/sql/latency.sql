@@ -30,6 +30,7 @@ reference: https://kafka.apache.org/documentation/#remote_jmx
 parameters:
   min_for_p99: {default: 100, meaning: "The verdict names a 99th percentile of so many requests at the least: that of fewer is the longest of them."}
   min_requests: {default: 1, meaning: Rows with fewer answered requests are left out.}
+sampled: The request that an answer waited behind may be among the exchanges that are missing.
 needs: [answered_exchanges, clients]
 verdict: "{sum requests:request/requests}; [slowest: {api_name where has_p99=true} of [{client_id where has_p99=true}|a client without an id], 99th percentile {p99_ms where has_p99=true:ms} of {requests where has_p99=true:request/requests}|slowest: {api_name} of [{client_id}|a client without an id], up to {max_ms:ms} in {requests:request/requests}, too few for a 99th percentile]"
 order: 30

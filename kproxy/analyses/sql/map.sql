@@ -27,6 +27,7 @@ columns:
 action: A topic that is only written or untouched for as long as its retention may not be needed; ask its owner.
 parameters:
   topic: {default: "", meaning: Only this topic.}
+sampled: Reads and writes that nothing here tells of may be among the exchanges that are missing.
 needs: [record_batches, offsets, exchanges, group_events, clients, connection_clusters, cluster_times]
 verdict: "{count client_id:client/clients}, {count topic:topic/topics}[; most records: {records:,}, {client_id} ({direction} {topic})]"
 order: 10

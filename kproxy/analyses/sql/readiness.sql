@@ -26,6 +26,7 @@ action: Upgrade clients that will break before the brokers; ask the owners of th
 reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-896
 parameters:
   target: {default: "", meaning: "A Kafka release: 4.0, 3.9.1, 4 or 4.x for the newest of them; empty: the newest that is known."}
+sampled: What speaks against an upgrade may be among the exchanges that are missing.
 needs: [exchanges, clients, broker_versions, client_abilities, api_versions, releases, client_versions]
 verdict: "[{rows where verdict=will break} of {rows where is_judged=true:client or broker/clients and brokers} will break with Kafka {target}[, {rows where verdict=may break} may]; first: {client_id}[ ({software})], {reason:200}|[{rows where verdict=may break} of {rows where is_judged=true:client or broker/clients and brokers} may break with Kafka {target}; first: {client_id}[ ({software})], {reason:200}|all {rows where is_judged=true} clients and brokers are fine with Kafka {target}, as far as seen]]"
 order: 38

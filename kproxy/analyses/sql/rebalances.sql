@@ -35,6 +35,7 @@ action: >-
 reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next+Generation+of+the+Consumer+Rebalance+Protocol
 parameters:
   restart_gap_ms: {default: 120000, meaning: Members that leave and join with less time between them belong to one deployment.}
+sampled: Members that joined or left, and so the cause of a rebalance, may be in exchanges that are missing.
 needs: [keyed_group_events, group_spells, group_generations, group_changes, group_owners, connections]
 verdict: "{rows:rebalance/rebalances} of {count group_id:group/groups}: {counts cause:200}[; longest pause {max pause_ms:ms}]"
 otherwise: No group rebalanced.

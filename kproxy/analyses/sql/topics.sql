@@ -34,6 +34,7 @@ columns:
   last_micros: ""
 action: Small batches of busy topics cost the broker most; raise linger.ms, compress, choose another key where skew is high.
 parameters: {}
+sampled: Reads and writes that nothing here tells of may be among the exchanges that are missing.
 needs: [record_batches, clients, connection_clusters, cluster_times]
 verdict: "{count topic:topic/topics}; busiest: {topic}, {records:,} records, {bytes:bytes} ({direction}), {records_per_batch:.1f} records a batch"
 order: 45

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from kproxy.page.blocks import Blocks
+from kproxy.page.left_out import LeftOut
 from kproxy.page.live.exchanges import LiveExchanges
 from kproxy.page.live.files import ROWS, LiveFiles
 from kproxy.page.live.rows import LiveRows
@@ -36,6 +37,7 @@ class LiveFeed:
         exchanges: learns of connections.
         blocks, files: where frames and rows are kept.
         most: bytes of both together.
+        left_out: is told what does not come.
         published: called when something else is there.
     """
 
@@ -46,6 +48,7 @@ class LiveFeed:
         blocks: Blocks[Shown],
         files: LiveFiles,
         most: int,
+        left_out: LeftOut,
         published: Callable[[], None],
     ) -> None:
         self._listener = listener
@@ -54,6 +57,7 @@ class LiveFeed:
         self._blocks = blocks
         self._files = files
         self._most = most
+        self._left_out = left_out
         self._published = published
         self._rows = LiveRows()
         self._stop = threading.Event()
@@ -66,6 +70,7 @@ class LiveFeed:
         self._dropped_before = 0  # by earlier feeds
         self._dropped_here = 0
         self._tally = Tally(0, 0, 0, 1.0)
+        self._unseen_since = 0  # ns: until when the last feed told of exchanges; 0: there was none
         self.first, self.last = 1, 0
         self.is_fed = False  # whether an analyzer is connected
 
@@ -98,6 +103,8 @@ class LiveFeed:
                     self._files.close_replaced()
                     continue
                 with connected:
+                    if self._unseen_since:
+                        self._left_out.add_unseen(self._unseen_since, time.time_ns())
                     self.is_fed = True
                     self._published()
                     self._follow(connected)
@@ -133,6 +140,7 @@ class LiveFeed:
                 known.is_open = False
                 self._rows.ended(number, None, 0, ANALYZER_ENDED)
         self._base = self._highest
+        self._unseen_since = self._tally.at or time.time_ns()
         self._dropped_before += self._tally.dropped + self._tally.missed
         self._tally = Tally(0, 0, 0, 1.0)
         self._show()
@@ -144,7 +152,7 @@ class LiveFeed:
         if type(record) is Shown:
             self._add(record)
         elif type(record) is Tally:
-            self._tally = record
+            self._count(record)
         elif type(record) is Begun:
             number = self._base + record.connection
             self._highest = max(self._highest, number)
@@ -160,17 +168,28 @@ class LiveFeed:
         elif type(record) is Seen:
             self._note(record)
 
+    def _count(self, tally: Tally) -> None:
+        before, self._tally = self._tally, tally
+        missed = tally.missed - before.missed
+        self._left_out.add(
+            tally.at or time.time_ns(), tally.seen - before.seen + missed, tally.dropped - before.dropped + missed
+        )
+
+    def _drop(self, shown: Shown) -> None:
+        self._dropped_here += 1
+        self._left_out.add(shown.at, 0, 1)  # the next tally counts it among all
+
     def _add(self, shown: Shown) -> None:
         known = self._exchanges.connections.get(self._base + shown.connection)
         if known is None:
-            self._dropped_here += 1
+            self._drop(shown)
             return
         exchange = self._exchanges.exchange(known, shown)
         try:
             self._exchanges.learn(known, exchange)
             self._rows.add(self._blocks.last + 1, exchange)
         except Exception:  # whatever bytes do to it: the others go on
-            self._dropped_here += 1
+            self._drop(shown)
             self._renew_rows()
             return
         if self._base:

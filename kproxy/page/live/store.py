@@ -51,7 +51,7 @@ class Live(Store):
         self._exchanges = LiveExchanges()
         self._blocks: Blocks[Shown] = Blocks(1 << 62, None, Shown, _size_of)
         self._files = LiveFiles(schemas())
-        self._feed = LiveFeed(feeds, self._exchanges, self._blocks, self._files, most, self._published)
+        self._feed = LiveFeed(feeds, self._exchanges, self._blocks, self._files, most, self.left_out, self._published)
         self._thread: threading.Thread | None = None
         self._database = Database([], memory=MEMORY)
         # A path of a descriptor may come to be that of another file

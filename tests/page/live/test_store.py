@@ -7,6 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kproxy.page.activity import activity, heatmap
+from kproxy.page.findings import Findings
+from kproxy.page.left_out import told as told_of
 from kproxy.page.live.process import FEED
 from kproxy.page.live.store import Live
 from kproxy.page.work import Work
@@ -115,6 +118,59 @@ def test_a_feed_that_breaks_off_is_followed_by_another(store: Live, folder: Path
     second.close()
 
 
+def test_what_was_left_out_is_told_with_each_answer_that_rests_on_it(store: Live, folder: Path) -> None:
+    """The capture comes four times, of which the page gets one."""
+    whole = len(decoded())
+    feed = feed_of(folder)
+    send(feed)
+    eventually(lambda: store.seen == whole, what="the first")
+    assert activity(store, Work(), "", "api", 40)["leftOut"] is None
+    assert uncertain(store, "group_without_commits") is None
+    feed.is_busy = True
+    for _ in range(3):
+        send(feed)
+    eventually(lambda: store.seen == feed.seen, what="the others")
+    assert (feed.dropped, store.exchanges) == (3 * whole, whole)
+    answers = activity(store, Work(), "", "api", 40), heatmap(store, Work(), "", 40)
+    for answer in answers:
+        left_out = answer["leftOut"]
+        assert (left_out["exchanges"], left_out["here"], left_out["sampled"]) == (4 * whole, whole, True)
+        assert f"Of the {4 * whole:,} exchanges between " in left_out["said"]
+        assert f" {whole:,} are here (about 1 in 4)" in left_out["said"]
+    shown = sum(sum(series["exchanges"]) for series in answers[0]["series"])
+    first, last = store.times()
+    assert first is not None and last is not None
+    missing = sum(activity(store, Work(), "", "api", 40, first - 10**9, last + 10**9)["leftOutBy"])
+    assert shown + missing == 4 * whole
+    assert all(int(answer["leftOut"]["fromNs"]) <= last < int(answer["leftOut"]["toNs"]) for answer in answers)
+    assert "commit" in str(uncertain(store, "group_without_commits"))
+    assert uncertain(store, "sequence_errors") is None, "an error that the broker gave is one"
+    assert activity(store, Work(), "", "api", 4, last + 10**9, last + 10**10)["leftOut"] is None
+    feed.close()
+
+
+def test_a_time_without_an_analyzer_is_told(store: Live, folder: Path) -> None:
+    for number in (1, 2):
+        feed = feed_of(folder)
+        send(feed)
+        eventually(lambda: store.last == number * len(decoded()), what="a feed")  # noqa: B023 - at once
+        feed.close()
+        eventually(lambda: not store.fed, what="its end")
+    told = told_of(store, None, None)
+    assert told is not None and told["sampled"]
+    ((_, last),) = [store.times()]
+    assert int(told["unseen"][0]["fromNs"]) <= (last or 0)
+    assert "was not seen" in told["said"]
+    assert uncertain(store, "session_expired")
+
+
+def uncertain(store: Live, name: str) -> str | None:
+    found = Findings(store).run(Work(), name)
+    assert found is not None
+    said: str | None = found["uncertain"]
+    return said
+
+
 def test_bytes_that_are_no_feed_end_it_alone(store: Live, folder: Path) -> None:
     with socket.socket(socket.AF_UNIX) as wrong:
         wrong.connect(str(folder / FEED))
@@ -142,5 +198,7 @@ def test_what_is_kept_is_bounded_and_every_exchange_is_here_left_or_dropped(fold
         rows = store.page(Work(), limit=500, columns=["number"]).rows
         assert [row[0] for row in rows] == list(range(store.first, store.first + len(rows)))
         assert store.item(store.first - 1) is None
+        told = told_of(store, None, None)
+        assert told is not None and f"{store.left:,} exchanges before" in told["said"]
         assert store.item(store.first) is not None
         feed.close()

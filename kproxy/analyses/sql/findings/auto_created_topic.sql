@@ -22,6 +22,7 @@ action: >
 reference: https://kafka.apache.org/documentation/#brokerconfigs_auto.create.topics.enable
 parameters:
   max_seconds: {default: 30, meaning: "Longest time from the first answer that the topic does not exist to the first that describes it."}
+sampled: The request that created the topic may be among the exchanges that are missing.
 needs: [client_errors, client_exchanges]
 verdict: "{rows:topic/topics} probably created because a client asked for a name. First: {topic}, asked for by {client_id} at {client_address}. If the name is a mistake, correct it and delete the topic; set auto.create.topics.enable=false."
 order: 40

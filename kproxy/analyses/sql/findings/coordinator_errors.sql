@@ -24,6 +24,7 @@ reference: https://kafka.apache.org/documentation/#design_offsetmanagement
 parameters:
   min_errors: {default: 10, meaning: "Fewer such answers to a client for a group or transactional id are not listed."}
   min_seconds: {default: 10, meaning: "Groups that recovered within this time are not listed."}
+sampled: Answers without an error in between may be among the exchanges that are missing.
 needs: [client_errors, exchanges]
 verdict: "{rows:group or transactional id/groups or transactional ids} without a steady coordinator. Most: {resource} for {client_id} at {client_address}, {errors:time/times} {error_name} in {seconds:,} s. Check the leaders of __consumer_offsets and __transaction_state."
 order: 14

@@ -23,6 +23,7 @@ reference: https://kafka.apache.org/documentation/#consumerconfigs_enable.auto.c
 parameters:
   min_seconds: {default: 60, meaning: "Groups seen for less time are not listed; the default commit interval is 5 s."}
   min_records: {default: 1000, meaning: "Groups whose members fetched fewer records are not listed."}
+sampled: A commit of the group may be among the exchanges that are missing.
 needs: [client_group_events, client_exchanges]
 verdict: "{count group_id:group/groups} without a commit. Most: {client_id} at {client_address} fetched {records:,} records for {group_id} in {seconds:,} s. A restart begins anew: turn auto commit on, or commit in the application."
 order: 27

@@ -23,6 +23,7 @@ action: Add partitions to the topic, or run no more members than partitions (spa
 reference: https://kafka.apache.org/documentation/#intro_consumers
 parameters:
   min_idle: {default: 1, meaning: "Groups with fewer members without a partition are not listed."}
+sampled: A later assignment may be among the exchanges that are missing.
 needs: [client_group_events]
 verdict: "{rows:group/groups} with more members than partitions. Most: {group_id}, where {idle:,} of {members:,} members have none. Add partitions, or run fewer members."
 order: 50

@@ -27,6 +27,7 @@ action: >
 reference: https://kafka.apache.org/documentation/#consumerconfigs_max.poll.interval.ms
 parameters:
   min_away_ms: {default: 1000, meaning: "Where no reason is told, time from leaving to joining again on the same connection from which it counts."}
+sampled: A member that was away for long may have asked in between, in an exchange that is missing.
 needs: [client_group_events]
 verdict: "{rows:time/times} a consumer left its group because it polled too late. First: {client_id} at {client_address} in group {group_id} ({evidence}), max.poll.interval.ms={rebalance_timeout_ms:d}. Lower max.poll.records or raise max.poll.interval.ms."
 order: 20

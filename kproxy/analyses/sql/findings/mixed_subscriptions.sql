@@ -26,6 +26,7 @@ action: Give each application its own group.id.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_group.id
 parameters:
   min_seconds: {default: 30, meaning: "Shortest time for which both subscriptions have to be in use."}
+sampled: That a member changed its subscription, or left, may be in an exchange that is missing.
 needs: [client_group_events, client_connections]
 verdict: "{rows:group/groups} whose members read different topics. Longest: {group_id}, where {client_id} reads {topics} and {other_client_id} reads {other_topics}, for {seconds:,} s. Give each application its own group.id."
 order: 26

@@ -26,6 +26,7 @@ action: >
 reference: https://kafka.apache.org/documentation/#consumerconfigs_auto.offset.reset
 parameters:
   min_records: {default: 1, meaning: "Shorter jumps are not listed."}
+sampled: Fetches between the two offsets may be among the exchanges that are missing.
 needs: [client_offsets]
 verdict: "{rows:time/times} a consumer jumped because its offset was gone. Largest jump: {client_id} at {client_address} on {topic}-{partition}, from {from_offset:d} to {to_offset:d}: {records:offset/offsets} {direction}. Check retention.ms against its lag."
 order: 13

@@ -29,6 +29,7 @@ action: >
 reference: https://kafka.apache.org/documentation/#producerconfigs_transaction.timeout.ms
 parameters:
   min_seconds: {default: 60, meaning: "Transactions that were open for less are not listed. The default is that of transaction.timeout.ms."}
+sampled: The end of the transaction may be among the exchanges that are missing.
 needs: [client_batches, transaction_ends, coordinator_captures]
 verdict: "{rows:transaction/transactions} open for too long. Longest: {client_id} at {client_address}, transactional.id {transactional_id}, {seconds:,} s ({outcome}). read_committed consumers of {topics} wait meanwhile: commit more often, or end it with kafka-transactions.sh."
 order: 16

@@ -28,6 +28,7 @@ reference: https://kafka.apache.org/documentation/#consumerconfigs_partition.ass
 parameters:
   min_rebalances: {default: 10, meaning: "Groups with fewer new generations within the period are not listed."}
   period_seconds: {default: 300, meaning: "The period."}
+sampled: New members, whose joining is no rebalance that hurts, may have joined in exchanges that are missing.
 needs: [client_group_events]
 verdict: "{rows:group rebalances/groups rebalance} again and again. Most: {group_id}, {generations:,} generations in {seconds:,} s with {members:member id/member ids}. If nobody deployed just then, see who caused them: kproxy report --only rebalances."
 order: 14

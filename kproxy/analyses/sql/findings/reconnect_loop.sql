@@ -29,6 +29,7 @@ reference: https://kafka.apache.org/documentation/#security_sasl
 parameters:
   min_connections: {default: 10, meaning: "Fewer such connections of a client to a broker, in its busiest five minutes, are not listed."}
   max_seconds: {default: 5, meaning: "Longest life of a connection that counts as one that got nowhere."}
+sampled: What these connections did after the login may be among the exchanges that are missing.
 needs: [client_connections, exchanges]
 verdict: "{rows:client reconnects/clients reconnect} in a loop without getting to work. Most: {client_id} at {client_address} to {broker}, {connections:,} connections; errors: {error_name}; {closed_by_broker:,} closed by the broker. Check its login and security protocol."
 order: 20

@@ -24,6 +24,7 @@ action: Look at pauses of that process and at its network at this time; raise se
 reference: https://kafka.apache.org/documentation/#consumerconfigs_session.timeout.ms
 parameters:
   min_silence_ms: {default: 0, meaning: "Members whose last heartbeat before was nearer than this are not listed."}
+sampled: That the member left by itself may be in an exchange that is missing.
 needs: [client_group_events, client_exchanges]
 verdict: "{rows:running member was/running members were} thrown out by a group. First: {client_id} at {client_address} from {group_id}, {silence_ms:ms} after its heartbeat before. Look for a pause of that process (garbage collection, CPU, container) or a cut network."
 order: 22

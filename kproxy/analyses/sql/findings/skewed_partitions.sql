@@ -29,6 +29,7 @@ parameters:
   min_records: {default: 10000, meaning: "Topics with fewer records produced are not listed: chance skews small numbers."}
   min_batches: {default: 100, meaning: "Topics with fewer record batches produced are not listed, likewise."}
   times_others: {default: 4, most: 1000000, meaning: "How many times the average of the other partitions seen a partition has to have."}
+sampled: What the other partitions got may be among the exchanges that are missing.
 needs: [client_batches]
 verdict: "{rows:partition gets/partitions get} far more than the others of the topic. Most: {topic}-{partition}, {records:,} of {topic_records:,} records ({percent:d} %). Look for a key that most records share; more consumers do not help."
 order: 41

@@ -28,6 +28,7 @@ parameters:
   slow_ms: {default: 1000, meaning: "Time from request to response from which an answer is slow."}
   min_percent: {default: 5, most: 100, meaning: "Share of slow answers of an API from which a broker is listed."}
   min_requests: {default: 100, meaning: "APIs of a broker with fewer answers are not judged."}
+sampled: The request that an answer waited behind may be among the exchanges that are missing.
 needs: [client_exchanges]
 verdict: "{rows:API is/APIs are} slow at {count broker:broker/brokers}. Worst: {api_name} at {broker}, where {slow:,} of {requests:,} answers ({percent:d} %) took over {slow_ms:ms}, the longest {longest_ms:ms}. Check that broker's disk, pauses and request queue."
 order: 19

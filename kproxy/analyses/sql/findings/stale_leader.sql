@@ -26,6 +26,7 @@ reference: https://kafka.apache.org/protocol#protocol_error_codes
 parameters:
   min_errors: {default: 10, meaning: "Fewer such answers on one connection for a partition are not listed."}
   min_seconds: {default: 5, meaning: "Clients that followed within this time are not listed."}
+sampled: Metadata requests and fetches elsewhere in between may be among the exchanges that are missing.
 needs: [client_errors]
 verdict: "{rows:partition/partitions} whose new leader a client does not follow. Most: {client_id} at {client_address} asks {broker} for {topic}-{partition}, {errors:time/times} in {seconds:,} s. Restart that client; then check advertised.listeners and update it."
 order: 18

@@ -1,0 +1,156 @@
+"""What is not among the exchanges of a store, and when: left out for lack of time, not seen at all, gone to make room.
+
+Counts are exact. They are kept by the second, of long times by longer slots, so that there are at most MOST_SLOTS.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from kproxy.page.store import Store
+
+SECOND = 1_000_000_000  # ns
+MOST_SLOTS = 3_600
+MOST_UNSEEN = 100
+OFTEN = 0.5  # from which share on it is said in percent
+ADVICE = (
+    "Traffic comes first. For all of it give kproxy more CPU, or let it analyze less: analysis.apis names the APIs,"
+    " analysis.snaplen the bytes of each frame."
+)
+
+
+class Missing(Struct, frozen=True):
+    """What is missing of a span of time. Times in ns."""
+
+    start: int
+    end: int
+    exchanges: int  # that there were between these, as far as they were counted
+    here: int
+    unseen: list[tuple[int, int]]  # when nothing was counted
+
+
+class LeftOut:
+    """The history. One thread adds; any may ask."""
+
+    def __init__(self) -> None:
+        # Replaced as a whole where the width changes: width in ns, slot -> exchanges, those left out
+        self._slots: tuple[int, dict[int, tuple[int, int]]] = SECOND, {}
+        self._unseen: tuple[tuple[int, int], ...] = ()
+        self.is_empty = True  # whether nothing was ever left out
+
+    def add(self, at: int, exchanges: int, left_out: int) -> None:
+        """Count exchanges that were complete at about that time, those left out among them."""
+        self.is_empty = self.is_empty and not left_out
+        width, slots = self._slots
+        before = slots.get(at // width, (0, 0))
+        slots[at // width] = before[0] + exchanges, before[1] + left_out
+        if len(slots) > MOST_SLOTS:
+            wider: dict[int, tuple[int, int]] = {}
+            for slot, (some, left) in slots.items():
+                sums = wider.get(slot // 2, (0, 0))
+                wider[slot // 2] = sums[0] + some, sums[1] + left
+            self._slots = 2 * width, wider
+
+    def add_unseen(self, start: int, end: int) -> None:
+        """Note a time in which nothing was counted."""
+        self.is_empty = False
+        spans = [*self._unseen, (start, max(start, end))]
+        if len(spans) > MOST_UNSEEN:
+            spans[:2] = [(spans[0][0], spans[1][1])]
+        self._unseen = tuple(spans)
+
+    def between(self, start: int, end: int) -> Missing | None:
+        """What is missing of a span; None where nothing is."""
+        unseen = [(low, high) for low, high in self._unseen if low <= end and high >= start]
+        width, slots = self._slots
+        within = {
+            slot: counted for slot, counted in list(slots.items()) if slot * width <= end and (slot + 1) * width > start
+        }
+        lacking = [slot for slot, (_, left) in within.items() if left]
+        if not lacking:
+            return Missing(unseen[0][0], unseen[-1][1], 0, 0, unseen) if unseen else None
+        low, high = min(lacking), max(lacking)
+        counts = [counted for slot, counted in within.items() if low <= slot <= high]
+        exchanges, left = (sum(counted[at] for counted in counts) for at in (0, 1))
+        return Missing(low * width, (high + 1) * width, exchanges, exchanges - left, unseen)
+
+    def by_bucket(self, start: int, width: int, buckets: int) -> list[int]:
+        """How many are left out in each of some buckets of time, as if those of a slot had come evenly."""
+        found = [0] * buckets
+        slot_width, slots = self._slots
+        for slot, (_, left) in list(slots.items()) if width > 0 else ():
+            if left:
+                for bucket, number in _spread(slot * slot_width, slot_width, left, start, width, buckets):
+                    found[bucket] += number
+        return found
+
+
+def _spread(at: int, length: int, number: int, start: int, width: int, buckets: int) -> Iterator[tuple[int, int]]:
+    """The buckets that a slot is in, and their parts of its number, which add up to it where the slot is in them whole."""
+
+    def until(time: int) -> int:
+        return number * min(max(time - at, 0), length) // length
+
+    for bucket in range(max((at - start) // width, 0), min((at + length - 1 - start) // width + 1, buckets)):
+        low = start + bucket * width
+        yield bucket, until(low + width) - until(low)
+
+
+def told(store: "Store", start: int | None, end: int | None) -> dict[str, Any] | None:
+    """What an answer of the page says of what is missing of a span; None where nothing is.
+
+    ``said`` and ``advice`` are for people; ``exchanges`` and ``here`` count those between ``fromNs`` and ``toNs``; ``unseen`` are
+    spans of which nothing is known; ``sampled``: whether exchanges are missing between those that are here.
+    """
+    if store.left_out.is_empty and not store.left:
+        return None
+    first, last = store.times()
+    if first is None or last is None:
+        return None
+    low = first if start is None else max(start, first)
+    missing = store.left_out.between(low, last if end is None else end)
+    made_room = store.left if start is None or start < first else 0
+    if missing is None and not made_room:
+        return None
+    sentences = [] if missing is None else _sentences(missing)
+    if made_room:
+        sentences.append(f"{made_room:,} exchanges before {_time(first)} were removed to make room for later ones.")
+    return {
+        "said": " ".join(sentences),
+        "advice": "" if missing is None else ADVICE,
+        "sampled": missing is not None,
+        "fromNs": str(first if missing is None else missing.start),
+        "toNs": str(first if missing is None else missing.end),
+        "exchanges": 0 if missing is None else missing.exchanges,
+        "here": 0 if missing is None else missing.here,
+        "unseen": [] if missing is None else [{"fromNs": str(a), "toNs": str(b)} for a, b in missing.unseen],
+    }
+
+
+def _sentences(missing: Missing) -> list[str]:
+    found = []
+    if missing.exchanges:
+        found.append(
+            f"Of the {missing.exchanges:,} exchanges between {_time(missing.start)} and {_time(missing.end)}"
+            f" {missing.here:,} are here{_share(missing.here / missing.exchanges)}: counts and sums are of those."
+        )
+    if missing.unseen:
+        (start, end), others = missing.unseen[0], len(missing.unseen) - 1
+        more = f", nor at {others} other time{'s' if others > 1 else ''}" if others else ""
+        found.append(
+            f"What passed between {_time(start)} and {_time(end)} was not seen, as kproxy's analyzer began anew{more}."
+        )
+    return found
+
+
+def _share(share: float) -> str:
+    if share == 0:
+        return ""
+    return f" ({share:.0%})" if share > OFTEN else f" (about 1 in {round(1 / share):,})"
+
+
+def _time(ns: int) -> str:
+    return datetime.fromtimestamp(ns // SECOND, UTC).strftime("%H:%M:%S UTC")

@@ -1,0 +1,68 @@
+"""LeftOut: what is missing is counted exactly, by time; and said in a sentence."""
+
+import random
+
+import pytest
+
+from kproxy.page.left_out import MOST_SLOTS, SECOND, LeftOut, Missing
+
+NOON = 1_795_262_400 * SECOND  # 2026-11-21 12:00:00 UTC
+
+
+def test_nothing_is_missing_where_nothing_was_left_out() -> None:
+    history = LeftOut()
+    history.add(NOON, 100, 0)
+    assert history.is_empty and history.between(0, 2 * NOON) is None
+    assert history.by_bucket(NOON, SECOND, 3) == [0, 0, 0]
+
+
+def test_what_is_missing_lies_between_the_first_and_the_last_that_was_left_out() -> None:
+    history = LeftOut()
+    for second, (exchanges, left) in enumerate([(10, 0), (40, 30), (10, 0), (40, 20), (10, 0)]):
+        history.add(NOON + second * SECOND + 5, exchanges, left)
+    assert history.between(0, 2 * NOON) == Missing(NOON + SECOND, NOON + 4 * SECOND, 90, 40, [])
+    assert history.between(NOON + 2 * SECOND, NOON + 3 * SECOND) == Missing(
+        NOON + 3 * SECOND, NOON + 4 * SECOND, 40, 20, []
+    )
+    assert history.between(NOON + 2 * SECOND, NOON + 2 * SECOND + 9) is None
+    assert history.between(NOON + 9 * SECOND, NOON + 99 * SECOND) is None
+
+
+def test_a_time_of_which_nothing_is_known() -> None:
+    history = LeftOut()
+    history.add_unseen(NOON, NOON + 7)
+    assert history.between(NOON + 8, NOON + 9) is None
+    assert history.between(NOON + 5, NOON + 9) == Missing(NOON, NOON + 7, 0, 0, [(NOON, NOON + 7)])
+    for number in range(1_000):
+        history.add_unseen(NOON + number * SECOND, NOON + number * SECOND + 1)
+    found = history.between(0, 2 * NOON)
+    assert found is not None and len(found.unseen) <= 100
+    assert (found.unseen[0][0], found.unseen[-1][1]) == (NOON, NOON + 999 * SECOND + 1), "old ones are joined"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_sums_stay_exact_however_long_it_goes_on(seed: int) -> None:
+    chosen = random.Random(seed)
+    history = LeftOut()
+    told = [
+        (NOON + second * SECOND + chosen.randrange(SECOND), exchanges, chosen.randint(1, exchanges))
+        for second, exchanges in ((number, chosen.randint(1, 100)) for number in range(0, 5 * MOST_SLOTS, 2))
+    ]
+    for at, exchanges, left in told:
+        history.add(at, exchanges, left)
+    sums = sum(one[1] for one in told), sum(one[2] for one in told)
+    found = history.between(0, 2 * NOON)
+    assert found is not None and (found.exchanges, found.here) == (sums[0], sums[0] - sums[1])
+    for buckets in (1, 7, 80):
+        width = 5 * MOST_SLOTS * SECOND // buckets + SECOND
+        spread = history.by_bucket(NOON - 1000, width, buckets + 1)
+        assert sum(spread) == sums[1]
+    assert sum(history.by_bucket(NOON + 10**6 * SECOND, SECOND, 9)) == 0
+
+
+def test_a_slot_is_spread_over_the_buckets_that_it_is_in() -> None:
+    history = LeftOut()
+    history.add(NOON, 100, 10)
+    assert history.by_bucket(NOON, SECOND // 5, 5) == [2] * 5
+    assert history.by_bucket(NOON - SECOND // 2, SECOND, 2) == [5, 5]
+    assert history.by_bucket(NOON + SECOND // 2, SECOND, 1) == [5], "the other half is before"
