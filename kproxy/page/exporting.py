@@ -38,19 +38,22 @@ GONE = b"{}"  # the line of an exchange that has left meanwhile
 
 
 def command(store: Store, form: str, condition: str, start: int | None = None, end: int | None = None) -> str:
-    """What to type for a selection. Raises UsageError where there is no such format or command; FilterError."""
+    """What to type for a selection: one line that a terminal shows as it is, for POSIX shells.
+
+    Raises UsageError where there is no such format or command; FilterError.
+    """
     options, name = _options(form)
     if isinstance(store, Tabled):
-        directories = " ".join(shlex.quote(str(path)) for path in store.sources)
+        directories = " ".join(_quoted(_given(path)) for path in store.sources)
         return f"kproxy sql {directories} 'FROM exchanges'"
-    where = _condition(condition, start, end)
+    where = _condition(condition.strip(), start, end)
     sources: Sequence[Path] = store.sources
     if isinstance(store, Live):
         _check_packets_tell(where)
         sources, name = [EXPORTED], f"selected-{name}"
     output = [] if form == "jsonl" else ["-o", name]
-    words = ["kproxy", "decode", *options, *(["--where", where] if where else []), *output, *map(str, sources)]
-    line = " ".join(map(shlex.quote, words))
+    words = ["kproxy", "decode", *options, *(["--where", where] if where else []), *output, *map(_given, sources)]
+    line = " ".join(map(_quoted, words))
     return f"{line} > {name}" if form == "jsonl" else line
 
 
@@ -147,6 +150,33 @@ def _options(form: str) -> tuple[tuple[str, ...], str]:
     if form not in FORMATS:
         raise UsageError(f"format is one of {', '.join(FORMATS)}")
     return FORMATS[form]
+
+
+def _given(path: Path) -> str:
+    """The path as an argument, never as an option."""
+    return f"./{path}" if str(path).startswith("-") else str(path)
+
+
+def _quoted(word: str) -> str:
+    """One word of a shell's line. Raises UsageError where no word can be that.
+
+    The line is pasted into terminals, which obey control characters even inside of quotes, and show others at another place
+    or not at all: printf(1) makes them.
+    """
+    if "\0" in word:
+        raise UsageError("no command can hold the character NUL: write it as \\u0000 in the filter")
+    if word.endswith("\n"):
+        raise UsageError("no command can hold a file name that ends with a line break")
+    if word.isprintable():
+        return shlex.quote(word)
+    return f"\"$(printf %b '{''.join(map(_escaped, word))}')\""
+
+
+def _escaped(character: str) -> str:
+    """As %b of printf has it; the quotes around it have no quote and no backslash of another meaning inside."""
+    if character.isprintable() and character not in "\\'":
+        return character
+    return "".join(f"\\0{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))
 
 
 def _condition(condition: str, start: int | None, end: int | None) -> str:

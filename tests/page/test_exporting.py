@@ -9,6 +9,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from kproxy.page.work import Work
 from tests.page.asking import opened
 from tests.page.feeding import ORDERS, feed_of, live, send
 from tests.page.test_tables import CAPTURE, decoded_tables
+from tests.support.hostile_names import hostile_names
 from tests.support.kafka.processes import eventually
 
 CONDITION = 'apiName == "JoinGroup" && latencyMs > 1.0'
@@ -145,6 +147,31 @@ def test_the_command_runs_nothing_else(tmp_path: Path) -> None:
         line + b"\n" for line in (empty / "exchanges.jsonl").read_bytes().splitlines() if b'"event":"exchange"' in line
     ]
     assert found == expected != []
+
+
+ECHO = "kproxy() { for word; do printf '%s\\0' \"$word\"; done; printf '\\001\\0'; }\n"
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.long)])
+def test_what_a_terminal_would_obey_is_not_in_the_command(
+    store: Recorded, tmp_path: Path, shell: str, count: int
+) -> None:
+    """It is pasted into one; a shell gives kproxy the condition as it is, whatever is in it."""
+    names = (name.decode("utf-8", "replace") for name in hostile_names(20_261_123, count))
+    hostile = [f"{name}{more}" for name in names for more in ("", "$(touch pwned)", "\x03\x15; touch pwned #")]
+    conditions = [text for each in hostile if "\0" not in each and len(text := f"({each})\n") < 8_000]
+    typed = [exporting.command(store, "pcapng", condition, None, None) for condition in conditions]
+    assert all(line.isprintable() for line in typed) and len(typed) > count
+    script = ECHO + "\n".join(typed)
+    done = subprocess.run([shell], input=script.encode(), cwd=tmp_path, capture_output=True, check=True)
+    given = [words.split("\0")[4] for words in done.stdout.decode().split("\0\1\0")[:-1]]
+    assert given == [condition.strip() for condition in conditions]
+    assert list(tmp_path.iterdir()) == []
+    store_of_option: Any = SimpleNamespace(live=False, sources=[Path("--help.pcap")])
+    assert exporting.command(store_of_option, "pcapng", "").endswith(" ./--help.pcap")
+    with pytest.raises(UsageError, match="NUL"):
+        exporting.command(store, "pcapng", 'clientId == "\0"', None, None)
 
 
 def test_packets_are_those_that_tshark_sees(
