@@ -14,6 +14,7 @@ Between the recorded cluster and the new one
     answered_ids.py    learns ids from the two answers to a request
     producer_ids.py    producer ids and epochs in the headers of record batches
     versions.py        the version to send a request at, and what that would lose
+    share_sessions.py  share sessions, whose requests have epochs in turn
     joining.py         members from before the capture, which join anew
     generations.py     members that were in one generation of a group are in one again, with the recorded assignments
     offsets.py         where the logs of the new cluster end elsewhere: what to add to recorded offsets
@@ -35,6 +36,7 @@ Comparing
     left_out.py        which fields are not compared, by class and why
     comparing.py       compare(): two answers -> differences by field
     explaining.py      why an answer differs, in a sentence
+    assigned.py        what members have been told of their partitions, by heartbeats: at which one is a matter of time
     fetched.py         what was read of each partition, over all Fetch answers: brokers divide records as time has it
 
     plan.py            Plan: a recording before a cluster: what is sent, what is not and why

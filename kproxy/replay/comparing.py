@@ -29,6 +29,10 @@ GOES_ON = (
     ErrorCode.NONE,
     ErrorCode.MEMBER_ID_REQUIRED,
 )  # the latter is the first answer of a coordinator to a new member
+BY_MEMBER = (
+    ("ConsumerGroupHeartbeatResponse", "Assignment"),
+    ("ShareGroupHeartbeatResponse", "Assignment"),
+)  # assigned.py
 ERRORS = ("error_code", "partition_error_code")
 MISSING = "(absent)"
 
@@ -154,6 +158,9 @@ def _own_error(struct: Struct) -> Field | None:
 
 def _inner(walk: _Walk, one: Field, values: tuple[Any, Any], steps: tuple[str, str], place: Place) -> None:
     recorded, new = values
+    if (walk.message, one.name) in BY_MEMBER:
+        walk.found.left_out[LeftOut.ASSIGNED] += recorded != new
+        return
     if walk.message == "JoinGroupResponse" and (not recorded) != (not new):
         walk.found.left_out[LeftOut.LEADER] += 1
         return

@@ -17,7 +17,11 @@ JOINED = (
     "the member's group is not as it was: it had joined before the capture, or its JoinGroup is not among what was"
     " sent, was refused, or came too late"
 )
+REBALANCED = "a rebalance of the group had begun by one of the two answers, and not, or no longer, by the other"
 ASSIGNED = "a coordinator tells a member of its partitions once, when others have given them up: it did so at another heartbeat"
+TAKEN = (
+    "a share group hands out records as it comes to them: which of them an answer has, and by when, is a matter of time"
+)
 SETTINGS = "settings: the brokers, or their defaults, are configured otherwise"
 THERE_BEFORE = "the recorded cluster had it from before the capture: no request creates it"
 THERE_ALREADY = "the new cluster has it already, or creates it by itself"
@@ -105,6 +109,8 @@ _RULES = (
         new="GROUP_ID_NOT_FOUND|TRANSACTIONAL_ID_NOT_FOUND|DELEGATION_TOKEN_NOT_FOUND",
     ),
     _rule(UNREADY, path=_ERROR, recorded="NONE", new=_UNREADY),
+    _rule(REBALANCED, path=_ERROR, recorded="REBALANCE_IN_PROGRESS", new="NONE"),
+    _rule(REBALANCED, path=_ERROR, recorded="NONE", new="REBALANCE_IN_PROGRESS"),
     _rule(JOINED, path=_ERROR, new=_any_of(_MEMBERS.split())),
     _rule(JOINED, path=_ERROR, recorded=_any_of(_MEMBERS.split())),
     _rule(PRODUCER, path=_ERROR, recorded="NONE", new=_any_of(_PRODUCERS.split())),
@@ -113,6 +119,8 @@ _RULES = (
     _rule(COMMITTED, "OffsetFetch", r"(committedOffset|metadata)$"),
     _rule(JOINED, "JoinGroup SyncGroup", r"^(members|assignment|protocol)"),
     _rule(ASSIGNED, "ConsumerGroupHeartbeat ShareGroupHeartbeat StreamsGroupHeartbeat"),
+    _rule(TAKEN, "ShareFetch", r"^responses$|responses\.partitions($|\.(records|acquiredRecords))"),
+    _rule(TAKEN, "ShareFetch ShareAcknowledge", _ERROR, new="INVALID_RECORD_STATE"),
     _rule(SINCE, "DescribeQuorum", r"(highWatermark|logEndOffset)$"),
     _rule(THERE_BEFORE, recorded=_THERE, new=_ABSENT),
     _rule(THERE_ALREADY, recorded=_ABSENT, new=_THERE),

@@ -13,12 +13,13 @@ from kproxy.errors import DecodeError, EncodeError, UpstreamError
 from kproxy.protocol import ApiKey, response_message
 from kproxy.protocol.structs import struct_types
 from kproxy.replay.answered_ids import learn_ids
+from kproxy.replay.assigned import HEARTBEATS, Assigned, go_on
 from kproxy.replay.comparing import NOT_READY, Comparison, compare, error_codes_of
 from kproxy.replay.fetch_sessions import FetchSessions
 from kproxy.replay.fetched import Fetched
 from kproxy.replay.generations import Generations
 from kproxy.replay.identities import Identities, Place
-from kproxy.replay.joining import join_anew
+from kproxy.replay.joining import hears_later, join_anew
 from kproxy.replay.link import Link, LinkClosed, decode_answer, is_answered
 from kproxy.replay.order import Order
 from kproxy.replay.plan import Plan
@@ -26,11 +27,13 @@ from kproxy.replay.preparing import prepare
 from kproxy.replay.recording import ConnectionId, Recorded
 from kproxy.replay.result import Outcome, Result
 from kproxy.replay.routing import Router
+from kproxy.replay.share_sessions import ShareSessions, acquires_later
 from kproxy.replay.syncing import held_together, sent_together
 from kproxy.replay.versions import Encoded, Unsendable, encode_at, name_topics
 
 MOST_IN_FLIGHT = 1_000  # requests, of all connections
 RETRY_S = 0.1
+REBALANCE_S = 1.0  # until a heartbeat is told of one
 RETRIES_S = 10.0  # for one request whose recorded answer was ready
 
 
@@ -58,6 +61,13 @@ class _Way:
     unconfirmed: bool = False  # a request without an answer was sent, which may not have been processed yet
 
 
+def _encoded_again(recorded: Recorded, ready: Ready) -> Ready:
+    """A request whose body was changed after its answer."""
+    message = recorded.request.message
+    assert message is not None
+    return Ready(ready.body, Encoded(ready.encoded.version, message.encode(ready.encoded.version, ready.body)))
+
+
 @dataclass
 class Player:
     """One replay; ``play`` once. ``result`` is right at any moment."""
@@ -76,6 +86,8 @@ class Player:
         self._produced_again: set[int] = set()  # numbers of the Produce requests that are being sent again
         self._router = Router(self.plan, self._new_name)
         self._sessions: dict[ConnectionId, FetchSessions] = {}
+        self._share_sessions: dict[ConnectionId, ShareSessions] = {}
+        self._assigned = Assigned(lambda topic_id: recording.names.get(topic_id, topic_id), self._new_name)
         self._generations = Generations(self.plan.sent)
         self._fetched = Fetched(
             lambda topic_id: recording.names.get(topic_id, topic_id), self._new_name, self.identities.offset
@@ -156,6 +168,8 @@ class Player:
         changed |= self.identities.translate(frame.message.name, body)
         if recorded.api_key == ApiKey.FETCH:
             changed |= self._sessions_of(recorded).translate(body, self._full_session(recorded))
+        if recorded.api_key in (ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE):
+            changed |= self._share_sessions_of(recorded).translate(body)
         if recorded.api_key == ApiKey.CREATE_TOPICS:
             changed |= self._lower_replication(recorded, body)
         if version != recorded.api_version:
@@ -228,20 +242,34 @@ class Player:
         while True:
             answer = decode_answer(recorded.api_key, ready.encoded.version, await self._within(way, future))
             if recorded.api_key == ApiKey.JOIN_GROUP and await self._joins_again(recorded, ready.body, answer):
-                message = recorded.request.message
-                assert message is not None
-                ready = Ready(
-                    ready.body, Encoded(ready.encoded.version, message.encode(ready.encoded.version, ready.body))
-                )
-            elif not self._to_be_repeated(recorded, answer) or loop.time() > until:
+                ready = _encoded_again(recorded, ready)
+            elif loop.time() > until:
                 return answer
-            else:
+            elif hears_later(recorded, answer) and loop.time() < until - RETRIES_S + REBALANCE_S:
+                await asyncio.sleep(RETRY_S)
+            elif self._goes_on(recorded, ready.body, answer):
+                ready = _encoded_again(recorded, ready)
+                await asyncio.sleep(RETRY_S)
+            elif self._to_be_repeated(recorded, answer):
                 await self._before_repeating(recorded)
+            else:
+                return answer
             self.result.repeated += 1
-            way = await self._way(recorded, ready)
+            if recorded.api_key != ApiKey.SHARE_FETCH:  # its session is with one node
+                way = await self._way(recorded, ready)
             again = await self._put(way, recorded, ready)
             assert again is not None
             future = again
+
+    def _goes_on(self, recorded: Recorded, body: Any, answer: Any) -> bool:
+        """Change a request that has got less than the recorded one as yet, as its client would ask for more."""
+        if recorded.api_key in HEARTBEATS and not self._assigned.is_as_recorded(recorded, answer):
+            go_on(body, answer)
+            return True
+        if acquires_later(recorded, body, answer):
+            self._share_sessions_of(recorded).ask_again(body)
+            return True
+        return False
 
     async def _joins_again(self, recorded: Recorded, body: Any, answer: Any) -> bool:
         """Change a JoinGroup that was answered, where its member has to send it again."""
@@ -305,6 +333,8 @@ class Player:
         else:
             versions = (response.body_version, ready.encoded.version)
             found = compare(message.name, old, answer, versions, self.identities, place)
+        if recorded.api_key in HEARTBEATS and (other := self._assigned.difference(recorded, answer)) is not None:
+            found.differences.append(other)
         self._note(recorded, found)
 
     def _note(self, recorded: Recorded, found: Comparison) -> None:
@@ -323,6 +353,9 @@ class Player:
 
     def _sessions_of(self, recorded: Recorded) -> FetchSessions:
         return self._sessions.setdefault(recorded.connection, FetchSessions())
+
+    def _share_sessions_of(self, recorded: Recorded) -> ShareSessions:
+        return self._share_sessions.setdefault(recorded.connection, ShareSessions())
 
     def _full_session(self, recorded: Recorded) -> Any:
         if recorded.session is None:
