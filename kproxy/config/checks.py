@@ -19,6 +19,7 @@ Problem = tuple[str, str]
 NODE_RANGE = re.compile(r"([0-9]{1,10})\s*-\s*([0-9]{1,10})", re.ASCII)
 NODE_ID = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 MOST_NODE = (1 << 31) - 1
+LEAST_PAGE = 16 << 20
 SMALLEST_FRAME = 1_024  # an ApiVersions response of Kafka 4.3 has 600 bytes
 PROXY_SCHEMES = ("socks5", "socks5h", "http")
 
@@ -44,6 +45,8 @@ def check_values(config: Config) -> Iterator[Problem]:
     yield from _check_traces(config)
     if config.page.edits and config.admin is None:
         yield "page.edits", "breakpoints are set at the admin server: give admin an address, or leave edits out"
+    if config.page.memory < LEAST_PAGE:
+        yield "page.memory", f"{config.page.memory:,} bytes are too few: at least 16MiB"
 
 
 def parse_node_ids(node_ids: list[int | str]) -> list[int]:

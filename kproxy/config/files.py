@@ -36,6 +36,8 @@ def check_files(config: Config) -> Iterator[Problem]:
         rotated = getattr(config.analysis, part)
         if isinstance(rotated, Rotated) and rotated.path:
             yield from _check_output_path(f"analysis.{part}.path", rotated.path)
+    if config.page.spill is not None:
+        yield from _check_directory("page.spill.directory", config.page.spill.directory)
     if config.traces is not None:
         yield from _check_endpoint("traces", config.traces, ["opentelemetry.proto"])
 
@@ -145,17 +147,24 @@ def _check_file(path: str, file: str) -> Iterator[Problem]:
         yield path, f"{quoted(file)} has {status.st_size:,} bytes: it is not a PEM file"
 
 
+def _check_directory(path: str, folder: str) -> Iterator[Problem]:
+    """Check that files can be created in it."""
+    if "\0" in folder:
+        yield path, f"{quoted(folder)} is not a file name"
+    elif not Path(folder).is_dir():
+        yield path, f"{quoted(folder)} is not a directory: create it first"
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        yield path, f"{quoted(folder)} is not writable"
+
+
 def _check_output_path(path: str, file: str) -> Iterator[Problem]:
     """Check that the file can be created: its directory exists and is writable."""
     if "\0" in file:
         yield path, f"{quoted(file)} is not a file name"
         return
-    folder = Path(file).parent
-    if not folder.is_dir():
-        yield path, f"{quoted(str(folder))} is not a directory: create it first"
-    elif not os.access(folder, os.W_OK | os.X_OK):
-        yield path, f"{quoted(str(folder))} is not writable"
-    elif Path(file).is_dir():
+    problems = list(_check_directory(path, str(Path(file).parent)))
+    yield from problems
+    if not problems and Path(file).is_dir():
         yield path, f"{quoted(file)} is a directory: write the path of a file in it"
 
 

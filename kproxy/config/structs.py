@@ -231,6 +231,21 @@ class Traces(OtlpEndpoint, frozen=True):
     service_name: Annotated[str, Meta(min_length=1, max_length=255), text("service.name of the spans.")] = "kproxy"
 
 
+class Spill(Struct, frozen=True):
+    """Where the page keeps older exchanges: on disk."""
+
+    directory: Annotated[
+        str,
+        text(
+            "Directory for files without a name, which are gone when the page's process ends, however it does. They hold "
+            "what clients sent and got, credentials withheld."
+        ),
+    ]
+    most_size: Annotated[
+        Size, text("Bytes of these files; then the oldest exchanges leave, and when the disk is full.")
+    ] = 4 * 1024 * 1024 * 1024
+
+
 class Page(Struct, frozen=True):
     """The page in the browser, at the address of admin."""
 
@@ -257,6 +272,16 @@ class Page(Struct, frozen=True):
     away: Annotated[
         Seconds, text("Breakpoints are removed when no page has asked for what is stopped for so long.")
     ] = 30.0
+    memory: Annotated[
+        Size,
+        text(
+            "Memory for exchanges while a browser is there, at least 16MiB; then the oldest leave, or go to spill. Like spill, "
+            "taken when the page's process starts: with the first browser."
+        ),
+    ] = 268_435_456
+    spill: Annotated[Spill | None, text("Where exchanges go that do not fit into memory; without it they leave.")] = (
+        None
+    )
 
 
 class Config(Struct, frozen=True):

@@ -14,6 +14,8 @@ def render_summary(config: Config) -> list[str]:
     workers = "1 worker" if config.workers == 1 else f"{config.workers} workers"
     lines.append(f"{workers}, {_analysis_words(config.analysis)}")
     changes = ", where breakpoints may be set" if config.page.edits else ""
+    if config.page.spill is not None:
+        changes += f"; older exchanges of the page go to {config.page.spill.directory}"
     lines.append(f"admin on {config.admin}{changes}" if config.admin else "no admin server")
     return lines
 

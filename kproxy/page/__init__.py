@@ -7,6 +7,7 @@
     live/         the Store of a running proxy, and the process that has it
     opening.py    sources to a Store
     blocks.py     Blocks: lines and frames of exchanges, compressed, bounded in bytes; the oldest leave, or spill
+    spilling.py   SpillFiles: files without names in a directory
     filtering/    conditions in CEL over the rows of a store
     exchange/     one exchange, whole; two compared
     left_out.py   LeftOut: what is not among the exchanges, and when
@@ -27,8 +28,9 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
     source                     what is open: name, version, live, editable, token, instance (of the process: numbers of another
                                one are others), exchanges (here), left (made room), dropped (never came here, as there was no
                                time for them), seen (the sum), share (of the exchanges, what comes here now), fed (whether an
-                               analyzer is connected), bytes, firstNs, lastNs, loading ({"done", "of"} in bytes, or null),
-                               columns, names (what a filter may name), damages
+                               analyzer is connected), bytes, spill (null, or of older exchanges in a directory: directory,
+                               bytes, most, trouble: why none can be written there, or ""), firstNs, lastNs, loading ({"done",
+                               "of"} in bytes, or null), columns, names (what a filter may name), damages
     exchanges?filter=&sort=[-]COLUMN&offset=&limit=&columns=a,b
                                total, offset, generation, numbers, columns, rows; limit at most 500
     position?number=&filter=&sort=   offset of an exchange, or null
@@ -48,7 +50,7 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
                                all exchanges as pcapng
     export?format=jsonl|pcapng|pcapng-anonymized|parquet&filter=&fromNs=&toNs=   a file; parquet as a zip of the directory
     events                     text/event-stream: "rows" with exchanges, left, dropped, seen, share, bytes, instance,
-                               generation, lastNs, loading
+                               generation, lastNs, loading, spill
     exchanges/NUMBER           number, row, request, response, errors, records
                                SIDE: bytes (base64 of the frame with its size field; null where there are none), size, cut,
                                trailing, tree, rendered, note. NODE: name, type, value, start, end, children, more, note

@@ -9,6 +9,7 @@ from secrets import token_hex
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -114,6 +115,7 @@ class Answers:
                 "firstNs": None if first is None else str(first),
                 "lastNs": None if last is None else str(last),
                 "loading": None if store.loading is None else {"done": store.loading.done, "of": store.loading.of},
+                "spill": None if store.spill is None else msgspec.to_builtins(store.spill),
                 "damages": store.damages,
                 "columns": [
                     {"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning, "shown": c.shown}
@@ -247,6 +249,7 @@ class Answers:
                     "generation": store.generation,
                     "lastNs": None if last is None else str(last),
                     "loading": None if store.loading is None else {"done": store.loading.done, "of": store.loading.of},
+                    "spill": None if store.spill is None else msgspec.to_builtins(store.spill),
                 }
                 yield b"event: rows\ndata: " + to_json(rows) + b"\n\n"
             elif quiet >= KEEP_ALIVE_S:

@@ -1,4 +1,4 @@
-"""Blocks: what an exchange is made of, kept in compressed blocks: bounded in bytes; the oldest leave, or spill to a file.
+"""Blocks: what an exchange is made of, kept in compressed blocks: bounded in bytes; the oldest leave, or spill to files.
 
 An item is a line of the decoded log, both frames as they came (size field included, credentials withheld), and what is known of
 how they are read. Items have numbers from 1 on, without gaps.
@@ -7,13 +7,13 @@ how they are read. Items have numbers from 1 on, without gaps.
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 import zstandard
 from msgspec import Struct
+
+from kproxy.page.spilling import Place, SpillFiles
 
 BLOCK = 256 * 1024  # bytes before compression, about; a larger item has a block of its own
 LEVEL = 1
@@ -51,8 +51,7 @@ class _Block(Struct):
     first: int  # number of its first item
     count: int
     size: int  # compressed
-    data: bytes | None  # None: in the file, at position
-    position: int = 0
+    data: bytes | Place
 
 
 T = TypeVar("T", bound=Struct)
@@ -64,7 +63,7 @@ class Blocks(Generic[T]):
 
     Args:
         most: bytes of compressed blocks that are kept in memory; the oldest leave beyond.
-        spill: the directory for those that leave; None: they are gone, and counted.
+        spill: for those that leave, closed with this; None: they are gone, and counted.
         kind: of the items.
         size_of: about how many bytes one has.
     """
@@ -72,7 +71,7 @@ class Blocks(Generic[T]):
     def __init__(
         self,
         most: int,
-        spill: Path | None = None,
+        spill: SpillFiles | None = None,
         kind: type[T] = Item,  # type: ignore[assignment]
         size_of: Callable[[T], int] = size_of,  # type: ignore[assignment]
     ) -> None:
@@ -88,8 +87,7 @@ class Blocks(Generic[T]):
         self._open_size = 0
         self._recent: OrderedDict[int, list[T]] = OrderedDict()  # number of the first -> the items of a block
         self._lock = threading.Lock()
-        self._spill: IO[bytes] | None = None if spill is None else TemporaryFile(dir=spill, prefix="kproxy-")  # noqa: SIM115
-        self._spilled = 0
+        self._spill = spill
 
     @property
     def dropped(self) -> int:
@@ -161,15 +159,25 @@ class Blocks(Generic[T]):
         """Let the items before this one leave; their bytes are released in whole blocks."""
         with self._lock:
             while self._blocks and self._blocks[0].first + self._blocks[0].count <= first:
-                left = self._blocks.popleft()
-                self._recent.pop(left.first, None)
-                if left.data is not None:
-                    self._in_memory -= 1
-                    self.size -= left.size
+                self._remove_oldest()
             self.first = max(self.first, first)
 
+    def spill_before(self, first: int) -> None:
+        """Write the whole blocks before this item to the files. Raises OSError: then they are where they were."""
+        while self._in_memory:
+            with self._lock:
+                oldest = self._blocks[-self._in_memory]
+                if oldest.first + oldest.count > first:
+                    return
+            assert self._spill is not None and isinstance(oldest.data, bytes)
+            place = self._spill.write(oldest.data)
+            with self._lock:
+                oldest.data = place
+                self._in_memory -= 1
+                self.size -= oldest.size
+
     def close(self) -> None:
-        """Release the file."""
+        """Release the files."""
         if self._spill is not None:
             self._spill.close()
 
@@ -184,18 +192,28 @@ class Blocks(Generic[T]):
 
     def _make_room(self) -> None:
         oldest = self._blocks[-self._in_memory]
-        assert oldest.data is not None
-        self.size -= oldest.size
-        self._in_memory -= 1
-        if self._spill is None:
-            self._blocks.popleft()
+        assert isinstance(oldest.data, bytes)
+        try:
+            place = None if self._spill is None else self._spill.write(oldest.data)
+        except OSError:  # the disk is full: the oldest of those in the files give room
+            place = None
+        if place is None:
+            self._remove_oldest()
             self.first = self._blocks[0].first
-            self._recent.pop(oldest.first, None)
             return
-        self._spill.seek(self._spilled)
-        self._spill.write(oldest.data)
-        oldest.position, oldest.data = self._spilled, None
-        self._spilled += oldest.size
+        oldest.data = place
+        self._in_memory -= 1
+        self.size -= oldest.size
+
+    def _remove_oldest(self) -> None:
+        left = self._blocks.popleft()
+        self._recent.pop(left.first, None)
+        if isinstance(left.data, Place):
+            assert self._spill is not None
+            self._spill.release(left.data)
+        else:
+            self._in_memory -= 1
+            self.size -= left.size
 
     def _block_of(self, number: int) -> _Block:
         low, high = 0, len(self._blocks) - 1
@@ -218,8 +236,7 @@ class Blocks(Generic[T]):
         return found
 
     def _data(self, block: _Block) -> bytes:
-        if block.data is not None:
+        if isinstance(block.data, bytes):
             return block.data
         assert self._spill is not None
-        self._spill.seek(block.position)
-        return self._spill.read(block.size)
+        return self._spill.read(block.data)

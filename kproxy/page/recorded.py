@@ -22,6 +22,7 @@ from kproxy.output.tables.rows import read_body
 from kproxy.output.where import ENTITIES
 from kproxy.page.blocks import Blocks, Item, Side
 from kproxy.page.columns import COLUMNS
+from kproxy.page.spilling import SpillFiles
 from kproxy.page.store import Loading, Store, numbers_among
 from kproxy.page.work import Work
 from kproxy.pipeline.decoded_log import open_input
@@ -67,7 +68,7 @@ class Recorded(Store):
     ) -> None:
         super().__init__()
         self.name = ", ".join(source.name for source in sources)
-        self.blocks: Blocks[Item] = Blocks(most, spill)
+        self.blocks: Blocks[Item] = Blocks(most, None if spill is None else SpillFiles(spill))
         self.sources = list(sources)
         self._options = options
         self._database = Database([], memory=MEMORY)

@@ -40,6 +40,15 @@ class Loading(Struct, frozen=True):
     of: int
 
 
+class Spill(Struct, frozen=True):
+    """A directory that has older exchanges."""
+
+    directory: str
+    bytes: int
+    most: int  # bytes
+    trouble: str = ""  # why nothing can be written there, as a sentence
+
+
 class Index(Struct):
     """The numbers of rows in the order asked for. ``numbers`` is a pyarrow.Array, or a range where it is all of them."""
 
@@ -91,6 +100,7 @@ class Store(ABC):
     share = 1.0  # of the exchanges, which comes here now
     fed = True  # whether all that comes from now on is counted: an analyzer is connected
     loading: Loading | None = None
+    spill: Spill | None = None
 
     def __init__(self) -> None:
         self.damages: list[str] = []

@@ -118,6 +118,7 @@ def test_two_clusters_of_one_name() -> None:
         ({"admin_hosts": ["a", "b:1"]}, "admin_hosts[1]", "b:1"),
         ({"limits": {"frame_size": 100}}, "limits.frame_size", "less than Kafka's own requests need"),
         ({"limits": {"frame_size": 1 << 31}}, "limits.frame_size", "int32"),
+        ({"page": {"memory": 1 << 20}}, "page.memory", "at least 16MiB"),
         ({"limits": {"memory": 1 << 20}}, "limits.held_frame_size", "16,777,216 is more than memory (1,048,576)"),
         ({"limits": {"connections": 5, "connections_per_address": 6}}, "limits.connections_per_address", "more than"),
         ({"analysis": {"ring_size": 4096}}, "analysis.ring_size", "64KiB"),

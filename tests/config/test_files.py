@@ -10,7 +10,18 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from kproxy.config.files import check_files, check_filters, watched_files
-from kproxy.config.structs import Analysis, BrokerTls, Cluster, Config, FilterUse, ListenerTls, Rotated, Traces
+from kproxy.config.structs import (
+    Analysis,
+    BrokerTls,
+    Cluster,
+    Config,
+    FilterUse,
+    ListenerTls,
+    Page,
+    Rotated,
+    Spill,
+    Traces,
+)
 from tests.support.tls import certificates
 
 PEM = serialization.Encoding.PEM
@@ -228,3 +239,18 @@ def test_what_a_filter_that_exports_needs_is_looked_for(files: Path, monkeypatch
     assert problems() == []
     [(path, message)] = problems(protocol="grpc")
     assert (path, 'pip install "kproxy[otlp]"' in message) == ("clusters[0].filters[0].with.forward.protocol", True)
+
+
+def test_the_directory_of_the_page_is_looked_at(tmp_path: Path) -> None:
+    def problems(directory: str) -> list[tuple[str, str]]:
+        return list(check_files(Config(clusters=[Cluster(listen=":1")], page=Page(spill=Spill(directory)))))
+
+    assert problems(str(tmp_path)) == []
+    (tmp_path / "file").touch()
+    for wrong, said in (
+        ("nowhere", "is not a directory: create it first"),
+        ("file", "is not a directory"),
+        ("a\0b", "no"),
+    ):
+        ((path, message),) = problems(str(tmp_path / wrong))
+        assert path == "page.spill.directory" and said in message

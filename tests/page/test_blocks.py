@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.page.blocks import BLOCK, Blocks, Item, Side
+from kproxy.page.spilling import SEGMENT, SpillFiles
 
 
 def items(count: int, size: int) -> list[Item]:
@@ -38,13 +39,36 @@ def test_the_oldest_leave_and_are_counted() -> None:
 
 
 def test_where_a_directory_is_given_they_spill(tmp_path: Path) -> None:
-    blocks, made = Blocks(BLOCK, tmp_path), items(2_000, 2_000)
+    blocks, made = Blocks(BLOCK, SpillFiles(tmp_path)), items(2_000, 2_000)
     for item in made:
         blocks.append(item)
     assert (blocks.dropped, blocks.size <= 2 * BLOCK) == (0, True)
     assert list(blocks.items(1, 2_000)) == list(enumerate(made, 1))
     blocks.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_where_nothing_can_be_written_the_oldest_leave(tmp_path: Path) -> None:
+    spill = SpillFiles(tmp_path / "nowhere")
+    blocks, made = Blocks(BLOCK, spill), items(1_000, 2_000)
+    for item in made:
+        blocks.append(item)
+    assert blocks.dropped > 0 and blocks.size <= 2 * BLOCK
+    assert list(blocks.items(1, 1_000)) == list(enumerate(made, 1))[blocks.dropped :]
+
+
+def test_files_are_given_back_with_what_has_left(tmp_path: Path) -> None:
+    spill = SpillFiles(tmp_path)
+    blocks, made = Blocks(1 << 60, spill), items(2_000, 20_000)
+    for item in made:
+        blocks.append(item)
+    blocks.spill_before(1_900)
+    assert blocks.size < 2_000 * 20_000 / 10 and spill.size > 1.5 * SEGMENT
+    assert list(blocks.some([1, 3, 900, 1_950])) == [made[n - 1] for n in (1, 3, 900, 1_950)]
+    blocks.drop_before(1_500)
+    assert spill.size < 1.5 * SEGMENT
+    assert list(blocks.some([1, 1_499, 1_500, 2_000, 2_001])) == [None, None, made[1_499], made[1_999], None]
+    blocks.close()
 
 
 @pytest.mark.parametrize("size", [BLOCK, 5 * BLOCK])

@@ -4,7 +4,8 @@
     feed.py       LiveFeed: takes what analyzers send
     exchanges.py  LiveExchanges: records of the analyzer to exchanges
     rows.py       LiveRows: exchanges as rows, collected until they are shown
-    files.py      LiveFiles: rows as Parquet files in memory, of which the oldest leave
+    files.py      LiveFiles: rows as Parquet files, of which the oldest leave or are written to a directory
+    room.py       Room: bounds of all that, in memory and in a directory
     store.py      Live: the Store of what is kept
     exporting.py  selections as packets and as tables
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
+from heapq import heappop, heappush
 
 import msgspec
 from msgspec import Struct
@@ -28,6 +29,8 @@ from kproxy.session import ClusterView, Connection, Exchange, Frame
 from kproxy.session.cluster import REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES, TopicNames
 from kproxy.session.tls_facts import TlsFacts
 
+KNOWN = 1_024  # bytes that a connection takes, about
+
 
 class Told(DecodeError):
     """Why a frame cannot be read, in the words of the analyzer."""
@@ -50,6 +53,7 @@ class LiveExchanges:
 
     def __init__(self) -> None:
         self.connections: dict[int, Known] = {}
+        self._over: list[tuple[int, int]] = []  # a heap of those that are over: their last exchange, their number
         self._views: dict[str, ClusterView] = {}
         self._opener = Opener()
         self._rewriter = Rewriter()
@@ -79,14 +83,24 @@ class LiveExchanges:
     def end(self, number: int) -> None:
         """Learn that a connection is over; it is forgotten with its last exchange."""
         known = self.connections.get(number)
-        if known is not None:
+        if known is not None and known.is_open:
             known.is_open = False
+            heappush(self._over, (known.last, number))
 
     def forget_before(self, first: int) -> None:
         """Forget the connections that are over, and whose exchanges are all before this one."""
-        over = [number for number, known in self.connections.items() if not known.is_open and known.last < first]
-        for number in over:
-            del self.connections[number]
+        while self._over and self._over[0][0] < first:
+            _, number = heappop(self._over)
+            known = self.connections[number]
+            if known.last < first:
+                del self.connections[number]
+            else:  # more came behind its end
+                heappush(self._over, (known.last, number))
+
+    @property
+    def size(self) -> int:
+        """About how many bytes the connections take."""
+        return len(self.connections) * KNOWN
 
     def learn_topics(self, topics: Topics) -> None:
         """Learn names of topics."""

@@ -16,6 +16,7 @@ from kproxy.page.blocks import Blocks
 from kproxy.page.left_out import LeftOut
 from kproxy.page.live.exchanges import LiveExchanges
 from kproxy.page.live.files import ROWS, LiveFiles
+from kproxy.page.live.room import Room
 from kproxy.page.live.rows import LiveRows
 from kproxy.proxy.page_records import Begun, Ended, Pieces, Record, Seen, Shown, Tally, Topics
 from kproxy.session import BadFrame, Event, Gap, NotKafka
@@ -36,7 +37,7 @@ class LiveFeed:
         listener: a socket that listens for analyzers; owned from here on.
         exchanges: learns of connections.
         blocks, files: where frames and rows are kept.
-        most: bytes of both together.
+        room: of what is kept.
         left_out: is told what does not come.
         published: called when something else is there.
     """
@@ -47,7 +48,7 @@ class LiveFeed:
         exchanges: LiveExchanges,
         blocks: Blocks[Shown],
         files: LiveFiles,
-        most: int,
+        room: Room,
         left_out: LeftOut,
         published: Callable[[], None],
     ) -> None:
@@ -56,7 +57,7 @@ class LiveFeed:
         self._exchanges = exchanges
         self._blocks = blocks
         self._files = files
-        self._most = most
+        self._room = room
         self._left_out = left_out
         self._published = published
         self._rows = LiveRows()
@@ -73,11 +74,6 @@ class LiveFeed:
         self._unseen_since = 0  # ns: until when the last feed told of exchanges; 0: there was none
         self.first, self.last = 1, 0
         self.is_fed = False  # whether an analyzer is connected
-
-    @property
-    def size(self) -> int:
-        """Bytes that are kept."""
-        return self._blocks.size + self._files.size
 
     @property
     def dropped(self) -> int:
@@ -137,7 +133,7 @@ class LiveFeed:
         """Close what the analyzer that is gone had open."""
         for number, known in self._exchanges.connections.items():
             if known.is_open and number > self._base:
-                known.is_open = False
+                self._exchanges.end(number)
                 self._rows.ended(number, None, 0, ANALYZER_ENDED)
         self._base = self._highest
         self._unseen_since = self._tally.at or time.time_ns()
@@ -244,25 +240,17 @@ class LiveFeed:
             self._activity_at = now
             self._rows.note_activity()
         part = self._rows.take(self.last + 1)
-        if now >= self._open_at or "connections" in part.batches:
-            began, rows = time.monotonic(), self._rows.open_connections()
-            if part.batches:
-                self._files.add(part, "connections", rows)  # at once: what has ended is not open as well
-            else:
-                self._files.replace("connections", rows)
+        if part.batches:
+            self._files.add(part)
+        if now >= self._open_at:
+            began = time.monotonic()
+            self._files.replace("connections", self._rows.open_connections())
             self._open_at = began + (time.monotonic() - began) / OPEN_SHARE
             self._open_is_old = False
         else:
-            if part.batches:
-                self._files.add(part)
             self._open_is_old = True
         self.last = self._blocks.last
-        self._make_room()
+        self._room.make()
+        self.first = self._room.first
         self._news, self._shown_at = False, time.monotonic()
         self._published()
-
-    def _make_room(self) -> None:
-        while self.size > self._most and len(self._files.parts) > 1:
-            self.first = self._files.remove_oldest()
-            self._blocks.drop_before(self.first)
-            self._exchanges.forget_before(self.first)

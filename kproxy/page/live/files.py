@@ -1,7 +1,8 @@
-"""Rows of a live store as Parquet in memory: files that are written once, which DuckDB queries where they are.
+"""Rows of a live store as Parquet: files that are written once, which DuckDB queries where they are.
 
-New rows become a file of each table (memfd_create(2)). Few rows are put together with
-those before them, so that the number of files stays small; a file of ROWS rows is final. The oldest are removed. A file that is
+New rows become a file of each table in memory (memfd_create(2)). Few rows are put together with those before them, so that the
+number of files stays small; a file of ROWS rows is final. The oldest are removed, or written to a directory, some parts as one. A
+file that is
 removed or replaced stays readable for LINGER_S, longer than a query may take (work.py), or as long as it is held.
 """
 
@@ -14,15 +15,25 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kproxy.analyses.loading import quoted
+from kproxy.page.spilling import SpillFiles
 
 if TYPE_CHECKING:
     import pyarrow
 
 ROWS = 16_384  # from which on a file is final
 LINGER_S = 25.0
-LEVEL = 1  # of zstd
+KEY = "connection_id"  # of rows that are replaced
+FORM: dict[str, Any] = {
+    "compression": "zstd",
+    "compression_level": 1,
+    "use_dictionary": True,
+    "store_schema": False,
+}
+# Parts that are written to the directory as one: more, the more there are, so that the number of files stays small
+FEWEST, SHARE, MOST = 4, 32, 16
 
 
 class File(Struct):
@@ -31,6 +42,7 @@ class File(Struct):
     fd: int
     size: int
     path: str  # which DuckDB opens
+    in_memory: bool = True
 
 
 class Part(Struct):
@@ -53,6 +65,25 @@ class Part(Struct):
         """Bytes of its files."""
         return sum(file.size for file in self.files.values())
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether they are not in the directory."""
+        return all(file.in_memory for file in self.files.values())
+
+
+class _State(Struct, frozen=True):
+    """What is there: the parts, and files of tables that are replaced as a whole."""
+
+    parts: tuple[Part, ...] = ()
+    whole: dict[str, File] = {}
+    behind: int = 0  # number of the last exchange when such a file was written
+
+    def rows_replaced(self, table: str) -> str:
+        """What stands behind FROM for rows that are replaced as a whole, without those that are in parts which came later."""
+        later = [part.files[table].path for part in self.parts if table in part.files and part.last >= self.behind]
+        rows = _reader([self.whole[table].path])
+        return f"(SELECT a.* FROM {rows} a ANTI JOIN {_reader(later)} b USING ({KEY}))" if later else rows
+
 
 class _Hold(Struct):
     give_up: Callable[[str], object]
@@ -71,49 +102,77 @@ class LiveFiles:
         self._clock = clock
         self._replaced: deque[tuple[float, File]] = deque()
         self._holds: list[_Hold] = []
-        self.lingering = 0  # bytes of files that were replaced or removed
+        self.lingering = 0  # bytes of files in memory that were replaced or removed
         self._empty = {name: _written([], schema) for name, schema in schemas.items()}
         self._schemas = schemas
-        # Changed in one assignment, as others ask meanwhile: the parts, and files of tables that are replaced as a whole
-        self._now: tuple[tuple[Part, ...], dict[str, File]] = (), {}
+        self._now = _State()  # changed in one assignment, as others ask meanwhile
 
     @property
     def parts(self) -> tuple[Part, ...]:
         """Those that are there."""
-        return self._now[0]
+        return self._now.parts
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
-        parts, whole = self._now
-        return self.lingering + sum(part.size for part in parts) + sum(file.size for file in whole.values())
+        """Bytes of all files in memory."""
+        of_parts = sum(part.size for part in self.parts if part.in_memory)
+        return self.lingering + of_parts + sum(file.size for file in self._now.whole.values())
 
-    def add(self, part: Part, table: str = "", batches: "Sequence[pyarrow.RecordBatch]" = ()) -> None:
-        """Add the rows behind all others, of which only ``batches`` are there; at the same time as ``replace`` of a *table*."""
-        before, whole = self._now
+    @property
+    def in_memory(self) -> int:
+        """How many parts are not in the directory."""
+        return sum(part.in_memory for part in self.parts)
+
+    @property
+    def spilled(self) -> int:
+        """Bytes of all files in the directory, but for those that are removed."""
+        return sum(part.size for part in self.parts if not part.in_memory)
+
+    def add(self, part: Part) -> None:
+        """Add the rows behind all others, of which only ``batches`` are there."""
+        before = self.parts
         parts = list(before)
         while parts and parts[-1].batches and parts[-1].rows <= 2 * part.rows:
             part = _joined(parts.pop(), part)
         part.files = {name: _written(batches, self._schemas[name]) for name, batches in part.batches.items()}
         if part.rows >= ROWS:
             part.batches = {}
-        replaced = {table: _written(batches, self._schemas[table])} if table else {}
-        self._now = (*parts, part), {**whole, **replaced}
+        self._now = replace(self._now, parts=(*parts, part))
         self._linger([file for one in before[len(parts) :] for file in one.files.values()])
-        self._linger([whole[table]] if table in whole else [])
 
     def replace(self, table: str, batches: "Sequence[pyarrow.RecordBatch]") -> None:
-        """Let these be all rows of a table, beside those of the parts."""
-        parts, whole = self._now
-        self._now = parts, {**whole, table: _written(batches, self._schemas[table])}
-        self._linger([whole[table]] if table in whole else [])
+        """Let these be all rows of a table, beside those of the parts: as they are behind the parts that are there now.
+
+        Of a row in these and in a part that comes later, that of the part counts (``query``).
+        """
+        before = self._now.whole
+        behind = self.parts[-1].last if self.parts else 0
+        whole = {**before, table: _written(batches, self._schemas[table])}
+        self._now = replace(self._now, whole=whole, behind=behind)
+        self._linger([before[table]] if table in before else [])
 
     def remove_oldest(self) -> int:
         """Remove the oldest part; the number of the first exchange that stays."""
-        (oldest, *parts), whole = self._now
-        self._now = tuple(parts), whole
+        oldest, *parts = self.parts
+        self._now = replace(self._now, parts=tuple(parts))
         self._linger(oldest.files.values())
         return oldest.last + 1
+
+    def spill_oldest(self, into: SpillFiles) -> int:
+        """Write the oldest parts that are in memory to a directory; the number of the first exchange that is not there.
+
+        Raises OSError: then nothing has changed.
+        """
+        parts = self.parts
+        before = sum(not part.in_memory for part in parts)
+        many = min(max(FEWEST, before // SHARE), MOST, len(parts) - before - 1)
+        chosen = parts[before : before + many]
+        joined = replace(
+            functools.reduce(_joined, chosen), files=_spilled(chosen, self._schemas, into), batches={}
+        )  # another one: those that ask meanwhile have the chosen ones
+        self._now = replace(self._now, parts=(*parts[:before], joined, *parts[before + many :]))
+        self._linger([file for part in chosen for file in part.files.values()])
+        return joined.last + 1
 
     @contextmanager
     def held(self, give_up: Callable[[str], object], most: int) -> Iterator[list[Callable[[str], str]]]:
@@ -124,9 +183,11 @@ class LiveFiles:
         hold = _Hold(give_up, most)
         self._holds.append(hold)
         try:
-            parts, whole = self._now
-            found = [part.files for part in parts]
-            yield [functools.partial(self._query, files) for files in (*found, whole)]
+            now = self._now
+            yield [
+                *(functools.partial(self._query, part.files) for part in now.parts),
+                lambda table: now.rows_replaced(table) if table in now.whole else self._query({}, table),
+            ]
         finally:
             self._holds = [one for one in self._holds if one is not hold]
 
@@ -144,15 +205,14 @@ class LiveFiles:
         now = self._clock()
         while self._replaced and self._replaced[0][0] <= now:
             _, file = self._replaced.popleft()
-            self.lingering -= file.size
+            self.lingering -= file.size if file.in_memory else 0
             os.close(file.fd)
 
     def close(self) -> None:
         """Close all files."""
-        parts, whole = self._now
-        files = [file for part in parts for file in part.files.values()]
-        files += [*whole.values(), *self._empty.values(), *(file for _, file in self._replaced)]
-        self._now, self._empty = ((), {}), {}
+        files = [file for part in self.parts for file in part.files.values()]
+        files += [*self._now.whole.values(), *self._empty.values(), *(file for _, file in self._replaced)]
+        self._now, self._empty = _State(), {}
         self._replaced.clear()
         for file in files:
             os.close(file.fd)
@@ -160,21 +220,22 @@ class LiveFiles:
     def query(self, table: str, first: int | None = None, last: int | None = None) -> str:
         """What stands behind FROM for the rows of a table; of exchanges in a range of numbers alone, where that is given."""
         low, high = first, last
-        parts, all_of = self._now
+        now = self._now
         paths = [
             part.files[table].path
-            for part in parts
+            for part in now.parts
             if table in part.files and (low is None or part.last >= low) and (high is None or part.first <= high)
         ]
-        whole = all_of.get(table)
-        paths += [] if whole is None else [whole.path]
-        return _reader(paths or [self._empty[table].path])
+        rows = _reader(paths or [self._empty[table].path])
+        return (
+            f"(SELECT * FROM {rows} UNION ALL SELECT * FROM {now.rows_replaced(table)})" if table in now.whole else rows
+        )
 
     def _linger(self, files: Iterable[File]) -> None:
         until = self._clock() + LINGER_S
         for file in files:
             self._replaced.append((until, file))
-            self.lingering += file.size
+            self.lingering += file.size if file.in_memory else 0
 
 
 def _reader(paths: Sequence[str]) -> str:
@@ -211,15 +272,7 @@ def _written(batches: "Sequence[pyarrow.RecordBatch]", schema: "pyarrow.Schema")
 
     stream = pa.BufferOutputStream()
     rows: Any = pa.Table.from_batches(batches, schema)
-    pq.write_table(
-        rows,
-        stream,
-        compression="zstd",
-        compression_level=LEVEL,
-        use_dictionary=True,
-        store_schema=False,
-        row_group_size=max(rows.num_rows, 1),
-    )
+    pq.write_table(rows, stream, row_group_size=max(rows.num_rows, 1), **FORM)
     data = stream.getvalue()
     fd = os.memfd_create("kproxy-page", os.MFD_CLOEXEC)
     with memoryview(data) as view:
@@ -227,3 +280,26 @@ def _written(batches: "Sequence[pyarrow.RecordBatch]", schema: "pyarrow.Schema")
         while written < len(view):
             written += os.write(fd, view[written:])
     return File(fd, data.size, f"/proc/self/fd/{fd}")
+
+
+def _spilled(parts: Sequence[Part], schemas: "Mapping[str, pyarrow.Schema]", into: SpillFiles) -> dict[str, File]:
+    """Their rows in files of a directory, a row group a part. Raises OSError."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 - as above
+
+    made: dict[str, File] = {}
+    try:
+        for name in dict.fromkeys(name for part in parts for name in part.files):
+            with into.open() as file:
+                with pq.ParquetWriter(file, schemas[name], **FORM) as writer:
+                    for part in parts:
+                        if name in part.files:
+                            rows = pq.ParquetFile(part.files[name].path).read().cast(schemas[name])
+                            writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
+                file.flush()
+                fd = os.dup(file.fileno())
+            made[name] = File(fd, os.fstat(fd).st_size, f"/proc/self/fd/{fd}", in_memory=False)
+    except BaseException:
+        for file_ in made.values():
+            os.close(file_.fd)
+        raise
+    return made

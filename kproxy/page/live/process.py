@@ -31,7 +31,9 @@ class LiveArguments(msgspec.Struct, frozen=True):
     token: str
     hosts: list[str]
     editable: bool = False  # whether breakpoints may be set
-    most: int = MOST_KEPT  # bytes of exchanges that are kept
+    most: int = MOST_KEPT  # bytes of exchanges that are kept in memory
+    spill: str = ""  # the directory for older ones
+    most_spilled: int = 0  # bytes there
 
 
 def listen(folder: Path, name: str) -> socket.socket:
@@ -48,7 +50,8 @@ def main() -> None:
     set_process_title("kproxy: page", "kproxy:page")
     _allow_many_files()
     folder = Path(arguments.folder)
-    store = Live(arguments.name, listen(folder, FEED), arguments.most)
+    spill = Path(arguments.spill) if arguments.spill else None
+    store = Live(arguments.name, listen(folder, FEED), arguments.most, spill, arguments.most_spilled)
     store.editable = arguments.editable
     gc.collect()
     gc.freeze()  # the collector skips the objects made until here: they stay to the end

@@ -1,14 +1,18 @@
 """Live: the Store of a running proxy.
 
 Rows are made when exchanges come (rows.py, files.py). Their frames are kept compressed, and decoded when an exchange is looked
-at, or when a filter is about bodies (exchanges.py). Both together are bounded in bytes; the oldest leave.
+at, or when a filter is about bodies (exchanges.py). Both together are bounded in bytes; the oldest leave, or go to a directory
+(room.py).
 """
 
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from kproxy.analyses.duck import Database
 from kproxy.output.where import ENTITIES
@@ -17,9 +21,11 @@ from kproxy.page.columns import COLUMNS
 from kproxy.page.live.exchanges import Known, LiveExchanges
 from kproxy.page.live.feed import LiveFeed
 from kproxy.page.live.files import LiveFiles, least, most
+from kproxy.page.live.room import Room
 from kproxy.page.live.rows import schemas
 from kproxy.page.recorded import MEMORY, MOST_KEPT, with_more
-from kproxy.page.store import Store, numbers_among
+from kproxy.page.spilling import SpillFiles
+from kproxy.page.store import Spill, Store, numbers_among
 from kproxy.page.work import Work
 from kproxy.proxy.page_records import Shown
 from kproxy.proxy.scheduling import take_what_is_left
@@ -38,20 +44,29 @@ class Live(Store):
     Args:
         name: of the proxy.
         feeds: a socket that listens for analyzers.
-        most: bytes of exchanges that are kept.
+        most: bytes of exchanges that are kept in memory.
+        spill: a directory for older ones; None: they leave.
+        most_spilled: bytes that are kept there.
     """
 
     live = True
     fed = False
 
-    def __init__(self, name: str, feeds: socket.socket, most: int = MOST_KEPT) -> None:
+    def __init__(
+        self, name: str, feeds: socket.socket, most: int = MOST_KEPT, spill: Path | None = None, most_spilled: int = 0
+    ) -> None:
         super().__init__()
         self.name = name
         self._most = most
         self._exchanges = LiveExchanges()
-        self._blocks: Blocks[Shown] = Blocks(1 << 62, None, Shown, _size_of)
+        into = None if spill is None else SpillFiles(spill)
+        self._blocks: Blocks[Shown] = Blocks(1 << 62, into, Shown, _size_of)
         self._files = LiveFiles(schemas())
-        self._feed = LiveFeed(feeds, self._exchanges, self._blocks, self._files, most, self.left_out, self._published)
+        self._room = Room(self._exchanges, self._blocks, self._files, most, into, most_spilled)
+        self._feed = LiveFeed(
+            feeds, self._exchanges, self._blocks, self._files, self._room, self.left_out, self._published
+        )
+        self.spill = None if spill is None else Spill(str(spill), 0, most_spilled)
         self._thread: threading.Thread | None = None
         self._database = Database([], memory=MEMORY)
         # A path of a descriptor may come to be that of another file
@@ -162,7 +177,9 @@ class Live(Store):
 
     def _published(self) -> None:
         feed = self._feed
-        self.first, self.last, self.size = feed.first, feed.last, feed.size
+        self.first, self.last, self.size = feed.first, feed.last, self._room.size
+        if self.spill is not None:
+            self.spill = msgspec.structs.replace(self.spill, bytes=self._room.spilled, trouble=self._room.trouble)
         self.dropped, self.share, self.fed = feed.dropped, feed.share, feed.is_fed
         self.generation += 1
 

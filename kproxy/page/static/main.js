@@ -66,9 +66,9 @@ function drawBar() {
 }
 
 function sourceText() {
-  const { loading, live, left, dropped, share } = source;
+  const { loading, live, left, dropped, share, spill } = source;
   const state = loading ? ` · reading ${Math.floor((100 * loading.done) / Math.max(loading.of, 1))} %` : source.lost ? " · no answer, asking again" : live ? " · live" : "";
-  return html`<bdi>${visible(source.name)}</bdi> · ${counted(source.exchanges, "exchange")} · ${bytes(source.bytes)}${left ? ` · ${counted(left, "older one")} removed to make room` : ""}${dropped ? html` · <span class="warning" title="There was no time for them; traffic comes first.">${counted(dropped, "exchange")} not shown${share < 0.99 ? `; now ${rate(share)}` : ""}</span>` : nothing}${source.damages?.length ? html` · <span class="warning">damaged</span>` : nothing}${state}`;
+  return html`<bdi>${visible(source.name)}</bdi> · ${counted(source.exchanges, "exchange")} · ${bytes(source.bytes)}${spill?.bytes ? html` and <span title=${visible(spill.directory)}>${bytes(spill.bytes)} on disk</span>` : nothing}${spill?.trouble ? html` · <span class="warning" title=${visible(spill.trouble)}>nothing can be written to disk</span>` : nothing}${left ? ` · ${counted(left, "older one")} removed to make room` : ""}${dropped ? html` · <span class="warning" title="There was no time for them; traffic comes first.">${counted(dropped, "exchange")} not shown${share < 0.99 ? `; now ${rate(share)}` : ""}</span>` : nothing}${source.damages?.length ? html` · <span class="warning">damaged</span>` : nothing}${state}`;
 }
 
 /** "about 1 in 4 is", "most are": how many of the exchanges are shown. */

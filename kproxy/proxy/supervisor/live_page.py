@@ -167,12 +167,16 @@ class PageProcess:
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise NoPage(f"the page could not be started: {os.strerror(error.errno or 0)}") from error
-        editable = fleet.config.page.edits
+        page = fleet.config.page
+        editable = page.edits
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, process.pid, NICE)  # its imports alone take seconds of CPU
         made = cls(folder, process, editable)
         name = ", ".join(cluster.name for cluster in fleet.config.clusters)
         arguments = {"folder": str(folder), "name": name, "token": token, "hosts": hosts, "editable": editable}
+        arguments |= {"most": page.memory}
+        if page.spill is not None:
+            arguments |= {"spill": page.spill.directory, "most_spilled": page.spill.most_size}
         assert process.stdin is not None
         assert process.stdout is not None
         try:

@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
 
 import duckdb
 import pyarrow as pa
@@ -9,8 +11,9 @@ import pytest
 
 from kproxy.page.live import files as live_files
 from kproxy.page.live.files import LINGER_S, ROWS, File, LiveFiles, Part
+from kproxy.page.spilling import SpillFiles
 
-SCHEMA = pa.schema([("number", pa.int64()), ("text", pa.string())])
+SCHEMA = pa.schema([("number", pa.int64()), ("connection_id", pa.string())])
 
 
 class Clock:
@@ -97,6 +100,77 @@ def test_a_connection_that_ends_is_never_in_two_files(files: LiveFiles, monkeypa
 
     monkeypatch.setattr(live_files, "_written", written)
     ended = Part(1, 0, None, None, {}, {"connections": part(1, 1).batches["exchanges"]})
-    files.add(ended, "connections", part(2, 2).batches["exchanges"])
+    files.add(ended)
+    with files.held(pytest.fail, 1 << 30) as parts:
+        seen.append(sorted(number for one in parts for number in numbers(one("connections"))))
+    files.replace("connections", part(2, 2).batches["exchanges"])
     seen.append(numbers(files.query("connections")))
-    assert seen == [[1, 2, 3]] * 3
+    assert seen == [[1, 2, 3]] * 4
+
+
+def test_what_is_spilled_is_found_as_before_and_has_no_name(files: LiveFiles, clock: Clock, tmp_path: Path) -> None:
+    into = SpillFiles(tmp_path)
+    for at in range(12):
+        files.add(part(1 + at * ROWS, ROWS, at))
+    before, size = files.query("exchanges"), files.size
+    assert files.spill_oldest(into) == files.parts[1].first == 4 * ROWS + 1
+    assert files.spill_oldest(into) == 8 * ROWS + 1
+    assert numbers(files.query("exchanges")) == numbers(before) == list(range(1, 12 * ROWS + 1))
+    assert numbers(files.query("exchanges", 5 * ROWS, 5 * ROWS)) == list(range(4 * ROWS + 1, 8 * ROWS + 1))
+    assert [(one.first_ns, one.last_ns) for one in files.parts[:2]] == [(0, 4), (4, 8)]
+    assert list(tmp_path.iterdir()) == []
+    clock.now += LINGER_S
+    files.close_replaced()
+    assert files.size < size / 2 and files.spilled > size / 2
+    fd = files.parts[0].files["exchanges"].fd
+    assert files.remove_oldest() == 4 * ROWS + 1
+    assert os.fstat(fd).st_mode & 0o777 == 0o600
+    clock.now += LINGER_S
+    files.close_replaced()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+
+
+def test_one_part_alone_can_be_spilled(files: LiveFiles, clock: Clock, tmp_path: Path) -> None:
+    for at in range(2):
+        files.add(part(1 + at * ROWS, ROWS))
+    assert files.spill_oldest(SpillFiles(tmp_path)) == ROWS + 1
+    clock.now += LINGER_S
+    files.close_replaced()
+    assert numbers(files.query("exchanges")) == list(range(1, 2 * ROWS + 1))
+
+
+def test_a_full_disk_changes_nothing(files: LiveFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    for at in range(4):
+        files.add(part(1 + at * ROWS, ROWS))
+    before = files.parts
+    with pytest.raises(OSError, match="No space left on device"):
+        files.spill_oldest(FullDisk(Path("/dev")))
+    assert files.parts == before and files.spilled == 0
+    assert numbers(files.query("exchanges")) == list(range(1, 4 * ROWS + 1))
+
+
+class FullDisk(SpillFiles):
+    """Files that take no byte, as the kernel has one."""
+
+    def open(self) -> IO[bytes]:
+        return Path("/dev/full").open("r+b")
+
+
+def test_what_is_held_stays_readable_until_too_much_has_left(files: LiveFiles, clock: Clock) -> None:
+    for at in range(4):
+        files.add(part(1 + at * ROWS, ROWS))
+    why: list[str] = []
+    with files.held(why.append, 1 << 30) as parts:
+        files.remove_oldest()
+        clock.now += LINGER_S
+        files.close_replaced()
+        assert [len(numbers(one("exchanges"))) for one in parts] == [ROWS] * 4 + [0]
+    files.close_replaced()
+    assert (files.lingering, why) == (0, [])
+    with files.held(why.append, 1):
+        files.remove_oldest()
+        clock.now += LINGER_S
+        files.close_replaced()
+        assert len(why) == 1 and "ask for less" in why[0]
+        assert files.lingering == 0, "closed: it was given up"

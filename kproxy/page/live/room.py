@@ -1,0 +1,86 @@
+"""Room: keeps rows, frames and connections of a live store within their bounds, in memory and in a directory.
+
+What is too much in memory is written to the directory, where there is one; else the oldest exchanges leave. They leave as well
+when there is too much in the directory, and when nothing can be written to it, as its disk is full.
+"""
+
+import os
+
+from kproxy.page.blocks import Blocks
+from kproxy.page.live.exchanges import LiveExchanges
+from kproxy.page.live.files import LiveFiles
+from kproxy.page.spilling import SpillFiles
+from kproxy.proxy.page_records import Shown
+
+MOST_EXCHANGES = 20_000_000  # in the directory: a view of rows has 8 bytes of memory for each
+CONNECTIONS_SHARE = 2  # a part of the memory that connections may take: they are nowhere else
+
+
+class Room:
+    """See the module. One thread makes room.
+
+    Args:
+        exchanges, blocks, files: what is kept.
+        most: bytes of it in memory.
+        spill: files in a directory; None: there is none.
+        most_spilled: bytes in the directory.
+    """
+
+    def __init__(
+        self,
+        exchanges: LiveExchanges,
+        blocks: Blocks[Shown],
+        files: LiveFiles,
+        most: int,
+        spill: SpillFiles | None = None,
+        most_spilled: int = 0,
+    ) -> None:
+        self._exchanges = exchanges
+        self._blocks = blocks
+        self._files = files
+        self._most = most
+        self._spill = spill
+        self._most_spilled = most_spilled
+        self.first = 1  # number of the first exchange that is kept
+        self.trouble = ""  # why nothing can be written to the directory, as a sentence
+
+    @property
+    def size(self) -> int:
+        """Bytes in memory."""
+        return self._blocks.size + self._files.size + self._exchanges.size
+
+    @property
+    def spilled(self) -> int:
+        """Bytes in the directory."""
+        return self._files.spilled + (0 if self._spill is None else self._spill.size)
+
+    def make(self) -> None:
+        """Make room. What was removed a moment ago may still be in memory (LiveFiles): of that half of the bytes may be."""
+        most = max(self._most - self._files.lingering, self._most // 2)
+        while self.size - self._files.lingering > most and self._files.in_memory > 1:
+            if not self._has_spilled():
+                self._remove_oldest()
+        while len(self._files.parts) > 1 and (
+            self.spilled > self._most_spilled
+            or self._exchanges.size > self._most // CONNECTIONS_SHARE
+            or self._blocks.last - self.first > MOST_EXCHANGES
+        ):
+            self._remove_oldest()
+
+    def _has_spilled(self) -> bool:
+        """Write the oldest in memory to the directory; False where that cannot be."""
+        if self._spill is None:
+            return False
+        try:
+            self._blocks.spill_before(self._files.spill_oldest(self._spill))
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else str(error)
+            self.trouble = f"older exchanges cannot be written to {self._spill.folder} and leave: {why}"
+            return False
+        self.trouble = ""
+        return True
+
+    def _remove_oldest(self) -> None:
+        self.first = self._files.remove_oldest()
+        self._blocks.drop_before(self.first)
+        self._exchanges.forget_before(self.first)

@@ -1,0 +1,85 @@
+"""SpillFiles: files in a directory for what does not fit into memory; they have no names there.
+
+A file without a name (O_TMPFILE of open(2), or one whose name is removed at once) is gone with the process, however that ends:
+after a crash nothing is left, and nobody can open it by a path. ``ls`` does not show it; ``df`` does.
+"""
+
+import os
+from collections import deque
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+from msgspec import Struct
+
+SEGMENT = 16 << 20  # bytes, from which on the next piece is in another file
+
+
+class Segment(Struct):
+    """A file that is written to its end, then released."""
+
+    file: IO[bytes]
+    size: int = 0
+    pieces: int = 0  # that are not released
+
+
+class Place(Struct, frozen=True):
+    """Where a piece is."""
+
+    segment: Segment
+    position: int
+    size: int
+
+
+class SpillFiles:
+    """Pieces of bytes, released about in the order in which they came: a file is given back with its last piece.
+
+    Args:
+        folder: the directory.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.size = 0  # bytes of the files
+        self._segments: deque[Segment] = deque()
+
+    def open(self) -> IO[bytes]:
+        """Another file, which is the caller's. Raises OSError."""
+        return TemporaryFile(dir=self.folder, prefix="kproxy-")
+
+    def write(self, data: bytes) -> Place:
+        """Keep a piece. Raises OSError where there is no room; then it is as it was."""
+        if not self._segments or self._segments[-1].size >= SEGMENT:
+            self._segments.append(Segment(self.open()))
+        segment = self._segments[-1]
+        written = 0
+        while written < len(data):
+            written += os.pwrite(segment.file.fileno(), memoryview(data)[written:], segment.size + written)
+        place = Place(segment, segment.size, len(data))
+        segment.size += len(data)
+        segment.pieces += 1
+        self.size += len(data)
+        return place
+
+    def read(self, place: Place) -> bytes:
+        """A piece. Raises OSError."""
+        found = os.pread(place.segment.file.fileno(), place.size, place.position)
+        if len(found) != place.size:
+            raise OSError("a file is shorter than what was written to it")
+        return found
+
+    def release(self, place: Place) -> None:
+        """Give a piece back."""
+        segment = place.segment
+        segment.pieces -= 1
+        if not segment.pieces and (segment.size >= SEGMENT or segment is not self._segments[-1]):
+            self._segments.remove(segment)
+            self.size -= segment.size
+            segment.file.close()
+
+    def close(self) -> None:
+        """Give all back."""
+        for segment in self._segments:
+            segment.file.close()
+        self._segments.clear()
+        self.size = 0
