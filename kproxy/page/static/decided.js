@@ -1,10 +1,11 @@
-/** What a person has decided about stopped messages, each with the rule that does the same without a page. */
+/** What became of stopped messages: what this page has decided, each with the rule that does the same without it, and how others ended. */
 
 import { say } from "./asking.js";
-import { titleOf } from "./stop_editor.js";
+import { titleOf } from "./stop_words.js";
 import { timeOfDay, visible } from "./text.js";
 import { html } from "./lit-html.js";
 
+const LONGEST = 8_000; // characters of a line
 const DONE = {
   resume: () => "went on as it came",
   replace: ({ changed }) => `was sent as edited: ${changed.length ? changed.join(", ") : "other bytes"}`,
@@ -13,17 +14,33 @@ const DONE = {
   close: () => "is gone, its connection was closed",
 };
 
-/** A line for a decision {stop, action, more, changed, rule, at}; the latest, of index 0, is open. */
-export function decisionEntry({ stop, action, more, changed, rule, at }, index) {
-  const text = `${titleOf(stop)} of ${stop.clientId ?? "a client without id"} ${DONE[action]({ stop, more, changed })}`;
-  const copy = (event) => copied(event.target.closest("details").querySelector("pre"), rule.yaml);
-  const head = html`<span class="muted">${timeOfDay(at.toISOString()).slice(0, 8)}</span> <bdi>${visible(text)}</bdi>`;
+/** A line for {stop, at} with {action, more, changed, rule}: decided here; or with {end, draft}. The latest, of index 0, is open. */
+export const doneEntry = (what, index) => (what.end ? endEntry(what, index) : decisionEntry(what, index));
+
+function decisionEntry({ stop, action, more, changed, rule, at }, index) {
+  const head = headOf(stop, at, DONE[action]({ stop, more, changed }));
   if (!rule) return html`<p>${head}</p>`;
   return html`<details ?open=${index === 0}><summary>${head}</summary>
-    ${rule.yaml ? html`<p class="note">To have it done without a page, as a rule of the configuration:</p><pre class="command">${lines(rule.yaml)}</pre><button @click=${copy}>Copy</button>` : html`<p class="note">It cannot be kept as a rule: <bdi>${visible(rule.why)}</bdi>.</p>`}</details>`;
+    ${rule.yaml ? html`<p class="note">To have it done without a page, as a rule of the configuration:</p>${toCopy(rule.yaml)}` : html`<p class="note">It cannot be kept as a rule: <bdi>${visible(rule.why)}</bdi>.</p>`}</details>`;
 }
 
-const lines = (text) => text.split("\n").map((line) => visible(line, 8_000)).join("\n");
+function endEntry({ stop, end, draft, at }, index) {
+  const head = headOf(stop, at, `is not stopped any more: ${end.how}`);
+  if (!draft) return html`<p>${head}</p>`;
+  return html`<details ?open=${index === 0}><summary>${head}</summary><p class="note">What you had edited was not sent:</p>${toCopy(draft.text)}</details>`;
+}
+
+function headOf(stop, at, became) {
+  const text = `${titleOf(stop)} of ${stop.clientId ?? "a client without id"} ${became}`;
+  return html`<span class="muted">${timeOfDay(at.toISOString()).slice(0, 8)}</span> <bdi>${visible(text)}</bdi>`;
+}
+
+function toCopy(text) {
+  const copy = (event) => copied(event.target.closest("details").querySelector("pre"), text);
+  return html`<pre class="command">${lines(text)}</pre><button @click=${copy}>Copy</button>`;
+}
+
+const lines = (text) => text.split("\n").map((line) => visible(line, LONGEST)).join("\n");
 
 /** Copy the text; where a browser allows that to nobody, as it does without HTTPS, select it. */
 async function copied(place, text) {

@@ -3,12 +3,13 @@
 import { events, get } from "./api.js";
 import { ask, say } from "./asking.js";
 import { Breakpoints, KEYS as BREAKPOINTS } from "./breakpoints.js";
+import { BreakpointsOff, KEYS as BREAKPOINTS_OFF } from "./breakpoints_off.js";
 import { Clients, KEYS as CLIENTS } from "./clients.js";
 import { Exchanges, KEYS as EXCHANGES } from "./exchanges.js";
 import { Findings, KEYS as FINDINGS } from "./findings.js";
 import { Groups, KEYS as GROUPS } from "./groups.js";
 import { TrafficMap, KEYS as MAP } from "./traffic_map.js";
-import { current, fragmentOf, go, note, viewsOf } from "./route.js";
+import { current, fragmentOf, go, note, VIEWS, viewsOf } from "./route.js";
 import { Stopped } from "./stopped.js";
 import { Time, KEYS as TIME } from "./time.js";
 import { bytes, count, counted, visible } from "./text.js";
@@ -23,6 +24,7 @@ const MADE = {
   findings: { View: Findings, keys: FINDINGS },
   breakpoints: { View: Breakpoints, keys: BREAKPOINTS },
 };
+const OFF = { View: BreakpointsOff, keys: BREAKPOINTS_OFF };
 const EVERYWHERE = [
   ["t", "light, dark, as the system"],
   ["?", "these keys"],
@@ -74,28 +76,23 @@ function sourceText() {
 /** "about 1 in 4 is", "most are": how many of the exchanges are shown. */
 const rate = (share) => (share > 0.66 ? "most are" : `about 1 in ${count(Math.round(1 / share))} is`);
 
-/** The view that the URL names, where the source has it. */
-function wanted() {
-  const { view, parameters } = current();
-  if (viewsOf(source).some((one) => one.id === view)) return { view, parameters };
-  window.history.replaceState(null, "", fragmentOf("exchanges"));
-  return { view: "exchanges", parameters: {} };
-}
+/** What shows a view; one that the source has not says why. */
+const makerOf = (view) => (viewsOf(source).some((one) => one.id === view) ? MADE[view] : OFF);
 
 /** The URL has changed: another view, or other parameters of this one. */
 function moved() {
-  const { view, parameters } = wanted();
+  const { view, parameters } = current();
   if (shown?.id === view && shown.view.moved) shown.view.moved(parameters);
   else showView();
 }
 
 async function showView() {
-  const { view, parameters } = wanted();
+  const { view, parameters } = current();
   shown?.view.close();
   const place = document.getElementById("view");
   const fresh = place.cloneNode(false);
   place.replaceWith(fresh);
-  shown = { id: view, view: new MADE[view].View(fresh, source, stopped) };
+  shown = { id: view, view: new (makerOf(view).View)(fresh, source, stopped) };
   drawBar();
   drawTitle();
   document.querySelector("#bar [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
@@ -106,14 +103,14 @@ async function showView() {
 
 function drawTitle() {
   if (!shown) return;
-  const { title } = viewsOf(source).find((one) => one.id === shown.id);
+  const { title } = VIEWS.find((one) => one.id === shown.id);
   document.title = `${stopped?.total ? `(${count(stopped.total)} stopped) ` : ""}${title} · kproxy`;
 }
 
 function showKeys() {
   const { view } = current();
   const views = viewsOf(source);
-  const keys = [...MADE[view].keys, [views.map((_, at) => at + 1).join(" "), views.map((one) => one.title).join(", ")], ...EVERYWHERE];
+  const keys = [...makerOf(view).keys, [views.map((_, at) => at + 1).join(" "), views.map((one) => one.title).join(", ")], ...EVERYWHERE];
   ask("Keys", html`<dl class="keys">${keys.map(([key, meaning]) => html`<dt>${key.split(" ").map((one) => html`<kbd>${one}</kbd> `)}</dt><dd>${meaning}</dd>`)}</dl>`);
 }
 
@@ -160,22 +157,27 @@ function stopsChanged() {
   }
   say(`Breakpoints are off now: ${stopped.off}`);
   source = { ...source, editable: false };
-  stopped = null;
   if (shown?.id === "breakpoints") showView();
   else drawBar();
+}
+
+/** Ask what the source is now. Breakpoints that are allowed only now take the page loaded anew. */
+async function askAgain() {
+  source = { ...source, ...(await get("source")) };
+  source.editable &&= stopped !== null && stopped.off === null;
 }
 
 /** Another process answers, as the one before ended: what it had is gone. */
 async function beginAnew() {
   say("The page's process ended and was started again: what it had is gone, and new exchanges are shown from here on.");
-  source = { ...source, ...(await get("source")) };
+  await askAgain();
   if (current().view === "exchanges") note({ at: null }); // numbers mean something else now
   await showView();
 }
 
 /** The source was read to its end: what it is now, and the view of all of it. */
 async function readWhole() {
-  source = { ...source, ...(await get("source")) };
+  await askAgain();
   drawBar();
   sayDamages();
   if (shown && !shown.view.renewed) await showView();

@@ -4,11 +4,13 @@
  */
 
 import { get, post, Refused } from "./api.js";
+import { StopEnds } from "./stop_ends.js";
 
 const WAIT_S = 20; // that the server waits for news
 const BETWEEN_MS = 100; // a thousand messages that are stopped one after the other are no thousand answers
 const RETRY_MS = 2_000;
 const MOST = 200; // that are shown
+const MOST_DONE = 20;
 const OFF = 404; // page.edits was taken out of the configuration
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -21,10 +23,12 @@ export class Stopped {
     this.breakpoints = [];
     this.stops = []; // the oldest first
     this.total = 0;
-    this.done = []; // what was decided on this page, the latest first
+    this.ends = new StopEnds();
+    this.done = []; // what was decided on this page, and how others have ended, the latest first
     this.problem = null;
     this.off = null; // why there are no breakpoints any more
     this.clock = 0; // milliseconds of the server's clock that are 0 of performance.now()
+    window.addEventListener("beforeunload", (event) => this.ends.drafts.size && event.preventDefault()); // an edit is not lost unasked
   }
 
   /** Ask until there are no breakpoints any more. */
@@ -45,18 +49,32 @@ export class Stopped {
     }
   }
 
-  take({ stops, total, breakpoints, nowMs = null }) {
+  take({ stops, total, ended, breakpoints, nowMs }) {
+    this.ends.take(ended);
+    const there = new Set(stops.map((one) => one.id));
+    for (const stop of this.stops) if (!there.has(stop.id)) this.noteEnd(stop);
     this.stops = stops;
     this.total = total;
     this.breakpoints = breakpoints;
     this.problem = null;
-    if (nowMs !== null) this.clock = nowMs - performance.now();
+    this.clock = nowMs - performance.now();
   }
 
   end(why) {
     this.off = why;
+    for (const stop of this.stops) this.noteEnd(stop, { action: "resume", by: "", why: "time over", how: "breakpoints are off now" });
     this.stops = this.breakpoints = [];
     this.total = 0;
+  }
+
+  noteEnd(stop, off = null) {
+    const told = this.ends.told(stop, off);
+    if (told) this.noteDone(told);
+  }
+
+  /** Note what became of a stop. */
+  noteDone(what) {
+    this.done = [{ ...what, at: new Date() }, ...this.done].slice(0, MOST_DONE);
   }
 
   /** Milliseconds until a stop goes on by itself, by the server's clock. */
@@ -78,12 +96,19 @@ export class Stopped {
     return get(`stops/${id}`);
   }
 
-  decide(id, action, more = {}) {
-    return post(`stops/${id}`, { action, ...more }, this.token);
+  /** Throws Refused, as where it is over. */
+  async decide(id, action, more = {}) {
+    this.ends.decide(id);
+    try {
+      await post(`stops/${id}`, { action, ...more }, this.token);
+    } catch (error) {
+      this.ends.undecide(id);
+      throw error;
+    }
   }
 
   keep(id, seconds) {
-    return this.decide(id, "keep", { seconds });
+    return post(`stops/${id}`, { action: "keep", seconds }, this.token);
   }
 
   check(id, edited, signal) {

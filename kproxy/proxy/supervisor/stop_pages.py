@@ -5,7 +5,7 @@
     POST /page/api/breakpoints/check one of them: {"apis": names of those that it may stop, "all": whether these are all that can
                                      be stopped}, or 422 {"error", "column": from 1 or null, "length": in characters}
     GET  /page/api/stops             {"generation": n, "nowMs": n, "total": n, "stops": [STOP], "breakpoints": as above,
-                                     "ended": [{"id", "by", "why", "how"}]}; waits for another generation with
+                                     "ended": [{"id", "action", "by", "why", "how"}]}; waits for another generation with
                                      ?after=GENERATION&wait=SECONDS; ?limit= stops, the oldest; of those that are over the
                                      latest, and how they have ended
     GET  /page/api/stops/errors      [{"code", "name", "meaning", "retriable", "clients"}]: those that can be answered
@@ -262,7 +262,7 @@ def _shown_stop(stop: Stop) -> dict[str, Any]:
 
 def _shown_end(ended: StopEnded) -> dict[str, str]:
     how = how_it_ended(ended.action, ended.by, ended.why)
-    return {"id": ended.id, "by": ended.by, "why": ended.why, "how": how}
+    return {"id": ended.id, "action": ended.action, "by": ended.by, "why": ended.why, "how": how}
 
 
 def _camel(name: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -165,6 +166,37 @@ def test_keys_mean_the_chosen_message_or_none(start: Starts) -> None:
 
 
 @pytest.mark.long
+def test_an_edit_that_was_not_sent_is_kept_until_its_stop_is_over_and_shown_then(start: Starts) -> None:
+    """Through other views; when somebody else decides; when the client closes its connection."""
+    scene, page = start()
+    page.add(PRODUCE)
+    report = scene.produce(b"as the client wrote it", retries=0)
+    page.open(page.rows()[0])
+    edited = page.text.replace("as the client wrote it", "as I wrote it")
+    page.edit(edited)
+    page.said("Changed: ")
+    page.press(Keys.ESCAPE, "4", "7")  # another view, and back
+    page.open(page.rows()[0])
+    assert page.text == edited
+    page.said("Changed: ")
+    scene.person.decide(scene.person.stops()[0], "error", error="INVALID_RECORD")
+    assert report.result(60).code() == KafkaError.INVALID_RECORD
+    status = page.until(lambda: "".join(page.texts("section.stop [role=status]")), "that it is over")
+    assert re.search(
+        r"not stopped any more: 127\.0\.0\.1:\d+ answered it with an error\. What is below was not sent", status
+    )
+    assert page.text == edited
+    assert page.one("section.stop textarea").get_attribute("readonly")
+    assert "as I wrote it" in page.done("answered it with an error")
+
+    page.add('clientId == "leaving"')
+    with socket.create_connection(address(scene.proxy.bootstrap()), 60) as leaving:
+        leaving.sendall(request(18, 0, 1, b"", client_id="leaving"))
+        page.rows()
+    assert "the client closed the connection" in page.done("leaving")
+
+
+@pytest.mark.long
 def test_a_killed_browser_leaves_nothing_stopped(single: Cluster, tmp_path: Path, topic_name: str) -> None:
     with stopping(single, tmp_path / "proxy", topic_name, page={"away": 20}) as scene, driven() as browser:
         page = BreakpointsPage(browser, scene)
@@ -194,8 +226,10 @@ def test_another_configuration_takes_the_view_away_and_gives_it_back(start: Star
     scene.proxy.write()
     assert report.result(60) is None
     page.until(lambda: "Breakpoints" not in page.texts("nav a"), "the view has gone")
-    assert page.run("return window.location.hash").startswith("#exchanges")
-    assert any("page.edits" in one for one in page.texts("#messages p"))
+    page.until(lambda: "page.edits" in "".join(page.texts("#view .warning")), "why")
+    assert page.texts("#view pre") == ["page:\n  edits: true"], "how they are allowed"
+    page.show("breakpoints")
+    assert page.texts("#view pre") == ["page:\n  edits: true"]
     scene.proxy.config["page"] = {"edits": True}
     scene.proxy.write()
 

@@ -1,0 +1,123 @@
+/** The line in which a breakpoint is written, and the list of those that are set. */
+
+import { get } from "./api.js";
+import { say } from "./asking.js";
+import { FilterLine } from "./filter_line.js";
+import { note } from "./route.js";
+import { counted, visible } from "./text.js";
+import { html, nothing, render } from "./lit-html.js";
+
+const MOST_APIS = 8; // that are named of a condition
+const LONGEST = 4_000; // characters
+const DIRECTIONS = [
+  ["request", "Requests"],
+  ["response", "Responses"],
+];
+
+export class BreakpointLine {
+  /** `left()` gives the focus to what follows, `drawn()` is called when something was set. */
+  constructor(controls, list, stopped, doings) {
+    this.controls = controls;
+    this.list = list;
+    this.stopped = stopped;
+    this.drawn = doings.drawn;
+    this.direction = "request";
+    this.changing = null; // the breakpoint that the line has
+    render(html`<div class="direction"></div><div class="filter"></div><div class="bar"></div>`, controls);
+    this.line = new FilterLine(controls.querySelector(".filter"), (condition) => this.set(condition), this.condition());
+    this.line.place.addEventListener("leave", () => doings.left());
+  }
+
+  /** What the line asks. */
+  condition() {
+    return {
+      label: "Condition in CEL",
+      placeholder: 'Condition, as in api == "Produce" && "orders" in topics',
+      complete: (text, cursor) => get("complete", { text, cursor, of: this.direction }),
+      check: (condition, signal) => this.stopped.checkBreakpoint({ condition, direction: this.direction }, signal),
+      meaning: ({ apis, all }) => html`<p class="said muted">Of ${all ? "every API that can be stopped" : `${apis.slice(0, MOST_APIS).join(", ")}${apis.length > MOST_APIS ? ` and ${counted(apis.length - MOST_APIS, "more API")}` : ""}`}.</p>`,
+    };
+  }
+
+  /** Write a condition, which is not set. */
+  write({ condition = "", direction = "request" }) {
+    this.direction = direction === "response" ? "response" : "request";
+    this.line.set(condition);
+    if (!condition) return undefined;
+    this.line.focus();
+    return this.line.check();
+  }
+
+  focus() {
+    this.line.focus();
+  }
+
+  draw() {
+    const turn = (event) => {
+      this.direction = event.target.value;
+      this.line.check();
+    };
+    render(
+      html`<select aria-label="What is stopped" @change=${turn}>${DIRECTIONS.map(([id, title]) => html`<option value=${id} ?selected=${id === this.direction}>${title}</option>`)}</select>`,
+      this.controls.querySelector(".direction"),
+    );
+    this.controls.querySelector(".direction select").value = this.direction;
+    render(
+      html`<button @click=${() => this.line.apply()}>${this.changing ? "Change" : "Add"}</button>
+        ${this.changing ? html`<button @click=${() => this.stopChanging()}>Cancel</button>` : nothing}`,
+      this.controls.querySelector(".bar"),
+    );
+    this.drawList();
+  }
+
+  drawList() {
+    const { breakpoints } = this.stopped;
+    render(
+      breakpoints.length
+        ? breakpoints.map((one) => html`<li class=${one === this.changing ? "chosen" : ""}><span class="kind">${one.direction}</span> <code><bdi>${visible(one.condition, LONGEST)}</bdi></code>
+            <span class="actions"><button @click=${() => this.change(one)}>Change</button> <button @click=${() => this.remove(one)}>Remove</button></span></li>`)
+        : html`<li class="none">None is set: all messages pass.</li>`,
+      this.list,
+    );
+  }
+
+  async set(condition) {
+    if (condition === "") return;
+    const made = { condition, direction: this.direction };
+    const { breakpoints } = this.stopped;
+    const at = this.changing ? breakpoints.findIndex((one) => isSame(one, this.changing)) : -1;
+    if (await this.put(at < 0 ? [...breakpoints, made] : breakpoints.with(at, made))) this.stopChanging();
+  }
+
+  change(one) {
+    this.changing = one;
+    this.direction = one.direction;
+    this.line.set(one.condition);
+    this.drawn();
+    this.line.focus();
+  }
+
+  stopChanging() {
+    this.changing = null;
+    this.line.set("");
+    note({ condition: null, direction: null });
+    this.drawn();
+  }
+
+  async remove(one) {
+    await this.put(this.stopped.breakpoints.filter((other) => !isSame(other, one)));
+    this.list.closest("#view").focus();
+  }
+
+  async put(breakpoints) {
+    try {
+      await this.stopped.set(breakpoints);
+      return true;
+    } catch (error) {
+      say(error.message);
+      return false;
+    }
+  }
+}
+
+const isSame = (a, b) => a.condition === b.condition && a.direction === b.direction;

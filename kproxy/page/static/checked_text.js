@@ -1,0 +1,176 @@
+/** The text of a stopped message in JSON or hex: edited, read by the server while a person types, and what the server says of it. */
+
+import { Refused } from "./api.js";
+import { EditedText, hexLines } from "./edited_text.js";
+import { count, counted, visible } from "./text.js";
+import { html, nothing, render } from "./lit-html.js";
+
+const PAUSE_MS = 300; // in typing, before the server is asked
+const FORMS = [
+  { id: "json", title: "JSON", label: "The message as Kafka's JSON" },
+  { id: "hex", title: "Hex", label: "The message's bytes in hex" },
+];
+const MEND = "Mend what is wrong first, or undo the edit.";
+
+export class CheckedText {
+  /** `typed()` is called after each change, `sent()` for Ctrl+Enter, `left()` for Esc, `said()` when something is to be drawn anew. */
+  constructor(place, stop, stopped, doings) {
+    this.stop = stop;
+    this.stopped = stopped;
+    this.doings = doings;
+    this.form = "json";
+    this.shown = textOf(stop); // of each form, before it is edited
+    this.verdict = null; // of the check of {text}: {changed, size, json, hex} or {error}; null: the text is what came
+    this.checking = false;
+    this.problem = null;
+    this.isFrozen = false;
+    render(
+      html`<div class="bar"></div><div class="text" id="edited-text" role="tabpanel"></div><div class="said" id="edit-said" aria-live="polite"></div>`,
+      place,
+    );
+    this.bar = place.querySelector(".bar");
+    this.panel = place.querySelector(".text");
+    this.saidPlace = place.querySelector(".said");
+    this.text = new EditedText(this.panel, { typed: () => this.typed(), sent: doings.sent, left: doings.left });
+    this.begin(stopped.ends.drafts.get(stop.id) ?? null);
+  }
+
+  /** With the text as it came, or as a person has left it. */
+  begin(draft) {
+    this.form = draft?.form ?? "json";
+    this.show(draft?.text ?? this.shown.json);
+    if (draft) this.check();
+    this.draw();
+  }
+
+  show(text) {
+    this.text.show(text, FORMS.find((one) => one.id === this.form).label);
+  }
+
+  focus() {
+    this.text.focus({ preventScroll: true });
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    this.asking?.abort();
+    this.isClosed = true;
+  }
+
+  /** Let it be read and copied, and edited no more. */
+  freeze() {
+    this.isFrozen = true;
+    this.text.freeze();
+    this.draw();
+  }
+
+  /** {json} or {hex} */
+  edited() {
+    return { [this.form]: this.text.text };
+  }
+
+  get isEdited() {
+    return this.text.text !== this.shown[this.form];
+  }
+
+  /** Whether what it describes is another message than the one that came. */
+  get differs() {
+    return this.verdict !== null && !this.verdict.error && this.verdict.hex !== this.stop.hex;
+  }
+
+  typed() {
+    this.problem = null;
+    this.checking = true;
+    this.asking?.abort();
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.check(), PAUSE_MS);
+    this.keep();
+    this.doings.typed();
+    this.draw();
+  }
+
+  keep() {
+    this.stopped.ends.keep(this.stop.id, this.isEdited ? { form: this.form, text: this.text.text } : null);
+  }
+
+  /** Have the server read the text. Returns whether it describes a message. */
+  async check() {
+    clearTimeout(this.timer);
+    this.asking?.abort();
+    const asking = (this.asking = new AbortController());
+    const { text } = this.text;
+    let verdict = null;
+    try {
+      if (this.isEdited) verdict = { text, ...(await this.stopped.check(this.stop.id, this.edited(), asking.signal)) };
+    } catch (error) {
+      if (error.name === "AbortError" || !(error instanceof Refused)) return false;
+      verdict = { text, error };
+    }
+    if (this.asking !== asking || this.isClosed) return false;
+    this.verdict = verdict;
+    this.checking = false;
+    const { line = null, column = null } = verdict?.error?.said ?? {};
+    this.text.mark(line === null ? null : { line, column });
+    this.draw();
+    return !verdict?.error;
+  }
+
+  async choose(form) {
+    if (form === this.form) return;
+    if (!(await this.check())) {
+      this.problem = MEND;
+      return this.draw();
+    }
+    const edited = this.verdict;
+    this.form = form;
+    this.show(edited ? textOf(edited)[form] : this.shown[form]);
+    this.keep();
+    this.draw();
+    this.bar.querySelector(`#form-${form}`)?.focus();
+    return edited && this.check();
+  }
+
+  turned(event) {
+    if (!["ArrowRight", "ArrowLeft"].includes(event.key)) return;
+    event.preventDefault();
+    this.choose(this.form === "json" ? "hex" : "json");
+  }
+
+  undo() {
+    this.show(this.shown[this.form]);
+    this.keep();
+    this.check();
+  }
+
+  draw() {
+    this.panel.setAttribute("aria-labelledby", `form-${this.form}`);
+    render(
+      html`<div class="tabs" role="tablist" aria-label="Form of the text" @keydown=${(event) => this.turned(event)}>
+          ${FORMS.map((one) => html`<button role="tab" id="form-${one.id}" aria-selected=${String(one.id === this.form)} aria-controls="edited-text" tabindex=${one.id === this.form ? 0 : -1} ?disabled=${this.isFrozen} @click=${() => this.choose(one.id)}>${one.title}</button>`)}</div>
+        <button ?disabled=${this.isFrozen || this.verdict === null} @click=${() => this.undo()}>Undo the edit</button>`,
+      this.bar,
+    );
+    render(html`${this.problem === null ? nothing : html`<p class="critical" role="alert">${this.problem}</p>`}${this.said()}`, this.saidPlace);
+    this.doings.said();
+  }
+
+  said() {
+    const { verdict } = this;
+    if (this.isFrozen) return nothing;
+    if (this.checking) return html`<p class="muted">Checking…</p>`;
+    if (verdict === null) return html`<p class="muted">As it came. Editing keeps it stopped.</p>`;
+    if (verdict.error) return this.wrong(verdict.error);
+    const size = verdict.size === this.stop.size ? counted(verdict.size, "byte") : `${count(verdict.size)} bytes, as it came ${count(this.stop.size)}`;
+    if (!this.differs) return html`<p class="muted">It would be sent as it came.</p>`;
+    if (!verdict.changed.length) return html`<p>Other bytes, the same fields. ${size}.</p>`;
+    return html`<p>Changed: ${verdict.changed.map((path, at) => html`${at ? ", " : ""}<code><bdi>${visible(path)}</bdi></code>`)}. ${size}.</p>`;
+  }
+
+  wrong({ message, said }) {
+    const { line = null, column = null, position = null } = said;
+    const place = line === null ? nothing : html`<button class="plain" @click=${() => this.text.goToMark()} title="Go there">Line ${line}, column ${column}${position === null ? "" : `, byte ${position}`}</button> `;
+    return html`<p class="critical">${place}<bdi>${visible(message)}</bdi></p>`;
+  }
+}
+
+const textOf = ({ json, hex }) => ({ json, hex: hexLines(hex) });

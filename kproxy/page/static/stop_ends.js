@@ -1,0 +1,65 @@
+/** How stops have ended, as the server tells it, and the text that was edited and not sent: it is kept until its stop is over. */
+
+const MOST = 1_000; // stops of which something is known
+const USUAL = new Set(["time over"]);
+
+export class StopEnds {
+  constructor() {
+    this.ends = new Map(); // id -> {action, by, why, how}
+    this.own = new Set(); // ids on which this page has decided
+    this.drafts = new Map(); // id -> {form, text}
+  }
+
+  /** Take what the server tells of stops that are over. */
+  take(ended) {
+    for (const one of ended) this.ends.set(one.id, one);
+    while (this.ends.size > MOST) this.ends.delete(this.ends.keys().next().value);
+  }
+
+  /** {action, by, why, how} of a stop that is over; null where it is not known. */
+  of(id) {
+    return this.ends.get(id) ?? null;
+  }
+
+  /** "It is not stopped any more: the client closed the connection." */
+  sentence(id) {
+    const end = this.of(id);
+    return `It is not stopped any more${end ? `: ${end.how}` : ""}.`;
+  }
+
+  /** This page decides on it, so that its end is no news. */
+  decide(id) {
+    this.own.add(id);
+    if (this.own.size > MOST) this.own.delete(this.own.values().next().value);
+  }
+
+  /** It could not be decided on. */
+  undecide(id) {
+    this.own.delete(id);
+  }
+
+  /** Keep the text that a person has edited; null: it is as it came. */
+  keep(id, draft) {
+    if (draft === null) this.drafts.delete(id);
+    else this.drafts.set(id, draft);
+  }
+
+  /**
+   * What is to be told of a stop that is over: {stop, end, draft}; null where a person would not ask. Its text is forgotten.
+   * `off` is how it ended where the server does not tell.
+   */
+  told(stop, off = null) {
+    const end = this.of(stop.id) ?? off;
+    const draft = this.drafts.get(stop.id) ?? null;
+    this.drafts.delete(stop.id);
+    if (this.own.has(stop.id) || !end) return null;
+    const isUsual = end.by ? end.action === "resume" : USUAL.has(end.why);
+    return draft === null && isUsual ? null : { stop, end, draft };
+  }
+}
+
+/** In a row of the list: "went on", "client closed", "decided". */
+export function shortEnd(end) {
+  if (end === null || USUAL.has(end.why) || end.action === "resume" && end.by) return "went on";
+  return end.why || "decided";
+}
