@@ -95,7 +95,7 @@ def _create_topics(effects: Effects, body: Any) -> None:
 
 def _create_partitions(effects: Effects, body: Any) -> None:
     for topic in () if body.validate_only else body.topics:
-        effects.note(Verb.CHANGE, effects.topic(topic), **{"more partitions": 1})
+        effects.note(Verb.CHANGE, f"{effects.topic(topic)}, to {topic.count} partitions", requests=1)
 
 
 def _delete_topics(effects: Effects, body: Any) -> None:
@@ -139,7 +139,7 @@ def _share(effects: Effects, body: Any) -> None:
 def _init_producer(effects: Effects, body: Any) -> None:
     if body.transactional_id:
         what = f"transactional id {body.transactional_id}"
-        effects.note(Verb.TAKE_PART, what, **{"new epochs, which fence its producer of now": 1})
+        effects.note(Verb.TAKE_PART, what, **{"new epochs, fencing its producer of now": 1})
     else:
         effects.note(Verb.CREATE, "producer ids", ids=1)
 

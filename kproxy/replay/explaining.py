@@ -35,9 +35,14 @@ PRODUCER = "the producer had written before the capture: its epoch and sequence 
 UNREADY = "the new cluster was still not ready, after 10 s of asking again"
 ANOTHER_FEATURE = "the new cluster does not have this, or its finalized features are lower (kafka-features.sh)"
 SINCE = "it grows with time"
-ANOTHER_REFUSAL = "refused both times, for another reason"
+DEAD = (
+    "a group that is not there: brokers from 4.0 on answer with this error, older ones with the state Dead (KIP-1043)"
+)
+ANOTHER_REFUSAL = "refused both times, now for another reason"
+REFUSED_NOW = "refused now"
 
 _EVERY = re.compile("")
+_HEARTBEATS = "ConsumerGroupHeartbeat ShareGroupHeartbeat StreamsGroupHeartbeat"
 _MEMBERS = (
     "UNKNOWN_MEMBER_ID ILLEGAL_GENERATION FENCED_MEMBER_EPOCH UNRELEASED_INSTANCE_ID STALE_MEMBER_EPOCH"
     " REBALANCE_IN_PROGRESS"
@@ -93,6 +98,9 @@ _RULES = (
     ),
     _rule(FEWER, path=_ERROR, recorded=_any_of(("INVALID_REPLICATION_FACTOR", "NOT_ENOUGH_REPLICAS"))),
     _rule(BEFORE, path=_ERROR, recorded="NONE", new="OFFSET_OUT_OF_RANGE"),
+    _rule(DEAD, "DescribeGroups", _ERROR, recorded="GROUP_ID_NOT_FOUND", new="NONE"),
+    _rule(DEAD, "DescribeGroups", _ERROR, recorded="NONE", new="GROUP_ID_NOT_FOUND"),
+    _rule(JOINED, f"{_HEARTBEATS} OffsetCommit TxnOffsetCommit", _ERROR, new="GROUP_ID_NOT_FOUND"),
     _rule(LACKING, path=_ERROR, recorded="NONE", new="UNKNOWN_TOPIC_OR_PARTITION|UNKNOWN_TOPIC_ID"),
     _rule(
         THERE_ALREADY,
@@ -118,7 +126,7 @@ _RULES = (
     _rule(BEFORE, "Fetch ListOffsets OffsetForLeaderEpoch Produce DeleteRecords", r"(records|[oO]ffset|lowWatermark)$"),
     _rule(COMMITTED, "OffsetFetch", r"(committedOffset|metadata)$"),
     _rule(JOINED, "JoinGroup SyncGroup", r"^(members|assignment|protocol)"),
-    _rule(ASSIGNED, "ConsumerGroupHeartbeat ShareGroupHeartbeat StreamsGroupHeartbeat"),
+    _rule(ASSIGNED, _HEARTBEATS),
     _rule(TAKEN, "ShareFetch", r"^responses$|responses\.partitions($|\.(records|acquiredRecords))"),
     _rule(TAKEN, "ShareFetch ShareAcknowledge", _ERROR, new="INVALID_RECORD_STATE"),
     _rule(SINCE, "DescribeQuorum", r"(highWatermark|logEndOffset)$"),
@@ -138,11 +146,11 @@ def explain(api_name: str, difference: Difference) -> str | None:
 
 
 def _of_errors(difference: Difference) -> str | None:
-    """What the new error means, for a request that was refused both times."""
-    if not re.search(_ERROR, difference.path) or difference.recorded == "NONE":
+    """What the new error means."""
+    known = _by_name().get(difference.new) if re.search(_ERROR, difference.path) else None
+    if known is None or known.code == 0:
         return None
-    known = _by_name().get(difference.new)
-    return None if known is None or known.code == 0 else f"{ANOTHER_REFUSAL}: {known.meaning}"
+    return f"{REFUSED_NOW if difference.recorded == 'NONE' else ANOTHER_REFUSAL}: {known.meaning.rstrip('.')}"
 
 
 def _by_name() -> dict[str, ErrorDescription]:

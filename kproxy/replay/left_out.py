@@ -15,7 +15,7 @@ class LeftOut(StrEnum):
     NODES = "node ids, hosts, ports, racks, cluster id, log directories: of the cluster, not of the answer"
     TIMES = "times"
     THROTTLE = "throttle times"
-    TEXTS = "texts of errors, which name ids and addresses: error codes are compared"
+    TEXTS = "texts for people, of errors and settings: error codes and values are compared"
     SIZES = "sizes on disk"
     DIVISION = "which records came in which Fetch answer: all that was read of a partition is compared"
     OFFSETS = "offsets, by as much as the log of the new cluster begins elsewhere"
@@ -31,7 +31,7 @@ TIME_ENDS = ("TimestampMs", "TimeMs", "Timestamp", "IntervalMs")
 EPOCHS = frozenset({"FinalizedFeaturesEpoch", "GroupEpoch", "AssignmentEpoch", "StateEpoch", "TopologyEpoch"})
 BY_NAME = {
     "ThrottleTimeMs": LeftOut.THROTTLE,
-    **dict.fromkeys(("ErrorMessage", "StatusDetail"), LeftOut.TEXTS),
+    **dict.fromkeys(("ErrorMessage", "StatusDetail", "Documentation"), LeftOut.TEXTS),
     **dict.fromkeys(DISK, LeftOut.SIZES),
 }
 

@@ -25,6 +25,7 @@ from kproxy.replay.order import Order
 from kproxy.replay.plan import Plan
 from kproxy.replay.preparing import prepare
 from kproxy.replay.recording import ConnectionId, Recorded
+from kproxy.replay.reshaping import FIRST_OF_SEVERAL, OF_ANSWERS, several
 from kproxy.replay.result import Outcome, Result
 from kproxy.replay.routing import Router
 from kproxy.replay.share_sessions import ShareSessions, acquires_later
@@ -251,7 +252,7 @@ class Player:
                 ready = _encoded_again(recorded, ready)
                 await asyncio.sleep(RETRY_S)
             elif self._to_be_repeated(recorded, answer):
-                await self._before_repeating(recorded)
+                await self._before_repeating(recorded, ready.body)
             else:
                 return answer
             self.result.repeated += 1
@@ -280,11 +281,11 @@ class Player:
         body.member_id = answer.member_id
         return True
 
-    async def _before_repeating(self, recorded: Recorded) -> None:
+    async def _before_repeating(self, recorded: Recorded, body: Any) -> None:
         if recorded.api_key == ApiKey.PRODUCE:
             self._produced_again.add(recorded.number)  # what follows must not be appended before it
         await asyncio.sleep(RETRY_S)
-        await self._router.renew()
+        await self._router.renew(recorded.api_key, body)
 
     async def _within(self, way: _Way, future: "asyncio.Future[bytes]") -> bytes:
         try:
@@ -320,9 +321,9 @@ class Player:
         except DecodeError:
             self.result.note(recorded, Outcome.NOT_RECORDED)
             return
-        if response.body_version != ready.encoded.version:
-            name_topics(old, self.plan.recording.names)
-            name_topics(answer, self._names())
+        versions = (response.body_version, ready.encoded.version)
+        if versions[0] != versions[1]:
+            versions = self._in_one_form(recorded, (request, ready.body), (old, answer), versions)
         place = self.identities.place(request, Place())
         learn_ids(self.identities, message.name, old, answer, place)
         if recorded.api_key == ApiKey.JOIN_GROUP:
@@ -331,11 +332,23 @@ class Player:
             self._sessions_of(recorded).learn(request, old, answer)
             found = self._fetched.add(recorded.connection, old, answer)
         else:
-            versions = (response.body_version, ready.encoded.version)
             found = compare(message.name, old, answer, versions, self.identities, place)
         if recorded.api_key in HEARTBEATS and (other := self._assigned.difference(recorded, answer)) is not None:
             found.differences.append(other)
         self._note(recorded, found)
+
+    def _in_one_form(
+        self, recorded: Recorded, requests: tuple[Any, Any], answers: tuple[Any, Any], versions: tuple[int, int]
+    ) -> tuple[int, int]:
+        """Make answers of two versions comparable; the versions to compare them as."""
+        for names, answer in zip((self.plan.recording.names, self._names()), answers, strict=True):
+            name_topics(answer, names)
+        if recorded.api_key not in OF_ANSWERS:
+            return versions
+        for request, answer, version in zip(requests, answers, versions, strict=True):
+            several(recorded.api_key, request, answer, version)
+        newest = max(*versions, FIRST_OF_SEVERAL[recorded.api_key])
+        return newest, newest
 
     def _note(self, recorded: Recorded, found: Comparison) -> None:
         self.result.left_out.update(found.left_out)

@@ -13,11 +13,18 @@ from kproxy.pipeline.output import Observer, Source
 from kproxy.pipeline.run import Options, Run
 from kproxy.protocol import ApiKey
 from kproxy.protocol.addresses import join_address
-from kproxy.session import Event, Exchange, FetchSession, Frame
+from kproxy.session import BadFrame, Event, Exchange, FetchSession, Frame, Gap, NotKafka, SaslToken
 
 MOST_HELD = 1_073_741_824  # bytes of frames
 MOST_REQUESTS = 2_000_000
 MOST_NAMES = 100_000  # topics, nodes, topic ids
+MOST_KINDS = 20  # of what is no exchange
+_OTHERS: dict[type[Event], str] = {
+    Gap: "gap in the capture: requests in it are not known",
+    NotKafka: "connection without Kafka",
+    BadFrame: "frame that is none of Kafka's",
+    SaslToken: "raw SASL token: the connection to the new cluster is its own",
+}
 FULL_EPOCHS = (0, -1)  # of a Fetch that names all its partitions (KIP-227)
 
 ConnectionId = tuple[int, int]  # number of the source, and of the connection in it
@@ -117,8 +124,7 @@ class _Collector(Observer):
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         """See Output."""
         if not isinstance(event, Exchange):
-            kind = type(event).__name__
-            self._recording.unframed[kind] = self._recording.unframed.get(kind, 0) + 1
+            self._note_other(event)
             return
         self._recording.seen += event.request is not None
         self._learn(event)
@@ -126,6 +132,15 @@ class _Collector(Observer):
             return
         self._hold(event)
         self._recording.requests.append(self._recorded(event))
+
+    def _note_other(self, event: Event) -> None:
+        """What is no request, and may be why one that was expected is not there."""
+        kind = _OTHERS.get(type(event))
+        if isinstance(event, NotKafka) and event.what:
+            kind = f"connection without Kafka: {event.what}"
+        found = self._recording.unframed
+        if kind is not None and (kind in found or len(found) < MOST_KINDS):
+            found[kind] = found.get(kind, 0) + 1
 
     def finish(self, damages: list[str]) -> Recording:
         """Sort what was kept; it is in the order of answers."""

@@ -1,5 +1,6 @@
 """The plan and the result as lines of text, and as objects for JSON."""
 
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -12,8 +13,10 @@ from kproxy.replay.plan import Plan
 from kproxy.replay.result import MOST_EXAMPLES, Outcome, Result
 
 LONGEST = 400  # characters of a line: names come from captures
+LONGEST_OF_APIS = 4_000  # where a line only has the names of APIs
 MOST_LINES = 50  # of a section
 MOST_OF_A_REASON = 6  # lines of differences that are explained
+PLURAL = re.compile(r"^((?:more |new )?\w+?)s\b")
 WIDTH = 12  # of a title
 MARGIN = WIDTH + 3  # where the text beside a title begins
 UNEXPLAINED = "no reason is known for these, so look at both answers:"
@@ -30,8 +33,9 @@ def plan_lines(plan: Plan, *, dry: bool) -> Iterator[str]:
     would = "would " if dry else "will "
     for verb in Verb:
         rows = [(what, counts) for (found, what), counts in plan.effects.found.items() if found is verb]
-        yield from _section(would + verb, (f"{what}: {_counts(counts)}" for what, counts in rows))
-    yield from _section("only read", [_counts(plan.effects.reads)] if plan.effects.reads else [])
+        yield from _section(would + verb, (_effect(what, counts) for what, counts in rows))
+    reads = ", ".join(f"{count:,} {what}" for what, count in plan.effects.reads.items())
+    yield from _section("only read", [reads] if reads else [], longest=LONGEST_OF_APIS)
     yield from _missing_lines(plan)
     if plan.foreign_producers:
         yield from _section(
@@ -43,8 +47,7 @@ def plan_lines(plan: Plan, *, dry: bool) -> Iterator[str]:
     changed = (f"{n:,} {api}: version {old} as {new}" for (api, old, new), n in sorted(plan.other_versions.items()))
     yield from _section("other version", changed)
     yield from _section("not sent", _reasons(plan.unsent))
-    for kind, count in recording.unframed.items():
-        yield from _section("not Kafka", [f"{count:,} {kind}"])
+    yield from _section("left out", (f"{count:,} × {kind}" for kind, count in recording.unframed.items()))
 
 
 def result_lines(result: Result, seconds: float) -> Iterator[str]:
@@ -103,6 +106,7 @@ def plan_object(plan: Plan) -> dict[str, Any]:
             for (api, old, new), n in plan.other_versions.items()
         ],
         "notSent": _reason_objects(plan.unsent),
+        "leftOut": dict(plan.recording.unframed),
     }
 
 
@@ -182,17 +186,27 @@ def _reason_objects(unsent: Counter[tuple[str, str]]) -> list[dict[str, Any]]:
     return [{"apiName": api, "reason": reason, "requests": n} for (api, reason), n in sorted(unsent.items())]
 
 
-def _section(title: str, rows: Iterable[str]) -> Iterator[str]:
+def _effect(what: str, counts: Counter[str]) -> str:
+    """What becomes of something: "topic orders: 200 records"; of what is counted itself, only that, "topic orders"."""
+    [(unit, count), *others] = counts.items()
+    if not others and what.startswith(f"{unit.removesuffix('s')} "):
+        return what if count == 1 else f"{what} ({_times(count)})"
+    told = ", ".join(f"{n:,} {_singular(unit) if n == 1 else unit}" for unit, n in counts.items() if n)
+    return f"{what}: {told}" if told else what
+
+
+def _singular(unit: str) -> str:
+    """ "requests" -> "request", "new epochs, fencing…" -> "new epoch, fencing…"."""
+    return PLURAL.sub(r"\1", unit, count=1)
+
+
+def _section(title: str, rows: Iterable[str], *, longest: int = LONGEST) -> Iterator[str]:
     """Rows under a title that stands before the first."""
     for place, row in enumerate(rows):
         if place == MOST_LINES:
             yield f"  {'':{WIDTH}} …"
             return
-        yield f"  {title if place == 0 else '':{WIDTH}} {printable(row, LONGEST)}"
-
-
-def _counts(counts: Counter[str]) -> str:
-    return ", ".join(f"{count:,} {what}" for what, count in counts.items())
+        yield f"  {title if place == 0 else '':{WIDTH}} {printable(row, longest)}"
 
 
 def _number(count: int, what: str) -> str:

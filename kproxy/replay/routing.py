@@ -63,11 +63,17 @@ class Router:
             self._fetching[recorded.connection] = found
         return found
 
-    async def renew(self) -> None:
-        """Ask again for leaders and coordinators, as a node has said that it is not what it was taken for."""
+    async def renew(self, api_key: int, body: Any) -> None:
+        """Ask again for leaders and coordinators, as a node has said that it is not what it was taken for.
+
+        Of a single node, too: brokers create the topic that coordinators keep their state in when they are first asked for one.
+        """
         self._coordinators.clear()
         if len(self._plan.cluster.nodes) > 1:
             await self._plan.cluster.learn_topics()
+        key = coordinator_key(api_key, body)
+        if key is not None:
+            await self._coordinator(key, None)
 
     def _leader(self, body: Any, default: int | None) -> int | None:
         topics = self._plan.cluster.topics

@@ -20,6 +20,7 @@ BETWEEN_BROKERS = frozenset(
 OF_BROKERS_FROM: dict[int, int] = {ApiKey.ADD_PARTITIONS_TO_TXN: 4}  # in batches, to verify transactions (KIP-890)
 LOGIN = "a login: the connection to the new cluster is its own"
 INTERNAL = "what brokers and controllers say to each other"
+DECLINED = "a version that the recorded broker did not know; its client asked again at a lower one, which is sent"
 REPLICA = "a replica's fetch, not a client's"
 
 
@@ -38,6 +39,10 @@ def reason_not_sent(recorded: Recorded) -> str | None:
 def _reason_of_body(recorded: Recorded) -> str | None:
     if not recorded.readable:
         return f"it cannot be decoded: {recorded.request.error or 'the API is not known'}"
+    message = recorded.request.message
+    assert message is not None
+    if recorded.request.unread and recorded.api_version <= message.versions.highest:
+        return DECLINED
     if recorded.request.assumed_version is not None or recorded.request.unread:
         return f"version {recorded.api_version} is newer than kproxy knows"
     try:

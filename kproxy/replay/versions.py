@@ -9,6 +9,7 @@ from kproxy.protocol.facts import Field
 from kproxy.protocol.ids import ZERO_UUID
 from kproxy.protocol.records import RecordBatch, read_records, write_batches
 from kproxy.protocol.structs import Struct
+from kproxy.replay.reshaping import in_new_form, in_old_form
 
 Range = tuple[int, int]  # lowest and highest version
 FIRST_OF_BATCHES = (
@@ -50,11 +51,16 @@ def encode_at(message: Message, version: int, struct: Any, names: Mapping[str, s
     Raises:
         Unsendable: a field that is set would be lost, and Kafka does not call it ignorable.
     """
+    in_new_form(message.api_key, struct, version)
     _name_topics(struct, version, names, ids)
+    if (why := in_old_form(message.api_key, struct, version)) is not None:
+        raise Unsendable(f"version {version}: {why}")
     if message.api_key == ApiKey.PRODUCE:
         _raise_magic(struct, version)
     if message.api_key == ApiKey.JOIN_GROUP and version >= 1 and struct.rebalance_timeout_ms < 0:
         struct.rebalance_timeout_ms = struct.session_timeout_ms  # as brokers take v0 (JoinGroupRequest)
+    if message.api_key == ApiKey.CONSUMER_GROUP_HEARTBEAT and struct.subscribed_topic_regex == "":
+        struct.subscribed_topic_regex = None  # no expression, for which version 0 has no field
     try:
         body = message.encode(version, struct)
     except EncodeError as error:

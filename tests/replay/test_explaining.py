@@ -14,6 +14,7 @@ from kproxy.replay.explaining import (
     LACKING,
     REBALANCED,
     REFUSED,
+    REFUSED_NOW,
     SETTINGS,
     SPOKEN,
     TELEMETRY,
@@ -44,7 +45,8 @@ CASES = [
     ("Produce", "responses.partitionResponses.errorCode", "GROUP_AUTHORIZATION_FAILED", "NONE", ALLOWED),
     ("Produce", "responses.partitionResponses.errorCode", "NONE", "UNKNOWN_TOPIC_OR_PARTITION", LACKING),
     ("Produce", "responses.partitionResponses.errorCode", "NONE", "NOT_COORDINATOR", UNREADY),
-    ("ListOffsets", ERROR, "NONE", "CORRUPT_MESSAGE", None),
+    ("OffsetCommit", ERROR, "NONE", "GROUP_ID_NOT_FOUND", JOINED),
+    ("ListOffsets", ERROR, "INVALID_TIMESTAMP", "NONE", None),
     ("DescribeCluster", "clusterAuthorizedOperations", "1", "2", None),
 ]
 
@@ -61,4 +63,6 @@ def test_telemetry_is_told_by_its_place() -> None:
 
 def test_two_refusals_are_told_with_what_the_new_one_means() -> None:
     found = explain("AddRaftVoter", Difference("errorCode", "errorCode", "REQUEST_TIMED_OUT", "INVALID_CONFIG"))
+    refused = explain("ListOffsets", Difference(ERROR, ERROR, "NONE", "CORRUPT_MESSAGE"))
+    assert refused is not None and refused.startswith(f"{REFUSED_NOW}: ")
     assert found is not None and found.startswith(ANOTHER_REFUSAL) and len(found) > len(ANOTHER_REFUSAL) + 10

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from kproxy.protocol import ApiKey, facts
-from kproxy.replay.selection import INTERNAL, LOGIN, REPLICA, is_internal, reason_not_sent
+from kproxy.replay.selection import DECLINED, INTERNAL, LOGIN, REPLICA, is_internal, reason_not_sent
 from tests.support.replayed import recorded
 
 
@@ -47,3 +47,9 @@ def test_no_api_of_controllers_is_for_clients(api_key: int) -> None:
 def test_a_client_adds_partitions_to_its_transaction_up_to_version_3() -> None:
     assert not is_internal(ApiKey.ADD_PARTITIONS_TO_TXN, 3)
     assert is_internal(ApiKey.ADD_PARTITIONS_TO_TXN, 4)
+
+
+def test_a_version_that_the_recorded_broker_did_not_know() -> None:
+    one = next(one for one in recorded(1).requests if one.api_key == ApiKey.API_VERSIONS)
+    one.request.unread = True
+    assert reason_not_sent(one) == DECLINED
