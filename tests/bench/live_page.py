@@ -1,6 +1,9 @@
 """The live page's process under a stream of exchanges: CPU of both sides for each, and memory as they become more.
 
-    python -m tests.bench.live_page [--exchanges 10000000] [--most 268435456]
+    python -m tests.bench.live_page [--exchanges 10000000] [--most 268435456] [--spill DIR] [--short] [--topics N] [--ask]
+
+--short: each exchange on a connection of its own, which ends. --topics: Produce to so many topics with names of 200 characters in
+place of the rest. --ask: at the end the CPU time of the first answer of each view, and of an analysis each.
 
 The stream is what clients do most: Heartbeat, Fetch without and with records, Produce, OffsetCommit, with new times and
 correlation ids, sent by the analyzer's end of a feed as fast as the process takes them. Printed are, at some numbers of them:
@@ -23,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.page.live.process import FEED, HTTP
-from kproxy.pipeline.output import Source
+from kproxy.pipeline.output import End, Source
 from kproxy.proxy.analyzer.page_feed import PageFeed, connect
 from kproxy.proxy.supervisor.live_page import MALLOC
-from kproxy.session import Direction, Event, Exchange, Session
+from kproxy.session import Connection, Direction, Event, Exchange, Session
 from tests.bench import traffic
 
 TOKEN = "of-the-bench"
@@ -37,11 +40,12 @@ MANY_WAITING = 4 << 20
 class Page:
     """The process."""
 
-    def __init__(self, folder: Path, most: int) -> None:
+    def __init__(self, folder: Path, most: int, spill: str = "") -> None:
         self._folder = folder
         words = [sys.executable, "-m", "kproxy.page.live"]
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | MALLOC)
         arguments = {"folder": str(folder), "name": "a bench", "token": TOKEN, "hosts": [], "most": most}
+        arguments |= {"spill": spill, "most_spilled": 4 << 30}
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps(arguments).encode() + b"\n")
         self.process.stdin.flush()
@@ -49,7 +53,7 @@ class Page:
 
     def get(self, path: str) -> Any:
         """An answer of the page."""
-        connection = http.client.HTTPConnection("127.0.0.1", timeout=120)
+        connection = http.client.HTTPConnection("127.0.0.1", timeout=600)
         connection.sock = socket.socket(socket.AF_UNIX)
         connection.sock.connect(str(self._folder / HTTP))
         headers = {"Host": "127.0.0.1:9644", "Cookie": f"kproxy_token_9644={TOKEN}"}
@@ -99,6 +103,18 @@ def exchanges() -> list[Exchange]:
     return found
 
 
+def to_topics(count: int) -> list[Exchange]:
+    """Produce to as many topics, each with one record."""
+    batch = traffic.record_batch(random.Random(1), 64)
+    session = Session(number=1, client="127.0.0.1:50000", broker="127.0.0.1:9092", is_kafka=True)
+    events: list[Event] = []
+    for number in range(count):
+        request, response = traffic.produce_v8(1, batch, topic=b"topic-%06d" % number + b"x" * 188)
+        events += session.receive(Direction.REQUEST, request, 1)
+        events += session.receive(Direction.RESPONSE, response, 2)
+    return [event for event in events if isinstance(event, Exchange)]
+
+
 def _size(exchange: Exchange) -> int:
     return sum(len(frame.data) for frame in (exchange.request, exchange.response) if frame is not None)
 
@@ -121,27 +137,45 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--exchanges", type=int, default=10_000_000)
     parser.add_argument("--most", type=int, default=256 << 20)
+    parser.add_argument("--spill", default="", help="directory for older exchanges")
+    parser.add_argument("--short", action="store_true", help="each exchange on a connection of its own")
+    parser.add_argument("--topics", type=int, default=0, help="so many topics with long names")
+    parser.add_argument("--ask", action="store_true", help="ask each view at the end")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kproxy-") as folder:
-        page = Page(Path(folder), options.most)
+        page = Page(Path(folder), options.most, options.spill)
         feed = connect(str(Path(folder) / FEED), dict, lambda: 0)
         feed.start_source(Source(1, "worker 0"))
         try:
-            run(page, feed, options.exchanges)
+            run(
+                page,
+                feed,
+                options.exchanges,
+                to_topics(options.topics) if options.topics else exchanges(),
+                options.short,
+            )
+            if options.ask:
+                ask(page)
         finally:
             feed.close()
             page.stop()
 
 
-def run(page: Page, feed: PageFeed, total: int) -> None:
+def run(page: Page, feed: PageFeed, total: int, kinds: list[Exchange], is_short: bool) -> None:
     """Send them, and stop at the marks."""
-    kinds = exchanges()
     print(f"{sum(map(_size, kinds)) // len(kinds)} bytes an exchange; before: {page.memory_mb('RssAnon:'):.0f} MB")
     marks, spent, before = [int(total * mark) for mark in MARKS], 0.0, page.cpu()
     for number in range(1, total + 1):
         exchange = renewed(kinds[number % len(kinds)], number, time.time_ns())
         began = time.thread_time()
+        if is_short:
+            connection = Connection(
+                number, f"10.0.{number >> 8 & 255}.{number & 255}:{1024 + number % 60_000}", "127.0.0.1:9092"
+            )
+            exchange = exchange.copy(connection=connection)
         feed.write(exchange, None)
+        if is_short:
+            feed.end(End(number, exchange.at, None, "finished"))
         spent += time.thread_time() - began
         while feed.waiting > MANY_WAITING:
             time.sleep(0.002)
@@ -163,6 +197,32 @@ def report(page: Page, feed: PageFeed, number: int, spent: float, cpu: float) ->
         f" {source['exchanges']:,} here, {source['left']:,} left, {source['dropped']:,} dropped",
         flush=True,
     )
+
+
+VIEWS = (
+    "exchanges?limit=100",
+    "exchanges?limit=100&sort=-latencyMs",
+    "exchanges?limit=100&filter=apiName=='Produce'%26%26latencyMs>1.0",
+    "exchanges?limit=100&filter=clientId.startsWith('c')",
+    "exchanges?limit=100&filter=apiName=='OffsetCommit'%26%26size(request.topics)>0",
+    "activity?by=api",
+    "activity?by=topic",
+    "heatmap",
+)
+
+
+def ask(page: Page) -> None:
+    """The CPU seconds of each view's first answer, and of its second."""
+    paths = [*VIEWS, *(f"analyses/{one['id']}" for one in page.get("analyses"))]
+    for path in paths:
+        spent = []
+        for _ in range(2):
+            before = page.cpu()
+            answer = page.get(path)
+            spent.append(page.cpu() - before)
+        wrong = f"  {answer['error']}" if "error" in answer else ""
+        print(f"{spent[0]:6.2f} s, again {spent[1]:6.2f} s  {path}{wrong}", flush=True)
+    print(f"RssAnon {page.memory_mb('RssAnon:'):4.0f} MB")
 
 
 if __name__ == "__main__":

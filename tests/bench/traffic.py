@@ -83,11 +83,11 @@ def response(correlation_id: int, body: bytes, *, flexible: bool = False) -> byt
 Exchange = tuple[bytes, bytes]
 
 
-def produce_v8(correlation_id: int, batch: bytes) -> Exchange:
+def produce_v8(correlation_id: int, batch: bytes, topic: bytes = TOPIC) -> Exchange:
     asked = array([struct.pack(">i", 0) + framed(batch)])
-    body = NULL_STRING + struct.pack(">hi", -1, 30_000) + array([string(TOPIC) + asked])
+    body = NULL_STRING + struct.pack(">hi", -1, 30_000) + array([string(topic) + asked])
     told = struct.pack(">ihqqq", 0, 0, correlation_id, -1, 0) + array([]) + NULL_STRING
-    answer = array([string(TOPIC) + array([told])]) + struct.pack(">i", 0)
+    answer = array([string(topic) + array([told])]) + struct.pack(">i", 0)
     return request(0, 8, correlation_id, body), response(correlation_id, answer)
 
 

@@ -146,6 +146,32 @@ def test_connections_that_are_open_have_not_ended_soon(store: Live, folder: Path
     analyzer.socket.close()
 
 
+def test_open_connections_are_not_written_again_for_each_that_ends(
+    store: Live, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 300, 20 end one after the other; who asks sees each once, though the rows of the open ones are old."""
+    monkeypatch.setattr("kproxy.page.live.feed.OPEN_SHARE", 1e-9)
+    written: list[int] = []
+    every = LiveRows.open_connections
+    monkeypatch.setattr(LiveRows, "open_connections", lambda rows: written.append(1) or every(rows))
+    analyzer = Analyzer(folder)
+    numbers = range(1, 301)
+    analyzer.send(
+        *(Begun(number, 5, f"127.0.0.1:{number}", "127.0.0.1:9092", "orders") for number in numbers),
+        *(shown(number) for number in numbers),
+        Tally(300, 0, 0, 1.0),
+    )
+    eventually(lambda: connections(store) == {"end of capture": 300}, what="the open ones")
+    for count in range(1, 21):
+        analyzer.send(Ended(count, SENT.ended_at, None, "finished"))
+        eventually(
+            lambda count=count: connections(store) == {"end of capture": 300 - count, "finished": count},  # type: ignore[misc]
+            what=f"{count} that have ended",
+        )
+    assert len(written) == 1
+    analyzer.socket.close()
+
+
 def connections(store: Live) -> dict[str, int]:
     store.database  # noqa: B018 - makes the views of what is there now
     with store.cursor() as cursor:
