@@ -17,7 +17,7 @@ from msgspec import Struct
 from kproxy.errors import UsageError
 from kproxy.page.blocks import Item
 from kproxy.page.columns import COLUMNS, SHOWN, Column
-from kproxy.page.filtering.filter import Filter
+from kproxy.page.filtering.filter import Filter, Unfinished
 from kproxy.page.filtering.worker import Workers
 from kproxy.page.left_out import LeftOut
 from kproxy.page.work import Work
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 500  # of one answer
 MOST_INDEXES = 6  # that are kept
+UNFINISHED = -1  # the generation of a selection that was given up
 MOST_EXACT = 1 << 53  # integers beyond are no numbers of JavaScript
 
 
@@ -208,7 +209,8 @@ class Store(ABC):
     def selected(self, work: Work, condition: str) -> Index | None:
         """The numbers of the rows that meet a condition, ascending; None for no condition. Raises FilterError, Cancelled.
 
-        One condition is evaluated at a time. Of rows that came since it was evaluated last only those are looked at.
+        One condition is evaluated at a time. Of rows that came since it was evaluated last only those are looked at; one that was
+        given up goes on where it was.
         """
         if not condition.strip():
             return None
@@ -220,7 +222,12 @@ class Store(ABC):
             known = self._selected.get(condition)
             if known is None or known.generation != generation:
                 after = first - 1 if known is None else max(known.through, first - 1)
-                found = asked.select(self, self.worker, work, after, last)
+                try:
+                    found = asked.select(self, self.worker, work, after, last)
+                except Unfinished as part:  # who asks again goes on from there
+                    begun = part.numbers if known is None else _joined(known.numbers, part.numbers, first)
+                    self._selected[condition] = Index(begun, UNFINISHED, part.through)
+                    raise
                 known = Index(found if known is None else _joined(known.numbers, found, first), generation, last)
                 self._selected[condition] = known
             self._selected.move_to_end(condition)

@@ -6,7 +6,7 @@ import pytest
 
 from kproxy.errors import UsageError
 from kproxy.page.recorded import Recorded
-from kproxy.page.work import Work
+from kproxy.page.work import Cancelled, Work
 from tests.page.asking import opened
 from tests.page.test_recorded import ORDERS
 
@@ -57,3 +57,32 @@ def test_times(store: Recorded) -> None:
         min(int(row[0]) for row in rows if row[0]),
         max(int(row[1] or row[0]) for row in rows),
     )
+
+
+def test_a_filter_on_bodies_that_was_given_up_goes_on_where_it_was(
+    store: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    condition = "size(request) >= 0 && correlationId >= 0"
+    expected = store.page(Work(), condition, limit=500).numbers
+    asked = "size(request) >= 0 && correlationId >= -1"  # the same, and not known yet
+    monkeypatch.setattr("kproxy.page.filtering.filter.LINES", 5)
+    looked_at: list[int] = []
+    lines = store.lines
+
+    def counted(numbers: list[int], names: list[str]) -> Iterator[bytes]:
+        if len(looked_at) == 10:
+            work.cancel("this takes too long")
+        looked_at.extend(numbers)
+        return lines(numbers, names)
+
+    monkeypatch.setattr(store, "lines", counted)
+    work = Work()
+    with pytest.raises(
+        Cancelled, match=rf"too long: 10 of the {len(expected)} exchanges whose bodies it needs were read"
+    ):
+        store.page(work, asked)
+    del looked_at[10:]
+    work = Work()
+    monkeypatch.setattr(store, "lines", lambda numbers, names: looked_at.extend(numbers) or lines(numbers, names))
+    assert store.page(work, asked, limit=500).numbers == expected
+    assert sorted(looked_at) == expected, "each was looked at once"

@@ -18,7 +18,7 @@ from kproxy.page.filtering.parts import Either, Every, Leaf, Not, Part, conjunct
 from kproxy.page.filtering.sql import condition_sql
 from kproxy.page.filtering.tokens import tokens_of
 from kproxy.page.filtering.worker import FALSE, OTHER, TRUE, Question, Workers
-from kproxy.page.work import Work
+from kproxy.page.work import Cancelled, Work
 from kproxy.protocol.expressions import BOUND, Expression, located
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ KNOWN = (*CHEAP, *COSTLY, *ENTITIES, *NOT_OF_EXCHANGES)
 KINDS = {"time": "time"}  # column type -> how CEL's value is made of SQL's
 COLUMNS_OF = {"trailing": {"requestTrailingBytes", "responseTrailingBytes"}, "errors": {"errorCodes"}}
 SPECIAL = {"trailing": "[e.request_trailing_bytes, e.response_trailing_bytes]", "errors": "e.error_codes"}
+GO_ON = "Ask again to go on from there, or add a condition on columns, such as apiName, topics or requestAt"
 # What is the same for the distinct codes of an exchange as for all its errors
 OF_ANY_ERROR = re.compile(r"errors\s*\.\s*(?:exists|all)\s*\(\s*([A-Za-z_]\w*)\s*,(.*)\)", re.DOTALL)
 COUNT = r"(?:size\s*\(\s*errors\s*\)|errors\s*\.\s*size\s*\(\s*\))"
@@ -61,6 +62,21 @@ class Rows(Protocol):
 
     def lacking(self, names: set[str]) -> str:
         """Why conditions on these names cannot be answered; "" where they can."""
+
+
+class Unfinished(Cancelled):
+    """A filter was given up before its end.
+
+    Args:
+        why: a sentence.
+        numbers: of the rows found so far, a pyarrow.Array.
+        through: the last number that was looked at.
+    """
+
+    def __init__(self, why: str, numbers: Any, through: int) -> None:
+        super().__init__(why)
+        self.numbers = numbers
+        self.through = through
 
 
 class Filter:
@@ -200,10 +216,14 @@ class _Selecting:
         kept: list[int] = []
         for start in range(0, len(numbers), LINES):
             wanted = numbers[start : start + LINES].to_pylist()
-            verdicts = b"".join(
-                self._worker.ask(Question(condition, names, lines=lines), self._work)
-                for lines in _batches(self._store.lines(wanted, names))
-            )
+            try:
+                verdicts = b"".join(
+                    self._worker.ask(Question(condition, names, lines=lines), self._work)
+                    for lines in _batches(self._store.lines(wanted, names))
+                )
+            except Cancelled as error:
+                why = f"{error}: {start:,} of the {len(numbers):,} exchanges whose bodies it needs were read. {GO_ON}"
+                raise Unfinished(why, pa.array(kept, pa.int64()), wanted[0] - 1) from None
             self._checked(verdicts)
             kept += [number for number, verdict in zip(wanted, verdicts, strict=True) if verdict == TRUE]
         return pa.array(kept, pa.int64())
