@@ -30,7 +30,8 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
                                time for them), seen (the sum), share (of the exchanges, what comes here now), fed (whether an
                                analyzer is connected), bytes, spill (null, or of older exchanges in a directory: directory,
                                bytes, most, trouble: why none can be written there, or ""), firstNs, lastNs, loading ({"done",
-                               "of"} in bytes, or null), columns, names (what a filter may name), damages
+                               "of"} in bytes, or null), columns, names (what a filter may name), damages (sentences: what
+                               could not be read, or that the analyzer was started again and some may be missing)
     exchanges?filter=&sort=[-]COLUMN&offset=&limit=&columns=a,b
                                total, offset, generation, numbers, columns, rows; limit at most 500
     position?number=&filter=&sort=   offset of an exchange, or null
@@ -49,7 +50,7 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
     command?filter=&format=    command; of: null, or of a running proxy the file that the command reads, which is the export of
                                all exchanges as pcapng
     export?format=jsonl|pcapng|pcapng-anonymized|parquet&filter=&fromNs=&toNs=   a file; parquet as a zip of the directory
-    events                     text/event-stream: "rows" with exchanges, left, dropped, seen, share, bytes, instance,
+    events                     text/event-stream: "rows" with exchanges, left, dropped, seen, share, bytes, damages, instance,
                                generation, lastNs, loading, spill
     exchanges/NUMBER           number, row, request, response, errors, records
                                SIDE: bytes (base64 of the frame with its size field; null where there are none), size, cut,

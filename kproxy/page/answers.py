@@ -245,6 +245,7 @@ class Answers:
                     "dropped": store.dropped,
                     "seen": store.seen,
                     "share": store.share,
+                    "damages": store.damages,
                     "instance": INSTANCE,
                     "generation": store.generation,
                     "lastNs": None if last is None else str(last),

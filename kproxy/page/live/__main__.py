@@ -1,6 +1,39 @@
-"""``python -m kproxy.page.live``: the process of the live page."""
+"""``python -m kproxy.page.live``: the process of the live page.
 
-from kproxy.page.live.process import main
+Its modules take a second or more of CPU to import. A thread does that which gets only what others leave: traffic comes first. On
+a machine that leaves nothing the process begins anew after PATIENCE_S, and imports at its own low priority.
+"""
+
+import os
+import sys
+from importlib import import_module
+from threading import Thread
+
+from kproxy.proxy.scheduling import take_what_is_left
+
+PATIENCE_S = 5.0
+AT_ONCE = "--at-once"
+HEAVY = ("kproxy.page.live.process", "duckdb", "pyarrow.parquet", "sqlglot.optimizer")
+
+
+def main() -> None:
+    """Import, and serve."""
+    if AT_ONCE not in sys.argv:
+        importing = Thread(target=_import, daemon=True)
+        importing.start()
+        importing.join(PATIENCE_S)
+        if importing.is_alive():
+            os.execv(sys.executable, [sys.executable, "-P", "-m", "kproxy.page.live", AT_ONCE])  # nothing was read yet
+    from kproxy.page.live.process import main as serve  # noqa: PLC0415 - see the module
+
+    serve()
+
+
+def _import() -> None:
+    take_what_is_left()
+    for name in HEAVY:
+        import_module(name)
+
 
 if __name__ == "__main__":
     main()

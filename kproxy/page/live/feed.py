@@ -6,6 +6,7 @@ leave, if all that is kept has more bytes than it may.
 
 import select
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -28,6 +29,8 @@ READ = 256 << 10
 OPEN_SHARE = 0.05  # of the time, for the rows of connections that are open
 ACTIVITY_S = 10.0  # between two rows of what connections did
 ANALYZER_ENDED = "evicted"
+MOST_DAMAGES = 10  # that are told
+CREDENTIALS = struct.Struct("3i")  # pid, uid, gid: struct ucred of unix(7)
 
 
 class LiveFeed:
@@ -72,6 +75,8 @@ class LiveFeed:
         self._dropped_here = 0
         self._tally = Tally(0, 0, 0, 1.0)
         self._unseen_since = 0  # ns: until when the last feed told of exchanges; 0: there was none
+        self._analyzer = 0  # process id of the one that was connected last
+        self.damages: list[str] = []
         self.first, self.last = 1, 0
         self.is_fed = False  # whether an analyzer is connected
 
@@ -101,6 +106,7 @@ class LiveFeed:
                 with connected:
                     if self._unseen_since:
                         self._left_out.add_unseen(self._unseen_since, time.time_ns())
+                    self._note_analyzer(_pid_of(connected))
                     self.is_fed = True
                     self._published()
                     self._follow(connected)
@@ -128,6 +134,14 @@ class LiveFeed:
                 self._show_when_due()
             if not size:
                 return
+
+    def _note_analyzer(self, pid: int) -> None:
+        """Say that the analyzer was started again: what the one before had not sent is lost, and counted nowhere."""
+        if self._analyzer and pid != self._analyzer:
+            now = time.strftime("%H:%M:%S UTC", time.gmtime())
+            self.damages.append(f"the analyzer was started again at {now}: some exchanges before that are missing")
+            del self.damages[:-MOST_DAMAGES]
+        self._analyzer = pid
 
     def _end_feed(self) -> None:
         """Close what the analyzer that is gone had open."""
@@ -254,3 +268,11 @@ class LiveFeed:
         self.first = self._room.first
         self._news, self._shown_at = False, time.monotonic()
         self._published()
+
+
+def _pid_of(connected: socket.socket) -> int:
+    """The process at the other end."""
+    found: tuple[int, int, int] = CREDENTIALS.unpack(
+        connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+    )
+    return found[0]

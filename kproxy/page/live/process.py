@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 import threading
+import traceback
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from kproxy.proxy.process_title import set_process_title
 
 FEED, HTTP = "feed", "http"
 LONGEST = 65_536  # bytes of the arguments
+SAYS = "kproxy page: "  # before a line of standard error that is for the log (kproxy.proxy.supervisor.page_ending)
 
 
 class LiveArguments(msgspec.Struct, frozen=True):
@@ -48,6 +50,7 @@ def main() -> None:
     """Serve until the standard input ends."""
     arguments = msgspec.json.decode(sys.stdin.buffer.readline(LONGEST), type=LiveArguments)
     set_process_title("kproxy: page", "kproxy:page")
+    sys.excepthook = lambda kind, fault, trace: _end(fault)
     _allow_many_files()
     folder = Path(arguments.folder)
     spill = Path(arguments.spill) if arguments.spill else None
@@ -57,8 +60,8 @@ def main() -> None:
     gc.freeze()  # the collector skips the objects made until here: they stay to the end
     gc.set_threshold(20_000, 20, 20)
     store.start()
-    # Without its reader it would show old rows; the next request starts anew
-    threading.excepthook = lambda fault: os._exit(1)
+    # Without one of its threads it would show old rows; the next request starts anew
+    threading.excepthook = lambda fault: _end(fault.exc_value)
     threading.Thread(target=_follow_input, args=(store,), daemon=True).start()
     serve(page_app(store, arguments.token, arguments.hosts), listen(folder, HTTP), _say_ready)
 
@@ -74,6 +77,14 @@ def _allow_many_files() -> None:
 def _say_ready() -> None:
     sys.stdout.write("ready\n")
     sys.stdout.flush()
+
+
+def _end(fault: BaseException | None) -> None:
+    """End the process, and say of what, for the log of the supervisor: the place, as the text may quote traffic."""
+    frames = traceback.extract_tb(None if fault is None else fault.__traceback__)
+    place = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+    os.write(2, f"\n{SAYS}{type(fault).__name__}{place}\n".encode())
+    os._exit(1)
 
 
 def _follow_input(store: Live) -> None:

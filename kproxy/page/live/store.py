@@ -180,6 +180,7 @@ class Live(Store):
         self.first, self.last, self.size = feed.first, feed.last, self._room.size
         if self.spill is not None:
             self.spill = msgspec.structs.replace(self.spill, bytes=self._room.spilled, trouble=self._room.trouble)
+        self.damages = list(feed.damages)
         self.dropped, self.share, self.fed = feed.dropped, feed.share, feed.is_fed
         self.generation += 1
 

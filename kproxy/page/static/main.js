@@ -70,7 +70,7 @@ function drawBar() {
 function sourceText() {
   const { loading, live, left, dropped, share, spill } = source;
   const state = loading ? ` · reading ${Math.floor((100 * loading.done) / Math.max(loading.of, 1))} %` : source.lost ? " · no answer, asking again" : live ? " · live" : "";
-  return html`<bdi>${visible(source.name)}</bdi> · ${counted(source.exchanges, "exchange")} · ${bytes(source.bytes)}${spill?.bytes ? html` and <span title=${visible(spill.directory)}>${bytes(spill.bytes)} on disk</span>` : nothing}${spill?.trouble ? html` · <span class="warning" title=${visible(spill.trouble)}>nothing can be written to disk</span>` : nothing}${left ? ` · ${counted(left, "older one")} removed to make room` : ""}${dropped ? html` · <span class="warning" title="There was no time for them; traffic comes first.">${counted(dropped, "exchange")} not shown${share < 0.99 ? `; now ${rate(share)}` : ""}</span>` : nothing}${source.damages?.length ? html` · <span class="warning">damaged</span>` : nothing}${state}`;
+  return html`<bdi>${visible(source.name)}</bdi> · ${counted(source.exchanges, "exchange")} · ${bytes(source.bytes)}${spill?.bytes ? html` and <span title=${visible(spill.directory)}>${bytes(spill.bytes)} on disk</span>` : nothing}${spill?.trouble ? html` · <span class="warning" title=${visible(spill.trouble)}>nothing can be written to disk</span>` : nothing}${left ? ` · ${counted(left, "older one")} removed to make room` : ""}${dropped ? html` · <span class="warning" title="There was no time for them; traffic comes first.">${counted(dropped, "exchange")} not shown${share < 0.99 ? `; now ${rate(share)}` : ""}</span>` : nothing}${source.damages?.length ? html` · <span class="warning" title=${source.damages.map(visible).join("\n")}>${live ? "incomplete" : "damaged"}</span>` : nothing}${state}`;
 }
 
 /** "about 1 in 4 is", "most are": how many of the exchanges are shown. */
@@ -131,12 +131,14 @@ function listen() {
   const told = events(["rows"], (_, news) => {
     const wasLoading = source.loading;
     const isAnother = news.instance !== source.instance;
+    const before = source.damages ?? [];
     source = { ...source, ...news, lost: false };
     if (isAnother) {
       beginAnew();
       return;
     }
     drawBar();
+    sayDamages(before);
     shown?.view.renewed?.(news);
     if (!wasLoading || source.loading) return;
     if (!source.live) told.close();
@@ -177,14 +179,17 @@ async function beginAnew() {
 
 /** The source was read to its end: what it is now, and the view of all of it. */
 async function readWhole() {
+  const before = source.damages;
   await askAgain();
   drawBar();
-  sayDamages();
+  sayDamages(before);
   if (shown && !shown.view.renewed) await showView();
 }
 
-function sayDamages() {
-  for (const sentence of (source.damages ?? []).slice(0, 3)) say(`Damaged, and read up to there: ${sentence}`);
+/** Say what is missing, but for what was said *before*. */
+function sayDamages(before = []) {
+  const found = (source.damages ?? []).filter((sentence) => !before.includes(sentence));
+  for (const sentence of found.slice(0, 3)) say(source.live ? `Incomplete: ${sentence}` : `Damaged, and read up to there: ${sentence}`);
 }
 
 async function begin() {

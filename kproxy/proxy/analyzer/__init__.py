@@ -6,7 +6,8 @@
     tap_decoder.py   TapDecoder: tap records -> the pipeline's connections
     outputs.py       the files of the configuration (decoded log, capture) as outputs of the pipeline, rotated
     traces.py        TraceExport: exchanges as spans, exported over OTLP (kproxy.proxy.otlp); only where they are asked for
-    page_feed.py     PageFeed: exchanges for the live page, while a browser has it open; sampled where it is too slow
+    page_feed.py     PageFeed: exchanges for the live page, while a browser has it open; sampled where it is too slow,
+                     but for what analyses need each of (rare_exchanges.py)
     settling.py      what of the rings is in the log for good, for exact counts after a kill
     counts.py        AnalysisCounts: an output that counts for /metrics, bounded
     series.py        Series: numbers by client id, software, topic, group; those that send most, for a bounded number of names

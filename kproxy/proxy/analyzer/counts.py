@@ -95,6 +95,7 @@ class AnalysisCounts(Observer):
         self.trailing = BoundedCounter()
         self.cut = BoundedCounter()
         self.errors = BoundedCounter()
+        self.has_failed = False  # whether the exchange that was counted last has an error, or no answer
         self.throttled = BoundedCounter()
         self.throttle_ms = BoundedCounter()
         self.logins = Logins()
@@ -134,6 +135,7 @@ class AnalysisCounts(Observer):
                 self.logins.note_token((self._source, event.connection.number), event.connection)
             return
         self.exchanges += 1
+        self.has_failed = event.unanswered is not None or event.undecoded is not None
         asked, answered = event.request, event.response
         self.frames += (asked is not None) + (answered is not None)
         peer = event.connection
@@ -153,6 +155,7 @@ class AnalysisCounts(Observer):
         if response is not None:
             if NONZERO_ERROR.search(response) is not None:
                 sent[3] += 1
+                self.has_failed = True
                 for code in count_errors(response):
                     self.errors.add(self._name(event), error_name(code))
             self._count_throttling(event, response, sent)

@@ -1,16 +1,18 @@
 """PageFeed: exchanges for the live page, as records over a socket. Never waited for: what the page cannot take is left out.
 
 What is left out is spread evenly over the exchanges: while bytes wait for the page, a smaller share of them is sent, each by
-chance; when none wait for a while, a larger one. While the rings fill nothing is sent. All of it is counted (Tally). What is told
-of connections is never left out: a feed of which nothing is taken until MOST_HELD bytes wait is closed.
+chance; when none wait for a while, a larger one. While the rings fill nothing is sent. Exchanges that are few and that analyses
+need each of (rare_exchanges.py) are sent all the same, up to a rate. All of it is counted (Tally). What is told of connections is
+never left out: a feed of which nothing is taken until MOST_HELD bytes wait is closed, and another one follows it.
 """
 
 import socket
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from random import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
@@ -18,6 +20,7 @@ from kproxy.output.bodies import Bodies
 from kproxy.output.rewriting.rewriter import Rewriter, api_has_secrets
 from kproxy.pipeline.output import End, Output, Source
 from kproxy.protocol.facts import facts
+from kproxy.proxy.analyzer.rare_exchanges import RareExchanges, is_rare
 from kproxy.proxy.page_records import (
     SIZE,
     Begun,
@@ -60,6 +63,14 @@ class _Known(Struct):
     closed: str | None
 
 
+class _Count(NamedTuple):
+    """Of a Tally."""
+
+    seen: int
+    dropped: int
+    missed: int
+
+
 class PageFeed(Output):
     """The analyzer's end.
 
@@ -67,6 +78,8 @@ class PageFeed(Output):
         connected: a stream socket to the page, owned from here on.
         clusters: what the connections have shown of each cluster, by its name.
         missed: how many exchanges the analyzer could not read so far.
+        has_failed: whether the exchange that is written now has an error.
+        before: the feed to the same page that this one follows, closed.
         clock: the time in seconds.
     """
 
@@ -75,6 +88,8 @@ class PageFeed(Output):
         connected: socket.socket,
         clusters: Callable[[], Mapping[str, ClusterView]] = dict,
         missed: Callable[[], int] = lambda: 0,
+        has_failed: Callable[[], bool] = lambda: False,
+        before: "PageFeed | None" = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         connected.setblocking(False)
@@ -88,6 +103,11 @@ class PageFeed(Output):
         self._records: list[Record] = []
         self._size = 0  # of the frames in them
         self._waiting = bytearray()
+        self._has_failed = has_failed
+        self._rare = RareExchanges(clock)
+        self._sent = 0  # bytes, and of each piece that waits: the bytes until its end, and the exchanges until there
+        self._pieces: deque[tuple[int, _Count]] = deque()
+        self._told_whole = _Count(0, 0, 0)  # of the pieces that were sent whole
         self._connections = 0
         self._of_sources: dict[int, dict[int, _Known]] = {}
         self._known: dict[int, _Known] = {}  # those of the current source
@@ -98,8 +118,13 @@ class PageFeed(Output):
         self.is_busy = False  # whether the analyzer has no time for the page
         self.is_too_slow = False  # whether it ended as the page did not take what it was told
         self.share = 1.0
-        self.seen = 0
-        self.dropped = 0
+        # What the one before has not told of is lost: nobody knows it but these counts
+        self.carried: int = 0 if before is None else before.seen - before._told_whole.seen
+        self.seen: int = self.carried
+        self.dropped: int = self.carried
+        if before is not None:
+            self._missed_before = before._missed_before + before._told_whole.missed
+            self._at = before._at
         self._send_names()
 
     @property
@@ -130,14 +155,13 @@ class PageFeed(Output):
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         """See Output."""
-        if self._socket is None:
-            return
         if type(event) is not Exchange:
-            self._note(event)
+            if self._socket is not None:
+                self._note(event)
             return
         self.seen += 1
         self._at = event.at
-        if (self.share < 1.0 and random() >= self.share) or self.is_busy or len(self._waiting) > MOST_WAITING:
+        if self._is_left_out(event):
             self.dropped += 1
             self._names_due |= event.api_key in WITH_NAMES
             return
@@ -164,13 +188,25 @@ class PageFeed(Output):
         self._adapt()
 
     def close(self, error: BaseException | None = None) -> None:
-        """Close it; what waits is not sent."""
+        """Close it; what waits is not sent, and counts as left out."""
         ended, self._socket = self._socket, None
+        told = self._told_whole
+        self.dropped = self.seen - (told.seen - told.dropped)
+        self._pieces.clear()
         self._waiting.clear()
         self._records.clear()
         if ended is not None:
             with suppress(OSError):
                 ended.close()
+
+    def _is_left_out(self, exchange: Exchange) -> bool:
+        if self._socket is None or len(self._waiting) > MOST_WAITING:
+            return True
+        if self.share >= 1.0 and not self.is_busy:
+            return False
+        if (self._has_failed() or is_rare(exchange)) and self._rare.may_go():
+            return False
+        return self.is_busy or random() >= self.share
 
     # Records
 
@@ -265,6 +301,7 @@ class PageFeed(Output):
             piece = encode(self._records)
             self._waiting += len(piece).to_bytes(SIZE, "big")
             self._waiting += piece
+            self._pieces.append((self._sent + len(self._waiting), _Count(*told[:3])))
         self._records, self._size = [], 0
         if len(self._waiting) > MOST_HELD:
             self.is_too_slow = True
@@ -280,6 +317,9 @@ class PageFeed(Output):
                 self.close()
                 return
             del self._waiting[:sent]
+            self._sent += sent
+            while self._pieces and self._pieces[0][0] <= self._sent:
+                _, self._told_whole = self._pieces.popleft()
 
     def _adapt(self) -> None:
         """Change the share that is sent."""
@@ -318,7 +358,13 @@ def _side(frame: Frame, note: str) -> Side:
     return Side(frame.data, frame.started_at, frame.ended_at, frame.sent_at, frame.body_start, frame.body_version, odd)
 
 
-def connect(path: str, clusters: Callable[[], Mapping[str, ClusterView]], missed: Callable[[], int]) -> PageFeed:
+def connect(
+    path: str,
+    clusters: Callable[[], Mapping[str, ClusterView]],
+    missed: Callable[[], int],
+    has_failed: Callable[[], bool] = lambda: False,
+    before: PageFeed | None = None,
+) -> PageFeed:
     """Connect to a page that listens at a path; the others as of PageFeed. Raises OSError."""
     made = socket.socket(socket.AF_UNIX)
     try:
@@ -327,4 +373,4 @@ def connect(path: str, clusters: Callable[[], Mapping[str, ClusterView]], missed
     except BaseException:
         made.close()
         raise
-    return PageFeed(made, clusters, missed)
+    return PageFeed(made, clusters, missed, has_failed, before)

@@ -182,11 +182,14 @@ class Analyzer:
 
     def feed_page(self, path: str) -> None:
         """Send exchanges to the live page at a path from now on, and to no other; "": to none."""
-        self._end_page()
+        before = self._end_page()
+        same = before if before is not None and path == self._page_path else None
         self._page_path = path
         if path:
             try:
-                page = self._page = connect(path, lambda: self._run.clusters, self._left_out)
+                page = self._page = connect(
+                    path, lambda: self._run.clusters, self._left_out, lambda: self.counts.has_failed, same
+                )
             except OSError as error:
                 self.report("the page gets no exchanges", reason=error.strerror or str(error))
                 return
@@ -202,15 +205,17 @@ class Analyzer:
         """Whether some ring fills."""
         return any(reader.waiting > most for reader, most in zip(self._readers, self._behind, strict=True))
 
-    def _end_page(self) -> None:
+    def _end_page(self) -> PageFeed | None:
         page, self._page = self._page, None
         if page is not None:
             self._run.remove_output(page)
             page.close()
-            if page.dropped:
+            left_out = page.dropped - page.carried
+            if left_out:
                 self.messages.append(
-                    LogEvent("warning", "the page was too slow for some exchanges", {"count": page.dropped})
+                    LogEvent("warning", "the page was too slow for some exchanges", {"count": left_out})
                 )
+        return page
 
     async def end_traces(self, seconds: float) -> None:
         """Export what is left, for at most *seconds*."""

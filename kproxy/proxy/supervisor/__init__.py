@@ -12,7 +12,8 @@
     browser_guard.py  BrowserGuard: which requests of browsers are obeyed
     page_entry.py     below /page/api: breakpoints and stopped messages, where page.edits allows them
     stop_pages.py     their answers; stopped.py: StoppedMessages, what all workers have stopped
-    live_page.py      LivePage: the page as a process of its own; forwarding_page.py passes requests on to it
+    live_page.py      LivePage: the page as a process of its own; forwarding_page.py passes requests on to it,
+                      page_ending.py says why it has ended
 
 Life of a run
 

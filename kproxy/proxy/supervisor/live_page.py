@@ -14,6 +14,7 @@ import tempfile
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 from urllib.parse import parse_qs
 
 import h11
@@ -26,14 +27,18 @@ from kproxy.proxy.messages import FeedPage
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
 from kproxy.proxy.supervisor.fleet import Fleet
 from kproxy.proxy.supervisor.forwarding_page import forward
+from kproxy.proxy.supervisor.page_ending import ASKED, Ending
 from kproxy.proxy.supervisor.processes import environment
 
 MODULE = "kproxy.page.live"
 NEEDED = ("duckdb", "pyarrow", "sqlglot")
 IDLE_S = 60.0  # without a request
 START_S = 60.0  # that it may take to start
+END_S = 1.0  # until it is seen that it has ended
 LOOK_EVERY_S = 0.1
-NICE = 19  # of the process: traffic comes first
+# Of the process: traffic comes first. A worker that wakes up has the core at once, as its slices are shorter (scheduling.py);
+# a core that workers fill still gives the page a tenth, so that it answers
+NICE = 10
 # mallopt(3): blocks of frames, kept between large buffers that are freed, would else hold several times their size
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": "8192"}
 LONGEST_FOLDER = 70  # characters: the path of a socket has 107 at most (unix(7))
@@ -93,8 +98,8 @@ class LivePage:
 
     async def stop(self) -> None:
         """End the process."""
-        if self._watching is not None:
-            self._watching.cancel()
+        if self._watching is not None and (self._process is None or not self._process.has_ended):
+            self._watching.cancel()  # else it is about to log why
         process, self._process = self._process, None
         if process is not None:
             await self._fleet.feed(FeedPage(""))
@@ -122,7 +127,8 @@ class LivePage:
         loop = asyncio.get_running_loop()
         self._asked_at = loop.time()
         while not process.has_ended:
-            await asyncio.sleep(max(self._asked_at + self._idle_s - loop.time(), LOOK_EVERY_S))
+            if await process.ends_within(max(self._asked_at + self._idle_s - loop.time(), LOOK_EVERY_S)):
+                break
             async with self._starting:  # a request that waits for it is counted already
                 if self._asking or loop.time() < self._asked_at + self._idle_s or self._process is not process:
                     continue
@@ -131,6 +137,7 @@ class LivePage:
                 await process.stop()
                 log("info", "the page was ended", pid=process.pid)
                 return
+        await process.stop()
 
 
 class PageProcess:
@@ -141,6 +148,9 @@ class PageProcess:
         self._process = process
         self._editable = editable
         self.pid = process.pid
+        assert process.stderr is not None
+        self._ending = Ending(process.stderr)
+        self._is_stopped = False
 
     @classmethod
     async def start(cls, fleet: Fleet, token: str, hosts: list[str]) -> "PageProcess":
@@ -160,7 +170,7 @@ class PageProcess:
                 *words,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
                 env=environment() | MALLOC,
                 process_group=0,
             )
@@ -170,7 +180,7 @@ class PageProcess:
         page = fleet.config.page
         editable = page.edits
         with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, process.pid, NICE)  # its imports alone take seconds of CPU
+            os.setpriority(os.PRIO_PROCESS, process.pid, max(NICE, os.getpriority(os.PRIO_PROCESS, 0)))
         made = cls(folder, process, editable)
         name = ", ".join(cluster.name for cluster in fleet.config.clusters)
         arguments = {"folder": str(folder), "name": name, "token": token, "hosts": hosts, "editable": editable}
@@ -187,8 +197,10 @@ class PageProcess:
         except (OSError, TimeoutError):
             is_ready = False
         if not is_ready:
+            if not await made.ends_within(END_S):
+                log("error", "the page was not started in time", pid=made.pid, seconds=START_S)
             await made.stop()
-            raise NoPage("the page could not be started")
+            raise NoPage("the page could not be started; the log of kproxy says why")
         return made
 
     @property
@@ -212,12 +224,27 @@ class PageProcess:
             self._editable = editable
             self._process.stdin.write(msgspec.json.encode(editable) + b"\n")
 
+    async def ends_within(self, seconds: float) -> bool:
+        """Whether it ends by itself, waiting for at most so long."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._process.wait(), seconds)
+        return self.has_ended
+
     async def stop(self) -> None:
-        """End it."""
-        if not self.has_ended:
+        """End it; where it has ended by itself, log why."""
+        if self._is_stopped:
+            return
+        self._is_stopped = True
+        by_itself = self.has_ended
+        if not by_itself:
             with suppress(ProcessLookupError):
                 self._process.kill()
-        await self._process.wait()
+        code = await self._process.wait()
+        if by_itself:
+            reason = await self._ending.reason(code)
+            level: Literal["info", "error"] = "info" if code in ASKED else "error"
+            log(level, "the page has ended by itself", pid=self.pid, exit_code=code, reason=reason)
+        self._ending.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

@@ -1,6 +1,8 @@
 """LiveFeed: counts are exact over feeds and faults: what came is here, left, or dropped."""
 
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,6 +56,20 @@ LIST_GROUPS = Side(b"\0\x10" + SENT.data[2:], SENT.started_at, SENT.ended_at, 0,
 
 def counts(store: Live) -> tuple[int, int, int]:
     return store.exchanges, store.left + store.dropped, store.seen
+
+
+def test_an_analyzer_that_was_started_again_is_told(store: Live, folder: Path) -> None:
+    """What the one before had not sent when it was killed is counted nowhere; another feed of the same one misses nothing."""
+    for _ in range(2):
+        feed = Analyzer(folder)
+        eventually(lambda: store.fed)
+        feed.socket.close()
+        eventually(lambda: not store.fed)
+    assert store.damages == []
+    other = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+    subprocess.run([sys.executable, "-S", "-c", other, str(folder / FEED)], check=True)
+    eventually(lambda: len(store.damages) == 1)
+    assert "the analyzer was started again" in store.damages[0]
 
 
 def test_counts_go_on_over_feeds(store: Live, folder: Path) -> None:

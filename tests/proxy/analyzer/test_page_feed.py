@@ -13,6 +13,7 @@ from kproxy.pipeline.run import Options, Run
 from kproxy.protocol import MessageStruct, message
 from kproxy.protocol import records as kafka_records
 from kproxy.proxy.analyzer.page_feed import LEAST_SHARE, MANY_WAITING, MOST_HELD, MOST_WAITING, PageFeed, connect
+from kproxy.proxy.analyzer.rare_exchanges import AT_ONCE
 from kproxy.proxy.page_records import Begun, Pieces, Record, Shown, Tally, ToldTls, Topics
 from kproxy.session import ClusterView, Connection, Exchange, Frame
 from kproxy.session.tls_facts import TlsFacts
@@ -133,12 +134,71 @@ def test_an_analyzer_that_has_no_time_leaves_the_page_out(watched: Watched) -> N
     assert (records[-1].seen, records[-1].dropped) == (3, 1)
 
 
+def test_what_analyses_need_each_of_is_left_out_last(watched: Watched) -> None:
+    """While 1 of 1,000 goes, and while none does, all of what is rare or has failed go; a storm of them does not."""
+    feed, failed = watched.feed, False
+    feed._has_failed = lambda: failed
+    feed.share = LEAST_SHARE
+    for number in range(1_000):
+        watched.write(number)
+        feed.write(Exchange(CONNECTION, 10_000 + number, 11, 5, 1, "client"), None)
+        feed.is_busy = number > 500
+    failed = True
+    for number in range(50_000):
+        watched.write(20_000 + number)
+    at = [record.at for record in watched.received() if isinstance(record, Shown)]
+    assert sum(one < 10_000 for one in at) < 20
+    assert [one for one in at if 10_000 <= one < 20_000] == list(range(10_000, 11_000))
+    assert sum(one >= 20_000 for one in at) == AT_ONCE - 1_000  # the analyzer is busy: none by chance
+    assert feed.seen == len(at) + feed.dropped == 52_000
+
+
+def test_what_a_closed_feed_had_not_sent_is_counted_by_the_next(watched: Watched) -> None:
+    """seen = shown + dropped holds for what the page was told in all, whatever waited."""
+    first = watched.feed
+    watched.write(1)
+    first.flush()
+    for number in range(2, 1_000):
+        watched.write(number, LARGE if number > 100 else b"")
+        watched.now += 0.01
+    assert first.waiting
+    first.close()
+    for number in range(1_000, 1_010):  # before there is another one
+        watched.write(number)
+    with watched.other as other:
+        records = _rest(other)
+    first_shown = sum(isinstance(record, Shown) for record in records)
+    told = [record for record in records if isinstance(record, Tally)][-1]
+    assert 0 < first_shown < 1_009
+    assert first_shown == told.seen - told.dropped == first.seen - first.dropped
+    assert first.seen == 1_009
+
+    ours, watched.other = socket.socketpair()
+    watched.feed = PageFeed(ours, dict, before=first, clock=lambda: watched.now)
+    watched.feed.start_source(Source(1, "worker 0"))
+    watched.write(2_000)
+    records = watched.received()
+    assert sum(isinstance(record, Shown) for record in records) == 1
+    then = [record for record in records if isinstance(record, Tally)][-1]
+    assert told.seen + then.seen == 1_010
+    assert told.dropped + then.dropped == 1_010 - first_shown - 1
+
+
+def _rest(other: socket.socket) -> list[Record]:
+    """The whole pieces that are still to be read of a feed that was closed."""
+    pieces, found = Pieces(), list[Record]()
+    while data := other.recv(1 << 20):
+        for piece in pieces.feed(data):
+            found += piece
+    return found
+
+
 def test_credentials_are_withheld(watched: Watched) -> None:
     """The proofs and the nonces of SCRAM are in the frames of the capture, and nowhere in the records."""
     sasl: list[Exchange] = []
-    watched.feed.write = lambda event, bodies, **_: sasl.append(event) if isinstance(event, Exchange) else None  # type: ignore[method-assign,assignment]
+    watched.feed.write = lambda event, bodies, **_: sasl.append(event) if isinstance(event, Exchange) else None  # type: ignore[method-assign]
     _read(watched.feed)
-    del watched.feed.write  # type: ignore[method-assign]
+    del watched.feed.write
     _read(watched.feed)
     records = watched.received()
     tokens = [one.request_body().auth_bytes for one in sasl if one.api_key == 36]

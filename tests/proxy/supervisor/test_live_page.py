@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from kproxy.config import Analysis, Cluster, Config, Page
 from kproxy.proxy.messages import FeedPage
 from kproxy.proxy.supervisor.admin import admin_app
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
-from kproxy.proxy.supervisor.live_page import LivePage
+from kproxy.proxy.supervisor.live_page import NICE, LivePage
 from tests.proxy.supervisor.test_admin import Proxy
 from tests.support.foreign_sites import ORIGINS, REBOUND
 from tests.support.kafka.processes import children
@@ -98,10 +99,37 @@ def test_only_who_has_the_token_starts_the_page_and_gets_its_answers() -> None:
             bench.fleet.config = msgspec.structs.replace(bench.fleet.config, page=Page(edits=True))
             while not (await bench.get("/page/api/source", cookie=cookie)).json()["editable"]:
                 await asyncio.sleep(0.02)  # the process reads that beside the request
+            process = bench.page._process
+            assert process is not None
+            assert os.getpriority(os.PRIO_PROCESS, process.pid) >= NICE
+            threads = [int(path.name) for path in Path(f"/proc/{process.pid}/task").iterdir()]
+            assert os.sched_getscheduler(process.pid) == os.SCHED_OTHER, "it answers where workers fill its core"
+            assert os.SCHED_IDLE in map(os.sched_getscheduler, threads), "what is no answer takes what is left"
             (fed,) = bench.fleet.fed
             assert Path(fed).name == "feed"
             assert Path(fed).parent.stat().st_mode & 0o077 == 0, "other users of the machine cannot enter"
         assert not Path(fed).parent.exists()
+
+    run(work)
+
+
+@pytest.mark.long
+def test_a_killed_page_is_logged_and_followed_by_another(caplog: pytest.LogCaptureFixture) -> None:
+    async def work() -> None:
+        async with Bench().running() as bench:
+            cookie = f"kproxy_token_9644={TOKEN}"
+            first = (await bench.get("/page/api/source", cookie=cookie)).json()["instance"]
+            process = bench.page._process
+            assert process is not None
+            os.kill(process.pid, signal.SIGKILL)
+            while not process.has_ended:
+                await asyncio.sleep(0.02)
+            assert (await bench.get("/page/api/source", cookie=cookie)).json()["instance"] != first
+            assert not Path(process.http).parent.exists()
+            (record,) = [record for record in caplog.records if record.getMessage() == "the page has ended by itself"]
+            keys = record.keys  # type: ignore[attr-defined]
+            assert (keys["pid"], keys["exit_code"]) == (process.pid, -signal.SIGKILL)
+            assert "SIGKILL" in keys["reason"]
 
     run(work)
 

@@ -1,0 +1,84 @@
+"""Exchanges of which analyses need each: of groups and transactions. They are few.
+
+One of a thousand fetches tells as much as the thousand; of a rebalance or a transaction each step counts.
+"""
+
+import time
+from collections.abc import Callable
+
+from kproxy.errors import DecodeError
+from kproxy.protocol import ApiKey, MessageStruct
+from kproxy.session import Exchange
+
+PER_SECOND = 500.0  # that are sent beyond the share: a storm of them is shown by chance, as all others are
+AT_ONCE = 2_000.0  # after a quiet while, as a large group joins at once
+ALWAYS = frozenset(
+    {
+        ApiKey.JOIN_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.END_TXN,
+        ApiKey.WRITE_TXN_MARKERS,
+    }
+)
+HEARTBEATS = frozenset(
+    {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT}
+)  # of KIP-848, KIP-932, KIP-1071: most say only that a member is there
+CHANGES_OF_REQUEST = ("topic_partitions", "active_tasks")  # what the member has now; null where it is as before
+CHANGES_OF_RESPONSE = ("assignment", "active_tasks")  # what it is to have; null likewise
+
+
+def is_rare(exchange: Exchange) -> bool:
+    """Whether analyses need it whatever else is left out."""
+    key = exchange.api_key
+    return key in ALWAYS or (key in HEARTBEATS and _changes_group(exchange))
+
+
+def _changes_group(exchange: Exchange) -> bool:
+    """Whether a heartbeat joins, leaves, or is about another assignment."""
+    try:
+        asked, answered = exchange.request_body(), exchange.response_body()
+    except DecodeError:
+        return False
+    if asked is None or answered is None:
+        return True  # not answered, or not read
+    return (
+        asked.member_epoch <= 0
+        or asked.member_epoch != answered.member_epoch
+        or _has_any(asked, CHANGES_OF_REQUEST)
+        or _has_any(answered, CHANGES_OF_RESPONSE)
+    )
+
+
+def _has_any(body: MessageStruct, names: tuple[str, ...]) -> bool:
+    return any(getattr(body, name, None) is not None for name in names)
+
+
+class RareExchanges:
+    """How many of them may go now.
+
+    Args:
+        clock: the time in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._left = AT_ONCE
+        self._at = clock()
+
+    def may_go(self) -> bool:
+        """Whether another one may, which then counts."""
+        now = self._clock()
+        self._left = min(self._left + (now - self._at) * PER_SECOND, AT_ONCE)
+        self._at = now
+        if self._left < 1.0:
+            return False
+        self._left -= 1.0
+        return True

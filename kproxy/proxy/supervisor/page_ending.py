@@ -1,0 +1,58 @@
+"""Why the page's process has ended, as one line of the log."""
+
+import asyncio
+import re
+import signal
+from contextlib import suppress
+
+KEPT = 4096  # bytes of what it wrote last
+READ_S = 1.0  # that the rest may take: a process that it started may hold the pipe open
+# The last line of a traceback: its type. The text may quote traffic
+EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit))(?::|$)")
+OURS = "kproxy page: "  # before what the process says itself (kproxy.page.live.process, which is not imported here)
+# It was told to end, as by systemd, which signals all processes of a service
+ASKED = (0, -signal.SIGTERM, -signal.SIGINT)
+
+
+class Ending:
+    """Reads what the page writes to standard error, and keeps the end of it.
+
+    Args:
+        stream: its standard error.
+    """
+
+    def __init__(self, stream: asyncio.StreamReader) -> None:
+        self._stream = stream
+        self._tail = b""
+        self._reading = asyncio.ensure_future(self._read())
+
+    async def reason(self, code: int) -> str:
+        """Why it ended, in words, once it has; *code* as of subprocess.Popen.returncode."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._reading, READ_S)
+        said = self._said()
+        if code >= 0:
+            return said or f"it ended with exit code {code}"
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        hint = ", as the kernel does where memory is short" if -code == signal.SIGKILL else ""
+        return f"{said}; {name}" if said else f"it was ended by {name}{hint}"
+
+    def close(self) -> None:
+        """Read no more."""
+        self._reading.cancel()
+
+    def _said(self) -> str:
+        for line in reversed(self._tail.decode("utf-8", "replace").splitlines()):
+            if line.startswith(OURS):
+                return line.removeprefix(OURS)
+            found = EXCEPTION.match(line)
+            if found is not None:
+                return found[1]
+        return ""
+
+    async def _read(self) -> None:
+        while data := await self._stream.read(KEPT):
+            self._tail = (self._tail + data)[-KEPT:]
