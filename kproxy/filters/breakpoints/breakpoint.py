@@ -14,6 +14,7 @@ from kproxy.filters.breakpoints.credentials import why_api_is_refused
 from kproxy.filters.conditions import NAMES, Condition, Subject, fields_of
 from kproxy.filters.contract import Direction, Request
 from kproxy.filters.named_resources import errors_of
+from kproxy.filters.turns import Turn
 from kproxy.protocol import MessageStruct, request_message
 from kproxy.protocol.expressions import Expression, Wrong, located
 from kproxy.protocol.facts import facts
@@ -22,6 +23,7 @@ OF_RESPONSES = ("response", "errors")
 STATIC = ("api", "apiKey", "apiVersion")  # what is known of a frame before it is read
 LONGEST_CONDITION = 4_000  # characters
 MOST_BREAKPOINTS = 50
+AT_ONCE = 500  # topics that are asked about before other connections have their turn
 
 
 class Breakpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,11 +62,22 @@ class Met:
         """Whether it holds; where that cannot be answered it does not."""
         if not self._condition.is_for_each_topic:
             return self._condition.holds(subject, unclear=False)
-        try:
-            topics = subject.names("topic")
-        except ValueError:  # too many
-            return False
-        return any(self._condition.holds(subject, topic, unclear=False) for topic in topics if topic is not None)
+        return any(self._condition.holds(subject, topic, unclear=False) for topic in subject.asked_topics)
+
+    def is_long(self, subject: "StoppedSubject") -> bool:
+        """Whether it is asked for so many topics that other connections would wait: see ``meets_in_turns``."""
+        return self._condition.is_for_each_topic and len(subject.asked_topics) > AT_ONCE
+
+    async def meets_in_turns(self, subject: "StoppedSubject") -> bool:
+        """As ``meets``, while other connections go on."""
+        if not self.is_long(subject):
+            return self.meets(subject)
+        for number, topic in enumerate(subject.asked_topics, 1):
+            if self._condition.holds(subject, topic, unclear=False):
+                return True
+            if number % AT_ONCE == 0:
+                await Turn()
+        return False
 
 
 class StoppedSubject(Subject):
@@ -74,6 +87,14 @@ class StoppedSubject(Subject):
         super().__init__(request, topic_names)
         self._asked = request
         self._response = response
+
+    @functools.cached_property
+    def asked_topics(self) -> list[str]:
+        """The names of the topics that a condition with ``topic`` is asked for; none where there are too many."""
+        try:
+            return [name for name in self.names("topic") if name is not None]
+        except ValueError:
+            return []
 
     def __missing__(self, name: str) -> Any:
         if name not in OF_RESPONSES:

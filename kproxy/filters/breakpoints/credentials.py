@@ -30,12 +30,13 @@ def why_api_is_refused(api_key: int) -> str | None:
     return None
 
 
-def carries_credentials(message: Message, version: int, value: MessageStruct, body: bytes) -> bool:
-    """Whether a message, whose bytes are *body*, has a secret setting or is of the log of the controllers."""
+def carries_credentials(message: Message, version: int, value: MessageStruct) -> bool:
+    """Whether a message has a secret setting or is of the log of the controllers."""
     if message.api_key in (ApiKey.FETCH, ApiKey.PRODUCE) and _is_of_controllers(value):
         return True
     if not _has(message.name, Secrecy.BY_NAME):
         return False
+    body = message.encode(version, value)
     return message.to_json(version, body) != message.to_json(version, body, withhold=True)
 
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from kproxy.errors import DecodeError
 from kproxy.filters.audit import AUDITS
-from kproxy.filters.breakpoints.breakpoint import Breakpoint, StoppedSubject, in_use
+from kproxy.filters.breakpoints.breakpoint import Breakpoint, Met, StoppedSubject, in_use
 from kproxy.filters.breakpoints.credentials import carries_credentials, why_api_is_refused
 from kproxy.filters.breakpoints.decision import MOST_HOLD_S, Decision, Holder, Stopped, Why
 from kproxy.filters.breakpoints.edit_lines import edit_line, write_lines
@@ -86,8 +86,7 @@ class Breakpoints(Filter):
 
     def on_request(self, request: Request) -> Verdict | Awaitable[Verdict]:
         """Stop the request if a breakpoint meets it."""
-        condition = self._condition(Direction.REQUEST, request, None)
-        return Forward() if condition is None else self._stop(request, None, condition)
+        return self._look_at(Direction.REQUEST, request, None)
 
     def on_response(self, response: Response) -> Verdict | Awaitable[Verdict]:
         """Stop the response if a breakpoint meets it."""
@@ -95,35 +94,54 @@ class Breakpoints(Filter):
         if asked.message is None:  # the request came before the breakpoint was set
             return Forward()
         request = _request(response.connection, asked, asked.message)
-        condition = self._condition(Direction.RESPONSE, request, response.message)
-        return Forward() if condition is None else self._stop(request, response.message, condition)
+        return self._look_at(Direction.RESPONSE, request, response.message)
 
-    def _condition(self, direction: Direction, request: Request, response: MessageStruct | None) -> str | None:
-        """The condition of the breakpoint that meets a message."""
-        subject: StoppedSubject | None = None
-        for one in self._met:
-            if one.direction == direction and one.may_meet(request.api_key, request.api_version):
-                subject = subject or StoppedSubject(request, self.runtime.kept.get(TOPIC_NAMES, {}), response)
-                if one.meets(subject):
-                    return one.breakpoint.condition
-        return None
+    def _look_at(
+        self, direction: Direction, request: Request, response: MessageStruct | None
+    ) -> Verdict | Awaitable[Verdict]:
+        """Stop the response, or the request where there is none, if a breakpoint meets it.
+
+        Of what carries credentials no condition is asked: whether it holds would tell of them.
+        """
+        met = [
+            one
+            for one in self._met
+            if one.direction == direction and one.may_meet(request.api_key, request.api_version)
+        ]
+        if not met:
+            return Forward()
+        if _has_credentials(request, response):
+            return self._pass("credentials")
+        subject = StoppedSubject(request, self.runtime.kept.get(TOPIC_NAMES, {}), response)
+        if any(one.is_long(subject) for one in met):
+            return self._look_in_turns(met, subject, request, response)
+        condition = next((one.breakpoint.condition for one in met if one.meets(subject)), None)
+        return Forward() if condition is None else self._stop(request, response, condition)
+
+    async def _look_in_turns(
+        self, met: list[Met], subject: StoppedSubject, request: Request, response: MessageStruct | None
+    ) -> Verdict:
+        """Ask about many topics; other connections go on meanwhile."""
+        for one in met:
+            if await one.meets_in_turns(subject):
+                verdict = self._stop(request, response, one.breakpoint.condition)
+                return verdict if isinstance(verdict, Verdict) else await verdict
+        return Forward()
 
     def _stop(self, request: Request, response: MessageStruct | None, condition: str) -> Verdict | Awaitable[Verdict]:
         """Stop the response, or the request where there is none; what may not be stopped passes, counted."""
         stopped = self._stopped(request, response, condition)
-        held = "credentials" if stopped is None else self._holder.hold(stopped)
-        if stopped is None or isinstance(held, str):
+        held = self._holder.hold(stopped)
+        if isinstance(held, str):
             return self._pass(held)
         return self._decided(stopped, request, response, held)
 
-    def _stopped(self, request: Request, response: MessageStruct | None, condition: str) -> Stopped | None:
-        """The message, for a person to look at; None: it carries credentials."""
+    def _stopped(self, request: Request, response: MessageStruct | None, condition: str) -> Stopped:
+        """The message, for a person to look at."""
         direction: Literal["request", "response"] = "request" if response is None else "response"
         message = message_of(direction, request.api_key)
         value = request.message if response is None else response
         body = message.encode(request.api_version, value)
-        if carries_credentials(message, request.api_version, value, body):
-            return None
         return Stopped(
             request.connection,
             request.client_id,
@@ -194,6 +212,15 @@ def _failed(request: Request, response: Any, decision: Decision) -> Verdict:
 
 def _closed(decision: Decision) -> Close:
     return Close(f"at a breakpoint, by {decision.by}")
+
+
+def _has_credentials(request: Request, response: MessageStruct | None) -> bool:
+    """Whether the request has, or the response."""
+    found = (
+        [("request", request.message)] if response is None else [("request", request.message), ("response", response)]
+    )
+    about = request.api_key, request.api_version
+    return any(carries_credentials(message_of(one, about[0]), about[1], value) for one, value in found)
 
 
 def message_of(direction: str, api_key: int) -> Message:

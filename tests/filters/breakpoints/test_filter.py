@@ -266,3 +266,48 @@ def test_a_closed_connection_is_released() -> None:
     bench = Bench(resume, PRODUCE)
     bench.chain.on_close(bench.at)
     assert bench.person.released == [bench.at.number]
+
+
+def altered(value: str) -> bytes:
+    config = part("IncrementalAlterConfigsRequest", "AlterableConfig", name="ssl.keystore.password", value=value)
+    resource = part("IncrementalAlterConfigsRequest", "AlterConfigsResource", resource_name="1", configs=[config])
+    return request_frame(
+        "IncrementalAlterConfigsRequest", 1, make("IncrementalAlterConfigsRequest", resources=[resource])
+    )
+
+
+@pytest.mark.parametrize("direction", ["request", "response"])
+@pytest.mark.parametrize("password", ["secret", "another"])
+def test_no_condition_tells_of_a_secret_by_whether_it_holds(direction: Any, password: str) -> None:
+    """Neither what is stopped nor what is counted is another for the password that is asked for."""
+    asks = 'request.resources.exists(r, r.configs.exists(c, c.value == "secret"))'
+    bench = Bench(resume, Breakpoint(asks, direction))
+    frame = altered(password)
+    outcome = bench.ask(frame)
+    assert isinstance(outcome, Send)
+    if direction == "response":
+        answer = response_message(44)
+        assert answer is not None and outcome.request is not None
+        bench.answer(outcome.request, response_frame(44, 1, answer.encode(1, make("IncrementalAlterConfigsResponse"))))
+    assert bench.person.held == []
+    assert bench.counted("passed") == {"credentials": 1}
+
+
+def test_other_connections_go_on_while_many_topics_are_asked_about() -> None:
+    topics = [part("MetadataRequest", "MetadataRequestTopic", name=f"topic-{number}") for number in range(5_000)]
+    frame = request_frame("MetadataRequest", 12, make("MetadataRequest", topics=topics))
+    for wanted in ("topic-4999", "no such"):
+        bench = Bench(resume, Breakpoint(f'api == "Metadata" && topic == "{wanted}"'))
+
+        async def work(bench: Bench = bench) -> int:
+            outcome = bench.chain.on_request(bench.at, frame)
+            assert isinstance(outcome, Awaitable)
+            asked = asyncio.ensure_future(outcome)
+            turns = 0
+            while not asked.done():
+                await asyncio.sleep(0)
+                turns += 1
+            return turns
+
+        assert asyncio.run(work()) > 8
+        assert len(bench.person.held) == (wanted != "no such")
