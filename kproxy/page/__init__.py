@@ -53,8 +53,10 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
     events                     text/event-stream: "rows" with exchanges, left, dropped, seen, share, bytes, damages, instance,
                                generation, lastNs, loading, spill
     exchanges/NUMBER           number, row, request, response, errors, records
-                               SIDE: bytes (base64 of the frame with its size field; null where there are none), size, cut,
-                               trailing, tree, rendered, note. NODE: name, type, value, start, end, children, more, note
+                               SIDE: bytes (base64 of the frame with its size field; null where there are none), apart (whether
+                               there are so many that they are asked for by themselves), size, cut, trailing, tree, rendered,
+                               note. NODE: name, type, value, start, end, children, more, note
+    exchanges/NUMBER/request   the bytes of that side, as they are; also exchanges/NUMBER/response
 
 leftOut is null where all exchanges of the span are here; else said and advice (sentences), sampled (whether exchanges are
 missing between those that are here, not only before them), exchanges (that there were between fromNs and toNs), here (of them),

@@ -22,7 +22,7 @@ from kproxy.page import exporting
 from kproxy.page.activity import activity, heatmap
 from kproxy.page.columns import COLUMNS, SHOWN
 from kproxy.page.exchange.comparing import compare
-from kproxy.page.exchange.detail import detail_of
+from kproxy.page.exchange.detail import bytes_of, detail_of
 from kproxy.page.filtering.completion import complete
 from kproxy.page.filtering.filter import FilterError
 from kproxy.page.filtering.names import NAMES
@@ -66,6 +66,7 @@ class Answers:
             Route("/page/api/source", self.source),
             Route("/page/api/exchanges", self.exchanges),
             Route("/page/api/exchanges/{number:int}", self.exchange),
+            Route("/page/api/exchanges/{number:int}/{side}", self.frame),
             Route("/page/api/position", self.position),
             Route("/page/api/activity", self.activity),
             Route("/page/api/heatmap", self.heatmap),
@@ -158,6 +159,16 @@ class Answers:
         number = request.path_params["number"]
         found = await answer(request, lambda work: detail_of(self._store, number))
         return refusal(404, f"there is no exchange {number} here (any more)") if found is None else _json(found)
+
+    async def frame(self, request: Request) -> Response:
+        """The bytes of one side of an exchange."""
+        number, side = request.path_params["number"], request.path_params["side"]
+        if side not in ("request", "response"):
+            return refusal(404, "an exchange has a request and a response")
+        found = await answer(request, lambda work: bytes_of(self._store, number, side))
+        if found is None:
+            return refusal(404, f"there are no bytes of the {side} of exchange {number} here (any more)")
+        return Response(found, media_type="application/octet-stream", headers=_download(f"{side}-{number}.bin"))
 
     async def activity(self, request: Request) -> Response:
         """What happened when."""

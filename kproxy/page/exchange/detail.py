@@ -17,6 +17,10 @@ from kproxy.protocol.error_codes import ErrorCode, error_code
 from kproxy.protocol.frames import SIZE_FIELD
 
 MOST_ERRORS = 100  # different codes that are explained
+MOST_INLINE = 65_536  # bytes of a frame that are in the answer itself; larger ones are asked for by themselves
+MOST_RECORDS = 2_000  # of an exchange, MOST_OF_PARTITION of each partition
+MOST_OF_PARTITION = 500
+LONGEST_TEXT = 2_000  # characters of a key or a value
 LARGEST = 16_000_000  # bytes of a line that is made objects of
 ENCODED = "these bytes are encoded anew from the fields: a decoded log has none"
 STEMS = ("├", "└", "│", " ")
@@ -27,9 +31,7 @@ def detail_of(store: Store, number: int) -> dict[str, Any] | None:
     item = store.item(number)
     if item is None:
         return None
-    columns = list(COLUMNS.values())
-    (values,) = store.look_up([number], columns)
-    row = {column.name: value for column, value in zip(columns, values, strict=True)}
+    row = _row(store, number)
     line: dict[str, Any] = msgspec.json.decode(item.line) if 0 < len(item.line) <= LARGEST else {}
     rendered = _rendered(item.line) if "event" in line else {}
     return {
@@ -38,8 +40,55 @@ def detail_of(store: Store, number: int) -> dict[str, Any] | None:
         "request": _side(item.request or _side_of(row, line, "request"), row, line, "request", rendered),
         "response": _side(item.response or _side_of(row, line, "response"), row, line, "response", rendered),
         "errors": _errors(row),
-        "records": [one for one in line.get("embedded", ()) if one["kind"] == "records"],
+        "records": _records(line),
     }
+
+
+def bytes_of(store: Store, number: int, name: str) -> bytes | None:
+    """The frame of a side (request, response), with its size field; None where there are no bytes of it."""
+    item = store.item(number)
+    if item is None:
+        return None
+    side = item.request if name == "request" else item.response
+    if side is not None and side.data:
+        return side.data
+    row = _row(store, number)
+    line: dict[str, Any] = msgspec.json.decode(item.line) if 0 < len(item.line) <= LARGEST else {}
+    side = side or _side_of(row, line, name)
+    if side is None:
+        return None
+    made = _encoded(side, name, _header_version(row, side, name), line.get(f"{name}Header"), line.get(name))
+    return None if made is None else made.data
+
+
+def _row(store: Store, number: int) -> dict[str, Any]:
+    columns = list(COLUMNS.values())
+    (values,) = store.look_up([number], columns)
+    return {column.name: value for column, value in zip(columns, values, strict=True)}
+
+
+def _records(line: dict[str, Any]) -> list[dict[str, Any]]:
+    """The records of each partition as the decoded log has them, no more and no longer than a person looks at."""
+    left, found = MOST_RECORDS, []
+    for one in line.get("embedded", ()):
+        if one["kind"] != "records":
+            continue
+        json = one.get("json") or {}
+        records = json.get("records") or []
+        shown = [_shortened(record) for record in records[: min(max(left, 1), MOST_OF_PARTITION)]]
+        left -= len(shown)
+        if len(shown) < len(records):
+            json = {"count": len(records)} | json
+        found.append(one if "records" not in json else one | {"json": json | {"records": shown}})
+    return found
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= LONGEST_TEXT else f"{value[:LONGEST_TEXT]}…"
+    if isinstance(value, dict):
+        return {name: _shortened(one) for name, one in value.items()}
+    return [_shortened(one) for one in value] if isinstance(value, list) else value
 
 
 def _side(
@@ -57,7 +106,8 @@ def _side(
     if tree.note is None and side.message is None and body is None:
         tree.note = row["undecoded"] or ("the tables have no bodies" if not line else None)
     return {
-        "bytes": base64.b64encode(side.data).decode() if side.data else None,
+        "bytes": base64.b64encode(side.data).decode() if 0 < len(side.data) <= MOST_INLINE else None,
+        "apart": len(side.data) > MOST_INLINE,
         "size": side.size,
         "cut": max(side.size - len(side.data), 0) if side.cut else 0,
         "why": side.cut or None,

@@ -22,32 +22,27 @@ export function address(path, parameters = {}) {
 }
 
 export async function get(path, parameters = {}, signal = undefined) {
-  let answer;
-  try {
-    answer = await fetch(address(path, parameters), { signal, credentials: "same-origin", redirect: "error" });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Refused("The server does not answer; is kproxy still running?");
-  }
-  return read(answer);
+  return read(await asked(address(path, parameters), { signal }));
+}
+
+/** The bytes of an answer that is no JSON. */
+export async function getBytes(path, signal = undefined) {
+  const answer = await asked(address(path), { signal });
+  return answer.ok ? new Uint8Array(await answer.arrayBuffer()) : read(answer);
 }
 
 export async function post(path, body, token, { method = "POST", signal = undefined } = {}) {
-  let answer;
+  const headers = { "Content-Type": "application/json", "X-Kproxy-Token": token };
+  return read(await asked(address(path), { method, signal, headers, body: JSON.stringify(body) }));
+}
+
+async function asked(url, how) {
   try {
-    answer = await fetch(address(path), {
-      method,
-      signal,
-      credentials: "same-origin",
-      redirect: "error",
-      headers: { "Content-Type": "application/json", "X-Kproxy-Token": token },
-      body: JSON.stringify(body),
-    });
+    return await fetch(url, { ...how, credentials: "same-origin", redirect: "error" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refused("The server does not answer; is kproxy still running?");
   }
-  return read(answer);
 }
 
 async function read(answer) {

@@ -1,7 +1,9 @@
 /** One exchange: what an error means, its fields beside its bytes, its records, its text. */
 
+import { getBytes } from "./api.js";
+import { say } from "./asking.js";
 import { Hex } from "./hex.js";
-import { recordCount, recordTables } from "./records.js";
+import { recordCount, Records } from "./records.js";
 import { Tree } from "./tree.js";
 import { fragmentOf } from "./route.js";
 import { bytes, counted, duration, named, visible } from "./text.js";
@@ -83,6 +85,7 @@ export class Detail {
       this.place,
     );
     if (SIDES.includes(this.tab)) this.connect(this.exchange[this.tab]);
+    if (this.tab === "records") new Records(this.place.querySelector(".partitions"), this.exchange.records).draw();
   }
 
   damage() {
@@ -100,7 +103,7 @@ export class Detail {
 
   part() {
     if (SIDES.includes(this.tab)) return html`<div class="fields"></div><div class="hex"></div>`;
-    if (this.tab === "records") return recordTables(this.exchange.records);
+    if (this.tab === "records") return html`<div class="partitions"></div>`;
     return html`${SIDES.filter((side) => this.exchange[side]?.rendered).map(
       (side) => html`<h3>${side === "request" ? "Request" : "Response"}</h3><pre>${plain(this.exchange[side].rendered)}</pre>`,
     )}`;
@@ -110,12 +113,22 @@ export class Detail {
     const label = this.tab === "request" ? "request" : "response";
     const fields = this.place.querySelector(".fields");
     const place = this.place.querySelector(".hex");
-    const data = side.bytes === null ? null : Uint8Array.from(atob(side.bytes), (one) => one.charCodeAt(0));
     this.tree = new Tree(fields, `Fields of the ${label}`, (node, pinned) => this.nodePointed(node, pinned));
     this.tree.show(side.tree ?? { name: label, type: "", value: null, start: null, end: null, children: [], more: 0, note: "not decoded" });
-    if (data === null) return render(html`<p class="empty">The source has no bytes.</p>`, place);
+    if (side.bytes === null && !side.apart) return render(html`<p class="empty">The source has no bytes.</p>`, place);
     this.hex = new Hex(place, `Bytes of the ${label}`, (offset, pinned) => this.bytePointed(offset, pinned));
-    this.hex.show(data);
+    if (side.bytes !== null) this.hex.show(Uint8Array.from(atob(side.bytes), (one) => one.charCodeAt(0)));
+    else this.load(this.hex, this.tab);
+  }
+
+  /** Ask for bytes that are too many to be in the answer about the exchange. */
+  async load(hex, side) {
+    try {
+      const data = await getBytes(`exchanges/${this.exchange.number}/${side}`);
+      if (this.hex === hex) hex.show(data);
+    } catch (error) {
+      if (this.hex === hex) say(error.message);
+    }
   }
 
   nodePointed(node, pinned) {

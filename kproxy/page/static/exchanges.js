@@ -18,12 +18,15 @@ import { html, nothing, render } from "./lit-html.js";
 
 export const KEYS = [
   ["/", "write a filter"],
+  ["↓ Ctrl-Space", "in the filter: what may stand there"],
+  ["↑", "in the filter: those of before"],
   ["↓ ↑ j k", "next and previous exchange"],
   ["PgDn PgUp Home End", "further"],
   ["← →", "choose a column"],
   ["Enter", "look into the exchange: fields and bytes"],
   ["Esc", "leave it"],
   ["[ ]", "in an exchange: the previous, the next"],
+  ["← → Enter", "in its fields: close and open; in its bytes: move, and choose the field of a byte"],
   ["o x", "only exchanges with this value in this column; without it"],
   ["h", "only this client's host"],
   ["m", "what may be done with this cell"],

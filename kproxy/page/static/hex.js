@@ -15,8 +15,9 @@ export class Hex {
     this.bytes = new Uint8Array();
     this.lit = [0, 0];
     this.pinned = [0, 0];
+    this.here = null; // the byte that the keyboard is at
     render(
-      html`<div class="scroller" role="region" tabindex="0" aria-label=${label}
+      html`<div class="scroller" role="region" tabindex="0" aria-label=${label} @keydown=${(event) => this.pressed(event)}
         @mouseover=${(event) => this.over(event)} @mouseleave=${() => this.pointed(null, false)} @click=${(event) => this.clicked(event)}>
         <div class="pane"></div><div class="space"></div></div>`,
       place,
@@ -29,12 +30,12 @@ export class Hex {
     return window.innerWidth < 760 ? 8 : 16;
   }
 
+  /** Show these; what was lit before they were there is lit. */
   show(bytes) {
     this.bytes = bytes;
-    this.lit = [0, 0];
-    this.pinned = [0, 0];
     this.list.setTotal(Math.ceil(bytes.length / this.width));
     this.list.scrollTo(0);
+    this.light(...this.pinned, true);
   }
 
   light(start, end, pinned) {
@@ -60,7 +61,28 @@ export class Hex {
 
   clicked(event) {
     const offset = this.offsetOf(event);
-    if (offset !== null) this.pointed(offset, true);
+    if (offset === null) return;
+    this.here = offset;
+    this.pointed(offset, true);
+  }
+
+  pressed(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || !this.bytes.length) return;
+    const page = this.width * Math.max(Math.floor(this.list.capacity) - 1, 1);
+    const moves = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: this.width, ArrowUp: -this.width, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
+    const by = moves[event.key];
+    if (by !== undefined) this.goTo(this.here === null && Number.isFinite(by) ? this.pinned[0] : (this.here ?? 0) + by);
+    else if (event.key === "Enter" && this.here !== null) this.pointed(this.here, true);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  goTo(offset) {
+    this.here = Math.min(Math.max(offset, 0), this.bytes.length - 1);
+    this.list.reveal(Math.floor(this.here / this.width));
+    this.list.ask();
+    this.pointed(this.here, false);
   }
 
   draw(from, to, shift) {
@@ -72,7 +94,7 @@ export class Hex {
 
   line(start) {
     const part = [...this.bytes.subarray(start, start + this.width)];
-    const mark = (at) => (within(this.pinned, at) ? "pinned" : within(this.lit, at) ? "lit" : "");
+    const mark = (at) => `${within(this.pinned, at) ? "pinned" : within(this.lit, at) ? "lit" : ""}${at === this.here ? " here" : ""}`;
     const gap = Array.from({ length: this.width - part.length }, () => html`<i class="gap">00</i>`);
     return html`<div class="row"><span class="at">${start.toString(16).padStart(6, "0")}</span
       ><span class="digits">${part.map((byte, at) => html`<i data-at=${start + at} class=${mark(start + at)}>${digits(byte)}</i>`)}${gap}</span

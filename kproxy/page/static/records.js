@@ -1,23 +1,49 @@
 /** Records of an exchange, by partition: their batches, then key, value and headers, as kproxy decode --records has them. */
 
 import { cellText, count, counted, isoOf, visible } from "./text.js";
-import { html, nothing } from "./lit-html.js";
+import { html, nothing, render } from "./lit-html.js";
 
-const MOST = 500; // records of a partition
+const AT_ONCE = 100; // records of a partition, and a hundred more at each click
+const PARTITIONS = 50; // likewise
 const LONGEST = 300; // characters of a key or value
 
 /** How many there are in all partitions. */
 export const recordCount = (partitions) => partitions.reduce((sum, one) => sum + (one.json?.count ?? one.json?.records?.length ?? 0), 0);
 
-export const recordTables = (partitions) => html`${partitions.map(partition)}`;
+/** The tables of them in a place of the page. */
+export class Records {
+  constructor(place, partitions) {
+    this.place = place;
+    this.partitions = partitions;
+    this.most = PARTITIONS;
+    this.shown = new Map(); // of a partition: how many of its records
+  }
 
-function partition({ path, json }) {
-  const { topic, topicId, partition: number, batches = [], records = [] } = json ?? {};
-  const total = json?.count ?? records.length;
-  return html`<h3><bdi>${visible(topic ?? topicId ?? path)}</bdi>${number === undefined ? "" : `, partition ${number}`}: ${counted(total, "record")}</h3>
-    <p class="note">${batches.map(batch)}</p>
-    ${records.length ? table(records, `Records of ${visible(topic ?? "")}-${number ?? ""}`) : html`<p class="note">Their content is not kept; kproxy open --records keeps it.</p>`}
-    ${records.length && total > Math.min(records.length, MOST) ? html`<p class="note">and ${counted(total - Math.min(records.length, MOST), "more")}</p>` : nothing}`;
+  draw() {
+    const left = this.partitions.length - this.most;
+    render(
+      html`${this.partitions.slice(0, this.most).map((one) => this.partition(one))}
+        ${left > 0 ? html`<p><button @click=${() => this.more(() => { this.most += PARTITIONS; })}>${counted(left, "more partition")}</button></p>` : nothing}`,
+      this.place,
+    );
+  }
+
+  more(change) {
+    change();
+    this.draw();
+  }
+
+  partition(of) {
+    const { path, json } = of;
+    const { topic, topicId, partition: number, batches = [], records = [] } = json ?? {};
+    const total = json?.count ?? records.length;
+    const most = this.shown.get(of) ?? AT_ONCE;
+    return html`<h3><bdi>${visible(topic ?? topicId ?? path)}</bdi>${number === undefined ? "" : `, partition ${number}`}: ${counted(total, "record")}</h3>
+      <p class="note">${batches.slice(0, AT_ONCE).map(batch)}${batches.length > AT_ONCE ? ` and ${counted(batches.length - AT_ONCE, "more batch", "more batches")}` : nothing}</p>
+      ${records.length ? table(records.slice(0, most), `Records of ${visible(topic ?? "")}-${number ?? ""}`) : html`<p class="note">Their content is not kept; kproxy open --records keeps it.</p>`}
+      ${records.length > most ? html`<p><button @click=${() => this.more(() => this.shown.set(of, most + AT_ONCE))}>${count(AT_ONCE)} more</button></p>` : nothing}
+      ${records.length && total > Math.min(records.length, most) ? html`<p class="note">and ${counted(total - Math.min(records.length, most), "more")}</p>` : nothing}`;
+  }
 }
 
 function batch(one) {
@@ -37,7 +63,7 @@ function batch(one) {
 function table(records, label) {
   return html`<div class="rows" tabindex="0" role="region" aria-label=${label}><table>
     <thead><tr><th scope="col" class="number">offset</th><th scope="col">timestamp</th><th scope="col">key</th><th scope="col">value</th><th scope="col">headers</th></tr></thead>
-    <tbody>${records.slice(0, MOST).map((one) => html`<tr><td class="number">${one.offset ?? ""}</td><td class="short">${when(one.timestamp)}</td>
+    <tbody>${records.map((one) => html`<tr><td class="number">${one.offset ?? ""}</td><td class="short">${when(one.timestamp)}</td>
       <td class="mono">${content(one.key)}</td><td class="mono">${content(one.value)}</td>
       <td class="mono">${(one.headers ?? []).map((header) => html`<div><bdi>${visible(cellText(header.key))}</bdi>: ${content(header.value)}</div>`)}</td></tr>`)}</tbody></table></div>`;
 }

@@ -93,6 +93,14 @@ def _chromium() -> webdriver.Chrome:
     return webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
 
 
+def measured(page: "Page") -> dict[str, float]:
+    """What Chromium counts of the page after a collection of garbage: JSHeapUsedSize in bytes, Nodes, JSEventListeners, …"""
+    page.driver.execute_cdp_cmd("Performance.enable", {})
+    page.driver.execute_cdp_cmd("HeapProfiler.collectGarbage", {})
+    metrics = page.driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+    return {one["name"]: one["value"] for one in metrics}
+
+
 class Page:
     """The page of one source in a browser."""
 

@@ -1,15 +1,25 @@
 """An exchange in Chromium: a field lights its bytes, bytes choose their field; records, errors, what was inside bytes."""
 
 import base64
+from collections.abc import Iterator
+from struct import pack
 from typing import Any
 
 import pytest
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
-from tests.page.browser.driving import WIDE, Page
+from kproxy.protocol.error_codes import error_code
+from kproxy.protocol.facts import facts
+from tests.page.browser.driving import WIDE, Page, measured
+from tests.page.browser.driving import opened as browsed
 from tests.page.browser.test_exchanges import title
 from tests.page.test_recorded import ORDERS, decoded
+from tests.page.test_tables import CAPTURE as REBALANCE
+from tests.support.canaries import Scene, capture
+from tests.support.frames import array, string
+from tests.support.hostile_names import answered, asked
+from tests.support.record_batches import batch, record
 
 pytestmark = pytest.mark.xdist_group("page-browser")
 
@@ -97,8 +107,91 @@ def test_records_are_those_of_decode(orders: Page) -> None:
     assert len(keys) == sum(part["count"] for part in parts)
 
 
-def test_an_error_says_what_it_means(orders: Page, lines: list[dict[str, Any]]) -> None:
-    at = next(number for number, line in enumerate(lines, 1) if line["errors"])
+def test_an_error_says_what_it_means(rebalances: Page) -> None:
+    lines = decoded(REBALANCE)
+    codes = {error["code"]: number for number, line in enumerate(lines, 1) for error in line["errors"]}
+    assert 79 in codes  # MEMBER_ID_REQUIRED
+    for code, number in codes.items():
+        opened(rebalances, number)
+        (known,) = (error for error in facts().errors if error.code == code)  # as Kafka's class Errors has them
+        said = rebalances.until(lambda page=rebalances: page.one(".errors").text, "said")  # type: ignore[misc]
+        assert f"{known.name} ({code})" in said
+        assert ("Clients retry it." in said) == known.retriable
+        assert ("Clients do not retry it." in said) == (not known.retriable)
+        assert error_code(code).meaning in said and error_code(code).then in said
+
+
+def test_the_keyboard_finds_the_field_of_a_byte(orders: Page, lines: list[dict[str, Any]]) -> None:
+    at = place(lines, "JoinGroup")
     opened(orders, at)
-    assert f"{lines[at - 1]['errors'][0]['name']} ({lines[at - 1]['errors'][0]['code']})" in orders.one(".errors").text
-    assert len(orders.one(".errors").text) > 60
+    group = "".join(orders.texts(".hex .letters")).index(lines[at - 1]["request"]["groupId"])
+    orders.run("document.querySelector('.hex .scroller').focus()")
+    orders.press(Keys.HOME, *[Keys.ARROW_DOWN] * (group // 16), *[Keys.ARROW_RIGHT] * (group % 16))
+    orders.until(lambda: orders.texts(".tree .row.lit .field") == ["groupId"], "its field is lit")
+    assert chosen(orders) == ""
+    orders.press(Keys.ENTER)
+    orders.until(lambda: chosen(orders) == "groupId", "its field")
+    assert lines[at - 1]["request"]["groupId"].encode() in lit(orders)
+
+
+RECORDS, TOPICS = 10_000, 100_000
+MOST_HEAP = 60 << 20  # bytes
+MOST_NODES = 20_000
+
+
+@pytest.fixture(scope="module")
+def large(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """The page of a Produce with 10 MB of records, and of a Metadata response with a long array."""
+    records = batch(
+        b"".join(record(b"key %d" % at, b"%04d" % (at % 10_000) * 250, at) for at in range(RECORDS)), RECORDS
+    )
+    partition = array(pack(">i", 0) + pack(">i", len(records)) + records)
+    accepted = array(pack(">ihqqq", 0, 0, 0, -1, 0) + array() + string(None))
+    topics = [pack(">h", 0) + string(f"topic {at}") + b"\0" + array() for at in range(TOPICS)]
+    broker = array(pack(">i", 1) + string("h") + pack(">ih", 9092, -1))
+    producing = pack(">hhi", -1, 1, 1_000) + array(string("t") + partition)
+    scenes = [
+        Scene("records", [asked(0, 8, b"a", producing), answered(array(string("t") + accepted) + pack(">i", 0))]),
+        Scene("topics", [asked(3, 1, b"a", array(string("t"))), answered(broker + pack(">i", 1) + array(*topics))]),
+    ]
+    file = tmp_path_factory.mktemp("large") / "large.pcap"
+    file.write_bytes(capture(scenes))
+    with browsed(file, options=["--records"]) as address:
+        yield Page(driver, address)
+
+
+LONG_TASKS = """
+window.tasks = [];
+const seen = (list) => window.tasks.push(...list.getEntries().map((one) => Math.round(one.duration)));
+new PerformanceObserver(seen).observe({ type: "longtask" });
+"""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_a_large_exchange_is_shown_in_parts(large: Page) -> None:
+    large.show()
+    large.run(LONG_TASKS)
+    large.press(Keys.ENTER)
+    large.until(lambda: title(large).startswith("#1 "), "open")
+    large.until(lambda: large.texts(".hex .digits"), "bytes")
+    large.run("document.querySelector('.hex .scroller').focus()")
+    large.press(Keys.END)
+    last = "9999" * 250  # the value of the last record; then the number of its headers
+    large.until(lambda: "".join(large.texts(".hex .letters")).endswith(last[-30:] + "·"), "the last bytes")
+    large.one("#tab-records").click()
+    large.until(lambda: len(large.texts("#part tbody tr")) == 100, "some records")
+    assert large.texts("#part h3") == [f"t, partition 0: {RECORDS:,} records"]
+    large.one("#part p button").click()
+    large.until(lambda: len(large.texts("#part tbody tr")) == 200, "more of them")
+    large.run("document.querySelector('.table.scroller').focus()")
+    large.press("j")
+    large.until(lambda: title(large).startswith("#2 "), "the array")
+    large.one("#tab-response").click()
+    large.until(lambda: f"{TOPICS:,} elements" in large.texts(".tree .value .none"), "counted")
+    metrics = measured(large)
+    assert metrics["JSHeapUsedSize"] < MOST_HEAP
+    assert metrics["Nodes"] < MOST_NODES
+    print(
+        "tasks longer than 50 ms:", large.run("return window.tasks"), f"heap: {metrics['JSHeapUsedSize'] / 1e6:.0f} MB"
+    )

@@ -6,8 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kproxy.page.exchange.detail import detail_of
+import pytest
+
+from kproxy.page.exchange.detail import bytes_of, detail_of
 from kproxy.page.tables import Tabled
+from kproxy.pipeline.run import Options
 from tests.page.asking import opened
 from tests.page.detailed import every_detail
 from tests.page.test_recorded import ORDERS, decoded
@@ -75,3 +78,35 @@ def test_of_tables_there_is_what_they_have(tmp_path: Path) -> None:
     ]
     assert without["request"]["size"] == whole["request"]["size"]
     assert without["request"]["tree"]["children"] == [] and "no bodies" in without["request"]["tree"]["note"]
+
+
+def test_many_bytes_are_asked_for_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(ORDERS) as store:
+        whole = detail_of(store, 1)
+        monkeypatch.setattr("kproxy.page.exchange.detail.MOST_INLINE", 40)
+        apart = detail_of(store, 1)
+        assert whole is not None and apart is not None
+        for side in ("request", "response"):
+            assert (apart[side]["bytes"], apart[side]["apart"]) == (None, True)
+            assert bytes_of(store, 1, side) == base64.b64decode(whole[side]["bytes"])
+        assert bytes_of(store, 0, "request") is None
+
+
+def test_no_more_records_than_a_person_looks_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = decoded(ORDERS)
+    at = next(number for number, line in enumerate(lines, 1) if line["apiName"] == "Produce")
+    with opened(ORDERS, options=Options(records=True)) as store:
+        whole = detail_of(store, at)
+        monkeypatch.setattr("kproxy.page.exchange.detail.MOST_OF_PARTITION", 1)
+        monkeypatch.setattr("kproxy.page.exchange.detail.LONGEST_TEXT", 3)
+        found = detail_of(store, at)
+    assert whole is not None and found is not None
+    counts = [one["json"]["count"] for one in lines[at - 1]["embedded"] if one["kind"] == "records"]
+    assert sum(counts) > len(counts)
+    for one, shown in zip(whole["records"], found["records"], strict=True):
+        first, *more = one["json"]["records"]
+        assert 1 + len(more) == one["json"]["count"] == shown["json"]["count"]
+        (record,) = shown["json"]["records"]
+        assert record["offset"] == first["offset"]
+        assert record["value"]["text"] == f"{first['value']['text'][:3]}…"
+    assert [one["json"]["count"] for one in found["records"]] == counts
