@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kproxy.analyses.duck import Database
 
 MOST_ROWS = 500  # of one answer
-MOST_INDEXES = 6  # that are kept
+MOST_INDEXES, MOST_INDEX_BYTES = 6, 48 << 20  # that are kept, sorted and unsorted ones apart
 UNFINISHED = -1  # the generation of a selection that was given up
 MOST_EXACT = 1 << 53  # integers beyond are no numbers of JavaScript
 
@@ -202,8 +202,7 @@ class Store(ABC):
         made = Index(self._sorted(work, sort, chosen), generation, last)
         with self._lock:
             self._indexes[sort, condition] = made
-            while len(self._indexes) > MOST_INDEXES:
-                self._indexes.popitem(last=False)
+            _forget_old(self._indexes)
         return made
 
     def selected(self, work: Work, condition: str) -> Index | None:
@@ -231,8 +230,7 @@ class Store(ABC):
                 known = Index(found if known is None else _joined(known.numbers, found, first), generation, last)
                 self._selected[condition] = known
             self._selected.move_to_end(condition)
-            while len(self._selected) > MOST_INDEXES:
-                self._selected.popitem(last=False)
+            _forget_old(self._selected)
             return known
         finally:
             self._selecting.release()
@@ -304,6 +302,15 @@ def numbers_among(
         f"SELECT connection_id, exchange, number FROM {source} SEMI JOIN page_wanted USING (connection_id, exchange)"
     )
     return {(row[0], row[1]): row[2] for row in cursor.execute(query).fetchall()}
+
+
+def _forget_old(indexes: OrderedDict[Any, Index]) -> None:
+    """Forget views that were not asked for lately; the last one stays, whatever its size."""
+    sizes = [0 if isinstance(index.numbers, range) else index.numbers.nbytes for index in indexes.values()]
+    size = sum(sizes)
+    while len(indexes) > MOST_INDEXES or (len(indexes) > 1 and size > MOST_INDEX_BYTES):
+        indexes.popitem(last=False)
+        size -= sizes.pop(0)
 
 
 def _joined(before: Any, new: Any, first: int) -> Any:

@@ -86,3 +86,13 @@ def test_a_filter_on_bodies_that_was_given_up_goes_on_where_it_was(
     monkeypatch.setattr(store, "lines", lambda numbers, names: looked_at.extend(numbers) or lines(numbers, names))
     assert store.page(work, asked, limit=500).numbers == expected
     assert sorted(looked_at) == expected, "each was looked at once"
+
+
+def test_views_that_are_kept_are_bounded_in_bytes(store: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    store._indexes.clear()
+    monkeypatch.setattr("kproxy.page.store.MOST_INDEX_BYTES", 20 * store.exchanges)
+    sorts = ("latencyMs", "-latencyMs", "apiName", "-requestAt", "responseSize")
+    pages = [store.page(Work(), "", sort, limit=500).numbers for sort in sorts for _ in range(2)]
+    assert pages[::2] == pages[1::2]
+    sizes = [index.numbers.nbytes for index in store._indexes.values()]
+    assert len(sizes) == 2 and sum(sizes) <= 20 * store.exchanges
