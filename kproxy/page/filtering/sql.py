@@ -33,6 +33,7 @@ from kproxy.page.filtering.values import (
     equal,
     may_fail,
     of_literal,
+    opposite,
     ordered,
 )
 
@@ -111,9 +112,7 @@ class _Writer:
     def _unary(operator: str, of: Value) -> Value:
         if operator == "!" and of.type == "truth":
             return Value(f"(NOT {of.sql})", "truth", fails=may_fail(of))
-        if operator == "-" and of.type == "number":
-            return replace(of, sql=f"(-{of.sql})", nullable=False, fails=may_fail(of), literal=None)
-        raise Unknown
+        return _known(opposite(of) if operator == "-" else None)
 
     def _binary(self, node: Binary) -> Value:  # noqa: PLR0911 - a case a kind of operator
         if node.operator == "in" and isinstance(node.right, Items):

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 Type: TypeAlias = Literal["integer", "number", "text", "truth", "texts", "stamp", "span", "null"]
 NUMBERS = ("integer", "number")
+LEAST = "CAST('-9223372036854775808' AS BIGINT)"
 WHOLE = "TRY_CAST({} AS BIGINT)"  # NULL beyond 64 bits, where CEL fails
 
 
@@ -105,15 +106,24 @@ def computed(operator: str, left: Value, right: Value) -> Value | None:
     return None
 
 
-def _whole(operator: str, left: Value, right: Value) -> Value | None:
+def _whole(operator: str, left: Value, right: Value) -> Value:
     a, b = (f"CAST({value.sql} AS HUGEINT)" for value in (left, right))
-    if operator == "%" and not right.literal:  # by zero, and the least number by -1, are errors
-        return None
-    if operator == "%" and right.literal == -1:
-        return None
     if operator in "/%":
         b = f"NULLIF({b}, 0)"
-    return Value(WHOLE.format(f"({a} {'//' if operator == '/' else operator} {b})"), "integer", fails=True)
+    sql = WHOLE.format(f"({a} {'//' if operator == '/' else operator} {b})")
+    if operator == "%":  # it fails where the division fails: of the least number by -1
+        sql = f"(CASE WHEN {WHOLE.format(f'({a} // {b})')} IS NOT NULL THEN {sql} END)"
+    return Value(sql, "integer", fails=True)
+
+
+def opposite(of: Value) -> Value | None:
+    """``-of``; None of what has none."""
+    if of.type == "number":
+        return replace(of, sql=f"(-{of.sql})", nullable=False, fails=may_fail(of), literal=None)
+    if of.type == "integer":  # in CEL that of the least number is itself
+        sql = f"CAST(CASE WHEN {of.sql} = {LEAST} THEN {of.sql} ELSE -CAST({of.sql} AS HUGEINT) END AS BIGINT)"
+        return Value(sql, "integer", fails=may_fail(of))
+    return None
 
 
 def _unless_nan(sql: str, otherwise: str, *values: Value) -> str:

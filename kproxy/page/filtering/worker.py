@@ -195,8 +195,10 @@ def _verdicts(program: Any, question: Question) -> bytearray:
             context.add_variable(name, value)
             found.append(_verdict(program, context))
     else:
+        bind = context.add_variable  # one by one: Context.update with a dict takes half as long again
         for row in zip(*columns, strict=True):
-            context.update(dict(zip(question.names, row, strict=True)))
+            for name, value in zip(question.names, row, strict=True):
+                bind(name, value)
             found.append(_verdict(program, context))
     for line in question.lines:
         values = _values_of(line, question.names)
