@@ -1,5 +1,7 @@
 """``kproxy open``: captures, decoded logs and tables in the browser."""
 
+import os
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -100,16 +102,26 @@ def _serve(store: "Store", port: int, *, browse: bool) -> None:
         def ready() -> None:
             print(f"kproxy: {printable(store.name, 200)} is at {address}", flush=True)
             if browse:
-                _browse(address)
+                _browse(address, listener.getsockname()[1])
 
         serve(page_app(store, token), listener, ready)
 
 
-def _browse(address: str) -> None:
-    """Open the address in the browser, if there is one."""
+def _browse(address: str, port: int) -> None:
+    """Open the address in the browser, or say how to come to it."""
     import webbrowser  # noqa: PLC0415 - only here
 
-    try:
-        webbrowser.open(address)
-    except webbrowser.Error as error:
-        print(f"kproxy: no browser could be started ({error})", file=sys.stderr)
+    if "SSH_CONNECTION" in os.environ:
+        here = f"{os.environ.get('USER', 'USER')}@{socket.gethostname()}"
+        print(
+            f"kproxy: to open it where you are, run there: ssh -L {port}:{HOST}:{port} {printable(here, 200)}",
+            file=sys.stderr,
+        )
+        return
+    shown = sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    try:  # without a display there are at most browsers in the terminal, which have no scripts
+        opened = bool(shown) and webbrowser.open(address)
+    except webbrowser.Error:
+        opened = False
+    if not opened:
+        print("kproxy: no browser could be started; open the address yourself", file=sys.stderr)

@@ -26,5 +26,9 @@ def open_sources(
     if kinds == {Kind.TABLES}:
         return Tabled([source.path for source in looked_at])
     store = Recorded([source.path for source in looked_at], options, most, spill)
-    store.start()
+    try:
+        store.start()
+    except UsageError:
+        store.close()
+        raise
     return store

@@ -83,8 +83,10 @@ class Recorded(Store):
         self.loading = Loading(0, self._total)
 
     def start(self) -> None:
-        """Begin to read."""
-        self._thread = threading.Thread(target=self._load, name="kproxy-open", daemon=True)
+        """Begin to read. Raises UsageError for options that are wrong."""
+        output = RowOutput(self.blocks, self._writer, self._published)
+        run = Run(self._options, [output])
+        self._thread = threading.Thread(target=self._load, args=(run, output), name="kproxy-open", daemon=True)
         self._thread.start()
 
     def wait(self, seconds: float | None = None) -> bool:
@@ -140,10 +142,9 @@ class Recorded(Store):
 
     # Reading
 
-    def _load(self) -> None:
-        output = RowOutput(self.blocks, self._writer, self._published)
+    def _load(self, run: Run, output: "RowOutput") -> None:
         try:
-            with Run(self._options, [output]) as run:
+            with run:
                 for path in self.sources:
                     with open_input(path) as source:
                         self._read(run.read(source), source)
@@ -151,6 +152,9 @@ class Recorded(Store):
             self.damages += [f"{count} connections were given up: {name}" for name, count in run.faults.items()]
         except KproxyError as error:
             self.damages.append(str(error))
+        except Exception as error:
+            self.damages.append(f"nothing was read after an error in kproxy: {type(error).__name__}: {error}")
+            raise  # its traceback goes to standard error
         finally:
             with contextlib.suppress(Exception):
                 output.publish()

@@ -12,6 +12,7 @@ from msgspec import Struct
 from kproxy.analyses.duck import SAFE, Database
 from kproxy.analyses.loading import quoted
 from kproxy.analyses.sources import table_files
+from kproxy.errors import UsageError
 from kproxy.output.bodies import find_errors
 from kproxy.output.tables.contracts import EXCHANGES
 from kproxy.output.times import render_instant
@@ -20,6 +21,7 @@ from kproxy.page.columns import COLUMNS, IN_FILTERS, Column
 from kproxy.page.store import Index, Store, numbers_among
 from kproxy.page.work import Work
 from kproxy.protocol import ApiKey
+from kproxy.protocol.expressions import first_sentence
 
 if TYPE_CHECKING:
     import duckdb
@@ -70,10 +72,14 @@ class Tabled(Store):
         self._connection.execute(f"SET memory_limit = '{MEMORY}'")
         self._connection.execute("SET TimeZone = 'UTC'")
         found = [table_files(directory) for directory in directories]
-        self._files = self._look_at([path for files in found for path in files.get("exchanges", [])])
+        try:
+            self._files = self._look_at([path for files in found for path in files.get("exchanges", [])])
+            self._make_ends([path for files in found for path in files.get("connections", [])])
+        except duckdb.Error as error:
+            self.close()
+            raise UsageError(f"{self.name}: a table cannot be read: {first_sentence(error)}") from error
         self.last = sum(file.rows for file in self._files)
         self.has_bodies = bool(self._files) and all(set(BODIES) <= file.columns for file in self._files)
-        self._make_ends([path for files in found for path in files.get("connections", [])])
 
     @property
     def database(self) -> Database:

@@ -1,6 +1,7 @@
 """kproxy open: it serves a capture until it is interrupted, and says what is wrong."""
 
 import http.client
+import os
 import signal
 import socket
 import subprocess
@@ -48,6 +49,7 @@ def test_it_serves_until_it_is_interrupted() -> None:
         (["nothing.pcap"], "no such file"),
         (["--spill", "nowhere", str(ORDERS)], "nowhere is no directory"),
         (["--port", "70000", str(ORDERS)], "port"),
+        (["--keylog", "nothing.keys", str(ORDERS)], "--keylog nothing.keys: cannot be opened"),
     ],
 )
 def test_wrong_usage(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -64,3 +66,20 @@ def test_a_port_in_use(capsys: pytest.CaptureFixture[str]) -> None:
             main(["open", "--no-browser", "--port", str(port), str(ORDERS)])
     assert ended.value.code == 1
     assert capsys.readouterr().err == f"kproxy: 127.0.0.1:{port}: Address already in use: choose another --port\n"
+
+
+@pytest.mark.parametrize(
+    ("remote", "sentence"),
+    [(True, "run there: ssh -L {port}:127.0.0.1:{port} "), (False, "no browser could be started")],
+)
+def test_where_there_is_no_browser_it_says_what_to_do(remote: bool, sentence: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if "DISPLAY" not in name and "SSH" not in name}
+    environment |= {"SSH_CONNECTION": "192.0.2.1 5000 192.0.2.2 22"} if remote else {}
+    command = [sys.executable, "-m", "kproxy", "open", str(ORDERS)]
+    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=environment) as process:
+        try:
+            assert process.stdout is not None and process.stderr is not None
+            port = process.stdout.readline().split("127.0.0.1:")[1].partition("/")[0]
+            assert sentence.format(port=port) in process.stderr.readline()
+        finally:
+            process.terminate()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from kproxy.errors import UsageError
 from kproxy.page.columns import COLUMNS
 from kproxy.page.store import Store
 from kproxy.page.tables import Tabled
@@ -110,3 +111,11 @@ def test_no_rows(tmp_path: Path) -> None:
     with Tabled([tmp_path / "none"]) as store:
         assert store.page(Work(), columns=NAMES).rows == []
         assert (store.page(Work(), "", "-latencyMs").total, store.times()) == (0, (None, None))
+
+
+def test_a_damaged_table_is_said(tmp_path: Path) -> None:
+    write_tables(tmp_path / "tables", 10)
+    (file,) = (tmp_path / "tables" / "exchanges").glob("*.parquet")
+    file.write_bytes(file.read_bytes()[:300])
+    with pytest.raises(UsageError, match=r"^tables: a table cannot be read: [^\n]*part-[^\n]*$"):
+        Tabled([tmp_path / "tables"])

@@ -72,7 +72,8 @@ def test_values_compare_as_in_cel(database: Any, data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     "condition",
     ['apiName == "Fetch"', "5 < latencyMs", "latencyMs >= -1.5e3", "clientId != null", "expectsResponse == true", "apiKey == 3",
-     'requestAt < "2026-11-22T10"', "correlationId == -1", 'apiName == "a\\n"', 'apiName == r"a"', "apiKey + 1 == 2", "-apiKey == 1", "apiKey % apiVersion == 0",
+     'requestAt < "2026-11-22T10"', "correlationId == -1", 'apiName == "a\\n"', 'apiName == r"a"', "apiKey + 1 == 2",
+     "-apiKey == 1", "apiKey % apiVersion == 0",
      "apiKey == apiVersion", "apiKey in [3]", 'apiName == """x"""', "apiKey == 0x10", "apiKey == 3 == true", "groups == ['a']",
      "latencyMs * 2.0 > double(requestSize)", "requestSize + correlationId > 5", "client + clientId == 'a'",
      'string(requestAt).contains("7")', "latencyMs > 1.0 ? apiKey > 2 : apiKey < 2", "client.matches('^10[.].*7$')",
