@@ -51,7 +51,7 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
                                all exchanges as pcapng
     export?format=jsonl|pcapng|pcapng-anonymized|parquet&filter=&fromNs=&toNs=   a file; parquet as a zip of the directory
     events                     text/event-stream: "rows" with exchanges, left, dropped, seen, share, bytes, damages, instance,
-                               generation, lastNs, loading, spill
+                               generation, firstNs, lastNs, loading, spill
     exchanges/NUMBER           number, row, request, response, errors, records
                                SIDE: bytes (base64 of the frame with its size field; null where there are none), apart (whether
                                there are so many that they are asked for by themselves), size, cut, trailing, tree, rendered,

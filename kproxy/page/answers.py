@@ -248,7 +248,7 @@ class Answers:
             now = store.generation, store.loading
             if now != told:
                 told, quiet = now, 0.0
-                _, last = await run_in_threadpool(store.times)
+                first, last = await run_in_threadpool(store.times)
                 rows = {
                     "exchanges": store.exchanges,
                     "bytes": store.size,
@@ -259,6 +259,7 @@ class Answers:
                     "damages": store.damages,
                     "instance": INSTANCE,
                     "generation": store.generation,
+                    "firstNs": None if first is None else str(first),
                     "lastNs": None if last is None else str(last),
                     "loading": None if store.loading is None else {"done": store.loading.done, "of": store.loading.of},
                     "spill": None if store.spill is None else msgspec.to_builtins(store.spill),

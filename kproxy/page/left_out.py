@@ -39,11 +39,13 @@ class LeftOut:
         # Replaced as a whole where the width changes: width in ns, slot -> exchanges, those left out
         self._slots: tuple[int, dict[int, tuple[int, int]]] = SECOND, {}
         self._unseen: tuple[tuple[int, int], ...] = ()
+        self._newest = 0  # ns
         self.is_empty = True  # whether nothing was ever left out
 
     def add(self, at: int, exchanges: int, left_out: int) -> None:
         """Count exchanges that were complete at about that time, those left out among them."""
         self.is_empty = self.is_empty and not left_out
+        self._newest = max(self._newest, at)
         width, slots = self._slots
         before = slots.get(at // width, (0, 0))
         slots[at // width] = before[0] + exchanges, before[1] + left_out
@@ -81,9 +83,11 @@ class LeftOut:
         """How many are left out in each of some buckets of time, as if those of a slot had come evenly."""
         found = [0] * buckets
         slot_width, slots = self._slots
-        for slot, (_, left) in list(slots.items()) if width > 0 else ():
+        for slot, (_, left) in list(slots.items()):
             if left:
-                for bucket, number in _spread(slot * slot_width, slot_width, left, start, width, buckets):
+                at = slot * slot_width
+                length = min(slot_width, self._newest + 1 - at)  # nothing came after the newest
+                for bucket, number in _spread(at, length, left, start, width, buckets):
                     found[bucket] += number
         return found
 

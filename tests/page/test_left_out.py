@@ -63,6 +63,8 @@ def test_sums_stay_exact_however_long_it_goes_on(seed: int) -> None:
 def test_a_slot_is_spread_over_the_buckets_that_it_is_in() -> None:
     history = LeftOut()
     history.add(NOON, 100, 10)
+    assert history.by_bucket(NOON - SECOND, SECOND + 1, 1) == [10], "nothing came after it"
+    history.add(NOON + SECOND, 100, 0)
     assert history.by_bucket(NOON, SECOND // 5, 5) == [2] * 5
     assert history.by_bucket(NOON - SECOND // 2, SECOND, 2) == [5, 5]
     assert history.by_bucket(NOON + SECOND // 2, SECOND, 1) == [5], "the other half is before"

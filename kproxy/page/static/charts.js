@@ -62,7 +62,7 @@ export function levels(marks, width) {
   return svg`<g class="axis">${marks.map(({ y, text }) => svg`<line x1=${LEFT} x2=${width - 8} y1=${y} y2=${y}></line><text x=${LEFT - 6} y=${y + 4} text-anchor="end">${text}</text>`)}</g>`;
 }
 
-/** Bars of the series one on the other. `ends`: where buckets end, one more than there are values; series [{name, values}]. */
+/** Bars of the series one on the other. `ends`: where buckets end, one more than there are values; series [{name, values, mark: its class}]. */
 export function stackedBars(scale, ends, series, height, format) {
   const sums = ends.slice(1).map((_, at) => series.reduce((sum, one) => sum + one.values[at], 0));
   const steps = roundSteps(Math.max(...sums, 0));
@@ -77,7 +77,7 @@ export function stackedBars(scale, ends, series, height, format) {
       base[at] += value;
       return `M${left.toFixed(1)} ${low.toFixed(1)}V${y(base[at]).toFixed(1)}H${Math.max(right - 0.5, left + 0.5).toFixed(1)}V${low.toFixed(1)}Z`;
     });
-    return svg`<path class="f${index % 13}" data-series=${visible(one.name)} d=${parts.join("")}></path>`;
+    return svg`<path class=${one.mark ?? `f${index % 13}`} data-series=${visible(one.name)} d=${parts.join("")}></path>`;
   });
   return svg`${levels(steps.map((value) => ({ y: y(value), text: format(value) })), scale.width)}${timeAxis(scale, height)}${bars}`;
 }

@@ -3,6 +3,8 @@
 import { get } from "./api.js";
 import { answerTable, objects } from "./answer_table.js";
 import { linksOf } from "./evidence.js";
+import { leftOutNote, uncertainNote } from "./left_out.js";
+import { KEYS as LIVE, LiveSpan } from "./live_span.js";
 import { note, go } from "./route.js";
 import { literal, named, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
@@ -14,6 +16,7 @@ const LATENCY = ["client_id", "api_name", "kind", "p50_ms", "p99_ms", "max_ms", 
 export const KEYS = [
   ["Tab Enter", "choose a client"],
   ["Esc", "all again"],
+  ...LIVE,
 ];
 
 export class Clients {
@@ -22,19 +25,28 @@ export class Clients {
     this.source = source;
     this.client = null;
     this.tables = [{}, {}, {}, {}];
+    this.span = new LiveSpan(source, { reload: () => this.load(), redraw: () => this.draw() });
+    if (source.live) this.renewed = (news) => this.span.renewed(news);
     place.classList.add("page");
   }
 
-  async enter({ client = null }) {
+  async enter({ client = null, last }) {
     render(html`<p class="muted" role="status">Working…</p>`, this.place);
     this.client = client;
+    this.span.enter({ last });
+    await this.load();
+  }
+
+  async load() {
     try {
-      [this.inventory, this.readiness, this.explain, this.latency] = await Promise.all(["inventory", "readiness", "explain", "latency"].map((id) => get(`analyses/${id}`)));
+      [this.inventory, this.readiness, this.explain, this.latency] = await this.span.ask((parameters) =>
+        Promise.all(["inventory", "readiness", "explain", "latency"].map((id) => get(`analyses/${id}`, parameters))));
     } catch (error) {
       render(html`<p class="critical" role="alert">${visible(error.message)}</p>`, this.place);
       return;
     }
     this.draw();
+    this.span.lookAgain();
   }
 
   choose(row) {
@@ -57,31 +69,32 @@ export class Clients {
     this.tables[0].chosen = this.client === null ? null : this.inventory.rows.find((row) => (row[at] ?? "") === this.client);
     const redraw = () => this.draw();
     render(
-      html`<h2>Clients</h2><p class="verdict"><bdi>${visible(this.inventory.verdict ?? "")}</bdi></p>
+      html`<h2>Clients</h2>${this.span.bar()}${leftOutNote(this.inventory)}<p class="verdict"><bdi>${visible(this.inventory.verdict ?? "")}</bdi></p>
         ${answerTable(this.inventory, { label: "Clients", state: this.tables[0], redraw, chooses: (row) => this.choose(row), columns: this.tables[0].all ? null : FIRST })}
         ${this.client === null ? nothing : html`<div class="bar" role="status"><b>${named(this.client)}</b>
           <button @click=${() => go("exchanges", { filter: `clientId == ${literal(this.client)}` })}>Exchanges</button>
           <button @click=${() => go("time", { filter: `clientId == ${literal(this.client)}` })}>Time</button>
           <button @click=${() => this.choose(this.tables[0].chosen)}>All again</button></div>`}
-        <h2>How long they wait</h2>
+        <h2>How long they wait</h2>${uncertainNote(this.latency)}
         ${this.client === null ? html`<p class="verdict"><bdi>${visible(this.latency.verdict ?? "")}</bdi></p>` : nothing}
         ${answerTable(this.rowsOf(this.latency), { label: "Latency", state: this.tables[3], redraw, columns: this.tables[3].all ? null : LATENCY, links: (row) => linksOf(row, null, { names: ["client_id", "api_name", "broker"], sort: "-latencyMs" }) })}
-        <h2>Ready for an upgrade</h2>
+        <h2>Ready for an upgrade</h2>${uncertainNote(this.readiness)}
         ${this.client === null ? html`<p class="verdict"><bdi>${visible(this.readiness.verdict ?? "")}</bdi></p>` : nothing}
         ${answerTable(this.rowsOf(this.readiness), { label: "Readiness", state: this.tables[1], redraw })}
-        <h2>Settings, as the traffic shows them</h2>
+        <h2>Settings, as the traffic shows them</h2>${uncertainNote(this.explain)}
         ${this.client === null ? html`<p class="muted">Choose a client above.</p>` : answerTable(this.rowsOf(this.explain), { label: "Settings", state: this.tables[2], redraw, columns: ["setting", "value", "certainty", "evidence", "others"] })}`,
       this.place,
     );
   }
 
   key(event) {
-    if (event.key !== "Escape" || this.client === null) return false;
+    if (event.key !== "Escape" || this.client === null) return this.span.key(event);
     this.choose(this.tables[0].chosen ?? []);
     return true;
   }
 
   close() {
+    this.span.close();
     this.place.classList.remove("page");
   }
 }

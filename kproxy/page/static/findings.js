@@ -3,6 +3,8 @@
 import { get } from "./api.js";
 import { answerTable } from "./answer_table.js";
 import { linksOf } from "./evidence.js";
+import { leftOutNote, uncertainNote } from "./left_out.js";
+import { KEYS as LIVE, LiveSpan } from "./live_span.js";
 import { note } from "./route.js";
 import { counted, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
@@ -10,7 +12,7 @@ import { html, nothing, render } from "./lit-html.js";
 const ORDER = ["critical", "warning", "notice", "info"];
 const AT_ONCE = 3;
 
-export const KEYS = [["Tab Enter", "open a finding"]];
+export const KEYS = [["Tab Enter", "open a finding"], ...LIVE];
 
 export class Findings {
   constructor(place, source) {
@@ -19,11 +21,14 @@ export class Findings {
     this.answers = [];
     this.failed = [];
     this.closed = false;
+    this.span = new LiveSpan(source, { reload: () => this.load(), redraw: () => this.draw() });
+    if (source.live) this.renewed = (news) => this.span.renewed(news);
     place.classList.add("page");
   }
 
-  async enter({ open = "" }) {
+  async enter({ open = "", last }) {
     this.opened = new Set(open.split(","));
+    this.span.enter({ last });
     render(html`<p class="muted" role="status">Working…</p>`, this.place);
     try {
       this.analyses = await get("analyses");
@@ -31,34 +36,52 @@ export class Findings {
       render(html`<p class="critical" role="alert">${visible(error.message)}</p>`, this.place);
       return;
     }
-    const waiting = [...this.analyses].filter((one) => one.finding ?? one.severity !== "info");
-    this.expected = waiting.length;
-    this.draw();
-    const work = async () => {
-      for (let one = waiting.shift(); one && !this.closed; one = waiting.shift()) await this.run(one);
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    await this.load();
   }
 
-  async run(analysis) {
+  /** Run all; what was found before stays until all is known anew. */
+  async load() {
+    const waiting = this.analyses.filter((one) => one.finding ?? one.severity !== "info");
+    const isFirst = this.expected === undefined;
+    const found = { answers: [], failed: [] };
+    this.expected = waiting.length;
+    if (isFirst) Object.assign(this, found);
+    await this.span.ask(async (parameters) => {
+      const work = async () => {
+        for (let one = waiting.shift(); one && !this.closed; one = waiting.shift()) {
+          await this.run(one, parameters, found);
+          if (isFirst && !this.closed) this.draw();
+        }
+      };
+      await Promise.all(Array.from({ length: AT_ONCE }, work));
+    });
+    Object.assign(this, found);
+    if (this.closed) return;
+    this.draw();
+    this.span.lookAgain();
+  }
+
+  async run(analysis, parameters, found) {
     try {
-      const answer = await get(`analyses/${analysis.id}`);
+      const answer = await get(`analyses/${analysis.id}`, parameters);
       const worst = severityOf(answer) ?? analysis.severity;
-      this.answers.push({ analysis, answer, severity: worst, table: {}, open: this.opened.has(analysis.id) });
+      const before = this.answers.find((one) => one.analysis.id === analysis.id);
+      found.answers.push({ analysis, answer, severity: worst, table: before?.table ?? {}, open: before?.open ?? this.opened.has(analysis.id) });
     } catch (error) {
-      this.failed.push({ analysis, message: error.message });
+      found.failed.push({ analysis, message: error.message });
     }
-    if (!this.closed) this.draw();
   }
 
   draw() {
     const rank = (one) => ORDER.indexOf(one.severity);
     const found = this.answers.filter((one) => one.answer.rows.length).sort((a, b) => rank(a) - rank(b) || (a.analysis.id < b.analysis.id ? -1 : 1));
     const done = this.answers.length + this.failed.length;
+    const [certain, others] = [found.filter((one) => !one.answer.uncertain), found.filter((one) => one.answer.uncertain)];
     render(
-      html`<h2>Findings</h2>
-        <p role="status">${done < this.expected ? `${done} of ${this.expected} looked at…` : `${counted(found.length, "finding")}; ${this.expected - found.length} looked for and not found.`}</p>
-        ${found.map((one) => this.finding(one))}
+      html`<h2>Findings</h2>${this.span.bar()}${leftOutNote(...this.answers.map((one) => one.answer))}
+        <p role="status">${done < this.expected ? `${done} of ${this.expected} looked at…` : `${counted(certain.length, "finding")}; ${others.length ? `${others.length} not certain; ` : ""}${this.expected - found.length} looked for and not found.`}</p>
+        ${certain.map((one) => this.finding(one))}
+        ${others.length ? html`<h3>Not certain, as exchanges are missing</h3>${others.map((one) => this.finding(one))}` : nothing}
         ${this.failed.map((one) => html`<p class="warning">${one.analysis.id}: <bdi>${visible(one.message)}</bdi></p>`)}`,
       this.place,
     );
@@ -67,8 +90,8 @@ export class Findings {
   finding(one) {
     const { analysis, answer, severity } = one;
     return html`<details class="finding" id="finding-${analysis.id}" ?open=${one.open} @toggle=${(event) => this.toggled(one, event.target.open)}>
-      <summary><span class="severity ${severity}">${severity}</span><span class="verdict"><bdi>${visible(answer.verdict || answer.title)}</bdi></span></summary>
-      ${one.open ? html`<div><p>${visible((analysis.meaning ?? "").trim())}</p>
+      <summary>${answer.uncertain ? html`<span class="severity">not certain</span>` : html`<span class="severity ${severity}">${severity}</span>`}<span class="verdict"><bdi>${visible(answer.verdict || answer.title)}</bdi></span></summary>
+      ${one.open ? html`<div>${uncertainNote(answer)}<p>${visible((analysis.meaning ?? "").trim())}</p>
         ${analysis.action ?? analysis["what to do"] ? html`<p><b>What to do:</b> ${visible((analysis.action ?? analysis["what to do"]).trim())}</p>` : nothing}
         ${answerTable(answer, { label: `Rows of ${analysis.id}`, state: one.table, redraw: () => this.draw(), links: (row, at) => linksOf(row, answer.numbers?.[at]) })}
         ${link(analysis.reference)}</div>` : nothing}</details>`;
@@ -82,8 +105,13 @@ export class Findings {
     this.draw();
   }
 
+  key(event) {
+    return this.span.key(event);
+  }
+
   close() {
     this.closed = true;
+    this.span.close();
     this.place.classList.remove("page");
   }
 }

@@ -5,6 +5,8 @@ import { answerTable, objects } from "./answer_table.js";
 import { Brush, brushed, stepLines, timeAxis, timeScale, widthOf } from "./charts.js";
 import { within } from "./conditions.js";
 import { linksOf } from "./evidence.js";
+import { leftOutNote, uncertainNote } from "./left_out.js";
+import { KEYS as LIVE, LiveSpan } from "./live_span.js";
 import { go } from "./route.js";
 import { count, duration, nsOf, visible } from "./text.js";
 import { html, nothing, render, svg } from "./lit-html.js";
@@ -14,7 +16,7 @@ const MOST_LANES = 30;
 const MOST_LINES = 12;
 const FIRST = ["began_at", "group_id", "cause", "client_id", "pause_ms", "duration_ms", "moved", "generation_to", "members_after", "evidence"];
 
-export const KEYS = [["Shift ← →", "in a chart: select a span; Enter shows its exchanges"]];
+export const KEYS = [["Shift ← →", "in a chart: select a span; Enter shows its exchanges"], ...LIVE];
 
 export class Groups {
   constructor(place, source) {
@@ -22,33 +24,42 @@ export class Groups {
     this.source = source;
     this.tables = [{}, {}];
     this.brush = new Brush(() => this.draw(), () => go("exchanges", { filter: within(...this.brush.span) }));
+    this.span = new LiveSpan(source, { reload: () => this.load(), redraw: () => this.draw(), isHeld: () => this.brush.origin !== null });
+    if (source.live) this.renewed = (news) => this.span.renewed(news);
     this.observer = new ResizeObserver(() => this.draw());
     place.classList.add("page");
   }
 
-  async enter() {
+  async enter({ last }) {
     render(html`<p class="muted" role="status">Working…</p>`, this.place);
+    this.span.enter({ last });
+    this.observer.observe(this.place);
+    await this.load();
+  }
+
+  async load() {
     try {
-      [this.rebalances, this.lag] = await Promise.all([get("analyses/rebalances"), get("analyses/lag")]);
+      [this.rebalances, this.lag] = await this.span.ask((parameters) =>
+        Promise.all([get("analyses/rebalances", parameters), get("analyses/lag", parameters)]));
     } catch (error) {
       render(html`<p class="critical" role="alert">${visible(error.message)}</p>`, this.place);
       return;
     }
-    this.observer.observe(this.place);
     this.draw();
+    this.span.lookAgain();
   }
 
   draw() {
     if (!this.lag) return;
     const width = widthOf({ clientWidth: this.place.clientWidth - (window.innerWidth < 760 ? 22 : 34) });
-    const scale = timeScale(BigInt(this.source.firstNs ?? 0), BigInt(this.source.lastNs ?? 1), width);
+    const scale = timeScale(...this.span.ends, width);
     const span = this.brush.span ? html`<div class="bar" role="status"><button @click=${() => this.brush.taken()}>Exchanges of the span</button><button @click=${() => this.brush.clear()}>Let go</button></div>` : nothing;
     const last = { ...this.lag, rows: this.lag.rows.filter((_, at) => objects(this.lag)[at].is_last !== false) };
     render(
-      html`<h2>Rebalances</h2><p class="verdict"><bdi>${visible(this.rebalances.verdict ?? "")}</bdi></p>${span}
+      html`<h2>Rebalances</h2>${this.span.bar()}${leftOutNote(this.rebalances)}${uncertainNote(this.rebalances)}<p class="verdict"><bdi>${visible(this.rebalances.verdict ?? "")}</bdi></p>${span}
         ${this.rebalances.rows.length ? this.timeline(scale) : nothing}
         ${answerTable(this.rebalances, { label: "Rebalances", state: this.tables[0], redraw: () => this.draw(), columns: this.tables[0].all ? null : FIRST, links: (row) => linksOf(row, null, { names: ["group_id"] }) })}
-        <h2>Lag</h2><p class="verdict"><bdi>${visible(this.lag.verdict ?? "")}</bdi></p>
+        <h2>Lag</h2>${uncertainNote(this.lag)}<p class="verdict"><bdi>${visible(this.lag.verdict ?? "")}</bdi></p>
         ${this.lagChart(scale)}
         ${answerTable(last, { label: "Lag", state: this.tables[1], redraw: () => this.draw(), links: (row) => linksOf(row, null, { names: ["group_id"] }) })}`,
       this.place,
@@ -89,7 +100,12 @@ export class Groups {
       <figcaption>${series.map((one, at) => html`<span><span class="swatch f${at % 13}"></span> <bdi>${visible(one.name)}</bdi> </span>`)}</figcaption></figure>`;
   }
 
+  key(event) {
+    return this.span.key(event);
+  }
+
   close() {
+    this.span.close();
     this.observer.disconnect();
     this.place.classList.remove("page");
   }

@@ -4,6 +4,8 @@ import { get } from "./api.js";
 import { say } from "./asking.js";
 import { Brush, brushed, heatCells, stackedBars, timeScale, widthOf } from "./charts.js";
 import { within } from "./conditions.js";
+import { leftOutNote, missingMarks, missingSeries, missingSum } from "./left_out.js";
+import { KEYS as LIVE, LiveSpan } from "./live_span.js";
 import { fragmentOf, go, note } from "./route.js";
 import { bytes, count, duration, isoOf, literal, timeOfDay, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
@@ -29,6 +31,7 @@ export const KEYS = [
   ["Enter", "its exchanges"],
   ["z", "only this span in the charts"],
   ["Esc", "let go"],
+  ...LIVE,
 ];
 
 export class Time {
@@ -37,6 +40,8 @@ export class Time {
     this.source = source;
     this.parameters = { by: "api", measure: "exchanges" };
     this.brush = new Brush(() => this.draw(), () => this.take());
+    this.span = new LiveSpan(source, { reload: () => this.load(), redraw: () => this.draw(), isHeld: () => this.brush.origin !== null || Boolean(this.parameters.fromNs) });
+    if (source.live) this.renewed = (news) => this.span.renewed(news);
     this.observer = new ResizeObserver(() => this.draw());
     place.classList.add("page");
   }
@@ -45,6 +50,7 @@ export class Time {
     render(html`<p class="muted" role="status">Working…</p>`, this.place);
     this.parameters = { by: "api", measure: "exchanges", ...parameters };
     this.brush.span = null;
+    this.span.enter(parameters);
     await this.load();
     this.observer.observe(this.place);
   }
@@ -53,14 +59,17 @@ export class Time {
     const { filter, by, fromNs, toNs } = this.parameters;
     const buckets = window.innerWidth < 760 ? 40 : BUCKETS;
     try {
-      const asked = { filter, fromNs, toNs, buckets };
-      [this.activity, this.heat] = await Promise.all([get("activity", { ...asked, by }), get("heatmap", asked)]);
+      [this.activity, this.heat] = await this.span.ask((span) => {
+        const asked = { filter, buckets, ...(fromNs ? { fromNs, toNs } : span) };
+        return Promise.all([get("activity", { ...asked, by }), get("heatmap", asked)]);
+      });
     } catch (error) {
       this.activity = this.heat = null;
       render(html`<p class="critical" role="alert">${visible(error.message)}</p>`, this.place);
       return;
     }
     this.draw();
+    this.span.lookAgain();
   }
 
   change(changes) {
@@ -72,7 +81,7 @@ export class Time {
   /** Where the buckets end, in nanoseconds: the starts and the end of the last. */
   ends(startsNs) {
     const starts = startsNs.map(BigInt);
-    const last = BigInt(this.parameters.toNs || this.source.lastNs || 0);
+    const last = BigInt(this.parameters.toNs || this.span.source.lastNs || 0);
     const step = starts.length > 1 ? starts[1] - starts[0] : 1n;
     const end = starts.length ? starts.at(-1) + step : last;
     return [...starts, end];
@@ -82,7 +91,7 @@ export class Time {
     if (!this.activity) return;
     const { by, measure, filter } = this.parameters;
     render(
-      html`<div class="bar">
+      html`${this.parameters.fromNs ? nothing : this.span.bar()}${leftOutNote(this.activity)}<div class="bar">
           <label>By <select @change=${(event) => this.change({ by: event.target.value })}>${BY.map((one) => html`<option ?selected=${one === by}>${one}</option>`)}</select></label>
           <label>Measure <select @change=${(event) => this.change({ measure: event.target.value })}>${MEASURES.map(({ id, title }) => html`<option value=${id} ?selected=${id === measure}>${title}</option>`)}</select></label>
           ${this.parameters.fromNs ? html`<button @click=${() => this.change({ fromNs: null, toNs: null })}>All of the time</button>` : nothing}
@@ -110,15 +119,17 @@ export class Time {
     const heatEnds = this.ends(this.heat.startsNs);
     const heatScale = timeScale(heatEnds[0] ?? ends[0], heatEnds.at(-1) ?? ends.at(-1), width);
     const series = this.activity.series.map((one) => ({ name: one.name, values: one[measure] }));
+    const whole = measure === "exchanges" && !this.parameters.filter; // what is missing can be counted in this
+    const marks = missingMarks(this.activity, scale, ends, 180);
     const used = this.heat.latencyUs.map((_, level) => this.heat.counts.some((column) => column[level]));
     const [low, high] = [Math.max(used.indexOf(true) - 1, 0), used.lastIndexOf(true) + 1]; // of the levels that have requests
     const counts = this.heat.counts.map((column) => column.slice(low, high));
     const bounds = this.heat.latencyUs.slice(low, high).map((us) => (us > LONGEST_US ? "more" : duration(us / 1000)));
     return html`<h2>Latency</h2><figure>
-        ${brushed({ scale: heatScale, height: 200, label: "Latency over time, a heat map", brush: this.brush, content: heatCells(heatScale, heatEnds, counts, bounds, 200) })}
+        ${brushed({ scale: heatScale, height: 200, label: "Latency over time, a heat map", brush: this.brush, content: [missingMarks(this.heat, heatScale, heatEnds, 200), heatCells(heatScale, heatEnds, counts, bounds, 200)] })}
         <figcaption>From the first byte of a request to the last of its response; the darker, the more.</figcaption></figure>
       <h2>${how.title[0].toUpperCase()}${how.title.slice(1)} by ${this.parameters.by}</h2><figure>
-        ${brushed({ scale, height: 180, label: `${how.title} over time`, brush: this.brush, content: stackedBars(scale, ends, series, 180, how.format) })}
+        ${brushed({ scale, height: 180, label: `${how.title} over time`, brush: this.brush, content: [whole ? nothing : marks, stackedBars(scale, ends, whole ? [...series, ...missingSeries(this.activity)] : series, 180, how.format)] })}
         <figcaption>In each ${duration(Number(ends[1] - ends[0]) / 1e6)}.</figcaption></figure>
       ${this.legend()}`;
   }
@@ -128,7 +139,12 @@ export class Time {
     return html`<div class="rows" tabindex="0" role="region" aria-label="Sums"><table class="legend">
       <thead><tr><th scope="col">${this.parameters.by}</th><th scope="col" class="number">exchanges</th><th scope="col" class="number">bytes</th><th scope="col" class="number">errors</th></tr></thead>
       <tbody>${this.activity.series.map((one, at) => html`<tr data-name=${visible(one.name ?? "")}><td><span class="swatch f${at % 13}"></span> ${this.seriesLink(one.name)}</td>
-        <td class="number">${count(sum(one.exchanges))}</td><td class="number">${bytes(sum(one.bytes))}</td><td class="number">${count(sum(one.errors))}</td></tr>`)}</tbody></table></div>`;
+        <td class="number">${count(sum(one.exchanges))}</td><td class="number">${bytes(sum(one.bytes))}</td><td class="number">${count(sum(one.errors))}</td></tr>`)}${this.missingRow()}</tbody></table></div>`;
+  }
+
+  missingRow() {
+    const sum = missingSum(this.activity);
+    return sum === null ? nothing : html`<tr data-name="not here"><td><span class="swatch missing"></span> not here</td><td class="number">${sum}</td><td></td><td></td></tr>`;
   }
 
   /** The name of a series, a link to its exchanges where a filter can name them. */
@@ -156,12 +172,13 @@ export class Time {
   }
 
   key(event) {
-    if (event.key !== "z") return false;
+    if (event.key !== "z") return this.parameters.fromNs ? false : this.span.key(event);
     this.zoom();
     return true;
   }
 
   close() {
+    this.span.close();
     this.observer.disconnect();
     this.place.classList.remove("page");
   }

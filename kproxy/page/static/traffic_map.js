@@ -4,6 +4,8 @@ import { get } from "./api.js";
 import { answerTable, objects } from "./answer_table.js";
 import { widthOf } from "./charts.js";
 import { linksOf } from "./evidence.js";
+import { leftOutNote, uncertainNote } from "./left_out.js";
+import { KEYS as LIVE, LiveSpan } from "./live_span.js";
 import { go, note } from "./route.js";
 import { count, counted, literal, named, visible } from "./text.js";
 import { html, nothing, render, svg } from "./lit-html.js";
@@ -16,6 +18,7 @@ export const KEYS = [
   ["Tab", "next client, topic or group"],
   ["Enter", "what is connected with it"],
   ["Esc", "all again"],
+  ...LIVE,
 ];
 
 export class TrafficMap {
@@ -24,29 +27,37 @@ export class TrafficMap {
     this.source = source;
     this.chosen = null; // "column name"
     this.table = {};
+    this.span = new LiveSpan(source, { reload: () => this.load(), redraw: () => this.draw() });
+    if (source.live) this.renewed = (news) => this.span.renewed(news);
     this.observer = new ResizeObserver(() => this.draw());
     place.classList.add("page");
   }
 
-  async enter({ writer, topic, reader }) {
+  async enter({ writer, topic, reader, last }) {
     const given = Object.entries({ writer, topic, reader }).find(([, name]) => name !== undefined);
     this.chosen = given ?? null;
     render(html`<p class="muted" role="status">Working…</p>`, this.place);
+    this.span.enter({ last });
+    this.observer.observe(this.place);
+    await this.load();
+  }
+
+  async load() {
     try {
-      this.answer = await get("analyses/map");
+      this.answer = await this.span.ask((parameters) => get("analyses/map", parameters));
     } catch (error) {
       render(html`<p class="critical" role="alert">${visible(error.message)}</p>`, this.place);
       return;
     }
     this.edges = edgesOf(objects(this.answer));
-    this.observer.observe(this.place);
     this.draw();
+    this.span.lookAgain();
   }
 
   draw() {
     if (!this.answer) return;
     render(
-      html`<h2>Who writes and reads what</h2><p class="verdict"><bdi>${visible(this.answer.verdict ?? "")}</bdi></p>
+      html`<h2>Who writes and reads what</h2>${this.span.bar()}${leftOutNote(this.answer)}${uncertainNote(this.answer)}<p class="verdict"><bdi>${visible(this.answer.verdict ?? "")}</bdi></p>
         ${this.edges.length ? html`<figure>${this.graph()}<figcaption>Clients that write, topics, and groups or clients that read; the thicker, the more records.</figcaption></figure>` : html`<p class="muted">No records were written or read.</p>`}
         ${this.chosen ? this.about() : nothing}
         <h2>All</h2>${answerTable(this.chosenRows(), { label: "Map", state: this.table, redraw: () => this.draw(), links: (row) => linksOf(row, null, { names: ["client_id", "topic"] }) })}`,
@@ -122,12 +133,13 @@ export class TrafficMap {
   }
 
   key(event) {
-    if (event.key !== "Escape" || !this.chosen) return false;
+    if (event.key !== "Escape" || !this.chosen) return this.span.key(event);
     this.choose(null);
     return true;
   }
 
   close() {
+    this.span.close();
     this.observer.disconnect();
     this.place.classList.remove("page");
   }

@@ -1,0 +1,122 @@
+/**
+ * Of a running proxy: which of the last minutes a view is of, and from when its answers are. The view asks again by itself while
+ * exchanges come, seldom enough that neither the server nor a reader is kept busy; `p` pauses that.
+ */
+
+import { note } from "./route.js";
+import { isoOf, timeOfDay } from "./text.js";
+import { html, nothing } from "./lit-html.js";
+
+const SPANS = [["1", "the last minute"], ["5", "the last 5 minutes"], ["15", "the last 15 minutes"], ["", "all that is here"]];
+const LEAST_MS = 2000; // between two answers
+const TIMES = 8; // as long as an answer took
+const MOST_MS = 30_000;
+
+export const KEYS = [
+  ["l", "of a running proxy: the last minute, 5, 15, all"],
+  ["p", "pause, go on"],
+];
+
+export class LiveSpan {
+  /**
+   * `reload()` asks again and draws, without a word meanwhile; `redraw()` draws; `isHeld()`: whether a person is in the midst of
+   * something that a new drawing would disturb.
+   */
+  constructor(source, { reload, redraw, isHeld = () => false }) {
+    this.source = source;
+    this.reload = reload;
+    this.redraw = redraw;
+    this.isHeld = isHeld;
+    this.last = "";
+    this.paused = false;
+    this.asking = false;
+    this.nextAt = 0;
+    this.generation = null; // of what was asked for last
+    this.shownAt = null; // newest exchange of the answers, ns as digits
+    this.timer = 0;
+  }
+
+  enter({ last = "" }) {
+    this.last = this.source.live && SPANS.some(([minutes]) => minutes === last) ? last : "";
+  }
+
+  /** What to ask the server for. */
+  get parameters() {
+    if (!this.last || !this.source.lastNs) return {};
+    return { fromNs: String(BigInt(this.source.lastNs) - BigInt(this.last) * 60_000_000_000n) };
+  }
+
+  /** Begin and end of what is shown, in ns (BigInt). */
+  get ends() {
+    const first = BigInt(this.source.firstNs ?? 0);
+    const last = BigInt(this.shownAt ?? this.source.lastNs ?? 1);
+    const from = this.last ? last - BigInt(this.last) * 60_000_000_000n : first;
+    return [from > first ? from : first, last];
+  }
+
+  /** Ask by `ask(parameters)`, and know from when its answer is. */
+  async ask(ask) {
+    const began = performance.now();
+    const { lastNs, generation } = this.source;
+    this.asking = true;
+    try {
+      return await ask(this.parameters);
+    } finally {
+      this.asking = false;
+      this.shownAt = lastNs;
+      this.generation = generation;
+      this.nextAt = performance.now() + Math.min(Math.max(LEAST_MS, TIMES * (performance.now() - began)), MOST_MS);
+    }
+  }
+
+  /** Something has come; see main.js. */
+  renewed(news) {
+    this.source = { ...this.source, ...news };
+    this.lookAgain();
+  }
+
+  lookAgain() {
+    clearTimeout(this.timer);
+    if (this.paused || this.asking || this.generation === this.source.generation) return;
+    const wait = this.nextAt - performance.now();
+    if (wait > 0 || document.hidden || this.isHeld()) this.timer = setTimeout(() => this.lookAgain(), Math.max(wait, LEAST_MS / 4));
+    else this.reload();
+  }
+
+  choose(last) {
+    this.last = last;
+    note({ last: last || null });
+    this.reload();
+  }
+
+  pause() {
+    this.paused = !this.paused;
+    this.redraw();
+    this.lookAgain();
+  }
+
+  /** The chooser with the date of what is shown; nothing for what is no running proxy. */
+  bar() {
+    if (!this.source.live) return nothing;
+    const [from, to] = this.ends;
+    return html`<div class="bar live-span">
+      <label>Of <select aria-label="Of which time" @change=${(event) => this.choose(event.target.value)}>${SPANS.map(([minutes, title]) => html`<option value=${minutes} ?selected=${minutes === this.last}>${title}</option>`)}</select></label>
+      <button aria-pressed=${String(this.paused)} @click=${() => this.pause()}>${this.paused ? "Go on" : "Pause"}</button>
+      <span class="note">${this.shownAt ? `${clock(from)} to ${clock(to)} UTC${this.paused ? ", paused" : ""}` : "no exchange yet"}</span></div>`;
+  }
+
+  key(event) {
+    if (!this.source.live) return false;
+    if (event.key === "l") this.choose(SPANS[(SPANS.findIndex(([minutes]) => minutes === this.last) + 1) % SPANS.length][0]);
+    else if (event.key === "p") this.pause();
+    else return false;
+    return true;
+  }
+
+  close() {
+    this.paused = true;
+    clearTimeout(this.timer);
+  }
+}
+
+const clock = (ns) => timeOfDay(isoOf(ns)).slice(0, 8);

@@ -1,0 +1,149 @@
+"""Views of a running proxy: of which minutes they are, that they go on by themselves, what they say of a sample."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from struct import pack
+from typing import Any
+
+import pytest
+import uvicorn
+
+from kproxy.page.server import page_app
+from kproxy.proxy.network.http_server import listen_for_pages, server_settings
+from kproxy.proxy.page_records import Begun, Record, Shown, Side, Tally
+from tests.page.browser.driving import Page
+from tests.page.feeding import live
+from tests.page.live.test_feed import Analyzer
+
+pytestmark = [pytest.mark.xdist_group("page-browser"), pytest.mark.long]
+TOKEN = "token-of-the-test"
+BEGAN = 1_795_262_400_000_000_000  # 2026-11-21 12:00:00 UTC
+MINUTE = 60_000_000_000
+
+
+class Traffic:
+    """What an analyzer sends of one client that asks for versions."""
+
+    def __init__(self, folder: Path) -> None:
+        self.analyzer = Analyzer(folder)
+        self.seen = self.dropped = 0
+        self.analyzer.send(Begun(1, BEGAN, "127.0.0.1:1", "127.0.0.1:2", "orders"))
+
+    def ask(self, minutes: float, count: int, *, dropped: int = 0) -> None:
+        """So many exchanges at that time after the beginning come, others do not."""
+        at = BEGAN + int(minutes * MINUTE)
+        sent: list[Record] = [
+            Shown(1, at + number, 18, 0, number, "asker", *sides(number, at), False, True, None, None)
+            for number in range(count)
+        ]
+        self.seen += count + dropped
+        self.dropped += dropped
+        self.analyzer.send(*sent, Tally(self.seen, self.dropped, 0, 1.0, at))
+
+
+def sides(number: int, at: int) -> tuple[Side, Side]:
+    request = Side(pack(">hhi7sb", 18, 0, number, b"\0\5asker", 0)[:15], at, at + 1, 0, 15, 0)
+    return request, Side(pack(">ihi", number, 0, 0), at + 2, at + 1_000_000, 0, 4, 0)
+
+
+@pytest.fixture
+def watched(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, Traffic]]:
+    folder = tmp_path_factory.mktemp("live")
+    with live(folder) as store, listen_for_pages("127.0.0.1", 0) as listener:
+        server = uvicorn.Server(server_settings(page_app(store, TOKEN)))
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        traffic = Traffic(folder)
+        traffic.ask(0, 10)
+        traffic.ask(4, 5)
+        traffic.ask(4.9, 3)
+        try:
+            page = Page(driver, f"http://127.0.0.1:{listener.getsockname()[1]}/?token={TOKEN}")
+            page.until(lambda: page.texts(".total") == ["18 exchanges"], "all of it")
+            yield page, traffic
+        finally:
+            driver.get("about:blank")
+            server.should_exit = True
+            thread.join()
+            traffic.analyzer.socket.close()
+
+
+def exchanges(page: Page) -> list[str]:
+    """What the legend of Time counts: of ApiVersions, and what is not here."""
+    return page.texts(".legend tbody tr td:nth-of-type(2)")
+
+
+def choose(page: Page, minutes: str) -> None:
+    page.run(
+        "const select = document.querySelector('.live-span select'); select.value = arguments[0];"
+        " select.dispatchEvent(new Event('change'))",
+        minutes,
+    )
+
+
+def test_a_view_is_of_the_last_minutes_that_its_address_names(watched: tuple[Page, Traffic]) -> None:
+    page, _ = watched
+    page.show("time")
+    assert exchanges(page) == ["18"]
+    assert "12:00:00 to 12:04:54 UTC" in page.texts(".live-span .note")[0]
+    choose(page, "1")
+    page.until(lambda: exchanges(page) == ["8"], "the last minute")
+    assert "last=1" in page.driver.current_url
+    assert page.texts(".live-span .note") == ["12:03:54 to 12:04:54 UTC"]
+    page.show("time", last="1")
+    assert exchanges(page) == ["8"]
+    for expected in ("18", "18", "18", "8"):  # 5 minutes, 15, all, 1: the key goes around
+        page.press("l")
+        page.until(lambda: exchanges(page) == [expected], expected)  # noqa: B023 - at once
+    page.show("clients", last="1")
+    inventory = page.texts("[aria-label=Clients] tbody td")
+    assert "asker" in inventory and "8" in inventory
+    assert page.complaints() == []
+
+
+def test_a_view_goes_on_by_itself_and_keeps_what_a_person_chose(watched: tuple[Page, Traffic]) -> None:
+    page, traffic = watched
+    page.show("clients", client="asker")
+    chosen = "[aria-label=Clients] tr.chosen td"
+    assert "18" in page.texts(chosen)
+    page.run("document.querySelector('[aria-label=Clients] th button').focus()")
+    traffic.ask(4.95, 4)
+    page.until(lambda: "22" in page.texts(chosen), "the new ones, of the client that is chosen")
+    assert page.run("return document.activeElement.closest('[aria-label=Clients]') !== null"), "the focus stays"
+    page.press("p")
+    assert "paused" in page.texts(".live-span .note")[0]
+    traffic.ask(4.96, 7)
+    page.until(lambda: "29 exchanges" in page.texts(".source")[0], "the bar counts on")
+    assert "22" in page.texts(chosen)
+    page.press("p")
+    page.until(lambda: "29" in page.texts(chosen), "it goes on")
+    for view in ("map", "groups", "findings", "time"):
+        page.show(view)
+        before = page.texts(".live-span .note")
+        traffic.ask(traffic.seen, 1)
+        page.until(lambda: page.texts(".live-span .note") != before, view)  # noqa: B023 - at once
+    assert page.complaints() == []
+
+
+def test_what_is_missing_is_said_and_drawn(watched: tuple[Page, Traffic]) -> None:
+    page, traffic = watched
+    for view in ("time", "map", "clients", "groups", "findings"):
+        page.show(view)
+        assert page.texts(".left-out") == [], view
+    traffic.ask(4.95, 2, dropped=30)
+    page.until(lambda: "30 exchanges not shown" in page.texts(".source")[0], "told")
+    said = "Of the 32 exchanges between 12:04:57 UTC and 12:04:58 UTC 2 are here (about 1 in 16): counts and sums are of those."
+    for view in ("time", "map", "clients", "groups", "findings"):
+        page.show(view)
+        page.until(lambda: page.texts(".left-out") and page.texts(".left-out .warning")[0].startswith("Of the "), view)
+        assert "analysis.apis" in page.texts(".left-out")[0]
+    assert page.texts(".finding .severity") == []
+    page.show("time")
+    assert exchanges(page) == ["20", "30"]
+    assert len(page.all("path[data-series='not here']")) == 1
+    page.show("time", filter="correlationId >= 0")
+    assert page.all("rect.missing") and not page.all("path[data-series='not here']")
+    assert page.texts(".left-out .warning") == [said]
+    page.show("time", last="1")
+    assert page.overflow() <= 0
