@@ -1,20 +1,25 @@
 """Credentials are in no answer of the page; hostile names come out as valid JSON in which what is unseen is escaped."""
 
 import base64
+import io
 import json
 import re
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import parquet
 
+from kproxy.page import exporting
 from kproxy.page.exchange.detail import detail_of
+from kproxy.page.filtering.names import NAMES
 from kproxy.page.recorded import Recorded
 from kproxy.page.server import page_app
 from kproxy.protocol.embedded.payload import to_json
 from tests.page.asking import TOKEN, Browser, opened
-from tests.support.canaries import Canaries, capture, scenes
+from tests.support.canaries import Canaries, capture, scenes, unpacked
 from tests.support.hostile_names import hostile_names, scenes_of
 
 SEED = 20_261_122
@@ -45,6 +50,37 @@ def answers(store: Recorded) -> Iterator[tuple[str, bytes]]:
         yield f"exchange {number}", to_json(detail_of(store, number))
 
 
+def whole_answers(store: Recorded) -> Iterator[tuple[str, bytes]]:
+    """What every other URL tells, with all that can be asked for; files are opened."""
+    browser = Browser(page_app(store, TOKEN))
+    browser.get("/", params={"token": TOKEN})
+    columns = [one["name"] for one in browser.get("/page/api/source").json()["columns"]]
+    asked = [f"exchanges?limit=500&offset={at}&columns={','.join(columns)}" for at in range(0, store.exchanges, 500)]
+    asked += [f"exchanges?limit=500&sort={sign}{name}&columns={name}" for name in columns for sign in ("", "-")]
+    asked += [f"complete?text={name}%20%3D%3D%20&of={of}" for name in NAMES for of in ("filter", "request", "response")]
+    asked += [f"analyses/{one['id']}" for one in browser.get("/page/api/analyses").json()]
+    asked += [f"compare?a={at}&b={at + by}" for at in range(store.first, store.last - 20) for by in (1, 2, 20)]
+    asked += [f"command?format={form}&filter=apiKey%20%3D%3D%2036" for form in exporting.FORMATS]
+    asked += ["heatmap", "activity?by=api&buckets=500", "analyses", "position?number=1", "exchanges?filter=%22"]
+    for path in asked:
+        yield path, browser.get(f"/page/api/{path}").content
+    for form in ("pcapng", "pcapng-anonymized", "parquet"):
+        answer = browser.get("/page/api/export", params={"format": form})
+        assert answer.status_code == 200, answer.text
+        yield f"export {form}", answer.content
+        for name, data in unzipped(answer.content):
+            yield f"export {form}, {name}", data
+            yield f"export {form}, {name}, opened", repr(parquet.read_table(io.BytesIO(data)).to_pylist()).encode()
+
+
+def unzipped(data: bytes) -> Iterator[tuple[str, bytes]]:
+    if zipfile.is_zipfile(io.BytesIO(data)):
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            for name in archive.namelist():
+                if name.endswith(".parquet"):
+                    yield name, archive.read(name)
+
+
 def frames_in(answer: bytes) -> Iterator[bytes]:
     """The bytes of frames in an answer."""
     detail = json.loads(answer)
@@ -73,6 +109,8 @@ def test_credentials_are_in_no_answer(tmp_path: Path, step: int, cuts: dict[str,
             found[name] = answer
             if name.startswith("exchange "):
                 found[f"{name}, bytes"] = b"\n".join(frames_in(answer))
+        if step == 1:
+            found |= {name: unpacked(answer) for name, answer in whole_answers(store)}
     assert len(found) > 20
     assert canary.found_in(found) == set()
 

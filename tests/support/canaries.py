@@ -14,6 +14,7 @@ from struct import pack
 from typing import Any, NamedTuple
 
 from kproxy.protocol import message, response_message
+from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
 from tests.support.filtering import make, part, request_frame, response_frame
 from tests.support.frames import frame, heartbeat, heartbeat_answer, sasl_handshake, sasl_handshake_answer
 from tests.support.record_batches import batch, record
@@ -370,6 +371,62 @@ def nested(canary: Canaries) -> Iterator[Scene]:
         yield Scene(where, exchange("Envelope", 0, asked, answer))
 
 
+def kept_by_controllers(canary: Canaries) -> Iterator[Scene]:
+    """What KRaft keeps of credentials: records of __cluster_metadata, fetched by brokers, and its snapshots."""
+    for version in (12, 16):
+        for how, change in DAMAGED.items():
+            where = f"Fetch v{version} of metadata{how}"
+            rows = part(
+                "FetchResponse", "PartitionData", partition_index=0, records=metadata(canary, where, how == ", packed")
+            )
+            named = {"topic": METADATA_TOPIC} if version == 12 else {"topic_id": METADATA_TOPIC_ID}
+            topic = part("FetchResponse", "FetchableTopicResponse", **named, partitions=[rows])
+            asked = make("FetchRequest", max_wait_ms=1, min_bytes=1, topics=[], forgotten_topics_data=[])
+            request, answer = exchange("Fetch", version, asked, make("FetchResponse", responses=[topic]))
+            yield Scene(
+                where, [request, (False, change(answer[1])), (True, heartbeat(9)), (False, heartbeat_answer(9))]
+            )
+    for how, change in DAMAGED.items():
+        where = f"FetchSnapshot{how}"
+        kind = "FetchSnapshotResponse"
+        rows = part(kind, "PartitionSnapshot", index=0, unaligned_records=metadata(canary, where, how == ", packed"))
+        topic = part(kind, "TopicSnapshot", name=METADATA_TOPIC, partitions=[rows])
+        request, answer = exchange(
+            "FetchSnapshot", 0, make("FetchSnapshotRequest", topics=[]), make(kind, topics=[topic])
+        )
+        yield Scene(where, [request, (False, change(answer[1])), (True, heartbeat(9)), (False, heartbeat_answer(9))])
+
+
+DAMAGED: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ", packed": bytes,
+    ", not decodable": lambda data: frame(data[4:-4] + b"\xff" * 4),
+    ", with bytes behind": lambda data: frame(data[4:] + data[-60:]),
+    ", cut off inside": lambda data: frame(data[4:-30]),
+}
+
+
+def metadata(canary: Canaries, where: str, packed: bool = False) -> bytes:
+    """A batch of records of the controllers' log, in Kafka's framing of them (AbstractApiMessageSerde); packed by gzip."""
+    scram = make(
+        "UserScramCredentialRecord",
+        name="alice",
+        mechanism=1,
+        iterations=4096,
+        salt=canary(f"{where}, salt").encode(),
+        stored_key=canary(f"{where}, stored key").encode(),
+        server_key=canary(f"{where}, server key").encode(),
+    )
+    token = make("DelegationTokenRecord", owner="alice", renewers=[], token_id=canary(f"{where}, token"))
+    values = [(11, "UserScramCredentialRecord", scram), (10, "DelegationTokenRecord", token)]
+    for name in SETTINGS:
+        setting = make("ConfigRecord", resource_type=4, resource_name="1", name=name, value=canary(f"{where} {name!r}"))
+        values.append((4, "ConfigRecord", setting))
+    written = [bytes([1, kind, 0]) + message(of).encode(0, value) for kind, of, value in values]
+    records = b"".join(record(None, value, delta) for delta, value in enumerate(written))
+    return batch(gzip.compress(records) if packed else records, len(written), attributes=int(packed))
+
+
 def at_wrong_places(canary: Canaries) -> Iterator[Scene]:
     """Secrets in frames that cannot be decoded whole, in versions that do not exist, behind messages."""
     for scene in [*tokens_of_delegation(canary), *settings(canary)]:
@@ -391,7 +448,7 @@ def at_wrong_places(canary: Canaries) -> Iterator[Scene]:
 
 def scenes(canary: Canaries) -> list[Scene]:
     """All of them."""
-    made = [logins, tokens_of_delegation, settings, nested, at_wrong_places]
+    made = [logins, tokens_of_delegation, settings, nested, kept_by_controllers, at_wrong_places]
     found = [scene for each in made for scene in each(canary)]
     return [Scene(scene.name, named(scene, number)) for number, scene in enumerate(found)]
 

@@ -67,7 +67,7 @@ def request_frame(name: str, version: int, value: MessageStruct, correlation_id:
     return request(codec.api_key, version, correlation_id, codec.encode(version, value), tags=tags)
 
 
-def make(name: str, **values: Any) -> Any:
+def make(name: str, /, **values: Any) -> Any:
     """A message."""
     return struct_types(name)[name](**values)
 

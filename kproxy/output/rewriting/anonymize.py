@@ -129,9 +129,9 @@ class Anonymizer(Rewriter):
                 return value
         return self._name(value)
 
-    def trailing(self, of: str, data: bytes) -> bytes:
+    def trailing(self, frame: Frame, data: bytes) -> bytes:
         """As they are where they are as few as software leaves; more of them may hold a name."""
-        return super().trailing(of, data) if len(data) <= FEW_BYTES else bytes(len(data))
+        return super().trailing(frame, data) if len(data) <= FEW_BYTES else bytes(len(data))
 
     def data(self, spot: Spot, value: bytes, context: Context) -> bytes:
         """Rewrite payloads of known kinds; the rest is zeros."""

@@ -93,7 +93,7 @@ class Rewriter:
         end = len(frame.data) - frame.trailing
         try:
             body = self.body(frame.message, frame.body_version, frame.data[:end], frame.body_start, context)
-            body += self.trailing(frame.message.name, frame.data[end:])
+            body += self.trailing(frame, frame.data[end:])
         except Unchangeable as error:
             return _blank(frame, header, str(error))
         note = "" if len(header) + len(body) == len(frame.data) else f"{frame.wire_size} bytes before it was rewritten"
@@ -209,9 +209,9 @@ class Rewriter:
         """For bytes that are no credential, as many."""
         return value
 
-    def trailing(self, of: str, data: bytes) -> bytes:
-        """For bytes after message *of*, as many: what is behind credentials may be one."""
-        return bytes(len(data)) if has_secrets(of) else data
+    def trailing(self, frame: Frame, data: bytes) -> bytes:
+        """For bytes after the message of a frame, as many: what is behind credentials may be one."""
+        return bytes(len(data)) if Rewriter.wants(self, frame) else data
 
     def user(self, name: bytes) -> bytes:
         """For the user's name in a SASL token, as many bytes."""
@@ -224,9 +224,12 @@ class Rewriter:
     def record(self, record: Record, batch: RecordBatch, topic: str | None) -> None:
         """For a record, which is changed in place."""
         if topic == METADATA_TOPIC and not batch.is_control and record.value is not None:
-            record.value = self.payload(payload_of_value(topic, record.key, record.value), record.value) or blanked(
-                record.value
-            )
+            record.value = self.metadata(record.key, record.value)
+
+    def metadata(self, key: bytes | None, value: bytes) -> bytes:
+        """The value of a record of __cluster_metadata, of the same size; zeros where it cannot be rewritten."""
+        rewritten = self.payload(payload_of_value(METADATA_TOPIC, key, value), value)
+        return bytes(len(value)) if rewritten is None else rewritten
 
 
 def _is_secret(spot: Spot, struct: Any, context: Context) -> bool:

@@ -1,10 +1,12 @@
-"""The table records: keys, values and headers as they came, copied out of the batches that hold them."""
+"""The table records: keys, values and headers as they came, but for credentials, copied out of the batches that hold them."""
 
 from typing import TYPE_CHECKING, Any
 
+from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.output.tables.arrow import schema_of
 from kproxy.output.tables.contracts import RECORDS
 from kproxy.output.tables.rows import EARLIEST_US, LATEST_US, RecordsField
+from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.protocol.records import Batches, Problem, to_arrow
 
 if TYPE_CHECKING:
@@ -29,11 +31,22 @@ def record_columns(
         records["offset"],
         _times(records["timestamp"]),
         records["key"].cast(pa.binary()),
-        records["value"].cast(pa.binary()),
+        _values(records["value"].cast(pa.binary()), field),
         _headers(records["headers"], schema.field("headers").type),
     ]
     problems = {problem.position: f"{problem.kind}: {problem.reason}" for problem in found}
     return pa.RecordBatch.from_arrays(columns, schema=schema), problems
+
+
+def _values(values: "pyarrow.Array", field: RecordsField) -> "pyarrow.Array":
+    """The values of records; the credentials that controllers keep in theirs are withheld, as in every output."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    if field.topic != METADATA_TOPIC and field.topic_id != METADATA_TOPIC_ID:
+        return values
+    rewriter = Rewriter()
+    withheld = [None if value is None else rewriter.metadata(None, value) for value in values.to_pylist()]
+    return pa.array(withheld, pa.binary())
 
 
 def _repeated(value: object, kind: "pyarrow.DataType", count: int) -> "pyarrow.Array":
