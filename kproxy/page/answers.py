@@ -18,7 +18,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response, StreamingR
 from starlette.routing import Route
 
 from kproxy import __version__
-from kproxy.page import exporting
+from kproxy.page import exporting, findings
 from kproxy.page.activity import activity, heatmap
 from kproxy.page.columns import COLUMNS, SHOWN
 from kproxy.page.exchange.comparing import compare
@@ -188,7 +188,7 @@ class Answers:
     async def analysis(self, request: Request) -> Response:
         """One analysis, run."""
         name, (_, start, end) = request.path_params["name"], _span(request)
-        found = await answer(request, lambda work: self._findings.run(work, name, start, end))
+        found = await answer(request, lambda work: self._findings.run(work, name, start, end), findings.MOST_SECONDS)
         return refusal(404, f"there is no analysis {name[:60]!r}") if found is None else _json(found)
 
     async def compare(self, request: Request) -> Response:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from kproxy.analyses.duck import Database
 
+MOST_SECONDS = 60.0  # for one: some look at every exchange, and the traffic comes first
 EXAMPLE = ("connection_id", "exchange")  # columns of findings
 MOST_SPANS = 3  # that are kept
 MOST_ROWS = 2_000  # of an answer
@@ -65,9 +66,10 @@ class Findings:
         while not self._lock.acquire(timeout=0.05):
             work.check()
         try:
-            span = self._span(start, end)
-            with work.ended_by(span.connection.interrupt):
-                found = answer(span.database, analysis, {})
+            with self._store.held(work):
+                span = self._span(start, end)
+                with work.ended_by(span.connection.interrupt):
+                    found = answer(span.database, analysis, {})
         finally:
             self._lock.release()
         rows = found.rows.slice(0, MOST_ROWS)

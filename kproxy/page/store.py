@@ -8,6 +8,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -134,6 +135,13 @@ class Store(ABC):
     @abstractmethod
     def lines(self, numbers: list[int], names: list[str]) -> Iterator[bytes]:
         """Objects of JSON with these fields of the decoded log, one for each number."""
+
+    def held(self, work: Work) -> AbstractContextManager[object]:
+        """Within the block the tables can be read for as long as it takes, though rows leave meanwhile.
+
+        Where too many leave, the work is given up.
+        """
+        return nullcontext()
 
     @abstractmethod
     def lacking(self, names: set[str]) -> str:

@@ -5,11 +5,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
+from kproxy.page import findings
 from kproxy.page.findings import Findings
+from kproxy.page.live import files as live_files
 from kproxy.page.live.process import FEED
 from kproxy.page.live.rows import LiveRows
 from kproxy.page.live.store import Live
@@ -199,3 +202,27 @@ def verdicts(store: Live, name: str) -> int:
     found = Findings(store).run(Work(), name)
     assert found is not None
     return len(found["rows"])
+
+
+def test_a_finding_ends_though_rows_come_and_leave_meanwhile(
+    store: Live, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it looks at stays readable: files that are replaced are closed at once else."""
+    monkeypatch.setattr(live_files, "LINGER_S", 0.0)
+    analyzer = Analyzer(folder)
+    analyzer.send(BEGUN, *(shown(1, number) for number in range(1, 51)), Tally(50, 0, 0, 1.0))
+    eventually(lambda: store.seen == 50, what="the first")
+    run = findings.answer
+
+    def meanwhile(*asked: Any) -> Any:
+        for total in range(51, 55):
+            analyzer.send(shown(1, total), Tally(total, 0, 0, 1.0))
+            eventually(lambda total=total: store.seen == total, what="more")  # type: ignore[misc]
+        return run(*asked)
+
+    monkeypatch.setattr(findings, "answer", meanwhile)
+    found = Findings(store).run(Work(), "inventory")
+    assert found is not None and len(found["rows"]) == 1
+    row = dict(zip([column["name"] for column in found["columns"]], found["rows"][0], strict=True))
+    assert row["requests"] == 50, "those that were there when it was asked"
+    analyzer.socket.close()
