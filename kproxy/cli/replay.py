@@ -24,6 +24,7 @@ from kproxy.replay.report import folded, plan_lines, plan_object, result_lines, 
 
 DONE, DAMAGED, DIFFERS, INTERRUPTED = 0, 3, 4, 130  # also in app.py
 AS_FAST_AS_IT_GOES = "max"
+MANIFEST = "_kproxy.json"  # of a folder of tables
 NARROWEST = 40  # columns
 LEAST_SPEED, MOST_SPEED = 0.001, 100_000.0
 
@@ -221,6 +222,8 @@ def _text(path: Path | None) -> str | None:
 
 def _check(sources: Sequence[Path]) -> None:
     for source in sources:
+        if (source / MANIFEST).is_file() or source.suffix == ".parquet":
+            raise UsageError(f"{source} has tables, in which are no bytes to send: replay needs captures")
         if source.is_dir():
             raise UsageError(f"{source} is a directory; name captures, for instance {source / '*.pcap'}")
         if str(source) != "-" and not source.exists():

@@ -11,19 +11,24 @@ from dataclasses import dataclass
 from kproxy.protocol.error_codes import ErrorDescription, error_codes
 from kproxy.replay.comparing import MISSING, NOT_READY, Difference
 
-BEFORE = "records from before the capture, which no request brings: the logs of the new cluster do not have them"
-COMMITTED = "the group had committed offsets before the capture, or has some on the new cluster already"
+BEFORE = "records that no request brings which was sent: they are from before the capture, or were not selected"
+COMMITTED = (
+    "offsets that no request commits which was sent: from before the capture, or the new cluster had some already"
+)
 JOINED = (
     "the member's group is not as it was: it had joined before the capture, or its JoinGroup is not among what was"
     " sent, was refused, or came too late"
 )
 REBALANCED = "a rebalance of the group had begun by one of the two answers, and not, or no longer, by the other"
-ASSIGNED = "a coordinator tells a member of its partitions once, when others have given them up: it did so at another heartbeat"
+ASSIGNED = (
+    "a coordinator divides partitions among the members that it knows of by then, and tells each when the others have given"
+    " them up: here in other portions, or at another heartbeat"
+)
 TAKEN = (
     "a share group hands out records as it comes to them: which of them an answer has, and by when, is a matter of time"
 )
 SETTINGS = "settings: the brokers, or their defaults, are configured otherwise"
-THERE_BEFORE = "the recorded cluster had it from before the capture: no request creates it"
+THERE_BEFORE = "the recorded cluster had it from before the capture: no request creates it that was sent"
 THERE_ALREADY = "the new cluster has it already, or creates it by itself"
 SPOKEN = "a broker names what its release, its features and its plugins speak: it is another release or another setup"
 TELEMETRY = "a broker names the APIs of telemetry (KIP-714) only with a plugin that takes clients' metrics"
@@ -32,7 +37,10 @@ ALLOWED = "the recorded client was not allowed to do this, and the login of the 
 LACKING = "the new cluster lacks the topic or the partition: --create-topics creates it first"
 FEWER = "the new cluster has another number of brokers"
 PRODUCER = "the producer had written before the capture: its epoch and sequence numbers go on in the middle"
-UNREADY = "the new cluster was still not ready, after 10 s of asking again"
+UNREADY = (
+    "the new cluster was still not ready after 10 s of asking again; or several nodes lead the partitions of one request,"
+    " which goes to one of them"
+)
 ANOTHER_FEATURE = "the new cluster does not have this, or its finalized features are lower (kafka-features.sh)"
 SINCE = "it grows with time"
 DEAD = (

@@ -63,6 +63,15 @@ class FetchSessions:
         self._ask_in_full(request, session, full)
         return True
 
+    def again(self, request: Any) -> bool:
+        """Make a Fetch of a session that was answered the next one of it; whether it was changed."""
+        for session in self._sessions.values():
+            if session.new_id and session.new_id == request.session_id and request.session_epoch > FULL:
+                request.session_epoch = session.epoch
+                session.epoch += 1
+                return True
+        return False
+
     def learn(self, request: Any, recorded: Any, new: Any) -> None:
         """Learn from both answers to a Fetch; *request* is the recorded one."""
         if request.session_epoch == FULL and recorded.session_id and len(self._sessions) < MOST_PARTITIONS:

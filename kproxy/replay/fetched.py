@@ -72,8 +72,8 @@ class Fetched:
                 Difference(
                     PATH,
                     where,
-                    f"{len(read):,} read",
-                    f"{len(new):,} read, {len(different):,} of them others or missing from offset {different[0]:,} on",
+                    f"{len(read):,} records",
+                    f"{len(new):,} records, {len(different):,} missing or others, from offset {different[0]:,} on",
                 ),
             )
 

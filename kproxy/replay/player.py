@@ -33,6 +33,7 @@ from kproxy.replay.syncing import held_together, sent_together
 from kproxy.replay.versions import Encoded, Unsendable, encode_at, name_topics
 
 MOST_IN_FLIGHT = 1_000  # requests, of all connections
+MOST_SILENT = 20  # requests without an answer in a row, after which the cluster is taken to be away
 RETRY_S = 0.1
 REBALANCE_S = 1.0  # until a heartbeat is told of one
 RETRIES_S = 10.0  # for one request whose recorded answer was ready
@@ -90,6 +91,10 @@ class Player:
         self._share_sessions: dict[ConnectionId, ShareSessions] = {}
         self._assigned = Assigned(lambda topic_id: recording.names.get(topic_id, topic_id), self._new_name)
         self._generations = Generations(self.plan.sent)
+        self._in_vain: set[int] = (
+            set()
+        )  # error codes that were still there when a request had been sent again for long enough
+        self._silent = 0  # requests in a row without an answer
         self._fetched = Fetched(
             lambda topic_id: recording.names.get(topic_id, topic_id), self._new_name, self.identities.offset
         )
@@ -109,6 +114,9 @@ class Player:
                 await order.wait(recorded.sent_at, together)
                 while len(self._tasks) >= MOST_IN_FLIGHT or (self._produced_again and self._tasks):
                     await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+                if self._silent >= MOST_SILENT:
+                    self.result.ended = f"{MOST_SILENT} requests in a row were not answered"
+                    break
                 await self._confirm(but=recorded.connection)
                 task = await self._send(recorded)
                 if task is not None and recorded.answered_at is not None:
@@ -221,6 +229,7 @@ class Player:
         except DecodeError as error:
             self.result.note_trouble(recorded, f"an answer that cannot be decoded: {error}")
         else:
+            self._silent = 0
             self._compare(recorded, ready, answer)
         self._produced_again.discard(recorded.number)
         self._generations.note_end(recorded)
@@ -239,20 +248,24 @@ class Player:
     async def _answer(self, way: _Way, recorded: Recorded, ready: Ready, future: "asyncio.Future[bytes]") -> Any:
         """The answer decoded; asked again while the new cluster is not ready and the recorded one was."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + min(RETRIES_S, self.options.timeout)
+        began = loop.time()
         while True:
             answer = decode_answer(recorded.api_key, ready.encoded.version, await self._within(way, future))
             if recorded.api_key == ApiKey.JOIN_GROUP and await self._joins_again(recorded, ready.body, answer):
                 ready = _encoded_again(recorded, ready)
-            elif loop.time() > until:
+            elif self._is_late(recorded, answer, loop.time() - began):
                 return answer
-            elif hears_later(recorded, answer) and loop.time() < until - RETRIES_S + REBALANCE_S:
+            elif hears_later(recorded, answer) and loop.time() < began + REBALANCE_S:
                 await asyncio.sleep(RETRY_S)
             elif self._goes_on(recorded, ready.body, answer):
                 ready = _encoded_again(recorded, ready)
                 await asyncio.sleep(RETRY_S)
             elif self._to_be_repeated(recorded, answer):
                 await self._before_repeating(recorded, ready.body)
+                if recorded.api_key == ApiKey.FETCH and ready.body.session_epoch > 0:
+                    if not self._sessions_of(recorded).again(ready.body):
+                        return answer  # its session was ended meanwhile
+                    ready = _encoded_again(recorded, ready)
             else:
                 return answer
             self.result.repeated += 1
@@ -261,6 +274,16 @@ class Player:
             again = await self._put(way, recorded, ready)
             assert again is not None
             future = again
+
+    def _is_late(self, recorded: Recorded, answer: Any, seconds: float) -> bool:
+        """Whether it was asked again for long enough: not as long, once a whole time of it was in vain for the same error."""
+        errors = NOT_READY.intersection(error_codes_of(answer))
+        patience = RETRY_S * 5 if errors and errors <= self._in_vain else RETRIES_S
+        if seconds < min(patience, self.options.timeout):
+            return False
+        if self._to_be_repeated(recorded, answer):
+            self._in_vain |= errors
+        return True
 
     def _goes_on(self, recorded: Recorded, body: Any, answer: Any) -> bool:
         """Change a request that has got less than the recorded one as yet, as its client would ask for more."""
@@ -360,6 +383,7 @@ class Player:
         if recorded.response is None and recorded.expects_response:
             self.result.note(recorded, Outcome.NOT_RECORDED)
         else:
+            self._silent += 1
             self.result.note_trouble(recorded, why)
 
     # What is between the two clusters

@@ -30,6 +30,8 @@ def plan_lines(plan: Plan, *, dry: bool) -> Iterator[str]:
         f"{_number(len(recording.requests), 'request')}{selected} on {_number(recording.connections, 'connection')},"
         f" recorded over {render_duration(recording.span_ns)}"
     )
+    if recording.seen and not recording.requests:
+        yield from _section("nothing", ["no request meets --where"])
     would = "would " if dry else "will "
     for verb in Verb:
         rows = [(what, counts) for (found, what), counts in plan.effects.found.items() if found is verb]
@@ -52,11 +54,13 @@ def plan_lines(plan: Plan, *, dry: bool) -> Iterator[str]:
 
 def result_lines(result: Result, seconds: float) -> Iterator[str]:
     """What was done."""
-    ended = "interrupted after" if result.interrupted else "sent"
+    ended = "interrupted after" if result.interrupted else "ended after" if result.ended else "sent"
     yield (
         f"{ended} {_number(result.sent, 'request')} ({render_size(result.sent_bytes)}) on"
         f" {_number(result.connections, 'connection')} in {seconds:.1f} s"
     )
+    if result.ended:
+        yield from _section("ended", [f"{result.ended}: the cluster seems to be away, so the rest was not sent"])
     counts = ((outcome, result.count(outcome)) for outcome in Outcome)
     yield from _section("answers", [", ".join(f"{count:,} {outcome}" for outcome, count in counts if count) or "none"])
     yield from _differences(result)
@@ -118,6 +122,7 @@ def result_object(result: Result, seconds: float) -> dict[str, Any]:
         "connections": result.connections,
         "seconds": round(seconds, 3),
         "interrupted": result.interrupted,
+        "ended": result.ended or None,
         "repeated": result.repeated,
         "outcomes": {api: {one.value: n for one, n in counts.items()} for api, counts in result.outcomes.items()},
         "differences": [

@@ -56,6 +56,7 @@ class Result:
     connections: int = 0  # opened
     repeated: int = 0  # requests sent again, as the new cluster was not ready
     interrupted: bool = False
+    ended: str = ""  # why, before all requests were sent
 
     @property
     def differs(self) -> bool:

@@ -33,7 +33,7 @@ CASES = [
     ("CreateTopics", "topics.errorCode", "NONE", "TOPIC_ALREADY_EXISTS", THERE_ALREADY),
     ("DescribeConfigs", "results.configs.value", "5", "50", SETTINGS),
     ("Fetch", "responses.partitions.errorCode", "NONE", "OFFSET_OUT_OF_RANGE", BEFORE),
-    ("Fetch", "responses.partitions.records", "3 read", "0 read, 3 of them others or missing from offset 0 on", BEFORE),
+    ("Fetch", "responses.partitions.records", "3 records", "0 records, 3 missing or others, from offset 0 on", BEFORE),
     ("Heartbeat", "errorCode", "NONE", "UNKNOWN_MEMBER_ID", JOINED),
     ("Heartbeat", "errorCode", "REBALANCE_IN_PROGRESS", "NONE", REBALANCED),
     ("ConsumerGroupHeartbeat", "assignment", THERE, "null", ASSIGNED),

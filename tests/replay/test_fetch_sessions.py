@@ -41,6 +41,17 @@ def test_its_id_and_epochs() -> None:
         assert (fetch.session_id, fetch.session_epoch, asked(fetch)) == (901, epoch, {0: 11})
 
 
+def test_one_that_is_sent_again_has_the_next_epoch() -> None:
+    sessions = opened(901)
+    first, second = request(500, 1, p0=11), request(500, 2)
+    sessions.translate(first, None)
+    assert sessions.again(first) and first.session_epoch == 2
+    assert sessions.translate(second, None) and second.session_epoch == 3
+    last = request(500, -1)
+    sessions.translate(last, None)
+    assert not sessions.again(first)  # it was ended
+
+
 def test_a_broker_without_room_for_it_is_asked_in_full() -> None:
     sessions = opened(0)
     fetch = request(500, 1, p0=11)

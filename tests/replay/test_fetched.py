@@ -43,7 +43,7 @@ def test_a_partition_that_only_one_answer_has() -> None:
     assert both.add(HERE, answer(one), nothing).left_out == {LeftOut.DIVISION: 1}
     [(connection, difference)] = both.differences()
     assert connection == HERE and difference.where == "responses[t].partitions[0].records"
-    assert difference.new.startswith("0 read, ")
+    assert difference.new.startswith("0 records, ")
 
 
 def test_other_records() -> None:

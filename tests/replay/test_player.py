@@ -11,7 +11,7 @@ import pytest
 from kproxy.errors import UpstreamError
 from kproxy.protocol import ApiKey, message
 from kproxy.replay.plan import make_plan
-from kproxy.replay.player import Options, Player
+from kproxy.replay.player import MOST_SILENT, Options, Player
 from kproxy.replay.result import Outcome
 from tests.support.replayed import RecordedBroker, before, recorded, replayed
 
@@ -54,6 +54,14 @@ def test_a_broker_that_never_answers_a_request() -> None:
     recording = recorded(1)
     _, result = replayed(recording, RecordedBroker(recording, silent_at=ApiKey.JOIN_GROUP), Options(timeout=2.0))
     assert ("JoinGroup", "no answer within 2 s") in result.troubles
+
+
+def test_a_cluster_that_goes_away_is_not_waited_for_request_by_request() -> None:
+    recording = recorded(3)
+    plan, result = replayed(recording, RecordedBroker(recording, gone_after=40))
+    assert result.ended == f"{MOST_SILENT} requests in a row were not answered"
+    assert 40 <= result.sent < 40 + 2 * MOST_SILENT < len(plan.sent)
+    assert result.count(Outcome.NO_ANSWER) >= MOST_SILENT and result.differs
 
 
 def test_an_answer_that_is_no_answer() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sys
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -44,6 +45,7 @@ class RecordedBroker:
 
     Args:
         close_at: close the connection in place of answering that API.
+        gone_after: close every connection at once, after so many requests.
         silent_at: do not answer that API, ever.
         change: of an answer's body, by API.
         always: answer what was not recorded, with an empty body.
@@ -55,6 +57,7 @@ class RecordedBroker:
         self.asked: list[tuple[int, bytes]] = []  # API, body
         self.open = 0
         self._close_at, self._silent_at = faults.get("close_at"), faults.get("silent_at")
+        self._gone_after = faults.get("gone_after", sys.maxsize)
         self._change = faults.get("change", {})
         self._always = faults.get("always", False)
         self._answers: dict[tuple[int, bytes], deque[bytes]] = {}
@@ -78,7 +81,7 @@ class RecordedBroker:
         while True:
             request = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
             api_key, version, correlation_id, size = unpack_from(">hhih", request)
-            if api_key == self._close_at:
+            if api_key == self._close_at or len(self.asked) >= self._gone_after:
                 return
             body = request[10 + max(size, 0) + (1 if request_header_version(api_key, version) > 1 else 0) :]
             self.asked.append((api_key, body))
