@@ -104,8 +104,6 @@ class LiveFeed:
                     self._files.close_replaced()
                     continue
                 with connected:
-                    if self._unseen_since:
-                        self._left_out.add_unseen(self._unseen_since, time.time_ns())
                     self._note_analyzer(_pid_of(connected))
                     self.is_fed = True
                     self._published()
@@ -141,6 +139,7 @@ class LiveFeed:
             now = time.strftime("%H:%M:%S UTC", time.gmtime())
             self.damages.append(f"the analyzer was started again at {now}: some exchanges before that are missing")
             del self.damages[:-MOST_DAMAGES]
+            self._left_out.add_unseen(self._unseen_since, time.time_ns())
         self._analyzer = pid
 
     def _end_feed(self) -> None:

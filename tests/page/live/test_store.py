@@ -1,6 +1,8 @@
 """Live: what an analyzer sends is shown while it comes, with the values of kproxy decode; a feed that breaks off is followed."""
 
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -150,16 +152,20 @@ def test_what_was_left_out_is_told_with_each_answer_that_rests_on_it(store: Live
 
 
 def test_a_time_without_an_analyzer_is_told(store: Live, folder: Path) -> None:
+    """Not one between two feeds of the same, which counts what is lost between them."""
     for number in (1, 2):
         feed = feed_of(folder)
         send(feed)
         eventually(lambda: store.last == number * len(decoded()), what="a feed")  # noqa: B023 - at once
         feed.close()
         eventually(lambda: not store.fed, what="its end")
+    assert told_of(store, None, None) is None
+    other = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+    subprocess.run([sys.executable, "-S", "-c", other, str(folder / FEED)], check=True)
+    eventually(lambda: told_of(store, None, None), what="the time in between")
     told = told_of(store, None, None)
     assert told is not None and told["sampled"]
-    ((_, last),) = [store.times()]
-    assert int(told["unseen"][0]["fromNs"]) <= (last or 0)
+    assert int(told["unseen"][0]["fromNs"]) <= (store.times()[1] or 0)
     assert "was not seen" in told["said"]
     assert uncertain(store, "session_expired")
 
