@@ -11,7 +11,7 @@ from threading import Thread
 
 from kproxy.proxy.scheduling import take_what_is_left
 
-PATIENCE_S = 5.0
+PATIENCE_S = 3.0
 AT_ONCE = "--at-once"
 HEAVY = ("kproxy.page.live.process", "duckdb", "pyarrow.parquet", "sqlglot.optimizer")
 
