@@ -7,6 +7,7 @@ const MOST_SHRUNK = 0.25; // of the width of columns of text
 const LEAST = 40; // pixels, of a shrunk column
 const NARROWER = 0.92; // letters of text, beside digits
 export const UNITS = 24; // of the width of a line
+const SHORT = 13; // characters
 const PART = 0.8; // of what the longest values need: most are shorter
 
 /** How many characters each column needs, from its name and the texts in it. */
@@ -36,7 +37,7 @@ export function linesOf(needs, letter, room) {
   const padded = needs.map((need) => need + PADDING / letter);
   const lines = Math.max(Math.ceil((PART * padded.reduce((a, b) => a + b, 0) * letter) / room), 1);
   return divided(padded, lines).map((line) => {
-    return shared(line).map((units) => ({ units }));
+    return shared(shortened(line, room / letter)).map((units) => ({ units }));
   });
 }
 
@@ -57,6 +58,15 @@ function divided(sizes, most) {
     if (groups.length <= most) return groups;
     bound += 1;
   }
+}
+
+/** Where a line has too little room: long values are shortened, short ones and names of columns stay whole. */
+function shortened(sizes, room) {
+  const total = (some) => some.reduce((a, b) => a + b, 0);
+  const long = total(sizes.filter((size) => size > SHORT));
+  const left = room - total(sizes) + long;
+  if (left >= long || left < long / 3) return sizes;
+  return sizes.map((size) => (size > SHORT ? (size / long) * left : size));
 }
 
 /** Units of a line for each size, in proportion; together all of them. */

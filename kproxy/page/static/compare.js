@@ -17,9 +17,9 @@ export async function compare(a, b) {
 }
 
 function table(differences, a, b) {
-  return html`<p>${counted(differences.length, "difference")}.</p><div class="rows"><table class="differ">
+  return html`<p>${counted(differences.length, "difference")}.</p><div class="rows"><table class="differ stacked">
     <thead><tr><th scope="col">side</th><th scope="col">field</th><th scope="col">#${a}</th><th scope="col">#${b}</th></tr></thead>
-    <tbody>${differences.slice(0, MOST).map((one) => html`<tr><td>${one.side}</td><td><bdi>${visible(one.path)}</bdi></td><td>${value(one.a)}</td><td>${value(one.b)}</td></tr>`)}</tbody>
+    <tbody>${differences.slice(0, MOST).map((one) => html`<tr><td>${one.side}</td><td><bdi>${visible(one.path)}</bdi></td><td data-of="#${a}">${value(one.a)}</td><td data-of="#${b}">${value(one.b)}</td></tr>`)}</tbody>
   </table></div>`;
 }
 

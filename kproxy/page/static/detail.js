@@ -175,8 +175,9 @@ function innermost(root, offset) {
 }
 
 function meaning({ code, name, meaning: text, retriable, clients }) {
+  const what = retriable === true ? "Clients retry it" : retriable === false ? "Clients do not retry it" : "Clients";
   return html`<li><b>${visible(name ?? String(code))}</b> (${code}) <bdi>${visible(text ?? "")}</bdi>
-    ${retriable === true ? "Clients retry it." : retriable === false ? "Clients do not retry it." : ""} <bdi>${visible(clients ?? "")}</bdi></li>`;
+    ${clients ? html`${what}: <bdi>${visible(clients)}</bdi>.` : `${what}.`}</li>`;
 }
 
 /** Text of several lines: each line made safe by itself. */

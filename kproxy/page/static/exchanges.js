@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { say } from "./asking.js";
-import { chooseColumns, firstColumns } from "./columns.js";
+import { chooseColumns, firstColumns, isPhone } from "./columns.js";
 import { compare } from "./compare.js";
 import { ExchangeTable } from "./exchange_table.js";
 import { exportMenu } from "./export.js";
@@ -10,7 +10,7 @@ import { FilterLine } from "./filter_line.js";
 import { Following } from "./following.js";
 import { Narrowing } from "./narrowing.js";
 import { Opened } from "./opened.js";
-import { note } from "./route.js";
+import { current, note } from "./route.js";
 import { openMenu } from "./row_menu.js";
 import { Rows } from "./rows.js";
 import { count, counted } from "./text.js";
@@ -46,6 +46,7 @@ export class Exchanges {
     this.filter = "";
     this.sort = "";
     this.columns = firstColumns(source.columns);
+    this.covers = false; // whether the exchange that is open has an entry of the browser's history of its own
     this.problem = null; // why the server refused the last question
     this.lay();
     this.rows = new Rows((problem) => this.rowsChanged(problem));
@@ -107,6 +108,7 @@ export class Exchanges {
       await this.ask();
       this.table.list.scrollTo(0);
     }
+    this.covers &&= at !== "";
     if (!at) this.opened.number !== null && this.leave();
     else if (Number(at) !== this.opened.number) await this.goTo(Number(at));
   }
@@ -233,13 +235,16 @@ export class Exchanges {
   }
 
   shown(number) {
-    note({ at: number });
+    const covers = isPhone() && !current().parameters.at; // the browser's back button leads back to the table
+    this.covers ||= covers;
+    note({ at: number }, covers);
     this.table.list.reveal(this.table.row);
   }
 
   leave() {
     this.opened.close();
-    note({ at: null });
+    this.covers ? window.history.back() : note({ at: null });
+    this.covers = false;
     this.table.scroller.focus();
     this.table.list.ask();
   }

@@ -61,11 +61,11 @@ function batch(one) {
 }
 
 function table(records, label) {
-  return html`<div class="rows" tabindex="0" role="region" aria-label=${label}><table>
+  return html`<div class="rows" tabindex="0" role="region" aria-label=${label}><table class="stacked">
     <thead><tr><th scope="col" class="number">offset</th><th scope="col">timestamp</th><th scope="col">key</th><th scope="col">value</th><th scope="col">headers</th></tr></thead>
     <tbody>${records.map((one) => html`<tr><td class="number">${one.offset ?? ""}</td><td class="short">${when(one.timestamp)}</td>
-      <td class="mono">${content(one.key)}</td><td class="mono">${content(one.value)}</td>
-      <td class="mono">${(one.headers ?? []).map((header) => html`<div><bdi>${visible(cellText(header.key))}</bdi>: ${content(header.value)}</div>`)}</td></tr>`)}</tbody></table></div>`;
+      <td class="mono" data-of="key">${content(one.key)}</td><td class="mono" data-of="value">${content(one.value)}</td>
+      <td class="mono" data-of="headers">${(one.headers ?? []).map((header) => html`<div><bdi>${visible(cellText(header.key))}</bdi>: ${content(header.value)}</div>`)}</td></tr>`)}</tbody></table></div>`;
 }
 
 const when = (ms) => (typeof ms === "number" && ms >= 0 ? isoOf(BigInt(Math.round(ms)) * 1_000_000n).replace(/000Z$/, "Z") : "");

@@ -116,9 +116,9 @@ def test_an_error_says_what_it_means(rebalances: Page) -> None:
         (known,) = (error for error in facts().errors if error.code == code)  # as Kafka's class Errors has them
         said = rebalances.until(lambda page=rebalances: page.one(".errors").text, "said")  # type: ignore[misc]
         assert f"{known.name} ({code})" in said
-        assert ("Clients retry it." in said) == known.retriable
-        assert ("Clients do not retry it." in said) == (not known.retriable)
-        assert error_code(code).meaning in said and error_code(code).then in said
+        assert (f"Clients retry it: {error_code(code).then}." in said) == known.retriable
+        assert (f"Clients do not retry it: {error_code(code).then}." in said) == (not known.retriable)
+        assert error_code(code).meaning in said
 
 
 def test_the_keyboard_finds_the_field_of_a_byte(orders: Page, lines: list[dict[str, Any]]) -> None:

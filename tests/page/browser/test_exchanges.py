@@ -37,6 +37,14 @@ def number_of(page: Page) -> str | None:
     return found
 
 
+def numbers_seen(page: Page) -> list[str]:
+    """The numbers of the exchanges in sight."""
+    found: list[str] = page.run(
+        "return [...document.querySelectorAll('.pane [data-number]')].map((one) => one.dataset.number)"
+    )
+    return found
+
+
 def title(page: Page) -> str:
     """Which exchange is open, by its number and API."""
     return "".join(page.texts(".detail h2"))
@@ -135,6 +143,52 @@ def test_a_phone_needs_no_sideways_scrolling(orders: Page, detail: bool) -> None
         assert orders.overflow() == 0
     finally:
         orders.size(WIDE)
+
+
+def test_on_a_phone_an_exchange_is_a_sheet_that_leads_back(orders: Page, lines: list[dict[str, Any]]) -> None:
+    orders.size(NARROW)
+    try:
+        orders.show()
+        orders.until(lambda: column(orders, "apiName"), "shown")
+        names = "[...document.querySelectorAll('.pane [data-number] > :nth-child(2)')]"
+        cut = f"return {names}.some((one) => one.scrollWidth > one.clientWidth)"
+        assert orders.texts("[role=columnheader]")[1] == "apiName"
+        assert not orders.run(cut)  # names of APIs are whole
+        for back in (orders.driver.back, lambda: orders.one(".detail .back").click()):
+            orders.one(f"{ROWS}[data-number='3']").click()
+            orders.until(lambda: title(orders).startswith(f"#3 {lines[2]['apiName']}"), "open")
+            box = orders.run(
+                "const box = document.querySelector('.detail').getBoundingClientRect(); return [box.width, box.height]"
+            )
+            assert box == orders.run("return [window.innerWidth, window.innerHeight]")
+            back()
+            orders.until(lambda: not orders.one(".detail").is_displayed(), "the table again")
+            orders.until(lambda: "at=" not in orders.driver.current_url, "as the address says")
+    finally:
+        orders.size(WIDE)
+
+
+def test_a_menu_says_what_may_be_done_with_a_cell(table: Page, lines: list[dict[str, Any]]) -> None:
+    heads = table.texts("[role=columnheader]")
+    table.one(".table.scroller").send_keys(*[Keys.ARROW_RIGHT] * heads.index("apiName"), "m")
+    entries = table.until(lambda: table.texts("[role=menuitem]"), "the menu")
+    name = lines[0]["apiName"]
+    assert entries[:2] == [f'Only apiName == "{name}"', f'Not: apiName != "{name}"']
+    table.press(Keys.ARROW_DOWN)
+    table.until(lambda: table.run("return document.activeElement.textContent") == entries[1], "the next")
+    table.press(Keys.ESCAPE)
+    table.until(lambda: not table.all("[role=menu]"), "closed")
+    assert table.run("return document.activeElement.getAttribute('role')") == "grid"
+
+
+def test_the_focus_stays_when_rows_come_anew(table: Page) -> None:
+    table.one(".table.scroller").send_keys("jjj", "s")
+    table.until(lambda: "sort=" in table.driver.current_url and numbers_seen(table), "sorted")
+    assert table.run("return document.activeElement.getAttribute('role')") == "grid"
+    table.press(*"jj")
+    table.until(
+        lambda: table.run("return document.querySelector('.pane [aria-selected=true]').ariaRowIndex") == "4", "chosen"
+    )
 
 
 def test_nothing_was_complained_of(table: Page) -> None:

@@ -1,6 +1,7 @@
 """The filter line in Chromium: it lets through what the decoded log says, shows errors at their column, is written by clicks."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from selenium.webdriver.common.by import By
@@ -133,6 +134,42 @@ def test_names_are_completed(table: Page) -> None:
     table.until(lambda: filter_text(table) == "latencyMs > 1.0 && clientId", "completed")
     line.send_keys(Keys.ESCAPE)
     table.until(lambda: line.get_attribute("aria-expanded") == "false", "closed")
+
+
+def test_what_was_filtered_before_comes_back(table: Page, lines: list[dict[str, Any]]) -> None:
+    table.run("localStorage.clear()")
+    first, second = "apiKey == 1", "apiKey == 1 && latencyMs > 1.0"
+    for text in (first, second):
+        table.write_filter(text)
+        table.until(lambda text=text: urlencode({"filter": text}) in table.driver.current_url, "applied")  # type: ignore[misc]
+    fetches = [number for number, line in enumerate(lines, 1) if line["apiKey"] == 1]
+    line = table.one("[role=combobox]")
+    line.send_keys(" && apiVersion > 3")
+    line.send_keys(Keys.CONTROL, "z")
+    table.until(lambda: filter_text(table) != f"{second} && apiVersion > 3", "undone")
+    table.press(Keys.ESCAPE)
+    table.one(".table.scroller").send_keys(Keys.ESCAPE)
+    table.driver.back()
+    table.until(lambda: filter_text(table) == first, "the filter before")
+    table.until(lambda: numbers(table) == fetches[: len(numbers(table))] and numbers(table), "its rows")
+    table.driver.back()
+    table.until(lambda: table.texts(".total") == [f"{len(lines)} exchanges"], "none")
+    line.send_keys(Keys.ARROW_UP)
+    table.until(lambda: table.texts("[role=option] code") == [second, first], "those of before")
+    line.send_keys(Keys.ARROW_DOWN, Keys.ENTER, Keys.ENTER)
+    table.until(lambda: numbers(table) == fetches[: len(numbers(table))] and numbers(table), "its rows, again")
+    table.one(".table.scroller").send_keys(Keys.CONTROL, "z")
+    table.until(lambda: filter_text(table) == "", "undone from the table")
+    table.until(lambda: table.texts(".total") == [f"{len(lines)} exchanges"], "none, again")
+
+
+def test_who_types_quickly_is_offered_what_fits_the_end(table: Page) -> None:
+    line = table.one("[role=combobox]")
+    for part in ("ap", "iN", "ame == ", '"JoinG'):
+        line.send_keys(part)
+    table.until(lambda: table.texts("[role=option] code") == ['"JoinGroup"'], "values that fit")
+    line.send_keys(Keys.ARROW_DOWN, Keys.ENTER)
+    table.until(lambda: filter_text(table) == 'apiName == "JoinGroup"', "written")
 
 
 def test_two_exchanges_are_compared(table: Page, lines: list[dict[str, Any]]) -> None:
