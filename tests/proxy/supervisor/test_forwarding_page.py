@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from kproxy.proxy.network.http_server import listen_for_pages, server_settings
 from kproxy.proxy.supervisor.forwarding_page import forward
 
 BIG = bytes(range(256)) * 4_096
@@ -62,17 +63,42 @@ class Endless:
         return StreamingResponse(parts())
 
 
+class Huge:
+    """A download, and how much of it was asked for."""
+
+    size = 128 << 20  # bytes: more than sockets and servers hold on the way
+    sent = 0
+
+    @classmethod
+    async def answer(cls, _request: Request) -> Response:
+        async def parts() -> AsyncIterator[bytes]:
+            cls.sent = 0
+            while cls.sent < cls.size:
+                cls.sent += len(BIG)
+                yield BIG
+
+        return StreamingResponse(parts())
+
+
 @contextlib.asynccontextmanager
 async def page(path: Path, endless: Endless | None = None) -> AsyncIterator[None]:
     routes = [
         Route("/big", big),
+        Route("/huge", Huge.answer),
         Route("/endless", big if endless is None else endless.answer),
         Route("/{rest:path}", echo, methods=["GET", "POST", "PUT"]),
     ]
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
-    listener.listen()
     settings = uvicorn.Config(Starlette(routes=routes), log_config=None, lifespan="off", ws="none", http="h11")
+    async with serving(listener, settings):
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serving(listener: socket.socket, settings: uvicorn.Config) -> AsyncIterator[None]:
+    """An HTTP server in this event loop."""
+    listener.listen()
     server = uvicorn.Server(settings)
     settings.load()
     server.lifespan = settings.lifespan_class(settings)
@@ -166,6 +192,35 @@ def test_a_browser_that_leaves_ends_the_stream(path: Path) -> None:
                 await forward(str(path), scope, receive, send)
                 await endless.ended.wait()
         assert parts[0].startswith(b"data: x\n\n")
+
+    asyncio.run(work())
+
+
+def test_a_download_waits_for_a_browser_that_does_not_read_and_others_are_answered(path: Path) -> None:
+    """As at the admin port: nothing of the download is collected here; what was on its way arrives when it is read."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await forward(str(path), scope, receive, send)
+
+    async def work() -> None:
+        listener = listen_for_pages("127.0.0.1", 0)
+        listener.setblocking(False)
+        address = listener.getsockname()
+        async with page(path), serving(listener, server_settings(app)), asyncio.timeout(120):
+            reader, writer = await asyncio.open_connection(*address[:2], limit=1 << 16)
+            writer.write(b"GET /huge HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            await reader.readuntil(b"\r\n\r\n")
+            base = f"http://127.0.0.1:{address[1]}"
+            async with httpx.AsyncClient(base_url=base, timeout=60, trust_env=False) as others:
+                for _ in range(50):
+                    assert (await others.get("/something")).status_code == 203
+            assert 0 < Huge.sent < Huge.size / 2
+            got = 0
+            while data := await reader.read(1 << 20):
+                got += len(data)
+            writer.close()
+            assert got > Huge.size  # and the sizes of its parts
+            assert Huge.sent == Huge.size
 
     asyncio.run(work())
 
