@@ -24,6 +24,7 @@ from starlette.types import Receive, Scope, Send
 
 from kproxy.proxy.logs import log
 from kproxy.proxy.messages import FeedPage
+from kproxy.proxy.network.http_server import MOST_REQUESTS
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
 from kproxy.proxy.supervisor.fleet import Fleet
 from kproxy.proxy.supervisor.forwarding_page import forward
@@ -32,6 +33,7 @@ from kproxy.proxy.supervisor.processes import environment
 
 MODULE = "kproxy.page.live"
 NEEDED = ("duckdb", "pyarrow", "sqlglot")
+MOST_ASKING = MOST_REQUESTS * 3 // 4  # requests at a time: the others are for probes, scrapers and breakpoints
 IDLE_S = 60.0  # without a request
 START_S = 60.0  # that it may take to start
 END_S = 1.0  # until it is seen that it has ended
@@ -84,6 +86,8 @@ class LivePage:
         loop = asyncio.get_running_loop()
         self._asking += 1
         try:
+            if self._asking > MOST_ASKING:
+                raise NoPage("too many browsers have the page open; close one of them")
             process = await self._running()
             await forward(process.http, scope, receive, send)
         except NoPage as error:

@@ -14,6 +14,7 @@ import pytest
 
 from kproxy.config import Analysis, Cluster, Config, Page
 from kproxy.proxy.messages import FeedPage
+from kproxy.proxy.network.http_server import MOST_REQUESTS
 from kproxy.proxy.supervisor.admin import admin_app
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
 from kproxy.proxy.supervisor.live_page import NICE, LivePage
@@ -156,6 +157,20 @@ def test_without_the_analysis_there_is_no_page_and_it_says_why() -> None:
             assert answer.status_code == 503
             assert "analysis.enabled" in answer.json()["error"]
             assert "analysis.enabled" in (await bench.get(f"/?token={TOKEN}")).text
+
+    run(work)
+
+
+def test_browsers_leave_room_for_probes_and_scrapers() -> None:
+    """An open page holds a request for its events; the admin port takes MOST_REQUESTS in all."""
+
+    async def work() -> None:
+        async with Bench(analysis=False).running() as bench:
+            bench.page._asking = MOST_REQUESTS - 16
+            answer = await bench.get("/page/api/source", x_kproxy_token=TOKEN)
+            assert (answer.status_code, "too many browsers" in answer.json()["error"]) == (503, True)
+            assert bench.page._asking == MOST_REQUESTS - 16
+            assert (await bench.get("/metrics")).status_code == 200
 
     run(work)
 
