@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +15,10 @@ from kproxy.page.recorded import Recorded
 from kproxy.page.tables import Tabled
 from kproxy.page.work import Work
 from tests.page.asking import opened
+from tests.page.feeding import feed_of, live, send
 from tests.page.test_tables import CAPTURE, decoded_tables
 from tests.support.command import kproxy
+from tests.support.kafka.processes import eventually
 from tests.support.traffic import CAPTURES
 
 
@@ -46,6 +49,43 @@ def test_they_say_what_the_report_says(store: Recorded, reported: dict[str, Any]
     names = [column["name"] for column in found["columns"]]
     assert [dict(zip(names, row, strict=True)) for row in found["rows"]] == reported[name]["rows"]
     assert found["more"] == 0
+
+
+# What TLS hides is decrypted by a running proxy, so that its page has nothing of the packets of TLS, their times among it
+PLAIN = sorted(path.name for path in CAPTURES.glob("*.pcap*") if "tls" not in path.name)
+
+
+def test_a_running_proxy_s_are_those_of_the_capture(tmp_path_factory: pytest.TempPathFactory) -> None:
+    _same(tmp_path_factory, CAPTURES / "04-transactions.pcap", [*NAMES, "producer_fenced", "explain"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", PLAIN)
+def test_all_of_a_running_proxy_are_those_of_the_capture(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
+    _same(tmp_path_factory, CAPTURES / name, [])
+
+
+def _same(tmp_path_factory: pytest.TempPathFactory, path: Path, ids: list[str]) -> None:
+    """They are, value by value, but for the ids of connections, which the page gives itself; no *ids*: all there are."""
+    folder = tmp_path_factory.mktemp("live")
+    with opened(path) as capture, live(folder) as proxy:
+        feed = feed_of(folder)
+        send(feed, path)
+        feed.close()
+        eventually(lambda: not proxy.fed and proxy.last == capture.last, what="all exchanges")
+        of_capture, of_proxy = Findings(capture), Findings(proxy)
+        every = [one["id"] for one in of_capture.list()]
+        assert len(every) > 50 and every == [one["id"] for one in of_proxy.list()]
+        assert [said(of_proxy, one) for one in ids or every] == [said(of_capture, one) for one in ids or every]
+
+
+def said(findings: Findings, name: str) -> tuple[Any, ...]:
+    found = findings.run(Work(), name)
+    assert found is not None
+    names = [column["name"] for column in found["columns"]]
+    kept = [at for at, column in enumerate(names) if column not in ("connection_id", "connection")]
+    rows = sorted(json.dumps([row[at] for at in kept]) for row in found["rows"])
+    return name, names, found["verdict"], found["severity"], rows, found["leftOut"], found["uncertain"]
 
 
 def test_of_tables_too(tmp_path: Any, reported: dict[str, Any]) -> None:
