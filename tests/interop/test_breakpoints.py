@@ -5,12 +5,15 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from confluent_kafka import KafkaError
 
 from tests.support.fault_clients.java import JavaClient
@@ -18,6 +21,7 @@ from tests.support.frames import request
 from tests.support.kafka.brokers import PASSWORD, Cluster
 from tests.support.kafka.jars import NEWEST
 from tests.support.kafka.processes import eventually
+from tests.support.kafka.proxies import Proxy, cluster
 from tests.support.kafka.security import Security
 from tests.support.kafka.wire import address, end_offsets
 from tests.support.stopping import PRODUCE, Stopping, produce, stopping, values
@@ -122,13 +126,20 @@ def test_a_reload_keeps_what_is_stopped_and_one_that_allows_no_edits_lets_it_go(
     person.replace(stop, "as the client wrote it", "after a reload")
     assert report.result(60) is None
 
+    report = scene.produce(b"of the old address")
+    person.stops()
+    proxy.config["clusters"][0]["listen"] = cluster([])["listen"]
+    proxy.write()
+    assert report.result(60) is None
+    assert person.done("GET", "/stops")["ended"][0]["why"] == "cluster removed"
+
     report = scene.produce(b"let go")
     person.stops()
     proxy.config["page"] = {}
     proxy.write()
     assert report.result(60) is None
     assert eventually(lambda: person.ask("GET", "/stops")[0] == 404, what="the page is closed")
-    assert scene.values(2) == [b"after a reload", b"let go"]
+    assert scene.values(3) == [b"after a reload", b"of the old address", b"let go"]
 
 
 @pytest.mark.long
@@ -222,3 +233,57 @@ def test_a_login_is_not_stopped_and_no_answer_has_its_password(start: Starts) ->
         assert not [api for api, text in seen.items() if PASSWORD in text]
     assert person.ask("PUT", "/breakpoints", [{"condition": 'api == "SaslAuthenticate"'}])[0] == 400
     assert '"principal": "' in seen["Produce"]
+
+
+@pytest.mark.long
+def test_a_rule_that_is_kept_passes_the_check_and_does_to_the_next_message_what_was_done(
+    start: Starts, single: Cluster, tmp_path: Path
+) -> None:
+    """An error, a closed connection and another throttle time, each from the YAML that the page shows."""
+    scene = start()
+    person = scene.person
+    clause = f'{PRODUCE} && "{scene.topic}" in topics'
+    kept: dict[str, list[dict[str, Any]]] = {}
+    for direction, action, more in (
+        ("request", "error", {"error": "INVALID_RECORD"}),
+        ("request", "close", {}),
+        ("response", "replace", {}),
+    ):
+        person.stop_at(clause, direction=direction)
+        report = scene.produce(b"before", retries=0)
+        (stop,) = person.stops()
+        text = person.shown(stop)["json"].replace('"throttleTimeMs": 0', '"throttleTimeMs": 700')
+        asked = {"id": stop["id"], "action": action, **more, **({"json": text} if action == "replace" else {})}
+        text = person.done("POST", "/stops/rule", asked)["yaml"]
+        kept[action] = yaml.safe_load(text)["filters"]
+        assert person.ask("POST", "/stops/rule", {"id": stop["id"], "action": "replace", "hex": "00"})[0] == 422
+        person.decide(stop, "resume")
+        assert report.result(60) is None
+        person.none()
+
+    person.stop_at()
+    throttled: list[float] = []
+    for action, filters in kept.items():
+        proxy = Proxy(tmp_path / action, [cluster(single.bootstrap(), filters=filters)])
+        proxy.write()
+        words = [sys.executable, "-m", "kproxy", "check", str(proxy.file)]
+        check = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert check.returncode == 0, check.stdout + check.stderr
+        try:
+            proxy.start()
+            patience = {"retries": 0, "message.timeout.ms": 10_000}
+            error = produce(
+                proxy.bootstrap(),
+                scene.topic,
+                b"after",
+                throttle_cb=lambda event: throttled.append(event.throttle_time),
+                **patience,
+            )
+        finally:
+            proxy.close()
+        if action == "error":
+            assert error is not None and error.code() == KafkaError.INVALID_RECORD
+        else:
+            assert (error is None) is (action == "replace"), error
+    assert throttled == [0.7]
+    assert end_offsets(scene.broker.open, scene.topic) == {0: 4}, "three let go, one throttled"

@@ -101,7 +101,8 @@ def stopping(*arguments: Any, **named: Any) -> Iterator[Stopping]:
 def produce(bootstrap: str, topic: str, value: bytes, **settings: Any) -> KafkaError | None:
     """Produce a record with librdkafka; what its delivery report says."""
     reports: list[KafkaError | None] = []
-    given = {"bootstrap.servers": bootstrap, "log_level": 0, "retry.backoff.ms": 20, **settings}
+    patience = {"socket.timeout.ms": 300_000}  # a client that gives up ends the stop
+    given = {"bootstrap.servers": bootstrap, "log_level": 0, "retry.backoff.ms": 20, **patience, **settings}
     producer = Producer(given)
     producer.produce(topic, value, key=b"k", partition=0, on_delivery=lambda error, _: reports.append(error))
     producer.flush(60)

@@ -2,7 +2,7 @@
 
 import { say } from "./asking.js";
 import { titleOf } from "./stop_words.js";
-import { timeOfDay, visible } from "./text.js";
+import { count, timeOfDay, visible } from "./text.js";
 import { html } from "./lit-html.js";
 
 const LONGEST = 8_000; // characters of a line
@@ -14,18 +14,18 @@ const DONE = {
   close: () => "is gone, its connection was closed",
 };
 
-/** A line for {stop, at} with {action, more, changed, rule}: decided here; or with {end, draft}. The latest, of index 0, is open. */
+/** A line for {stop, at} with {action, more, changed, rule}: decided here; or with {end, draft, others}. The latest, of index 0, is open. */
 export const doneEntry = (what, index) => (what.end ? endEntry(what, index) : decisionEntry(what, index));
 
 function decisionEntry({ stop, action, more, changed, rule, at }, index) {
   const head = headOf(stop, at, DONE[action]({ stop, more, changed }));
   if (!rule) return html`<p>${head}</p>`;
   return html`<details ?open=${index === 0}><summary>${head}</summary>
-    ${rule.yaml ? html`<p class="note">To have it done without a page, as a rule of the configuration:</p>${toCopy(rule.yaml)}` : html`<p class="note">It cannot be kept as a rule: <bdi>${visible(rule.why)}</bdi>.</p>`}</details>`;
+    ${rule.yaml ? html`<p class="note">To have it done without a page, in the configuration of the cluster <bdi>${visible(stop.cluster)}</bdi>:</p>${toCopy(rule.yaml)}` : html`<p class="note">It cannot be kept as a rule: <bdi>${visible(rule.why)}</bdi>.</p>`}</details>`;
 }
 
-function endEntry({ stop, end, draft, at }, index) {
-  const head = headOf(stop, at, `is not stopped any more: ${end.how}`);
+function endEntry({ stop, end, draft, others, at }, index) {
+  const head = headOf(stop, at, others ? `and ${count(others)} more are not stopped any more: ${end.how}` : `is not stopped any more: ${end.how}`);
   if (!draft) return html`<p>${head}</p>`;
   return html`<details ?open=${index === 0}><summary>${head}</summary><p class="note">What you had edited was not sent:</p>${toCopy(draft.text)}</details>`;
 }

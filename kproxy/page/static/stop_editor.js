@@ -2,18 +2,13 @@
 
 import { CheckedText } from "./checked_text.js";
 import { chooseError } from "./error_choice.js";
-import { seconds, titleOf } from "./stop_words.js";
+import { effectsOf, seconds, titleOf } from "./stop_words.js";
 import { counted, named, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
 const MORE_S = 60; // that "keep" and editing ask for
 const SOON_MS = 30_000; // with less time than this left, editing asks for more
 const UNSENT = "What is below was not sent. It can be copied from here.";
-const DROP = {
-  none: "Forget it. It is a Produce with acks=0, to which the client expects no response.",
-  request: "Forget it. As no other response may take its place, all that the client sends behind it on this connection is forgotten as well.",
-  response: "Forget it. All responses behind it on this connection are forgotten as well, as the client would take one for the other.",
-};
 
 export class StopEditor {
   /** `left()` closes it, `toList()` gives the focus back to the list, `done({stop, action, more, changed, rule})` tells what was decided. */
@@ -146,13 +141,15 @@ export class StopEditor {
     const { stop } = this;
     const over = this.gone || this.busy;
     const act = (action) => () => this.decide(action);
+    const effects = effectsOf(stop);
     return html`<div class="bar">
-      <button ?disabled=${over} @click=${act("resume")} title="Key r. As it came, byte for byte">Resume</button>
+      <button ?disabled=${over} @click=${act("resume")} title="Key r. ${effects.Resume}">Resume</button>
       <button ?disabled=${over || !this.text?.differs} @click=${() => this.send()} title="Ctrl+Enter in the text">Send as edited</button>
-      <button ?disabled=${over || !stop.canFail} @click=${() => this.fail()} title=${stop.canFail ? "Key e" : `A response of ${stop.api} has no place for an error`}>Answer with an error…</button>
-      <button ?disabled=${over} @click=${act("drop")} title="Key D. ${DROP[stop.expectsResponse ? stop.direction : "none"]}">Drop</button>
-      <button ?disabled=${over} @click=${act("close")} title="Key X. Both sides are closed">Close the connection</button>
-    </div>`;
+      <button ?disabled=${over || !stop.canFail} @click=${() => this.fail()} title=${stop.canFail ? `Key e. ${effects.Error}` : effects.Error}>Answer with an error…</button>
+      <button ?disabled=${over} @click=${act("drop")} title="Key D. ${effects.Drop}">Drop</button>
+      <button ?disabled=${over} @click=${act("close")} title="Key X. ${effects.Close}">Close the connection</button>
+    </div>
+    <details class="effects"><summary>What the client sees of each</summary><dl class="pair">${Object.entries(effects).map(([name, text]) => html`<dt>${name}</dt><dd>${text}</dd>`)}</dl></details>`;
   }
 
   end() {

@@ -44,11 +44,19 @@ export class StopEnds {
     else this.drafts.set(id, draft);
   }
 
-  /**
-   * What is to be told of a stop that is over: {stop, end, draft}; null where a person would not ask. Its text is forgotten.
-   * `off` is how it ended where the server does not tell.
-   */
-  told(stop, off = null) {
+  /** What is to be told of stops that are over: [{stop, end, draft, others}]; `off` is how they ended where the server does not tell. */
+  told(stops, off) {
+    const found = [];
+    for (const one of stops.map((stop) => this.end(stop, off)).filter(Boolean)) {
+      const same = one.draft === null ? found.find((other) => other.draft === null && other.end.how === one.end.how) : null;
+      if (same) same.others += 1;
+      else found.push({ ...one, others: 0 });
+    }
+    return found;
+  }
+
+  /** {stop, end, draft}; null where a person would not ask. Its text is forgotten. */
+  end(stop, off) {
     const end = this.of(stop.id) ?? off;
     const draft = this.drafts.get(stop.id) ?? null;
     this.drafts.delete(stop.id);

@@ -52,7 +52,7 @@ export class Stopped {
   take({ stops, total, ended, breakpoints, nowMs }) {
     this.ends.take(ended);
     const there = new Set(stops.map((one) => one.id));
-    for (const stop of this.stops) if (!there.has(stop.id)) this.noteEnd(stop);
+    this.noteEnds(this.stops.filter((one) => !there.has(one.id)));
     this.stops = stops;
     this.total = total;
     this.breakpoints = breakpoints;
@@ -62,14 +62,13 @@ export class Stopped {
 
   end(why) {
     this.off = why;
-    for (const stop of this.stops) this.noteEnd(stop, { action: "resume", by: "", why: "time over", how: "breakpoints are off now" });
+    this.noteEnds(this.stops, { action: "resume", by: "", why: "edits off", how: "breakpoints are off now" });
     this.stops = this.breakpoints = [];
     this.total = 0;
   }
 
-  noteEnd(stop, off = null) {
-    const told = this.ends.told(stop, off);
-    if (told) this.noteDone(told);
+  noteEnds(stops, off = null) {
+    for (const told of this.ends.told(stops, off)) this.noteDone(told);
   }
 
   /** Note what became of a stop. */

@@ -226,7 +226,7 @@ def test_another_configuration_takes_the_view_away_and_gives_it_back(start: Star
     scene.proxy.write()
     assert report.result(60) is None
     page.until(lambda: "Breakpoints" not in page.texts("nav a"), "the view has gone")
-    page.until(lambda: "page.edits" in "".join(page.texts("#view .warning")), "why")
+    page.until(lambda: "the configuration has changed" in "".join(page.texts("#view .warning")), "why")
     assert page.texts("#view pre") == ["page:\n  edits: true"], "how they are allowed"
     page.show("breakpoints")
     assert page.texts("#view pre") == ["page:\n  edits: true"]
