@@ -48,7 +48,8 @@ export class Time {
 
   async enter(parameters) {
     render(html`<p class="muted" role="status">Working…</p>`, this.place);
-    this.parameters = { by: "api", measure: "exchanges", ...parameters };
+    const measure = MEASURES.some((one) => one.id === parameters.measure) ? parameters.measure : "exchanges"; // a link may say anything
+    this.parameters = { by: "api", ...parameters, measure };
     this.brush.span = null;
     this.span.enter(parameters);
     await this.load();

@@ -181,6 +181,36 @@ def test_records_and_messages_of_errors(driver: Any, tmp_path: Path, count: int)
         shows_text_only(page)
 
 
+INSIDE = ("__proto__", "<img src=x onerror=alert(1)>", "\u202e\x1b[2J", "9" * 40)
+KNOWN = {
+    "exchanges": ("filter", "sort", "at", "columns"),
+    "map": ("topic", "filter"),
+    "time": ("measure", "__proto__"),
+    "groups": ("group",),
+    "clients": ("client",),
+    "findings": ("open",),
+    "breakpoints": ("condition", "direction"),
+    "__proto__": ("__proto__",),
+    "constructor": ("prototype",),
+}
+
+
+@pytest.mark.parametrize(
+    "view", ["exchanges", *(pytest.param(view, marks=pytest.mark.long) for view in list(KNOWN)[1:])]
+)
+def test_a_link_with_anything_in_it_runs_nothing_and_does_nothing(hostile: Page, view: str) -> None:
+    hostile.size(WIDE)
+    before = hostile.run("return JSON.stringify([Object.keys(localStorage), document.cookie])")
+    for hostile_text in INSIDE:
+        hostile.show(view, **dict.fromkeys([*KNOWN[view], "__proto__"], hostile_text))
+        assert hostile.texts("#view")[0], "it says what is wrong"
+        wrong = [one for one in hostile.complaints() if "404 (Not Found)" not in one]
+        assert wrong == [], hostile_text
+        shows_text_only(hostile)
+        assert hostile.run("return [{}.polluted, Object.keys(Object.prototype).length, {}.view]") == [None, 0, None]
+    assert hostile.run("return JSON.stringify([Object.keys(localStorage), document.cookie])") == before
+
+
 @pytest.mark.parametrize("at", [60, 74, 95, 130])
 def test_a_name_becomes_a_literal_of_the_filter(hostile: Page, capture_of_few: Path, at: int) -> None:
     """A click writes a filter that finds the exchanges of this client, and no others."""
