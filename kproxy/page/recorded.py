@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     import duckdb
 
 MOST_KEPT = 256 * 1024 * 1024
+LOOK = 256  # packets or lines between two looks at the time
+SHOW_S = 0.5  # between two times that what has been read so far is shown
 MEMORY = "160MB"  # that DuckDB may use
 ADDED_SQL = (
     "number BIGINT",
@@ -147,7 +150,7 @@ class Recorded(Store):
             with run:
                 for path in self.sources:
                     with open_input(path) as source:
-                        self._read(run.read(source), source)
+                        self._read(run.read(source), source, output)
                     self.damages = list(run.damages)
             self.damages += [f"{count} connections were given up: {name}" for name, count in run.faults.items()]
         except KproxyError as error:
@@ -161,10 +164,14 @@ class Recorded(Store):
             self.loading = None
             self._ended.set()
 
-    def _read(self, steps: Iterator[None], source: Input) -> None:
+    def _read(self, steps: Iterator[None], source: Input, output: "RowOutput") -> None:
+        shown = time.monotonic()
         for count, _ in enumerate(steps):
-            if count % 256 == 0:
+            if count % LOOK == 0:
                 self.loading = Loading(min(self._read_before + source.position, self._total), self._total)
+                if time.monotonic() - shown > SHOW_S:
+                    output.show()
+                    shown = time.monotonic()
                 if self._stop.is_set():
                     source.stop()
         self._read_before += source.position

@@ -1,5 +1,6 @@
 """Rows of a store: pages of a view, sorted, anywhere in it."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -77,11 +78,11 @@ def test_a_filter_on_bodies_that_was_given_up_goes_on_where_it_was(
 
     monkeypatch.setattr(store, "lines", counted)
     work = Work()
-    with pytest.raises(
-        Cancelled, match=rf"too long: 10 of the {len(expected)} exchanges whose bodies it needs were read"
-    ):
+    with pytest.raises(Cancelled, match="this takes too long: ") as ended:
         store.page(work, asked)
-    del looked_at[10:]
+    told = re.search(rf"(\d+) of the {len(expected)} exchanges whose bodies it needs were read", str(ended.value))
+    assert told is not None and int(told[1]) in (0, 5, 10), "what was asked last may have been given up"
+    del looked_at[int(told[1]) :]
     work = Work()
     monkeypatch.setattr(store, "lines", lambda numbers, names: looked_at.extend(numbers) or lines(numbers, names))
     assert store.page(work, asked, limit=500).numbers == expected

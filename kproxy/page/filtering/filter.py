@@ -7,7 +7,7 @@ CEL for the lines of the rows that all other conditions leave. CEL runs in a pro
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kproxy.errors import OptionError, UsageError
@@ -194,7 +194,7 @@ class _Selecting:
             _question(leaf, names, [column.to_pylist() for column in batch.columns], batch.num_rows)
             for batch in values.to_batches(max_chunksize=BATCH)
         )
-        return self._join(cursor, values, self._checked(self._worker.ask_all(questions, self._work)), keys)
+        return self._join(cursor, values, self._answers(questions), keys)
 
     def _join(self, cursor: "duckdb.DuckDBPyConnection", values: Any, verdicts: bytes, keys: list[str]) -> str:
         import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
@@ -209,24 +209,22 @@ class _Selecting:
 
     def _of_bodies(self, numbers: "pyarrow.Array", parts: list[Part]) -> "pyarrow.Array":
         """Of these numbers those for whose lines the parts are true."""
-        import pyarrow as pa  # noqa: PLC0415 - as above
-
         condition = parts[0].text if len(parts) == 1 else " && ".join(f"({part.text})" for part in parts)
         names = _names(condition)
-        kept: list[int] = []
-        for start in range(0, len(numbers), LINES):
-            wanted = numbers[start : start + LINES].to_pylist()
-            try:
-                verdicts = b"".join(
-                    self._worker.ask(Question(condition, names, lines=lines), self._work)
-                    for lines in _batches(self._store.lines(wanted, names))
-                )
-            except Cancelled as error:
-                why = f"{error}: {start:,} of the {len(numbers):,} exchanges whose bodies it needs were read. {GO_ON}"
-                raise Unfinished(why, pa.array(kept, pa.int64()), wanted[0] - 1) from None
-            self._checked(verdicts)
-            kept += [number for number, verdict in zip(wanted, verdicts, strict=True) if verdict == TRUE]
-        return pa.array(kept, pa.int64())
+        wanted = (numbers[start : start + LINES].to_pylist() for start in range(0, len(numbers), LINES))
+        lines = (some for one in wanted for some in _batches(self._store.lines(one, names)))
+        answered = bytearray()
+        try:
+            for answer in self._worker.ask_all((Question(condition, names, lines=some) for some in lines), self._work):
+                answered += self._checked(answer)
+        except Cancelled as error:
+            done = len(answered)
+            why = f"{error}: {done:,} of the {len(numbers):,} exchanges whose bodies it needs were read. {GO_ON}"
+            raise Unfinished(why, _true_of(numbers, answered), numbers[done].as_py() - 1) from None
+        return _true_of(numbers, answered)
+
+    def _answers(self, questions: Iterable[Question]) -> bytes:
+        return b"".join(self._checked(answer) for answer in self._worker.ask_all(questions, self._work))
 
     def _checked(self, verdicts: bytes) -> bytes:
         """The verdicts. Raises FilterError where the whole condition has a value that is no truth; in a part it is an error."""
@@ -277,6 +275,13 @@ def _needs_only_codes(text: str) -> bool:
             if after not in ([".", "code"], [".", "name"]):
                 return False
     return True
+
+
+def _true_of(numbers: "pyarrow.Array", verdicts: bytes | bytearray) -> "pyarrow.Array":
+    """Of the first numbers, of which there are verdicts, those that are true."""
+    import pyarrow as pa  # noqa: PLC0415 - as above
+
+    return numbers[: len(verdicts)].filter(pa.array([verdict == TRUE for verdict in verdicts], pa.bool_()))
 
 
 def _batches(lines: Iterator[bytes]) -> Iterator[list[bytes]]:

@@ -8,8 +8,9 @@ OTHER for a value that is no truth.
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import IO, Any
@@ -133,12 +134,18 @@ class Workers:
 
     def ask(self, question: Question, work: Work) -> bytes:
         """See Worker."""
-        return self.ask_all([question], work)
+        return self._ask(question, work)
 
-    def ask_all(self, questions: Iterable[Question], work: Work) -> bytes:
-        """The answers to some questions, one after the other. Raises as Worker.ask."""
+    def ask_all(self, questions: Iterable[Question], work: Work) -> Iterator[bytes]:
+        """The answers to some questions, one after the other; few are made before they are asked. Raises as Worker.ask."""
         with ThreadPoolExecutor(len(self._workers)) as pool:
-            return b"".join(pool.map(lambda question: self._ask(question, work), questions))
+            asked: deque[Future[bytes]] = deque()
+            for question in questions:
+                asked.append(pool.submit(self._ask, question, work))
+                if len(asked) > len(self._workers):
+                    yield asked.popleft().result()
+            while asked:
+                yield asked.popleft().result()
 
     def close(self) -> None:
         """End the processes."""

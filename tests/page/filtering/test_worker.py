@@ -51,9 +51,12 @@ def test_several_processes_answer_in_the_order_of_the_questions() -> None:
     workers = Workers(2)
     try:
         questions = [Question("x > 5", ["x"], [""], [[n, 9]], 2) for n in range(9)]
-        assert list(workers.ask_all(questions, Work())) == [
-            v for n in range(9) for v in (TRUE if n > 5 else FALSE, TRUE)
-        ]
-        assert workers.ask_all([], Work()) == b""
+        made: list[int] = []
+        counted = (made.append(at) or question for at, question in enumerate(questions))
+        for at, answer in enumerate(workers.ask_all(counted, Work())):
+            assert list(answer) == [TRUE if at > 5 else FALSE, TRUE]
+            assert len(made) <= at + 3, "few are made before they are asked"
+        assert made == list(range(9))
+        assert list(workers.ask_all([], Work())) == []
     finally:
         workers.close()
