@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from kproxy.protocol.error_codes import ErrorDescription, error_codes
 from kproxy.replay.comparing import MISSING, NOT_READY, Difference
 
-BEFORE = "records that no request brings which was sent: they are from before the capture, or were not selected"
+BEFORE = (
+    "records that the new cluster does not have: from before the capture, or of requests that were not sent, or refused"
+)
 COMMITTED = (
-    "offsets that no request commits which was sent: from before the capture, or the new cluster had some already"
+    "offsets that were committed before the capture, or by requests that were not sent, or refused; or that the new cluster"
+    " had already"
 )
 JOINED = (
     "the member's group is not as it was: it had joined before the capture, or its JoinGroup is not among what was"
@@ -28,7 +31,7 @@ TAKEN = (
     "a share group hands out records as it comes to them: which of them an answer has, and by when, is a matter of time"
 )
 SETTINGS = "settings: the brokers, or their defaults, are configured otherwise"
-THERE_BEFORE = "the recorded cluster had it from before the capture: no request creates it that was sent"
+THERE_BEFORE = "the recorded cluster had it from before the capture: no request that was sent creates it"
 THERE_ALREADY = "the new cluster has it already, or creates it by itself"
 SPOKEN = "a broker names what its release, its features and its plugins speak: it is another release or another setup"
 TELEMETRY = "a broker names the APIs of telemetry (KIP-714) only with a plugin that takes clients' metrics"

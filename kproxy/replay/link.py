@@ -22,6 +22,7 @@ from kproxy.proxy.network.upstream import Upstream
 
 MOST_ANSWER = 268_435_456  # bytes
 LEAST_ANSWER = 4  # the correlation id
+TLS_ALERT = 0x1503  # how the answer begins to what is no TLS (RFC 8446, 5.1): alert, of version 3.x
 CLIENT_ID = b"kproxy-replay"  # of what replay asks for itself
 Tags = tuple[tuple[int, bytes], ...]
 
@@ -59,7 +60,8 @@ class Link:
             reader, writer = await asyncio.open_connection(sock=connected, **options)
         except OSError as error:  # ssl.SSLError is one
             connected.close()
-            raise UpstreamError(f"no TLS with {address}: {error}") from error
+            why = str(error) or "the handshake was not answered; is that a listener with TLS?"
+            raise UpstreamError(f"no TLS with {address}: {why}") from error
         return cls(reader, writer, address, patience)
 
     @property
@@ -135,6 +137,8 @@ class Link:
 
     async def _frame(self) -> bytes:
         size = int.from_bytes(await self._reader.readexactly(SIZE_FIELD), "big", signed=True)
+        if size >> 16 == TLS_ALERT:
+            raise LinkClosed(f"{self.address} speaks TLS: give --tls, --tls-ca or --command-config")
         if not LEAST_ANSWER <= size <= MOST_ANSWER:
             raise LinkClosed(
                 f"{self.address} sent a size field of {size}, where Kafka sends {LEAST_ANSWER} to"

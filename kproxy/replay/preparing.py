@@ -1,7 +1,7 @@
 """What requests need that the recording does not bring: topics that were there before it, producer ids handed out before it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -81,13 +81,24 @@ async def _create_topics(plan: Plan) -> None:
     for topic in answer.topics:
         if topic.error_code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise UpstreamError(f"topic {topic.name} was not created: {_name(topic.error_code)}")
-    async with asyncio.timeout(cluster.patience):
-        while True:  # brokers learn of new topics a little later
-            await cluster.learn_topics()
-            there = all(name in cluster.topics and len(cluster.topics[name].leaders) >= n for name, n in wanted.items())
-            if there and await _are_led(plan, wanted):
-                return
-            await asyncio.sleep(RETRY_S)
+    try:
+        async with asyncio.timeout(cluster.patience):
+            await _until_led(plan, wanted)
+    except TimeoutError:
+        names = ", ".join([name for name in wanted if name not in cluster.topics][:MOST_NAMED])
+        why = f"{names}: not in Metadata; may the login describe it?" if names else "leaders are not ready"
+        raise UpstreamError(f"{cluster.patience:g} s after topics were created: {why}") from None
+
+
+async def _until_led(plan: Plan, wanted: Mapping[str, int]) -> None:
+    """Wait until the cluster has topics, by name and partitions, and their leaders lead: brokers learn of them a little later."""
+    while True:
+        topics = plan.cluster.topics
+        are_there = all(name in topics and len(topics[name].leaders) >= count for name, count in wanted.items())
+        if are_there and await _are_led(plan, wanted):
+            return
+        await asyncio.sleep(RETRY_S)
+        await plan.cluster.learn_topics()
 
 
 async def _are_led(plan: Plan, names: Iterable[str]) -> bool:

@@ -48,6 +48,7 @@ BAD = {
     "closed": (b"", "closed the connection"),
     "half a frame": (b"\0\0\0\x10\0\0", "closed the connection"),
     "a size that Kafka does not send": (b"\x7f\xff\xff\xff", "sent a size field of 2147483647"),
+    "TLS": (b"\x15\x03\x03\x00\x02\x02\x46", "speaks TLS: give --tls"),  # a fatal alert, protocol_version
     "no Kafka": (b"HTTP/1.1 400 Bad Request", "is it a broker, without TLS"),
     "another correlation id": (pack(">ii", 4, 999), "in another order"),
 }
