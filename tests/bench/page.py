@@ -10,7 +10,7 @@ scroll within 100 ms, 600 MB.
 Measured on two cores at a load of 30, so that only CPU says something: first rows 730 ms; rows anywhere 14 to 90 ms; a filter of
 columns or lists 60 to 240 ms, arithmetic and texts of columns too, as they are SQL; what is left to CEL and names one value that
 all rows differ in 0.9 s, two such values 3 s, over two processes and the server; 320 MB resident, at most 500 MB.
-In Chromium (tests/page/browser/test_scrolling.py) the page has 4 MB of heap after a hundred jumps.
+What the browser adds to it: tests.bench.page_scrolling.
 """
 
 import argparse
@@ -67,8 +67,8 @@ class Server:
         command = [sys.executable, "-m", "kproxy", "open", "--no-browser", str(source)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
-        address = self.process.stdout.readline().split(" is at http://")[1].strip()
-        place, _, query = address.partition("/")
+        self.address = self.process.stdout.readline().split(" is at ")[1].strip()
+        place, _, query = self.address.removeprefix("http://").partition("/")
         self._connection = http.client.HTTPConnection(place, timeout=120)
         self._connection.request("GET", f"/{query}")
         answer = self._connection.getresponse()

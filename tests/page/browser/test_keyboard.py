@@ -1,6 +1,8 @@
 """All of the page by the keyboard alone in Chromium: the focus reaches whatever a pointer can press, and can be seen there."""
 
+import re
 from collections.abc import Iterator
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -95,3 +97,18 @@ def test_a_whole_walk(page: Page) -> None:
     page.run("document.querySelector('#finding-producer_fenced td a').focus()")
     page.press(Keys.ENTER)
     page.until(lambda: page.all(f"{ROWS}[data-number]") and "size(errors) > 0" in filter_text(page), "its evidence")
+
+
+def test_every_key_is_listed(page: Page) -> None:
+    static = files("kproxy.page").joinpath("static")
+    code = "".join(static.joinpath(name).read_text("utf-8") for name in ("exchanges.js", "exchange_table.js"))
+    keys = {key.strip('"') for key in re.findall(r"""[ {]("[^"]+"|\w+): \(\) =>""", code)}
+    handled = {key for key in keys if len(key) == 1}
+    assert {"/", "f", "h", "o", "x", "m", "s"} <= handled
+    page.size(WIDE)
+    page.show()
+    page.press("?")
+    listed = set(page.until(lambda: page.texts("dialog kbd"), "the keys"))
+    assert handled - listed == set()
+    assert {"t", "?", "Enter", "Esc", "Ctrl-Z"} <= listed
+    page.press(Keys.ESCAPE)

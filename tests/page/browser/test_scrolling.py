@@ -1,6 +1,7 @@
 """A million exchanges in Chromium: any of them is a scroll away, small steps stay small, and what the page keeps is bounded."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,57 @@ def test_anywhere(million: Page) -> None:
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
         assert abs((numbers[0] - 1) / (MANY - len(numbers)) - share) < 0.001
     print("milliseconds from a scroll to its rows:", took)
+
+
+# Drag the scroll bar through in 60 frames to a share of its way; the numbers of the rows then, and when questions were asked
+DRAG = """
+const [share, done] = arguments;
+const scroller = document.querySelector(".table.scroller");
+const far = () => scroller.scrollHeight - scroller.clientHeight;
+performance.clearResourceTimings();
+let frames = 60;
+const move = () => {
+  scroller.scrollTop = far() * (share + (0.9 - share) * frames / 60);
+  if (frames-- > 0) return requestAnimationFrame(move);
+  requestAnimationFrame(() => requestAnimationFrame(look));
+};
+const look = () => {
+  const rows = [...scroller.querySelectorAll(".pane [role=row]")];
+  if (rows.length < 10 || scroller.querySelector(".waiting")) return requestAnimationFrame(look);
+  const asked = performance.getEntriesByType("resource").filter((one) => one.name.includes("/exchanges?"));
+  done({ numbers: rows.map((one) => Number(one.dataset.number)), asked: asked.map((one) => [one.startTime, one.responseEnd]) });
+};
+move();
+"""
+
+
+@pytest.mark.parametrize("sort", ["", "-correlationId"])
+def test_who_drags_asks_one_question_at_a_time_and_sees_the_end(million: Page, sort: str) -> None:
+    million.show(**({"sort": sort} if sort else {}))
+    million.one(f"{ROWS}[data-number]")
+    for share in (0.2, 0.6):
+        seen = million.driver.execute_async_script(DRAG, share)
+        numbers, asked = seen["numbers"], sorted(seen["asked"])
+        expected = range(numbers[0], numbers[0] + (-len(numbers) if sort else len(numbers)), -1 if sort else 1)
+        assert numbers == list(expected)
+        at = MANY - numbers[0] if sort else numbers[0] - 1
+        assert abs(at / (MANY - len(numbers)) - share) < 0.001
+        assert 1 <= len(asked) < 60
+        assert all(next_begins >= ended for (_, ended), (next_begins, _) in pairwise(asked))
+
+
+def test_held_page_down_passes_no_row_over(million: Page) -> None:
+    million.show()
+    million.one(f"{ROWS}[data-number]")
+    page = len(million.run(NUMBERS))
+    for _ in range(40):
+        million.press(Keys.PAGE_DOWN)
+    chosen = "return Number(document.querySelector('.pane [aria-selected=true]')?.dataset.number ?? 0)"
+    reached = million.until(lambda: million.run(chosen), "there")
+    assert (reached - 1) % 40 == 0  # forty steps, all of them as long
+    assert page - 3 <= (reached - 1) / 40 <= page
+    numbers = million.run(NUMBERS)
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
 def test_small_steps_are_small(million: Page) -> None:
