@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -287,3 +288,28 @@ def test_a_rule_that_is_kept_passes_the_check_and_does_to_the_next_message_what_
             assert (error is None) is (action == "replace"), error
     assert throttled == [0.7]
     assert end_offsets(scene.broker.open, scene.topic) == {0: 4}, "three let go, one throttled"
+
+
+@pytest.mark.long
+def test_what_one_connection_has_sent_at_once_is_stopped_and_answered_in_order(start: Starts) -> None:
+    """Each request is stopped when the one before has been decided; answers of kproxy wait for those of the broker."""
+    scene = start()
+    person = scene.person
+    person.stop_at('api == "ApiVersions" && clientId == "many at once"')
+    errors = {2: 35, 5: 41}  # UNSUPPORTED_VERSION, NOT_CONTROLLER
+    names = {35: "UNSUPPORTED_VERSION", 41: "NOT_CONTROLLER"}
+    with socket.create_connection(address(scene.proxy.bootstrap()), 60) as client:
+        client.sendall(b"".join(request(18, 0, number, b"", client_id="many at once") for number in range(1, 6)))
+        for number in range(1, 6):
+            (stop,) = eventually(
+                lambda number=number: [one for one in person.stops() if one["correlationId"] == number],  # type: ignore[misc]
+                what=f"request {number}",
+            )
+            if number in errors:
+                person.decide(stop, "error", error=names[errors[number]])
+            else:
+                person.decide(stop, "resume")
+        for number in range(1, 6):
+            size, correlation_id, code = struct.unpack(">iih", client.recv(10, socket.MSG_WAITALL))
+            assert (correlation_id, code) == (number, errors.get(number, 0))
+            client.recv(size - 6, socket.MSG_WAITALL)
