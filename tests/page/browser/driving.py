@@ -127,8 +127,12 @@ class Page:
             with self.driver.context(self.driver.CONTEXT_CHROME):
                 self.run("Services.prefs.setIntPref(arguments[0], arguments[1])", preference, 0 if wanted else 1)
             return
-        feature = {"name": "prefers-color-scheme", "value": "dark" if wanted else "light"}
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+        self.prefers(**{"prefers-color-scheme": "dark" if wanted else "light"})
+
+    def prefers(self, **features: str) -> None:
+        """What the system prefers, by names of media features; in Chromium."""
+        given = [{"name": name, "value": value} for name, value in features.items()]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": given})
 
     def show(self, view: str = "exchanges", **parameters: str) -> None:
         """Load the page anew with this view, and wait for what it shows."""

@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from selenium.webdriver.common.keys import Keys
 
 from kproxy.page.modules import fetched
-from tests.page.browser.driving import NARROW, WIDE, Page, opened
+from tests.page.browser.driving import FIREFOX, HEIGHT, NARROW, WIDE, Page, opened
 from tests.page.browser.pictures import SCENES, SOURCES, draw
 
 pytestmark = pytest.mark.xdist_group("page-browser")
+ROWS = ".table .pane [role=row][data-number]"
+OTHERS = ("map", "time", "groups", "clients", "findings")
 VERSION, SHA256 = "4.14.1", "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 RUN = "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']}).then((found) => done(found.violations))"
 SHOWN = {
@@ -84,6 +87,100 @@ def test_every_picture(pictured: Page, axe: str, scene: str) -> None:
             wrong += [f"{pictured.overflow()} pixels too wide"] if pictured.overflow() else []
             wrong += pictured.complaints()
     assert wrong == []
+
+
+def marked(page: Page) -> None:
+    page.show()
+    page.one(ROWS)
+    page.one(".table.scroller").send_keys("jjc")
+
+
+def compared(page: Page) -> None:
+    marked(page)
+    page.one(".table.scroller").send_keys("jjc")
+    page.until(lambda: page.all("dialog[open] .differ td"), "differences")
+
+
+def exported(page: Page) -> None:
+    page.show()
+    page.one(ROWS)
+    page.one(".table.scroller").send_keys("e")
+    page.until(lambda: page.texts("dialog pre.command"), "the command")
+
+
+def completed(page: Page) -> None:
+    page.show()
+    line = page.one("[role=combobox]")
+    line.send_keys("clientId ==")
+    line.send_keys(Keys.CONTROL + " ")
+    page.until(lambda: page.all(".choices:not([hidden]) li"), "choices")
+
+
+def menu(page: Page) -> None:
+    page.show()
+    page.one(ROWS)
+    page.run("arguments[0].dispatchEvent(new MouseEvent('contextmenu', {bubbles: true}))", page.one(f"{ROWS} span"))
+    page.one(".menu button")
+
+
+STATES = {"a mark": marked, "two compared": compared, "export": exported, "choices": completed, "menu": menu}
+
+
+@pytest.mark.parametrize(
+    "state",
+    [STATES["two compared"], *(pytest.param(STATES[each], marks=pytest.mark.long) for each in STATES)],
+    ids=repr,
+)
+def test_axe_finds_nothing_serious_in_what_keys_and_clicks_open(
+    orders: Page, axe: str, state: Callable[[Page], None]
+) -> None:
+    orders.size(WIDE)
+    state(orders)
+    assert looks_right(orders, axe) == []
+    orders.press(Keys.ESCAPE)
+
+
+def seen(page: Page, selector: str) -> set[str]:
+    """How the elements look: colours, borders, outlines."""
+    names = ["backgroundColor", "color", "outlineStyle", "outlineColor", "boxShadow"]
+    look = "arguments[1].map((name) => getComputedStyle(one)[name]).join()"
+    return set(page.run(f"return [...document.querySelectorAll(arguments[0])].map((one) => {look})", selector, names))
+
+
+@pytest.mark.skipif(FIREFOX, reason="it has no command for what the system prefers")
+def test_what_is_chosen_is_seen_in_the_colours_that_a_person_forces(orders: Page, axe: str) -> None:
+    """Backgrounds of the page are not drawn then: what is chosen, marked or pressed has to look otherwise than its neighbours."""
+    orders.size(WIDE)
+    marked(orders)
+    orders.one(".table.scroller").send_keys("j")
+    orders.prefers(**{"forced-colors": "active", "prefers-reduced-motion": "reduce"})
+    try:
+        assert orders.run("return matchMedia('(forced-colors: active) and (prefers-reduced-motion: reduce)').matches")
+        others = seen(orders, f"{ROWS}[aria-selected=false]:not(.marked)")
+        assert len(others) == 1
+        for selector, neighbours in (
+            (f"{ROWS}[aria-selected=true]", others),
+            (f"{ROWS}.marked", others),
+            ("#bar nav a[aria-current]", seen(orders, "#bar nav a:not([aria-current])")),
+        ):
+            (chosen,) = seen(orders, selector)
+            assert chosen not in neighbours, selector
+        moving = "return document.getAnimations().filter((one) => one.playState === 'running').length"
+        assert orders.run(moving) == 0
+        assert violations(orders, axe) == []
+    finally:
+        orders.prefers()
+
+
+@pytest.mark.parametrize("view", ["exchanges", *(pytest.param(each, marks=pytest.mark.long) for each in OTHERS)])
+def test_at_twice_the_size_all_can_be_reached(orders: Page, axe: str, view: str) -> None:
+    """200 % zoom is half of the window in CSS pixels (WCAG 1.4.4): nothing is wider, and no control is covered or cut off."""
+    orders.size(WIDE // 2, HEIGHT // 2)
+    orders.show(view)
+    assert orders.overflow() == 0
+    assert violations(orders, axe) == []
+    assert orders.complaints() == []
+    orders.size(WIDE)
 
 
 def test_axe_would_find_something(orders: Page, axe: str) -> None:
