@@ -78,6 +78,8 @@ class Page:
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait(60)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
 
 
 def exchanges() -> list[Exchange]:
@@ -164,8 +166,17 @@ def main() -> None:
 def run(page: Page, feed: PageFeed, total: int, kinds: list[Exchange], is_short: bool) -> None:
     """Send them, and stop at the marks."""
     print(f"{sum(map(_size, kinds)) // len(kinds)} bytes an exchange; before: {page.memory_mb('RssAnon:'):.0f} MB")
-    marks, spent, before = [int(total * mark) for mark in MARKS], 0.0, page.cpu()
-    for number in range(1, total + 1):
+    marks, spent, before, sent = [int(total * mark) for mark in MARKS], 0.0, page.cpu(), 0
+    for mark in marks:
+        spent += send(feed, range(sent + 1, mark + 1), kinds, is_short)
+        sent = mark
+        report(page, feed, mark, spent, page.cpu() - before)
+
+
+def send(feed: PageFeed, numbers: range, kinds: list[Exchange], is_short: bool) -> float:
+    """Send exchanges with these numbers; the CPU seconds of the feed."""
+    spent = 0.0
+    for number in numbers:
         exchange = renewed(kinds[number % len(kinds)], number, time.time_ns())
         began = time.thread_time()
         if is_short:
@@ -180,8 +191,7 @@ def run(page: Page, feed: PageFeed, total: int, kinds: list[Exchange], is_short:
         while feed.waiting > MANY_WAITING:
             time.sleep(0.002)
             feed.flush()
-        if number in marks:
-            report(page, feed, number, spent, page.cpu() - before)
+    return spent
 
 
 def report(page: Page, feed: PageFeed, number: int, spent: float, cpu: float) -> None:
@@ -191,9 +201,11 @@ def report(page: Page, feed: PageFeed, number: int, spent: float, cpu: float) ->
         feed.flush()
         time.sleep(0.1)
     assert source["exchanges"] + source["left"] + source["dropped"] == number
+    on_disk = f" and {source['spill']['bytes'] / 2**20:.0f} MB on disk" if source["spill"] else ""
     print(
         f"{number:>10,}  process {cpu / number * 1e6:5.1f} µs, feed {spent / number * 1e6:4.1f} µs;"
-        f" RssAnon {page.memory_mb('RssAnon:'):4.0f} MB, keeps {source['bytes'] / 2**20:4.0f} MB:"
+        f" RssAnon {page.memory_mb('RssAnon:'):4.0f} MB, keeps {source['bytes'] / 2**20:4.0f} MB"
+        f"{on_disk}:"
         f" {source['exchanges']:,} here, {source['left']:,} left, {source['dropped']:,} dropped",
         flush=True,
     )

@@ -1,4 +1,4 @@
-"""The process of the live page: what it opens, and that it ends with its input."""
+"""The process of the live page: what it opens, that it ends with its input, and its memory."""
 
 import subprocess
 import sys
@@ -7,6 +7,10 @@ import msgspec
 import pytest
 
 from kproxy.page.live.process import FEED, HTTP
+from kproxy.pipeline.output import Source
+from kproxy.proxy.analyzer.page_feed import connect
+from tests.bench import live_page
+from tests.support.kafka.processes import eventually
 
 MODULE = ["-m", "kproxy.page.live"]
 STARVED = ["-c", "import kproxy.page.live.__main__ as made; made.PATIENCE_S = 0; made.main()"]
@@ -39,3 +43,33 @@ def test_the_process_ends_with_its_input(how: list[str], tmp_path_factory: pytes
         assert {path.name for path in folder.iterdir()} == {FEED, HTTP}
         process.stdin.close()
         assert process.wait(60) == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("what", "most"), [("short connections", 16 << 20), ("topics with long names", 8 << 20)])
+def test_memory_is_flat_once_the_bound_is_reached(
+    tmp_path_factory: pytest.TempPathFactory, what: str, most: int
+) -> None:
+    """100,000 connections with an exchange each; Produce to 10,000 topics, each with a name of 200 characters."""
+    is_short = what == "short connections"
+    kinds = live_page.exchanges() if is_short else live_page.to_topics(10_000)
+    folder = tmp_path_factory.mktemp("live")
+    page = live_page.Page(folder, most)
+    feed = connect(str(folder / FEED), dict, lambda: 0)
+    feed.start_source(Source(1, "worker 0"))
+    try:
+        memory = []
+        for numbers in (range(1, 40_001), range(40_001, 70_001), range(70_001, 100_001)):
+            live_page.send(feed, numbers, kinds, is_short)
+            eventually(
+                lambda: feed.flush() or page.get("source")["seen"] == feed.seen, patience=600, what="all of them"
+            )
+            memory.append(page.memory_mb("RssAnon:"))
+        source = page.get("source")
+        assert source["exchanges"] + source["left"] + source["dropped"] == 100_000
+        assert source["left"] > 0 and source["bytes"] < 1.5 * most
+        assert memory[-1] < memory[0] + 32, "of what has left 60,000 connections would have 80 MB"
+        assert page.get("exchanges?limit=1")["total"] == source["exchanges"]
+    finally:
+        feed.close()
+        page.stop()
