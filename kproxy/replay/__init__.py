@@ -15,6 +15,7 @@ Between the recorded cluster and the new one
     producer_ids.py    producer ids and epochs in the headers of record batches
     versions.py        the version to send a request at, and what that would lose
     share_sessions.py  share sessions, whose requests have epochs in turn
+    reshaping.py       requests that ask for one thing in old versions and for several in new ones
     joining.py         members from before the capture, which join anew
     generations.py     members that were in one generation of a group are in one again, with the recorded assignments
     offsets.py         where the logs of the new cluster end elsewhere: what to add to recorded offsets

@@ -1,10 +1,12 @@
 """Identities: the ids that the recorded cluster handed out, and those of the new one in their place."""
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kproxy.protocol.ids import METADATA_TOPIC_ID, ZERO_UUID
+from kproxy.protocol.structs import Struct
 from kproxy.replay.identifiers import Kind, Spot, spots
 from kproxy.replay.producer_ids import Producer, replace_producers
 
@@ -82,14 +84,11 @@ class Identities:
 
     def place(self, struct: Any, place: Place) -> Place:
         """*place* with what the fields of a struct add to it."""
-        found = {}
-        for attribute, part in _PARTS:
-            field = struct.by_attribute.get(attribute)
-            if field is None or field.is_array or (part == "topic" and field.entity != "topicName"):
-                continue
-            value = getattr(struct, attribute)
-            if value not in (None, ""):
-                found[part] = value
+        kind: type[Struct] = type(struct)
+        parts = _parts_of(kind)  # type: ignore[arg-type]  # structs cannot be hashed, but their types can
+        if not parts and "topic_id" not in struct.by_attribute:
+            return place
+        found = {part: value for attribute, part in parts if (value := getattr(struct, attribute)) not in (None, "")}
         topic = getattr(struct, "topic_id", "") if "topic_id" in struct.by_attribute else ""
         if topic and "topic" not in found and topic in self.names:
             found["topic"] = self.names[topic]
@@ -192,6 +191,17 @@ _PARTS = (  # attribute -> part of Place
     ("partition_index", "partition"),
     ("index", "partition"),
 )
+
+
+@functools.cache
+def _parts_of(kind: type[Struct]) -> tuple[tuple[str, str], ...]:
+    """Of a type of structs: the attributes that say where it belongs, and what of Place each says."""
+    fields = ((kind.by_attribute.get(attribute), part) for attribute, part in _PARTS)
+    return tuple(
+        (one.attribute, part)
+        for one, part in fields
+        if one is not None and not one.is_array and (part != "topic" or one.entity == "topicName")
+    )
 
 
 def put(table: dict[Any, Any], key: Any, value: Any) -> None:
