@@ -37,6 +37,7 @@ MOST_ASKING = MOST_REQUESTS * 3 // 4  # requests at a time: the others are for p
 IDLE_S = 60.0  # without a request
 START_S = 60.0  # that it may take to start
 END_S = 1.0  # until it is seen that it has ended
+TAKEN_S = 0.01
 LOOK_EVERY_S = 0.1
 # Of the process: traffic comes first. A worker that wakes up has the core at once, as its slices are shorter (scheduling.py);
 # a core that workers fill still gives the page a tenth, so that it answers
@@ -231,8 +232,17 @@ class PageProcess:
     async def ends_within(self, seconds: float) -> bool:
         """Whether it ends by itself, waiting for at most so long."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), seconds)
+            await asyncio.wait_for(self._code(), seconds)
         return self.has_ended
+
+    async def _code(self) -> int:
+        """Its exit code, once it has ended; Process.wait waits for what it started as well, which holds its pipes."""
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                await _end_of(self.pid)
+        while self._process.returncode is None:  # until the event loop has taken it
+            await asyncio.sleep(TAKEN_S)
+        return self._process.returncode
 
     async def stop(self) -> None:
         """End it; where it has ended by itself, log why."""
@@ -243,13 +253,26 @@ class PageProcess:
         if not by_itself:
             with suppress(ProcessLookupError):
                 self._process.kill()
-        code = await self._process.wait()
+        code = await self._code()
         if by_itself:
             reason = await self._ending.reason(code)
             level: Literal["info", "error"] = "info" if code in ASKED else "error"
             log(level, "the page has ended by itself", pid=self.pid, exit_code=code, reason=reason)
         self._ending.close()
+        self._process._transport.close()  # type: ignore[attr-defined]  # its pipes: no method of Process does that
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+async def _end_of(pid: int) -> None:
+    """Wait until a process has ended. Raises ProcessLookupError, if it is gone."""
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    pidfd = os.pidfd_open(pid)
+    loop.add_reader(pidfd, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(pidfd)
+        os.close(pidfd)
 
 
 def _refusal(scope: Scope, sentence: str) -> Response:

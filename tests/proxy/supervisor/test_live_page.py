@@ -122,6 +122,9 @@ def test_a_killed_page_is_logged_and_followed_by_another(caplog: pytest.LogCaptu
             first = (await bench.get("/page/api/source", cookie=cookie)).json()["instance"]
             process = bench.page._process
             assert process is not None
+            # A condition that SQL cannot answer starts processes, which hold the pipes of the page
+            filtered = "exchanges?limit=1&filter=request.matches(%22a%22)"
+            await bench.get(f"/page/api/{filtered}", cookie=cookie)
             os.kill(process.pid, signal.SIGKILL)
             while not process.has_ended:
                 await asyncio.sleep(0.02)
