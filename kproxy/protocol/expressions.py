@@ -24,7 +24,7 @@ IN_CEL = {  # what other languages write -> CEL
     **{"=~": "matches(text, pattern)", "like": "matches(text, pattern)"},
 }
 TOKEN = re.compile(r"\w+|[^\w\s]+")
-COLUMN = re.compile(r"column (\d+)")
+COLUMN = re.compile(r"(?:line (\d+), )?column (\d+)")
 POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?([^\n]*)")
 
 
@@ -67,13 +67,19 @@ def located(message: str, text: str, about: str) -> Wrong:
     """
     sentence = message.replace(repr(text), "", 1).removeprefix(about).lstrip(" :")
     found = COLUMN.search(sentence)
-    column = int(found[1]) if found else None
+    column = _place(text, found) if found else None
     sentence = re.sub(r"^is wrong at (?:line \d+, )?column \d+: ", "", sentence)
     sentence = re.sub(r" \(column \d+\)", "", sentence)
     if column is None:
         name = re.match(r"there is no function '(\w+)'|(\w+) is ", sentence)
         column = text.find(name[1] or name[2]) + 1 or None if name else None
     return Wrong(sentence, column, _length(text, column))
+
+
+def _place(text: str, found: re.Match[str]) -> int:
+    """The column in the whole text of a line and a column."""
+    lines = text.split("\n")[: int(found[1] or 1) - 1]
+    return sum(len(line) + 1 for line in lines) + int(found[2])
 
 
 def _length(text: str, column: int | None) -> int | None:

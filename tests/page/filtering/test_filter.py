@@ -120,6 +120,7 @@ def test_conditions_made_at_random_select_the_same(store: Recorded, tables: Tabl
     [
         ("apiKey ==", 10, "ends too early"),
         ("apiKey = 3", 8, "."),
+        ("apiKey\n== =", 11, "write =="),
         ("latency > 5.0", 1, "latencyMs"),
         ('true && apikey == 3', 9, "apiKey"),
         ('apiKey == "3"', 1, "never equal"),
