@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from confluent_kafka import KafkaError
+from confluent_kafka import Consumer, KafkaError
 
 from tests.support.fault_clients.java import JavaClient
 from tests.support.frames import request
@@ -313,3 +313,40 @@ def test_what_one_connection_has_sent_at_once_is_stopped_and_answered_in_order(s
             size, correlation_id, code = struct.unpack(">iih", client.recv(10, socket.MSG_WAITALL))
             assert (correlation_id, code) == (number, errors.get(number, 0))
             client.recv(size - 6, socket.MSG_WAITALL)
+
+
+@pytest.mark.long
+def test_no_consumer_is_taken_for_dead_while_each_of_its_requests_waits_as_long_as_it_may(start: Starts) -> None:
+    """With the time of the default, and the session timeout of clients' defaults (45 s): it joins once and stays."""
+    scene = start(page={"hold": 5, "away": 300})
+    assert scene.produce(b"read by a group").result(60) is None
+    scene.person.stop_at('clientId == "member"')
+    lost: list[str] = []
+    beats: set[str] = set()
+    settings = {
+        "bootstrap.servers": scene.proxy.bootstrap(),
+        "client.id": "member",
+        "group.id": scene.topic,
+        "log_level": 0,
+    }
+    consumer = Consumer({**settings, "auto.offset.reset": "earliest", "session.timeout.ms": 45_000})
+    consumer.subscribe(
+        [scene.topic], on_revoke=lambda *_: lost.append("revoked"), on_lost=lambda *_: lost.append("lost")
+    )
+    found = []
+
+    def done() -> bool:
+        message = consumer.poll(1.0)
+        if message is not None and message.error() is None:
+            found.append(message.value())
+        stops = scene.person.done("GET", "/stops")["stops"]
+        beats.update(stop["id"] for stop in stops if stop["api"] == "Heartbeat")
+        return bool(found) and len(beats) >= 4
+
+    try:
+        eventually(done, patience=240, what="a record, and four heartbeats that were stopped")
+        assert (found, lost) == ([b"read by a group"], [])
+    finally:
+        scene.person.stop_at()
+        scene.person.done("POST", "/stops/resume-all")
+        consumer.close()
