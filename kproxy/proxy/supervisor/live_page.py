@@ -1,8 +1,9 @@
 """LivePage: the page of a running proxy at the admin port: / and what is below /page.
 
-It is a process of its own (kproxy.page.live), which holds rows in DuckDB and takes what CPU is left. It is started for the first
-request with the token, fed by the analyzer, and ended when no browser has asked for IDLE_S: until then and after that nothing is
-kept or done for it. When the analyzer or the page is killed, the next request finds another one.
+It is a process of its own (kproxy.page.live), which holds rows in DuckDB. Importing and taking exchanges get what CPU is left;
+answers have a low priority, so that they come where traffic fills the cores. It is started for the first request with the token,
+fed by the analyzer, and ended when no browser has asked for IDLE_S: until then and after that nothing is kept or done for it.
+When the analyzer or the page is killed, the next request finds another one.
 """
 
 import asyncio
