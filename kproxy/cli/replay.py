@@ -57,7 +57,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic
     metavar="FACTOR|max",
     type=Speed(),
     default=1.0,
-    help="1: at the times they had (default); max: no waiting.",
+    help="1: at the times they had (default); 2: twice as fast; max: no waiting.",
 )
 @click.option("--create-topics", is_flag=True, help="First create topics that the requests use and the cluster lacks.")
 @click.option(
@@ -123,7 +123,7 @@ def replay(
     \b
     Exit status:
       0  done: a dry run, or all answers were as recorded
-      1  the cluster cannot be reached
+      1  the cluster cannot be reached, or refuses what is needed before the first request
       2  wrong usage
       3  a capture is damaged: everything before the damage was replayed
       4  answers differ, or did not come
