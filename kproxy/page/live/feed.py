@@ -165,8 +165,10 @@ class LiveFeed:
         elif type(record) is Begun:
             number = self._base + record.connection
             self._highest = max(self._highest, number)
+            is_new = number not in self._exchanges.connections
             known = self._exchanges.begin(number, record)
-            self._rows.note(Event(known.connection, record.at))
+            if is_new:  # that more is known of it is nothing that was seen on it
+                self._rows.note(Event(known.connection, record.at))
         elif type(record) is Ended:
             number = self._base + record.connection
             self._rows.ended(number, record.side, record.at, record.reason)
