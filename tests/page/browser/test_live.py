@@ -14,7 +14,7 @@ from typing import Any, Self
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from tests.page.browser.driving import Page
+from tests.page.browser.driving import Page, measured
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy, cluster
 
@@ -129,3 +129,68 @@ def watch(page: Page, client: Client, proxy: Proxy) -> None:
     page.until(lambda: fed(page), "the analyzer, again")
     client.ask(7)
     page.until(lambda: page.texts(".total") == ["7 exchanges"], "what comes from here on")
+
+
+SCENES: dict[str, tuple[str, dict[str, str]]] = {  # name -> view, parameters
+    "following": ("exchanges", {}),
+    "an exchange is open": ("exchanges", {"at": "1"}),
+    "filtered": ("exchanges", {"filter": "correlationId % 1000 == 7"}),
+    "sorted": ("exchanges", {"sort": "-latencyMs"}),
+    **{view: (view, {}) for view in ("map", "time", "clients", "findings")},
+}
+BEFORE, WHILE = 20_000, 110_000  # exchanges of each scene: until the first look, and until the second
+AT_ONCE = 2_000  # requests that a client sends before it reads
+MOST_HEAP, MOST_MORE = 40 << 20, 15 << 20  # bytes: of the page, and between two looks
+MOST_MORE_NODES, MOST_MORE_LISTENERS = 500, 50
+TASKS = """
+window.longest = 0;
+const seen = (list) => { for (const one of list.getEntries()) window.longest = Math.max(window.longest, one.duration); };
+new PerformanceObserver(seen).observe({ type: "longtask" });
+"""
+
+
+def counted(page: Page) -> tuple[int, int]:
+    """Exchanges that the page's server knows of, and the number of the last one."""
+    both = "(source) => [source.seen, source.exchanges + source.left], () => [0, 0]"
+    asked = f"fetch('page/api/source').then((answer) => answer.json()).then({both})"
+    seen, last = page.driver.execute_async_script(f"{asked}.then(arguments[0])")
+    return int(seen), int(last)
+
+
+@pytest.mark.timeout(1200)
+def test_a_million_exchanges_leave_nothing_behind_in_the_page(driver: Any, proxy: Proxy) -> None:
+    page = Page(driver, eventually(lambda: url(proxy), what="the address in the log"))
+    with Client(proxy) as client:
+        page.until(lambda: fed(page), "the analyzer")
+        client.ask(10)
+        page.until(lambda: page.texts(".total") not in (["…"], ["0 exchanges"]), "the first")
+        before = counted(page)[0] - 10
+        for name, (view, parameters) in SCENES.items():
+            at = str(counted(page)[1]) if "at" in parameters else ""
+            page.show(view, **(parameters | ({"at": at} if at else {})))
+            if name == "following":
+                page.one(".table.scroller").send_keys("f")
+            if at:
+                page.until(lambda: page.all(".tree .field"), "open")
+            page.run(TASKS)
+            looks = []
+            for more in (BEFORE, WHILE):
+                for _ in range(more // AT_ONCE):
+                    client.ask(AT_ONCE)
+                page.until(lambda: counted(page)[0] - before >= client.asked, "all of them")
+                page.drawn()
+                looks.append(measured(page))
+            first, last = looks
+            grown = {what: last[what] - first[what] for what in ("JSHeapUsedSize", "Nodes", "JSEventListeners")}
+            print(
+                f"{name}: heap {last['JSHeapUsedSize'] / 1e6:.1f} MB, longest task {page.run('return window.longest'):.0f} ms",
+                grown,
+            )
+            assert last["JSHeapUsedSize"] < MOST_HEAP, name
+            assert grown["JSHeapUsedSize"] < MOST_MORE, name
+            assert grown["Nodes"] < MOST_MORE_NODES, name
+            assert grown["JSEventListeners"] < MOST_MORE_LISTENERS, name
+        assert client.asked > 1_000_000
+        assert [
+            one for one in page.complaints() if "503" not in one
+        ] == []  # an analysis may be given up as it takes too long
