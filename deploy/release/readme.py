@@ -43,25 +43,8 @@ COMMANDS = {  # and how many lines of each are shown
 FOUND = 4  # exit status of a report that found what was asked for
 RELEASES = ("0.8.2", "0.9.0", "0.11.0", "1.1", "2.0", "2.8", "3.9", "4.0", "4.3")
 APIS = (
-    *(
-        "Produce",
-        "Fetch",
-        "Metadata",
-        "ApiVersions",
-        "OffsetCommit",
-        "JoinGroup",
-        "ConsumerGroupHeartbeat",
-        "ShareFetch",
-    ),
-    *(
-        "StreamsGroupHeartbeat",
-        "EndTxn",
-        "SaslAuthenticate",
-        "CreateTopics",
-        "IncrementalAlterConfigs",
-        "PushTelemetry",
-    ),
-    *("LeaderAndIsr", "Vote"),
+    *("Produce", "Fetch", "Metadata", "OffsetCommit", "JoinGroup", "ConsumerGroupHeartbeat", "ShareFetch"),
+    "LeaderAndIsr",
 )
 TABLE = re.compile(r"(?<=<!-- made by deploy/release/readme\.py -->\n).*?(?=<!-- until here -->)", re.DOTALL)
 TEXT = re.compile(r'<text class="[^"]*" x="[^"]*" y="([^"]*)"[^>]*>([^<]*)</text>')

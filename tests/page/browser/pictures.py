@@ -2,7 +2,8 @@
 
     python -m tests.page.browser.pictures FOLDER [SOURCE...]
 
-Without a source: two of the sample captures. Each file is named VIEW-WIDTH-THEME.png.
+Without a source: two of the sample captures. Each file is named VIEW-WIDTH-THEME.png. That of README.md is
+errors-1400-light.png (`--only errors`), kept as deploy/release/page.png.
 """
 
 import argparse
@@ -16,7 +17,7 @@ SCENES: dict[str, tuple[str, dict[str, str], list[str]]] = {  # name -> view, pa
     "exchanges": ("exchanges", {}, []),
     "exchange": ("exchanges", {"at": "9"}, []),
     "records": ("exchanges", {"at": "10"}, ["#tab-records"]),
-    "errors": ("exchanges", {"filter": "size(errors) > 0", "at": "53"}, ["[role=tab]:nth-of-type(2)"]),
+    "errors": ("exchanges", {"filter": "size(errors) > 0", "at": "86"}, ["[role=tab]:nth-of-type(2)"]),
     "mistake": ("exchanges", {"filter": 'apiKey == 1 && clientld == "a"'}, []),
     "nothing": ("exchanges", {"filter": "apiKey == 70"}, []),
     "map": ("map", {}, []),
