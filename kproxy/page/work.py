@@ -26,13 +26,11 @@ class Work:
 
     def cancel(self, why: str = "nobody waits for the answer") -> None:
         """Give it up."""
-        with self._lock:
-            if self._why is not None:
-                return
-            self._why = why
-            ends = list(self._ends)
-        for end in ends:
-            end()
+        with self._lock:  # also while blocks are ended: what comes behind a block must not be
+            if self._why is None:
+                self._why = why
+                for end in self._ends:
+                    end()
 
     def check(self) -> None:
         """Raise Cancelled if it was given up, or takes too long."""
@@ -44,10 +42,12 @@ class Work:
     @contextmanager
     def ended_by(self, end: Callable[[], object]) -> Iterator[None]:
         """Within the block, giving up calls *end*, which makes the block fail; what it raises then is Cancelled."""
-        self.check()
         timer = threading.Timer(max(self._until - time.monotonic(), 0), self._overdue)
         timer.daemon = True
+        self.check()
         with self._lock:
+            if self._why is not None:
+                raise Cancelled(self._why)
             self._ends.append(end)
         timer.start()
         try:

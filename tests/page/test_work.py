@@ -27,3 +27,27 @@ def test_it_is_given_up_after_its_time() -> None:
 def test_other_errors_are_what_they_are() -> None:
     with pytest.raises(ValueError, match="mine"), Work().ended_by(lambda: None):
         raise ValueError("mine")
+
+
+def test_a_block_is_left_only_when_its_end_is_over() -> None:
+    """Else it would be the end of what comes next: another question to the same process, a connection that is closed."""
+    still_inside = []
+
+    def end() -> None:
+        leaving = threading.Thread(target=block.__exit__, args=(None, None, None))
+        leaving.start()
+        leaving.join(0.1)
+        still_inside.append(leaving.is_alive())
+
+    work = Work()
+    block = work.ended_by(end)
+    block.__enter__()
+    work.cancel()
+    assert still_inside == [True]
+
+
+def test_what_is_given_up_just_before_a_block_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = Work()
+    monkeypatch.setattr(work, "check", work.cancel)  # as by another thread, right behind the check
+    with pytest.raises(Cancelled, match="nobody waits"), work.ended_by(lambda: None):
+        pytest.fail("nothing would end it")
