@@ -7,6 +7,7 @@ removed or replaced stays readable for LINGER_S, longer than a query may take (w
 """
 
 import functools
+import itertools
 import os
 import time
 from collections import deque
@@ -101,7 +102,8 @@ class LiveFiles:
     def __init__(self, schemas: "Mapping[str, pyarrow.Schema]", clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._replaced: deque[tuple[float, File]] = deque()
-        self._holds: list[_Hold] = []
+        self._holds: dict[int, _Hold] = {}  # by a number; changed in single steps, as several threads do
+        self._hold_numbers = itertools.count()
         self.lingering = 0  # bytes of files in memory that were replaced or removed
         self._empty = {name: _written([], schema) for name, schema in schemas.items()}
         self._schemas = schemas
@@ -180,8 +182,8 @@ class LiveFiles:
 
         Where more than *most* bytes would be kept for it, *give_up* is called with the reason, and they are not held any more.
         """
-        hold = _Hold(give_up, most)
-        self._holds.append(hold)
+        number = next(self._hold_numbers)
+        self._holds[number] = _Hold(give_up, most)
         try:
             now = self._now
             yield [
@@ -189,17 +191,17 @@ class LiveFiles:
                 lambda table: now.rows_replaced(table) if table in now.whole else self._query({}, table),
             ]
         finally:
-            self._holds = [one for one in self._holds if one is not hold]
+            self._holds.pop(number, None)
 
     def _query(self, files: Mapping[str, File], table: str) -> str:
         return _reader([(files[table] if table in files else self._empty[table]).path])
 
     def close_replaced(self) -> None:
         """Close the files of which no query can be in need any more."""
-        for hold in self._holds:
+        for number, hold in list(self._holds.items()):
             if self.lingering > hold.most:
                 hold.give_up(f"more came meanwhile than can be kept beside it ({hold.most >> 20} MiB); ask for less")
-                self._holds = [one for one in self._holds if one is not hold]
+                self._holds.pop(number, None)
         if self._holds:
             return
         now = self._clock()

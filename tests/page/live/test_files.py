@@ -1,7 +1,9 @@
 """LiveFiles: rows are found by their numbers in few files; the oldest leave; what is replaced stays readable for a while."""
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
@@ -174,3 +176,27 @@ def test_what_is_held_stays_readable_until_too_much_has_left(files: LiveFiles, c
         files.close_replaced()
         assert len(why) == 1 and "ask for less" in why[0]
         assert files.lingering == 0, "closed: it was given up"
+
+
+def test_what_several_threads_hold_is_let_go_of(files: LiveFiles, clock: Clock) -> None:
+    """And kept as long: a hold that is lost by another's end is that of a query whose files are closed."""
+
+    def hold_often() -> None:
+        for _ in range(3_000):
+            with files.held(lambda _: None, 1 << 30):
+                pass
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(3) as threads:
+            for held in [threads.submit(hold_often) for _ in range(3)]:
+                held.result()
+    finally:
+        sys.setswitchinterval(interval)
+    files.add(part(1, ROWS))
+    files.add(part(1 + ROWS, ROWS))
+    files.remove_oldest()
+    clock.now += LINGER_S
+    files.close_replaced()
+    assert files.lingering == 0
