@@ -13,6 +13,7 @@ from typing import IO
 from msgspec import Struct
 
 SEGMENT = 16 << 20  # bytes, from which on the next piece is in another file
+OF_MOST = 8  # a file has at most this part of what may be there, so that little leaves with one
 
 
 class Segment(Struct):
@@ -36,10 +37,12 @@ class SpillFiles:
 
     Args:
         folder: the directory.
+        most: bytes that may be there.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, most: int = SEGMENT * OF_MOST) -> None:
         self.folder = folder
+        self._segment = min(SEGMENT, most // OF_MOST)
         self.size = 0  # bytes of the files
         self._segments: deque[Segment] = deque()
 
@@ -49,7 +52,7 @@ class SpillFiles:
 
     def write(self, data: bytes) -> Place:
         """Keep a piece. Raises OSError where there is no room; then it is as it was."""
-        if not self._segments or self._segments[-1].size >= SEGMENT:
+        if not self._segments or self._segments[-1].size >= self._segment:
             self._segments.append(Segment(self.open()))
         segment = self._segments[-1]
         written = 0
@@ -72,7 +75,7 @@ class SpillFiles:
         """Give a piece back."""
         segment = place.segment
         segment.pieces -= 1
-        if not segment.pieces and (segment.size >= SEGMENT or segment is not self._segments[-1]):
+        if not segment.pieces and (segment.size >= self._segment or segment is not self._segments[-1]):
             self._segments.remove(segment)
             self.size -= segment.size
             segment.file.close()

@@ -26,6 +26,15 @@ def test_pieces_come_back_and_files_go_with_their_last_one(tmp_path: Path) -> No
     assert files.size == 0
 
 
+def test_of_few_bytes_that_may_be_there_a_file_is_a_small_part(tmp_path: Path) -> None:
+    files = SpillFiles(tmp_path, 80)
+    places = [files.write(bytes(5)) for _ in range(16)]
+    for place in places[:3]:
+        files.release(place)
+    assert files.size == 70
+    files.close()
+
+
 def test_without_room_nothing_is_counted(tmp_path: Path) -> None:
     files = SpillFiles(tmp_path / "nowhere")
     with pytest.raises(OSError, match="No such file"):

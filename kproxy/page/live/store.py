@@ -59,7 +59,7 @@ class Live(Store):
         self.name = name
         self._most = most
         self._exchanges = LiveExchanges()
-        into = None if spill is None else SpillFiles(spill)
+        into = None if spill is None else SpillFiles(spill, most_spilled)
         self._blocks: Blocks[Shown] = Blocks(1 << 62, into, Shown, _size_of)
         self._files = LiveFiles(schemas())
         self._room = Room(self._exchanges, self._blocks, self._files, most, into, most_spilled)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kproxy.page import exporting
@@ -12,7 +13,7 @@ from kproxy.page.live import files as live_files
 from kproxy.page.live.process import FEED, listen
 from kproxy.page.live.store import Live
 from kproxy.page.work import Work
-from kproxy.proxy.page_records import Begun, Ended, Tally
+from kproxy.proxy.page_records import Begun, Ended, Shown, Tally
 from tests.page.live.test_feed import BEGUN, Analyzer, shown
 from tests.support.kafka.processes import eventually
 
@@ -45,6 +46,11 @@ def send_many(folder: Path, store: Live) -> None:
     eventually(lambda: store.seen == TOTAL, what="all of them")
     analyzer.socket.close()
     eventually(lambda: not store.fed and store.generation, what="the end of the feed")
+
+
+def larger(one: Shown, more: bytes) -> Shown:
+    assert one.request is not None
+    return msgspec.structs.replace(one, request=msgspec.structs.replace(one.request, data=one.request.data + more))
 
 
 def ids(store: Live, condition: str, offset: int = 0) -> list[int]:
@@ -86,6 +92,20 @@ def test_the_directory_is_bounded(tmp_path: Path) -> None:
         assert ids(store, "") == [store.first, store.first + 1, store.first + 2]
         item = store.item(store.first)
         assert item is not None and b'"correlationId":%d,' % store.first in item.line
+
+
+def test_of_a_small_directory_only_as_much_leaves_as_is_too_much(tmp_path: Path) -> None:
+    """A file goes with its last piece: it must not be most of what may be there."""
+    most = 1 << 20
+    with storing(tmp_path, 400_000, tmp_path, most) as store:
+        analyzer, size = Analyzer(tmp_path), 2_000
+        analyzer.send(BEGUN)
+        for piece in range(8):
+            numbers = range(1 + piece * EACH, 1 + (piece + 1) * EACH)
+            analyzer.send(*(larger(shown(1, number), os.urandom(size)) for number in numbers))
+        eventually(lambda: store.last == 8 * EACH, what="all of them")
+        assert store.exchanges * size > most / 2
+        analyzer.socket.close()
 
 
 @pytest.mark.parametrize("what", ["open", "write"])
