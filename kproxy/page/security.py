@@ -71,9 +71,11 @@ class Guard:
             return self._let_in(given[0], host)
         if not _is_from_here(headers, host, scope["path"]):
             return refusal(403, "another site asked for this")
-        if not self._guard.is_known(headers.only(b"cookie", missing="") or "", host):
+        is_reading = scope["method"] in READING
+        by_header = is_reading and self._guard.is_token(headers.only(TOKEN_HEADER) or "")  # as curl sends it
+        if not by_header and not self._guard.is_known(headers.only(b"cookie", missing="") or "", host):
             return refusal(401, "the token is missing; open the address that kproxy printed")
-        return None if scope["method"] in READING else self._refuse_change(headers)
+        return None if is_reading else self._refuse_change(headers)
 
     def _refuse_change(self, headers: "_Headers") -> Response | None:
         if not headers.only(b"origin"):

@@ -41,6 +41,13 @@ def test_with_it_the_page_answers(inside: Browser) -> None:
     assert inside.get("/page/api/source").text == "secret"
 
 
+def test_a_program_may_read_with_the_token_in_a_header() -> None:
+    """As the admin port says, which passes such a request on."""
+    assert client().get("/page/api/source", headers={"x-kproxy-token": TOKEN}).text == "secret"
+    for wrong in ({"x-kproxy-token": "wrong"}, {"x-kproxy-token": TOKEN, "origin": "http://attacker.example"}):
+        assert client().get("/page/api/source", headers=wrong).status_code in (401, 403)
+
+
 @pytest.mark.parametrize("others", ['theme={"dark": 1}', "@=1", "kproxy_token_8000=of another one"])
 def test_cookies_of_others_on_this_machine_do_not_lock_the_page(others: str) -> None:
     for cookies in (f"{others}; kproxy_token_8000={TOKEN}", f"kproxy_token_8000={TOKEN}; {others}"):
