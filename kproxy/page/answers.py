@@ -36,6 +36,7 @@ from kproxy.protocol.embedded.payload import to_json
 EVENTS_S = 0.25  # between two looks for what has changed
 KEEP_ALIVE_S = 15.0
 INSTANCE = token_hex(8)  # of this process: numbers of exchanges mean something within it only
+MOST_NUMBER = (1 << 63) - 1  # of an exchange, and nanoseconds
 POLL_S = 0.05  # between two looks whether the browser still waits
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -65,8 +66,8 @@ class Answers:
             Route("/page/static/{name:path}", self.static),
             Route("/page/api/source", self.source),
             Route("/page/api/exchanges", self.exchanges),
-            Route("/page/api/exchanges/{number:int}", self.exchange),
-            Route("/page/api/exchanges/{number:int}/{side}", self.frame),
+            Route("/page/api/exchanges/{number}", self.exchange),
+            Route("/page/api/exchanges/{number}/{side}", self.frame),
             Route("/page/api/position", self.position),
             Route("/page/api/activity", self.activity),
             Route("/page/api/heatmap", self.heatmap),
@@ -156,13 +157,13 @@ class Answers:
 
     async def exchange(self, request: Request) -> Response:
         """One exchange, whole."""
-        number = request.path_params["number"]
+        number = _whole(request.path_params["number"], 0)
         found = await answer(request, lambda work: detail_of(self._store, number))
         return refusal(404, f"there is no exchange {number} here (any more)") if found is None else _json(found)
 
     async def frame(self, request: Request) -> Response:
         """The bytes of one side of an exchange."""
-        number, side = request.path_params["number"], request.path_params["side"]
+        number, side = _whole(request.path_params["number"], 0), request.path_params["side"]
         if side not in ("request", "response"):
             return refusal(404, "an exchange has a request and a response")
         found = await answer(request, lambda work: bytes_of(self._store, number, side))
@@ -301,8 +302,8 @@ def _static_files(folder: Traversable, prefix: str) -> Iterator[tuple[str, Trave
 def _whole(text: str | None, otherwise: int) -> int:
     if not text:
         return otherwise
-    if not text.isascii() or not text.isdecimal() or len(text) > 19:
-        raise HTTPException(400, f"{text[:40]!r} is no whole number")
+    if not text.isascii() or not text.isdecimal() or len(text) > 19 or int(text) > MOST_NUMBER:
+        raise HTTPException(400, f"{text[:40]!r} is no whole number from 0 to {MOST_NUMBER:,}")
     return int(text)
 
 

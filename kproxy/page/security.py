@@ -11,7 +11,7 @@ What it is against
 
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -114,8 +114,7 @@ def _is_from_here(headers: _Headers, host: str, path: str) -> bool:
 
 def _is_same(origin: str, host: str) -> bool:
     """Whether an Origin is the one that the Host header names."""
-    parts = urlsplit(origin)
-    return parts.scheme == "http" and parts.netloc.lower() == host.lower()
+    return origin.lower() == f"http://{host.lower()}"
 
 
 def refusal(status: int, sentence: str, column: int | None = None, length: int | None = None) -> Response:

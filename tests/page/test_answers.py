@@ -30,6 +30,17 @@ def test_a_filter_with_a_mistake_says_where(page: Browser) -> None:
         assert "apiName" in answer.json()["error"]
 
 
+@pytest.mark.parametrize("number", ["9" * 5_000, str(1 << 63), "-1", "x"])
+def test_a_number_of_no_exchange_is_refused_with_a_sentence(page: Browser, number: str) -> None:
+    position = {"filter": 'apiName == "Fetch"', "number": number}
+    for answer in (
+        page.get(f"/page/api/exchanges/{number}"),
+        page.get(f"/page/api/exchanges/{number}/request"),
+        page.get("/page/api/position", params=position),
+    ):
+        assert (answer.status_code, "is no whole number from 0 to" in answer.json()["error"]) == (400, True)
+
+
 def test_activity_heat_map_and_analyses(page: Browser) -> None:
     activity = page.get("/page/api/activity", params={"by": "api", "buckets": 5}).json()
     assert sum(sum(one["exchanges"]) for one in activity["series"]) == len(decoded(ORDERS))

@@ -86,7 +86,7 @@ def test_our_names_are_none_of_them(inside: Browser, host: str) -> None:
     assert inside.get("/page/api/source", headers={"host": host}).status_code == 200
 
 
-@pytest.mark.parametrize("origin", [*ORIGINS, "https://127.0.0.1:8000"])
+@pytest.mark.parametrize("origin", [*ORIGINS, "https://127.0.0.1:8000", "http://[::1"])
 def test_another_site_cannot_ask(inside: Browser, origin: str) -> None:
     for answer in (
         inside.get("/page/api/source", headers={"origin": origin}),
