@@ -46,9 +46,9 @@ class LiveConnection:
         self.held = 0  # bytes that came since its last event: about what the session holds
 
 
-def new_cluster_view() -> ClusterView:
+def new_cluster_view(kind: type[ClusterView] = ClusterView) -> ClusterView:
     """A view of a cluster of which no connection was seen yet."""
-    view = ClusterView()
+    view = kind()
     view.learn_topic(METADATA_TOPIC_ID, METADATA_TOPIC)
     return view
 

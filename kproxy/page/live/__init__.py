@@ -3,6 +3,7 @@
     process.py    the process: ``python -m kproxy.page.live``
     feed.py       LiveFeed: takes what analyzers send
     exchanges.py  LiveExchanges: records of the analyzer to exchanges
+    cluster.py    SharedView: topic ids and names of a cluster, for several threads
     rows.py       LiveRows: exchanges as rows, collected until they are shown
     files.py      LiveFiles: rows as Parquet files, of which the oldest leave or are written to a directory
     room.py       Room: bounds of all that, in memory and in a directory

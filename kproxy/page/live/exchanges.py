@@ -14,6 +14,7 @@ from kproxy.output.opening import Opener
 from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.page import blocks
 from kproxy.page.blocks import Item
+from kproxy.page.live.cluster import SharedView
 from kproxy.page.recorded import item_of
 from kproxy.pipeline.connections import new_cluster_view
 from kproxy.protocol import (
@@ -165,7 +166,7 @@ class LiveExchanges:
     def _view(self, cluster: str) -> ClusterView:
         view = self._views.get(cluster)
         if view is None:
-            view = self._views[cluster] = new_cluster_view()
+            view = self._views[cluster] = new_cluster_view(SharedView)
         return view
 
 
