@@ -191,14 +191,14 @@ export class Exchanges {
     const live = this.source.live || this.source.loading;
     render(
       html`<span class="total" aria-live="polite">${known ? html`${counted(total, "exchange")}${of}` : "…"}</span>
-        ${this.filter ? html`<button @click=${() => this.line.write("")}>Clear filter</button>` : nothing}
+        ${this.filter ? html`<button @click=${() => { this.line.write(""); this.table.scroller.focus(); }}>Clear filter</button>` : nothing}
         <button @click=${() => { this.line.add('apiName != "Heartbeat"'); }}>Not Heartbeat</button>
         <button @click=${() => { this.line.add("size(errors) > 0"); }}>Errors</button>
         ${live ? html`<button aria-pressed=${String(on)} @click=${() => this.following.follow()}>Follow</button>
           <button aria-pressed=${String(paused)} @click=${() => this.pause()}>${paused ? "Resume" : "Pause"}</button>` : nothing}
         <button @click=${() => this.chooseColumns()}>Columns</button>
         <button @click=${() => this.export()}>Export</button>
-        ${marked !== null ? html`<button @click=${() => this.setMarked(null)}>Compare with #${marked} ✕</button>` : nothing}`,
+        ${marked !== null ? html`<button @click=${() => { this.setMarked(null); this.table.scroller.focus(); }}>Compare with #${marked} ✕</button>` : nothing}`,
       this.bar,
     );
   }
@@ -211,7 +211,14 @@ export class Exchanges {
       b: () => this.source.editable && this.narrowing.stopSuch(),
     };
     doings[event.key]?.();
-    return event.key in doings;
+    return event.key in doings || (event.target === document.body && this.keyOfTable(event));
+  }
+
+  /** Keys of the table while nothing has the focus, as after a click beside it. */
+  keyOfTable(event) {
+    this.table.pressed(event);
+    if (event.defaultPrevented && document.activeElement === document.body) this.table.scroller.focus();
+    return event.defaultPrevented;
   }
 
   pressedInDetail(event) {

@@ -99,6 +99,20 @@ def test_a_whole_walk(page: Page) -> None:
     page.until(lambda: page.all(f"{ROWS}[data-number]") and "size(errors) > 0" in filter_text(page), "its evidence")
 
 
+def test_the_table_takes_its_keys_while_nothing_has_the_focus(page: Page) -> None:
+    page.size(WIDE)
+    page.show()
+    whole = page.texts(".total")
+    page.write_filter('apiName == "Produce"')
+    page.until(lambda: page.texts(".total") != whole, "the filter is applied")
+    page.run("[...document.querySelectorAll('.bar button')].find((one) => one.textContent === 'Clear filter').click()")
+    assert page.driver.switch_to.active_element.get_attribute("role") == "grid"  # the button is gone
+    page.until(lambda: page.texts(".total") == whole, "all again")
+    page.run("document.activeElement.blur()")
+    page.press("j", Keys.ENTER)
+    page.until(lambda: title(page).startswith("#2 "), "the second exchange")
+
+
 def test_every_key_is_listed(page: Page) -> None:
     static = files("kproxy.page").joinpath("static")
     code = "".join(static.joinpath(name).read_text("utf-8") for name in ("exchanges.js", "exchange_table.js"))
