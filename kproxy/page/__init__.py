@@ -11,6 +11,7 @@
     filtering/    conditions in CEL over the rows of a store
     exchange/     one exchange, whole; two compared
     left_out.py   LeftOut: what is not among the exchanges, and when
+    narrowed.py   Narrowed: what part of the traffic the configuration has analyzed, and when
     activity.py   what happened when; latency as a heat map
     findings.py   the analyses of kproxy report, of all or of a span of time; the exchanges that findings name
     exporting.py  a selection as a file, or as a command
@@ -31,7 +32,8 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
                                analyzer is connected), bytes, spill (null, or of older exchanges in a directory: directory,
                                bytes, most, trouble: why none can be written there, or ""), firstNs, lastNs, loading ({"done",
                                "of"} in bytes, or null), columns, names (what a filter may name), damages (sentences: what
-                               could not be read, or that the analyzer was started again and some may be missing)
+                               could not be read, or that the analyzer was started again and some may be missing),
+                               narrowed (what the configuration has analyzed, as a sentence; "": all)
     exchanges?filter=&sort=[-]COLUMN&offset=&limit=&columns=a,b
                                total, offset, generation, numbers, columns, rows; limit at most 500
     position?number=&filter=&sort=   offset of an exchange, or null
@@ -50,8 +52,8 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
     command?filter=&format=    command; of: null, or of a running proxy the file that the command reads, which is the export of
                                all exchanges as pcapng
     export?format=jsonl|pcapng|pcapng-anonymized|parquet&filter=&fromNs=&toNs=   a file; parquet as a zip of the directory
-    events                     text/event-stream: "rows" with exchanges, left, dropped, seen, share, bytes, damages, instance,
-                               generation, firstNs, lastNs, loading, spill
+    events                     text/event-stream: "rows" with exchanges, left, dropped, seen, share, bytes, damages,
+                               narrowed, instance, generation, firstNs, lastNs, loading, spill
     exchanges/NUMBER           number, row, request, response, errors, records
                                SIDE: bytes (base64 of the frame with its size field; null where there are none), apart (whether
                                there are so many that they are asked for by themselves), size, cut, trailing, tree, rendered,
@@ -59,8 +61,9 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
     exchanges/NUMBER/request   the bytes of that side, as they are; also exchanges/NUMBER/response
 
 leftOut is null where all exchanges of the span are here; else said and advice (sentences), sampled (whether exchanges are
-missing between those that are here, not only before them), exchanges (that there were between fromNs and toNs), here (of them),
-unseen (spans with fromNs and toNs of which nothing is known). Counts, sums and rows are of the exchanges that are here.
+missing between those that are here, not only before them), cut (whether the configuration leaves out ends of frames),
+exchanges (that there were between fromNs and toNs), here (of them), unseen (spans with fromNs and toNs of which nothing is
+known). Counts, sums and rows are of the exchanges that are here.
 
 What changes something is answered by the supervisor, where page.edits is set: kproxy.proxy.supervisor.stop_pages.
 

@@ -119,6 +119,7 @@ class Answers:
                 "loading": None if store.loading is None else {"done": store.loading.done, "of": store.loading.of},
                 "spill": None if store.spill is None else msgspec.to_builtins(store.spill),
                 "damages": store.damages,
+                "narrowed": store.narrowed.now,
                 "columns": [
                     {"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning, "shown": c.shown}
                     for c in COLUMNS.values()
@@ -246,7 +247,7 @@ class Answers:
     async def _events(self, request: Request) -> AsyncIterator[bytes]:
         store, told, quiet = self._store, None, 0.0
         while not await request.is_disconnected():
-            now = store.generation, store.loading
+            now = store.generation, store.loading, store.narrowed.now
             if now != told:
                 told, quiet = now, 0.0
                 first, last = await run_in_threadpool(store.times)
@@ -258,6 +259,7 @@ class Answers:
                     "seen": store.seen,
                     "share": store.share,
                     "damages": store.damages,
+                    "narrowed": store.narrowed.now,
                     "instance": INSTANCE,
                     "generation": store.generation,
                     "firstNs": None if first is None else str(first),

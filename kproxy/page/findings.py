@@ -32,6 +32,7 @@ EXAMPLE = ("connection_id", "exchange")  # columns of findings
 MOST_SPANS = 3  # that are kept
 MOST_ROWS = 2_000  # of an answer
 MINUTE_US = 60_000_000
+BEHIND = "What speaks against it may be in bytes of frames that are not analyzed (analysis.snaplen)."
 UNITS = {"_ms": "ms", "_micros": "µs since 1970", "bytes": "bytes", "_size": "bytes", "seconds": "s", "_bytes": "bytes"}
 
 
@@ -82,7 +83,7 @@ class Findings:
             "more": found.rows.num_rows - rows.num_rows,
             "numbers": self._numbers(work, rows),
             "leftOut": left_out,
-            "uncertain": (analysis.header.sampled or None) if left_out is not None and left_out["sampled"] else None,
+            "uncertain": _uncertain(analysis, left_out),
             "graph": None,
         }
 
@@ -138,6 +139,13 @@ def _within(table: str, low: int, high: int) -> str:
     if table == "topic_activity":
         return f" WHERE minute BETWEEN make_timestamptz({max(min(low, latest) - MINUTE_US, 0)}) AND {last}"
     return f' WHERE "at" BETWEEN {first} AND {last}' if "at" in columns else ""
+
+
+def _uncertain(analysis: Analysis, left_out: dict[str, Any] | None) -> str | None:
+    """Why rows may be false, of an analysis that concludes from what there is not."""
+    if left_out is None or not analysis.header.sampled:
+        return None
+    return analysis.header.sampled if left_out["sampled"] else BEHIND if left_out["cut"] else None
 
 
 def _described(analysis: Analysis) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from kproxy.page.narrowed import EVER
+
 if TYPE_CHECKING:
     from kproxy.page.store import Store
 
@@ -20,6 +22,8 @@ ADVICE = (
     "Traffic comes first. For all of it give kproxy more CPU, or let it analyze less: analysis.apis names the APIs,"
     " analysis.snaplen the bytes of each frame."
 )
+OF_NARROW = "Counts, sums and rows are of that alone."
+MOST_SAID = 3  # sentences on configurations, the latest
 
 
 class Missing(Struct, frozen=True):
@@ -107,27 +111,30 @@ def told(store: "Store", start: int | None, end: int | None) -> dict[str, Any] |
     """What an answer of the page says of what is missing of a span; None where nothing is.
 
     ``said`` and ``advice`` are for people; ``exchanges`` and ``here`` count those between ``fromNs`` and ``toNs``; ``unseen`` are
-    spans of which nothing is known; ``sampled``: whether exchanges are missing between those that are here.
+    spans of which nothing is known; ``sampled``: whether exchanges are missing between those that are here; ``cut``: whether
+    ends of frames are, as the configuration has it.
     """
-    if store.left_out.is_empty and not store.left:
+    if store.left_out.is_empty and store.narrowed.is_empty and not store.left:
         return None
     first, last = store.times()
-    if first is None or last is None:
-        return None
-    low = first if start is None else max(start, first)
-    missing = store.left_out.between(low, last if end is None else end)
-    made_room = store.left if start is None or start < first else 0
-    if missing is None and not made_room:
+    low = (first or 0) if start is None else max(start, first or 0)
+    narrow = store.narrowed.between(low, EVER if end is None else end)
+    missing = None if first is None or last is None else store.left_out.between(low, last if end is None else end)
+    made_room = store.left if first is not None and (start is None or start < first) else 0
+    if missing is None and not made_room and not narrow:
         return None
     sentences = [] if missing is None else _sentences(missing)
-    if made_room:
+    if made_room and first is not None:
         sentences.append(f"{made_room:,} exchanges before {_time(first)} were removed to make room for later ones.")
+    sentences += [span.sentence() for span in narrow[-MOST_SAID:]]
+    begins = first or 0
     return {
         "said": " ".join(sentences),
-        "advice": "" if missing is None else ADVICE,
-        "sampled": missing is not None,
-        "fromNs": str(first if missing is None else missing.start),
-        "toNs": str(first if missing is None else missing.end),
+        "advice": ADVICE if missing is not None else OF_NARROW if narrow else "",
+        "sampled": missing is not None or any(span.lacks_exchanges for span in narrow),
+        "cut": any(span.lacks_bytes for span in narrow),
+        "fromNs": str(begins if missing is None else missing.start),
+        "toNs": str(begins if missing is None else missing.end),
         "exchanges": 0 if missing is None else missing.exchanges,
         "here": 0 if missing is None else missing.here,
         "unseen": [] if missing is None else [{"fromNs": str(a), "toNs": str(b)} for a, b in missing.unseen],

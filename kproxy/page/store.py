@@ -21,6 +21,7 @@ from kproxy.page.columns import COLUMNS, SHOWN, Column
 from kproxy.page.filtering.filter import Filter, Unfinished
 from kproxy.page.filtering.worker import Workers
 from kproxy.page.left_out import LeftOut
+from kproxy.page.narrowed import Narrowed
 from kproxy.page.work import Work
 from kproxy.protocol.error_codes import error_name
 
@@ -107,6 +108,7 @@ class Store(ABC):
     def __init__(self) -> None:
         self.damages: list[str] = []
         self.left_out = LeftOut()
+        self.narrowed = Narrowed()
         self._indexes: OrderedDict[tuple[str, str], Index] = OrderedDict()
         self._selected: OrderedDict[str, Index] = OrderedDict()
         self._selecting = threading.Lock()

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from kproxy.page.live.store import Live
+from kproxy.page.narrowed import Analyzed
 from kproxy.page.recorded import MOST_KEPT
 from kproxy.page.server import page_app, serve
 from kproxy.proxy.process_title import set_process_title
@@ -25,6 +26,13 @@ LONGEST = 65_536  # bytes of the arguments
 SAYS = "kproxy page: "  # before a line of standard error that is for the log (kproxy.proxy.supervisor.page_ending)
 
 
+class Told(msgspec.Struct, frozen=True):
+    """What a reload of the configuration may change: JSON, a line of the standard input each time."""
+
+    editable: bool = False  # whether breakpoints may be set
+    analyzed: Analyzed = Analyzed()
+
+
 class LiveArguments(msgspec.Struct, frozen=True):
     """The arguments of the process: JSON, the first line of its standard input."""
 
@@ -32,7 +40,7 @@ class LiveArguments(msgspec.Struct, frozen=True):
     name: str  # of what is open
     token: str
     hosts: list[str]
-    editable: bool = False  # whether breakpoints may be set
+    told: Told = Told()
     most: int = MOST_KEPT  # bytes of exchanges that are kept in memory
     spill: str = ""  # the directory for older ones
     most_spilled: int = 0  # bytes there
@@ -55,7 +63,7 @@ def main() -> None:
     folder = Path(arguments.folder)
     spill = Path(arguments.spill) if arguments.spill else None
     store = Live(arguments.name, listen(folder, FEED), arguments.most, spill, arguments.most_spilled)
-    store.editable = arguments.editable
+    _use(store, arguments.told)
     gc.collect()
     gc.freeze()  # the collector skips the objects made until here: they stay to the end
     gc.set_threshold(20_000, 20, 20)
@@ -88,7 +96,12 @@ def _end(fault: BaseException | None) -> None:
 
 
 def _follow_input(store: Live) -> None:
-    """Take what the supervisor says later on, one JSON value a line: whether breakpoints may be set now. End with it."""
+    """Take what the supervisor says later on. End with it."""
     for line in sys.stdin.buffer:
-        store.editable = msgspec.json.decode(line, type=bool)
+        _use(store, msgspec.json.decode(line, type=Told))
     os._exit(0)
+
+
+def _use(store: Live, told: Told) -> None:
+    store.editable = told.editable
+    store.narrowed.use(told.analyzed)

@@ -70,7 +70,7 @@ function drawBar() {
 function sourceText() {
   const { loading, live, left, dropped, share, spill } = source;
   const state = loading ? ` · reading ${Math.floor((100 * loading.done) / Math.max(loading.of, 1))} %` : source.lost ? " · no answer, asking again" : live ? " · live" : "";
-  return html`<bdi>${visible(source.name)}</bdi> · ${counted(source.exchanges, "exchange")} · ${bytes(source.bytes)}${spill?.bytes ? html` and <span title=${visible(spill.directory)}>${bytes(spill.bytes)} on disk</span>` : nothing}${spill?.trouble ? html` · <span class="warning" title=${visible(spill.trouble)}>nothing can be written to disk</span>` : nothing}${left ? ` · ${counted(left, "older one")} removed to make room` : ""}${dropped ? html` · <span class="warning" title="There was no time for them; traffic comes first.">${counted(dropped, "exchange")} not shown${share < 0.99 ? `; now ${rate(share)}` : ""}</span>` : nothing}${source.damages?.length ? html` · <span class="warning" title=${source.damages.map(visible).join("\n")}>${live ? "incomplete" : "damaged"}</span>` : nothing}${state}`;
+  return html`<bdi>${visible(source.name)}</bdi> · ${counted(source.exchanges, "exchange")} · ${bytes(source.bytes)}${spill?.bytes ? html` and <span title=${visible(spill.directory)}>${bytes(spill.bytes)} on disk</span>` : nothing}${spill?.trouble ? html` · <span class="warning" title=${visible(spill.trouble)}>nothing can be written to disk</span>` : nothing}${left ? ` · ${counted(left, "older one")} removed to make room` : ""}${dropped ? html` · <span class="warning" title="There was no time for them; traffic comes first.">${counted(dropped, "exchange")} not shown${share < 0.99 ? `; now ${rate(share)}` : ""}</span>` : nothing}${source.damages?.length ? html` · <span class="warning" title=${source.damages.map(visible).join("\n")}>${live ? "incomplete" : "damaged"}</span>` : nothing}${source.narrowed ? html` · <span class="warning" title=${visible(source.narrowed, 1000)}>analyzed in part</span>` : nothing}${state}`;
 }
 
 /** "about 1 in 4 is", "most are": how many of the exchanges are shown. */
@@ -132,6 +132,7 @@ function listen() {
     const wasLoading = source.loading;
     const isAnother = news.instance !== source.instance;
     const before = source.damages ?? [];
+    const narrowedBefore = source.narrowed;
     source = { ...source, ...news, lost: false };
     if (isAnother) {
       beginAnew();
@@ -139,6 +140,7 @@ function listen() {
     }
     drawBar();
     sayDamages(before);
+    if (source.narrowed !== narrowedBefore) sayNarrowed();
     shown?.view.renewed?.(news);
     if (!wasLoading || source.loading) return;
     if (!source.live) told.close();
@@ -192,6 +194,11 @@ function sayDamages(before = []) {
   for (const sentence of found.slice(0, 3)) say(source.live ? `Incomplete: ${sentence}` : `Damaged, and read up to there: ${sentence}`);
 }
 
+/** Say what part of the traffic is analyzed, where the configuration says so. */
+function sayNarrowed() {
+  if (source.narrowed) say(source.narrowed);
+}
+
 async function begin() {
   setTheme(theme());
   try {
@@ -206,6 +213,7 @@ async function begin() {
   stopped?.watch();
   await showView();
   sayDamages();
+  sayNarrowed();
   if (source.live || source.loading) listen();
 }
 

@@ -15,7 +15,7 @@ import tempfile
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import parse_qs
 
 import h11
@@ -23,6 +23,7 @@ import msgspec
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from kproxy.config import Config
 from kproxy.proxy.logs import log
 from kproxy.proxy.messages import FeedPage
 from kproxy.proxy.network.http_server import MOST_REQUESTS
@@ -102,6 +103,11 @@ class LivePage:
             self._asking -= 1
             self._asked_at = loop.time()
 
+    def tell(self) -> None:
+        """Tell the process, if there is one, what the configuration has now."""
+        if self._process is not None and not self._process.has_ended:
+            self._process.tell(_told(self._fleet.config))
+
     async def stop(self) -> None:
         """End the process."""
         if self._watching is not None and (self._process is None or not self._process.has_ended):
@@ -115,7 +121,7 @@ class LivePage:
         """The process, once it answers. Raises NoPage."""
         async with self._starting:
             if self._process is not None and not self._process.has_ended:
-                self._process.tell(self._fleet.config.page.edits)  # another configuration may have been taken
+                self.tell()  # another configuration may have been taken while it started
                 return self._process
             if not all(find_spec(name) is not None for name in NEEDED):
                 raise NoPage("the page needs packages that are missing: pip install 'kproxy[page]'")
@@ -149,10 +155,10 @@ class LivePage:
 class PageProcess:
     """A running page."""
 
-    def __init__(self, folder: Path, process: asyncio.subprocess.Process, editable: bool) -> None:
+    def __init__(self, folder: Path, process: asyncio.subprocess.Process, told: dict[str, Any]) -> None:
         self._folder = folder
         self._process = process
-        self._editable = editable
+        self._told = told
         self.pid = process.pid
         assert process.stderr is not None
         self._ending = Ending(process.stderr)
@@ -184,13 +190,19 @@ class PageProcess:
             shutil.rmtree(folder, ignore_errors=True)
             raise NoPage(f"the page could not be started: {os.strerror(error.errno or 0)}") from error
         page = fleet.config.page
-        editable = page.edits
+        told = _told(fleet.config)
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, process.pid, max(NICE, os.getpriority(os.PRIO_PROCESS, 0)))
-        made = cls(folder, process, editable)
+        made = cls(folder, process, told)
         name = ", ".join(cluster.name for cluster in fleet.config.clusters)
-        arguments = {"folder": str(folder), "name": name, "token": token, "hosts": hosts, "editable": editable}
-        arguments |= {"most": page.memory}
+        arguments = {
+            "folder": str(folder),
+            "name": name,
+            "token": token,
+            "hosts": hosts,
+            "told": told,
+            "most": page.memory,
+        }
         if page.spill is not None:
             arguments |= {"spill": page.spill.directory, "most_spilled": page.spill.most_size}
         assert process.stdin is not None
@@ -224,11 +236,11 @@ class PageProcess:
         """The socket to which the analyzer connects."""
         return str(self._folder / FEED)
 
-    def tell(self, editable: bool) -> None:
-        """Say whether breakpoints may be set, where that is other than it was said last."""
-        if editable != self._editable and self._process.stdin is not None:
-            self._editable = editable
-            self._process.stdin.write(msgspec.json.encode(editable) + b"\n")
+    def tell(self, told: dict[str, Any]) -> None:
+        """Say what the configuration has now, where that is other than it was said last."""
+        if told != self._told and self._process.stdin is not None:
+            self._told = told
+            self._process.stdin.write(msgspec.json.encode(told) + b"\n")
 
     async def ends_within(self, seconds: float) -> bool:
         """Whether it ends by itself, waiting for at most so long."""
@@ -274,6 +286,13 @@ async def _end_of(pid: int) -> None:
     finally:
         loop.remove_reader(pidfd)
         os.close(pidfd)
+
+
+def _told(config: Config) -> dict[str, Any]:
+    """What the process is told of a configuration: Told of kproxy.page.live.process."""
+    analysis = config.analysis
+    analyzed = {"apis": sorted(set(analysis.apis)), "sample": analysis.sample, "snaplen": analysis.snaplen}
+    return {"editable": config.page.edits, "analyzed": analyzed}
 
 
 def _refusal(scope: Scope, sentence: str) -> Response:

@@ -188,6 +188,7 @@ class Supervisor:
             raise refusal(self._options, why)
         await self._move_admin(config)
         self._admin.log_page(config)
+        self._admin.tell_page()
         self._config = config
         self._watch_files()
         log("info", "the configuration was taken", workers=config.workers)
@@ -254,6 +255,11 @@ class Admin:
         if url and self._logged != (event, url):
             log("info", event, url=url)
         self._logged = event, url
+
+    def tell_page(self) -> None:
+        """Another configuration was taken: the page says since when."""
+        if self._page is not None:
+            self._page.tell()
 
     async def stop(self) -> None:
         """Stop serving."""

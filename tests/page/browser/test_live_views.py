@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import uvicorn
 
+from kproxy.page.live.store import Live
+from kproxy.page.narrowed import Analyzed
 from kproxy.page.server import page_app
 from kproxy.proxy.network.http_server import listen_for_pages, server_settings
 from kproxy.proxy.page_records import Begun, Record, Shown, Side, Tally
@@ -25,7 +27,8 @@ MINUTE = 60_000_000_000
 class Traffic:
     """What an analyzer sends of one client that asks for versions."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: Live) -> None:
+        self.store = store
         self.analyzer = Analyzer(folder)
         self.seen = self.dropped = 0
         self.analyzer.send(Begun(1, BEGAN, "127.0.0.1:1", "127.0.0.1:2", "orders"))
@@ -54,7 +57,7 @@ def watched(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
         server = uvicorn.Server(server_settings(page_app(store, TOKEN)))
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
-        traffic = Traffic(folder)
+        traffic = Traffic(folder, store)
         traffic.ask(0, 10)
         traffic.ask(4, 5)
         traffic.ask(4.9, 3)
@@ -123,6 +126,18 @@ def test_a_view_goes_on_by_itself_and_keeps_what_a_person_chose(watched: tuple[P
         before = page.texts(".live-span .note")
         traffic.ask(traffic.seen, 1)
         page.until(lambda: page.texts(".live-span .note") != before, view)  # noqa: B023 - at once
+    assert page.complaints() == []
+
+
+def test_what_the_configuration_narrows_is_said(watched: tuple[Page, Traffic]) -> None:
+    page, traffic = watched
+    traffic.store.narrowed.use(Analyzed(["ApiVersions"]))
+    said = "The configuration analyzes only ApiVersions (analysis.apis)."
+    page.until(lambda: "analyzed in part" in page.texts(".source")[0], "the bar")
+    assert page.run("return document.querySelector('.source .warning').title") == said
+    for view in ("time", "map", "clients", "groups", "findings"):
+        page.show(view)
+        page.until(lambda: page.texts(".left-out .warning")[:1] == [said], view)
     assert page.complaints() == []
 
 

@@ -14,6 +14,7 @@ from kproxy.page.findings import Findings
 from kproxy.page.left_out import told as told_of
 from kproxy.page.live.process import FEED
 from kproxy.page.live.store import Live
+from kproxy.page.narrowed import Analyzed
 from kproxy.page.work import Work
 from kproxy.proxy.page_records import SIZE, Begun, encode
 from tests.page.feeding import ORDERS, decoded, feed_of, live, send
@@ -168,6 +169,25 @@ def test_a_time_without_an_analyzer_is_told(store: Live, folder: Path) -> None:
     assert int(told["unseen"][0]["fromNs"]) <= (store.times()[1] or 0)
     assert "was not seen" in told["said"]
     assert uncertain(store, "session_expired")
+
+
+@pytest.mark.parametrize(
+    ("analyzed", "sampled", "says"),
+    [(Analyzed(["Fetch", "Produce"]), True, "commit"), (Analyzed(snaplen=64), False, "analysis.snaplen")],
+)
+def test_what_the_configuration_leaves_out_is_told(
+    store: Live, folder: Path, analyzed: Analyzed, sampled: bool, says: str
+) -> None:
+    store.narrowed.use(analyzed)
+    assert told_of(store, None, None) is not None, "also without an exchange"
+    feed = feed_of(folder)
+    send(feed)
+    eventually(lambda: store.last == len(decoded()), what="all exchanges")
+    feed.close()
+    told = activity(store, Work(), "", "api", 40)["leftOut"]
+    assert (told["said"], told["sampled"], told["exchanges"]) == (store.narrowed.now, sampled, 0)
+    assert says in str(uncertain(store, "group_without_commits"))
+    assert uncertain(store, "sequence_errors") is None, "an error that the broker gave is one"
 
 
 def uncertain(store: Live, name: str) -> str | None:

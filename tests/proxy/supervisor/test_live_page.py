@@ -96,10 +96,16 @@ def test_only_who_has_the_token_starts_the_page_and_gets_its_answers() -> None:
             for host in filter(None, REBOUND):
                 answer = await bench.get("/page/api/source", cookie=cookie, host=host)
                 assert answer.status_code == 421 and "orders" not in answer.text
-            assert not source["editable"]
+            assert (source["editable"], source["narrowed"]) == (False, "")
             bench.fleet.config = msgspec.structs.replace(bench.fleet.config, page=Page(edits=True))
             while not (await bench.get("/page/api/source", cookie=cookie)).json()["editable"]:
                 await asyncio.sleep(0.02)  # the process reads that beside the request
+            narrow = Analysis(apis=["Produce", "Fetch"])
+            bench.fleet.config = msgspec.structs.replace(bench.fleet.config, analysis=narrow)
+            bench.page.tell()
+            while not (said := (await bench.get("/page/api/source", cookie=cookie)).json()["narrowed"]):
+                await asyncio.sleep(0.02)
+            assert said.endswith(" the configuration analyzes only Fetch and Produce (analysis.apis).")
             process = bench.page._process
             assert process is not None
             assert os.getpriority(os.PRIO_PROCESS, process.pid) >= NICE
