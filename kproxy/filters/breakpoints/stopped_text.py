@@ -17,6 +17,7 @@ surrogates, and marks that pile up on one letter.
 import base64
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -87,8 +88,10 @@ def from_json(message: Message, version: int, text: str, before: bytes) -> bytes
         tree = json.loads(text)
     except json.JSONDecodeError as error:
         raise Mistake(f"not JSON: {error.msg}", line=error.lineno, column=error.colno) from None
-    except (ValueError, RecursionError) as error:
-        raise Mistake(f"not JSON: {error}") from None
+    except ValueError:  # of int()
+        raise Mistake(f"a number has more than {sys.get_int_max_str_digits():,} digits") from None
+    except RecursionError:
+        raise Mistake("too many brackets inside each other") from None
     try:
         return _written(message, version, tree, before)
     except Mistake as mistake:

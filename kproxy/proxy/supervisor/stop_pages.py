@@ -22,6 +22,7 @@ Every request needs the token, which is in the log (browser_guard.py). STOP is m
 
 import functools
 import json
+import math
 from collections.abc import Awaitable, Callable
 from time import time_ns
 from typing import Any, TypeVar, cast
@@ -187,6 +188,8 @@ class StopPages:
         stop = self._stopped.stop(request.path_params["id"])
         if asked.action not in (*ACTIONS, "keep"):
             raise Refused(400, f"there is no action {quoted(asked.action)}{did_you_mean(asked.action, ACTIONS)}")
+        if asked.seconds is not None and not math.isfinite(asked.seconds):  # JSON has none, Python reads it
+            raise Refused(400, "seconds is a number")
         body = await self._edited(stop, asked) if asked.action == "replace" else b""
         error = _error(stop, asked) if asked.action == "error" else 0
         decision = Decide(0, stop.id, asked.action, _by(request), error, asked.seconds or 0.0)

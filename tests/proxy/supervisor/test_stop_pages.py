@@ -1,6 +1,7 @@
 """The pages of breakpoints as a browser and curl ask them: who may, what is answered, which mistakes are named where."""
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -218,6 +219,10 @@ def test_the_other_decisions(page: StopPage) -> None:
         ({"action": "replace"}, 400, "give the message as json or as hex"),
         ({"action": "replace", "json": "{}", "hex": "00"}, 400, "give the message as json or as hex"),
         ({"action": "replace", "json": "{}"}, 422, "groupId: is missing"),
+        ({"action": "replace", "json": "9" * 5_000}, 422, "a number has more than 4,300 digits"),
+        ({"action": "replace", "json": "[" * 100_000}, 422, "too many brackets inside each other"),
+        ({"action": "keep", "seconds": math.nan}, 400, "seconds is a number"),
+        ({"action": "keep", "seconds": math.inf}, 400, "seconds is a number"),
         ({"action": 7}, 400, "the request is wrong"),
     ],
 )
