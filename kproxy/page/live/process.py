@@ -6,6 +6,7 @@ browser's requests on to it, and ends it when none has come for a while.
 
 import gc
 import os
+import shutil
 import socket
 import sys
 import threading
@@ -70,7 +71,7 @@ def main() -> None:
     store.start()
     # Without one of its threads it would show old rows; the next request starts anew
     threading.excepthook = lambda fault: _end(fault.exc_value)
-    threading.Thread(target=_follow_input, args=(store,), daemon=True).start()
+    threading.Thread(target=_follow_input, args=(store, folder), daemon=True).start()
     serve(page_app(store, arguments.token, arguments.hosts), listen(folder, HTTP), _say_ready)
 
 
@@ -95,10 +96,11 @@ def _end(fault: BaseException | None) -> None:
     os._exit(1)
 
 
-def _follow_input(store: Live) -> None:
-    """Take what the supervisor says later on. End with it."""
+def _follow_input(store: Live, folder: Path) -> None:
+    """Take what the supervisor says later on. End with it, and remove what it would remove."""
     for line in sys.stdin.buffer:
         _use(store, msgspec.json.decode(line, type=Told))
+    shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
 
 

@@ -183,7 +183,7 @@ class PageProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=environment() | MALLOC,
+                env=environment() | MALLOC | ({"TMPDIR": str(folder)} if where == near else {}),  # removed with it
                 process_group=0,
             )
         except OSError as error:
@@ -273,7 +273,7 @@ class PageProcess:
             log(level, "the page has ended by itself", pid=self.pid, exit_code=code, reason=reason)
         self._ending.close()
         self._process._transport.close()  # type: ignore[attr-defined]  # its pipes: no method of Process does that
-        shutil.rmtree(self._folder, ignore_errors=True)
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)  # large files take a while
 
 
 async def _end_of(pid: int) -> None:

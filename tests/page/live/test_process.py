@@ -43,6 +43,7 @@ def test_the_process_ends_with_its_input(how: list[str], tmp_path_factory: pytes
         assert {path.name for path in folder.iterdir()} == {FEED, HTTP}
         process.stdin.close()
         assert process.wait(60) == 0
+    assert not folder.exists(), "the supervisor, which was killed, cannot remove it"
 
 
 @pytest.mark.long

@@ -115,6 +115,7 @@ def test_only_who_has_the_token_starts_the_page_and_gets_its_answers() -> None:
             (fed,) = bench.fleet.fed
             assert Path(fed).name == "feed"
             assert Path(fed).parent.stat().st_mode & 0o077 == 0, "other users of the machine cannot enter"
+            assert list(Path(fed).parent.glob("kproxy-tables-*")), "what it keeps on disk goes with its folder"
         assert not Path(fed).parent.exists()
 
     run(work)
