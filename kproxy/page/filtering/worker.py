@@ -55,9 +55,12 @@ class Worker:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Start the process, so that the first question need not wait for it."""
-        with self._lock:
-            self._started()
+        """Start the process, so that the first question need not wait for it; one that is asked something runs already."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._started()
+            finally:
+                self._lock.release()
 
     def ask(self, question: Question, work: Work) -> bytes:
         """A byte a row. Raises Cancelled, or UsageError where the process died (of too much memory)."""

@@ -1,5 +1,6 @@
 """The process that evaluates CEL: what it answers, and that it can be stopped."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -45,6 +46,16 @@ def test_a_condition_that_never_ends_is_stopped_and_the_next_one_answered(worker
     with pytest.raises(Cancelled, match="seconds"):
         worker.ask(Question(hostile, [], count=1), Work(0.2))
     assert list(worker.ask(Question("true", [], count=1), Work())) == [TRUE]
+
+
+def test_to_start_it_waits_for_no_question() -> None:
+    """Each answer with rows starts it: a selection for an export takes minutes, and would hold a thread for each of them."""
+    worker = Worker()
+    with worker._lock:  # as while it is asked
+        starting = threading.Thread(target=worker.start, daemon=True)
+        starting.start()
+        starting.join(10)
+        assert not starting.is_alive()
 
 
 def test_several_processes_answer_in_the_order_of_the_questions() -> None:
