@@ -94,6 +94,11 @@ class Blocks(Generic[T]):
         """How many items have left."""
         return self.first - 1
 
+    @property
+    def held(self) -> int:
+        """Bytes of all items in memory: of blocks, and about those of what is not in one yet."""
+        return self.size + self._open_size
+
     def append(self, item: T) -> int:
         """Add an item; its number."""
         size = self._size_of(item)

@@ -177,7 +177,7 @@ class Recorded(Store):
         self._read_before += source.position
 
     def _published(self, first: int, last: int) -> None:
-        self.first, self.last, self.size = first, last, self.blocks.size
+        self.first, self.last, self.size = first, last, self.blocks.held
         self.generation += 1
 
 

@@ -20,6 +20,9 @@ def test_the_source(page: Browser) -> None:
     found = page.get("/page/api/source").json()
     lines = decoded(ORDERS)
     assert (found["name"], found["exchanges"], found["dropped"], found["loading"]) == (ORDERS.name, len(lines), 0, None)
+    assert found["bytes"] > sum(
+        line["requestSize"] + (line["responseSize"] or 0) for line in lines
+    )  # and the log's lines
     assert found["token"] == TOKEN
     assert {column["name"] for column in found["columns"] if column["shown"]} >= {"requestAt", "apiName", "latencyMs"}
     assert "apiName" in {name["name"] for name in found["names"]}

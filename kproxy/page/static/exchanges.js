@@ -159,7 +159,8 @@ export class Exchanges {
 
   emptyText() {
     if (this.problem) return this.problem.column === null ? "The server did not answer." : "The filter has a mistake.";
-    return this.filter ? "No exchange matches the filter." : "There is no exchange yet.";
+    if (this.filter) return "No exchange matches the filter.";
+    return this.source.live ? "There is no exchange yet." : "No Kafka exchange was found.";
   }
 
   /** New exchanges came (or the oldest left), says the server. */

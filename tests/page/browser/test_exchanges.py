@@ -1,11 +1,13 @@
 """The table of exchanges and one of them in Chromium: what kproxy decode says, by pointer, by keyboard alone, on a phone."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from tests.page.browser.driving import NARROW, WIDE, Page
+from tests.page.browser.driving import NARROW, WIDE, Page, opened
 from tests.page.test_recorded import ORDERS, decoded
 
 pytestmark = pytest.mark.xdist_group("page-browser")
@@ -56,7 +58,16 @@ def test_rows_are_those_of_decode(table: Page, lines: list[dict[str, Any]]) -> N
     assert seen == [line["apiName"] for line in lines][: len(seen)]
     assert column(table, "requestSize") == [f"{line['requestSize']:,}" for line in lines][: len(seen)]
     assert table.texts(".total") == [f"{len(lines)} exchanges"]
+    assert re.search(rf" · {len(lines)} exchanges · [1-9][0-9.]* [kM]B in memory$", table.texts(".source")[0])
     assert table.one("[role=grid]").get_attribute("aria-rowcount") == str(len(lines) + 1)
+
+
+def test_a_source_without_exchanges_has_no_number_of_bytes(driver: Any, tmp_path: Path) -> None:
+    (tmp_path / "header.pcap").write_bytes(ORDERS.read_bytes()[:24])
+    with opened(tmp_path / "header.pcap") as address:
+        page = Page(driver, address)
+        page.until(lambda: "No Kafka exchange was found." in page.one("[role=grid]").text, "told")
+        assert page.texts(".source") == ["header.pcap · 0 exchanges"]
 
 
 @pytest.mark.parametrize("width", [WIDE, 900])
