@@ -168,6 +168,9 @@ def test_on_a_phone_an_exchange_is_a_sheet_that_leads_back(orders: Page, lines: 
         for back in (orders.driver.back, lambda: orders.one(".detail .back").click()):
             orders.one(f"{ROWS}[data-number='3']").click()
             orders.until(lambda: title(orders).startswith(f"#3 {lines[2]['apiName']}"), "open")
+            orders.until(
+                lambda: orders.one(".detail").is_displayed(), "in sight"
+            )  # its title is still there from before
             box = orders.run(
                 "const box = document.querySelector('.detail').getBoundingClientRect(); return [box.width, box.height]"
             )
