@@ -27,6 +27,7 @@ from kproxy.page.filtering.completion import complete
 from kproxy.page.filtering.filter import FilterError
 from kproxy.page.filtering.names import NAMES
 from kproxy.page.findings import Findings
+from kproxy.page.live.exporting import in_pieces
 from kproxy.page.live.store import Live
 from kproxy.page.security import refusal
 from kproxy.page.store import Store
@@ -216,7 +217,8 @@ class Answers:
         form, condition, _, start, end = _selection(request)
         if form == "jsonl":
             lines = await answer(request, lambda work: exporting.lines(self._store, work, condition, start, end))
-            return StreamingResponse(lines, media_type="application/x-ndjson", headers=_download("exchanges.jsonl"))
+            pieces, kind = in_pieces(lines), "application/x-ndjson"
+            return StreamingResponse(pieces, media_type=kind, headers=_download("exchanges.jsonl"))
         store = self._store
         if isinstance(store, Live) and form.startswith("pcapng"):
             name, packets = await answer(

@@ -1,5 +1,6 @@
 """What each URL of the page gives."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -57,6 +58,25 @@ def test_compare_complete_and_command(page: Browser) -> None:
     found = page.get("/page/api/complete", params={"text": "latenc", "cursor": 6}).json()
     assert (found["from"], found["to"], found["choices"][0]["text"]) == (0, 6, "latencyMs")
     assert page.get("/page/api/command", params={"filter": "apiKey == 3"}).json()["command"].startswith("kproxy decode")
+
+
+def test_lines_are_sent_many_at_a_time() -> None:
+    """Each piece is passed on by the supervisor's loop too."""
+    sent: list[bytes] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message.get("body", b""))
+
+    async def receive() -> Any:
+        await asyncio.sleep(60)
+
+    headers = [(b"host", b"127.0.0.1:8000"), (b"cookie", f"kproxy_token_8000={TOKEN}".encode())]
+    asked = {"method": "GET", "path": "/page/api/export", "query_string": b"format=jsonl", "headers": headers}
+    with opened(ORDERS) as store:
+        scope = {"type": "http", "asgi": {"version": "3.0", "spec_version": "2.4"}, **asked}
+        asyncio.run(page_app(store, TOKEN)(scope, receive, send))  # type: ignore[arg-type]
+    (piece,) = filter(None, sent)
+    assert len(piece.splitlines()) == len(decoded(ORDERS)) > 1
 
 
 def test_exports(page: Browser) -> None:

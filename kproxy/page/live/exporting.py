@@ -49,16 +49,22 @@ def packets(store: Live, work: Work, numbers: Iterable[int], *, anonymized: bool
 
 def _sent(made: OrderedPcapng) -> Iterator[bytes]:
     try:
-        held, size = list[bytes](), 0
-        for blocks in made.blocks():
-            held.append(blocks)
-            size += len(blocks)
-            if size >= AT_ONCE:
-                yield b"".join(held)
-                held, size = [], 0
-        yield b"".join(held)
+        yield from in_pieces(made.blocks())
     finally:
         made.close(GeneratorExit())  # only the temporary file: all is sent, or nobody takes it
+
+
+def in_pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in fewer pieces, of at least AT_ONCE: each is passed on by two processes, from a thread to a loop."""
+    held, size = list[bytes](), 0
+    for part in parts:
+        held.append(part)
+        size += len(part)
+        if size >= AT_ONCE:
+            yield b"".join(held)
+            held, size = [], 0
+    if held:
+        yield b"".join(held)
 
 
 class _Nowhere:
