@@ -33,7 +33,7 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
                                bytes, most, trouble: why none can be written there, or ""), firstNs, lastNs, loading ({"done",
                                "of"} in bytes, or null), columns, names (what a filter may name), damages (sentences: what
                                could not be read, or that the analyzer was started again and some may be missing),
-                               narrowed (what the configuration has analyzed, as a sentence; "": all)
+                               narrowed (what the configuration has analyzed, as a sentence; "": all), generation (below)
     exchanges?filter=&sort=[-]COLUMN&offset=&limit=&columns=a,b
                                total, offset, generation, numbers, columns, rows; limit at most 500
     position?number=&filter=&sort=   offset of an exchange, or null
@@ -45,19 +45,21 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
     analyses/ID?fromNs=&toNs=  the same with verdict, columns, rows, more, and numbers: the number of the exchange that each
                                row of a finding has as its example; null where rows have none; leftOut (below); uncertain: why
                                rows may be false, as exchanges are missing; else null
-    compare?a=&b=              differences: side, path, a, b
+    compare?a=&b=              differences: side, path, a, b; more: whether there are others, beyond 5,000
     complete?text=&cursor=&of=filter|request|response
                                from, to, choices: text, meaning; places in UTF-16 units. Of a filter, or of the condition of a
                                breakpoint for requests or responses
-    command?filter=&format=    command; of: null, or of a running proxy the file that the command reads, which is the export of
+    command?filter=&format=&fromNs=&toNs=
+                               command; of: null, or of a running proxy the file that the command reads, which is the export of
                                all exchanges as pcapng
     export?format=jsonl|pcapng|pcapng-anonymized|parquet&filter=&fromNs=&toNs=   a file; parquet as a zip of the directory
     events                     text/event-stream: "rows" with exchanges, left, dropped, seen, share, bytes, damages,
                                narrowed, instance, generation, firstNs, lastNs, loading, spill
     exchanges/NUMBER           number, row, request, response, errors, records
                                SIDE: bytes (base64 of the frame with its size field; null where there are none), apart (whether
-                               there are so many that they are asked for by themselves), size, cut, trailing, tree, rendered,
-                               note. NODE: name, type, value, start, end, children, more, note
+                               there are so many that they are asked for by themselves), size, cut (how many bytes of it
+                               are not here) and why, trailing, tree, rendered, note. NODE: name, type, value, start, end,
+                               children, more, note
     exchanges/NUMBER/request   the bytes of that side, as they are; also exchanges/NUMBER/response
 
 leftOut is null where all exchanges of the span are here; else said and advice (sentences), sampled (whether exchanges are

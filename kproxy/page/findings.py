@@ -84,7 +84,6 @@ class Findings:
             "numbers": self._numbers(work, rows),
             "leftOut": left_out,
             "uncertain": _uncertain(analysis, left_out),
-            "graph": None,
         }
 
     def _numbers(self, work: Work, rows: "pyarrow.Table") -> Sequence[int | None] | None:

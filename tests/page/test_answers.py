@@ -1,10 +1,12 @@
 """What each URL of the page gives."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
 
+import kproxy.page
 from kproxy.page.server import page_app
 from tests.page.asking import TOKEN, Browser, browsed, opened
 from tests.page.test_recorded import ORDERS, decoded
@@ -77,6 +79,18 @@ def test_lines_are_sent_many_at_a_time() -> None:
         asyncio.run(page_app(store, TOKEN)(scope, receive, send))  # type: ignore[arg-type]
     (piece,) = filter(None, sent)
     assert len(piece.splitlines()) == len(decoded(ORDERS)) > 1
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *("source", "exchanges?limit=1", "activity?buckets=2", "heatmap?buckets=2", "analyses/lag"),
+        *("compare?a=1&b=2", "complete?text=a&cursor=1", "command", "exchanges/3"),
+    ],
+)
+def test_what_is_in_an_answer_is_described(page: Browser, asked: str) -> None:
+    described = set(re.findall(r"\w+", kproxy.page.__doc__ or ""))
+    assert set(page.get(f"/page/api/{asked}").json()) <= described
 
 
 def test_exports(page: Browser) -> None:
