@@ -18,6 +18,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response, StreamingR
 from starlette.routing import Route
 
 from kproxy import __version__
+from kproxy.errors import UsageError
 from kproxy.page import exporting, findings
 from kproxy.page.activity import activity, heatmap
 from kproxy.page.columns import COLUMNS, SHOWN
@@ -38,6 +39,7 @@ EVENTS_S = 0.25  # between two looks for what has changed
 KEEP_ALIVE_S = 15.0
 INSTANCE = token_hex(8)  # of this process: numbers of exchanges mean something within it only
 MOST_NUMBER = (1 << 63) - 1  # of an exchange, and nanoseconds
+MOST_DAMAGES = 3  # that are said in an answer
 POLL_S = 0.05  # between two looks whether the browser still waits
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -98,7 +100,7 @@ class Answers:
     async def source(self, _request: Request) -> Response:
         """What is open."""
         store = self._store
-        first, last = await run_in_threadpool(store.times)
+        first, last = await run_in_threadpool(_times, store)
         return _json(
             {
                 "name": store.name,
@@ -252,7 +254,7 @@ class Answers:
             now = store.generation, store.loading, store.narrowed.now
             if now != told:
                 told, quiet = now, 0.0
-                first, last = await run_in_threadpool(store.times)
+                first, last = await run_in_threadpool(_times, store)
                 rows = {
                     "exchanges": store.exchanges,
                     "bytes": store.size,
@@ -275,6 +277,13 @@ class Answers:
                 yield b": still here\n\n"
             await asyncio.sleep(EVENTS_S)
             quiet += EVENTS_S
+
+
+def _times(store: Store) -> tuple[int | None, int | None]:
+    try:
+        return store.times()
+    except UsageError:  # damaged: it is among the damages that are told as well
+        return None, None
 
 
 def _selection(request: Request) -> tuple[str, str, int, int | None, int | None]:
@@ -321,6 +330,14 @@ async def wrong(_request: Request, error: Exception) -> Response:
     if isinstance(error, FilterError):
         return refusal(400, str(error), error.column, error.length)
     return refusal(400, str(error))
+
+
+async def of_damaged(store: Store, error: Exception) -> Response:
+    """Say what of the sources cannot be read; raise what was raised where all of it can."""
+    damages = await run_in_threadpool(store.look_for_damages)
+    if damages:
+        return refusal(400, "; ".join(damages[:MOST_DAMAGES]))
+    raise error
 
 
 async def failed(_request: Request, error: Exception) -> Response:

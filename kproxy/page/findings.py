@@ -16,6 +16,7 @@ from kproxy.analyses import library
 from kproxy.analyses.analysis import Analysis
 from kproxy.analyses.report.json_page import plain
 from kproxy.analyses.report.verdicts import answer
+from kproxy.errors import ConfigError, UsageError
 from kproxy.output.tables import TABLES
 from kproxy.page.left_out import told
 from kproxy.page.store import Store
@@ -71,6 +72,11 @@ class Findings:
                 span = self._span(start, end)
                 with work.ended_by(span.connection.interrupt):
                     found = answer(span.database, analysis, {})
+        except ConfigError as error:  # at a place in SQL that is not wrong, where a table is damaged
+            damages = self._store.look_for_damages()
+            if damages:
+                raise UsageError("; ".join(damages)) from error
+            raise
         finally:
             self._lock.release()
         rows = found.rows.slice(0, MOST_ROWS)

@@ -18,6 +18,7 @@ from kproxy.output.tables.contracts import EXCHANGES
 from kproxy.output.times import render_instant
 from kproxy.page.blocks import Item
 from kproxy.page.columns import COLUMNS, IN_FILTERS, Column
+from kproxy.page.damaged_tables import damages_of
 from kproxy.page.store import Index, Store, numbers_among
 from kproxy.page.work import Work
 from kproxy.protocol import ApiKey
@@ -71,13 +72,16 @@ class Tabled(Store):
         self._connection = duckdb.connect(config=SAFE)
         self._connection.execute(f"SET memory_limit = '{MEMORY}'")
         self._connection.execute("SET TimeZone = 'UTC'")
+        self._looking = threading.Lock()
         found = [table_files(directory) for directory in directories]
+        self._paths = [path for files in found for paths in files.values() for path in paths]
         try:
             self._files = self._look_at([path for files in found for path in files.get("exchanges", [])])
             self._make_ends([path for files in found for path in files.get("connections", [])])
         except duckdb.Error as error:
             self.close()
-            raise UsageError(f"{self.name}: a table cannot be read: {first_sentence(error)}") from error
+            said = "; ".join(self.look_for_damages()) or first_sentence(error)
+            raise UsageError(f"{self.name}: a table cannot be read: {said}") from error
         self.last = sum(file.rows for file in self._files)
         self.has_bodies = bool(self._files) and all(set(BODIES) <= file.columns for file in self._files)
 
@@ -168,6 +172,24 @@ class Tabled(Store):
             f"SELECT connection_id, exchange, file_row_number + {file.first} AS number FROM {_reader(file)}"
             for file in self._files
         )
+
+    def times(self) -> tuple[int | None, int | None]:
+        """See Store. Raises UsageError where the times are damaged."""
+        import duckdb  # noqa: PLC0415 - heavy, and an extra
+
+        try:
+            return super().times()
+        except duckdb.Error as error:
+            if not self.look_for_damages():
+                raise
+            raise UsageError("; ".join(self.damages)) from error
+
+    def look_for_damages(self) -> list[str]:
+        """See Store."""
+        with self._looking:
+            if not self.damages:
+                self.damages = damages_of(self._paths)
+            return self.damages
 
     def keys(self, chosen: Index) -> "pyarrow.Table":
         """What other tables know exchanges by: connection_id and exchange of the chosen ones."""
