@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 READ = 65_536
 OF_ONE_HOP = {b"connection", b"keep-alive", b"te", b"transfer-encoding", b"upgrade", b"proxy-connection", b"trailer"}
+EVENTS = b"text/event-stream"
 OF_BODIES = {b"content-length", b"expect"}
 
 
@@ -47,6 +48,7 @@ class _Exchange:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, send: Send) -> None:
         self._connection = h11.Connection(h11.CLIENT)
         self._reader, self._writer, self._send = reader, writer, send
+        self._is_of_events = False
 
     async def ask(self, scope: Scope) -> None:
         """Send the request, without a body."""
@@ -57,7 +59,15 @@ class _Exchange:
         await self._write(h11.EndOfMessage())
 
     async def answer(self) -> None:
-        """Pass the answer on."""
+        """Pass the answer on. A stream of events just ends where the process does: another one may follow."""
+        try:
+            await self._pass_on()
+        except (OSError, h11.RemoteProtocolError):
+            if not self._is_of_events:
+                raise
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _pass_on(self) -> None:
         while True:
             event = self._connection.next_event()
             match event:
@@ -66,6 +76,7 @@ class _Exchange:
                 case h11.Response():
                     headers = [(name, value) for name, value in event.headers if name not in OF_ONE_HOP]
                     await self._send({"type": "http.response.start", "status": event.status_code, "headers": headers})
+                    self._is_of_events = dict(headers).get(b"content-type", b"").startswith(EVENTS)
                 case h11.Data():
                     body = bytes(event.data)
                     await self._send({"type": "http.response.body", "body": body, "more_body": True})

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import h11
 import httpx
 import pytest
 import uvicorn
@@ -232,3 +233,36 @@ def test_a_page_that_is_gone_is_an_error(path: Path) -> None:
 
     with pytest.raises(OSError, match="No such file"):
         asyncio.run(work())
+
+
+@pytest.mark.parametrize("kind", ["text/event-stream; charset=utf-8", "application/octet-stream"])
+def test_a_stream_of_events_ends_where_the_page_is_killed_and_a_download_is_cut(
+    path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def killed(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n"
+        writer.write(head.encode() + b"9\r\ndata: x\n\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        with contextlib.suppress(h11.ProtocolError):  # as LivePage, which logs it
+            await forward(str(path), scope, receive, send)
+
+    async def work() -> bytes:
+        listener = listen_for_pages("127.0.0.1", 0)
+        listener.setblocking(False)
+        address = listener.getsockname()
+        page = await asyncio.start_unix_server(killed, path)
+        async with page, serving(listener, server_settings(app)), asyncio.timeout(60):
+            reader, writer = await asyncio.open_connection(*address[:2])
+            writer.write(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            answer = await reader.read()
+            writer.close()
+            return answer
+
+    _, _, body = asyncio.run(work()).partition(b"\r\n\r\n")
+    is_of_events = kind.startswith("text/event-stream")
+    assert body == b"9\r\ndata: x\n\n\r\n" + (b"0\r\n\r\n" if is_of_events else b""), "no download looks whole"
+    logged = [record for record in caplog.records if record.name.startswith("uvicorn")]
+    assert not (is_of_events and logged)
