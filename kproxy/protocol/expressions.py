@@ -23,7 +23,9 @@ IN_CEL = {  # what other languages write -> CEL
     **{"=": "==", "<>": "!=", "and": "&&", "or": "||", "not": "!", "is": "==", "&": "&&", "|": "||"},
     **{"=~": "matches(text, pattern)", "like": "matches(text, pattern)"},
 }
+BARE = re.compile(r"\s*(?:$|[-)\],]|&&|\|\|)")  # what follows a word that may be meant as a text
 TOKEN = re.compile(r"\w+|[^\w\s]+")
+TEXT = r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\''
 COLUMN = re.compile(r"(?:line (\d+), )?column (\d+)")
 POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?([^\n]*)")
 
@@ -127,9 +129,17 @@ def _check_names(program: Any, expression: str, known: Collection[str], about: s
         close = difflib.get_close_matches(name, known, 3, 0.5)
         by_case = [k for k in known if k.lower() == name.lower()]
         hint = f"did you mean {' or '.join(by_case or close)}?" if by_case or close else f"there are {', '.join(known)}"
-        column = expression.index(name) + 1
-        raise ValueError(f"{about} {expression!r}: nothing is called {name!r} (column {column}); {hint}")
+        at = _begin_of(name, expression)
+        if not by_case and BARE.match(expression, at + len(name)):
+            hint = f"a text stands in quotes; {hint}"
+        raise ValueError(f"{about} {expression!r}: nothing is called {name!r} (column {at + 1}); {hint}")
     return names
+
+
+def _begin_of(name: str, expression: str) -> int:
+    """Where it stands first: as a whole word, and not in a text or as a field."""
+    words = re.finditer(rf"{TEXT}|(?<![\w.]){re.escape(name)}(?!\w)", expression)
+    return next((found.start() for found in words if found[0] == name), expression.index(name))
 
 
 def _check_functions(program: Any, about: str) -> None:

@@ -26,6 +26,10 @@ def test_a_value() -> None:
         ("clientId == 'x", "is wrong at column 13: the text that begins with ' has no end"),
         ("a == 1 )", "is wrong at column 8: ) cannot be here"),
         ("clientid == 'x'", "nothing is called 'clientid' (column 1); did you mean clientId?"),
+        ("clientId == shop-1", "nothing is called 'shop' (column 13); a text stands in quotes; there are "),
+        ("a == 1 && (clientId == client)", "(column 24); a text stands in quotes; did you mean clientId?"),
+        ("'client' == a || x.client == client", "nothing is called 'client' (column 30); a text stands in quotes; "),
+        ("clientIds == 'x'", "nothing is called 'clientIds' (column 1); did you mean clientId?"),
         (
             "size(clientId) == 1 && clientId.startWith('x')",
             "there is no function 'startWith' in CEL; did you mean startsWith?",
