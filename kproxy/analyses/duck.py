@@ -269,21 +269,21 @@ class Database:
 
     def _make_facts(self, name: str) -> None:
         if name in FACTS_TABLES and name not in self._made:
-            self._made.add(name)
             self._connection.register("_facts", arrow_table(name))
             self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _facts")
             self._connection.unregister("_facts")
+            self._made.add(name)
 
     def _make_view(self, name: str) -> None:
         if name in self._made:
             return
-        self._made.add(name)
         view = self._views[name]
         for used in library.tables_of(view):
             if used in self._views:
                 self._make_view(used)
             self._make_facts(used)
         self._execute_view(view)
+        self._made.add(name)  # only now: the page gives an analysis up at any place, and asks again
 
     def _execute_view(self, view: View) -> None:
         import duckdb  # noqa: PLC0415 - as above

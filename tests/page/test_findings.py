@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from kproxy.analyses.analysis import View
+from kproxy.analyses.duck import Database
+from kproxy.errors import ConfigError
 from kproxy.page.columns import COLUMNS
 from kproxy.page.findings import Findings
 from kproxy.page.recorded import Recorded
 from kproxy.page.tables import Tabled
-from kproxy.page.work import Work
+from kproxy.page.work import Cancelled, Work
 from tests.page.asking import opened
 from tests.page.feeding import feed_of, live, send
 from tests.page.test_tables import CAPTURE, decoded_tables
@@ -49,6 +52,22 @@ def test_they_say_what_the_report_says(store: Recorded, reported: dict[str, Any]
     names = [column["name"] for column in found["columns"]]
     assert [dict(zip(names, row, strict=True)) for row in found["rows"]] == reported[name]["rows"]
     assert found["more"] == 0
+
+
+def test_one_that_was_given_up_while_its_views_were_made_runs_when_it_is_asked_for_again(
+    store: Recorded, reported: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    findings, work = Findings(store), Work()
+
+    def interrupted(_database: Database, view: View) -> None:
+        work.cancel()
+        raise ConfigError(f"{view.name}: INTERRUPT Error")
+
+    with monkeypatch.context() as patched, pytest.raises(Cancelled):
+        patched.setattr(Database, "_execute_view", interrupted)
+        findings.run(work, "inventory")
+    found = findings.run(Work(), "inventory")
+    assert found is not None and found["verdict"] == reported["inventory"]["verdict"]
 
 
 # What TLS hides is decrypted by a running proxy, so that its page has nothing of the packets of TLS, their times among it
