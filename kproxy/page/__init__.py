@@ -33,7 +33,8 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
                                bytes, most, trouble: why none can be written there, or ""), firstNs, lastNs, loading ({"done",
                                "of"} in bytes, or null), columns, names (what a filter may name), damages (sentences: what
                                could not be read, or that the analyzer was started again and some may be missing),
-                               narrowed (what the configuration has analyzed, as a sentence; "": all), generation (below)
+                               narrowed (what the configuration has analyzed, as a sentence; "": all), generation (below), grown
+                               (that a file has grown since it was read to its end, as a sentence, or "")
     exchanges?filter=&sort=[-]COLUMN&offset=&limit=&columns=a,b
                                total, offset, generation, numbers, columns, rows; limit at most 500
     position?number=&filter=&sort=   offset of an exchange, or null

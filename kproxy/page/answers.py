@@ -123,6 +123,7 @@ class Answers:
                 "spill": None if store.spill is None else msgspec.to_builtins(store.spill),
                 "damages": store.damages,
                 "narrowed": store.narrowed.now,
+                "grown": await run_in_threadpool(store.grown),
                 "columns": [
                     {"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning, "shown": c.shown}
                     for c in COLUMNS.values()

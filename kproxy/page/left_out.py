@@ -4,12 +4,11 @@ Counts are exact. They are kept by the second, of long times by longer slots, so
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from kproxy.page.narrowed import EVER
+from kproxy.page.narrowed import EVER, clock
 
 if TYPE_CHECKING:
     from kproxy.page.store import Store
@@ -125,7 +124,7 @@ def told(store: "Store", start: int | None, end: int | None) -> dict[str, Any] |
         return None
     sentences = [] if missing is None else _sentences(missing)
     if made_room and first is not None:
-        sentences.append(f"{made_room:,} exchanges before {_time(first)} were removed to make room for later ones.")
+        sentences.append(f"{made_room:,} exchanges before {clock(first)} were removed to make room for later ones.")
     sentences += [span.sentence() for span in narrow[-MOST_SAID:]]
     begins = first or 0
     return {
@@ -145,14 +144,14 @@ def _sentences(missing: Missing) -> list[str]:
     found = []
     if missing.exchanges:
         found.append(
-            f"Of the {missing.exchanges:,} exchanges between {_time(missing.start)} and {_time(missing.end)}"
+            f"Of the {missing.exchanges:,} exchanges between {clock(missing.start)} and {clock(missing.end)}"
             f" {missing.here:,} are here{_share(missing.here / missing.exchanges)}: counts and sums are of those."
         )
     if missing.unseen:
         (start, end), others = missing.unseen[0], len(missing.unseen) - 1
         more = f", nor at {others} other time{'s' if others > 1 else ''}" if others else ""
         found.append(
-            f"What passed between {_time(start)} and {_time(end)} was not seen, as kproxy's analyzer began anew{more}."
+            f"What passed between {clock(start)} and {clock(end)} was not seen, as kproxy's analyzer began anew{more}."
         )
     return found
 
@@ -161,7 +160,3 @@ def _share(share: float) -> str:
     if share == 0:
         return ""
     return f" ({share:.0%})" if share > OFTEN else f" (about 1 in {round(1 / share):,})"
-
-
-def _time(ns: int) -> str:
-    return datetime.fromtimestamp(ns // SECOND, UTC).strftime("%H:%M:%S UTC")

@@ -48,7 +48,7 @@ class Span(Struct, frozen=True):
 
     def sentence(self) -> str:
         """What was analyzed then."""
-        since, until = (_time(at) if 0 < at < EVER else "" for at in (self.start, self.end))
+        since, until = (clock(at) if 0 < at < EVER else "" for at in (self.start, self.end))
         if until:
             when = f"Between {since} and {until}" if since else f"Until {until}"
             return f"{when} the configuration had only {_listed(list(self._parts()))} analyzed."
@@ -112,5 +112,6 @@ def _listed(parts: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
 
 
-def _time(ns: int) -> str:
+def clock(ns: int) -> str:
+    """The time of day, of nanoseconds since the epoch."""
     return datetime.fromtimestamp(ns // SECOND, UTC).strftime("%H:%M:%S UTC")

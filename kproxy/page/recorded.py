@@ -23,6 +23,7 @@ from kproxy.output.tables.rows import read_body
 from kproxy.output.where import ENTITIES
 from kproxy.page.blocks import Blocks, Item, Side
 from kproxy.page.columns import COLUMNS
+from kproxy.page.narrowed import clock
 from kproxy.page.spilling import SpillFiles
 from kproxy.page.store import Loading, Store, numbers_among
 from kproxy.page.work import Work
@@ -80,6 +81,7 @@ class Recorded(Store):
             self._writer.execute(f"ALTER TABLE exchanges ADD COLUMN {column}")
         self._total = sum(source.stat().st_size for source in sources if source.is_file())
         self._read_before = 0
+        self._whole: dict[Path, tuple[int, int]] = {}  # files that were read to their end: bytes, and when, in ns
         self._ended = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -100,6 +102,16 @@ class Recorded(Store):
     def database(self) -> Database:
         """See Store."""
         return self._database
+
+    def grown(self) -> str:
+        """See Store."""
+        for path, (size, at) in list(self._whole.items()):
+            with contextlib.suppress(OSError):  # it is gone
+                if path.stat().st_size > size:
+                    return (
+                        f"{path.name} has grown since it was read, at {clock(at)}: start kproxy open again to read on."
+                    )
+        return ""
 
     def rows(self, names: Sequence[str], numbers: Sequence[int] | None = None) -> str:
         """See Store."""
@@ -151,6 +163,8 @@ class Recorded(Store):
                 for path in self.sources:
                     with open_input(path) as source:
                         self._read(run.read(source), source, output)
+                    with contextlib.suppress(OSError):  # it is gone
+                        self._whole[path] = path.stat().st_size, time.time_ns()
                     self.damages = list(run.damages)
             self.damages += [f"{count} connections were given up: {name}" for name, count in run.faults.items()]
         except KproxyError as error:

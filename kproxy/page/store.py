@@ -149,6 +149,10 @@ class Store(ABC):
     def lacking(self, names: set[str]) -> str:
         """Why conditions on these names, which are about bodies, cannot be answered; "" where they can."""
 
+    def grown(self) -> str:
+        """Which source has grown since it was read to its end, as a sentence; "": none."""
+        return ""
+
     def look_for_damages(self) -> list[str]:
         """What of the sources cannot be read, as sentences: looked for when a question has failed. May take seconds."""
         return []

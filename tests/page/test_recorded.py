@@ -1,6 +1,7 @@
 """Captures and logs in the page: the exchanges that kproxy decode shows, in its order, with its values."""
 
 import gzip
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,9 @@ import pytest
 
 from kproxy.output.times import render_instant
 from kproxy.page.columns import COLUMNS
+from kproxy.page.server import page_app
 from kproxy.page.work import Work
-from tests.page.asking import opened
+from tests.page.asking import TOKEN, Browser, opened
 from tests.support.traffic import CAPTURES
 
 LIKE_THE_LOG = [name for name, column in COLUMNS.items() if column.in_log]
@@ -85,3 +87,22 @@ def test_what_ends_early_is_a_damage_and_what_came_before_is_shown(tmp_path: Pat
     with opened(half) as store:
         assert 0 < store.exchanges < len(decoded(ORDERS))
         assert len(store.damages) == 1 and "half.pcap" in store.damages[0]
+
+
+def test_a_file_that_grows_after_it_was_read_is_said(tmp_path: Path) -> None:
+    """As one that a capture tool still writes; and one that is gone is none."""
+    path = tmp_path / "written.pcap"
+    whole = ORDERS.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with opened(path, CAPTURES / "06-sasl-scram.pcap") as store:
+        browser = Browser(page_app(store, TOKEN))
+        browser.get(f"/?token={TOKEN}")
+        assert browser.get("/page/api/source").json()["grown"] == ""
+        path.write_bytes(whole)
+        said = browser.get("/page/api/source").json()["grown"]
+        pattern = (
+            r"written\.pcap has grown since it was read, at \d\d:\d\d:\d\d UTC: start kproxy open again to read on\."
+        )
+        assert re.fullmatch(pattern, said)
+        path.unlink()
+        assert browser.get("/page/api/source").json()["grown"] == ""

@@ -70,7 +70,7 @@ function drawBar() {
 function sourceText() {
   const { loading, live, left, dropped, share, spill } = source;
   const state = loading ? ` · reading ${Math.floor((100 * loading.done) / Math.max(loading.of, 1))} %` : source.lost ? " · no answer, asking again" : live ? " · live" : "";
-  return html`<bdi>${visible(source.name)}</bdi> · ${counted(source.exchanges, "exchange")}${source.bytes ? ` · ${bytes(source.bytes)} in memory` : ""}${spill?.bytes ? html` and <span title=${visible(spill.directory)}>${bytes(spill.bytes)} on disk</span>` : nothing}${spill?.trouble ? html` · <span class="warning" title=${visible(spill.trouble)}>nothing can be written to disk</span>` : nothing}${left ? ` · ${counted(left, "older one")} removed to make room` : ""}${dropped ? html` · <span class="warning" title="There was no time for them; traffic comes first.">${counted(dropped, "exchange")} not shown${share < 0.99 ? `; now ${rate(share)}` : ""}</span>` : nothing}${source.damages?.length ? html` · <span class="warning" title=${source.damages.map(visible).join("\n")}>${live ? "incomplete" : "damaged"}</span>` : nothing}${source.narrowed ? html` · <span class="warning" title=${visible(source.narrowed, 1000)}>analyzed in part</span>` : nothing}${state}`;
+  return html`<bdi>${visible(source.name)}</bdi> · ${counted(source.exchanges, "exchange")}${source.bytes ? ` · ${bytes(source.bytes)} in memory` : ""}${spill?.bytes ? html` and <span title=${visible(spill.directory)}>${bytes(spill.bytes)} on disk</span>` : nothing}${spill?.trouble ? html` · <span class="warning" title=${visible(spill.trouble)}>nothing can be written to disk</span>` : nothing}${left ? ` · ${counted(left, "older one")} removed to make room` : ""}${dropped ? html` · <span class="warning" title="There was no time for them; traffic comes first.">${counted(dropped, "exchange")} not shown${share < 0.99 ? `; now ${rate(share)}` : ""}</span>` : nothing}${source.damages?.length ? html` · <span class="warning" title=${source.damages.map(visible).join("\n")}>${live ? "incomplete" : "damaged"}</span>` : nothing}${source.narrowed ? html` · <span class="warning" title=${visible(source.narrowed, 1000)}>analyzed in part</span>` : nothing}${source.grown ? html` · <span class="warning" title=${visible(source.grown, 1000)}>not read to its end</span>` : nothing}${state}`;
 }
 
 /** "about 1 in 4 is", "most are": how many of the exchanges are shown. */
@@ -214,6 +214,7 @@ async function begin() {
   await showView();
   sayDamages();
   sayNarrowed();
+  if (source.grown) say(source.grown);
   if (source.live || source.loading) listen();
 }
 

@@ -170,3 +170,18 @@ def test_each_view_has_its_key(page: Page) -> None:
         page.until(lambda at=view: f"#{at}" in page.driver.current_url, view)  # type: ignore[misc]
         page.until(lambda at=view: page.texts("nav [aria-current=page]") == [at.capitalize()], view)  # type: ignore[misc]
         page.settled()
+
+
+@pytest.mark.long
+def test_a_file_that_is_still_written_is_said(driver: Any, tmp_path: Path) -> None:
+    path = tmp_path / "written.pcap"
+    whole = TRANSACTIONS.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with opened(path) as address:
+        path.write_bytes(whole)
+        page = Page(driver, address)
+        page.until(lambda: "not read to its end" in page.texts(".source")[0], "the bar")
+        page.until(
+            lambda: "written.pcap has grown since it was read" in "".join(page.texts("#messages p")), "a message"
+        )
+        assert page.complaints() == []
