@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from kproxy.errors import KproxyError
 
 MOST_SECONDS = 20.0
+AGAIN_S = 0.1
 
 
 class Cancelled(KproxyError):
@@ -29,8 +30,7 @@ class Work:
         with self._lock:  # also while blocks are ended: what comes behind a block must not be
             if self._why is None:
                 self._why = why
-                for end in self._ends:
-                    end()
+                self._end_blocks()
 
     def check(self) -> None:
         """Raise Cancelled if it was given up, or takes too long."""
@@ -42,14 +42,12 @@ class Work:
     @contextmanager
     def ended_by(self, end: Callable[[], object]) -> Iterator[None]:
         """Within the block, giving up calls *end*, which makes the block fail; what it raises then is Cancelled."""
-        timer = threading.Timer(max(self._until - time.monotonic(), 0), self._overdue)
-        timer.daemon = True
         self.check()
         with self._lock:
             if self._why is not None:
                 raise Cancelled(self._why)
             self._ends.append(end)
-        timer.start()
+        timer = _later(max(self._until - time.monotonic(), 0), self._overdue)
         try:
             yield
         except Exception:
@@ -60,5 +58,23 @@ class Work:
             with self._lock:
                 self._ends.remove(end)
 
+    def _end_blocks(self) -> None:
+        """End them, again and again until they are left: between two queries an interrupt is lost. The lock is held."""
+        for end in self._ends:
+            end()
+        if self._ends:
+            _later(AGAIN_S, self._end_again)
+
+    def _end_again(self) -> None:
+        with self._lock:
+            self._end_blocks()
+
     def _overdue(self) -> None:
         self.cancel(f"this takes more than {self._seconds:.0f} seconds; ask for less")
+
+
+def _later(seconds: float, what: Callable[[], None]) -> threading.Timer:
+    timer = threading.Timer(seconds, what)
+    timer.daemon = True
+    timer.start()
+    return timer

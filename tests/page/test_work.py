@@ -51,3 +51,13 @@ def test_what_is_given_up_just_before_a_block_is_not_begun(monkeypatch: pytest.M
     monkeypatch.setattr(work, "check", work.cancel)  # as by another thread, right behind the check
     with pytest.raises(Cancelled, match="nobody waits"), work.ended_by(lambda: None):
         pytest.fail("nothing would end it")
+
+
+def test_a_block_is_ended_until_it_is_left() -> None:
+    """DuckDB forgets an interrupt that comes between two queries, of which an analysis has some."""
+    work, ended = Work(), threading.Semaphore(0)
+    with pytest.raises(Cancelled), work.ended_by(ended.release):
+        work.cancel()
+        times = [ended.acquire(timeout=10) for _ in range(3)]
+        raise ValueError("what an interrupted query raises")
+    assert times == [True] * 3
