@@ -8,9 +8,10 @@ import { html } from "./lit-html.js";
 
 const LONGEST = 400; // characters of one value; the whole of it is in the detail of an exchange
 
-// Controls, bidirectional formatting, separators of lines, characters without width, tags, unpaired surrogates.
+// What kproxy escapes on a terminal (controls, formatting, separators, spaces that look like another, what Unicode has not assigned,
+// private use, unpaired surrogates), and marks that have no width.
 const UNSEEN =
-  /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e0fff}]|[\ud800-\udfff]/gu;
+  /[\p{C}\p{Zl}\p{Zp}\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u034f\u115f\u1160\u17b4\u17b5\u3164\ufe00-\ufe0f\uffa0]|[\u{e0000}-\u{e0fff}]/gu;
 const STACKED = /(\p{M}{3})\p{M}+/gu; // more marks on one letter than any language has would reach into the lines around
 
 /** The text with characters that are not seen made visible: controls as their pictures (␛), others as their code (\u202e). */
