@@ -6,10 +6,12 @@ import { Hex } from "./hex.js";
 import { recordCount, Records } from "./records.js";
 import { Tree } from "./tree.js";
 import { fragmentOf } from "./route.js";
-import { bytes, counted, duration, named, visible } from "./text.js";
+import { apart, bytes, counted, duration, named, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
 const SIDES = ["request", "response"];
+const MOST_LISTED = 20; // names of a tooltip
+const listed = (names) => names.slice(0, MOST_LISTED).map(apart).join(", ") + (names.length > MOST_LISTED ? ", …" : "");
 
 export class Detail {
   /** `close()` leaves it; `step(by)` shows the next; `only(column)`, `mark()` and `stop()` (null: none) are what its buttons do. */
@@ -69,8 +71,8 @@ export class Detail {
           <div class="actions">
             <button @click=${() => this.doings.only("clientId")}>Only this client</button>
             <button @click=${() => this.doings.only("connection")}>Only this connection</button>
-            ${row.topics?.length ? html`<button title=${visible(row.topics.join(", "))} @click=${() => this.doings.only("topics")}>${row.topics.length > 1 ? "Only these topics" : "Only this topic"}</button>` : nothing}
-            ${row.groups?.length ? html`<button title=${visible(row.groups.join(", "))} @click=${() => this.doings.only("groups")}>${row.groups.length > 1 ? "Only these groups" : "Only this group"}</button>` : nothing}
+            ${row.topics?.length ? html`<button title=${listed(row.topics)} @click=${() => this.doings.only("topics")}>${row.topics.length > 1 ? "Only these topics" : "Only this topic"}</button>` : nothing}
+            ${row.groups?.length ? html`<button title=${listed(row.groups)} @click=${() => this.doings.only("groups")}>${row.groups.length > 1 ? "Only these groups" : "Only this group"}</button>` : nothing}
             <button @click=${() => this.doings.not("apiName")}>Not ${visible(row.apiName ?? "this API")}</button>
             <button @click=${() => this.doings.mark()}>Compare</button>
             ${this.doings.stop ? html`<button @click=${() => this.doings.stop()}>Stop such…</button>` : nothing}

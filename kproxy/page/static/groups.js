@@ -8,7 +8,7 @@ import { linksOf } from "./evidence.js";
 import { leftOutNote, uncertainNote } from "./left_out.js";
 import { KEYS as LIVE, LiveSpan } from "./live_span.js";
 import { go } from "./route.js";
-import { count, duration, nsOf, visible } from "./text.js";
+import { apart, count, duration, nsOf, visible } from "./text.js";
 import { html, nothing, render, svg } from "./lit-html.js";
 
 const LANE = 26;
@@ -77,7 +77,7 @@ export class Groups {
       if (lane < 0 || !row.began_at) return nothing;
       const began = nsOf(row.began_at);
       const ended = row.ended_at ? nsOf(row.ended_at) : began;
-      return svg`<rect class="f${causes.indexOf(row.cause ?? "unknown") % 13}" data-group=${visible(row.group_id ?? "")} x=${scale.x(began).toFixed(1)} y=${lane * LANE + 14} width=${Math.max(scale.x(ended) - scale.x(began), 3).toFixed(1)} height="10" rx="1.5"><title>${visible(row.cause ?? "unknown")}: ${visible(row.evidence ?? "")}</title></rect>`;
+      return svg`<rect class="f${causes.indexOf(row.cause ?? "unknown") % 13}" data-group=${visible(row.group_id ?? "")} x=${scale.x(began).toFixed(1)} y=${lane * LANE + 14} width=${Math.max(scale.x(ended) - scale.x(began), 3).toFixed(1)} height="10" rx="1.5"><title>${visible(row.cause ?? "unknown")}: ${apart(row.evidence ?? "")}</title></rect>`;
     });
     return html`<figure>${brushed({ scale, height, label: "Rebalances over time", brush: this.brush, content: svg`${timeAxis(scale, height)}${lanes}${bars}` })}
       <figcaption>${causes.map((cause, at) => html`<span><span class="swatch f${at % 13}"></span> <bdi>${visible(cause)}</bdi> </span>`)}</figcaption></figure>`;

@@ -35,6 +35,9 @@ export function named(text) {
   return html`<bdi>${visible(String(text))}</bdi>`;
 }
 
+/** A name inside a tooltip, which has no elements: isolated from the direction of the words around it by Unicode's own characters. */
+export const apart = (text) => `\u2068${visible(String(text))}\u2069`;
+
 const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const PARTS = new Intl.NumberFormat("en", { maximumFractionDigits: 3 });
 

@@ -7,7 +7,7 @@ import { linksOf } from "./evidence.js";
 import { leftOutNote, uncertainNote } from "./left_out.js";
 import { KEYS as LIVE, LiveSpan } from "./live_span.js";
 import { go, note } from "./route.js";
-import { count, counted, literal, named, visible } from "./text.js";
+import { apart, count, counted, literal, named, visible } from "./text.js";
 import { html, nothing, render, svg } from "./lit-html.js";
 
 const MOST = 40; // nodes of a column
@@ -117,7 +117,7 @@ export class TrafficMap {
     const middle = (from + to) / 2;
     const faded = this.chosen && edge[this.chosen[0]] !== this.chosen[1];
     return svg`<path class="edge ${side === 0 ? "writes" : "reads"} ${faded ? "faded" : ""}" stroke-width=${(1 + Math.min(Math.log10(edge.records + 1), 6)).toFixed(1)}
-      d="M${from} ${a}C${middle} ${a} ${middle} ${b} ${to} ${b}"><title>${visible(name)} ${side === 0 ? "wrote" : "read"} ${count(edge.records)} ${side === 0 ? "to" : "from"} ${visible(edge.topic)}</title></path>`;
+      d="M${from} ${a}C${middle} ${a} ${middle} ${b} ${to} ${b}"><title>${apart(name)} ${side === 0 ? "wrote" : "read"} ${count(edge.records)} ${side === 0 ? "to" : "from"} ${apart(edge.topic)}</title></path>`;
   }
 
   node(name, column, x, y, box) {
