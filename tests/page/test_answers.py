@@ -70,7 +70,7 @@ def test_lines_are_sent_many_at_a_time() -> None:
         sent.append(message.get("body", b""))
 
     async def receive() -> Any:
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()  # the browser stays
 
     headers = [(b"host", b"127.0.0.1:8000"), (b"cookie", f"kproxy_token_8000={TOKEN}".encode())]
     asked = {"method": "GET", "path": "/page/api/export", "query_string": b"format=jsonl", "headers": headers}

@@ -31,7 +31,7 @@ def test_other_errors_are_what_they_are() -> None:
 
 def test_a_block_is_left_only_when_its_end_is_over() -> None:
     """Else it would be the end of what comes next: another question to the same process, a connection that is closed."""
-    still_inside = []
+    still_inside: list[bool] = []
 
     def end() -> None:
         leaving = threading.Thread(target=block.__exit__, args=(None, None, None))
