@@ -33,6 +33,13 @@ KNOWN = (*CHEAP, *COSTLY, *ENTITIES, *NOT_OF_EXCHANGES)
 KINDS = {"time": "time"}  # column type -> how CEL's value is made of SQL's
 COLUMNS_OF = {"trailing": {"requestTrailingBytes", "responseTrailingBytes"}, "errors": {"errorCodes"}}
 SPECIAL = {"trailing": "[e.request_trailing_bytes, e.response_trailing_bytes]", "errors": "e.error_codes"}
+UNKNOWN = re.compile(r"nothing is called '(\w+)'")
+INSTEAD = {  # of columns that only the table has -> a condition
+    "errorName": 'errors.exists(e, e.name == "NOT_LEADER_OR_FOLLOWER")',
+    "errorCodes": "errors.exists(e, e.code == 6)",
+    "acks": "request.acks == 0",
+    "throttleTimeMs": "response.throttleTimeMs > 0",
+}
 GO_ON = "Ask again to go on from there, or add a condition on columns, such as apiName, topics or requestAt"
 # What is the same for the distinct codes of an exchange as for all its errors
 OF_ANY_ERROR = re.compile(r"errors\s*\.\s*(?:exists|all)\s*\(\s*([A-Za-z_]\w*)\s*,(.*)\)", re.DOTALL)
@@ -304,7 +311,14 @@ def _column(table: Any) -> "pyarrow.Array":
 def _placed(message: str, condition: str) -> FilterError:
     """A message of --where without the condition, which the person sees, and with its place."""
     wrong = located(message, condition, "where")
-    return FilterError(wrong.sentence, wrong.column, wrong.length)
+    unknown = UNKNOWN.match(wrong.sentence)
+    sentence = _of_column(unknown[1]) if unknown and unknown[1] in COLUMNS else wrong.sentence
+    return FilterError(sentence, wrong.column, wrong.length)
+
+
+def _of_column(name: str) -> str:
+    """Why no filter names a column that the table shows."""
+    return f"a filter cannot name the column {name}{f'; write {INSTEAD[name]}' if name in INSTEAD else ''}"
 
 
 def _where(sentence: str, condition: str, parts: list[Part]) -> FilterError:

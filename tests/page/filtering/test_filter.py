@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kproxy import read
 from kproxy.errors import OptionError
 from kproxy.output.where import Where
-from kproxy.page.filtering.filter import Filter, FilterError
+from kproxy.page.filtering.filter import INSTEAD, Filter, FilterError
 from kproxy.page.recorded import Recorded
 from kproxy.page.tables import Tabled
 from kproxy.page.work import Work
@@ -127,6 +127,8 @@ def test_conditions_made_at_random_select_the_same(store: Recorded, tables: Tabl
         ("size(apiNam) > 2", 6, "apiName"),
         ("apiName.startWith('x')", 9, "startsWith"),
         ("apiKey", 1, "true or false"),
+        ("true || errorName != null", 9, "cannot name the column errorName; write errors.exists"),
+        ("number > 3", 1, "cannot name the column number$"),
         ("(" * 100 + "true" + ")" * 100, 61, "brackets"),
         ("true || " * 1000 + "true", 4001, "4,000"),
     ],
@@ -137,6 +139,11 @@ def test_what_is_wrong_is_said_with_its_place(store: Recorded, condition: str, c
     assert wrong.value.column == column
     assert condition[:40] not in str(wrong.value) or len(condition) < 8
     assert "\n" not in str(wrong.value)
+
+
+@pytest.mark.parametrize("condition", INSTEAD.values())
+def test_what_is_offered_for_a_column_that_only_the_table_has_is_a_filter(store: Recorded, condition: str) -> None:
+    assert selected(store, condition) == expected(store, condition)
 
 
 def test_what_tables_cannot_answer_is_said(tmp_path: Any) -> None:
