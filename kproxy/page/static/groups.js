@@ -14,7 +14,7 @@ import { html, nothing, render, svg } from "./lit-html.js";
 const LANE = 26;
 const MOST_LANES = 30;
 const MOST_LINES = 12;
-const FIRST = ["began_at", "group_id", "cause", "client_id", "pause_ms", "duration_ms", "moved", "generation_to", "members_after", "evidence"];
+const FIRST = ["began_at", "group_id", "cause", "client_id", "evidence", "pause_ms", "duration_ms", "moved", "generation_to", "members_after"];
 
 export const KEYS = [["Shift ← →", "in a chart: select a span; Enter shows its exchanges"], ...LIVE];
 

@@ -56,6 +56,7 @@ def test_which_client_is_slow(page: Page, lines: list[dict[str, Any]]) -> None:
         line for line in lines if (line["clientId"], line["apiName"]) == (slowest["client_id"], slowest["api_name"])
     ]
     assert shown(page) == len(asked)
+    assert {slowest["broker"]} == {line["broker"] for line in asked}  # each broker has a row
     longest = max(line["latencyMs"] for line in asked)
     assert float(column(page, "latencyMs")[0].replace(",", "")) == pytest.approx(longest, abs=0.001)
 
@@ -78,6 +79,9 @@ def test_why_did_this_group_rebalance(page: Page, lines: list[dict[str, Any]]) -
     click(page, "Groups")
     first = page.until(lambda: cells(page, "Rebalances"), "rebalances")[0]
     assert first["cause"] == "joined" and "first" in first["evidence"]
+    in_sight = "return document.querySelector(arguments[0]).getBoundingClientRect().right <= window.innerWidth"
+    assert page.run(in_sight, "[aria-label=Rebalances] td:nth-child(6)")
+    assert page.texts("[aria-label=Rebalances] tbody tr:first-child td:nth-child(6)") == [first["evidence"]]
     click(page, "Exchanges", "//*[@aria-label='Rebalances']")
     shown(page)
     apis = column(page, "apiName")
