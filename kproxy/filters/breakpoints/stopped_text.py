@@ -11,7 +11,7 @@ What is written is what the codec reads from it again: hex may spell a message i
 in Kafka's. Unknown tagged fields stay, and batches that were not changed keep their bytes, whatever their CRC says.
 
 Characters that are not seen, or that move what is around them, are escapes in the JSON (\\u202e): controls, formatting, lone
-surrogates, and marks that pile up on one letter.
+surrogates, spaces that look like another, private use, and marks that pile up on one letter.
 """
 
 import base64
@@ -79,7 +79,9 @@ class Shown(Struct, frozen=True):
 def shown(message: Message, version: int, body: bytes) -> Shown:
     """The message as text. Raises DecodeError."""
     text = json.dumps(_tree(message, version, body), indent=2, ensure_ascii=False)
-    return Shown(UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text), body.hex())
+    text = UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    odd = {ord(char): json.dumps(char)[1:-1] for char in set(text) if not char.isprintable() and char != "\n"}
+    return Shown(text.translate(odd), body.hex())
 
 
 def from_json(message: Message, version: int, text: str, before: bytes) -> bytes:
