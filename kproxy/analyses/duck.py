@@ -102,6 +102,7 @@ class Database:
         check_available()
         self._views = library.load_views(folders)
         self._made: set[str] = set()  # views and facts that the connection has
+        self._begun: set[str] = set()  # those that it may have
         self._memory = memory
         self._reading = Reading() if reading is None else reading
         self._directory: ScratchDirectory | None = None
@@ -161,7 +162,7 @@ class Database:
         """
         other = copy.copy(self)
         other._connection = connection
-        other._made = set()
+        other._made, other._begun = set(), set()
         return other
 
     def run(self, analysis: Analysis, /, **parameters: Value) -> "pyarrow.Table":
@@ -270,7 +271,7 @@ class Database:
     def _make_facts(self, name: str) -> None:
         if name in FACTS_TABLES and name not in self._made:
             self._connection.register("_facts", arrow_table(name))
-            self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _facts")
+            self._connection.execute(f"CREATE {self._anew(name)} TABLE {name} AS SELECT * FROM _facts")
             self._connection.unregister("_facts")
             self._made.add(name)
 
@@ -285,13 +286,19 @@ class Database:
         self._execute_view(view)
         self._made.add(name)  # only now: the page gives an analysis up at any place, and asks again
 
+    def _anew(self, name: str) -> str:
+        """What lets SQL make it again, where it was begun: an interrupt may come when it is there already."""
+        words = "OR REPLACE" if name in self._begun else ""
+        self._begun.add(name)
+        return words
+
     def _execute_view(self, view: View) -> None:
         import duckdb  # noqa: PLC0415 - as above
 
         kind = "TABLE" if view.stored or self._reading.is_part else "VIEW"  # few rows: to plan a view takes longer
         try:
             with self._names_the_disk():
-                create = f"CREATE {kind} {view.name} AS {to_duckdb(view.sql, view.path)}"
+                create = f"CREATE {self._anew(view.name)} {kind} {view.name} AS {to_duckdb(view.sql, view.path)}"
                 self._with_more_memory(lambda: self._connection.execute(create))
         except duckdb.Error as error:
             raise _refused(view, error) from None

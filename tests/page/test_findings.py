@@ -11,7 +11,7 @@ import pytest
 
 from kproxy.analyses.analysis import View
 from kproxy.analyses.duck import Database
-from kproxy.errors import ConfigError
+from kproxy.errors import KproxyError
 from kproxy.page.columns import COLUMNS
 from kproxy.page.findings import Findings
 from kproxy.page.recorded import Recorded
@@ -54,15 +54,19 @@ def test_they_say_what_the_report_says(store: Recorded, reported: dict[str, Any]
     assert found["more"] == 0
 
 
+@pytest.mark.parametrize("is_late", [False, True])
 def test_one_that_was_given_up_while_its_views_were_made_runs_when_it_is_asked_for_again(
-    store: Recorded, reported: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    store: Recorded, reported: dict[str, Any], monkeypatch: pytest.MonkeyPatch, is_late: bool
 ) -> None:
     findings, work = Findings(store), Work()
 
-    def interrupted(_database: Database, view: View) -> None:
+    def interrupted(database: Database, view: View) -> None:
+        if is_late:
+            make(database, view)
         work.cancel()
-        raise ConfigError(f"{view.name}: INTERRUPT Error")
+        raise KproxyError("as of a query that was interrupted")
 
+    make = Database._execute_view
     with monkeypatch.context() as patched, pytest.raises(Cancelled):
         patched.setattr(Database, "_execute_view", interrupted)
         findings.run(work, "inventory")
