@@ -65,8 +65,7 @@ class Findings:
         analysis = self._analyses.get(name)
         if analysis is None or not self._has(analysis):
             return None
-        while not self._lock.acquire(timeout=0.05):
-            work.check()
+        work.wait_for(self._lock, "other analyses are run; ask again when they are done")
         try:
             with self._store.held(work):
                 span = self._span(start, end)

@@ -232,8 +232,7 @@ class Store(ABC):
         if not condition.strip():
             return None
         asked = Filter(condition)
-        while not self._selecting.acquire(timeout=0.05):
-            work.check()
+        work.wait_for(self._selecting, "another filter is evaluated, maybe for an export; ask again when that is done")
         try:
             generation, first, last = self.generation, self.first, self.last
             known = self._selected.get(condition)

@@ -9,6 +9,7 @@ from kproxy.errors import KproxyError
 
 MOST_SECONDS = 20.0
 AGAIN_S = 0.1
+TURN_S = 0.05  # between two looks whether a question is still asked
 
 
 class Cancelled(KproxyError):
@@ -38,6 +39,13 @@ class Work:
             self.cancel(f"this takes more than {self._seconds:.0f} seconds; ask for less")
         if self._why is not None:
             raise Cancelled(self._why)
+
+    def wait_for(self, lock: threading.Lock, other: str) -> None:
+        """Acquire a lock that other questions hold for long. Raises Cancelled; *other* says in a sentence what was waited for."""
+        while not lock.acquire(timeout=TURN_S):
+            if time.monotonic() > self._until:
+                self.cancel(other)
+            self.check()
 
     @contextmanager
     def ended_by(self, end: Callable[[], object]) -> Iterator[None]:

@@ -74,6 +74,12 @@ def test_one_that_was_given_up_while_its_views_were_made_runs_when_it_is_asked_f
     assert found is not None and found["verdict"] == reported["inventory"]["verdict"]
 
 
+def test_who_waits_for_another_one_is_told_so(store: Recorded) -> None:
+    findings = Findings(store)
+    with findings._lock, pytest.raises(Cancelled, match="other analyses are run"):
+        findings.run(Work(0.01), "inventory")
+
+
 # What TLS hides is decrypted by a running proxy, so that its page has nothing of the packets of TLS, their times among it
 PLAIN = sorted(path.name for path in CAPTURES.glob("*.pcap*") if "tls" not in path.name)
 

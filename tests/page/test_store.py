@@ -97,3 +97,11 @@ def test_views_that_are_kept_are_bounded_in_bytes(store: Recorded, monkeypatch: 
     assert pages[::2] == pages[1::2]
     sizes = [index.numbers.nbytes for index in store._indexes.values()]
     assert len(sizes) == 2 and sum(sizes) <= 20 * store.exchanges
+
+
+def test_who_waits_for_the_filter_of_another_is_told_so(store: Recorded) -> None:
+    with store._selecting, pytest.raises(Cancelled, match="another filter is evaluated"):
+        store.page(Work(0.01), "apiKey == 3")
+    with store._selecting, pytest.raises(Cancelled, match="nobody waits"):
+        (gone := Work()).cancel()
+        store.page(gone, "apiKey == 3")
