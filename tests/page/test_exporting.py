@@ -1,5 +1,6 @@
 """Selections as files: what kproxy decode writes for the same condition."""
 
+import json
 import os
 import shlex
 import shutil
@@ -28,6 +29,7 @@ from tests.page.test_tables import CAPTURE, decoded_tables
 from tests.support.hostile_names import hostile_names
 from tests.support.kafka.processes import eventually
 
+READ = 600  # records that the consumers of CAPTURE say they read
 CONDITION = 'apiName == "JoinGroup" && latencyMs > 1.0'
 
 
@@ -37,9 +39,9 @@ def store() -> Iterator[Recorded]:
         yield found
 
 
-def decode(*words: str) -> bytes:
+def decode(*words: str, source: Path = CAPTURE) -> bytes:
     return subprocess.run(
-        [sys.executable, "-m", "kproxy", "decode", "-q", *words, str(CAPTURE)], capture_output=True, check=True
+        [sys.executable, "-m", "kproxy", "decode", "-q", *words, str(source)], capture_output=True, check=True
     ).stdout
 
 
@@ -67,6 +69,16 @@ def test_packets_are_decoded_to_the_same_exchanges(store: Recorded, tmp_path: Pa
     (tmp_path / "2").mkdir()
     hidden = exporting.write(store, Work(), "pcapng-anonymized", CONDITION, None, None, tmp_path / "2")
     assert b"g-range" in written.read_bytes() and b"g-range" not in hidden.read_bytes()
+
+
+def test_packets_have_the_records_that_the_page_leaves_out(store: Recorded, tmp_path: Path) -> None:
+    written = exporting.write(store, Work(), "pcapng", 'apiName == "Fetch"', None, None, tmp_path)
+    shown = decode("--format", "jsonl", "--records", source=written).splitlines()
+    parts = [
+        part["json"] for line in shown for part in json.loads(line).get("embedded") or () if part["kind"] == "records"
+    ]
+    assert [len(part["records"]) for part in parts] == [part["count"] for part in parts]
+    assert sum(len(part["records"]) for part in parts) == READ
 
 
 def test_tables_of_a_capture_and_of_tables_are_the_same(store: Recorded, tmp_path: Path) -> None:

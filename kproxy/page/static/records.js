@@ -40,7 +40,7 @@ export class Records {
     const most = this.shown.get(of) ?? AT_ONCE;
     return html`<h3><bdi>${visible(topic ?? topicId ?? path)}</bdi>${number === undefined ? "" : `, partition ${number}`}: ${counted(total, "record")}</h3>
       <p class="note">${batches.slice(0, AT_ONCE).map(batch)}${batches.length > AT_ONCE ? ` and ${counted(batches.length - AT_ONCE, "more batch", "more batches")}` : nothing}</p>
-      ${records.length ? table(records.slice(0, most), `Records of ${visible(topic ?? "")}-${number ?? ""}`) : html`<p class="note">Their content is not kept; kproxy open --records keeps it.</p>`}
+      ${records.length ? table(records.slice(0, most), `Records of ${visible(topic ?? "")}-${number ?? ""}`) : html`<p class="note">Their content is left out here. kproxy open --records shows it: of a capture, or of what Export saves as pcapng.</p>`}
       ${records.length > most ? html`<p><button @click=${() => this.more(() => this.shown.set(of, most + AT_ONCE))}>${count(AT_ONCE)} more</button></p>` : nothing}
       ${records.length && total > Math.min(records.length, most) ? html`<p class="note">and ${counted(total - Math.min(records.length, most), "more")}</p>` : nothing}`;
   }

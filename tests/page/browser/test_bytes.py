@@ -107,6 +107,14 @@ def test_records_are_those_of_decode(orders: Page) -> None:
     assert len(keys) == sum(part["count"] for part in parts)
 
 
+def test_what_shows_records_that_are_left_out_is_said(rebalances: Page) -> None:
+    lines = decoded(REBALANCE)
+    at = next(number for number, line in enumerate(lines, 1) if line["apiName"] == "Fetch" and line["embedded"])
+    opened(rebalances, at)
+    rebalances.one("#tab-records").click()
+    rebalances.until(lambda: "what Export saves as pcapng" in " ".join(rebalances.texts("#part .note")), "what to do")
+
+
 def test_an_error_says_what_it_means(rebalances: Page) -> None:
     lines = decoded(REBALANCE)
     codes = {error["code"]: number for number, line in enumerate(lines, 1) for error in line["errors"]}
