@@ -46,17 +46,23 @@ class Met:
         self._condition = Condition(text, "condition", names)
         self._expression = Expression(text, names, "condition")
         self._may_meet = functools.cache(self._may_meet_now)
+        if not isinstance(self._given(next(iter(facts().apis)), 0), bool | None):
+            raise ValueError("the condition must give true or false")
 
     def may_meet(self, api_key: int, api_version: int) -> bool:
         """Whether it can hold for a message of an API at a version: it is asked with nothing else known."""
         return self._may_meet(api_key, api_version)
 
     def _may_meet_now(self, api_key: int, api_version: int) -> bool:
+        return self._given(api_key, api_version) is not False
+
+    def _given(self, api_key: int, api_version: int) -> Any:
+        """What it gives where nothing else is known; None where it depends on that."""
         known = dict(zip(STATIC, (facts().apis[api_key].name, api_key, api_version), strict=True))
         try:
-            return self._expression.evaluate(known) is not False
+            return self._expression.evaluate(known)
         except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError):
-            return True  # it depends on what is not known yet
+            return None
 
     def meets(self, subject: "StoppedSubject") -> bool:
         """Whether it holds; where that cannot be answered it does not."""

@@ -91,6 +91,8 @@ def test_what_a_condition_meets_of_a_response_and_its_request(condition: str, is
         ('api == "SaslAuthenticate"', "SaslAuthenticate is part of a login, and cannot be stopped"),
         ('api == "CreateDelegationToken"', "CreateDelegationToken carries credentials"),
         ('api == "produce"', "holds for no API"),
+        ('"Produce"', "must give true or false"),
+        ("api", "must give true or false"),
         ("errors == []", "nothing is called 'errors'"),
         ("x" * 5_000, "at most 4,000 characters"),
     ],
