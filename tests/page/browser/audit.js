@@ -62,7 +62,7 @@ const look = (selector) => {
   for (const one of document.querySelectorAll("pre")) {
     const range = document.createRange();
     for (const text of [...one.childNodes].filter((node) => node.nodeType === 3)) {
-      for (const { index: at } of [...text.data.matchAll(/^.*[\u0590-\u08ff]/gmu)].slice(0, 200)) {
+      for (const { index: at } of [...text.data.matchAll(/^.*[\u0590-\u08ff]/gmu)].slice(0, 20)) {
         range.setStart(text, at);
         range.setEnd(text, at + 1);
         const [first] = range.getClientRects();
