@@ -103,7 +103,7 @@ def main(arguments: list[str], command: click.Command | None = None, name: str =
     except click.exceptions.NoArgsIsHelpError as error:
         code = _show(error.message, USAGE)
     except click.ClickException as error:
-        code = _show(f"kproxy: {_click_sentence(error)}", USAGE)
+        code = _show(f"kproxy: {_click_sentence(error, arguments)}", USAGE)
     except ConfigError as error:
         code = _list_mistakes(error)
     except OptionError as error:
@@ -133,10 +133,13 @@ def _list_mistakes(error: ConfigError) -> int:
     return USAGE
 
 
-def _click_sentence(error: click.ClickException) -> str:
+def _click_sentence(error: click.ClickException, arguments: list[str]) -> str:
     """Click's message in our form: lower case, no full stop, and which help to read."""
     context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "kproxy"
+    of = f"kproxy {arguments[0]}" if arguments and arguments[0] in COMMANDS else "kproxy"
+    command = (
+        context.command_path if context is not None else of
+    )  # Click names no command for an option without its value
     if isinstance(error, click.NoSuchOption):  # releases of Click differ in how they word the suggestions
         message = f"no such option '{error.option_name}'"
         if error.possibilities:

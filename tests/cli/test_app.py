@@ -143,8 +143,9 @@ def test_without_a_command_the_help_is_shown_as_it_is() -> None:
     assert done.stderr.decode().rstrip() == run("--help").stdout.decode().rstrip()
 
 
-def test_a_command_refers_to_its_own_help() -> None:
-    assert run("decode", "--bogus").stderr.decode().rstrip().endswith("; see kproxy decode --help")
+@pytest.mark.parametrize("words", [("decode", "--bogus"), ("decode", "--format")])
+def test_a_command_refers_to_its_own_help(words: tuple[str, ...]) -> None:
+    assert run(*words).stderr.decode().rstrip().endswith("; see kproxy decode --help")
 
 
 def test_a_full_disk_is_one_sentence() -> None:
