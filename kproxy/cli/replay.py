@@ -123,7 +123,8 @@ def replay(
     \b
     Exit status:
       0  done: a dry run, or all answers were as recorded
-      1  the cluster cannot be reached, or refuses what is needed before the first request
+      1  the cluster cannot be reached, or refuses what is needed before the
+         first request
       2  wrong usage
       3  a capture is damaged: everything before the damage was replayed
       4  answers differ, or did not come
