@@ -279,9 +279,9 @@ def test_to_brokers_that_want_a_login(
     printed = capsys.readouterr()
     found = json.loads(printed.out)
     assert status in (0, 4) and found["result"]["sent"] == 8 and not found["result"]["noAnswer"]
-    file.write_text(settings.replace(PASSWORD, "another"))
+    file.write_text(settings.replace(PASSWORD, "bobs-guess"))
     assert kproxy("replay", capture(1), *words, "--command-config", str(file)) == 1
     refused = capsys.readouterr()
     assert "SASL_AUTHENTICATION_FAILED" in refused.err and refused.out == ""
     for text in (printed.out, printed.err, refused.err):
-        assert PASSWORD not in text and "another" not in text
+        assert PASSWORD not in text and "bobs-guess" not in text
