@@ -5,7 +5,7 @@ another site; evil.localhost is a name that leads here, as after DNS rebinding (
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.page.browser.driving import Page, opened
+from tests.page.browser.driving import Page, driven, missing, opened
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy, cluster
 from tests.support.person import Person
@@ -132,6 +132,14 @@ class Site(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Nothing on the terminal."""
+
+
+@pytest.fixture(scope="module")
+def driver(require: Callable[[str, object, str], None]) -> Iterator[Any]:
+    """A browser of its own: what these sites try (windows, frames, history) leaves others' pages in the background, undrawn."""
+    require("chromium", not missing(), missing())
+    with driven() as driver:
+        yield driver
 
 
 @pytest.fixture(scope="module")
