@@ -97,8 +97,10 @@ def test_what_exactly_did_this_producer_send(page: Page, lines: list[dict[str, A
     click(page, "Exchanges", "//main//div[@role='status']")
     shown(page)
     at = next(place for place, name in enumerate(column(page, "apiName")) if name == "Produce")
-    page.all(f"{ROWS}[data-number]")[at].click()
-    number = int(number_of(page) or 0)
+    row = page.all(f"{ROWS}[data-number]")[at]
+    number = int(row.get_attribute("data-number") or 0)
+    row.click()
+    page.until(lambda: number_of(page) == str(number), "chosen")
     page.press(Keys.ENTER)
     page.until(lambda: title(page).startswith(f"#{number} Produce"), "open")
     page.one("#tab-records").click()

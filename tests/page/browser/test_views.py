@@ -121,7 +121,8 @@ def test_groups_show_each_rebalance_with_its_cause(page: Page, report: dict[str,
         (row["began_at"], row["cause"], row["client_id"]) for row in rows
     ]
     bars = page.texts("rect[data-group] title")
-    assert bars == [f"{row['cause']}: {row['evidence']}" for row in rows]
+    # Names are isolated: U+2068 and U+2069
+    assert bars == [f"{row['cause']}: \u2068{row['evidence']}\u2069" for row in rows]
     last = [row for row in report["lag"]["rows"] if row["is_last"]]
     assert {(row["partition"], row["lag"]) for row in cells(page, "Lag")} == {
         (str(row["partition"]), "" if row["lag"] is None else f"{row['lag']:,}") for row in last
