@@ -283,7 +283,7 @@ class Answers:
 def _times(store: Store) -> tuple[int | None, int | None]:
     try:
         return store.times()
-    except UsageError:  # damaged: it is among the damages that are told as well
+    except UsageError:  # a damaged source: "damages" in the same event says so
         return None, None
 
 

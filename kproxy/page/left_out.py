@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SECOND = 1_000_000_000  # ns
 MOST_SLOTS = 3_600
 MOST_UNSEEN = 100
-OFTEN = 0.5  # from which share on it is said in percent
+PERCENT_ABOVE = 0.5  # larger shares are written in percent, smaller ones as "1 in n"
 ADVICE = (
     "Traffic comes first. For all of it give kproxy more CPU, or let it analyze less: analysis.apis names the APIs,"
     " analysis.snaplen the bytes of each frame."
@@ -159,4 +159,4 @@ def _sentences(missing: Missing) -> list[str]:
 def _share(share: float) -> str:
     if share == 0:
         return ""
-    return f" ({share:.0%})" if share > OFTEN else f" (about 1 in {round(1 / share):,})"
+    return f" ({share:.0%})" if share > PERCENT_ABOVE else f" (about 1 in {round(1 / share):,})"

@@ -1,6 +1,6 @@
-"""Narrowed: that the configuration has only a part of the traffic analyzed, which part, and when.
+"""Narrowed: when the configuration had only a part of the traffic analyzed, and which part.
 
-Unlike what is left out for lack of time, nobody counts what is not analyzed.
+How many exchanges were not analyzed is not known: nothing counts them. Those left out for lack of time are counted (left_out).
 """
 
 import time

@@ -63,17 +63,17 @@ class _Open:
     conversation: Conversation | None = None
 
 
-class OrderedPcapng(_Pcapng):
-    """Keeps the packets, in a temporary file where they are many, and writes them all to *sink* when it is closed.
+class OrderedPackets(_Pcapng):
+    """Keeps the packets, in a temporary file where they are many, and gives them all, in the order of their times.
 
     Args:
-        sink: closed with the output. Where the run ended with an error nothing is written to it.
         rewriter: withholds credentials, or anonymizes.
+
+    Raises OSError where the temporary file cannot be written.
     """
 
-    def __init__(self, sink: Writable, rewriter: Rewriter) -> None:
+    def __init__(self, rewriter: Rewriter) -> None:
         super().__init__(rewriter)
-        self._sink = sink
         self._order = TimeOrder()
         self._connections: dict[int, _Open] = {}
         self._count = 0
@@ -91,19 +91,11 @@ class OrderedPcapng(_Pcapng):
         """See Output: nothing can be written before the end."""
 
     def close(self, error: BaseException | None = None) -> None:
-        """See Output."""
-        with self._order:
-            try:
-                if error is None:
-                    for blocks in self.blocks():
-                        self._sink.write(blocks)
-            except BaseException as failed:
-                self._sink.close(failed)
-                raise
-            self._sink.close(error)
+        """Remove the temporary file."""
+        self._order.close()
 
     def blocks(self) -> Iterator[bytes]:
-        """All that was kept, in order: what ``close`` writes. Once, for who has no sink."""
+        """The bytes of the capture, from its header on. Call it once, when all is kept."""
         yield self.header()
         yield from map(self._packets, self._order)
 
@@ -133,6 +125,32 @@ class OrderedPcapng(_Pcapng):
             del self._connections[number]
         piece = Piece(at, direction, item[start:], item[_ITEM.size : start].decode(), hole)
         return known.conversation.blocks(piece, () if known.items else known.farewell)
+
+
+class OrderedPcapng(OrderedPackets):
+    """Writes the packets to *sink* when it is closed.
+
+    Args:
+        sink: closed with the output. Where the run ended with an error nothing is written to it.
+        rewriter: withholds credentials, or anonymizes.
+    """
+
+    def __init__(self, sink: Writable, rewriter: Rewriter) -> None:
+        super().__init__(rewriter)
+        self._sink = sink
+
+    def close(self, error: BaseException | None = None) -> None:
+        """See Output."""
+        try:
+            if error is None:
+                for blocks in self.blocks():
+                    self._sink.write(blocks)
+        except BaseException as failed:
+            self._sink.close(failed)
+            raise
+        finally:
+            super().close()
+        self._sink.close(error)
 
 
 class Parts(Protocol):

@@ -15,7 +15,7 @@ _SIZES = Struct("<II")
 
 
 class TimeOrder:
-    """Items with keys that compare as bytes: add them, then iterate for all of them, sorted. Use it as a context manager.
+    """Items with keys that compare as bytes: add them, then iterate for all of them, sorted. Close it, or use `with`.
 
     Args:
         run: bytes of items held in memory at most.
@@ -28,7 +28,7 @@ class TimeOrder:
         self._held: list[tuple[bytes, bytes]] = []
         self._size = 0
         self._runs: list[tuple[int, int]] = []  # start and end in the file
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close
 
     def add(self, key: bytes, item: bytes) -> None:
         """Add one item."""
@@ -73,13 +73,17 @@ class TimeOrder:
             yield block[at + _SIZES.size : key_end], block[key_end : at + need]
             at += need
 
+    def close(self) -> None:
+        """Remove the temporary file, and the items in it."""
+        self._file.close()
+
     def __enter__(self) -> "TimeOrder":
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        self.close()
 
 
 def _key(pair: tuple[bytes, bytes]) -> bytes:

@@ -22,7 +22,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -125,11 +126,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tables", type=Path, help="a directory of tables made before")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="kproxy-bench-") as folder:
-        tables = options.tables or Path(folder) / "tables"
-        if not tables.exists():
-            write_tables(tables, options.exchanges)
+    with tables_of(options.tables, options.exchanges) as tables:
         report(tables, options.rounds)
+
+
+@contextmanager
+def tables_of(directory: Path | None, exchanges: int) -> Iterator[Path]:
+    """The directory, with generated tables where it is not there yet; None: a temporary one."""
+    with tempfile.TemporaryDirectory(prefix="kproxy-bench-") as folder:
+        tables = directory or Path(folder) / "tables"
+        if not tables.exists():
+            write_tables(tables, exchanges)
+        yield tables
 
 
 def report(tables: Path, rounds: int) -> None:

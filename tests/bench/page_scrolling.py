@@ -10,14 +10,12 @@ mean something on a busy machine too. What is wanted: rows within 100 ms.
 
 import argparse
 import statistics
-import tempfile
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.bench.page import Server
+from tests.bench.page import Server, tables_of
 from tests.page.browser.driving import Page, driven
-from tests.support.exchange_tables import write_tables
 
 QUESTIONS: dict[str, dict[str, str]] = {
     "in their order": {},
@@ -53,10 +51,7 @@ def main() -> None:
     parser.add_argument("--jumps", type=int, default=200)
     parser.add_argument("--tables", type=Path, help="a directory of tables made before")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="kproxy-bench-") as folder:
-        tables = options.tables or Path(folder) / "tables"
-        if not tables.exists():
-            write_tables(tables, options.exchanges)
+    with tables_of(options.tables, options.exchanges) as tables:
         server = Server(tables)
         try:
             with driven() as driver:

@@ -18,6 +18,7 @@ from kproxy.pipeline.pcapng_output import LivePcapng, OrderedPcapng, with_same_i
 from kproxy.pipeline.rotating_file import RotatingFile
 from kproxy.pipeline.sink import Sink
 from kproxy.session import BadFrame, Connection, Direction, Event, Exchange, Gap, NotKafka, SaslToken, Session
+from tests.support.clock import Clock
 from tests.support.conversation import broker, client, events_of
 from tests.support.frames import heartbeat, heartbeat_answer, produce, request, string
 from tests.support.traffic import CONNECTION as SUPPORT_CONNECTION
@@ -192,13 +193,6 @@ def test_every_api_at_every_version_is_read_again(path: Path) -> None:
 
 
 CLOSED = End(1, 10**9, reason=CloseReason.FINISHED)
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -8,21 +8,12 @@ from pathlib import Path
 import pytest
 
 from kproxy.pipeline.rotating_file import RotatingFile
-
-
-class Clock:
-    """Seconds that pass when told."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.clock import Clock
 
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1000.0)
 
 
 def rotating(

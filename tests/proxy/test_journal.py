@@ -16,18 +16,9 @@ from kproxy.filters.options import Rotated
 from kproxy.proxy.journal import FileJournal, worker_path
 from kproxy.proxy.journal_counts import Pending
 from kproxy.proxy.shared_counts import SharedCounts
+from tests.support.clock import Clock
 from tests.support.small_disk import available, fill, fill_inodes, small_disk
 from tests.support.traffic import ROOT
-
-
-class Clock:
-    """Goes on by hand."""
-
-    def __init__(self) -> None:
-        self.at = 0.0
-
-    def __call__(self) -> float:
-        return self.at
 
 
 def journal(folder: Path, clock: Clock | None = None, **values: Any) -> FileJournal:
@@ -294,14 +285,14 @@ def test_a_full_disk(tmp_path: Path) -> None:
         filler = fill(disk)
         failed = 0
         for _ in range(50):
-            clock.at += 2.0
+            clock.now += 2.0
             number = kept.take()
             if not kept.write(number, b'{"a":"%s"}' % (b"x" * 3_000)):
                 kept.drop(number)
                 failed += 1
         assert failed >= 40
         filler.unlink()
-        clock.at += 2.0
+        clock.now += 2.0
         assert kept.is_writable
         assert kept.write(kept.take(), b'{"a":2}')
         assert totals(kept) == (52, 52 - failed, failed)

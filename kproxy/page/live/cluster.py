@@ -7,7 +7,7 @@ from kproxy.session import ClusterView, Frame
 
 
 class SharedView(ClusterView):
-    """A ClusterView for several threads: whoever asks reads the frames that were kept until then."""
+    """A ClusterView that several threads may use at once: each call holds its lock."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -25,8 +25,8 @@ from kproxy.protocol import (
     response_header_version,
     response_message,
 )
-from kproxy.proxy.page_records import Begun, Shown, Side, Topics
-from kproxy.session import ClusterView, Connection, Exchange, Frame
+from kproxy.proxy.page_records import Begun, Odd, Shown, Side, Topics
+from kproxy.session import ClusterView, Connection, Cut, Exchange, Frame
 from kproxy.session.cluster import REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES, TopicNames
 from kproxy.session.tls_facts import TlsFacts
 
@@ -186,35 +186,28 @@ def _response_message(key: int | None) -> Message | None:
 
 
 def _frame(side: Side, of: Message | None) -> Frame:
-    odd = side.odd
-    if odd is None:
-        return Frame(
-            side.data,
-            side.started_at,
-            side.ended_at,
-            None,
-            side.body_start,
-            of,
-            side.body_version,
-            sent_at=side.sent_at,
-        )
-    return Frame(
+    frame = Frame(
         side.data,
         side.started_at,
         side.ended_at,
         None,
         side.body_start,
-        of if odd.is_read else None,
+        of,
         side.body_version,
-        odd.layout,
-        odd.assumed_version,
-        None if odd.error is None else Told(odd.error),
-        odd.cut,  # type: ignore[arg-type]
-        odd.unread,
-        odd.size,
-        odd.trailing,
-        side.sent_at,
+        sent_at=side.sent_at,
     )
+    if side.odd is not None:
+        _note_odd(frame, side.odd)
+    return frame
+
+
+def _note_odd(frame: Frame, odd: Odd) -> None:
+    """Note what the analyzer says of a frame that could not be read whole, or not as Kafka writes it."""
+    if not odd.is_read:
+        frame.message = None
+    frame.layout, frame.assumed_version = odd.layout, odd.assumed_version
+    frame.error = None if odd.error is None else Told(odd.error)
+    frame.cut, frame.unread, frame.size, frame.trailing = Cut(odd.cut), odd.unread, odd.size, odd.trailing
 
 
 def _noted(side: blocks.Side | None, told: Side | None) -> blocks.Side | None:

@@ -19,7 +19,7 @@ from kproxy.output.tables.parquet import ParquetDirectory
 from kproxy.page.live.store import Live
 from kproxy.page.store import Index
 from kproxy.page.work import Work
-from kproxy.pipeline.pcapng_output import OrderedPcapng
+from kproxy.pipeline.pcapng_output import OrderedPackets
 
 CHECK_EVERY = 256  # exchanges
 ROWS = 65_536  # written at a time
@@ -33,25 +33,25 @@ NOT_IN_PACKETS = frozenset(
 def packets(store: Live, work: Work, numbers: Iterable[int], *, anonymized: bool) -> Iterator[bytes]:
     """A pcapng file of these exchanges, ascending, in pieces. Raises Cancelled, UsageError: when it is called."""
     rewriter = Anonymizer(Pseudonyms(os.urandom(KEY_SIZE))) if anonymized else Rewriter()
-    made = OrderedPcapng(_Nowhere(), rewriter)
+    made = OrderedPackets(rewriter)
     try:
         for count, exchange in enumerate(store.events(numbers)):
             if count % CHECK_EVERY == 0:
                 work.check()
             made.write(exchange, None)
     except BaseException as error:
-        made.close(error)
+        made.close()
         if isinstance(error, OSError):
             raise UsageError(f"the packets could not be put in order in a temporary file: {error.strerror}") from error
         raise
     return _sent(made)
 
 
-def _sent(made: OrderedPcapng) -> Iterator[bytes]:
+def _sent(made: OrderedPackets) -> Iterator[bytes]:
     try:
         yield from in_pieces(made.blocks())
     finally:
-        made.close(GeneratorExit())  # only the temporary file: all is sent, or nobody takes it
+        made.close()
 
 
 def in_pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
@@ -65,19 +65,6 @@ def in_pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
             held, size = [], 0
     if held:
         yield b"".join(held)
-
-
-class _Nowhere:
-    """The sink of an output that is asked for its blocks."""
-
-    def write(self, data: bytes, /) -> object:
-        """See Writable. Never called."""
-
-    def flush(self) -> None:
-        """See Writable."""
-
-    def close(self, error: BaseException | None = None) -> None:
-        """See Writable."""
 
 
 def write_tables(store: Live, work: Work, chosen: Index | None, target: Path) -> None:

@@ -29,7 +29,7 @@ READ = 256 << 10
 OPEN_SHARE = 0.05  # of the time, for the rows of connections that are open
 ACTIVITY_S = 10.0  # between two rows of what connections did
 ANALYZER_ENDED = "evicted"
-MOST_DAMAGES = 10  # that are told
+LATEST_DAMAGES = 10  # kept for the page
 CREDENTIALS = struct.Struct("3i")  # pid, uid, gid: struct ucred of unix(7)
 
 
@@ -138,7 +138,7 @@ class LiveFeed:
         if self._analyzer and pid != self._analyzer:
             now = time.strftime("%H:%M:%S UTC", time.gmtime())
             self.damages.append(f"the analyzer was started again at {now}: some exchanges before that are missing")
-            del self.damages[:-MOST_DAMAGES]
+            del self.damages[:-LATEST_DAMAGES]
             self._left_out.add_unseen(self._unseen_since, time.time_ns())
         self._analyzer = pid
 

@@ -73,7 +73,7 @@ class Part(Struct):
 
 
 class _State(Struct, frozen=True):
-    """What is there: the parts, and files of tables that are replaced as a whole."""
+    """The files of one moment: the parts, and by table the files that are written anew as a whole (open connections)."""
 
     parts: tuple[Part, ...] = ()
     whole: dict[str, File] = {}

@@ -17,7 +17,7 @@ CONNECTIONS_SHARE = 2  # a part of the memory that connections may take: they ar
 
 
 class Room:
-    """See the module. One thread makes room.
+    """Removes the oldest, or writes them to the directory, when ``make`` is called; by one thread.
 
     Args:
         exchanges, blocks, files: what is kept.

@@ -14,15 +14,9 @@ import pytest
 from kproxy.page.live import files as live_files
 from kproxy.page.live.files import LINGER_S, ROWS, File, LiveFiles, Part
 from kproxy.page.spilling import SpillFiles
+from tests.support.clock import Clock
 
 SCHEMA = pa.schema([("number", pa.int64()), ("connection_id", pa.string())])
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
