@@ -53,7 +53,7 @@ FAULT = (
     'kproxy run --listen :19092 --bootstrap localhost:9092 --fault "api=Produce error=NOT_LEADER_OR_FOLLOWER times=2"'
 )
 REPLAY = "kproxy replay captures/01-java-produce-consume-group.pcap --to localhost:9092"
-OPEN = "kproxy open captures/05-admin.pcap"
+OPEN = "kproxy open captures/04-transactions.pcap captures/03-classic-rebalance-range.pcap"
 OWN_FILTER = {
     "PYTHONPATH=. kproxy check kproxy.yaml",
     "PYTHONPATH=. kproxy run -c kproxy.yaml --reload-filters",
