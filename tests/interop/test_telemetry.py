@@ -185,8 +185,11 @@ def test_the_last_push_comes_when_the_client_ends(behind: Behind, topic_name: st
         assert {each["client_id"] for each in told} == {f"ending-{number}" for number in range(3)}
         assert {each["client_software_name"] for each in told} == {"confluent-kafka-python"}
         assert len({each["client_instance_id"] for each in told}) == 3
-        assert entrance.proxy is not None
-        assert entrance.proxy.count("kproxy_filter_events_total", 'event="forwarded"', 'name="exported"') == 3
+        proxy = entrance.proxy
+        assert proxy is not None
+        exported = ("kproxy_filter_events_total", 'event="forwarded"', 'name="exported"')
+        # counted when the collector has answered, which is after it has told us
+        eventually(lambda: proxy.count(*exported) == 3, what="they are counted")
 
 
 def test_a_collector_that_is_not_there_holds_up_no_one(behind: Behind, topic_name: str) -> None:

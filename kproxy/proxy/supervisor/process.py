@@ -81,7 +81,7 @@ class Supervisor:
         except OSError as error:
             advice = advice_on_binding(error, "admin, or off")
             return _print_failure(f"{self._config.admin}: {error.strerror}: {advice}")
-        first = await _first_of(self._fleet.start(), self._next_stop())
+        first = await _first_of(self._next_stop(), self._fleet.start())
         if isinstance(
             first, signal.Signals
         ):  # a worker may serve clients before the others, or the analyzer, are ready
@@ -272,7 +272,10 @@ class Admin:
 
 
 async def _first_of(*awaitables: Awaitable[Any]) -> Any:
-    """Return the result of the first that is done; cancel the others."""
+    """Return the result of the first that is done; cancel the others.
+
+    Of several that are done at once it is that which was named first, and the results of the others are lost: name signals first.
+    """
     tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
