@@ -21,22 +21,30 @@ Between the recorded cluster and the new one
     offsets.py         where the logs of the new cluster end elsewhere: what to add to recorded offsets
     fetch_sessions.py  incremental fetch sessions, which the new broker numbers for itself
 
-Sending
+The new cluster
 
-    cluster.py         Cluster: addresses, nodes and versions of the new cluster; which recorded broker is which of its nodes
+    cluster.py         Cluster: its addresses, nodes and versions; which recorded broker is which of its nodes
     link.py            Link: one connection, pipelined; answers in order, within bounds
-    routing.py         Router: which node a request goes to: the new cluster's leaders and coordinators
     preparing.py       what requests need that the recording does not bring: topics, producer ids
-    order.py           Order: when a request may be sent: its time, and the answers that came before it
+
+The way of a request, in turn
+
+    player.py          Player: takes each request this way
+    order.py           Order: when it may be sent: its time, and the answers that came before it
     syncing.py         SyncGroup, which brokers hold until the leader's has come
-    player.py          Player: sends, matches answers, learns, compares
+    rewriting.py       Rewriter: its ids, sessions and version replaced, encoded for the new cluster
+    routing.py         Router: which node it goes to: the new cluster's leaders and coordinators
+    connections.py     Connections: sends it on the link that stands for its recorded connection, and receives its answer
+    repeating.py       Repeating: whether it is sent again, as its client would have done
+    answers.py         Answers: learns ids from both answers, then compares them
+    learned.py         Learned: what is known so far of both clusters; rewriting reads it, answers add to it
     result.py          Result: what became of each request, in counts and examples
 
 Comparing
 
     left_out.py        which fields are not compared, by class and why
     comparing.py       compare(): two answers -> differences by field
-    explaining.py      why an answer differs, in a sentence
+    explaining.py      explain(): why an answer differs, in a sentence
     assigned.py        what members have been told of their partitions, by heartbeats: at which one is a matter of time
     fetched.py         what was read of each partition, over all Fetch answers: brokers divide records as time has it
 

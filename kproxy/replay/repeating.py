@@ -1,0 +1,110 @@
+"""Repeating: which answered requests are sent again, as their clients would have done, and what is changed in them.
+
+The new coordinator or leader is not ready, and the recorded one was; a member has to join anew; a heartbeat or a share fetch has
+not yet brought what the recorded one brought. Of Produce only where nothing was appended, and nothing else is sent meanwhile, so
+that records keep their order.
+"""
+
+import asyncio
+from typing import Any
+
+from kproxy.errors import DecodeError
+from kproxy.protocol import ApiKey
+from kproxy.replay.assigned import HEARTBEATS, go_on
+from kproxy.replay.comparing import NOT_READY, error_codes_of
+from kproxy.replay.joining import hears_later, join_anew
+from kproxy.replay.learned import Learned
+from kproxy.replay.recording import Recorded
+from kproxy.replay.rewriting import Ready, encoded_again
+from kproxy.replay.routing import Router
+from kproxy.replay.share_sessions import acquires_later
+
+RETRY_S = 0.1
+REBALANCE_S = 1.0  # until a heartbeat is told of one
+RETRIES_S = 10.0  # for one request whose recorded answer was ready
+
+
+class Repeating:
+    """Of one replay. *timeout*: seconds, for each answer; no request is sent again for longer."""
+
+    def __init__(self, learned: Learned, router: Router, timeout: float) -> None:
+        self.produced: set[int] = set()  # numbers of the Produce requests that are being sent again
+        self._learned = learned
+        self._router = router
+        self._most = min(RETRIES_S, timeout)
+        # Error codes that were still there when a request had been sent again for long enough
+        self._in_vain: set[int] = set()
+
+    async def again(self, recorded: Recorded, ready: Ready, answer: Any, seconds: float) -> Ready | None:
+        """The request to send again, when it is time to; None: the answer is the one to compare.
+
+        *seconds*: since the request was first sent. Raises UpstreamError.
+        """
+        if recorded.api_key == ApiKey.JOIN_GROUP and await self._joins_again(recorded, ready.body, answer):
+            return encoded_again(recorded, ready)
+        if self._is_late(recorded, answer, seconds):
+            return None
+        if hears_later(recorded, answer) and seconds < REBALANCE_S:
+            await asyncio.sleep(RETRY_S)
+            return ready
+        if self._goes_on(recorded, ready.body, answer):
+            await asyncio.sleep(RETRY_S)
+            return encoded_again(recorded, ready)
+        if self._is_to_be_ready(recorded, answer):
+            return await self._when_ready(recorded, ready)
+        return None
+
+    def note_end(self, recorded: Recorded) -> None:
+        """A request is done with, in whatever way."""
+        self.produced.discard(recorded.number)
+
+    def _is_late(self, recorded: Recorded, answer: Any, seconds: float) -> bool:
+        """Whether it was asked again for long enough: not as long, once a whole time of it was in vain for the same error."""
+        errors = NOT_READY.intersection(error_codes_of(answer))
+        patience = RETRY_S * 5 if errors and errors <= self._in_vain else RETRIES_S
+        if seconds < min(patience, self._most):
+            return False
+        if self._is_to_be_ready(recorded, answer):
+            self._in_vain |= errors
+        return True
+
+    def _goes_on(self, recorded: Recorded, body: Any, answer: Any) -> bool:
+        """Change a request that has got less than the recorded one as yet, as its client would ask for more."""
+        if recorded.api_key in HEARTBEATS and not self._learned.assigned.is_as_recorded(recorded, answer):
+            go_on(body, answer)
+            return True
+        if acquires_later(recorded, body, answer):
+            self._learned.share_sessions(recorded).ask_again(body)
+            return True
+        return False
+
+    async def _joins_again(self, recorded: Recorded, body: Any, answer: Any) -> bool:
+        """Change a JoinGroup that was answered, where its member has to send it again."""
+        if join_anew(recorded, body, answer, self._learned.identities):
+            return True
+        if await self._learned.generations.is_settled(recorded, answer, self._most):
+            return False
+        body.member_id = answer.member_id
+        return True
+
+    def _is_to_be_ready(self, recorded: Recorded, answer: Any) -> bool:
+        """Whether the new cluster was not ready for a request that the recorded one was ready for."""
+        found = NOT_READY.intersection(error_codes_of(answer))
+        if not found or recorded.response is None or recorded.response.message is None:
+            return False
+        if recorded.api_key == ApiKey.PRODUCE and not found.issuperset(error_codes_of(answer)):
+            return False  # a part of it was appended
+        try:
+            return not found.intersection(error_codes_of(recorded.response.decode()))
+        except DecodeError:
+            return False
+
+    async def _when_ready(self, recorded: Recorded, ready: Ready) -> Ready | None:
+        """Wait, and ask for leaders and coordinators again; None: it cannot be sent again, as its fetch session was ended."""
+        if recorded.api_key == ApiKey.PRODUCE:
+            self.produced.add(recorded.number)  # what follows must not be appended before it
+        await asyncio.sleep(RETRY_S)
+        await self._router.renew(recorded.api_key, ready.body)
+        if recorded.api_key != ApiKey.FETCH or ready.body.session_epoch <= 0:
+            return ready
+        return encoded_again(recorded, ready) if self._learned.fetch_sessions(recorded).again(ready.body) else None
