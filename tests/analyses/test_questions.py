@@ -581,6 +581,22 @@ def test_the_verdict_names_no_percentile_of_few_requests(tmp_path: Path) -> None
     assert of_none == "slowest: Produce of once, up to 9,000 ms in 1 request, too few for a 99th percentile"
 
 
+def test_the_verdict_names_applications_before_brokers(tmp_path: Path) -> None:
+    rows = Rows()
+    rows.client("broker-1-txn-marker-sender").ask(0, ApiKey.WRITE_TXN_MARKERS, seconds=9)
+    of_brokers = slowest(rows.write(tmp_path / "brokers"))
+    rows.client("app").ask(1, ApiKey.PRODUCE, seconds=0.004)
+    assert of_brokers.startswith("WriteTxnMarkers of broker-1-txn-marker-sender, a broker, up to 9,000 ms in 1 request")
+    for least in (1, 100):
+        assert slowest(rows.write(tmp_path / f"both-{least}"), least).startswith("Produce of app, ")
+
+
+def slowest(tables: Path, least: int = 100) -> str:
+    with Database([tables]) as database:
+        latency = library.load()["latency"]
+        return verdict_of(latency, database.run(latency, min_for_p99=least)).partition("; slowest: ")[2]
+
+
 def test_numbers_of_an_attacker_break_no_analysis(tmp_path: Path) -> None:
     """Least and greatest values of their columns, which 32 or 64 bits do not hold after a sum or a product."""
     rows = Rows()

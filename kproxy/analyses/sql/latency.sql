@@ -14,6 +14,7 @@ columns:
   requests: answered requests
   kind: "waiting: the broker may hold the request by design (Fetch, unless it brought more than 64 KiB; JoinGroup, SyncGroup), or it was sent behind such a request; work: all others"
   broker: ""
+  is_broker: "whether brokers or controllers asked each other; the verdict names them only where no client waited for work"
   failed_requests: answered with an error code
   broker_p99_ms: p99 without waiting, and without the time in kproxy where its log has that, in milliseconds
   waited_ms: how long Fetch requests may have waited by their own max.wait.ms, in milliseconds; an upper bound
@@ -24,7 +25,7 @@ columns:
   mean_ms: average, in milliseconds
   max_throttle_ms: longest throttling, in milliseconds
   throttled_requests: number of throttled answers
-  has_p99: "whether the verdict may name its p99: of the kind work, with min_for_p99 requests or more"
+  has_p99: "whether the verdict may name its p99: work for a client that is no broker, with min_for_p99 requests or more"
 action: Look at the APIs with the highest p99 that are not of the kind waiting; compare brokers.
 reference: https://kafka.apache.org/documentation/#remote_jmx
 parameters:
@@ -32,11 +33,11 @@ parameters:
   min_requests: {default: 1, meaning: Rows with fewer answered requests are left out.}
 sampled: The request that an answer waited behind may be among the exchanges that are missing.
 needs: [answered_exchanges, clients]
-verdict: "{sum requests:request/requests}; [slowest: {api_name where has_p99=true} of [{client_id where has_p99=true}|a client without an id], 99th percentile {p99_ms where has_p99=true:ms} of {requests where has_p99=true:request/requests}|slowest: {api_name} of [{client_id}|a client without an id], up to {max_ms:ms} in {requests:request/requests}, too few for a 99th percentile]"
+verdict: "{sum requests:request/requests}; [slowest: {api_name where has_p99=true} of [{client_id where has_p99=true}|a client without an id], 99th percentile {p99_ms where has_p99=true:ms} of {requests where has_p99=true:request/requests}|slowest: {api_name} of [{client_id}|a client without an id][{is_broker:?}, a broker], up to {max_ms:ms} in {requests:request/requests}, too few for a 99th percentile]"
 order: 30
 */
 WITH answered AS (
-  SELECT e.*, c.client, c.client_id, concat(c.broker_address, ':', CAST(c.broker_port AS STRING)) AS broker
+  SELECT e.*, c.client, c.client_id, c.role, concat(c.broker_address, ':', CAST(c.broker_port AS STRING)) AS broker
   FROM answered_exchanges e
   JOIN clients c ON c.connection_id = e.connection_id
 )
@@ -45,6 +46,7 @@ SELECT
   kind,
   client_id,
   broker,
+  min(role) = 'broker' AS is_broker,
   count(*) AS requests,
   sum(CASE WHEN is_failed THEN 1 ELSE 0 END) AS failed_requests,
   round(round(percentile(micros, 0.5), 3) / 1000, 3) AS p50_ms,
@@ -61,8 +63,8 @@ SELECT
   max(throttle_ms) AS max_throttle_ms,
   sum(CASE WHEN throttle_ms > 0 THEN 1 ELSE 0 END) AS throttled_requests,
   round(avg(in_proxy_ms), 3) AS proxy_ms,
-  kind = 'work' AND count(*) >= :min_for_p99 AS has_p99
+  kind = 'work' AND min(role) <> 'broker' AND count(*) >= :min_for_p99 AS has_p99
 FROM answered
 GROUP BY api_key, coalesce(api_name, concat('API ', CAST(api_key AS STRING))), kind, client, client_id, broker
 HAVING count(*) >= :min_requests
-ORDER BY CASE WHEN kind = 'work' THEN 0 ELSE 1 END, p99_ms DESC, api_name, client_id, client, broker
+ORDER BY CASE WHEN kind <> 'work' THEN 2 WHEN is_broker THEN 1 ELSE 0 END, p99_ms DESC, api_name, client_id, client, broker

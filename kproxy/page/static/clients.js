@@ -11,7 +11,7 @@ import { html, nothing, render } from "./lit-html.js";
 
 const FIRST = ["client_id", "software", "software_version", "addresses", "connections", "requests", "failed_requests", "role", "principal"];
 
-const LATENCY = ["client_id", "api_name", "broker", "kind", "p50_ms", "p99_ms", "max_ms", "requests", "failed_requests", "throttled_ms"];
+const LATENCY = ["client_id", "api_name", "broker", "kind", "p50_ms", "p99_ms", "max_ms", "requests", "failed_requests", "throttled_ms", "is_broker"];
 
 export const KEYS = [
   ["Tab Enter", "choose a client"],
