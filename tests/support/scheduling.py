@@ -81,8 +81,8 @@ class GroupScheduling(LoadScopeScheduling):
             del assigned[scope]
 
     def _assign_work_unit(self, node: Any) -> None:
-        few_left = len(self.workqueue) // 100  # at last one at a time, so that no worker has many when the other has none
-        at_once = max(1, min(MOST_AT_ONCE, few_left))
+        # At last one at a time, so that no worker has many when the other has none
+        at_once = max(1, min(MOST_AT_ONCE, len(self.workqueue) // 100))
         places: list[int] = []
         while self.workqueue and len(places) < at_once:
             scope, tests = self.workqueue.popitem(last=False)
