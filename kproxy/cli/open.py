@@ -3,6 +3,7 @@
 import os
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,12 +71,14 @@ def open_(
     from kproxy.analyses.duck import check_available  # noqa: PLC0415 - heavy, and an extra
 
     check_available(extra="page")
-    from kproxy.page.opening import open_sources  # noqa: PLC0415 - needs what was just looked for
+    from kproxy.page.malloc import keep_large_blocks_apart  # noqa: PLC0415 - needs what was just looked for
+    from kproxy.page.opening import open_sources  # noqa: PLC0415 - as above
 
     if not sources:
         raise UsageError("name a capture, a decoded log or a directory of tables: kproxy open trace.pcapng")
     if spill is not None and not spill.is_dir():
         raise UsageError(f"{spill} is no directory")
+    keep_large_blocks_apart()
     store = open_sources(
         sources, Options(keylog=keylog, records=records, contain=(Exception,)), most=memory << 20, spill=spill
     )
@@ -104,7 +107,8 @@ def _serve(store: "Store", port: int, *, browse: bool) -> None:
             if browse:
                 _browse(address, listener.getsockname()[1])
 
-        serve(page_app(store, token), listener, ready)
+        with suppress(KeyboardInterrupt):  # uvicorn raises it anew once all is answered: that is how this command ends
+            serve(page_app(store, token), listener, ready)
 
 
 def _browse(address: str, port: int) -> None:

@@ -6,6 +6,7 @@
     tables.py     Tabled: the Store of directories of Parquet tables, queried where they are
     live/         the Store of a running proxy, and the process that has it
     opening.py    sources to a Store
+    malloc.py     what is freed beside them is given back
     blocks.py     Blocks: lines and frames of exchanges, compressed, bounded in bytes; the oldest leave, or spill
     spilling.py   SpillFiles: files without names in a directory
     filtering/    conditions in CEL over the rows of a store

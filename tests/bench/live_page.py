@@ -28,7 +28,6 @@ from typing import Any
 from kproxy.page.live.process import FEED, HTTP
 from kproxy.pipeline.output import End, Source
 from kproxy.proxy.analyzer.page_feed import PageFeed, connect
-from kproxy.proxy.supervisor.live_page import MALLOC
 from kproxy.session import Connection, Direction, Event, Exchange, Session
 from tests.bench import traffic
 
@@ -43,7 +42,7 @@ class Page:
     def __init__(self, folder: Path, most: int, spill: str = "") -> None:
         self._folder = folder
         words = [sys.executable, "-m", "kproxy.page.live"]
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | MALLOC)
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         arguments = {"folder": str(folder), "name": "a bench", "token": TOKEN, "hosts": [], "most": most}
         arguments |= {"spill": spill, "most_spilled": 4 << 30}
         assert self.process.stdin is not None and self.process.stdout is not None

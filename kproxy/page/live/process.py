@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from kproxy.page.live.store import Live
+from kproxy.page.malloc import keep_large_blocks_apart
 from kproxy.page.narrowed import Analyzed
 from kproxy.page.recorded import MOST_KEPT
 from kproxy.page.server import page_app, serve
@@ -60,6 +61,7 @@ def main() -> None:
     arguments = msgspec.json.decode(sys.stdin.buffer.readline(LONGEST), type=LiveArguments)
     set_process_title("kproxy: page", "kproxy:page")
     sys.excepthook = lambda kind, fault, trace: _end(fault)
+    keep_large_blocks_apart()
     _allow_many_files()
     folder = Path(arguments.folder)
     spill = Path(arguments.spill) if arguments.spill else None

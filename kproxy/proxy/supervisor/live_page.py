@@ -44,8 +44,6 @@ LOOK_EVERY_S = 0.1
 # Of the process: traffic comes first. A worker that wakes up has the core at once, as its slices are shorter (scheduling.py);
 # a core that workers fill still gives the page a tenth, so that it answers
 NICE = 10
-# mallopt(3): blocks of frames, kept between large buffers that are freed, would else hold several times their size
-MALLOC = {"MALLOC_MMAP_THRESHOLD_": "8192"}
 LONGEST_FOLDER = 70  # characters: the path of a socket has 107 at most (unix(7))
 FEED, HTTP = "feed", "http"  # of kproxy.page.live, which is not imported here
 
@@ -183,7 +181,7 @@ class PageProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=environment() | MALLOC | ({"TMPDIR": str(folder)} if where == near else {}),  # removed with it
+                env=environment() | ({"TMPDIR": str(folder)} if where == near else {}),  # removed with it
                 process_group=0,
             )
         except OSError as error:
