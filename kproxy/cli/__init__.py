@@ -11,6 +11,8 @@
     open.py           kproxy open: the server of kproxy.page on a loopback port
     api.py            kproxy api: the protocol reference
     protocol_text.py  fields and differences as text
+    replay.py         kproxy replay: its options, the plan and the result on standard output, exit status
+    replay_interrupts.py  what ends a replay before its last request: Ctrl-C, SIGTERM, a closed output
     run.py            kproxy run: options to a configuration, then this process becomes the supervisor of kproxy.proxy
     check.py          kproxy check: the mistakes of a configuration, or what it would run; its JSON Schema
     doctor.py         kproxy doctor: what kproxy.doctor finds, as lines

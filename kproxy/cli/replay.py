@@ -3,7 +3,6 @@
 import asyncio
 import json
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -12,15 +11,18 @@ from typing import Any
 
 import click
 
+from kproxy.cli.replay_interrupts import interrupts
 from kproxy.config import BrokerTls
-from kproxy.errors import CaptureError, UsageError
+from kproxy.errors import CaptureError, OutputClosed, UsageError
 from kproxy.login.client_settings import ClientSettings, read_settings
+from kproxy.pipeline.sink import Sink
 from kproxy.protocol.addresses import Address, parse_address
 from kproxy.replay.cluster import Cluster
 from kproxy.replay.plan import Plan, make_plan
 from kproxy.replay.player import Options, Player
 from kproxy.replay.recording import read_recording
 from kproxy.replay.report import folded, plan_lines, plan_object, result_lines, result_object
+from kproxy.replay.result import Result
 
 DONE, DAMAGED, DIFFERS, INTERRUPTED = 0, 3, 4, 130  # also in app.py
 AS_FAST_AS_IT_GOES = "max"
@@ -128,7 +130,8 @@ def replay(
       2  wrong usage
       3  a capture is damaged: everything before the damage was replayed
       4  answers differ, or did not come
-    130  interrupted; it says what was sent until then
+    130  interrupted (Ctrl-C, SIGTERM, or nothing reads the output any more):
+         it says what was sent until then, and what is left open
     """
     address = _address(to)
     settings = ClientSettings() if command_config is None else read_settings(command_config)
@@ -153,42 +156,59 @@ def replay(
 
 def _show_plan(plan: Plan, form: str) -> int:
     if form == "json":
-        print(json.dumps({"dryRun": True, "plan": plan_object(plan)}))
+        _say([json.dumps({"dryRun": True, "plan": plan_object(plan)})])
         return DONE
-    _say(plan_lines(plan, dry=True))
-    click.echo("Nothing was sent. With --yes, it is.")
+    _say_folded([*plan_lines(plan, dry=True), "Nothing was sent. With --yes, it is."])
     return DONE
 
 
 async def _play(plan: Plan, options: Options, form: str) -> int:
-    """Replay; Ctrl-C ends it with what was done until then."""
-    if form == "text":
-        _say(plan_lines(plan, dry=False))
+    """Replay; where it is interrupted, say what was done until then."""
     player = Player(plan, options)
-    began = time.monotonic()
-    playing = asyncio.ensure_future(player.play())
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, playing.cancel)
+    result, began = player.result, time.monotonic()
     try:
-        await playing
-    except asyncio.CancelledError:
-        player.result.interrupted = True
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
-    result, seconds = player.result, time.monotonic() - began
-    if form == "json":
-        print(json.dumps({"dryRun": False, "plan": plan_object(plan), "result": result_object(result, seconds)}))
-    else:
-        _say(result_lines(result, seconds))
+        if form == "text":
+            _say_folded(plan_lines(plan, dry=False))
+        await _until_interrupted(player)
+        _say_result(plan, result, time.monotonic() - began, form)
+    except OutputClosed:
+        result.interrupted |= bool(result.not_reached)
+        if result.interrupted:
+            lines = result_lines(result, time.monotonic() - began)
+            print(
+                "kproxy: nothing reads the output any more, so the replay was ended", *lines, sep="\n", file=sys.stderr
+            )
     return INTERRUPTED if result.interrupted else DIFFERS if result.differs else DONE
 
 
-def _say(lines: Iterable[str]) -> None:
+async def _until_interrupted(player: Player) -> None:
+    playing = asyncio.ensure_future(player.play())
+    try:
+        with interrupts(playing.cancel):
+            await playing
+    except asyncio.CancelledError:
+        player.result.interrupted = True
+
+
+def _say_result(plan: Plan, result: Result, seconds: float, form: str) -> None:
+    if form == "json":
+        _say([json.dumps({"dryRun": False, "plan": plan_object(plan), "result": result_object(result, seconds)})])
+    else:
+        _say_folded(result_lines(result, seconds))
+
+
+def _say_folded(lines: Iterable[str]) -> None:
     """To people; folded on a terminal, whole lines in a file or a pipe."""
     if sys.stdout.isatty():
         lines = folded(lines, max(shutil.get_terminal_size().columns, NARROWEST))
-    for line in lines:
-        click.echo(line)
+    _say(lines)
+
+
+def _say(lines: Iterable[str]) -> None:
+    """Raises OutputClosed."""
+    with Sink(None, live=True) as output:
+        for line in lines:
+            output.write(f"{line}\n".encode(errors="replace"))
 
 
 def _address(text: str) -> Address:

@@ -39,6 +39,7 @@ The way of a request, in turn
     answers.py         Answers: learns ids from both answers, then compares them
     learned.py         Learned: what is known so far of both clusters; rewriting reads it, answers add to it
     result.py          Result: what became of each request, in counts and examples
+    left_open.py       LeftOpen: transactions and members that were begun and not ended, of a replay that is interrupted, too
 
 Comparing
 
@@ -48,8 +49,11 @@ Comparing
     assigned.py        what members have been told of their partitions, by heartbeats: at which one is a matter of time
     fetched.py         what was read of each partition, over all Fetch answers: brokers divide records as time has it
 
+Before and after
+
     plan.py            Plan: a recording before a cluster: what is sent, what is not and why
     report.py          plan and result as text and JSON
+    left_open_report.py  what was left open, likewise
 
 Seams
 

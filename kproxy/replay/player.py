@@ -51,6 +51,7 @@ class Player:
         self._connections = Connections(self.plan.cluster, router, self.plan.sent, self.result)
         self._repeating = Repeating(self.learned, router, self.options.timeout)
         self._answers = Answers(self.learned, self.result)
+        self.result.planned = len(self.plan.sent)
         self._silent = 0  # requests in a row without an answer
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -102,6 +103,7 @@ class Player:
             self.learned.generations.note_end(recorded)
             return None
         self.learned.generations.note_sent(recorded)
+        self.result.left_open.note_sent(recorded.number, recorded.api_key, ready.body)
         if future is None:
             self.result.note(recorded, Outcome.UNANSWERED)
             return None
@@ -122,6 +124,7 @@ class Player:
             self.result.note_trouble(recorded, f"an answer that cannot be decoded: {error}")
         else:
             self._silent = 0
+            self.result.left_open.note_answer(recorded.number, recorded.api_key, ready.body, answer)
             self._answers.take(recorded, ready, answer)
         self._repeating.note_end(recorded)
         self.learned.generations.note_end(recorded)

@@ -9,6 +9,7 @@ from typing import Any
 from kproxy.output.escaping import printable
 from kproxy.output.times import render_duration, render_size
 from kproxy.replay.effects import Verb
+from kproxy.replay.left_open_report import left_open_lines, left_open_object
 from kproxy.replay.plan import Plan
 from kproxy.replay.result import MOST_EXAMPLES, Outcome, Result
 
@@ -61,12 +62,16 @@ def result_lines(result: Result, seconds: float) -> Iterator[str]:
     )
     if result.ended:
         yield from _section("ended", [f"{result.ended}: the cluster seems to be away, so the rest was not sent"])
-    counts = ((outcome, result.count(outcome)) for outcome in Outcome)
-    yield from _section("answers", [", ".join(f"{count:,} {outcome}" for outcome, count in counts if count) or "none"])
+    counts = {outcome.value: result.count(outcome) for outcome in Outcome} | {"still awaited": result.awaited}
+    told = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items() if count)
+    yield from _section("answers", [told or "none"])
+    yield from _section("left open", left_open_lines(result.left_open))
     yield from _differences(result)
     for (api, why), kind in result.troubles.items():
         yield from _section("no answer", [f"{api}: {why} ({_times(kind.count)})"])
         yield from _section("", kind.examples)
+    not_reached = f"{_number(result.not_reached, 'request')}, whose turn had not come"
+    yield from _section("not sent", [not_reached] if result.not_reached else [])
     yield from _section("not sent", _reasons(result.unsent))
     lost = (
         f"{api}: {name}, which the version sent does not have ({_times(n)})" for (api, name), n in result.lost.items()
@@ -122,6 +127,9 @@ def result_object(result: Result, seconds: float) -> dict[str, Any]:
         "connections": result.connections,
         "seconds": round(seconds, 3),
         "interrupted": result.interrupted,
+        "notReached": result.not_reached,
+        "awaited": result.awaited,
+        "leftOpen": left_open_object(result.left_open),
         "ended": result.ended or None,
         "repeated": result.repeated,
         "outcomes": {api: {one.value: n for one, n in counts.items()} for api, counts in result.outcomes.items()},

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from kproxy.replay.comparing import Difference
 from kproxy.replay.explaining import explain
+from kproxy.replay.left_open import LeftOpen
 from kproxy.replay.left_out import LeftOut
 from kproxy.replay.recording import ConnectionId, Recorded
 from kproxy.replay.versions import Encoded
@@ -51,6 +52,8 @@ class Result:
     unsent: Counter[tuple[str, str]] = field(default_factory=Counter)  # found when they were due: API, reason
     lost: Counter[tuple[str, str]] = field(default_factory=Counter)  # API, field that the version sent cannot carry
     notes: Counter[str] = field(default_factory=Counter)
+    left_open: LeftOpen = field(default_factory=LeftOpen)
+    planned: int = 0  # requests that are to be sent
     sent: int = 0
     sent_bytes: int = 0
     connections: int = 0  # opened
@@ -62,6 +65,16 @@ class Result:
     def differs(self) -> bool:
         """Whether any answer was not the recorded one."""
         return bool(self.differences or self.troubles)
+
+    @property
+    def awaited(self) -> int:
+        """Requests that were sent and whose answers have not come: whether the cluster has processed them is not known."""
+        return self.sent - sum(map(self.count, Outcome))
+
+    @property
+    def not_reached(self) -> int:
+        """Requests whose turn has not come."""
+        return max(self.planned - self.sent - self.unsent.total(), 0)
 
     def count(self, outcome: Outcome) -> int:
         """Requests with that outcome."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-import signal
+import os
 import sys
 
 import pytest
@@ -44,11 +44,11 @@ def test_a_cluster_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None
     assert "refused" in capsys.readouterr().err.lower()
 
 
-async def run(port: int, *words: str) -> "asyncio.subprocess.Process":
+async def run(port: int, *words: str, stdout: int = asyncio.subprocess.PIPE) -> "asyncio.subprocess.Process":
     """Run `kproxy replay` of the first sample capture in a process."""
     command = ("-c", "from kproxy.cli import main; main()", "replay", str(capture(1)), "--to", f"127.0.0.1:{port}")
     return await asyncio.create_subprocess_exec(
-        sys.executable, *command, *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        sys.executable, *command, *words, stdout=stdout, stderr=asyncio.subprocess.PIPE
     )
 
 
@@ -86,17 +86,21 @@ def test_without_yes_a_broker_is_asked_nothing_that_writes(words: tuple[str, ...
     asyncio.run(work())
 
 
-def test_interrupted_it_says_what_was_done() -> None:
+def test_output_that_nothing_reads_sends_nothing() -> None:
+    """`kproxy replay … --yes | true`: the plan cannot be said, so it is not carried out."""
+
     async def work() -> None:
-        broker = RecordedBroker(recorded(1), silent_at=ApiKey.SYNC_GROUP)
+        broker = RecordedBroker(recorded(1))
         async with before(broker) as cluster:
-            process = await run(cluster.bootstrap.port, "--yes", "--speed", "max")
-            while not any(api == ApiKey.SYNC_GROUP for api, _ in broker.asked):
-                assert process.returncode is None
-                await asyncio.sleep(0.02)
-            process.send_signal(signal.SIGINT)
-            status, printed = await ended(process)
-            assert status == 130
-            assert "interrupted after 16 requests" in printed and "answers      15 same" in printed
+            broker.asked.clear()
+            read, write = os.pipe()
+            os.close(read)
+            process = await run(cluster.bootstrap.port, "--yes", "--speed", "max", stdout=write)
+            os.close(write)
+            _, said = await asyncio.wait_for(process.communicate(), 60)
+            assert process.returncode == 130
+            assert b"nothing reads the output" in said and b"interrupted after 0 requests" in said
+            assert b"not sent     23 requests, whose turn had not come" in said
+            assert {api for api, _ in broker.asked} == {ApiKey.API_VERSIONS, ApiKey.METADATA}
 
     asyncio.run(work())

@@ -1,6 +1,9 @@
 """Captures replayed to real brokers: librdkafka and Kafka's own tools say what has arrived there, and what has not."""
 
 import json
+import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +11,7 @@ from typing import Any
 
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kproxy.protocol import ApiKey
@@ -17,6 +20,7 @@ from tests.support.command import kproxy
 from tests.support.kafka.brokers import PASSWORD, Cluster
 from tests.support.kafka.fixtures import started
 from tests.support.kafka.jars import NEWEST
+from tests.support.kafka.processes import eventually
 from tests.support.kafka.security import Security
 from tests.support.kafka.tools import run_tool
 from tests.support.kafka.wire import end_offsets
@@ -139,6 +143,54 @@ def test_transactions(single: Cluster, capsys: pytest.CaptureFixture[str]) -> No
     assert Counter(consumed(single, "tx", **{"isolation.level": "read_uncommitted"})) <= Counter(every)
 
 
+def transactions(cluster: Cluster) -> dict[str, str]:
+    """State of each transactional id that has one, as Kafka's own tool lists them."""
+    listed = run_tool(
+        cluster.release, "org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", cluster.open, "list"
+    )
+    rows = [line.split() for line in listed.splitlines()[1:]]
+    return {row[0]: row[-1] for row in rows if row}
+
+
+def test_interrupted_in_a_transaction_it_says_that_it_is_open(single: Cluster) -> None:
+    """At once, though the request that would end it is minutes away; Kafka's own tool says the same."""
+    if single.release < "4":  # see test_transactions
+        return
+    requests = [one for one in recorded(4).requests if one.api_key in (ApiKey.PRODUCE, ApiKey.END_TXN)]
+    first, last = (requests[place].correlation_id for place in (0, -1))
+    where = f'correlationId in [{first}, {last}] && apiName in ["Produce", "EndTxn"]'
+    words = (
+        "replay",
+        capture(4),
+        "--to",
+        single.open,
+        "--create-topics",
+        "--yes",
+        "--speed",
+        "0.001",
+        "--where",
+        where,
+    )
+    command = [sys.executable, "-m", "kproxy", *map(str, words)]
+    try:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                eventually(lambda: transactions(single).get("tx-1") == "Ongoing", what="a transaction has begun")
+                assert process.poll() is None
+                process.send_signal(signal.SIGINT)
+                printed, _ = process.communicate(timeout=PATIENCE_S)
+            finally:
+                process.kill()
+        assert process.returncode == 130 and "interrupted after 1 request " in printed
+        assert "  left open  " in printed  # "perhaps" where the answer to Produce had not come yet
+        assert "the transaction of tx-1, which its coordinator aborts" in printed
+        assert transactions(single)["tx-1"] == "Ongoing"
+    finally:  # the cluster is others', too
+        Producer({"bootstrap.servers": single.open, "transactional.id": "tx-1"}).init_transactions(PATIENCE_S)
+        admin = AdminClient({"bootstrap.servers": single.open})
+        admin.delete_topics(["tx"])["tx"].result(PATIENCE_S)
+
+
 def test_over_tls(single: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert single.authority is not None
     bootstrap = single.bootstrap("TLS")[0]
@@ -232,6 +284,23 @@ def test_a_capture_is_replayed_twice_to_one_cluster(
     assert differing(found) <= {("OffsetFetch", "groups.topics.partitions.committedOffset")}  # of the first time
     assert offsets == {partition: 2 * offset for partition, offset in commits(recorded(1), "orders-group").items()}
     assert sum(offsets.values()) == 400  # captures/README.md
+
+
+@pytest.mark.long
+def test_members_that_do_not_leave_are_told(kafka: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a selection without LeaveGroup; the broker's group has the same members."""
+    cluster = started(tmp_path, NEWEST)
+    try:
+        _, found = replay(cluster, 1, capsys, "--create-topics", "--yes", "--where", 'apiName != "LeaveGroup"')
+        admin = AdminClient({"bootstrap.servers": cluster.open})
+        groups = {one["groupId"] for one in found["result"]["leftOpen"]["members"]}
+        described = [future.result(PATIENCE_S) for future in admin.describe_consumer_groups(list(groups)).values()]
+        members = {(group.group_id, member.member_id) for group in described for member in group.members}
+    finally:
+        cluster.close()
+    told = found["result"]["leftOpen"]["members"]
+    assert {(one["groupId"], one["memberId"]) for one in told} == members != set()
+    assert all(one["certain"] for one in told)
 
 
 @pytest.mark.long

@@ -1,0 +1,51 @@
+"""What ends ``kproxy replay`` before its last request: Ctrl-C, SIGTERM, and a standard output that nothing reads any more.
+
+The first ends the sending, so that what was done until then can be said; a second signal ends the process at once.
+"""
+
+import asyncio
+import os
+import signal
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def interrupts(stop: Callable[[], object]) -> Iterator[None]:
+    """Call *stop* once, in the running loop, at the first of them."""
+    loop = asyncio.get_running_loop()
+    pipe = _pipe()
+
+    def leave() -> None:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+        if pipe is not None:
+            loop.remove_reader(pipe)
+
+    def interrupt() -> None:
+        leave()
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        stop()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, interrupt)
+    if pipe is not None:
+        loop.add_reader(pipe, interrupt)  # it can never be read from, so this is its error: the reading end is closed
+    try:
+        yield
+    finally:
+        leave()
+
+
+def _pipe() -> int | None:
+    """The file descriptor of standard output, where it is a pipe."""
+    try:
+        found = sys.stdout.fileno()
+        return found if stat.S_ISFIFO(os.fstat(found).st_mode) else None
+    except (OSError, ValueError):  # it is closed, or no file
+        return None
