@@ -1,26 +1,30 @@
 /** The answer of an analysis: its verdict, and its rows as a table that sorts by a click on a column. */
 
-import { cellText, counted, isNumber, visible } from "./text.js";
+import { cellText, counted, headOf, isMeasure, isNumber, sentence, visible } from "./text.js";
 import { html, nothing } from "./lit-html.js";
 
 const FIRST_COLUMNS = 10;
 const LONGEST = 160; // characters of a cell
+const NAMES = /(id|name|topic|group|client|principal)$/; // columns whose cells are one name, not words with names between
 
 /** Rows as objects by column. */
 export const objects = (answer) => answer.rows.map((row) => Object.fromEntries(answer.columns.map((column, at) => [column.name, row[at]])));
 
 /**
  * A table of an answer. `state` keeps what a person chose: {sort, descending, all, chosen}; `redraw` draws again after a change;
- * `chooses(row)` makes rows buttons; `links(row as an object, its place in the answer)` gives {text, href} that stand before a row.
+ * `chooses(row)` makes rows buttons; `links(row as an object, its place in the answer)` gives {text, href} that stand before a row;
+ * `columns` are the names of those that come first, the others are shown when they are asked for.
  */
 export function answerTable(answer, { label, state = {}, redraw = () => {}, chooses = null, columns = null, links = null }) {
   const every = answer.columns.map((column, at) => ({ ...column, at }));
-  const wanted = columns ? columns.map((name) => every.find((one) => one.name === name)).filter(Boolean) : every;
-  const filled = wanted.filter((column) => answer.rows.some((row) => !isEmpty(row[column.at])));
-  const shown = state.all ? filled : filled.slice(0, FIRST_COLUMNS);
+  const filled = every.filter((column) => answer.rows.some((row) => !isEmpty(row[column.at])));
+  const first = columns ? columns.map((name) => filled.find((one) => one.name === name)).filter(Boolean) : filled.slice(0, FIRST_COLUMNS);
+  const shown = state.all ? [...first, ...filled.filter((one) => !first.includes(one))] : first;
   const rows = sorted(answer.rows, every, state);
-  const sortBy = (name) => {
-    state.descending = state.sort === name ? !state.descending : false;
+  const sortBy = (column) => {
+    const { name } = column;
+    const largestFirst = isMeasure(column) && answer.rows.some((row) => isNumber(row[column.at]));
+    state.descending = state.sort === name ? !state.descending : largestFirst;
     state.sort = name;
     redraw();
   };
@@ -28,11 +32,11 @@ export function answerTable(answer, { label, state = {}, redraw = () => {}, choo
   return html`<div class="rows" tabindex="0" role="region" aria-label=${label}><table>
       <thead><tr>${links ? html`<td class="links"></td>` : nothing}${shown.map((column) => html`<th scope="col" class=${isNumber(answer.rows[0][column.at]) ? "number" : ""} title=${column.meaning ?? ""}
         aria-sort=${state.sort === column.name ? (state.descending ? "descending" : "ascending") : "none"}
-        ><button @click=${() => sortBy(column.name)}>${visible(column.name)}${state.sort === column.name ? (state.descending ? " ▾" : " ▴") : ""}</button></th>`)}</tr></thead>
+        ><button @click=${() => sortBy(column)}>${visible(headOf(column))}${state.sort === column.name ? (state.descending ? " ▾" : " ▴") : ""}</button></th>`)}</tr></thead>
       <tbody>${rows.map((row) => line(row, shown, state, chooses, links && links(objectOf(row, every), answer.rows.indexOf(row))))}</tbody>
     </table></div>
     ${answer.more ? html`<p class="note">and ${counted(answer.more, "more row")}</p>` : nothing}
-    ${filled.length > FIRST_COLUMNS ? html`<button class="plain" @click=${() => { state.all = !state.all; redraw(); }}>${state.all ? "Fewer columns" : `All ${filled.length} columns`}</button>` : nothing}`;
+    ${filled.length > first.length ? html`<button class="plain" @click=${() => { state.all = !state.all; redraw(); }}>${state.all ? "Fewer columns" : `All ${filled.length} columns`}</button>` : nothing}`;
 }
 
 const objectOf = (row, columns) => Object.fromEntries(columns.map((column) => [column.name, row[column.at]]));
@@ -42,7 +46,7 @@ function line(row, columns, state, chooses, links) {
   const cells = columns.map((column, at) => {
     const value = row[column.at];
     const text = cellText(value, column);
-    const shown = text === "" ? html`<span class="none">${value === "" ? "empty" : ""}</span>` : html`<bdi title=${text.length > LONGEST ? visible(text, 2000) : nothing}>${visible(text, LONGEST)}</bdi>`;
+    const shown = text === "" ? html`<span class="none">${value === "" ? "empty" : ""}</span>` : html`<span title=${text.length > LONGEST ? visible(text, 2000) : nothing}>${NAMES.test(column.name) ? html`<bdi>${visible(text, LONGEST)}</bdi>` : sentence(text, LONGEST)}</span>`;
     const kind = isNumber(value) ? "number" : text.length < 32 ? "short" : "";
     return html`<td class=${kind}>${chooses && at === 0 ? html`<button class="plain" @click=${(event) => { event.stopPropagation(); chooses(row); }}>${shown}</button>` : shown}</td>`;
   });

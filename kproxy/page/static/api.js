@@ -36,11 +36,21 @@ export async function post(path, body, token, { method = "POST", signal = undefi
   return read(await asked(address(path), { method, signal, headers, body: JSON.stringify(body) }));
 }
 
+let watcher = () => {};
+
+/** Call `told(whether)` after each question: whether the server answered at all. */
+export const watchAnswers = (told) => {
+  watcher = told;
+};
+
 async function asked(url, how) {
   try {
-    return await fetch(url, { ...how, credentials: "same-origin", redirect: "error" });
+    const answer = await fetch(url, { ...how, credentials: "same-origin", redirect: "error" });
+    watcher(true);
+    return answer;
   } catch (error) {
     if (error.name === "AbortError") throw error;
+    watcher(false);
     throw new Refused("The server does not answer; is kproxy still running?");
   }
 }

@@ -38,6 +38,12 @@ export function timeAxis(scale, height) {
       <text x=${scale.x(at)} y=${height + 16} text-anchor=${scale.x(at) > scale.width - 40 ? "end" : "middle"}>${shortTime(at, stepMs)}</text>`)}</g>`;
 }
 
+/** From when to when a chart is, in words: its axis has the last parts of times only. */
+export function datesOf(scale) {
+  const [from, to] = [scale.fromNs, scale.toNs].map((ns) => isoOf(ns).slice(0, 19).replace("T", " "));
+  return `from ${from} to ${from.slice(0, 10) === to.slice(0, 10) ? to.slice(11) : to} UTC`;
+}
+
 function shortTime(ns, stepMs) {
   const iso = isoOf(ns);
   if (stepMs >= 864e5) return iso.slice(5, 10);

@@ -6,7 +6,7 @@ import { linksOf } from "./evidence.js";
 import { leftOutNote, uncertainNote } from "./left_out.js";
 import { KEYS as LIVE, LiveSpan } from "./live_span.js";
 import { note, go } from "./route.js";
-import { literal, named, visible } from "./text.js";
+import { literal, named, sentence, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
 const FIRST = ["client_id", "software", "software_version", "addresses", "connections", "requests", "failed_requests", "role", "principal"];
@@ -52,8 +52,13 @@ export class Clients {
   choose(row) {
     const at = this.inventory.columns.findIndex((column) => column.name === "client_id");
     const name = row[at] ?? "";
-    this.client = this.client === name ? null : name;
-    note({ client: this.client });
+    this.show(this.client === name ? null : name);
+  }
+
+  /** Show one client, or all (null). */
+  show(client) {
+    this.client = client;
+    note({ client });
     this.draw();
   }
 
@@ -66,30 +71,41 @@ export class Clients {
   draw() {
     if (!this.inventory) return;
     const at = this.inventory.columns.findIndex((column) => column.name === "client_id");
-    this.tables[0].chosen = this.client === null ? null : this.inventory.rows.find((row) => (row[at] ?? "") === this.client);
+    this.tables[0].chosen = this.client === null ? null : this.inventory.rows.find((row) => (row[at] ?? "") === this.client) ?? null;
     const redraw = () => this.draw();
+    const isUnknown = this.client !== null && this.tables[0].chosen === null;
     render(
-      html`<h2>Clients</h2>${this.span.bar()}${leftOutNote(this.inventory)}<p class="verdict"><bdi>${visible(this.inventory.verdict ?? "")}</bdi></p>
-        ${answerTable(this.inventory, { label: "Clients", state: this.tables[0], redraw, chooses: (row) => this.choose(row), columns: this.tables[0].all ? null : FIRST })}
-        ${this.client === null ? nothing : html`<div class="bar" role="status"><b>${named(this.client)}</b>
-          <button @click=${() => go("exchanges", { filter: `clientId == ${literal(this.client)}` })}>Exchanges</button>
-          <button @click=${() => go("time", { filter: `clientId == ${literal(this.client)}` })}>Time</button>
-          <button @click=${() => this.choose(this.tables[0].chosen)}>All again</button></div>`}
-        <h2>How long they wait</h2>${uncertainNote(this.latency)}
-        ${this.client === null ? html`<p class="verdict"><bdi>${visible(this.latency.verdict ?? "")}</bdi></p>` : nothing}
-        ${answerTable(this.rowsOf(this.latency), { label: "Latency", state: this.tables[3], redraw, columns: this.tables[3].all ? null : LATENCY, links: (row) => linksOf(row, null, { names: ["client_id", "api_name", "broker"], sort: "-latencyMs" }) })}
-        <h2>Ready for an upgrade</h2>${uncertainNote(this.readiness)}
-        ${this.client === null ? html`<p class="verdict"><bdi>${visible(this.readiness.verdict ?? "")}</bdi></p>` : nothing}
-        ${answerTable(this.rowsOf(this.readiness), { label: "Readiness", state: this.tables[1], redraw })}
-        <h2>Settings, as the traffic shows them</h2>${uncertainNote(this.explain)}
-        ${this.client === null ? html`<p class="muted">Choose a client above.</p>` : answerTable(this.rowsOf(this.explain), { label: "Settings", state: this.tables[2], redraw, columns: ["setting", "value", "certainty", "evidence", "others"] })}`,
+      html`<h2>Clients</h2>${this.span.bar()}${leftOutNote(this.inventory)}<p class="verdict">${sentence(this.inventory.verdict ?? "")}</p>
+        ${answerTable(this.inventory, { label: "Clients", state: this.tables[0], redraw, chooses: (row) => this.choose(row), columns: FIRST })}
+        ${this.client === null ? nothing : this.about(isUnknown)}
+        ${isUnknown ? nothing : this.answers(redraw)}`,
       this.place,
     );
   }
 
+  about(isUnknown) {
+    const filter = `clientId == ${literal(this.client)}`;
+    return html`<div class="bar" role="status">${isUnknown ? html`<span class="warning">No client with the id ${named(this.client)} was seen${this.span.last ? " in this time" : ""}.</span>` : html`<b>${named(this.client)}</b>
+          <button @click=${() => go("exchanges", { filter })}>Exchanges</button>
+          <button @click=${() => go("time", { filter })}>Time</button>`}
+          <button @click=${() => this.show(null)}>All again</button></div>`;
+  }
+
+  /** What is known of the client, or of all. */
+  answers(redraw) {
+    return html`<h2>How long they wait</h2>${uncertainNote(this.latency)}
+        ${this.client === null ? html`<p class="verdict">${sentence(this.latency.verdict ?? "")}</p>` : nothing}
+        ${answerTable(this.rowsOf(this.latency), { label: "Latency", state: this.tables[3], redraw, columns: LATENCY, links: (row) => linksOf(row, null, { names: ["client_id", "api_name", "broker"], sort: "-latencyMs" }) })}
+        <h2>Ready for an upgrade</h2>${uncertainNote(this.readiness)}
+        ${this.client === null ? html`<p class="verdict">${sentence(this.readiness.verdict ?? "")}</p>` : nothing}
+        ${answerTable(this.rowsOf(this.readiness), { label: "Readiness", state: this.tables[1], redraw })}
+        <h2>Settings, as the traffic shows them</h2>${uncertainNote(this.explain)}
+        ${this.client === null ? html`<p class="muted">Choose a client above.</p>` : answerTable(this.rowsOf(this.explain), { label: "Settings", state: this.tables[2], redraw, columns: ["setting", "value", "certainty", "evidence", "others"] })}`;
+  }
+
   key(event) {
     if (event.key !== "Escape" || this.client === null) return this.span.key(event);
-    this.choose(this.tables[0].chosen ?? []);
+    this.show(null);
     return true;
   }
 

@@ -6,7 +6,7 @@ import { Hex } from "./hex.js";
 import { recordCount, Records } from "./records.js";
 import { Tree } from "./tree.js";
 import { fragmentOf } from "./route.js";
-import { apart, bytes, counted, duration, named, visible } from "./text.js";
+import { apart, bytes, counted, duration, isolated, named, sentence, timeText, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
 const SIDES = ["request", "response"];
@@ -63,7 +63,7 @@ export class Detail {
       html`<div class="top">
           <button class="plain back" aria-label="Back to the table" @click=${() => this.doings.close()}>‹</button>
           <h2>#${number} ${named(row.apiName ?? `API ${row.apiKey ?? "?"}`)} v${row.apiVersion ?? "?"} · <a href=${fragmentOf("clients", { client: row.clientId })} title="This client, in Clients">${named(row.clientId)}</a>
-            <span class="muted">${row.client ?? ""} → ${row.broker ?? ""}${typeof row.latencyMs === "number" ? ` · ${duration(row.latencyMs)}` : ""}</span></h2>
+            <span class="muted">${row.requestAt ? `${timeText(row.requestAt).replace("T", " ").replace("Z", " UTC")} · ` : ""}${row.client ?? ""} → ${row.broker ?? ""}${typeof row.latencyMs === "number" ? ` · ${duration(row.latencyMs)}` : ""}</span></h2>
           <div class="tabs" role="tablist" aria-label="Parts of the exchange" @keydown=${(event) => this.turned(event)}>
             ${this.tabs().map((one) => html`<button role="tab" id="tab-${one.id}" aria-selected=${String(one.id === this.tab)} aria-controls="part"
               tabindex=${one.id === this.tab ? 0 : -1} @click=${() => this.choose(one.id)}>${one.title}</button>`)}
@@ -100,7 +100,7 @@ export class Detail {
       side?.trailing && `${counted(side.trailing, "byte")} after the message`,
       side?.note,
     ].filter(Boolean);
-    return said.length ? html`<p class="said warning empty-line">${said.map((one) => html`<span><bdi>${visible(one)}</bdi> </span>`)}</p>` : nothing;
+    return said.length ? html`<p class="said warning empty-line">${said.map((one) => html`<span>${sentence(one)} </span>`)}</p>` : nothing;
   }
 
   part() {
@@ -178,9 +178,9 @@ function innermost(root, offset) {
 
 function meaning({ code, name, meaning: text, retriable, clients }) {
   const what = retriable === true ? "Clients retry it" : retriable === false ? "Clients do not retry it" : "Clients";
-  return html`<li><b>${visible(name ?? String(code))}</b> (${code}) <bdi>${visible(text ?? "")}</bdi>
+  return html`<li><b>${visible(name ?? String(code))}</b> (${code}) ${sentence(text ?? "")}
     ${clients ? html`${what}: <bdi>${visible(clients)}</bdi>.` : `${what}.`}</li>`;
 }
 
 /** Text of several lines: each line made safe by itself. */
-const plain = (text) => text.split("\n").map((line) => visible(line, 20_000)).join("\n");
+const plain = (text) => isolated(text.split("\n").map((line) => visible(line, 20_000)).join("\n"));

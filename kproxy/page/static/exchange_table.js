@@ -65,7 +65,7 @@ export class ExchangeTable {
     render(
       html`${this.columns.map((column, at) => html`<span role="columnheader" class=${isRight(column) ? "number" : ""}
         aria-sort=${column.name === sorted ? direction : "none"} aria-colindex=${at + 1}>
-        <button title="${column.name}: ${column.meaning ?? ""}${column.unit ? `, ${column.unit}` : ""}" tabindex="-1" @click=${() => this.doings.sortBy(column.name)}
+        <button title="${column.name}: ${column.meaning ?? ""}${column.unit ? `, ${column.unit}` : ""}${column.type === "time" ? ", UTC" : ""}" tabindex="-1" @click=${() => this.doings.sortBy(column.name)}
           >${column.name}${column.name === sorted ? (direction === "ascending" ? " ▴" : " ▾") : nothing}</button></span>`)}`,
       this.head,
     );

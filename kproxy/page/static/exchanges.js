@@ -95,7 +95,7 @@ export class Exchanges {
     await this.ask();
     if (this.problem) await this.line.check();
     if (/^\d+$/.test(at)) await this.goTo(Number(at));
-    else if (document.activeElement === document.body) this.table.scroller.focus();
+    else if ([document.body, this.place].includes(document.activeElement)) this.table.scroller.focus();
   }
 
   /** The URL has other parameters: somebody went back or on in the browser's history, or followed a link. */
@@ -158,7 +158,7 @@ export class Exchanges {
   }
 
   emptyText() {
-    if (this.problem) return this.problem.column === null ? "The server did not answer." : "The filter has a mistake.";
+    if (this.problem) return this.problem.column !== null ? "The filter has a mistake." : this.problem.status ? this.problem.message : "The server did not answer.";
     if (this.filter) return "No exchange matches the filter.";
     return this.source.live ? "There is no exchange yet." : "No Kafka exchange was found.";
   }
@@ -191,7 +191,7 @@ export class Exchanges {
     const of = this.filter && this.source.exchanges ? html` <span class="muted">of ${count(this.source.exchanges)}</span>` : nothing;
     const live = this.source.live || this.source.loading;
     render(
-      html`<span class="total" aria-live="polite">${known ? html`${counted(total, "exchange")}${of}` : "…"}</span>
+      html`<span class="total" aria-live="polite">${known ? html`${counted(total, "exchange")}${of}` : this.problem ? "" : "…"}</span>
         ${this.filter ? html`<button @click=${() => { this.line.write(""); this.table.scroller.focus(); }}>Clear filter</button>` : nothing}
         <button @click=${() => { this.line.add('apiName != "Heartbeat"'); }}>Not Heartbeat</button>
         <button @click=${() => { this.line.add("size(errors) > 0"); }}>Errors</button>

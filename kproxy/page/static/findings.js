@@ -6,7 +6,7 @@ import { linksOf } from "./evidence.js";
 import { leftOutNote, uncertainNote } from "./left_out.js";
 import { KEYS as LIVE, LiveSpan } from "./live_span.js";
 import { note } from "./route.js";
-import { counted, visible } from "./text.js";
+import { counted, sentence, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
 const ORDER = ["critical", "warning", "notice", "info"];
@@ -90,7 +90,7 @@ export class Findings {
   finding(one) {
     const { analysis, answer, severity } = one;
     return html`<details class="finding" id="finding-${analysis.id}" ?open=${one.open} @toggle=${(event) => this.toggled(one, event.target.open)}>
-      <summary>${answer.uncertain ? html`<span class="severity">not certain</span>` : html`<span class="severity ${severity}">${severity}</span>`}<span class="verdict"><bdi>${visible(answer.verdict || answer.title)}</bdi></span></summary>
+      <summary>${answer.uncertain ? html`<span class="severity">not certain</span>` : html`<span class="severity ${severity}">${severity}</span>`}<span class="verdict">${sentence(answer.verdict || answer.title)}</span></summary>
       ${one.open ? html`<div>${uncertainNote(answer)}<p>${visible((analysis.meaning ?? "").trim())}</p>
         ${analysis.action ?? analysis["what to do"] ? html`<p><b>What to do:</b> ${visible((analysis.action ?? analysis["what to do"]).trim())}</p>` : nothing}
         ${answerTable(answer, { label: `Rows of ${analysis.id}`, state: one.table, redraw: () => this.draw(), links: (row, at) => linksOf(row, answer.numbers?.[at]) })}

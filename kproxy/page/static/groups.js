@@ -2,18 +2,20 @@
 
 import { get } from "./api.js";
 import { answerTable, objects } from "./answer_table.js";
-import { Brush, brushed, stepLines, timeAxis, timeScale, widthOf } from "./charts.js";
+import { Brush, brushed, datesOf, stepLines, timeAxis, timeScale, widthOf } from "./charts.js";
+import { isPhone } from "./columns.js";
 import { within } from "./conditions.js";
 import { linksOf } from "./evidence.js";
 import { leftOutNote, uncertainNote } from "./left_out.js";
 import { KEYS as LIVE, LiveSpan } from "./live_span.js";
 import { go } from "./route.js";
-import { apart, count, duration, nsOf, visible } from "./text.js";
+import { apart, count, duration, nsOf, sentence, visible } from "./text.js";
 import { html, nothing, render, svg } from "./lit-html.js";
 
 const LANE = 26;
 const MOST_LANES = 30;
 const MOST_LINES = 12;
+const FIRST_ON_A_PHONE = ["group_id", "cause", "evidence", "began_at", "pause_ms", "client_id"];
 const FIRST = ["began_at", "group_id", "cause", "client_id", "evidence", "pause_ms", "duration_ms", "moved", "generation_to", "members_after"];
 
 export const KEYS = [["Shift ← →", "in a chart: select a span; Enter shows its exchanges"], ...LIVE];
@@ -56,10 +58,10 @@ export class Groups {
     const span = this.brush.span ? html`<div class="bar" role="status"><button @click=${() => this.brush.taken()}>Exchanges of the span</button><button @click=${() => this.brush.clear()}>Let go</button></div>` : nothing;
     const last = { ...this.lag, rows: this.lag.rows.filter((_, at) => objects(this.lag)[at].is_last !== false) };
     render(
-      html`<h2>Rebalances</h2>${this.span.bar()}${leftOutNote(this.rebalances)}${uncertainNote(this.rebalances)}<p class="verdict"><bdi>${visible(this.rebalances.verdict ?? "")}</bdi></p>${span}
+      html`<h2>Rebalances</h2>${this.span.bar()}${leftOutNote(this.rebalances)}${uncertainNote(this.rebalances)}<p class="verdict">${sentence(this.rebalances.verdict ?? "")}</p>${span}
         ${this.rebalances.rows.length ? this.timeline(scale) : nothing}
-        ${answerTable(this.rebalances, { label: "Rebalances", state: this.tables[0], redraw: () => this.draw(), columns: this.tables[0].all ? null : FIRST, links: (row) => linksOf(row, null, { names: ["group_id"] }) })}
-        <h2>Lag</h2>${uncertainNote(this.lag)}<p class="verdict"><bdi>${visible(this.lag.verdict ?? "")}</bdi></p>
+        ${answerTable(this.rebalances, { label: "Rebalances", state: this.tables[0], redraw: () => this.draw(), columns: isPhone() ? FIRST_ON_A_PHONE : FIRST, links: (row) => linksOf(row, null, { names: ["group_id"] }) })}
+        <h2>Lag</h2>${uncertainNote(this.lag)}<p class="verdict">${sentence(this.lag.verdict ?? "")}</p>
         ${this.lagChart(scale)}
         ${answerTable(last, { label: "Lag", state: this.tables[1], redraw: () => this.draw(), links: (row) => linksOf(row, null, { names: ["group_id"] }) })}`,
       this.place,
@@ -80,7 +82,7 @@ export class Groups {
       return svg`<rect class="f${causes.indexOf(row.cause ?? "unknown") % 13}" data-group=${visible(row.group_id ?? "")} x=${scale.x(began).toFixed(1)} y=${lane * LANE + 14} width=${Math.max(scale.x(ended) - scale.x(began), 3).toFixed(1)} height="10" rx="1.5"><title>${visible(row.cause ?? "unknown")}: ${apart(row.evidence ?? "")}</title></rect>`;
     });
     return html`<figure>${brushed({ scale, height, label: "Rebalances over time", brush: this.brush, content: svg`${timeAxis(scale, height)}${lanes}${bars}` })}
-      <figcaption>${causes.map((cause, at) => html`<span><span class="swatch f${at % 13}"></span> <bdi>${visible(cause)}</bdi> </span>`)}</figcaption></figure>`;
+      <figcaption>${datesOf(scale)} ${causes.map((cause, at) => html`<span><span class="swatch f${at % 13}"></span> <bdi>${visible(cause)}</bdi> </span>`)}</figcaption></figure>`;
   }
 
   lagChart(scale) {

@@ -1,6 +1,6 @@
 /** The page: its bar, its views, the keys that hold everywhere, light and dark, what the server tells. */
 
-import { events, get } from "./api.js";
+import { events, get, watchAnswers } from "./api.js";
 import { ask, say } from "./asking.js";
 import { Breakpoints, KEYS as BREAKPOINTS } from "./breakpoints.js";
 import { BreakpointsOff, KEYS as BREAKPOINTS_OFF } from "./breakpoints_off.js";
@@ -69,7 +69,7 @@ function drawBar() {
 
 function sourceText() {
   const { loading, live, left, dropped, share, spill } = source;
-  const state = loading ? ` · reading ${Math.floor((100 * loading.done) / Math.max(loading.of, 1))} %` : source.lost ? " · no answer, asking again" : live ? " · live" : "";
+  const state = loading ? ` · reading ${Math.floor((100 * loading.done) / Math.max(loading.of, 1))} %` : source.lost ? html` · <span class="warning" title="kproxy has ended, or cannot be reached: start it again, and open the address that it prints.">${live ? "no answer, asking again" : "no answer"}</span>` : live ? " · live" : "";
   return html`<bdi>${visible(source.name)}</bdi> · ${counted(source.exchanges, "exchange")}${source.bytes ? ` · ${bytes(source.bytes)} in memory` : ""}${spill?.bytes ? html` and <span title=${visible(spill.directory)}>${bytes(spill.bytes)} on disk</span>` : nothing}${spill?.trouble ? html` · <span class="warning" title=${visible(spill.trouble)}>nothing can be written to disk</span>` : nothing}${left ? ` · ${counted(left, "older one")} removed to make room` : ""}${dropped ? html` · <span class="warning" title="There was no time for them; traffic comes first.">${counted(dropped, "exchange")} not shown${share < 0.99 ? `; now ${rate(share)}` : ""}</span>` : nothing}${source.damages?.length ? html` · <span class="warning" title=${source.damages.map(visible).join("\n")}>${live ? "incomplete" : "damaged"}</span>` : nothing}${source.narrowed ? html` · <span class="warning" title=${visible(source.narrowed, 1000)}>analyzed in part</span>` : nothing}${source.grown ? html` · <span class="warning" title=${visible(source.grown, 1000)}>not read to its end</span>` : nothing}${state}`;
 }
 
@@ -87,11 +87,14 @@ function moved() {
 }
 
 async function showView() {
-  const { view, parameters } = current();
+  const { view, unknown, parameters } = current();
+  if (unknown) say(`There is no view with the name ${unknown.slice(0, 40)}: these are the exchanges.`);
+  const isAnother = shown !== null && shown.id !== view;
   shown?.view.close();
   const place = document.getElementById("view");
   const fresh = place.cloneNode(false);
   place.replaceWith(fresh);
+  if (isAnother && !document.getElementById("dialog").open) fresh.focus({ preventScroll: true }); // keys and Tab go on in it
   shown = { id: view, view: new (makerOf(view).View)(fresh, source, stopped) };
   drawBar();
   drawTitle();
@@ -149,6 +152,13 @@ function listen() {
     source = { ...source, lost: true };
     drawBar();
   });
+}
+
+/** The server answered, or did not. */
+function answered(whether) {
+  if (Boolean(source.lost) === !whether) return;
+  source = { ...source, lost: !whether };
+  drawBar();
 }
 
 /** Something was stopped, or went on; or the configuration allows no breakpoints any more. */
@@ -209,6 +219,7 @@ async function begin() {
   }
   if (source.editable) stopped = new Stopped(source.token, stopsChanged);
   window.addEventListener("hashchange", moved);
+  watchAnswers(answered);
   document.addEventListener("keydown", pressed);
   stopped?.watch();
   await showView();

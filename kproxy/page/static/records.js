@@ -34,12 +34,12 @@ export class Records {
   }
 
   partition(of) {
-    const { path, json } = of;
+    const { path, json, in: side } = of;
     const { topic, topicId, partition: number, batches = [], records = [] } = json ?? {};
     const total = json?.count ?? records.length;
     const most = this.shown.get(of) ?? AT_ONCE;
     return html`<h3><bdi>${visible(topic ?? topicId ?? path)}</bdi>${number === undefined ? "" : `, partition ${number}`}: ${counted(total, "record")}</h3>
-      <p class="note">${batches.slice(0, AT_ONCE).map(batch)}${batches.length > AT_ONCE ? ` and ${counted(batches.length - AT_ONCE, "more batch", "more batches")}` : nothing}</p>
+      <p class="note">${batches.slice(0, AT_ONCE).map(batch)}${batches.length > AT_ONCE ? ` and ${counted(batches.length - AT_ONCE, "more batch", "more batches")}` : nothing}${side === "request" && total ? "Offsets count from 0 in each batch, as the producer sent it; the broker assigns the final ones (baseOffset in the response)." : nothing}</p>
       ${records.length ? table(records.slice(0, most), `Records of ${visible(topic ?? "")}-${number ?? ""}`) : html`<p class="note">Their content is left out here. kproxy open --records shows it: of a capture, or of what Export saves as pcapng.</p>`}
       ${records.length > most ? html`<p><button @click=${() => this.more(() => this.shown.set(of, most + AT_ONCE))}>${count(AT_ONCE)} more</button></p>` : nothing}
       ${records.length && total > Math.min(records.length, most) ? html`<p class="note">and ${counted(total - Math.min(records.length, most), "more")}</p>` : nothing}`;

@@ -13,11 +13,12 @@ export const VIEWS = [
 /** Those that a source has. */
 export const viewsOf = (source) => VIEWS.filter((one) => !one.editable || source?.editable);
 
-/** {view, parameters}; a view that does not exist is the first. */
+/** {view, parameters, unknown}; a view that does not exist is the first, and `unknown` its name. */
 export function parse(fragment) {
   const [name, query = ""] = fragment.replace(/^#/, "").split(/\?(.*)/s);
   const view = VIEWS.some((one) => one.id === name) ? name : VIEWS[0].id;
-  return { view, parameters: Object.fromEntries(new URLSearchParams(query)) };
+  const unknown = name && name !== view ? name : null;
+  return { view, unknown, parameters: Object.fromEntries(new URLSearchParams(query)) };
 }
 
 export function fragmentOf(view, parameters = {}) {

@@ -35,6 +35,16 @@ export function named(text) {
   return html`<bdi>${visible(String(text))}</bdi>`;
 }
 
+// A name written from right to left, up to what ends a name in a sentence
+const RIGHT = "\\u0590-\\u08ff\\ufb1d-\\ufdff\\ufe70-\\ufeff\\u{10800}-\\u{10fff}\\u{1e800}-\\u{1efff}";
+const RIGHT_TO_LEFT = new RegExp(`([${RIGHT}](?:[\\p{M}${RIGHT}]|[ ._-](?=[${RIGHT}]))*)`, "u");
+
+/** A text that is visible already, in which names that are written from right to left turn nothing around them. */
+export const isolated = (text) => text.split(RIGHT_TO_LEFT).map((part, at) => (at % 2 ? html`<bdi>${part}</bdi>` : part));
+
+/** A text of ours with names of the traffic in it: read from left to right, even where it begins with such a name. */
+export const sentence = (text, longest = LONGEST) => html`<bdi dir="ltr">${isolated(visible(String(text), longest))}</bdi>`;
+
 /** A name inside a tooltip, which has no elements: isolated from the direction of the words around it by Unicode's own characters. */
 export const apart = (text) => `\u2068${visible(String(text))}\u2069`;
 
@@ -102,8 +112,14 @@ export function cellText(value, column = { name: "" }) {
   return String(value);
 }
 
+/** The heading of a column: without the unit where cells show a time in place of it. */
+export const headOf = ({ name }) => (/_micros$/.test(name) ? name.replace(/_micros$/, "_at") : name.replace(/(^|_)at_ms$/, "$1at"));
+
 /** Whether values of the column stand at the right. */
 export const isNumber = (value) => typeof value === "number";
+
+/** Whether numbers of the column are larger or smaller, rather than names of something. */
+export const isMeasure = (column) => !UNGROUPED.test(column.name) && headOf(column) === column.name;
 
 /** A literal of CEL for the value, as a filter compares it. */
 export function literal(value) {

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { say } from "./asking.js";
-import { Brush, brushed, heatCells, stackedBars, timeScale, widthOf } from "./charts.js";
+import { Brush, brushed, datesOf, heatCells, stackedBars, timeScale, widthOf } from "./charts.js";
 import { within } from "./conditions.js";
 import { leftOutNote, missingMarks, missingSeries, missingSum } from "./left_out.js";
 import { KEYS as LIVE, LiveSpan } from "./live_span.js";
@@ -49,7 +49,8 @@ export class Time {
   async enter(parameters) {
     render(html`<p class="muted" role="status">Working…</p>`, this.place);
     const measure = MEASURES.some((one) => one.id === parameters.measure) ? parameters.measure : "exchanges"; // a link may say anything
-    this.parameters = { by: "api", ...parameters, measure };
+    const by = BY.includes(parameters.by) ? parameters.by : "api";
+    this.parameters = { ...parameters, by, measure };
     this.brush.span = null;
     this.span.enter(parameters);
     await this.load();
@@ -66,7 +67,7 @@ export class Time {
       });
     } catch (error) {
       this.activity = this.heat = null;
-      render(html`<p class="critical" role="alert">${visible(error.message)}</p>`, this.place);
+      render(html`<p class="critical" role="alert">${visible(error.message)}</p><div class="bar">${this.waysOut()}</div>`, this.place);
       return;
     }
     this.draw();
@@ -95,13 +96,19 @@ export class Time {
       html`${this.parameters.fromNs ? nothing : this.span.bar()}${leftOutNote(this.activity)}<div class="bar">
           <label>By <select @change=${(event) => this.change({ by: event.target.value })}>${BY.map((one) => html`<option ?selected=${one === by}>${one}</option>`)}</select></label>
           <label>Measure <select @change=${(event) => this.change({ measure: event.target.value })}>${MEASURES.map(({ id, title }) => html`<option value=${id} ?selected=${id === measure}>${title}</option>`)}</select></label>
-          ${this.parameters.fromNs ? html`<button @click=${() => this.change({ fromNs: null, toNs: null })}>All of the time</button>` : nothing}
-          ${filter ? html`<span>of exchanges with <code><bdi>${visible(filter)}</bdi></code></span><button @click=${() => this.change({ filter: null })}>Clear filter</button>` : nothing}
+          ${filter ? html`<span>of exchanges with <code><bdi>${visible(filter)}</bdi></code></span>` : nothing}${this.waysOut()}
         </div>
         <div class="bar" role="status">${this.spanText()}</div>
         ${this.activity.startsNs.length ? this.charts() : html`<p class="muted">There is no exchange with a time.</p>`}`,
       this.place,
     );
+  }
+
+  /** Buttons that take back what narrows the view. */
+  waysOut() {
+    const { fromNs, toNs, filter } = this.parameters;
+    return html`${fromNs || toNs ? html`<button @click=${() => this.change({ fromNs: null, toNs: null })}>All of the time</button>` : nothing}
+      ${filter ? html`<button @click=${() => this.change({ filter: null })}>Clear filter</button>` : nothing}`;
   }
 
   spanText() {
@@ -131,7 +138,7 @@ export class Time {
         <figcaption>From the first byte of a request to the last of its response; the darker, the more.</figcaption></figure>
       <h2>${how.title[0].toUpperCase()}${how.title.slice(1)} by ${this.parameters.by}</h2><figure>
         ${brushed({ scale, height: 180, label: `${how.title} over time`, brush: this.brush, content: [whole ? nothing : marks, stackedBars(scale, ends, whole ? [...series, ...missingSeries(this.activity)] : series, 180, how.format)] })}
-        <figcaption>In each ${duration(Number(ends[1] - ends[0]) / 1e6)}.</figcaption></figure>
+        <figcaption>In each ${duration(Number(ends[1] - ends[0]) / 1e6)}; ${datesOf(scale)}.</figcaption></figure>
       ${this.legend()}`;
   }
 

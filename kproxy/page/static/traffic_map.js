@@ -7,12 +7,14 @@ import { linksOf } from "./evidence.js";
 import { leftOutNote, uncertainNote } from "./left_out.js";
 import { KEYS as LIVE, LiveSpan } from "./live_span.js";
 import { go, note } from "./route.js";
-import { apart, count, counted, literal, named, visible } from "./text.js";
+import { apart, count, counted, literal, named, sentence, visible } from "./text.js";
 import { html, nothing, render, svg } from "./lit-html.js";
 
 const MOST = 40; // nodes of a column
 const ROW = 30;
 const NODE = 22;
+const FIRST = ["client_id", "direction", "topic", "records", "groups", "software", "software_version", "addresses", "topic_use", "apis"];
+const KINDS = { writer: "client that writes", topic: "topic", reader: "group or client that reads" };
 
 export const KEYS = [
   ["Tab", "next client, topic or group"],
@@ -56,11 +58,13 @@ export class TrafficMap {
 
   draw() {
     if (!this.answer) return;
+    const rows = this.chosenRows();
+    this.isKnown = this.chosen !== null && rows.rows.length > 0;
     render(
-      html`<h2>Who writes and reads what</h2>${this.span.bar()}${leftOutNote(this.answer)}${uncertainNote(this.answer)}<p class="verdict"><bdi>${visible(this.answer.verdict ?? "")}</bdi></p>
+      html`<h2>Who writes and reads what</h2>${this.span.bar()}${leftOutNote(this.answer)}${uncertainNote(this.answer)}<p class="verdict">${sentence(this.answer.verdict ?? "")}</p>
         ${this.edges.length ? html`<figure>${this.graph()}<figcaption>Clients that write, topics, and groups or clients that read; the thicker, the more records.</figcaption></figure>` : html`<p class="muted">No records were written or read.</p>`}
         ${this.chosen ? this.about() : nothing}
-        <h2>All</h2>${answerTable(this.chosenRows(), { label: "Map", state: this.table, redraw: () => this.draw(), links: (row) => linksOf(row, null, { names: ["client_id", "topic"] }) })}`,
+        ${this.chosen && !this.isKnown ? nothing : html`<h2>${this.chosen ? "Of these" : "All"}</h2>${answerTable(rows, { label: "Map", state: this.table, redraw: () => this.draw(), columns: FIRST, links: (row) => linksOf(row, null, { names: ["client_id", "topic"] }) })}`}`,
       this.place,
     );
   }
@@ -75,10 +79,11 @@ export class TrafficMap {
 
   about() {
     const [column, name] = this.chosen;
+    const all = html`<button @click=${() => this.choose(null)}>All again</button>`;
+    if (!this.isKnown) return html`<div class="bar" role="status"><span class="warning">No ${KINDS[column]} with the name ${named(name)} was seen${this.span.last ? " in this time" : ""}.</span>${all}</div>`;
     const show = html`<button @click=${() => go("exchanges", { filter: this.filterOf(column, name) })}>Exchanges</button>`;
     return html`<div class="bar" role="status"><b>${named(name)}</b>
-      <span>${counted(this.edges.filter((one) => one[column] === name).length, "connection")}</span>${show}
-      <button @click=${() => this.choose(null)}>All again</button></div>`;
+      <span>${counted(this.edges.filter((one) => one[column] === name).length, "connection")}</span>${show}${all}</div>`;
   }
 
   filterOf(column, name) {
@@ -115,7 +120,7 @@ export class TrafficMap {
     const [from, to] = side === 0 ? [left[0] + box, left[1]] : [left[1] + box, left[2]];
     const [a, b] = side === 0 ? [y(0, name), y(1, edge.topic)] : [y(1, edge.topic), y(2, name)];
     const middle = (from + to) / 2;
-    const faded = this.chosen && edge[this.chosen[0]] !== this.chosen[1];
+    const faded = this.isKnown && edge[this.chosen[0]] !== this.chosen[1];
     return svg`<path class="edge ${side === 0 ? "writes" : "reads"} ${faded ? "faded" : ""}" stroke-width=${(1 + Math.min(Math.log10(edge.records + 1), 6)).toFixed(1)}
       d="M${from} ${a}C${middle} ${a} ${middle} ${b} ${to} ${b}"><title>${apart(name)} ${side === 0 ? "wrote" : "read"} ${count(edge.records)} ${side === 0 ? "to" : "from"} ${apart(edge.topic)}</title></path>`;
   }
@@ -123,13 +128,13 @@ export class TrafficMap {
   node(name, column, x, y, box) {
     const kind = ["writer", "topic", "reader"][column];
     const chosen = this.chosen?.[0] === kind && this.chosen[1] === name;
-    const faded = this.chosen && !chosen && !this.edges.some((one) => one[kind] === name && one[this.chosen[0]] === this.chosen[1]);
+    const faded = this.isKnown && !chosen && !this.edges.some((one) => one[kind] === name && one[this.chosen[0]] === this.chosen[1]);
     const choose = () => this.choose(chosen ? null : [kind, name]);
     const text = visible(name || "(no client id)");
     return svg`<g class="node ${chosen ? "chosen" : ""} ${faded ? "faded" : ""}" tabindex="0" role="button" aria-pressed=${String(chosen)} aria-label="${["writes", "topic", "reads"][column]}: ${text}"
       @click=${choose} @keydown=${(event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(); } }}>
       <rect x=${x} y=${y - NODE / 2} width=${box} height=${NODE} rx="4"></rect>
-      <svg class="label" x=${x + 8} y=${y - NODE / 2} width=${box - 12} height=${NODE}><text x="0" y=${NODE / 2 + 4}>${text}</text></svg><title>${text}</title></g>`;
+      <foreignObject x=${x + 8} y=${y - NODE / 2} width=${box - 12} height=${NODE}><div class="label">${text}</div></foreignObject><title>${text}</title></g>`;
   }
 
   key(event) {

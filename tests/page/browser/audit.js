@@ -37,9 +37,10 @@ const look = (selector) => {
   }
   for (const node of document.querySelectorAll("svg.map .node")) {
     const around = node.querySelector("rect").getBoundingClientRect();
-    const label = node.querySelector("svg.label");
+    const label = node.querySelector("foreignObject");
+    const text = styleOf(label.firstElementChild);
     const cut = Math.max(label.x.baseVal.value + label.width.baseVal.value - (node.querySelector("rect").x.baseVal.value + around.width), label.height.baseVal.value - around.height);
-    if (cut > 0 || styleOf(label).overflowX !== "hidden") say("out of its node", node);
+    if (cut > 0 || text.overflowX !== "hidden" || text.textOverflow !== "ellipsis") say("out of its node", node);
   }
   for (const name of document.querySelectorAll("bdi")) {
     if (styleOf(name).unicodeBidi !== "isolate") say("not isolated", name);

@@ -1,5 +1,6 @@
 """Names of the traffic that would run, reorder, hide or break what is around them: in Chromium they are text, in their place."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,45 @@ def test_the_other_views(hostile: Page, view: str, width: int) -> None:
         hostile.drawn()
         shows_text_only(hostile)
     hostile.size(WIDE)
+
+
+# Where the words around a name stand, from left to right: each word's left edge
+PLACES = """
+const [text, done] = arguments;
+Promise.all([import("/page/static/text.js"), import("/page/static/lit-html.js")]).then(([{ sentence }, { render }]) => {
+  const place = document.body.appendChild(document.createElement("p"));
+  place.style.whiteSpace = "nowrap";
+  render(sentence(text), place);
+  const left = (word) => {
+    const texts = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
+    for (let one = texts.nextNode(); one; one = texts.nextNode()) {
+      if (!one.data.includes(word)) continue;
+      const range = document.createRange();
+      range.setStart(one, one.data.indexOf(word));
+      range.setEnd(one, one.data.indexOf(word) + word.length);
+      return range.getBoundingClientRect().left;
+    }
+    return null;
+  };
+  const words = text.match(/[\\p{L}\\d]+/gu);
+  const places = words.map((word) => [left(word), word]);
+  place.remove();
+  done(places.sort((a, b) => a[0] - b[0]).map(([, word]) => word).join(" "));
+});
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Produce of \u05d0\u05d1\u05d2, 3 times in 9 requests",
+        "\u05d0\u05d1\u05d2, 3 times; then \u0627\u0644\u0641: 7 of \u05d3\u05d4\u05d5, 8 at last",
+    ],
+)
+def test_a_name_from_right_to_left_leaves_the_words_around_it_in_their_order(hostile: Page, text: str) -> None:
+    hostile.show("findings")
+    words = hostile.driver.execute_async_script(PLACES, text)
+    assert words == " ".join(re.findall(r"\w+", text))
 
 
 def test_two_exchanges_compared_and_a_selection_taken_out(hostile: Page) -> None:

@@ -325,7 +325,7 @@ def plain(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pag
 @pytest.mark.parametrize(
     ("view", "more", "rows", "selector"),
     [
-        ("map", {}, PLAIN, "svg.map .label text"),
+        ("map", {}, PLAIN, "svg.map .label"),
         ("time", {"by": "client"}, IN_ONE, ".legend bdi"),
         ("time", {"by": "topic"}, IN_ONE, ".legend bdi"),
         ("groups", {}, IN_ONE, "td bdi"),

@@ -113,6 +113,19 @@ def test_the_table_takes_its_keys_while_nothing_has_the_focus(page: Page) -> Non
     page.until(lambda: title(page).startswith("#2 "), "the second exchange")
 
 
+def test_after_a_link_to_another_view_the_keys_are_those_of_the_view(page: Page) -> None:
+    page.size(WIDE)
+    page.show("clients")
+    page.one("nav a").click()
+    page.one(f"{ROWS}[data-number]")
+    page.press("j", Keys.ENTER)
+    page.until(lambda: title(page).startswith("#2 "), "the second exchange")
+    page.press(Keys.ESCAPE, "5")
+    page.until(lambda: page.all("[aria-label=Clients] table"), "the clients")
+    page.press(Keys.TAB)
+    assert page.run("return document.activeElement.closest('main') !== null")
+
+
 def test_every_key_is_listed(page: Page) -> None:
     static = files("kproxy.page").joinpath("static")
     code = "".join(static.joinpath(name).read_text("utf-8") for name in ("exchanges.js", "exchange_table.js"))

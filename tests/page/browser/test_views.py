@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,8 @@ def test_groups_show_each_rebalance_with_its_cause(page: Page, report: dict[str,
     # Names are isolated: U+2068 and U+2069
     assert bars == [f"{row['cause']}: \u2068{row['evidence']}\u2069" for row in rows]
     last = [row for row in report["lag"]["rows"] if row["is_last"]]
+    whens = [datetime.fromtimestamp(row["at_ms"] / 1000, UTC) for row in last]
+    assert {datetime.fromisoformat(row["at"]) for row in cells(page, "Lag")} == set(whens)
     assert {(row["partition"], row["lag"]) for row in cells(page, "Lag")} == {
         (str(row["partition"]), "" if row["lag"] is None else f"{row['lag']:,}") for row in last
     }
@@ -143,6 +146,27 @@ def test_clients_show_the_inventory_and_one_its_settings(page: Page, report: dic
         (row["setting"], row["value"] or "") for row in report["explain"]["rows"] if row["client_id"] == client
     }
     assert f"client={client}" in page.driver.current_url
+
+
+def test_all_columns_of_clients_are_at_hand_and_numbers_sort_the_largest_first(
+    page: Page, report: dict[str, Any]
+) -> None:
+    page.size(WIDE)
+    page.show("clients")
+    rows = report["inventory"]["rows"]
+    table = "[aria-label=Clients]"
+    page.one(f"{table} ~ button").click()
+    filled = {name for row in rows for name, value in row.items() if value not in (None, "", [])}
+    shown = {name.replace("_micros", "_at") for name in filled}  # a time, in place of a number of microseconds
+    page.until(lambda: set(cells(page, "Clients")[0]) == shown, "all columns")
+    head = (
+        f"[...document.querySelectorAll('{table} th button')].find((b) => b.textContent.startsWith('response_bytes'))"
+    )
+    page.run(f"{head}.click()")
+    sizes = sorted((row["response_bytes"] for row in rows), reverse=True)
+    assert [row["response_bytes"] for row in cells(page, "Clients")] == [f"{size:,}" for size in sizes]
+    page.run(f"{head}.click()")
+    assert [row["response_bytes"] for row in cells(page, "Clients")] == [f"{size:,}" for size in sizes[::-1]]
 
 
 def test_findings_are_those_of_the_report(page: Page, report: dict[str, Any]) -> None:

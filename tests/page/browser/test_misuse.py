@@ -1,0 +1,68 @@
+"""Links that name what is not there, and a server that has ended: in Chromium the page says so, and the way back is in sight."""
+
+from typing import Any
+
+import pytest
+
+from tests.page.browser.driving import WIDE, Page, opened
+from tests.page.browser.test_exchanges import ROWS
+from tests.page.browser.test_views import cells
+from tests.support.traffic import CAPTURES
+
+pytestmark = pytest.mark.xdist_group("page-browser")
+ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
+
+
+def press(page: Page, words: str) -> None:
+    """A button of the view."""
+    page.until(lambda: words in page.texts("main button"), words)
+    page.run("[...document.querySelectorAll('main button')].find((b) => b.textContent === arguments[0]).click()", words)
+
+
+@pytest.mark.parametrize(
+    ("view", "named", "sentence"),
+    [
+        ("clients", "client", "No client with the id nobody was seen."),
+        ("map", "topic", "No topic with the name nobody was seen."),
+        ("map", "reader", "No group or client that reads with the name nobody was seen."),
+    ],
+)
+def test_a_name_that_was_not_seen(orders: Page, view: str, named: str, sentence: str) -> None:
+    orders.size(WIDE)
+    orders.show(view, **{named: "nobody"})
+    assert orders.texts("main [role=status] .warning") == [sentence]
+    assert not orders.all("svg .faded")
+    press(orders, "All again")
+    orders.until(lambda: "nobody" not in orders.driver.current_url, "the URL")
+    assert orders.all("main tbody tr") and not orders.texts("main [role=status] .warning")
+
+
+def test_a_view_that_does_not_exist(orders: Page) -> None:
+    orders.show("nonsense")
+    assert "There is no view with the name nonsense" in orders.texts("#messages p")[-1]
+    assert orders.one(f"{ROWS}[data-number]")
+
+
+def test_links_into_time_that_make_no_sense_lead_back(orders: Page) -> None:
+    orders.show("time", by="nonsense", filter="apiName =", fromNs="yesterday", toNs="x")
+    assert orders.texts("main [role=alert]")
+    press(orders, "Clear filter")
+    press(orders, "All of the time")
+    orders.until(lambda: {"Fetch", "Produce"} <= {row["api"] for row in cells(orders, "Sums")}, "sums")
+    assert not orders.texts("main [role=alert]")
+
+
+def test_a_sort_that_does_not_exist_says_what_the_server_said(orders: Page) -> None:
+    orders.show(sort="nonsense")
+    assert orders.texts(".row-empty") == ["there is no column 'nonsense'"]
+
+
+def test_a_server_that_has_ended_is_said_in_the_bar(driver: Any) -> None:
+    with opened(ORDERS) as address:
+        page = Page(driver, address)
+        page.show()
+        page.one(f"{ROWS}[data-number]")
+    page.press("5")
+    page.until(lambda: page.texts(".source .warning") == ["no answer"], "the bar")
+    assert "does not answer" in page.texts("main [role=alert]")[0]
+    assert all("ERR_CONNECTION_REFUSED" in said for said in page.complaints())
