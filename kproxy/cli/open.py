@@ -94,21 +94,22 @@ def _serve(store: "Store", port: int, *, browse: bool) -> None:
     from kproxy.proxy.network.http_server import listen_for_pages  # noqa: PLC0415 - as above
     from kproxy.proxy.supervisor.browser_guard import new_token  # noqa: PLC0415 - as above
 
-    token = new_token()
+    token, once = new_token(), new_token() if browse else ""
     try:
         listening = listen_for_pages(HOST, port)
     except OSError as error:
         raise OSError(error.errno, f"{error.strerror}: choose another --port", f"{HOST}:{port}") from None
     with listening as listener:
-        address = f"http://{HOST}:{listener.getsockname()[1]}/?token={token}"
+        port = listener.getsockname()[1]
+        address = f"http://{HOST}:{port}/?token="
 
         def ready() -> None:
-            print(f"kproxy: {printable(store.name, 200)} is at {address}", flush=True)
-            if browse:
-                _browse(address, listener.getsockname()[1])
+            print(f"kproxy: {printable(store.name, 200)} is at {address}{token}", flush=True)
+            if browse:  # with an address that works once: other users see with what a program is started
+                _browse(address + once, port)
 
         with suppress(KeyboardInterrupt):  # uvicorn raises it anew once all is answered: that is how this command ends
-            serve(page_app(store, token), listener, ready)
+            serve(page_app(store, token, once=once), listener, ready)
 
 
 def _browse(address: str, port: int) -> None:

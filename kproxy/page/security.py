@@ -5,10 +5,13 @@ What it is against
     another site in the same browser   cannot send the cookie (SameSite=Strict), is refused by its Origin and Sec-Fetch-Site, gets
                                        no CORS headers; what changes something also needs the token in a header
     DNS rebinding                      the Host header must be a loopback name, an IP address, or one of the names given
-    another user of this machine       has no token: it is in the address that ``kproxy open`` prints, once, then in a cookie
+    another user of this machine       has no token: it is in the address that ``kproxy open`` prints, once, then in a cookie. The
+                                       browser is started with another address, which everybody can see among the processes: what
+                                       it has in place of the token lets one in, and then nobody
     what is in the traffic             no script but our own files runs (Content-Security-Policy), answers are never sniffed
 """
 
+import hmac
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import parse_qs
@@ -39,11 +42,13 @@ class Guard:
         app: what is guarded.
         token: see kproxy.proxy.supervisor.browser_guard.
         hosts: names under which it may be asked, beside loopback ones and IP addresses.
+        once: lets in as the token does, but only the first who has it; empty: there is none.
     """
 
-    def __init__(self, app: ASGIApp, token: str, hosts: Iterable[str] = ()) -> None:
+    def __init__(self, app: ASGIApp, token: str, hosts: Iterable[str] = (), once: str = "") -> None:
         self._app = app
         self._guard = BrowserGuard(hosts, token)
+        self._once = once
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See the ASGI specification, version 3."""
@@ -86,11 +91,18 @@ class Guard:
 
     def _let_in(self, token: str, host: str) -> Response:
         """A cookie in place of the token in the address, which would stay in the browser's history."""
-        if not self._guard.is_token(token):
-            return refusal(401, "this is not the token; open the address that kproxy printed last")
+        if not self._guard.is_token(token) and not self._is_first(token):
+            return refusal(401, "this is not the token, or was used already; open the address that kproxy printed last")
         answer = RedirectResponse("/", 303)
         answer.headers["set-cookie"] = self._guard.set_cookie(host)
         return answer
+
+    def _is_first(self, token: str) -> bool:
+        """Whether it is what lets one in; from now on it does not."""
+        found = self._once != "" and hmac.compare_digest(token.encode("utf-8", "replace"), self._once.encode())
+        if found:
+            self._once = ""
+        return found
 
 
 class _Headers:

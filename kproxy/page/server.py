@@ -18,8 +18,8 @@ from kproxy.page.store import Store
 from kproxy.proxy.network.http_server import server_settings
 
 
-def page_app(store: Store, token: str, hosts: Iterable[str] = ()) -> ASGIApp:
-    """The ASGI application; *hosts* are names under which it may be asked, beside loopback ones and IP addresses."""
+def page_app(store: Store, token: str, hosts: Iterable[str] = (), once: str = "") -> ASGIApp:
+    """The ASGI application; the arguments are those of Guard."""
     import duckdb  # noqa: PLC0415 - heavy, and an extra
 
     async def unanswered(_request: Request, error: Exception) -> Response:
@@ -33,7 +33,7 @@ def page_app(store: Store, token: str, hosts: Iterable[str] = ()) -> ASGIApp:
     }
     routes = Answers(store, token).routes()
     return Guard(
-        Starlette(routes=routes, exception_handlers=handlers), token, hosts
+        Starlette(routes=routes, exception_handlers=handlers), token, hosts, once
     )  # outside of what answers for failures
 
 

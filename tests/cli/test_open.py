@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.cli import main
+from tests.support.kafka.processes import eventually
 from tests.support.traffic import CAPTURES
 
 ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
@@ -83,3 +84,36 @@ def test_where_there_is_no_browser_it_says_what_to_do(remote: bool, sentence: st
             assert sentence.format(port=port) in process.stderr.readline()
         finally:
             process.terminate()
+
+
+def test_the_token_is_not_among_the_arguments_of_the_browser(tmp_path: Path) -> None:
+    arguments = tmp_path / "arguments"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$@" > {arguments}.new && mv {arguments}.new {arguments}\n')
+    browser.chmod(0o700)
+    environment = {name: value for name, value in os.environ.items() if "SSH" not in name}
+    environment |= {"BROWSER": f"{browser} %s", "DISPLAY": ":0"}
+    command = [sys.executable, "-m", "kproxy", "open", str(ORDERS)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert process.stdout is not None
+            printed = process.stdout.readline().rpartition(" ")[2].strip()
+            eventually(arguments.exists, patience=60, what="the browser is started")
+            started_with = arguments.read_text().strip()
+            address, _, token = printed.partition("?token=")
+            assert started_with.startswith(f"{address}?token=") and token not in started_with
+            assert [visited(started_with) for _ in range(2)] == [303, 401]
+            assert visited(printed) == 303
+        finally:
+            process.terminate()
+
+
+def visited(address: str) -> int:
+    """The status of the answer there."""
+    place, _, query = address.removeprefix("http://").partition("/")
+    connection = http.client.HTTPConnection(place, timeout=60)
+    try:
+        connection.request("GET", f"/{query}")
+        return connection.getresponse().status
+    finally:
+        connection.close()

@@ -41,6 +41,17 @@ def test_with_it_the_page_answers(inside: Browser) -> None:
     assert inside.get("/page/api/source").text == "secret"
 
 
+def test_what_a_browser_is_started_with_lets_one_in() -> None:
+    guard = Guard(Starlette(routes=[Route("/page/api/source", secret)]), TOKEN, once="seen-by-all")
+    first, second = Browser(guard), Browser(guard)
+    assert first.get("/", params={"token": "seen-by-all"}).status_code == 303
+    assert first.get("/page/api/source").text == "secret"
+    refused = second.get("/", params={"token": "seen-by-all"})
+    assert refused.status_code == 401 and "used already" in refused.json()["error"]
+    assert second.get("/page/api/source", headers={"x-kproxy-token": "seen-by-all"}).status_code == 401
+    assert second.get("/", params={"token": TOKEN}).status_code == 303
+
+
 def test_a_program_may_read_with_the_token_in_a_header() -> None:
     """As the admin port says, which passes such a request on."""
     assert client().get("/page/api/source", headers={"x-kproxy-token": TOKEN}).text == "secret"
