@@ -31,6 +31,7 @@ from kproxy.filters.narrow_api_versions import (
 from kproxy.filters.passage import Aside, Passage
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.filters.tail import withheld_tail
+from kproxy.filters.wanted_frames import wanting
 from kproxy.protocol import (
     ApiKey,
     facts,
@@ -238,7 +239,7 @@ class Chain:
         if any(api_key in filter_.refuses for filter_ in self.filters):
             return Close(f"api_key {api_key}: a filter refuses it, as its requests would pass it by")
         request = RequestFacts(api_key, api_version, correlation_id)
-        filters = self.filters_for(Direction.REQUEST, api_key, api_version)
+        filters = self._wanting(connection, Direction.REQUEST, request, frame)
         return Passage(self, connection, Direction.REQUEST, request, frame, filters).go() if filters else Send(frame)
 
     def on_response(
@@ -248,8 +249,17 @@ class Chain:
         api_key, api_version = request.api_key, request.api_version
         if not is_known(api_key, api_version):
             return self._unknown(Direction.RESPONSE, api_key, api_version, frame)
-        filters = self.filters_for(Direction.RESPONSE, api_key, api_version)
+        filters = self._wanting(connection, Direction.RESPONSE, request, frame)
         return Passage(self, connection, Direction.RESPONSE, request, frame, filters).go() if filters else Send(frame)
+
+    def _wanting(
+        self, connection: ConnectionFacts, direction: Direction, request: RequestFacts, frame: bytes
+    ) -> tuple[Filter, ...]:
+        def on_fault(filter_: Filter, error: Exception) -> None:
+            self.note_fault(filter_, "wants_frame", f"a {direction} of api_key {request.api_key}", error)
+
+        filters = self.filters_for(direction, request.api_key, request.api_version)
+        return wanting(filters, connection, direction, request, frame, on_fault)
 
     def on_head(self, connection: ConnectionFacts, request: RequestFacts, head: bytes) -> bytes | None:
         """Run the head of a response, size field included, through the filters.

@@ -131,11 +131,39 @@ class Subject(dict[str, Any]):
         return list(dict.fromkeys(resource["name"] for resource in self.named if resource["type"] == kind))
 
 
+class TooManyStructs(ValueError):
+    """A body has more structs than the caller wants."""
+
+
+class Room:
+    """For structs of a body; None: without a bound."""
+
+    def __init__(self, most: int | None) -> None:
+        self._left = most
+
+    def take(self, structs: list[Any]) -> list[Any]:
+        """They, where there is room. Raises TooManyStructs."""
+        if self._left is not None:
+            self._left -= len(structs)
+            if self._left < 0:
+                raise TooManyStructs
+        return structs
+
+
 def fields_of(
-    api_key: int, api_version: int, message: MessageStruct, topic_names: Any, *, of_response: bool = False
+    api_key: int,
+    api_version: int,
+    message: MessageStruct,
+    topic_names: Any,
+    *,
+    of_response: bool = False,
+    most: int | None = None,
 ) -> dict[str, Any]:
-    """The body of a request, or a response, as Kafka's JSON names it, without bytes and records."""
-    return dict(_members(_fields(api_key, api_version, of_response), message, api_version, topic_names))
+    """The body of a request, or a response, as Kafka's JSON names it, without bytes and records.
+
+    Raises TooManyStructs for one that has more than *most* in its lists.
+    """
+    return dict(_members(_fields(api_key, api_version, of_response), message, api_version, topic_names, Room(most)))
 
 
 def _fields(api_key: int, api_version: int, of_response: bool = False) -> tuple[Field, ...]:
@@ -144,7 +172,9 @@ def _fields(api_key: int, api_version: int, of_response: bool = False) -> tuple[
     return next((layout.fields for layout in layouts if api_version in layout.versions), ())
 
 
-def _members(fields: tuple[Field, ...], struct: Any, version: int, topic_names: Any) -> Iterator[tuple[str, Any]]:
+def _members(
+    fields: tuple[Field, ...], struct: Any, version: int, topic_names: Any, room: Room
+) -> Iterator[tuple[str, Any]]:
     for field in fields:
         if version not in field.versions:
             if field.entity == "topicName" and (name := topic_names.get(getattr(struct, "topic_id", ""))) is not None:
@@ -154,8 +184,8 @@ def _members(fields: tuple[Field, ...], struct: Any, version: int, topic_names: 
             continue
         value = getattr(struct, field.attribute)
         if field.is_struct and value is not None:
-            children = value if field.is_array else [value]
-            below = [dict(_members(field.fields, child, version, topic_names)) for child in children]
+            children = room.take(value) if field.is_array else [value]
+            below = [dict(_members(field.fields, child, version, topic_names, room)) for child in children]
             value = below if field.is_array else below[0]
         yield field.json_name, value
 

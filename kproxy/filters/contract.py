@@ -139,6 +139,9 @@ class Runtime(Protocol):
     def monotonic(self) -> float:
         """Seconds of a clock that never goes back."""
 
+    def cpu_time(self) -> float:
+        """Seconds of CPU that the event loop has used, for a filter that bounds what it takes at a time."""
+
     def sleep(self, seconds: float) -> Awaitable[None]:
         """Wait; other connections go on."""
 
@@ -369,6 +372,14 @@ class Filter:
         keys = self.requests if direction == Direction.REQUEST else self.responses
         asked = api_key in keys and (self.versions is None or api_version in self.versions)
         return Want.HOLD if asked else Want.PASS
+
+    def wants_frame(self, connection: ConnectionFacts, direction: Direction, request: RequestFacts) -> bool:
+        """Return whether it wants a frame that it HOLDs. Asked before the body is decoded, which takes long for a large one.
+
+        Of a request ``message`` is not known yet. Where it does not want a request, it may not get the message of that request
+        with the response, either.
+        """
+        return True
 
     def wants_of_large(self, direction: Direction, api_key: int, api_version: int) -> Want | None:
         """Return what the filter takes of a frame it wants to HOLD and that is above limits.held_frame_size.

@@ -12,7 +12,16 @@ from typing import Literal, TypeAlias
 from kproxy.errors import DecodeError, EncodeError
 
 Hook: TypeAlias = Literal[
-    "on_request", "on_response", "on_head", "on_tail", "on_too_large", "on_raw_login", "on_close", "on_start", "on_stop"
+    "on_request",
+    "on_response",
+    "wants_frame",
+    "on_head",
+    "on_tail",
+    "on_too_large",
+    "on_raw_login",
+    "on_close",
+    "on_start",
+    "on_stop",
 ]
 Kind: TypeAlias = Literal["raised", "timed_out", "unusable", "undecodable", "too_large"]
 

@@ -88,7 +88,8 @@ class Passage:
         self._direction = direction
         self._request = request
         self._frame = frame
-        self._filters_left = iter(filters)
+        self._filters = tuple(filters)
+        self._filters_left = iter(self._filters)
         self._unused: MessageStruct | None = None  # equal to the frame, and not handed to a filter
         self._handed_out: MessageStruct | None = None  # of a large frame: what a filter has or had
         self._body_start = 0  # 0: the header was not read
@@ -279,11 +280,10 @@ class Passage:
         return Send(self._frame, request)
 
     def _is_paired(self) -> bool:
-        """Whether some filter wants the requests of this API and their responses."""
+        """Whether some filter wants this request and the responses of its API."""
         request = self._request
         answered = self._chain.filters_for(Direction.RESPONSE, request.api_key, request.api_version)
-        asked = self._chain.filters_for(Direction.REQUEST, request.api_key, request.api_version)
-        return any(filter_ in answered or filter_.keeps_requests for filter_ in asked) and bool(answered)
+        return any(filter_ in answered or filter_.keeps_requests for filter_ in self._filters) and bool(answered)
 
     def _message(self) -> Message:
         message_of = request_message if self._direction == Direction.REQUEST else response_message

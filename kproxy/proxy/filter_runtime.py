@@ -61,6 +61,10 @@ class FilterRuntime:
         """See Runtime."""
         return time.monotonic()
 
+    def cpu_time(self) -> float:
+        """See Runtime."""
+        return time.thread_time()
+
     def sleep(self, seconds: float) -> Awaitable[None]:
         """See Runtime."""
         return asyncio.sleep(seconds)

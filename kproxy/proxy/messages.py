@@ -4,7 +4,8 @@
                     ResumeAll
     ToAnalyzer      Configure, ForgetWorker, FeedPage, Drain
     ToSupervisor    Ready, Failed, LogEvent, Drained, Brokers, Learned, BrokerReach, ClientMetrics, Connections,
-                    JournalState, Alive, AnalyzerCounts, AnalyzerSeries, Stopped, StopEnded, StopAnswer
+                    JournalState, Alive, AnalyzerCounts, AnalyzerSeries, Stopped, StopEnded, StopAnswer,
+                    BreakpointGivenUp
 
 A Configure is answered by Ready or Failed, in order; ListConnections by Connections; ShowStop and Decide by StopAnswer.
 To add a message: add its Struct
@@ -283,6 +284,14 @@ class StopEnded(Message, frozen=True, tag="stop_ended"):
     why: str = ""
 
 
+class BreakpointGivenUp(Message, frozen=True, tag="breakpoint_given_up"):
+    """A worker does not ask the condition of a breakpoint any more: it takes too long."""
+
+    condition: str
+    direction: str
+    why: str  # in sentences, with what to do
+
+
 class StopAnswer(Message, frozen=True, tag="stop_answer"):
     """The answer to ShowStop or Decide, or a part of it."""
 
@@ -374,5 +383,6 @@ ToFleet: TypeAlias = (
     | Stopped
     | StopEnded
     | StopAnswer
+    | BreakpointGivenUp
 )
 ToSupervisor: TypeAlias = Ready | Failed | LogEvent | Drained | Alive | ToFleet

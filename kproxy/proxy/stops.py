@@ -24,7 +24,18 @@ from kproxy.filters.breakpoints.stopped_text import MOST_TEXT_SIZE
 from kproxy.protocol.facts import facts
 from kproxy.proxy.closed_peers import ClosedPeers
 from kproxy.proxy.logs import log
-from kproxy.proxy.messages import STOP_PART, Decide, Message, ResumeAll, ShowStop, Stop, StopAnswer, StopEnded, Stopped
+from kproxy.proxy.messages import (
+    STOP_PART,
+    BreakpointGivenUp,
+    Decide,
+    Message,
+    ResumeAll,
+    ShowStop,
+    Stop,
+    StopAnswer,
+    StopEnded,
+    Stopped,
+)
 
 ACTIONS: tuple[Action, ...] = ("resume", "replace", "error", "drop", "close")
 GONE = "it is not stopped any more"
@@ -70,6 +81,17 @@ class Stops:
         self._page = page
         if not page.edits:
             self.resume_all(why="edits off")
+
+    def give_up(self, cluster: str, condition: str, direction: str, why: str) -> None:
+        """See Holder."""
+        log(
+            "warning",
+            "a breakpoint is not asked any more",
+            cluster=cluster,
+            fields=[f"{direction}: {condition}"],
+            reason=why,
+        )
+        self._send(BreakpointGivenUp(condition, direction, why))
 
     def drain(self) -> None:
         """Let all go on, and stop nothing more."""
@@ -225,6 +247,10 @@ class ClusterStops:
     def release(self, connection: int) -> None:
         """See Holder."""
         self._stops.release(self._cluster, connection)
+
+    def give_up(self, condition: str, direction: str, why: str) -> None:
+        """See Holder."""
+        self._stops.give_up(self._cluster, condition, direction, why)
 
     def note(self, stopped: StoppedMessage, decision: Decision, changed: list[str], refused: str) -> None:
         """See Holder."""

@@ -10,7 +10,18 @@ from kproxy.config import Page
 from kproxy.filters.breakpoints.decision import Decision, Why
 from kproxy.filters.breakpoints.decision import Stopped as StoppedMessage
 from kproxy.filters.breakpoints.stopped_text import MOST_TEXT_SIZE
-from kproxy.proxy.messages import STOP_PART, Decide, Message, ResumeAll, ShowStop, Stop, StopAnswer, StopEnded, Stopped
+from kproxy.proxy.messages import (
+    STOP_PART,
+    BreakpointGivenUp,
+    Decide,
+    Message,
+    ResumeAll,
+    ShowStop,
+    Stop,
+    StopAnswer,
+    StopEnded,
+    Stopped,
+)
 from kproxy.proxy.stops import GONE, Stops
 from tests.support.filtering import connection
 
@@ -232,3 +243,9 @@ def test_an_action_that_there_is_not_does_nothing() -> None:
         assert not bench.ended()
 
     in_loop(work)
+
+
+def test_a_breakpoint_that_is_given_up_is_told() -> None:
+    bench = Bench()
+    bench.holder.give_up("true", "request", "It takes too long.")
+    assert bench.told == [BreakpointGivenUp("true", "request", "It takes too long.")]

@@ -119,6 +119,7 @@ class GivenRuntime:
         self.cluster = "default"
         self.kept: dict[str, Any] = {}
         self.at = 1_000.0
+        self.spent = 0.0  # what cpu_time gives
         self.journals: dict[str, GivenJournal] = {}
         self.warnings: list[tuple[str, str]] = []
         self.counts: dict[tuple[str, str, str], GivenCount] = {}
@@ -129,6 +130,9 @@ class GivenRuntime:
 
     def monotonic(self) -> float:
         return self.at
+
+    def cpu_time(self) -> float:
+        return self.spent
 
     async def sleep(self, seconds: float) -> None:
         self.at += seconds

@@ -1,6 +1,7 @@
 """Built in, where the configuration allows it (page.edits): requests and responses that a person stops, changes and lets go.
 
     breakpoint.py     Breakpoint: a condition in CEL and a direction; which APIs it can meet
+    condition_steps.py  how many steps a condition takes at most, so that none is asked that would take too long
     names.py          what a condition may name, and what that means
     filter.py         Breakpoints: the filter. What it stops is held by a Holder until there is a Decision
     decision.py       Stopped, Decision, Holder: what is asked of a person, and what is answered
@@ -35,4 +36,8 @@ What a stop does to traffic
 
 What passes all the same is counted (events of the filter "breakpoints" in /filters): beyond page.most_stops or
 page.most_stopped_size, larger than limits.held_frame_size or MOST_TEXT_SIZE, with credentials, while the process drains.
+A breakpoint whose condition takes too long is given up (breakpoint.py): counted, logged, and said at it in the page.
+
+Of a condition is asked first whether it cannot hold, as the header of the message and its connection are: such a message is not
+decoded.
 """

@@ -2,16 +2,21 @@
 
 It may name what conditions of other filters may (kproxy.filters.conditions); of a response also ``response``, its body, and
 ``errors``, the names of the errors in it. A condition with ``topic`` is asked for each topic of the request by itself.
+
+All connections of a worker wait while a condition is asked, and CEL's library cannot stop one. So a condition is given up, that
+is not asked any more, before it takes more than MOST_STEPS for a message (condition_steps.py), and after it took more than
+AT_ONCE_S of CPU for two messages: in one of them Python's collector of garbage may have run.
 """
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
 
+from kproxy.filters.breakpoints.condition_steps import LISTS, ConditionSteps, items_in
 from kproxy.filters.breakpoints.credentials import why_api_is_refused
-from kproxy.filters.conditions import NAMES, Condition, Subject, fields_of
+from kproxy.filters.conditions import NAMES, Condition, Subject, TooManyStructs, fields_of
 from kproxy.filters.contract import Direction, Request
 from kproxy.filters.named_resources import errors_of
 from kproxy.filters.turns import Turn
@@ -24,6 +29,24 @@ STATIC = ("api", "apiKey", "apiVersion")  # what is known of a frame before it i
 LONGEST_CONDITION = 4_000  # characters
 MOST_BREAKPOINTS = 50
 AT_ONCE = 500  # topics that are asked about before other connections have their turn
+AT_ONCE_S = 0.05  # of CPU that it may take before that
+IN_ALL_S = 0.5  # of CPU that it may take for a message
+MOST_STEPS = 200_000  # for a message: some 50 ms
+MOST_STRUCTS = 5_000  # of a body: some 100 ms, and the condition takes as long
+QUICK = (
+    *STATIC,
+    "clientId",
+    "principal",
+    "mechanism",
+    "software",
+    "softwareVersion",
+    "client",
+    "address",
+    "listener",
+    "cluster",
+)
+ADVICE = 'Begin it with what is quick and seldom holds, as in clientId == "app" && …, or leave its loops out.'
+CpuTime = Callable[[], float]  # seconds of CPU that the event loop has used
 
 
 class Breakpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,6 +69,11 @@ class Met:
         self._condition = Condition(text, "condition", names)
         self._expression = Expression(text, names, "condition")
         self._may_meet = functools.cache(self._may_meet_now)
+        self._steps = ConditionSteps(text)
+        self._slow = 0  # messages for which it took too long
+        self.given_up: str | None = None  # why it is not asked any more, in sentences
+        if self._steps.most(0) > MOST_STEPS:
+            raise ValueError("the condition has too many loops in each other")
         if not isinstance(self._given(next(iter(facts().apis)), 0), bool | None):
             raise ValueError("the condition must give true or false")
 
@@ -58,32 +86,80 @@ class Met:
 
     def _given(self, api_key: int, api_version: int) -> Any:
         """What it gives where nothing else is known; None where it depends on that."""
-        known = dict(zip(STATIC, (facts().apis[api_key].name, api_key, api_version), strict=True))
+        return self._evaluated(dict(zip(STATIC, (facts().apis[api_key].name, api_key, api_version), strict=True)))
+
+    def _evaluated(self, known: dict[str, Any]) -> Any:
         try:
             return self._expression.evaluate(known)
         except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError):
             return None
 
-    def meets(self, subject: "StoppedSubject") -> bool:
-        """Whether it holds; where that cannot be answered it does not."""
-        if not self._condition.is_for_each_topic:
-            return self._condition.holds(subject, unclear=False)
-        return any(self._condition.holds(subject, topic, unclear=False) for topic in subject.asked_topics)
+    def is_out(self, request: Request) -> bool:
+        """Whether it cannot hold for a message of the request, of which only the header and the connection are known."""
+        return self.given_up is not None or self._given_of(request) is False
+
+    def _given_of(self, request: Request) -> Any:
+        subject = Subject(request, {})
+        return self._evaluated({name: subject[name] for name in self._expression.names if name in QUICK})
+
+    def meets(self, subject: "StoppedSubject", cpu_time: CpuTime) -> bool:
+        """Whether it holds; where that cannot be answered, or would take too long, it does not."""
+        return any(self._answers(subject, cpu_time))
 
     def is_long(self, subject: "StoppedSubject") -> bool:
         """Whether it is asked for so many topics that other connections would wait: see ``meets_in_turns``."""
         return self._condition.is_for_each_topic and len(subject.asked_topics) > AT_ONCE
 
-    async def meets_in_turns(self, subject: "StoppedSubject") -> bool:
+    async def meets_in_turns(self, subject: "StoppedSubject", cpu_time: CpuTime) -> bool:
         """As ``meets``, while other connections go on."""
-        if not self.is_long(subject):
-            return self.meets(subject)
-        for number, topic in enumerate(subject.asked_topics, 1):
-            if self._condition.holds(subject, topic, unclear=False):
+        for number, holds in enumerate(self._answers(subject, cpu_time), 1):
+            if holds:
                 return True
             if number % AT_ONCE == 0:
                 await Turn()
         return False
+
+    def _answers(self, subject: "StoppedSubject", cpu_time: CpuTime) -> Iterator[bool]:
+        """Whether it holds, for each topic where it is asked so, until it has taken too long."""
+        in_all = at_once = 0.0
+        began = cpu_time()
+        if not self._is_short(subject):
+            return
+        topics: Iterable[str | None] = subject.asked_topics if self._condition.is_for_each_topic else (None,)
+        for number, topic in enumerate(topics, 1):
+            holds = self._condition.holds(subject, topic, unclear=False)
+            took = cpu_time() - began
+            in_all, at_once = in_all + took, at_once + took
+            if at_once > AT_ONCE_S or in_all > IN_ALL_S:
+                self._note_slow(in_all)
+                yield holds
+                return
+            yield holds
+            at_once = at_once if number % AT_ONCE else 0.0
+            began = cpu_time()
+
+    def _is_short(self, subject: "StoppedSubject") -> bool:
+        """Whether it can be asked; it is given up where it would take too long."""
+        try:
+            items = sum(items_in(subject[name]) for name in self._expression.names if name in LISTS)
+        except TooManyStructs:
+            self._give_up(f"a message has more than {MOST_STRUCTS:,} elements, and it looks at all of them")
+        except ValueError:  # it names more than conditions are asked about
+            return False
+        else:
+            if self._steps.most(items) > MOST_STEPS:
+                self._give_up(f"it goes through the {items:,} items of a message again and again")
+        return self.given_up is None
+
+    def _note_slow(self, took: float) -> None:
+        self._slow += 1
+        if self._slow > 1:
+            self._give_up(
+                f"it took {took * 1_000:,.0f} ms for one message, and more than {AT_ONCE_S * 1_000:.0f} ms before"
+            )
+
+    def _give_up(self, why: str) -> None:
+        self.given_up = f"It is not asked any more, as {why}, and all connections wait meanwhile. {ADVICE}"
 
 
 class StoppedSubject(Subject):
@@ -112,8 +188,14 @@ class StoppedSubject(Subject):
             self[name] = list(errors_of(asked.api_key, asked.api_version, self._response))
         else:
             about = asked.api_key, asked.api_version, self._response, self._topic_names
-            self[name] = fields_of(*about, of_response=True)
+            self[name] = fields_of(*about, of_response=True, most=MOST_STRUCTS)
         return self[name]
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """See Subject. Raises TooManyStructs."""
+        asked = self._asked
+        return fields_of(asked.api_key, asked.api_version, asked.message, self._topic_names, most=MOST_STRUCTS)
 
 
 class BreakpointMistake(ValueError):

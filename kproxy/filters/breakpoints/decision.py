@@ -85,5 +85,8 @@ class Holder(Protocol):
     def release(self, connection: int) -> None:
         """Forget what is stopped of a connection, which is closed."""
 
+    def give_up(self, condition: str, direction: str, why: str) -> None:
+        """Log, and tell who has set it, that the condition of a breakpoint is not asked any more, and why, in sentences."""
+
     def note(self, stopped: Stopped, decision: Decision, changed: list[str], refused: str) -> None:
         """Log what becomes of a message by a person's decision; *refused*: why it goes on as it came all the same."""

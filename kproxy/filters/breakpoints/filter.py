@@ -36,7 +36,7 @@ LOST: tuple[Why, ...] = (
     "broker closed",
     "connection closed",
 )  # what a person saw may not have arrived
-PASSED, ENDED = "passed", "ended"  # events that are counted
+PASSED, ENDED, GIVEN_UP = "passed", "ended", "given up"  # events that are counted
 
 
 class Breakpoints(Filter):
@@ -61,7 +61,8 @@ class Breakpoints(Filter):
 
     def use(self, breakpoints: Sequence[Breakpoint]) -> None:
         """Use other breakpoints from now on. Raises ValueError. ``Chain.forget_wants`` has to be called then."""
-        self._met = in_use(list(breakpoints))
+        before = {one.breakpoint: one for one in self._met}
+        self._met = [before.get(one.breakpoint, one) for one in in_use(list(breakpoints))]
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
         """Hold what a breakpoint can meet; of a response its request as well."""
@@ -69,6 +70,16 @@ class Breakpoints(Filter):
             return Want.PASS
         met = (one for one in self._met if direction in (Direction.REQUEST, one.direction))
         return Want.HOLD if any(one.may_meet(api_key, api_version) for one in met) else Want.PASS
+
+    def wants_frame(self, connection: ConnectionFacts, direction: Direction, request: RequestFacts) -> bool:
+        """Whether a breakpoint may meet it, of which only the header is known; of a request also whether one may its response."""
+        if (
+            direction == Direction.RESPONSE and request.message is None
+        ):  # the request came before the breakpoint was set, or
+            return False  # it was not wanted
+        about = _request(connection, request, None)
+        met = (one for one in self._met if direction in (Direction.REQUEST, one.direction))
+        return any(one.may_meet(about.api_key, about.api_version) and not one.is_out(about) for one in met)
 
     def wants_of_large(self, direction: Direction, api_key: int, api_version: int) -> Want:
         """Do without frames that are too large to be held."""
@@ -106,7 +117,9 @@ class Breakpoints(Filter):
         met = [
             one
             for one in self._met
-            if one.direction == direction and one.may_meet(request.api_key, request.api_version)
+            if one.direction == direction
+            and one.given_up is None
+            and one.may_meet(request.api_key, request.api_version)
         ]
         if not met:
             return Forward()
@@ -115,7 +128,9 @@ class Breakpoints(Filter):
         subject = StoppedSubject(request, self.runtime.kept.get(TOPIC_NAMES, {}), response)
         if any(one.is_long(subject) for one in met):
             return self._look_in_turns(met, subject, request, response)
-        condition = next((one.breakpoint.condition for one in met if one.meets(subject)), None)
+        cpu_time = self.runtime.cpu_time
+        condition = next((one.breakpoint.condition for one in met if one.meets(subject, cpu_time)), None)
+        self._tell_of_given_up(met)
         return Forward() if condition is None else self._stop(request, response, condition)
 
     async def _look_in_turns(
@@ -123,10 +138,18 @@ class Breakpoints(Filter):
     ) -> Verdict:
         """Ask about many topics; other connections go on meanwhile."""
         for one in met:
-            if await one.meets_in_turns(subject):
+            is_met = await one.meets_in_turns(subject, self.runtime.cpu_time)
+            self._tell_of_given_up([one])
+            if is_met:
                 verdict = self._stop(request, response, one.breakpoint.condition)
                 return verdict if isinstance(verdict, Verdict) else await verdict
         return Forward()
+
+    def _tell_of_given_up(self, met: list[Met]) -> None:
+        for one in met:
+            if one.given_up is not None:
+                self._count(GIVEN_UP, "too slow")
+                self._holder.give_up(one.breakpoint.condition, one.breakpoint.direction, one.given_up)
 
     def _stop(self, request: Request, response: MessageStruct | None, condition: str) -> Verdict | Awaitable[Verdict]:
         """Stop the response, or the request where there is none; what may not be stopped passes, counted."""
@@ -240,7 +263,7 @@ def _changed(stopped: Stopped, decision: Decision) -> list[str]:
         return []
 
 
-def _request(connection: ConnectionFacts, asked: RequestFacts, message: MessageStruct) -> Request:
+def _request(connection: ConnectionFacts, asked: RequestFacts, message: Any) -> Request:
     about = (asked.api_key, asked.api_version, asked.correlation_id, asked.client_id)
     return Request(connection, *about, message)
 

@@ -71,11 +71,13 @@ export class BreakpointLine {
   }
 
   drawList() {
-    const { breakpoints } = this.stopped;
+    const { breakpoints, givenUp } = this.stopped;
+    const problem = (one) => givenUp.find((other) => isSame(other, one))?.why;
     render(
       breakpoints.length
         ? breakpoints.map((one) => html`<li class=${one === this.changing ? "chosen" : ""}><span class="kind">${one.direction}</span> <code><bdi>${visible(one.condition, LONGEST)}</bdi></code>
-            <span class="actions"><button @click=${() => this.change(one)}>Change</button> <button @click=${() => this.remove(one)}>Remove</button></span></li>`)
+            <span class="actions"><button @click=${() => this.change(one)}>Change</button> <button @click=${() => this.remove(one)}>Remove</button></span>
+            ${problem(one) ? html`<p class="warning" role="status">${visible(problem(one), LONGEST)}</p>` : nothing}</li>`)
         : html`<li class="none">None is set: all messages pass.</li>`,
       this.list,
     );

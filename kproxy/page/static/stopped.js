@@ -21,6 +21,7 @@ export class Stopped {
     this.token = token;
     this.changed = changed;
     this.breakpoints = [];
+    this.givenUp = []; // of them, those that are not asked any more: {condition, direction, why}
     this.stops = []; // the oldest first
     this.total = 0;
     this.ends = new StopEnds();
@@ -49,13 +50,14 @@ export class Stopped {
     }
   }
 
-  take({ stops, total, ended, breakpoints, nowMs }) {
+  take({ stops, total, ended, breakpoints, givenUp, nowMs }) {
     this.ends.take(ended);
     const there = new Set(stops.map((one) => one.id));
     this.noteEnds(this.stops.filter((one) => !there.has(one.id)));
     this.stops = stops;
     this.total = total;
     this.breakpoints = breakpoints;
+    this.givenUp = givenUp;
     this.problem = null;
     this.clock = nowMs - performance.now();
   }

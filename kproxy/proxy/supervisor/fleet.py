@@ -11,6 +11,7 @@ from kproxy.proxy.logs import log
 from kproxy.proxy.messages import (
     AnalyzerCounts,
     AnalyzerSeries,
+    BreakpointGivenUp,
     BrokerReach,
     Brokers,
     ClientMetrics,
@@ -77,7 +78,9 @@ class Fleet:
         self.on_reach: Callable[[BrokerReach], None] = _ignore
         self.on_journal: Callable[[int, JournalState], None] = lambda worker, message: None
         self.on_worker_ended: Callable[[int], None] = lambda worker: None
-        self.on_stop: Callable[[int, Stopped | StopEnded | StopAnswer], None] = lambda worker, message: None
+        self.on_stop: Callable[[int, Stopped | StopEnded | StopAnswer | BreakpointGivenUp], None] = (
+            lambda worker, message: None
+        )
         self.breakpoints: UseBreakpoints | None = None  # for workers that start later
         self.feed_page: FeedPage | None = None  # for an analyzer that starts later
         self.slots: list[WorkerSlot] = []
@@ -189,7 +192,7 @@ class Fleet:
             case JournalState():
                 if child.number is not None:
                     self.on_journal(child.number, message)
-            case Stopped() | StopEnded() | StopAnswer():
+            case Stopped() | StopEnded() | StopAnswer() | BreakpointGivenUp():
                 if child.number is not None:
                     self.on_stop(child.number, message)
             case ClientMetrics():

@@ -16,6 +16,7 @@ from kproxy.filters.breakpoints.breakpoint import Breakpoint, in_use
 from kproxy.filters.breakpoints.decision import how_it_ended
 from kproxy.proxy.logs import log
 from kproxy.proxy.messages import (
+    BreakpointGivenUp,
     Decide,
     ResumeAll,
     SetBreakpoint,
@@ -57,6 +58,7 @@ class StoppedMessages:
         self._stops: dict[str, tuple[int, Stop]] = {}  # by id, with the worker
         self._questions: dict[int, Question] = {}
         self._ended: OrderedDict[str, StopEnded] = OrderedDict()  # by id, the latest last
+        self._given_up: dict[Breakpoint, str] = {}  # why they are not asked any more, of those that are set
         self._asked = 0
         self._looked_at = 0.0  # monotonic, when a page was here last
         self._waiting_pages = 0
@@ -70,6 +72,11 @@ class StoppedMessages:
         """Those that are set."""
         used = self._fleet.breakpoints
         return [] if used is None else [Breakpoint(one.condition, _direction(one)) for one in used.breakpoints]
+
+    @property
+    def given_up(self) -> dict[Breakpoint, str]:
+        """Of them, those that a worker does not ask any more as they take too long, and why, in sentences."""
+        return self._given_up
 
     def stops(self) -> list[Stop]:
         """What is stopped, the oldest first."""
@@ -177,6 +184,7 @@ class StoppedMessages:
     async def _send_breakpoints(self, breakpoints: Sequence[Breakpoint]) -> None:
         message = UseBreakpoints([SetBreakpoint(one.condition, one.direction) for one in breakpoints])
         self._fleet.breakpoints = message
+        self._given_up = {one: why for one, why in self._given_up.items() if one in breakpoints}
         await self._fleet.send_all(message)
         self._tell()
 
@@ -198,7 +206,7 @@ class StoppedMessages:
             if len(self._ended) > MOST_ENDED:
                 self._ended.popitem(last=False)
 
-    def _note(self, worker: int, message: Stopped | StopEnded | StopAnswer) -> None:
+    def _note(self, worker: int, message: Stopped | StopEnded | StopAnswer | BreakpointGivenUp) -> None:
         match message:
             case Stopped(stop) if len(self._stops) < MOST_SHOWN:
                 self._stops[stop.id] = worker, stop
@@ -206,6 +214,11 @@ class StoppedMessages:
             case StopEnded():
                 self._end(message)
                 self._tell()
+            case BreakpointGivenUp(condition, why=why):
+                given_up = Breakpoint(condition, _direction(message))
+                if given_up in self.breakpoints:
+                    self._given_up[given_up] = why
+                    self._tell()
             case StopAnswer(number):
                 question = self._questions.get(number)
                 if question is not None and question.worker == worker and not question.whole.done():
@@ -219,5 +232,5 @@ class StoppedMessages:
         self._news = asyncio.Event()
 
 
-def _direction(one: SetBreakpoint) -> Direction:
+def _direction(one: SetBreakpoint | BreakpointGivenUp) -> Direction:
     return "response" if one.direction == "response" else "request"

@@ -5,7 +5,10 @@ from typing import Any
 import pytest
 
 from kproxy.filters.breakpoints.breakpoint import (
+    AT_ONCE,
+    AT_ONCE_S,
     MOST_BREAKPOINTS,
+    MOST_STRUCTS,
     Breakpoint,
     BreakpointMistake,
     Met,
@@ -18,6 +21,8 @@ from kproxy.protocol import ApiKey
 from kproxy.protocol.facts import facts
 from tests.support.filtering import connection, make, part
 
+TEN = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
+
 
 def asked(*topics: str, client_id: str = "app") -> Request:
     data = [part("ProduceRequest", "TopicProduceData", name=name) for name in topics]
@@ -28,6 +33,22 @@ def answered(code: int) -> Any:
     partition = part("ProduceResponse", "PartitionProduceResponse", error_code=code)
     topic = part("ProduceResponse", "TopicProduceResponse", name="orders", partition_responses=[partition])
     return make("ProduceResponse", responses=[topic])
+
+
+def no_time() -> float:
+    return 0.0
+
+
+class Clock:
+    """Goes on by the same time whenever it is asked."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.at = 0.0
+
+    def __call__(self) -> float:
+        self.at += self.seconds
+        return self.at
 
 
 @pytest.mark.parametrize(
@@ -66,7 +87,7 @@ def test_what_depends_on_the_message_may_meet_every_api() -> None:
     ],
 )
 def test_what_a_condition_meets_of_a_request(condition: str, is_met: bool) -> None:
-    assert Met(Breakpoint(condition)).meets(StoppedSubject(asked("orders", "payments"), {})) is is_met
+    assert Met(Breakpoint(condition)).meets(StoppedSubject(asked("orders", "payments"), {}), no_time) is is_met
 
 
 @pytest.mark.parametrize(
@@ -80,7 +101,7 @@ def test_what_a_condition_meets_of_a_request(condition: str, is_met: bool) -> No
 )
 def test_what_a_condition_meets_of_a_response_and_its_request(condition: str, is_met: bool) -> None:
     met = Met(Breakpoint(condition, "response"))
-    assert met.meets(StoppedSubject(asked("orders"), {}, answered(6))) is is_met
+    assert met.meets(StoppedSubject(asked("orders"), {}, answered(6)), no_time) is is_met
 
 
 @pytest.mark.parametrize(
@@ -95,6 +116,10 @@ def test_what_a_condition_meets_of_a_response_and_its_request(condition: str, is
         ("api", "must give true or false"),
         ("errors == []", "nothing is called 'errors'"),
         ("x" * 5_000, "at most 4,000 characters"),
+        (
+            f"{TEN}.all(a, {TEN}.all(b, {TEN}.all(c, {TEN}.all(d, {TEN}.all(e, a == b)))))",
+            "too many loops in each other",
+        ),
     ],
 )
 def test_conditions_that_cannot_be_used_are_refused_with_a_reason(condition: str, words: str) -> None:
@@ -121,3 +146,69 @@ def test_the_apis_that_it_may_stop_are_named() -> None:
 def test_the_number_of_breakpoints_is_bounded() -> None:
     with pytest.raises(ValueError, match="at most 50"):
         in_use([Breakpoint("true")] * (MOST_BREAKPOINTS + 1))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "topics.all(a, topics.exists(b, b == a))",
+        "topics.map(a, topics) == []",
+        'topic == "a" && request.topicData.all(a, request.topicData.exists(b, b.name == a.name))',
+    ],
+)
+def test_a_condition_of_too_many_steps_is_not_asked_and_given_up(condition: str) -> None:
+    """In CEL's library the second takes a minute."""
+    met = Met(Breakpoint(condition))
+    assert met.meets(StoppedSubject(asked("a", "b"), {}), no_time) is (condition != "topics.map(a, topics) == []")
+    assert met.given_up is None
+    assert not met.meets(StoppedSubject(asked(*map(str, range(1_000))), {}), no_time)
+    assert met.given_up is not None
+    assert "it goes through the 1,000 items of a message again and again" in met.given_up
+    assert met.is_out(asked("a"))
+
+
+def test_a_body_of_too_many_elements_is_not_made_for_a_condition() -> None:
+    large = StoppedSubject(asked(*map(str, range(MOST_STRUCTS + 1))), {})
+    met, other = Met(Breakpoint("request.acks == -1")), Met(Breakpoint('"5000" in topics'))
+    assert not met.meets(large, no_time)
+    assert "more than 5,000 elements" in str(met.given_up)
+    assert other.meets(large, no_time)
+
+
+def test_a_condition_that_took_too_long_twice_is_given_up() -> None:
+    met = Met(Breakpoint('"orders" in topics'))
+    subject = StoppedSubject(asked("orders"), {})
+    assert met.meets(subject, Clock(AT_ONCE_S))
+    assert met.meets(subject, Clock(AT_ONCE_S + 0.01)), "what it said holds all the same"
+    assert met.given_up is None
+    assert met.meets(subject, Clock(0.08))
+    assert "as it took 80 ms for one message, and more than 50 ms before" in str(met.given_up)
+    assert "Begin it with what is quick" in str(met.given_up)
+
+
+def test_the_time_of_all_topics_counts_and_each_part_of_them_has_its_own() -> None:
+    met, slow = Met(Breakpoint('topic == "none"')), Met(Breakpoint('topic == "none"'))
+    subject = StoppedSubject(asked(*map(str, range(4 * AT_ONCE))), {})
+    for _ in range(3):
+        assert not met.meets(subject, Clock(0.9 * AT_ONCE_S / AT_ONCE))
+        assert not slow.meets(subject, Clock(1.1 * AT_ONCE_S / AT_ONCE))
+    assert met.given_up is None
+    assert slow.given_up is not None
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_out"),
+    [
+        ('clientId == "other"', True),
+        ('"orders" in topics && clientId == "other"', True),
+        ('principal == "alice" && topic == "orders"', True),
+        ('client.startsWith("10.9.") || software == "librdkafka"', True),
+        ('clientId == "app"', False),
+        ('"none" in topics', False),
+        ('clientId == "other" || "none" in topics', False),
+    ],
+)
+def test_the_header_and_the_connection_may_say_that_it_cannot_hold(condition: str, is_out: bool) -> None:
+    request = asked("orders")
+    request.message = None  # type: ignore[assignment]
+    assert Met(Breakpoint(condition)).is_out(request) is is_out

@@ -18,6 +18,7 @@ from kproxy.protocol import ApiKey, message, response_message
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts
 from tests.support.filtering import GivenRuntime, connection, make, part, request_frame, response_frame
+from tests.support.frames import request
 
 BY = "127.0.0.1:5000"
 PRODUCE = Breakpoint('api == "Produce"')
@@ -31,6 +32,7 @@ class Person:
         self.held: list[Stopped] = []
         self.released: list[int] = []
         self.noted: list[tuple[str, list[str], str]] = []
+        self.given_up: list[tuple[str, str, str]] = []
 
     def hold(self, stopped: Stopped) -> Awaitable[Decision] | str:
         self.held.append(stopped)
@@ -42,6 +44,9 @@ class Person:
 
     def release(self, connection: int) -> None:
         self.released.append(connection)
+
+    def give_up(self, condition: str, direction: str, why: str) -> None:
+        self.given_up.append((condition, direction, why))
 
     def note(self, stopped: Stopped, decision: Decision, changed: list[str], refused: str) -> None:
         self.noted.append((decision.action, changed, refused))
@@ -311,3 +316,64 @@ def test_other_connections_go_on_while_many_topics_are_asked_about() -> None:
 
         assert asyncio.run(work()) > 8
         assert len(bench.person.held) == (wanted != "no such")
+
+
+def of_topics(count: int) -> bytes:
+    topics = [part("MetadataRequest", "MetadataRequestTopic", name=f"topic-{number}") for number in range(count)]
+    return request_frame("MetadataRequest", 12, make("MetadataRequest", topics=topics))
+
+
+@pytest.mark.parametrize("first", ["", 'topic == "topic-0" && '])
+def test_a_condition_that_takes_too_long_is_given_up_and_others_are_asked(first: str) -> None:
+    slow = f"{first}topics.all(a, topics.exists(b, b == a))"
+    bench = Bench(resume, Breakpoint(slow), Breakpoint('"topic-1999" in topics'))
+    large, small = of_topics(2_000), of_topics(2)
+    assert bench.ask(large) == Send(large)
+    ((condition, direction, why),) = bench.person.given_up
+    assert (condition, direction) == (slow, "request")
+    assert "2,000 items" in why
+    assert [one.condition for one in bench.person.held] == ['"topic-1999" in topics']
+    assert bench.counted("given up") == {"too slow": 1}
+
+    bench.ask(small)
+    bench.filter.use([PRODUCE, Breakpoint(slow)])
+    bench.ask(small)
+    assert len(bench.person.held) == len(bench.person.given_up) == 1, "it is not asked again when another is set"
+    bench.filter.use([PRODUCE])
+    bench.filter.use([Breakpoint(slow)])
+    bench.ask(small)
+    assert len(bench.person.held) == 2
+
+
+class Undecoded(Breakpoints):
+    """Says what came to it decoded."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.given: list[Any] = []
+
+    def on_request(self, request: Any) -> Any:
+        self.given.append(request.client_id)
+        return super().on_request(request)
+
+    def on_response(self, response: Any) -> Any:
+        self.given.append(response.request.client_id)
+        return super().on_response(response)
+
+
+def test_of_another_client_nothing_is_decoded() -> None:
+    bench = Bench(resume)
+    bench.filter = Undecoded([Breakpoint('api == "Produce" && clientId == "x"', "response")], bench.person)
+    bench.chain = Chain([bench.filter], runtime=bench.runtime)
+    for client_id, is_met in (("other", False), ("x", True)):
+        body = message("ProduceRequest").encode(9, make("ProduceRequest", acks=-1))
+        frame = request(0, 9, 7, body, tags=b"\0", client_id=client_id)
+        sent = bench.ask(frame)
+        assert isinstance(sent, Send)
+        assert sent.frame is frame
+        asked = sent.request or RequestFacts(0, 9, 7)
+        assert (asked.message is not None) is is_met
+        answer = produced()
+        assert bench.answer(asked, answer) == Send(answer)
+        assert bench.filter.given == ([client_id] * 2 if is_met else [])
+    assert len(bench.person.held) == 1

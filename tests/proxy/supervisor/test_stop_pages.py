@@ -2,6 +2,7 @@
 
 import json
 import math
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from kproxy.config import Page
 from kproxy.protocol import message
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.proxy.aside import end as end_aside
-from kproxy.proxy.messages import Decide, Message, ShowStop, Stop, StopAnswer, Stopped
+from kproxy.proxy.messages import BreakpointGivenUp, Decide, Message, ShowStop, Stop, StopAnswer, Stopped
 from kproxy.proxy.supervisor.admin import admin_app
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
 from kproxy.proxy.supervisor.page_entry import PageEntry
@@ -149,6 +150,8 @@ def test_breakpoints_are_set(page: StopPage) -> None:
     assert refused.status_code == 400
     assert "cannot be stopped" in refused.json()["error"]
     assert page.ask("GET", "/breakpoints").json() == wanted == page.ask("GET", "/stops").json()["breakpoints"]
+    page.fleet.on_stop(0, BreakpointGivenUp("true", "response", "It takes too long."))
+    assert page.ask("GET", "/stops").json()["givenUp"] == [{**wanted[1], "why": "It takes too long."}]
     wrong = page.ask("PUT", "/breakpoints", [*wanted, {"condition": "clientid == 'x'"}]).json()
     assert (wrong["column"], wrong["length"], wrong["error"].startswith("breakpoint 3: ")) == (1, 8, True)
 
@@ -221,8 +224,8 @@ def test_the_other_decisions(page: StopPage) -> None:
         ({"action": "replace", "json": "{}"}, 422, "groupId: is missing"),
         ({"action": "replace", "json": "9" * 5_000}, 422, "a number has more than 4,300 digits"),
         ({"action": "replace", "json": "[" * 100_000}, 422, "too many brackets inside each other"),
-        ({"action": "keep", "seconds": math.nan}, 400, "seconds is a number"),
-        ({"action": "keep", "seconds": math.inf}, 400, "seconds is a number"),
+        ({"action": "keep", "seconds": math.nan}, 400, "the request is wrong: JSON is malformed"),
+        ({"action": "keep", "seconds": math.inf}, 400, "the request is wrong: JSON is malformed"),
         ({"action": 7}, 400, "the request is wrong"),
     ],
 )
@@ -267,8 +270,12 @@ def test_what_was_done_is_shown_as_a_rule(page: StopPage) -> None:
 
 
 def test_text_that_no_utf8_has_is_refused_and_no_fault(page: StopPage) -> None:
-    answer = page.ask("POST", "/stops/check", {"id": ID, "json": '{"groupId": "\ud800"}'})
-    assert answer.status_code == 422
+    for text, status in (
+        ("\ud800", 400),
+        ("\\ud800", 422),
+    ):  # the second is an escape in the text, as the page shows it
+        answer = page.ask("POST", "/stops/check", {"id": ID, "json": f'{{"groupId": "{text}"}}'})
+        assert answer.status_code == status
 
 
 def test_a_request_is_not_read_without_bound(page: StopPage) -> None:
@@ -276,3 +283,18 @@ def test_a_request_is_not_read_without_bound(page: StopPage) -> None:
         "POST", f"/page/api/stops/{ID}", headers={"x-kproxy-token": TOKEN}, content=b" " * (33 << 20)
     )
     assert answer.status_code == 413
+
+
+def test_a_request_of_another_shape_is_refused_without_being_made(page: StopPage) -> None:
+    """As objects of Python it would take a gigabyte."""
+    content = b'{"id": "a", "json": [' + b"[]," * (10 << 20) + b"[]]}"
+    tracemalloc.start()
+    try:
+        answer = page.client.request(
+            "POST", f"/page/api/stops/{ID}", headers={"x-kproxy-token": TOKEN}, content=content
+        )
+        assert answer.status_code == 400
+        assert "Expected `str | null`, got `array`" in answer.json()["error"]
+        assert tracemalloc.get_traced_memory()[1] < 6 * len(content)
+    finally:
+        tracemalloc.stop()

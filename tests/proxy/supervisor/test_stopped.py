@@ -9,6 +9,7 @@ import pytest
 from kproxy.config import Cluster, Config, Page
 from kproxy.filters.breakpoints.breakpoint import Breakpoint
 from kproxy.proxy.messages import (
+    BreakpointGivenUp,
     Decide,
     Message,
     ResumeAll,
@@ -219,5 +220,23 @@ def test_resuming_all_is_for_all_workers() -> None:
         fleet.on_stop(1, Stopped(stop("1-1")))
         assert await stopped.resume_all("a") == 2
         assert [child.sent for child in fleet.children] == [[ResumeAll("a")], [ResumeAll("a")]]
+
+    with_fleet(work)
+
+
+def test_a_breakpoint_that_a_worker_has_given_up_says_so_while_it_is_set() -> None:
+    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
+        other = Breakpoint("true", "response")
+        await stopped.use([PRODUCE, other], "a")
+        before = stopped.generation
+        fleet.on_stop(0, BreakpointGivenUp(PRODUCE.condition, "request", "It took too long."))
+        fleet.on_stop(1, BreakpointGivenUp("not set", "request", "It took too long."))
+        assert stopped.given_up == {PRODUCE: "It took too long."}
+        assert stopped.generation == before + 1
+        await stopped.use([other, PRODUCE], "a")
+        assert stopped.given_up == {PRODUCE: "It took too long."}
+        await stopped.use([other], "a")
+        await stopped.use([other, PRODUCE], "a")
+        assert stopped.given_up == {}
 
     with_fleet(work)
