@@ -52,8 +52,8 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
                                from, to, choices: text, meaning; places in UTF-16 units. Of a filter, or of the condition of a
                                breakpoint for requests or responses
     command?filter=&format=&fromNs=&toNs=
-                               command; of: null, or of a running proxy the file that the command reads, which is the export of
-                               all exchanges as pcapng
+                               command; replay: the same for kproxy replay, or null of tables and decoded logs; of: null, or of
+                               a running proxy the file that both read, which is the export of all exchanges as pcapng
     export?format=jsonl|pcapng|pcapng-anonymized|parquet&filter=&fromNs=&toNs=   a file; parquet as a zip of the directory
     events                     text/event-stream: "rows" with exchanges, left, dropped, seen, share, bytes, damages,
                                narrowed, instance, generation, firstNs, lastNs, loading, spill

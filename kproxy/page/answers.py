@@ -213,7 +213,9 @@ class Answers:
         """What to type for a selection."""
         form, condition, _, start, end = _selection(request)
         typed = exporting.command(self._store, form, condition, start, end)
-        return _json({"command": typed, "of": str(exporting.EXPORTED) if self._store.live else None})
+        replayed = exporting.replay_command(self._store, condition, start, end)
+        of = str(exporting.EXPORTED) if self._store.live else None
+        return _json({"command": typed, "replay": replayed, "of": of})
 
     async def export(self, request: Request) -> Response:
         """A selection as a file."""

@@ -24,6 +24,7 @@ from kproxy.page.live.store import Live
 from kproxy.page.store import Store
 from kproxy.page.tables import Tabled
 from kproxy.page.work import Work
+from kproxy.pipeline.decoded_log import DecodedLog, open_input
 
 FORMATS = {  # format -> options of kproxy decode, name of the file
     "jsonl": (("--format", "jsonl"), "exchanges.jsonl"),
@@ -46,15 +47,41 @@ def command(store: Store, form: str, condition: str, start: int | None = None, e
     if isinstance(store, Tabled):
         directories = " ".join(_quoted(_given(path)) for path in store.sources)
         return f"kproxy sql {directories} 'FROM exchanges'"
-    where = _condition(condition.strip(), start, end)
-    sources: Sequence[Path] = store.sources
-    if isinstance(store, Live):
-        _check_packets_tell(where)
-        sources, name = [EXPORTED], f"selected-{name}"
+    where, sources = _selection(store, condition, start, end)
+    name = f"selected-{name}" if isinstance(store, Live) else name
     output = [] if form == "jsonl" else ["-o", name]
     words = ["kproxy", "decode", *options, *(["--where", where] if where else []), *output, *map(_given, sources)]
     line = " ".join(map(_quoted, words))
     return f"{line} > {name}" if form == "jsonl" else line
+
+
+def replay_command(store: Store, condition: str, start: int | None = None, end: int | None = None) -> str | None:
+    """What to type to replay a selection, but for the address; None where the sources have no bytes to send.
+
+    Raises UsageError, FilterError as ``command`` does.
+    """
+    if not isinstance(store, Live) and (isinstance(store, Tabled) or not all(map(_is_capture, store.sources))):
+        return None
+    where, sources = _selection(store, condition, start, end)
+    words = ["kproxy", "replay", "--to", "HOST:PORT", *(["--where", where] if where else []), *map(_given, sources)]
+    return " ".join(map(_quoted, words))
+
+
+def _selection(store: Store, condition: str, start: int | None, end: int | None) -> tuple[str, Sequence[Path]]:
+    """Condition and captures that a command names: of a running proxy, those of an export of all."""
+    where = _condition(condition.strip(), start, end)
+    if not isinstance(store, Live):
+        return where, store.sources
+    _check_packets_tell(where)
+    return where, [EXPORTED]
+
+
+def _is_capture(path: Path) -> bool:
+    """Whether a source is a file of packets, which can be read again; no decoded log."""
+    if not path.is_file():
+        return False
+    with open_input(path) as source:
+        return not isinstance(source, DecodedLog)
 
 
 def _check_packets_tell(where: str) -> None:

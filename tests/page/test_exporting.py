@@ -116,7 +116,15 @@ def test_the_command_gives_the_same(store: Recorded, tmp_path: Path) -> None:
     lines = [line for line in done.stdout.splitlines() if msgspec.json.decode(line)["event"] == "exchange"]
     assert lines == [line.rstrip() for line in exporting.lines(store, Work(), condition, None, None)]
     assert "--anonymize" in exporting.command(store, "pcapng-anonymized", "", 1, 2)
+    assert exporting.replay_command(store, condition) == shlex.join(
+        ["kproxy", "replay", "--to", "HOST:PORT", "--where", condition, str(CAPTURE)]
+    )
+    log = tmp_path / "decoded.jsonl"
+    log.write_bytes(decode("--format", "jsonl"))
+    with opened(log) as of_log:
+        assert exporting.replay_command(of_log, condition) is None
     with Tabled([decoded_tables(tmp_path / "my tables")]) as tables:
+        assert exporting.replay_command(tables, "") is None
         assert shlex.split(exporting.command(tables, "jsonl", ""))[2] == str(tmp_path / "my tables")
 
 
@@ -174,11 +182,12 @@ def test_what_a_terminal_would_obey_is_not_in_the_command(
     hostile = [f"{name}{more}" for name in names for more in ("", "$(touch pwned)", "\x03\x15; touch pwned #")]
     conditions = [text for each in hostile if "\0" not in each and len(text := f"({each})\n") < 8_000]
     typed = [exporting.command(store, "pcapng", condition, None, None) for condition in conditions]
+    typed += [exporting.replay_command(store, condition) or "" for condition in conditions]
     assert all(line.isprintable() for line in typed) and len(typed) > count
     script = ECHO + "\n".join(typed)
     done = subprocess.run([shell], input=script.encode(), cwd=tmp_path, capture_output=True, check=True)
     given = [words.split("\0")[4] for words in done.stdout.decode().split("\0\1\0")[:-1]]
-    assert given == [condition.strip() for condition in conditions]
+    assert given == 2 * [condition.strip() for condition in conditions]
     assert list(tmp_path.iterdir()) == []
     store_of_option: Any = SimpleNamespace(live=False, sources=[Path("--help.pcap")])
     assert exporting.command(store_of_option, "pcapng", "").endswith(" ./--help.pcap")

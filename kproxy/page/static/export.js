@@ -23,10 +23,16 @@ export async function exportMenu(filter, span = {}) {
   const place = dialog.querySelector(".commands");
   render(html`<p class="muted">…</p>`, place);
   try {
-    const { command, of } = await get("command", { filter, format: "jsonl" });
+    const { command, replay, of } = await get("command", { filter, format: "jsonl", ...span });
     const before = of ? html`<p class="note">It reads <code>${of}</code>: export all exchanges as pcapng first, without a filter.</p>` : "";
-    render(html`${before}<pre class="command">${visible(command, 20_000)}</pre><p></p><button @click=${() => navigator.clipboard?.writeText(command)}>Copy</button>`, place);
+    const again = replay ? html`<p class="note">To send its requests to a cluster; without <code>--yes</code>, to see what they would do there:</p>${line(replay)}` : "";
+    render(html`${before}${line(command)}${again}`, place);
   } catch (error) {
     render(html`<p class="critical">${visible(error.message)}</p>`, place);
   }
+}
+
+/** A command, and what copies it. */
+function line(command) {
+  return html`<pre class="command">${visible(command, 20_000)}</pre><p></p><button @click=${() => navigator.clipboard?.writeText(command)}>Copy</button>`;
 }

@@ -191,7 +191,7 @@ def test_what_is_shown_can_be_taken_out(table: Page) -> None:
     table.until(lambda: "of" in table.texts(".total")[0], "filtered")
     table.one(".table.scroller").send_keys("e")
     command = table.until(lambda: "".join(table.texts("dialog pre.command")), "the command")
-    assert command.startswith("kproxy decode ")
+    assert command.startswith("kproxy decode ") and "kproxy replay --to HOST:PORT --where" in command
     assert "--where 'apiName == \"Fetch\"'" in command
     links = table.run("return [...document.querySelectorAll('dialog a')].map((one) => one.getAttribute('href'))")
     assert [link.split("format=")[1].split("&")[0] for link in links] == [
