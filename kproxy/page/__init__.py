@@ -53,7 +53,8 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
                                breakpoint for requests or responses
     command?filter=&format=&fromNs=&toNs=
                                command; replay: the same for kproxy replay, or null of tables and decoded logs; of: null, or of
-                               a running proxy the file that both read, which is the export of all exchanges as pcapng
+                               a running proxy the file that both read, which is the export of all exchanges as pcapng;
+                               impossible: why, by formats that an export cannot have
     export?format=jsonl|pcapng|pcapng-anonymized|parquet&filter=&fromNs=&toNs=   a file; parquet as a zip of the directory
     events                     text/event-stream: "rows" with exchanges, left, dropped, seen, share, bytes, damages,
                                narrowed, instance, generation, firstNs, lastNs, loading, spill

@@ -215,7 +215,8 @@ class Answers:
         typed = exporting.command(self._store, form, condition, start, end)
         replayed = exporting.replay_command(self._store, condition, start, end)
         of = str(exporting.EXPORTED) if self._store.live else None
-        return _json({"command": typed, "replay": replayed, "of": of})
+        impossible = exporting.impossible(self._store)
+        return _json({"command": typed, "replay": replayed, "of": of, "impossible": impossible})
 
     async def export(self, request: Request) -> Response:
         """A selection as a file."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kproxy.errors import UsageError
+from kproxy.output.escaping import printable
 from kproxy.output.tables import TABLES, schema_of
 from kproxy.output.tables.parquet import ParquetDirectory
 from kproxy.output.times import render_instant
@@ -108,8 +109,7 @@ def packets(
 
 def lines(store: Store, work: Work, condition: str, start: int | None, end: int | None) -> Iterator[bytes]:
     """The lines of a selection. Raises UsageError, FilterError, Cancelled: when it is called, not when it is iterated."""
-    if isinstance(store, Tabled):
-        raise UsageError("tables have no lines of the decoded log: take parquet")
+    _check_possible(store, "jsonl")
     where = _condition(condition, start, end)
     chosen = store.selected(work, where)
     numbers: Any = range(store.first, store.last + 1) if chosen is None else chosen.numbers
@@ -136,18 +136,15 @@ def write(
 ) -> Path:
     """Write a selection into a folder; the file. Raises UsageError, FilterError, Cancelled."""
     options, name = _options(form)
+    _check_possible(store, form)
     where = _condition(condition, start, end)
     target = folder / name
     if isinstance(store, Live):
         write_tables(store, work, store.selected(work, where), target)
         return _packed(target)
     if isinstance(store, Tabled):
-        if form != "parquet":
-            raise UsageError("tables have no bytes: take parquet")
         _write_tables(store, work, where, target)
         return _packed(target)
-    if any(not path.is_file() for path in store.sources):
-        raise UsageError("a pipe was read, which cannot be read again: take jsonl")
     if where:
         Filter(where)
     words = [
@@ -171,6 +168,27 @@ def write(
     if process.returncode not in (0, 3) or not target.exists():  # 3: a source is damaged, as the page says
         raise UsageError(f"it could not be written: {said.decode('utf-8', 'replace').strip()[:300]}")
     return _packed(target) if target.is_dir() else target
+
+
+def impossible(store: Store) -> dict[str, str]:
+    """The formats that a selection of this store cannot have, each with the reason as a sentence."""
+    if isinstance(store, Live):
+        return {}
+    if isinstance(store, Tabled):
+        lines, packets = "tables have no lines of the decoded log: take parquet", "tables have no bytes: take parquet"
+        return {"jsonl": lines, "pcapng": packets, "pcapng-anonymized": packets}
+    lost = next((path for path in store.sources if not path.is_file()), None)
+    if lost is None:
+        return {}
+    gone = f"{printable(str(lost), 200)} is not there any more, and would be read again: take jsonl"
+    reason = "a pipe was read, which cannot be read again: take jsonl" if lost.exists() else gone
+    return dict.fromkeys(("pcapng", "pcapng-anonymized", "parquet"), reason)
+
+
+def _check_possible(store: Store, form: str) -> None:
+    """Raise UsageError for a format that a selection of this store cannot have."""
+    if form in (reasons := impossible(store)):
+        raise UsageError(reasons[form])
 
 
 def _options(form: str) -> tuple[tuple[str, ...], str]:

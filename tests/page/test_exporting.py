@@ -21,9 +21,10 @@ from kproxy.errors import UsageError
 from kproxy.page import exporting
 from kproxy.page.filtering.filter import FilterError
 from kproxy.page.recorded import Recorded
+from kproxy.page.server import page_app
 from kproxy.page.tables import Tabled
 from kproxy.page.work import Work
-from tests.page.asking import opened
+from tests.page.asking import TOKEN, Browser, opened
 from tests.page.feeding import ORDERS, feed_of, live, send
 from tests.page.test_tables import CAPTURE, decoded_tables
 from tests.support.hostile_names import hostile_names
@@ -139,6 +140,24 @@ def test_what_cannot_be_exported_is_said(store: Recorded, tmp_path: Path) -> Non
                 exporting.write(tables, Work(), form, "", None, None, tmp_path)
         with pytest.raises(UsageError, match="parquet"):
             exporting.lines(tables, Work(), "", None, None)
+
+
+def test_of_a_source_that_is_gone_there_are_lines_only(tmp_path: Path) -> None:
+    source = tmp_path / "gone.pcap"
+    source.write_bytes(CAPTURE.read_bytes())
+    with opened(source) as store:
+        browser = Browser(page_app(store, TOKEN))
+        browser.get("/", params={"token": TOKEN})
+        asked = {"format": "jsonl", "filter": ""}
+        assert browser.get("/page/api/command", params=asked).json()["impossible"] == {}
+        source.unlink()
+        reasons = browser.get("/page/api/command", params=asked).json()["impossible"]
+        assert set(reasons) == {"pcapng", "pcapng-anonymized", "parquet"}
+        for form, reason in reasons.items():
+            answer = browser.get("/page/api/export", params={"format": form})
+            assert (answer.status_code, answer.json()["error"]) == (400, reason)
+            assert reason.startswith(f"{source} is not there any more")
+        assert len(browser.get("/page/api/export", params=asked).text.splitlines()) == store.exchanges
 
 
 def test_the_command_runs_nothing_else(tmp_path: Path) -> None:

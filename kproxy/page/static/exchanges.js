@@ -212,13 +212,13 @@ export class Exchanges {
       b: () => this.source.editable && this.narrowing.stopSuch(),
     };
     doings[event.key]?.();
-    return event.key in doings || (event.target === document.body && this.keyOfTable(event));
+    return event.key in doings || ([document.body, this.place].includes(event.target) && this.keyOfTable(event));
   }
 
   /** Keys of the table while nothing has the focus, as after a click beside it. */
   keyOfTable(event) {
     this.table.pressed(event);
-    if (event.defaultPrevented && document.activeElement === document.body) this.table.scroller.focus();
+    if (event.defaultPrevented && [document.body, this.place].includes(document.activeElement)) this.table.scroller.focus();
     return event.defaultPrevented;
   }
 

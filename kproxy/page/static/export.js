@@ -1,9 +1,9 @@
 /** What is selected, as a file or as a command for a terminal. */
 
 import { address, get } from "./api.js";
-import { ask } from "./asking.js";
+import { ask, say } from "./asking.js";
 import { visible } from "./text.js";
-import { html, render } from "./lit-html.js";
+import { html, nothing, render } from "./lit-html.js";
 
 const FORMATS = [
   { id: "pcapng", title: "pcapng", meaning: "packets, for Wireshark" },
@@ -17,22 +17,35 @@ export async function exportMenu(filter, span = {}) {
   const dialog = ask(
     "Export",
     html`<p>${what}</p>
-      <ul>${FORMATS.map((format) => html`<li><a href=${address("export", { format: format.id, filter, ...span })} download>${format.title}</a> <span class="note">${format.meaning}</span></li>`)}</ul>
+      <ul class="formats"></ul>
       <h3>As a command</h3><div class="commands"></div>`,
   );
+  const drawFormats = (impossible) => render(html`${FORMATS.map((format) => html`<li>${impossible[format.id] ? format.title : html`<a href=${address("export", { format: format.id, filter, ...span })} download>${format.title}</a>`}
+      <span class="note">${visible(impossible[format.id] ?? format.meaning)}</span></li>`)}`, dialog.querySelector(".formats"));
+  drawFormats({});
   const place = dialog.querySelector(".commands");
   render(html`<p class="muted">…</p>`, place);
   try {
-    const { command, replay, of } = await get("command", { filter, format: "jsonl", ...span });
+    const { command, replay, of, impossible } = await get("command", { filter, format: "jsonl", ...span });
     const before = of ? html`<p class="note">It reads <code>${of}</code>: export all exchanges as pcapng first, without a filter.</p>` : "";
     const again = replay ? html`<p class="note">To send its requests to a cluster; without <code>--yes</code>, to see what they would do there:</p>${line(replay)}` : "";
     render(html`${before}${line(command)}${again}`, place);
+    drawFormats(impossible);
   } catch (error) {
     render(html`<p class="critical">${visible(error.message)}</p>`, place);
   }
 }
 
-/** A command, and what copies it. */
+/** A command, and what copies it, where the page may: it comes from this machine or by HTTPS. */
 function line(command) {
-  return html`<pre class="command">${visible(command, 20_000)}</pre><p></p><button @click=${() => navigator.clipboard?.writeText(command)}>Copy</button>`;
+  return html`<pre class="command">${visible(command, 20_000)}</pre><p></p>${navigator.clipboard ? html`<button @click=${() => copy(command)}>Copy</button>` : nothing}`;
+}
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    say("Copied.");
+  } catch {
+    say("The browser does not allow it: select the command and copy it.");
+  }
 }

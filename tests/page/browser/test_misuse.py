@@ -1,8 +1,10 @@
 """Links that name what is not there, and a server that has ended: in Chromium the page says so, and the way back is in sight."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from selenium.webdriver.common.keys import Keys
 
 from tests.page.browser.driving import WIDE, Page, opened
 from tests.page.browser.test_exchanges import ROWS
@@ -55,6 +57,19 @@ def test_links_into_time_that_make_no_sense_lead_back(orders: Page) -> None:
 def test_a_sort_that_does_not_exist_says_what_the_server_said(orders: Page) -> None:
     orders.show(sort="nonsense")
     assert orders.texts(".row-empty") == ["there is no column 'nonsense'"]
+
+
+def test_an_export_that_cannot_be_is_no_link(driver: Any, tmp_path: Path) -> None:
+    source = tmp_path / "gone.pcap"
+    source.write_bytes(ORDERS.read_bytes())
+    with opened(source) as address:
+        page = Page(driver, address)
+        source.unlink()
+        page.show()
+        page.press("e")
+        page.until(lambda: page.texts("#dialog li a") == ["JSON lines"], "what is left")
+        assert all("gone.pcap is not there any more" in text for text in page.texts("#dialog li:not(:has(a)) .note"))
+        page.press(Keys.ESCAPE)
 
 
 def test_a_server_that_has_ended_is_said_in_the_bar(driver: Any) -> None:
