@@ -13,8 +13,8 @@ from msgspec import Struct
 # cel lists names that macros bind (the t of list.exists(t, ...)) among the variables
 BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
 FUNCTIONS = {
-    *("size", "contains", "startsWith", "endsWith", "matches", "min", "max", "type", "dyn"),
-    *("string", "int", "uint", "double", "bool", "bytes", "duration", "timestamp"),
+    *("size", "contains", "startsWith", "endsWith", "matches", "type", "dyn"),
+    *("string", "int", "uint", "double", "bytes", "duration", "timestamp"),
     *("getFullYear", "getMonth", "getDayOfYear", "getDayOfMonth", "getDate", "getDayOfWeek"),
     *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
     *("has", "all", "exists", "exists_one", "map", "filter"),

@@ -9,8 +9,20 @@ import functools
 from msgspec.structs import replace
 
 from kproxy.page.columns import COLUMNS, IN_FILTERS, Column
-from kproxy.page.filtering import instants
-from kproxy.page.filtering.patterns import is_common
+from kproxy.page.filtering import instants, lists
+from kproxy.page.filtering.conversions import converted
+from kproxy.page.filtering.lists import Listed
+from kproxy.page.filtering.operations import (
+    are_equal,
+    chosen,
+    compared,
+    contained,
+    distinct,
+    known,
+    same_texts,
+    searched,
+    whole,
+)
 from kproxy.page.filtering.syntax import (
     Binary,
     Call,
@@ -22,25 +34,26 @@ from kproxy.page.filtering.syntax import (
     Node,
     Unary,
     Unknown,
+    Unsigned,
     parse,
 )
 from kproxy.page.filtering.tokens import tokens_of
 from kproxy.page.filtering.values import (
-    NUMBERS,
+    FAILED,
+    SIMPLE,
     Value,
-    comparable,
     computed,
-    equal,
     may_fail,
     of_literal,
+    of_unsigned,
     opposite,
-    ordered,
 )
 
 LONGEST = 20_000  # characters of SQL: what is written twice in it grows
+MOST_INDEX = 1_000_000
 PLAIN = frozenset({"client", "broker", "apiName"})  # texts of addresses, and of Kafka
-SEARCHES = {"contains": "contains", "startsWith": "starts_with", "endsWith": "ends_with"}
-MACROS = {"exists": "> 0", "all": "= 0", "exists_one": "= 1", "existsOne": "= 1"}
+MACROS = frozenset({*lists.COUNTS, "filter", "map"})
+MOST_CONDITIONS = 500  # of items of lists: one macro in another multiplies them
 
 
 @functools.lru_cache(maxsize=1024)
@@ -65,6 +78,8 @@ class _Writer:
     def __init__(self) -> None:
         self.names: set[str] = set()  # of columns
         self._bound: dict[str, Value] = {}
+        self._lambdas = 0  # so that each has a name of its own
+        self._conditions = 0
 
     def value(self, node: Node) -> Value:
         found = self._of(node)
@@ -76,6 +91,8 @@ class _Writer:
         match node:
             case Literal():
                 return self._literal(node)
+            case Unsigned():
+                return of_unsigned(node.value)
             case Name():
                 return self._name(node.name)
             case Unary():
@@ -83,7 +100,7 @@ class _Writer:
             case Binary():
                 return self._binary(node)
             case Choice():
-                return self._choice(*(self.value(one) for one in (node.condition, node.then, node.otherwise)))
+                return chosen(*(self.value(one) for one in (node.condition, node.then, node.otherwise)))
             case Call():
                 return self._call(node)
             case Element():
@@ -112,141 +129,144 @@ class _Writer:
     def _unary(operator: str, of: Value) -> Value:
         if operator == "!" and of.type == "truth":
             return Value(f"(NOT {of.sql})", "truth", fails=may_fail(of))
-        return _known(opposite(of) if operator == "-" else None)
+        if operator == "!":
+            return known(FAILED if of.type in SIMPLE else None)
+        return known(opposite(of))
 
-    def _binary(self, node: Binary) -> Value:  # noqa: PLR0911 - a case a kind of operator
-        if node.operator == "in" and isinstance(node.right, Items):
-            return self._among(self.value(node.left), [self.value(one) for one in node.right.items])
-        left = self.value(node.left)
-        if node.operator in ("==", "!=") and isinstance(node.right, Items):
-            return _negated(self._same_list(left, node.right), node.operator == "!=")
-        right = self.value(node.right)
-        if node.operator in ("&&", "||"):
+    def _binary(self, node: Binary) -> Value:
+        left, right = self._listed(node.left), self._listed(node.right)
+        if left is not None or right is not None:
+            return self._with_list(node, left, right)
+        return self._of_two(node.operator, self.value(node.left), self.value(node.right))
+
+    def _with_list(self, node: Binary, left: Listed | None, right: Listed | None) -> Value:
+        """An operation of which a side, or both, is written out as a list."""
+        if node.operator == "in" and right is not None and left is None:
+            return known(lists.among(distinct(self.value(node.left)), right))
+        if node.operator not in ("==", "!="):
+            raise Unknown
+        if left is not None and right is not None:
+            found = known(lists.same(left, right))
+        else:
+            listed, other = (left, node.right) if left is not None else (right, node.left)
+            assert listed is not None
+            found = same_texts(self.value(other), listed)
+        return _negated(found, node.operator == "!=")
+
+    def _of_two(self, operator: str, left: Value, right: Value) -> Value:
+        if operator in ("&&", "||"):
             if not left.type == right.type == "truth":
                 raise Unknown
-            joint = "AND" if node.operator == "&&" else "OR"
+            joint = "AND" if operator == "&&" else "OR"
             return Value(f"({left.sql} {joint} {right.sql})", "truth", fails=may_fail(left, right))
-        if node.operator in ("==", "!="):
-            return _negated(equal(left, right), node.operator == "!=")
-        if node.operator == "in":
-            return self._contained(left, right)
-        if node.operator in ("<", "<=", ">", ">="):
-            return self._ordered(node.operator, left, right)
-        return _known(computed(node.operator, left, right))
-
-    @staticmethod
-    def _ordered(operator: str, left: Value, right: Value) -> Value:
-        mirrored = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}[operator]
-        if left.nanoseconds and isinstance(right.literal, str):
-            return instants.compared_with(operator, left, right.literal)
-        if right.nanoseconds and isinstance(left.literal, str):
-            return instants.compared_with(mirrored, right, left.literal)
-        if left.type == "truth" or right.type == "truth":
-            raise Unknown
-        return ordered(operator, left, right)
-
-    @staticmethod
-    def _among(left: Value, items: list[Value]) -> Value:
-        """``left in [a, b]``"""
-        if any(item.literal is None for item in items) or left.nan or left.type == "null":
-            raise Unknown
-        pairs = [pair for item in items if (pair := comparable(left, item)) is not None]
-        if len({pair[0].type for pair in pairs}) > 1 or len({pair[0].sql for pair in pairs}) > 1:
-            raise Unknown
-        listed = ", ".join(pair[1].sql for pair in pairs)
-        sql = f"({pairs[0][0].sql} IN ({listed}))" if pairs else "false"
-        if left.nullable:
-            sql = f"coalesce({sql}, false)"
-        elif left.fails and not pairs:
-            sql = f"(CASE WHEN {left.sql} IS NOT NULL THEN false END)"
-        return Value(sql, "truth", fails=left.fails)
-
-    @staticmethod
-    def _contained(left: Value, right: Value) -> Value:
-        """``left in list``"""
-        if right.type != "texts" or left.type != "text":
-            raise Unknown
-        if left.fails and right.nullable:
-            raise Unknown
-        sql = f"list_contains({right.sql}, {left.sql})"
-        if left.nullable:  # null is in no list of texts
-            sql = f"(CASE WHEN {right.sql} IS NOT NULL THEN coalesce({sql}, false) END)"
-        return Value(sql, "truth", fails=may_fail(right) or left.fails)
-
-    @staticmethod
-    def _same_list(left: Value, items: Items) -> Value:
-        if left.type != "texts" or left.fails:
-            raise Unknown
-        texts = [one.value for one in items.items if isinstance(one, Literal) and isinstance(one.value, str)]
-        if len(texts) < len(items.items) or any("\0" in text for text in texts):
-            raise Unknown
-        listed = ", ".join(of_literal(text).sql for text in texts)
-        return Value(f"({left.sql} IS NOT DISTINCT FROM [{listed}]::VARCHAR[])", "truth")
-
-    @staticmethod
-    def _choice(condition: Value, then: Value, otherwise: Value) -> Value:
-        if condition.type != "truth" or then.type != otherwise.type or then.nullable or otherwise.nullable:
-            raise Unknown
-        sql = f"(CASE {condition.sql} WHEN true THEN {then.sql} WHEN false THEN {otherwise.sql} END)"
-        return Value(sql, then.type, fails=True, nan=then.nan or otherwise.nan, plain=then.plain and otherwise.plain)
+        if operator in ("==", "!="):
+            return _negated(are_equal(left, right), operator == "!=")
+        if operator == "in":
+            return contained(left, right)
+        if operator in ("<", "<=", ">", ">="):
+            return compared(operator, left, right)
+        return known(computed(operator, left, right))
 
     def _call(self, node: Call) -> Value:
+        if node.function == "size" and len(node.arguments) == 1 and (listed := self._listed(node.arguments[0])):
+            return lists.size(listed)
         if node.is_method and node.function in MACROS:
             return self._macro(node)
         arguments = [self.value(one) for one in node.arguments]
         if node.is_method and len(arguments) == 2:
-            return self._search(node.function, *arguments)
+            return searched(node.function, *arguments)
         if len(arguments) != 1:
             raise Unknown
         (of,) = arguments
         if node.function == "size" and of.type in ("text", "texts"):  # of a text CEL here counts bytes
             return Value(f"{'strlen' if of.type == 'text' else 'len'}({of.sql})", "integer", fails=may_fail(of))
-        if node.is_method:
-            if of.type != "stamp":
-                raise Unknown
-            return _known(instants.part_of(of, node.function))
-        return _known(_converted(node.function, of))
-
-    @staticmethod
-    def _search(function: str, text: Value, of: Value) -> Value:
-        if not text.type == of.type == "text":
-            raise Unknown
-        fails = may_fail(text, of)
-        if function in SEARCHES:
-            return Value(f"{SEARCHES[function]}({text.sql}, {of.sql})", "truth", fails=fails)
-        if function == "matches" and isinstance(of.literal, str) and is_common(of.literal, plain=text.plain):
-            return Value(f"regexp_matches({text.sql}, {of.sql})", "truth", fails=fails)
-        raise Unknown
+        return known(instants.part_of(of, node.function) if node.is_method else converted(node.function, of))
 
     def _macro(self, node: Call) -> Value:
-        """``list.exists(e, condition)``; of conditions that cannot fail, as CEL stops where one does."""
+        """``list.exists(x, condition)`` and the like."""
+        bound = self._bound_by(node)
+        listed = self._listed(node.arguments[0])
+        if listed is not None:
+            if listed.kept is not None or node.function not in lists.COUNTS:
+                raise Unknown
+            return lists.quantified(node.function, listed.items, self._truths(listed, bound, node.arguments[2]))
+        of = self.value(node.arguments[0])
+        if of.type != "texts":
+            raise Unknown
+        self._lambdas += 1
+        item = Value(f"v{self._lambdas}", "text")
+        condition = self._truth(bound, item, node.arguments[2])
+        if node.function == "filter":
+            return known(lists.kept_texts(of, item.sql, condition))
+        if node.function == "map":
+            raise Unknown
+        return known(lists.quantified_texts(node.function, of, item.sql, condition))
+
+    def _bound_by(self, node: Call) -> str:
         if len(node.arguments) != 3 or not isinstance(node.arguments[1], Name):
             raise Unknown
-        of, bound = self.value(node.arguments[0]), node.arguments[1].name
-        if of.type != "texts" or bound in self._bound or bound in COLUMNS:
+        bound = node.arguments[1].name
+        if bound in self._bound or bound in COLUMNS:
             raise Unknown
-        self._bound[bound] = Value(f"v{len(self._bound)}", "text")
-        condition = self.value(node.arguments[2])
-        name = self._bound.pop(bound).sql
-        if condition.type != "truth" or may_fail(condition):
+        return bound
+
+    def _listed(self, node: Node) -> Listed | None:
+        """A list that is written out, or made of one; None of what is none."""
+        if isinstance(node, Items):
+            return Listed(tuple(distinct(self.value(item)) for item in node.items))
+        if not isinstance(node, Call) or not node.is_method or node.function not in ("filter", "map"):
+            return None
+        listed = self._listed(node.arguments[0])
+        if listed is None:
+            return None
+        bound = self._bound_by(node)
+        if listed.kept is not None:
             raise Unknown
-        kept = f"NOT {condition.sql}" if node.function == "all" else condition.sql
-        return Value(
-            f"(len(list_filter({of.sql}, lambda {name}: {kept})) {MACROS[node.function]})", "truth", fails=may_fail(of)
-        )
+        if node.function == "filter":
+            return Listed(listed.items, self._truths(listed, bound, node.arguments[2]))
+        made = tuple(self._with(bound, item, node.arguments[2]) for item in listed.items)
+        return Listed(tuple(whole(listed.items, distinct(one)) for one in made))
+
+    def _truths(self, listed: Listed, bound: str, condition: Node) -> tuple[Value, ...]:
+        """The condition of each item."""
+        found, size = [], 0
+        for item in listed.items:
+            found.append(self._truth(bound, item, condition))
+            size += len(found[-1].sql)
+            if size > LONGEST:
+                raise Unknown
+        return tuple(found)
+
+    def _truth(self, bound: str, item: Value, condition: Node) -> Value:
+        found = self._with(bound, item, condition)
+        if found.type != "truth":
+            raise Unknown
+        return found
+
+    def _with(self, bound: str, item: Value, node: Node) -> Value:
+        """What a macro has behind its comma, of an item."""
+        self._conditions += 1
+        if self._conditions > MOST_CONDITIONS:
+            raise Unknown
+        self._bound[bound] = item
+        try:
+            return self.value(node)
+        finally:
+            del self._bound[bound]
 
     def _element(self, node: Element) -> Value:
+        at = node.at.value if isinstance(node.at, Literal) else None
+        if type(at) is not int or not 0 <= at <= MOST_INDEX:
+            raise Unknown
+        listed = self._listed(node.of)
+        if listed is not None:
+            if listed.kept is not None:
+                raise Unknown
+            return whole(listed.items, listed.items[at]) if at < len(listed.items) else FAILED
         of = self.value(node.of)
-        if (
-            of.type != "texts"
-            or not isinstance(node.at, Literal)
-            or type(node.at.value) is not int
-            or node.at.value < 0
-        ):
+        if of.type != "texts":
             raise Unknown
-        if node.at.value > 1_000_000:
-            raise Unknown
-        return Value(f"list_extract({of.sql}, {node.at.value + 1})", "text", fails=True)
+        return Value(f"list_extract({of.sql}, {at + 1})", "text", fails=True)
 
 
 def _of_column(column: Column) -> Value:
@@ -255,29 +275,5 @@ def _of_column(column: Column) -> Value:
     return Value(column.sql, column.type, nullable=True, plain=column.name in PLAIN)
 
 
-def _converted(function: str, of: Value) -> Value | None:  # noqa: PLR0911 - a case a conversion
-    fails = may_fail(of)
-    if function == "string" and of.type == "integer":
-        return Value(f"CAST({of.sql} AS VARCHAR)", "text", fails=fails, plain=True)
-    if function == "string" and of.type == "text":
-        return replace(of, nullable=False, fails=fails, literal=None)
-    if function == "double" and of.type in NUMBERS:
-        return replace(of, sql=f"CAST({of.sql} AS DOUBLE)", type="number", nullable=False, fails=fails, literal=None)
-    if function == "int" and of.type == "integer":
-        return replace(of, nullable=False, fails=fails, literal=None)
-    if function == "int" and of.type == "number" and not of.nan:
-        inside = f"{of.sql} > -9223372036854775808.0::DOUBLE AND {of.sql} < 9223372036854775807.0::DOUBLE"
-        return Value(f"(CASE WHEN {inside} THEN CAST(trunc({of.sql}) AS BIGINT) END)", "integer", fails=True)
-    if function == "timestamp":
-        return instants.stamp_of(of)
-    return instants.span_of(of) if function == "duration" else None
-
-
 def _negated(value: Value, negated: bool) -> Value:
     return replace(value, sql=f"(NOT {value.sql})") if negated else value
-
-
-def _known(value: Value | None) -> Value:
-    if value is None:
-        raise Unknown
-    return value

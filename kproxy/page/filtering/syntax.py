@@ -1,6 +1,6 @@
 """The tree of a CEL expression, of which SQL is made. What is valid CEL is for CEL to say: it has compiled the text before.
 
-What the tree has no node for (objects, bytes, unsigned integers, optional access) raises Unknown: such a text is CEL's alone.
+What the tree has no node for (objects, bytes, fields, optional access) raises Unknown: such a text is CEL's alone.
 The grammar and its precedence: https://github.com/google/cel-spec/blob/master/doc/langdef.md#syntax
 """
 
@@ -17,7 +17,7 @@ ESCAPE = re.compile(
 )
 ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 TEXT = re.compile(r"""([rR]?)("{3}|'{3}|"|')(.*)\2""", re.DOTALL)
-MOST_INT64 = (1 << 63) - 1
+MOST_INT64, MOST_UINT64 = (1 << 63) - 1, (1 << 64) - 1
 
 
 class Unknown(Exception):
@@ -28,6 +28,12 @@ class Literal(Struct, frozen=True):
     """A text, an integer, a number, true, false or null."""
 
     value: str | int | float | bool | None
+
+
+class Unsigned(Struct, frozen=True):
+    """An unsigned integer, as ``5u``."""
+
+    value: int
 
 
 class Name(Struct, frozen=True):
@@ -80,7 +86,7 @@ class Items(Struct, frozen=True):
     items: tuple["Node", ...]
 
 
-Node: TypeAlias = Literal | Name | Unary | Binary | Choice | Call | Element | Items
+Node: TypeAlias = Literal | Unsigned | Name | Unary | Binary | Choice | Call | Element | Items
 
 
 def parse(tokens: tuple[Token, ...]) -> Node:
@@ -153,7 +159,7 @@ class _Parser:
         if token.kind == "text":
             return Literal(_text(token.text))
         if token.kind == "number":
-            return Literal(_number(token.text))
+            return _numeral(token.text)
         if token.kind == "name":
             return self._named(token.text)
         if token.text == "(":
@@ -198,8 +204,17 @@ class _Parser:
         return token.text
 
 
+def _numeral(text: str) -> Literal | Unsigned:
+    if not text.endswith(("u", "U")):
+        return Literal(_number(text))
+    value = int(text[:-1], 16 if "0x" in text.lower() else 10)
+    if value > MOST_UINT64:
+        raise Unknown
+    return Unsigned(value)
+
+
 def _number(text: str) -> int | float:
-    if text.endswith(("u", "U")):
+    if text.endswith(("u", "U")):  # behind a minus
         raise Unknown
     if "0x" in text.lower():
         value = int(text, 16)

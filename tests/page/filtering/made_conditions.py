@@ -30,6 +30,35 @@ EDGES = [
     "3u",
     "0u",
 ]
+UNSIGNED = ["0u", "1u", "3u", "0x1Fu", "18446744073709551615u", "9223372036854775808U", "4294967296u"]
+DIGITS = [
+    "'7'",
+    "'+12'",
+    "'-0'",
+    "'007'",
+    "'-'",
+    "''",
+    "' 1'",
+    "'9223372036854775808'",
+    "'1_0'",
+    "'1.0'",
+    "clientId",
+    "string(apiKey)",
+]
+SPANS = [
+    "'1s'",
+    "'1ms'",
+    "'500us'",
+    "'1h'",
+    "'1.5s'",
+    "'x'",
+    "'1h30m'",
+    "'1.1s'",
+    "'0.001s'",
+    "'2.007m'",
+    "'-1s'",
+    "'1s500ms'",
+]
 FLOATS = ["0.0", "1.5", "-2.5", "1e3", "1e308", ".5", "1.0", "3.0", "9007199254740992.0", "-0.0"]
 STRINGS = [
     '""', "'a'", "'é'", '"日本"', r'"\u00e9\x41\n\""', r"r'\d'", r"R'\'", "'''it's'''", '"""x"y"""', "'1'", "'12.5'", "'true'",
@@ -43,7 +72,7 @@ PATTERNS = [
 ORDERS = ["<", "<=", ">", ">="]
 EQUALS = ["==", "!="]
 METHODS = ["getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getHours", "getMinutes",
-           "getSeconds"]  # fmt: skip
+           "getSeconds", "getMilliseconds"]  # fmt: skip
 
 
 class Maker:
@@ -88,9 +117,26 @@ class Maker:
                     f"int({self.any(depth - 1)})",
                     f"-{self.integer(0)}",
                     f"timestamp({self._time()}).{self._source.choice(METHODS)}()",
+                    f"(timestamp({self._time()}) - timestamp({self._time()})).{self._source.choice(METHODS[6:])}()",
+                    f"size({self._items(depth - 1)}.filter(y, {self._of_item('y')}))",
+                    f"{self._items(depth - 1)}[{self._source.choice(['0', '1', '-1', 'apiKey'])}]",
+                    f"int({self.number(depth - 1)})",
+                    f"int({self.unsigned(depth - 1)})",
+                    f"int({self._source.choice(DIGITS)})",
                 ]
             )
-        return f"({self.truth(depth - 1)} ? {self.integer(depth - 1)} : {self.integer(depth - 1)})"
+        return f"({self.truth(depth - 1)} ? {self.integer(depth - 1)} : {self._source.choice([self.integer(depth - 1), 'null'])})"
+
+    def unsigned(self, depth: int) -> str:
+        """Of type unsigned, mostly."""
+        pick = self._source.randrange(5) if depth > 0 else self._source.randrange(2)
+        if pick == 0:
+            return self._source.choice(UNSIGNED)
+        if pick == 1:
+            return f"uint({self._source.choice(INTEGERS + NUMBERS)})"
+        if pick == 2:
+            return f"uint({self._source.choice([self.integer, self.number])(depth - 1)})"
+        return f"({self.unsigned(depth - 1)} {self._source.choice('+-*/%')} {self.unsigned(depth - 1)})"
 
     def number(self, depth: int) -> str:
         """Of type number, mostly."""
@@ -119,6 +165,8 @@ class Maker:
                 f"string({self.any(depth - 1)})",
                 f"{self.texts(0)}[{self._source.choice(['0', '1', '-1', 'apiKey'])}]",
                 f"string({self.integer(0)})",
+                f"string({self.number(depth - 1)})",
+                f"string(timestamp({self._time()}))",
             ]
         )
 
@@ -151,20 +199,32 @@ class Maker:
             return f"{self.any(depth)} {self._source.choice(ORDERS + EQUALS)} {self.any(depth)}"
         if self._one_in(12):
             return self._of_stamps()
-        kind = self._source.choice([self.integer, self.integer, self.number, self.text, self.text])
+        if self._one_in(12):
+            return f"{self._items(depth)} {self._source.choice(EQUALS)} {self._items(depth)}"
+        kind = self._source.choice([self.integer, self.integer, self.number, self.text, self.text, self.unsigned])
         other = self._source.choice([kind, kind, kind, self._null, self.number if kind == self.integer else kind])
         return f"{kind(depth)} {self._source.choice(ORDERS + EQUALS)} {other(depth)}"
 
     def _of_stamps(self) -> str:
         a, b = f"timestamp({self._time()})", f"timestamp({self._time()})"
-        spans = ["'1s'", "'1ms'", "'500us'", "'1h'", "'1.5s'", "'x'"]
+        span = f"duration({self._source.choice(SPANS)})"
         if self._one_in(2):
-            return f"{a} - {b} {self._source.choice(ORDERS + EQUALS)} duration({self._source.choice(spans)})"
+            return f"{a} - {b} {self._source.choice(ORDERS + EQUALS)} {span}"
+        if self._one_in(2):
+            return f"{a} {self._source.choice('+-')} {span} {self._source.choice(ORDERS + EQUALS)} {b}"
         return f"{a} {self._source.choice(ORDERS + EQUALS)} {b}"
 
     def _time(self) -> str:
         return self._source.choice(
-            [*TIMES, *TIMES, self._literal("requestAt"), "'2026-11-21T09:30:00Z'", "'x'", "clientId"]
+            [
+                *TIMES,
+                *TIMES,
+                self._literal("requestAt"),
+                "'2026-11-21T09:30:00Z'",
+                "'2026-11-21T09:30:00.25Z'",
+                "'x'",
+                "clientId",
+            ]
         )
 
     def _null(self, _depth: int) -> str:
@@ -179,7 +239,7 @@ class Maker:
     def _member(self, depth: int) -> str:
         if self._one_in(3):
             return f"{self.text(depth)} in {self.texts(depth)}"
-        kind = self._source.choice([self.integer, self.number, self.text, self.any])
+        kind = self._source.choice([self.integer, self.number, self.text, self.unsigned, self.any])
         items = ", ".join(kind(0) for _ in range(self._source.randrange(4)))
         return f"{kind(depth)} in [{items}]"
 
@@ -194,7 +254,25 @@ class Maker:
     def _chosen_truth(self, depth: int) -> str:
         return f"{self.truth(depth)} ? {self.truth(depth)} : {self.truth(depth)}"
 
+    def _items(self, depth: int) -> str:
+        """A list that is written out, or made of one."""
+        kind = self._source.choice([self.integer, self.integer, self.number, self.text, self.unsigned, self.any])
+        listed = f"[{', '.join(kind(max(depth - 1, 0)) for _ in range(self._source.randrange(4)))}]"
+        if self._one_in(4):
+            listed += f".map(z, {self._source.choice(['z', 'z + 1', 'z * 2.0', 'z + clientId', '1u', 'string(z)'])})"
+        return listed
+
+    def _of_item(self, name: str) -> str:
+        """A condition on an item of any type."""
+        made = ["{} == 1", "{} > 0", "{} % 2 == 0", "{} != null", "{} in topics", "{}.startsWith('c')", "1 / {} > 0", "{} > 1.5",
+                "{} == clientId", "{} < latencyMs", "requestSize % {} == 0", "{} >= 1u", "size({}) > 3", "{}"]  # fmt: skip
+        return self._source.choice(made).format(name)
+
     def _macro(self, depth: int) -> str:
+        macro = self._source.choice(["exists", "all", "exists_one", "exists", "all", "existsOne"])
+        if self._one_in(2):
+            joint = self._source.choice([" && ", " || "])
+            return f"{self._items(depth)}.{macro}(y, {self._of_item('y')}{joint}{self._of_item('y')})"
         name = self._source.choice(TEXTS) if self._one_in(20) else f"x{len(self._bound)}"
         of = self.texts(depth)
         self._bound.append(name)

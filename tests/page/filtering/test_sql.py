@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from kproxy.output.times import render_instant
 from kproxy.page.columns import COLUMNS
+from kproxy.page.filtering.parts import leaves, take_apart
 from kproxy.page.filtering.sql import condition_sql
+from tests.page.filtering.judged import Judge
+from tests.page.filtering.made_conditions import Maker
 
 TYPES = {"integer": "BIGINT", "number": "DOUBLE", "text": "VARCHAR", "truth": "BOOLEAN", "time": "BIGINT"}
 INTEGERS = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-5, 5)
@@ -78,7 +81,9 @@ def test_values_compare_as_in_cel(database: Any, data: st.DataObject) -> None:
      "latencyMs * 2.0 > double(requestSize)", "requestSize + correlationId > 5", "client + clientId == 'a'",
      'string(requestAt).contains("7")', "latencyMs > 1.0 ? apiKey > 2 : apiKey < 2", "client.matches('^10[.].*7$')",
      "topics.exists(t, t.endsWith('9') || size(t) > 3)", "clientId in topics", "topics[0] == clientId",
-     "timestamp(responseAt) - timestamp(requestAt) > duration('1s')", "timestamp(requestAt).getHours() == 10"],
+     "timestamp(responseAt) - timestamp(requestAt) > duration('1s')", "timestamp(requestAt).getHours() == 10",
+     "uint(correlationId) % 100u == 7u",
+     "[requestSize, correlationId].exists(n, n % 100 == 7)", "string(latencyMs).contains('7')"],
 )  # fmt: skip
 def test_what_people_write_is_sql(condition: str) -> None:
     assert condition_sql(condition) is not None
@@ -86,8 +91,9 @@ def test_what_people_write_is_sql(condition: str) -> None:
 
 @pytest.mark.parametrize(
     "condition",
-    ["apiKey == 3u", "request.x == 1", "a", "apiKey", "expectsResponse", "null", "b'a' == b'b'", "{'a': 1} == {}",
-     "string(latencyMs) == '1'", "int(clientId) == 1", r"apiName == '\000'",
+    ["request.x == 1", "topics.map(t, 1) == [1]",
+     "a", "apiKey", "expectsResponse", "null", "b'a' == b'b'", "{'a': 1} == {}",
+     "double(clientId) == 1.0", r"apiName == '\000'",
      r"clientId.matches('\\d')", "topics.exists(t, t[0] == 'a')", "topics.map(t, t) == []",
      "(apiKey > 1 ? clientId : null) == 'a'", "trailing == null", "1" + " + 1" * 1_500 + " > 0"],
 )  # fmt: skip
@@ -113,3 +119,26 @@ def test_what_is_null_has_no_order_and_is_equal_to_null_alone(
     except TypeError:
         expected = None
     assert database.execute(f"SELECT {sql}").fetchone() == (expected,)
+
+
+def judged(seed: int, count: int) -> list[object]:
+    """Made conditions, and their parts, of which SQL gives something else than CEL."""
+    judge = Judge(seed)
+    maker = Maker(seed, judge.rows)
+    conditions = [maker.condition() for _ in range(count)]
+    made = [leaf.text for one in conditions if len(one) < 3_000 for leaf in leaves(take_apart(one)) if leaf.tokens]
+    as_sql = [text for text in made if condition_sql(text) is not None]
+    assert len(as_sql) > len(made) / 3
+    found: list[object] = [difference for text in as_sql for difference in judge.differences(text)]
+    judge.close()
+    return found
+
+
+def test_made_conditions_are_what_cel_makes_of_them() -> None:
+    assert judged(1, 80) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_thousands_of_made_conditions(seed: int) -> None:
+    assert judged(seed, 3_000) == []

@@ -64,7 +64,8 @@ def test_constants_have_the_value_that_cel_gives(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "1u",
+        "-1u",
+        "18446744073709551616u",
         "{'a': 1}",
         "a.b",
         "b'a'",
