@@ -20,6 +20,7 @@ from tests.page.browser.test_accessibility import axe, looks_right
 from tests.page.browser.test_hostile import shows_text_only, unseen
 from tests.page.browser.test_hostile_places import MANY, WIDTHS, audit, cases, in_parts
 from tests.support.fault_clients.java import JavaClient
+from tests.support.filtering import make, part, request_frame
 from tests.support.frames import request
 from tests.support.hostile_names import crowded, exchanges_of, hostile_names
 from tests.support.kafka.brokers import PASSWORD, Cluster
@@ -57,11 +58,24 @@ def sockets() -> Iterator[ExitStack]:
         yield opened
 
 
+def outside(page: BreakpointsPage, selector: str) -> list[str]:
+    """What is in those of these elements that are not in the window as a whole."""
+    page.drawn()
+    script = """const isIn = ({left, right}) => left >= 0 && right <= document.documentElement.clientWidth;
+        const found = [...document.querySelectorAll(arguments[0])].filter((one) => !isIn(one.getBoundingClientRect()));
+        return found.map((one) => one.textContent)"""
+    found: list[str] = page.run(script, selector)
+    return found
+
+
 def test_a_person_stops_edits_and_answers_messages_in_the_page(start: Starts, tmp_path: Path) -> None:
     audit = {"use": "audit", "with": {"file": {"path": str(tmp_path / "audit.jsonl")}}}
     scene, page = start(filters=(audit,))
     page.condition().send_keys('api == "Produce" && topixs == []')
     page.until(lambda: "Column 21: nothing is called 'topixs'" in page.texts("#filter-said")[0], "what is wrong")
+    page.size(NARROW)
+    assert outside(page, "#bar nav a") == []
+    page.size(WIDE)
     page.add(f'{PRODUCE} && "{scene.topic}" in topics')
     report = scene.produce(b"as the client wrote it")
     assert page.rows()[0].startswith("Produce v")
@@ -314,6 +328,19 @@ def test_an_exchange_of_the_table_writes_the_condition_that_stops_its_like(start
 @pytest.mark.long
 def test_every_state_of_the_view_passes_axe_and_names_are_text(start: Starts, sockets: ExitStack, axe: str) -> None:
     scene, page = start(page={"hold": 300})
+    page.condition().send_keys("topixs == []")
+    page.until(lambda: "nothing is called 'topixs'" in page.texts("#filter-said")[0], "what is wrong")
+    assert looks_right(page, axe) == [], "a mistake in a condition"
+    page.add("topics.all(a, topics.exists(b, b == a))")
+    asked = sockets.enter_context(socket.create_connection(address(scene.proxy.bootstrap()), 60))
+    topics = [part("MetadataRequest", "MetadataRequestTopic", name=f"none-{number}") for number in range(1_000)]
+    body = make("MetadataRequest", topics=topics, allow_auto_topic_creation=False)
+    asked.sendall(request_frame("MetadataRequest", 12, body))
+    page.until(lambda: "goes through the 1,000 items" in "".join(page.texts(".breakpoints .warning")), "it is given up")
+    assert int.from_bytes(asked.recv(8, socket.MSG_WAITALL)[:4], "big") > 1_000, "traffic goes on"
+    assert looks_right(page, axe) == [], "a breakpoint that was given up"
+    page.click("Remove")
+    page.until(lambda: not page.all(".breakpoints .kind"), "it is removed")
     page.add("true")
     names = [name for name in hostile_names(11, 60) if len(name) < 2_000]
     for frame in (frame for name in names[:25] for is_request, frame in exchanges_of(name) if is_request):
