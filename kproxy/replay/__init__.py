@@ -5,6 +5,7 @@ Reading (no network)
     recording.py       read_recording(): the requests of captures in the order of their times, and what the answers showed
     selection.py       reason_not_sent(): which requests are not for another broker: logins, what brokers say to each other
     effects.py         Effects: what requests would create, write, change and delete, by Kafka's names
+    automatic_topics.py  AutomaticTopics: which topics brokers create by themselves for them
 
 Between the recorded cluster and the new one
 

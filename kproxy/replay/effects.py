@@ -1,7 +1,10 @@
 """What requests would create, write, change and delete on a cluster, by Kafka's names.
 
-Every API of the facts is in EFFECTS, in READS, or not sent at all (selection.py); a test holds that. A request that the
-new cluster refuses has no effect, but that is not known before: the recorded answers are not looked at.
+Every API of the facts is in EFFECTS, in READS, or not sent at all (selection.py); a test holds that, and holds the table against
+Kafka's own: what brokers forward to the controller (ApiKeys.forwardable), and the operation that each API needs, where one that
+is not Describe or Read changes something ("Operations and resources on protocols" in the chapter on security of Kafka's
+documentation). A request that the new cluster refuses has no effect, but that is not known before: the recorded answers are not
+looked at.
 """
 
 from collections import Counter
@@ -27,10 +30,12 @@ class Verb(StrEnum):
     WRITE = "write"
     CHANGE = "change"
     DELETE = "delete"
-    TAKE_PART = "join"  # groups: members that are there now are rebalanced
+    TAKE_PART = (
+        "join"  # groups: members that are there now are rebalanced; transactional ids: their producer of now is fenced
+    )
 
 
-READS = frozenset(
+READS = frozenset(  # beside topics that Metadata and FindCoordinator have brokers create: automatic_topics.py
     {
         *(ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FETCH),
         *(ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_GROUPS, ApiKey.LIST_GROUPS, ApiKey.OFFSET_FOR_LEADER_EPOCH),
@@ -39,8 +44,7 @@ READS = frozenset(
         *(ApiKey.DESCRIBE_QUORUM, ApiKey.DESCRIBE_CLUSTER, ApiKey.DESCRIBE_PRODUCERS, ApiKey.DESCRIBE_TRANSACTIONS),
         *(ApiKey.LIST_TRANSACTIONS, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.GET_TELEMETRY_SUBSCRIPTIONS),
         *(ApiKey.LIST_CONFIG_RESOURCES, ApiKey.DESCRIBE_TOPIC_PARTITIONS, ApiKey.SHARE_GROUP_DESCRIBE),
-        *(ApiKey.STREAMS_GROUP_DESCRIBE, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP),
-        *(ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.ADD_PARTITIONS_TO_TXN),  # they end in EndTxn, which is listed
+        *(ApiKey.STREAMS_GROUP_DESCRIBE, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS),
     }
 )
 
@@ -132,8 +136,13 @@ def _join(effects: Effects, body: Any) -> None:
     effects.note(Verb.TAKE_PART, f"group {body.group_id}", requests=1)
 
 
+def _leave(effects: Effects, body: Any) -> None:
+    leaving = len(body.members) or 1  # versions before 3 name one (KIP-345)
+    effects.note(Verb.TAKE_PART, f"group {body.group_id}", **{"members that leave": leaving})
+
+
 def _share(effects: Effects, body: Any) -> None:
-    effects.note(Verb.TAKE_PART, f"group {body.group_id or ''}", **{"records taken or acknowledged": 1})
+    effects.note(Verb.TAKE_PART, f"group {body.group_id or ''}", **{"requests that take or acknowledge records": 1})
 
 
 def _init_producer(effects: Effects, body: Any) -> None:
@@ -144,6 +153,15 @@ def _init_producer(effects: Effects, body: Any) -> None:
         effects.note(Verb.CREATE, "producer ids", ids=1)
 
 
+def _add_partitions(effects: Effects, body: Any) -> None:
+    added = sum(len(topic.partitions) for topic in body.v3_and_below_topics)
+    effects.note(Verb.WRITE, f"transactions of {body.v3_and_below_transactional_id}", **{"partitions added": added})
+
+
+def _add_offsets(effects: Effects, body: Any) -> None:
+    effects.note(Verb.WRITE, f"transactions of {body.transactional_id}", **{"groups added": 1})
+
+
 def _end_transaction(effects: Effects, body: Any) -> None:
     what = f"transactions of {body.transactional_id}"
     effects.note(Verb.WRITE, what, **{"commits" if body.committed else "aborts": 1})
@@ -151,10 +169,19 @@ def _end_transaction(effects: Effects, body: Any) -> None:
 
 def _alter_configs(effects: Effects, body: Any) -> None:
     for resource in () if body.validate_only else body.resources:
-        kind = describe("AlterConfigsRequest", "resourceType", resource.resource_type) or resource.resource_type
-        effects.note(
-            Verb.CHANGE, f"settings of {str(kind).lower()} {resource.resource_name}", settings=len(resource.configs)
-        )
+        effects.note(Verb.CHANGE, _settings_of(resource), settings=len(resource.configs))
+
+
+def _replace_configs(effects: Effects, body: Any) -> None:
+    """All settings of each resource (KIP-133), which is why there is IncrementalAlterConfigs (KIP-339)."""
+    for resource in () if body.validate_only else body.resources:
+        subject = f"all {_settings_of(resource)}: those that are not named go back to their defaults"
+        effects.note(Verb.CHANGE, subject, settings=len(resource.configs))
+
+
+def _settings_of(resource: Any) -> str:
+    kind = describe("AlterConfigsRequest", "resourceType", resource.resource_type) or resource.resource_type
+    return f"settings of {str(kind).lower()} {resource.resource_name}"
 
 
 def _create_acls(effects: Effects, body: Any) -> None:
@@ -213,15 +240,19 @@ EFFECTS: dict[int, Effect] = {  # APIs that are not here only read (READS), or a
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: _delete_offsets,
     ApiKey.DELETE_GROUPS: _delete_groups,
     ApiKey.JOIN_GROUP: _join,
-    ApiKey.LEAVE_GROUP: _join,
+    ApiKey.SYNC_GROUP: _join,
+    ApiKey.HEARTBEAT: _join,
+    ApiKey.LEAVE_GROUP: _leave,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _join,
     ApiKey.SHARE_GROUP_HEARTBEAT: _join,
     ApiKey.STREAMS_GROUP_HEARTBEAT: _join,
     ApiKey.SHARE_FETCH: _share,
     ApiKey.SHARE_ACKNOWLEDGE: _share,
     ApiKey.INIT_PRODUCER_ID: _init_producer,
+    ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions,
+    ApiKey.ADD_OFFSETS_TO_TXN: _add_offsets,
     ApiKey.END_TXN: _end_transaction,
-    ApiKey.ALTER_CONFIGS: _alter_configs,
+    ApiKey.ALTER_CONFIGS: _replace_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _alter_configs,
     ApiKey.CREATE_ACLS: _create_acls,
     ApiKey.DELETE_ACLS: _delete_acls,

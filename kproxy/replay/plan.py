@@ -8,8 +8,9 @@ from typing import Any
 from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey
 from kproxy.protocol.ids import ZERO_UUID
+from kproxy.replay.automatic_topics import AutomaticTopics
 from kproxy.replay.cluster import Cluster, map_nodes, node_of
-from kproxy.replay.effects import Effects, Verb
+from kproxy.replay.effects import Effects
 from kproxy.replay.producer_ids import Producer, producers_of
 from kproxy.replay.recording import ConnectionId, Recorded, Recording
 from kproxy.replay.selection import INTERNAL, REPLICA, reason_not_sent
@@ -70,7 +71,7 @@ def make_plan(recording: Recording, cluster: Cluster, *, create_topics: bool = F
     plan.effects.names = recording.names
     plan.nodes = map_nodes(recording.nodes, cluster.nodes)
     internal = internal_connections(recording.requests)
-    asked: Counter[str] = Counter()  # topics that Metadata names, and may create
+    automatic = AutomaticTopics()
     for recorded in recording.requests:
         reason = reason_not_sent(recorded)
         if recorded.api_key == ApiKey.API_VERSIONS and recorded.connection in internal:
@@ -87,19 +88,10 @@ def make_plan(recording: Recording, cluster: Cluster, *, create_topics: bool = F
         plan.sent.append(recorded)
         plan.effects.add(recorded, body)
         _note_needs(plan, recorded, body)
-        if recorded.api_key == ApiKey.METADATA and body.topics and body.allow_auto_topic_creation:
-            asked.update(topic.name for topic in body.topics[:MOST_NAMES] if topic.name)
-    _note_automatic(plan, asked)
-    return plan
-
-
-def _note_automatic(plan: Plan, asked: Counter[str]) -> None:
-    """Topics that brokers create when Metadata names them, unless auto.create.topics.enable is false: it is by default true."""
+        automatic.add(recorded.api_key, body)
     made = plan.needs.created | (plan.missing_topics.keys() if plan.create_topics else set())
-    for name, count in asked.items():
-        if name not in plan.cluster.topics and name not in made:
-            what = f"topic {name}, where auto.create.topics.enable is true, by Metadata"
-            plan.effects.note(Verb.CREATE, what, requests=count)
+    automatic.note(plan.effects, made | plan.cluster.topics.keys())
+    return plan
 
 
 def internal_connections(requests: Iterable[Recorded]) -> set[ConnectionId]:

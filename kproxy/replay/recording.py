@@ -23,7 +23,10 @@ _OTHERS: dict[type[Event], str] = {
     Gap: "gap in the capture: requests in it are not known",
     NotKafka: "connection without Kafka",
     BadFrame: "frame that is none of Kafka's",
-    SaslToken: "raw SASL token: the connection to the new cluster is its own",
+    SaslToken: (
+        "raw SASL token, as follows SaslHandshake v0: it is not sent, as connections to the new cluster log in by themselves,"
+        " where --command-config says how"
+    ),
 }
 FULL_EPOCHS = (0, -1)  # of a Fetch that names all its partitions (KIP-227)
 

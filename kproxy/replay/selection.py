@@ -18,7 +18,7 @@ BETWEEN_BROKERS = frozenset(
     }
 )
 OF_BROKERS_FROM: dict[int, int] = {ApiKey.ADD_PARTITIONS_TO_TXN: 4}  # in batches, to verify transactions (KIP-890)
-LOGIN = "a login: the connection to the new cluster is its own"
+LOGIN = "a login of the capture: connections to the new cluster log in by themselves, where --command-config says how"
 INTERNAL = "what brokers and controllers say to each other"
 DECLINED = "a version that the recorded broker did not know; its client asked again at a lower one, which is sent"
 REPLICA = "a replica's fetch, not a client's"

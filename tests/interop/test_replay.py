@@ -296,11 +296,14 @@ def test_members_that_do_not_leave_are_told(kafka: None, tmp_path: Path, capsys:
         groups = {one["groupId"] for one in found["result"]["leftOpen"]["members"]}
         described = [future.result(PATIENCE_S) for future in admin.describe_consumer_groups(list(groups)).values()]
         members = {(group.group_id, member.member_id) for group in described for member in group.members}
+        topics = admin.list_topics(timeout=PATIENCE_S).topics
     finally:
         cluster.close()
     told = found["result"]["leftOpen"]["members"]
     assert {(one["groupId"], one["memberId"]) for one in told} == members != set()
     assert all(one["certain"] for one in told)
+    created = {one["subject"] for one in found["plan"]["effects"] if one["verb"] == "create"}
+    assert "topic __consumer_offsets, by FindCoordinator" in created and "__consumer_offsets" in topics
 
 
 @pytest.mark.long

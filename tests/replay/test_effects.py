@@ -1,11 +1,18 @@
 """What requests would do: against the manifest's workloads, and every API of the facts."""
 
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from kproxy.protocol import ApiKey, facts
+from kproxy.protocol.structs import struct_types
 from kproxy.replay.effects import EFFECTS, READS, Effects, Verb
 from kproxy.replay.recording import Recording
 from kproxy.replay.selection import LOGINS, is_internal, reason_not_sent
+from tests.support.kafka import jars
 from tests.support.replayed import recorded
 
 
@@ -22,6 +29,155 @@ def test_every_api_has_an_effect_or_reads_or_is_not_sent(api: object) -> None:
     key = api.key  # type: ignore[attr-defined]
     unsent = key in LOGINS or is_internal(key, 0)
     assert [key in EFFECTS, key in READS, unsent].count(True) == 1
+
+
+def of(message: str, /, **fields: Any) -> Any:
+    """A struct of a request: "X" is XRequest itself, "X.Y" the struct Y in it."""
+    name, _, inner = message.partition(".")
+    return struct_types(f"{name}Request")[inner or f"{name}Request"](**fields)
+
+
+ENTITY = {"entity_type": "user", "entity_name": "alice"}
+WRITES = [  # one request of each API, and what Kafka says that it does
+    (of("CreateTopics", topics=[of("CreateTopics.CreatableTopic", name="t", num_partitions=3)]), "create", "topic t"),
+    (of("DeleteTopics", topics=[of("DeleteTopics.DeleteTopicState", name="t")]), "delete", "topic t"),
+    (of("DeleteTopics", topic_names=["t"]), "delete", "topic t"),
+    (of("DeleteRecords", topics=[of("DeleteRecords.DeleteRecordsTopic", name="t")]), "delete", "records of topic t"),
+    (of("DeleteGroups", groups_names=["g"]), "delete", "group g"),
+    (
+        of("AlterConfigs", resources=[of("AlterConfigs.AlterConfigsResource", resource_type=2, resource_name="t")]),
+        "change",
+        "all settings of topic t: those that are not named go back to their defaults",
+    ),
+    (
+        of(
+            "IncrementalAlterConfigs",
+            resources=[of("IncrementalAlterConfigs.AlterConfigsResource", resource_type=4, resource_name="1")],
+        ),
+        "change",
+        "settings of broker 1",
+    ),
+    (of("CreateAcls", creations=[of("CreateAcls.AclCreation", principal="User:a")]), "create", "ACLs of User:a"),
+    (of("DeleteAcls", filters=[of("DeleteAcls.DeleteAclsFilter", principal_filter=None)]), "delete", "ACLs of anyone"),
+    (
+        of("CreatePartitions", topics=[of("CreatePartitions.CreatePartitionsTopic", name="t", count=6)]),
+        "change",
+        "topic t, to 6 partitions",
+    ),
+    (of("ElectLeaders", topic_partitions=None), "change", "leaders of all partitions"),
+    (
+        of("ElectLeaders", topic_partitions=[of("ElectLeaders.TopicPartitions", topic="t", partitions=[0])]),
+        "change",
+        "leaders of topic t",
+    ),
+    (
+        of("AlterPartitionReassignments", topics=[of("AlterPartitionReassignments.ReassignableTopic", name="t")]),
+        "change",
+        "replicas of topic t",
+    ),
+    (
+        of(
+            "Produce",
+            topic_data=[of("Produce.TopicProduceData", name="t", partition_data=[of("Produce.PartitionProduceData")])],
+        ),
+        "write",
+        "topic t",
+    ),
+    (
+        of("OffsetCommit", group_id="g", topics=[of("OffsetCommit.OffsetCommitRequestTopic", name="t")]),
+        "write",
+        "offsets of group g",
+    ),
+    (
+        of("TxnOffsetCommit", group_id="g", topics=[of("TxnOffsetCommit.TxnOffsetCommitRequestTopic", name="t")]),
+        "write",
+        "offsets of group g",
+    ),
+    (
+        of("OffsetDelete", group_id="g", topics=[of("OffsetDelete.OffsetDeleteRequestTopic", name="t")]),
+        "delete",
+        "offsets of group g",
+    ),
+    (of("EndTxn", transactional_id="x"), "write", "transactions of x"),
+    (of("AddOffsetsToTxn", transactional_id="x"), "write", "transactions of x"),
+    (of("AddPartitionsToTxn", v3_and_below_transactional_id="x"), "write", "transactions of x"),
+    (of("InitProducerId", transactional_id="x"), "join", "transactional id x"),
+    (of("InitProducerId", transactional_id=None), "create", "producer ids"),
+    (of("CreateDelegationToken"), "create", "delegation tokens"),
+    (of("RenewDelegationToken"), "change", "delegation tokens"),
+    (of("ExpireDelegationToken"), "delete", "delegation tokens"),
+    (of("UpdateFeatures"), "change", "finalized features of the cluster"),
+    (
+        of(
+            "AlterUserScramCredentials",
+            upsertions=[of("AlterUserScramCredentials.ScramCredentialUpsertion", name="alice")],
+        ),
+        "change",
+        "SCRAM credentials of alice",
+    ),
+    (
+        of(
+            "AlterUserScramCredentials",
+            deletions=[of("AlterUserScramCredentials.ScramCredentialDeletion", name="alice")],
+        ),
+        "delete",
+        "SCRAM credentials of alice",
+    ),
+    (
+        of(
+            "AlterClientQuotas",
+            entries=[of("AlterClientQuotas.EntryData", entity=[of("AlterClientQuotas.EntityData", **ENTITY)])],
+        ),
+        "change",
+        "quotas of user alice",
+    ),
+    (of("UnregisterBroker"), "delete", "a broker's registration"),
+    (of("AddRaftVoter"), "change", "voters of the controllers' quorum"),
+    (of("RemoveRaftVoter"), "change", "voters of the controllers' quorum"),
+    (of("ShareFetch", group_id="g"), "join", "group g"),
+    (of("ShareAcknowledge", group_id="g"), "join", "group g"),
+    (of("AlterShareGroupOffsets", group_id="g"), "change", "offsets of group g"),
+    (of("DeleteShareGroupOffsets", group_id="g"), "delete", "offsets of group g"),
+    *(
+        (of(api, group_id="g"), "join", "group g")
+        for api in (
+            "JoinGroup",
+            "SyncGroup",
+            "Heartbeat",
+            "LeaveGroup",
+            "ConsumerGroupHeartbeat",
+            "ShareGroupHeartbeat",
+        )
+    ),
+    (of("StreamsGroupHeartbeat", group_id="g"), "join", "group g"),
+]
+
+
+@pytest.mark.parametrize(
+    ("body", "verb", "subject"), WRITES, ids=[f"{type(one[0]).__name__}-{one[1]}" for one in WRITES]
+)
+def test_what_changes_something_is_told(body: Any, verb: str, subject: str) -> None:
+    found = Effects()
+    [key] = [api.key for api in facts().apis.values() if type(body).__name__ == f"{api.name}Request"]
+    found.add(SimpleNamespace(api_key=key, api_name="?"), body)  # type: ignore[arg-type]
+    assert [(one.value, what) for one, what in found.found] == [(verb, subject)] and not found.reads
+
+
+@pytest.mark.long
+def test_no_api_that_brokers_forward_or_keep_to_themselves_is_taken_for_another(kafka: None) -> None:
+    """Of kafka-clients' own table: what is forwarded to the controller changes something, but for two that ask it."""
+    program = Path(__file__).parents[1] / "support" / "kafka" / "ApiTable.java"
+    words = jars.java(jars.NEWEST, str(program))
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300)
+    rows = [line.split() for line in done.stdout.splitlines()]
+    forwarded = {int(key) for key, _, is_forwarded, _ in rows if is_forwarded == "true"}
+    assert len(forwarded) > 15
+    reading = {key for key in forwarded - EFFECTS.keys() if not is_internal(key, 0)}
+    assert reading == {ApiKey.DESCRIBE_QUORUM, ApiKey.LIST_PARTITION_REASSIGNMENTS}
+    of_cluster = {int(key) for key, _, _, is_of_cluster in rows if is_of_cluster == "true"}
+    assert len(of_cluster) > 5
+    of_clients = {ApiKey.DESCRIBE_QUORUM, ApiKey.UPDATE_FEATURES}  # Admin.describeMetadataQuorum, Admin.updateFeatures
+    assert {key for key in of_cluster if not is_internal(key, 0)} == of_clients
 
 
 def test_records_are_counted() -> None:

@@ -1,11 +1,18 @@
 """Which requests are not sent: by what the manifest and captures/README.md say is in the captures."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from kproxy.protocol import ApiKey, facts
+from kproxy.replay.plan import make_plan
+from kproxy.replay.recording import read_recording
+from kproxy.replay.report import plan_lines
 from kproxy.replay.selection import DECLINED, INTERNAL, LOGIN, REPLICA, is_internal, reason_not_sent
+from tests.replay.test_plan import cluster
+from tests.support.built_captures import Conversation, pcap
+from tests.support.frames import frame, heartbeat, heartbeat_answer, sasl_handshake, sasl_handshake_answer
 from tests.support.replayed import recorded
 
 
@@ -53,3 +60,19 @@ def test_a_version_that_the_recorded_broker_did_not_know() -> None:
     one = next(one for one in recorded(1).requests if one.api_key == ApiKey.API_VERSIONS)
     one.request.unread = True
     assert reason_not_sent(one) == DECLINED
+
+
+def test_a_login_by_raw_tokens_is_left_out_and_said(tmp_path: Path) -> None:
+    """SaslHandshake v0 is followed by tokens without a Kafka header (KIP-43); then come the requests, which are sent."""
+    talk = Conversation().handshake()
+    talk.send(0, sasl_handshake(1, 0)).send(1, sasl_handshake_answer(1))
+    talk.send(0, frame(b"\0alice\0secret")).send(1, frame(b""))
+    talk.send(0, heartbeat(2)).send(1, heartbeat_answer(2)).finish()
+    file = tmp_path / "raw.pcap"
+    file.write_bytes(pcap(talk.packets))
+    plan = make_plan(read_recording([file]), cluster())
+    assert [one.api_name for one in plan.sent] == ["Heartbeat"]
+    assert plan.unsent == {("SaslHandshake", LOGIN): 1}
+    said = "\n".join(plan_lines(plan, dry=True))
+    assert "2 × raw SASL token, as follows SaslHandshake v0: it is not sent" in said and "--command-config" in said
+    assert "secret" not in said
