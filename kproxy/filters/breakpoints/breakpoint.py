@@ -33,18 +33,10 @@ AT_ONCE_S = 0.05  # of CPU that it may take before that
 IN_ALL_S = 0.5  # of CPU that it may take for a message
 MOST_STEPS = 200_000  # for a message: some 50 ms
 MOST_STRUCTS = 5_000  # of a body: some 100 ms, and the condition takes as long
-QUICK = (
-    *STATIC,
-    "clientId",
-    "principal",
-    "mechanism",
-    "software",
-    "softwareVersion",
-    "client",
-    "address",
-    "listener",
-    "cluster",
-)
+OF_HEADER = {  # and of its header and its connection
+    *("clientId", "principal", "mechanism", "software", "softwareVersion"),
+    *("client", "address", "listener", "cluster"),
+}
 ADVICE = 'Begin it with what is quick and seldom holds, as in clientId == "app" && …, or leave its loops out.'
 CpuTime = Callable[[], float]  # seconds of CPU that the event loop has used
 
@@ -69,6 +61,7 @@ class Met:
         self._condition = Condition(text, "condition", names)
         self._expression = Expression(text, names, "condition")
         self._may_meet = functools.cache(self._may_meet_now)
+        self._of_header = [name for name in self._expression.names if name in OF_HEADER]
         self._steps = ConditionSteps(text)
         self._slow = 0  # messages for which it took too long
         self.given_up: str | None = None  # why it is not asked any more, in sentences
@@ -99,8 +92,11 @@ class Met:
         return self.given_up is not None or self._given_of(request) is False
 
     def _given_of(self, request: Request) -> Any:
+        """What it gives where only that is known; None where it depends on more, or says nothing of it beyond ``may_meet``."""
+        if not self._of_header:
+            return None
         subject = Subject(request, {})
-        return self._evaluated({name: subject[name] for name in self._expression.names if name in QUICK})
+        return self._evaluated({name: subject[name] for name in (*STATIC, *self._of_header)})
 
     def meets(self, subject: "StoppedSubject", cpu_time: CpuTime) -> bool:
         """Whether it holds; where that cannot be answered, or would take too long, it does not."""
