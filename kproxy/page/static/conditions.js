@@ -48,3 +48,13 @@ export function stopConditions({ apiName, clientId }) {
     ...(apiName ? [{ title: `Stop all ${apiName}`, condition: api[0] }] : []),
   ];
 }
+
+/** For a word as other tools search for it, rather than a condition: what has it in its name. */
+export function havingWord(word) {
+  if (!/^[\w.-]{2,100}$/.test(word)) return [];
+  return [
+    { title: `an API with ${word}`, condition: `apiName.matches(${literal(`(?i)${word.replaceAll(".", "[.]")}`)})` },
+    { title: `a client with ${word}`, condition: `clientId.contains(${literal(word)})` },
+    { title: `a topic with ${word}`, condition: `topics.exists(t, t.contains(${literal(word)}))` },
+  ];
+}

@@ -1,6 +1,7 @@
 /** The line that a condition in CEL is written in: completion of names, the error at its column, what it would mean. */
 
 import { get, Refused } from "./api.js";
+import { havingWord } from "./conditions.js";
 import { counted, visible } from "./text.js";
 import { Undo } from "./undo.js";
 import { used, usedFilters } from "./used_filters.js";
@@ -15,13 +16,15 @@ const FILTER = {
   complete: (text, cursor, signal) => get("complete", { text, cursor }, signal),
   check: async (filter, signal) => (await get("exchanges", { filter, limit: 1 }, signal)).total,
   used: { list: usedFilters, add: used },
+  meant: havingWord,
   meaning: (total) => html`<p class="said hidden">${counted(total, "exchange matches", "exchanges match")}</p>`,
 };
 
 export class FilterLine {
   /**
    * `applied(text)` is called when a person means it: Enter, or a click that wrote it. `kind` says what the line is called and
-   * whom it asks: `check(text, signal)` gives what `meaning` shows, or throws Refused; `used`: those of before, where it has some.
+   * whom it asks: `check(text, signal)` gives what `meaning` shows, or throws Refused; `used`: those of before, where it has some;
+   * `meant(text)`: {title, condition} of what somebody may have meant with a text that is no condition.
    */
   constructor(place, applied, kind = FILTER) {
     this.place = place;
@@ -225,7 +228,12 @@ export class FilterLine {
     const from = column - 1;
     const to = Math.max(from + (length || 1), from + 1);
     return html`<div class="said"><pre>${visible(text.slice(Math.max(from - 60, 0), from))}<mark>${visible(text.slice(from, to) || " ⌃")}</mark>${visible(text.slice(to, to + 60))}</pre>
-      <span class="critical">Column ${column}: ${visible(message)}</span></div>`;
+      <span class="critical">Column ${column}: ${visible(message)}</span>${this.meant(text.trim())}</div>`;
+  }
+
+  meant(text) {
+    const found = this.kind.meant?.(text) ?? [];
+    return found.length ? html`<div class="bar">Did you mean ${found.map(({ title, condition }) => html`<button title=${visible(condition)} @click=${() => this.write(condition)}>${visible(title)}</button>`)}</div>` : nothing;
   }
 }
 

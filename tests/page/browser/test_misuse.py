@@ -9,6 +9,7 @@ from selenium.webdriver.common.keys import Keys
 from tests.page.browser.driving import WIDE, Page, opened
 from tests.page.browser.test_exchanges import ROWS
 from tests.page.browser.test_views import cells
+from tests.page.test_recorded import decoded
 from tests.support.traffic import CAPTURES
 
 pytestmark = pytest.mark.xdist_group("page-browser")
@@ -57,6 +58,25 @@ def test_links_into_time_that_make_no_sense_lead_back(orders: Page) -> None:
 def test_a_sort_that_does_not_exist_says_what_the_server_said(orders: Page) -> None:
     orders.show(sort="nonsense")
     assert orders.texts(".row-empty") == ["there is no column 'nonsense'"]
+
+
+def test_a_word_in_place_of_a_condition_is_offered_as_one(orders: Page) -> None:
+    orders.size(WIDE)
+    lines = decoded(ORDERS)
+    having = {
+        "an API with produce": sum("produce" in line["apiName"].lower() for line in lines),
+        "a client with produce": sum("produce" in (line["clientId"] or "") for line in lines),
+        "a topic with order": sum(line["apiName"] == "Produce" for line in lines),  # at least
+    }
+    assert all(having.values())
+    for title, count in having.items():
+        orders.show()
+        orders.write_filter(title.rpartition(" ")[2])
+        press(orders, title)
+        orders.until(lambda: orders.texts(".total")[0].endswith(f" of {len(lines)}"), "filtered")
+        shown = int(orders.texts(".total")[0].split()[0])
+        assert shown == count or (title.startswith("a topic") and count < shown < len(lines))
+        assert not orders.texts("#filter-said .critical")
 
 
 def test_an_export_that_cannot_be_is_no_link(driver: Any, tmp_path: Path) -> None:
