@@ -5,6 +5,7 @@
     recorded.py   Recorded: the Store of captures and decoded logs, read while it is served
     tables.py     Tabled: the Store of directories of Parquet tables, queried where they are
     live/         the Store of a running proxy, and the process that has it
+    kept_columns.py  KeptColumns: columns of tables in memory, for rows that are far apart
     opening.py    sources to a Store
     malloc.py     what is freed beside them is given back
     blocks.py     Blocks: lines and frames of exchanges, compressed, bounded in bytes; the oldest leave, or spill

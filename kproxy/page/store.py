@@ -20,6 +20,7 @@ from kproxy.page.blocks import Item
 from kproxy.page.columns import COLUMNS, SHOWN, Column
 from kproxy.page.filtering.filter import Filter, Unfinished
 from kproxy.page.filtering.worker import Workers
+from kproxy.page.kept_columns import KeptColumns
 from kproxy.page.left_out import LeftOut
 from kproxy.page.narrowed import Narrowed
 from kproxy.page.work import Work
@@ -104,6 +105,7 @@ class Store(ABC):
     fed = True  # whether all that comes from now on is counted: an analyzer is connected
     loading: Loading | None = None
     spill: Spill | None = None
+    kept: KeptColumns | None = None  # of rows that stay as they are
 
     def __init__(self) -> None:
         self.damages: list[str] = []
@@ -159,6 +161,8 @@ class Store(ABC):
 
     def close(self) -> None:
         """Release memory, files and processes."""
+        if self.kept is not None:
+            self.kept.close()
         self.worker.close()
 
     # Rows
@@ -275,6 +279,11 @@ class Store(ABC):
         """Values of exchanges as JSON has them; a row of None for one that has left meanwhile."""
         if not numbers:
             return []
+        kept = None if self.kept is None else self.kept.rows(numbers, columns)
+        found = self._look_up(numbers, columns) if kept is None else kept
+        return [[_plain(value, column) for value, column in zip(row, columns, strict=False)] for row in found]
+
+    def _look_up(self, numbers: Sequence[int], columns: Sequence[Column]) -> list[tuple[Any, ...]]:
         listed = ", ".join(map(str, numbers))
         chosen = ", ".join(column.sql for column in columns) or "NULL"
         source = self.rows(["number", *(column.name for column in columns)], numbers)
@@ -283,9 +292,7 @@ class Store(ABC):
         with self.cursor() as cursor:
             found = {row[0]: row[1:] for row in cursor.execute(query).fetchall()}
         gone = (None,) * len(columns)
-        return [
-            [_plain(value, column) for value, column in zip(found.get(n, gone), columns, strict=False)] for n in numbers
-        ]
+        return [found.get(number, gone) for number in numbers]
 
     def __enter__(self) -> Self:
         return self

@@ -19,6 +19,7 @@ from kproxy.output.times import render_instant
 from kproxy.page.blocks import Item
 from kproxy.page.columns import COLUMNS, IN_FILTERS, Column
 from kproxy.page.damaged_tables import damages_of
+from kproxy.page.kept_columns import KeptColumns
 from kproxy.page.store import Index, Store, numbers_among
 from kproxy.page.work import Work
 from kproxy.protocol import ApiKey
@@ -83,6 +84,7 @@ class Tabled(Store):
             said = "; ".join(self.look_for_damages()) or first_sentence(error)
             raise UsageError(f"{self.name}: a table cannot be read: {said}") from error
         self.last = sum(file.rows for file in self._files)
+        self.kept = KeptColumns(self)
         self.has_bodies = bool(self._files) and all(set(BODIES) <= file.columns for file in self._files)
 
     @property
