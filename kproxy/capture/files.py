@@ -4,6 +4,7 @@ To add a compression: a class with readinto() and close(), and its magic in ``se
 """
 
 import zlib
+from io import FileIO
 from pathlib import Path
 from typing import Protocol
 
@@ -174,14 +175,22 @@ def open_source(path: str | Path) -> ByteSource:
     Raises:
         CaptureError: there is no such file, or it cannot be opened.
     """
-    name = "standard input" if str(path) == STANDARD_INPUT else str(path)
+    return see_through(open_raw(path), name_of(path))
+
+
+def open_raw(path: str | Path) -> FileIO:
+    """As ``open_source``, not decompressed."""
     try:
         file = 0 if str(path) == STANDARD_INPUT else path
-        raw = open(file, "rb", buffering=0, closefd=file != 0)  # noqa: SIM115 - it may be a descriptor
+        return open(file, "rb", buffering=0, closefd=file != 0)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise CaptureError(f"{name}: cannot be opened: {reason}") from error
-    return see_through(raw, name)
+        raise CaptureError(f"{name_of(path)}: cannot be opened: {reason}") from error
+
+
+def name_of(path: str | Path) -> str:
+    """What messages call a file."""
+    return "standard input" if str(path) == STANDARD_INPUT else str(path)
 
 
 def see_through(raw: RawFile, name: str) -> ByteSource:

@@ -5,12 +5,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from kproxy.analyses.duck import Database
+from kproxy.capture.files import name_of, open_raw, see_through
 from kproxy.errors import KproxyError
 from kproxy.output.bodies import Bodies
 from kproxy.output.completeness import why_cut
@@ -27,7 +29,7 @@ from kproxy.page.narrowed import clock
 from kproxy.page.spilling import SpillFiles
 from kproxy.page.store import Loading, Store, numbers_among
 from kproxy.page.work import Work
-from kproxy.pipeline.decoded_log import open_input
+from kproxy.pipeline.decoded_log import open_stream
 from kproxy.pipeline.run import Input, Options, Run
 from kproxy.pipeline.table_output import TableOutput
 from kproxy.protocol import ApiKey
@@ -161,8 +163,9 @@ class Recorded(Store):
         try:
             with run:
                 for path in self.sources:
-                    with open_input(path) as source:
-                        self._read(run.read(source), source, output)
+                    raw = open_raw(path)
+                    with open_stream(see_through(raw, name_of(path)), name_of(path)) as source:
+                        self._read(run.read(source), source, raw, output)
                     with contextlib.suppress(OSError):  # it is gone
                         self._whole[path] = path.stat().st_size, time.time_ns()
                     self.damages = list(run.damages)
@@ -178,17 +181,21 @@ class Recorded(Store):
             self.loading = None
             self._ended.set()
 
-    def _read(self, steps: Iterator[None], source: Input, output: "RowOutput") -> None:
+    def _read(self, steps: Iterator[None], source: Input, raw: FileIO, output: "RowOutput") -> None:
+        """Read a source. How far it is are the bytes of the file: what they decompress to is not known before."""
         shown = time.monotonic()
+        measured = raw.seekable()  # no pipe
         for count, _ in enumerate(steps):
             if count % LOOK == 0:
-                self.loading = Loading(min(self._read_before + source.position, self._total), self._total)
+                self.loading = Loading(
+                    min(self._read_before + (raw.tell() if measured else 0), self._total), self._total
+                )
                 if time.monotonic() - shown > SHOW_S:
                     output.show()
                     shown = time.monotonic()
                 if self._stop.is_set():
                     source.stop()
-        self._read_before += source.position
+        self._read_before += raw.tell() if measured else 0
 
     def _published(self, first: int, last: int) -> None:
         self.first, self.last, self.size = first, last, self.blocks.held

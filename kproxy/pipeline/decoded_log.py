@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from kproxy.capture import Capture
-from kproxy.capture.files import STANDARD_INPUT, ByteSource, PlainSource, open_source
+from kproxy.capture.files import ByteSource, PlainSource, name_of, open_source
 from kproxy.errors import CaptureError
 from kproxy.output.jsonl import START
 from kproxy.output.times import render_size
@@ -118,8 +118,7 @@ def open_input(file: Path) -> Capture | DecodedLog:
     Raises:
         CaptureError: it cannot be opened, or is neither.
     """
-    name = "standard input" if str(file) == STANDARD_INPUT else str(file)
-    return open_stream(open_source(file), name)
+    return open_stream(open_source(file), name_of(file))
 
 
 def open_stream(stream: ByteSource, name: str) -> Capture | DecodedLog:

@@ -13,6 +13,7 @@ import pytest
 from kproxy.output.times import render_instant
 from kproxy.page.columns import COLUMNS
 from kproxy.page.server import page_app
+from kproxy.page.store import Loading
 from kproxy.page.work import Work
 from tests.page.asking import TOKEN, Browser, opened
 from tests.support.traffic import CAPTURES
@@ -60,6 +61,32 @@ def test_a_decoded_log_gives_the_same_rows_as_its_capture(tmp_path: Path) -> Non
         assert of_log.page(Work(), columns=LIKE_THE_LOG).rows == of_capture.page(Work(), columns=LIKE_THE_LOG).rows
         sides = [store.item(1).request for store in (of_log, of_capture)]  # type: ignore[union-attr]
     assert (sides[0].data, sides[0].size) == (b"", sides[1].size)  # type: ignore[union-attr]
+
+
+def test_how_far_a_compressed_source_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the file, not of what it decompresses to: half of the lines are about half of it, and all of them all."""
+    done = subprocess.run(
+        [sys.executable, "-m", "kproxy", "decode", "-q", "--format", "jsonl", *[str(ORDERS)] * 3],
+        capture_output=True, check=True,
+    )  # fmt: skip
+    log = tmp_path / "orders.jsonl.gz"
+    log.write_bytes(gzip.compress(done.stdout))
+    size = log.stat().st_size
+    assert size * 5 < len(done.stdout)
+    told: list[tuple[int, int]] = []
+
+    def loading(done: int, of: int) -> Loading:
+        told.append((done, of))
+        return Loading(done, of)
+
+    monkeypatch.setattr("kproxy.page.recorded.Loading", loading)
+    monkeypatch.setattr("kproxy.page.recorded.LOOK", 1)
+    monkeypatch.setattr("kproxy.capture.files.COMPRESSED_READ", 512)
+    with opened(log):
+        pass
+    assert {of for _, of in told} == {size} and told == sorted(told)
+    assert 0.25 * size < told[len(told) // 2][0] < 0.75 * size
+    assert told[-1][0] == size
 
 
 def test_bytes_are_those_of_the_capture() -> None:
