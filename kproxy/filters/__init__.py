@@ -94,6 +94,7 @@ What is held for a filter, and what bounds it
     One frame a direction is held, as the direction reads no further until there is a verdict.
     kproxy.proxy.forwarding has the buffers.
     A filter gets a message of its own, decoded from the frame: it lives until the verdict, or as long as the filter keeps it.
+    What it can tell by the header and the connection, as of which client a frame is, ``Filter.wants_frame`` says before.
 
 What is true of Kafka and what is promised to a filter
 

@@ -336,7 +336,7 @@ def test_every_state_of_the_view_passes_axe_and_names_are_text(start: Starts, so
     topics = [part("MetadataRequest", "MetadataRequestTopic", name=f"none-{number}") for number in range(1_000)]
     body = make("MetadataRequest", topics=topics, allow_auto_topic_creation=False)
     asked.sendall(request_frame("MetadataRequest", 12, body))
-    page.until(lambda: "goes through the 1,000 items" in "".join(page.texts(".breakpoints .warning")), "it is given up")
+    page.until(lambda: "go through the 1,000 items" in "".join(page.texts(".breakpoints .warning")), "it is given up")
     assert int.from_bytes(asked.recv(8, socket.MSG_WAITALL)[:4], "big") > 1_000, "traffic goes on"
     assert looks_right(page, axe) == [], "a breakpoint that was given up"
     page.click("Remove")
