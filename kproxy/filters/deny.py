@@ -1,7 +1,8 @@
 """Deny: requests that a rule forbids get Kafka's error, as from a broker, and do not reach one.
 
 A rule about ``topic`` is asked for each topic of a request: those it forbids are taken out of the request, and their errors put
-into the broker's response, so that the others go on. Any other rule forbids the request as a whole.
+into the broker's response, so that the others go on. Any other rule forbids the request as a whole. Of Metadata the brokers go
+on when no topic is left, too.
 """
 
 import json
@@ -339,7 +340,8 @@ class Deny(Filter):
     def _refuse_topics(self, rule: Compiled, asked: Asked, denied: list[str | None]) -> Verdict | None:
         """Take some topics out, or refuse all that there are; None: the others go on, or it is only said."""
         request, subject = asked.request, asked.subject
-        may_go_on = len(denied) < len(subject["topics"]) and not rule.dry_run and rule.error != CLOSE
+        are_left = len(denied) < len(subject["topics"]) or _asks_for_brokers(request)
+        may_go_on = are_left and not rule.dry_run and rule.error != CLOSE
         if may_go_on and self._take_out(rule, asked, set(denied)):
             self._say(rule, request, denied, rule.code(subject))
             return None
@@ -368,7 +370,7 @@ class Deny(Filter):
         source = filled.sources[0]
         elements = getattr(message, source.path[0])
         kept = [each for each in elements if self._name(each) not in denied]
-        if not kept:
+        if not kept and not _asks_for_brokers(request):
             return False
         setattr(message, source.path[0], [each for each in elements if self._name(each) in denied])
         refused = error_response(request, rule.code(asked.subject), rule.message, in_elements=True)
@@ -515,6 +517,14 @@ class Deny(Filter):
             self._late.popleft()
         while self._late and (not journal.is_late or len(self._late) > MOST_LATE):
             journal.drop(self._late.popleft()[0])
+
+
+def _asks_for_brokers(request: Request) -> bool:
+    """Whether a broker has an answer when no topic is left: Metadata, where no topics are all of them at version 0 alone.
+
+    Without brokers in it librdkafka takes all brokers for gone (decommissioned), and may not get to know the error.
+    """
+    return request.api_key == ApiKey.METADATA and request.api_version > 0
 
 
 def _only_close(meant: str) -> str:

@@ -349,6 +349,28 @@ def test_a_fetch_session_that_was_opened_elsewhere_is_no_way_past_a_rule(rule: s
     assert isinstance(fetch(bench, [], session_id=6, session_epoch=2), Answer)
 
 
+@pytest.mark.parametrize("version", [9, 13])
+def test_metadata_of_forbidden_topics_alone_tells_the_brokers_all_the_same(version: int) -> None:
+    """As brokers do. Clients take a broker that Metadata does not tell of for gone."""
+    bench = Bench({"when": 'topic == "secret-1"'}, {"when": BOTH, "error": "INVALID_TOPIC_EXCEPTION"})
+    asked = [part("MetadataRequest", "MetadataRequestTopic", name=f"secret-{number}") for number in (1, 2)]
+    outcome = bench.ask("MetadataRequest", version, make("MetadataRequest", topics=asked))
+    assert sent_topics(outcome).topics == []  # none; null would be all
+    brokers = [part("MetadataResponse", "MetadataResponseBroker", node_id=5, host="kafka", port=9092)]
+    found = bench.answered(outcome, "MetadataResponse", make("MetadataResponse", brokers=brokers, controller_id=5))
+    assert ([each.node_id for each in found.brokers], found.controller_id) == ([5], 5)
+    assert [(topic.name, topic.error_code) for topic in found.topics] == [("secret-1", 29), ("secret-2", 17)]
+    assert bench.at.state["deny"] == {}
+
+
+def test_metadata_of_version_0_with_no_topics_would_ask_for_all() -> None:
+    asked = [part("MetadataRequest", "MetadataRequestTopic", name="secret-1")]
+    outcome = Bench({"when": BOTH}).ask("MetadataRequest", 0, make("MetadataRequest", topics=asked))
+    assert isinstance(outcome, Answer)
+    told: Any = message("MetadataResponse").decode(0, outcome.frame[8:])
+    assert [(topic.name, topic.error_code) for topic in told.topics] == [("secret-1", 29)]
+
+
 def test_metadata_tells_nothing_of_a_topic_that_is_forbidden() -> None:
     """Asked for all topics it is left out, as brokers do; asked for by an id that nobody knew it has the error and no name."""
     id_ = "AAAAAAAAAAAAAAAAAAAAAQ"
