@@ -11,6 +11,7 @@ import pytest
 
 from kproxy.errors import UsageError
 from kproxy.extract.__main__ import FACTS, compare, facts_of
+from kproxy.extract.enums import written_enums
 from kproxy.extract.jars import (
     BROKERS,
     CLIENTS,
@@ -23,6 +24,7 @@ from kproxy.extract.jars import (
     read_definitions,
     read_spoken,
 )
+from kproxy.protocol.facts import Facts
 
 POM = "{http://maven.apache.org/POM/4.0.0}"
 JARS = (*CLIENTS, *BROKERS)
@@ -129,4 +131,5 @@ def test_the_facts_are_what_the_jars_give(require: Callable[[str, object, str], 
     except UsageError as error:
         require("extract", False, f"no jars: {str(error)[:200]}")
     else:
-        assert compare(FACTS.name, FACTS.read_text(encoding="utf-8"), text) == ""
+        for path, content in {FACTS: text, **written_enums(Facts(text))}.items():
+            assert compare(path.name, path.read_text(encoding="utf-8"), content) == ""
