@@ -30,21 +30,21 @@ def prefer_first_replicas(entrance: Entrance) -> None:
 
 
 @pytest.mark.parametrize(
-    ("patience", "nodes"),
+    "goings",
     [
-        pytest.param(0, [2], id="killed"),
-        pytest.param(20, [3], id="asked to go"),
-        pytest.param(0, [2, 3, 1, 3, 2], id="killed five times", marks=pytest.mark.long),
+        pytest.param([(2, 0), (3, 20)], id="one is killed and one is asked to go"),
+        pytest.param([(node, 0) for node in (2, 3, 1, 3, 2)], id="killed five times", marks=pytest.mark.long),
     ],
 )
 def test_a_broker_goes_and_comes_back_under_load(
-    entrance_to_three: Entrance, topic_name: str, patience: int, nodes: list[int]
+    entrance_to_three: Entrance, topic_name: str, goings: list[tuple[int, int]]
 ) -> None:
+    """*goings*: which broker, and how many seconds it is given to move its leaders first."""
     cluster = entrance_to_three.cluster
     healthy(cluster)
     topic = cluster.topic(topic_name, PARTITIONS, min_insync_replicas="2")
     java_topic = cluster.topic(f"{topic_name}-java", PARTITIONS, min_insync_replicas="2")
-    words = ["--bootstrap-server", entrance_to_three.bootstrap, "--topic", java_topic, "--throughput", "2000"]
+    words = ["--bootstrap-server", entrance_to_three.bootstrap, "--topic", java_topic, "--throughput", "500"]
     verifiable = subprocess.Popen(
         java(cluster.release, "org.apache.kafka.tools.VerifiableProducer", *words),
         stdout=subprocess.PIPE,
@@ -55,7 +55,7 @@ def test_a_broker_goes_and_comes_back_under_load(
     load.start()
     try:
         load.more()
-        for node in nodes:
+        for node, patience in goings:
             cluster.brokers[node].stop(patience=patience)
             eventually(partial(leads_nothing, cluster, topic, node), what="leaders move")
             load.more()
@@ -70,8 +70,9 @@ def test_a_broker_goes_and_comes_back_under_load(
     assert load.errors == []
     assert load.acknowledged == load.sent
     assert stored(cluster, topic) == Counter(str(number).encode() for number in range(load.sent))
-    summary = next(each for each in events(printed) if each["name"] == "tool_data")
-    acknowledged = [each["value"].encode() for each in events(printed) if each["name"] == "producer_send_success"]
+    told = events(printed)
+    summary = next(each for each in told if each["name"] == "tool_data")
+    acknowledged = [each["value"].encode() for each in told if each["name"] == "producer_send_success"]
     assert summary["acked"] == len(acknowledged) > 0
     found = stored(cluster, java_topic)
     assert set(acknowledged) <= set(found)

@@ -19,7 +19,13 @@ class Load(threading.Thread):
     def __init__(self, bootstrap: str, topic: str) -> None:
         super().__init__(daemon=True)
         self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "message.timeout.ms": 120_000, "linger.ms": 5}
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "message.timeout.ms": 120_000,
+                "linger.ms": 5,
+                "reconnect.backoff.max.ms": 500,  # of 10 s: nothing is written while it waits for a broker that is back
+            }
         )
         self._topic = topic
         self._over = threading.Event()
