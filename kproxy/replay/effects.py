@@ -138,11 +138,11 @@ def _join(effects: Effects, body: Any) -> None:
 
 def _leave(effects: Effects, body: Any) -> None:
     leaving = len(body.members) or 1  # versions before 3 name one (KIP-345)
-    effects.note(Verb.TAKE_PART, f"group {body.group_id}", **{"members that leave": leaving})
+    effects.note(Verb.TAKE_PART, f"group {body.group_id}", **{"members leaving": leaving})
 
 
 def _share(effects: Effects, body: Any) -> None:
-    effects.note(Verb.TAKE_PART, f"group {body.group_id or ''}", **{"requests that take or acknowledge records": 1})
+    effects.note(Verb.TAKE_PART, f"group {body.group_id or ''}", **{"requests for records, or acknowledging them": 1})
 
 
 def _init_producer(effects: Effects, body: Any) -> None:

@@ -1,7 +1,10 @@
 """Which requests are not for another broker, and why: logins, what brokers say to each other, what cannot be read whole."""
 
+from typing import Any
+
 from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey, facts
+from kproxy.protocol.error_codes import ErrorCode
 from kproxy.replay.recording import Recorded
 
 LOGINS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
@@ -37,18 +40,28 @@ def reason_not_sent(recorded: Recorded) -> str | None:
 
 
 def _reason_of_body(recorded: Recorded) -> str | None:
-    if not recorded.readable:
-        return f"it cannot be decoded: {recorded.request.error or 'the API is not known'}"
-    message = recorded.request.message
-    assert message is not None
-    if recorded.request.unread and recorded.api_version <= message.versions.highest:
-        return DECLINED
-    if recorded.request.assumed_version is not None or recorded.request.unread:
+    request, api = recorded.request, facts().apis.get(recorded.api_key)
+    if api is not None and (request.assumed_version is not None or request.unread):
+        if request.unread and (recorded.api_version <= api.versions.highest or _is_declined(recorded)):
+            return DECLINED
         return f"version {recorded.api_version} is newer than kproxy knows"
+    if not recorded.readable:
+        return f"it cannot be decoded: {request.error or 'the API is not known'}"
     try:
         return REPLICA if _is_replica(recorded.body()) else None
     except DecodeError as error:
         return f"it cannot be decoded: {error}"
+
+
+def _is_declined(recorded: Recorded) -> bool:
+    """Whether the recorded broker answered ApiVersions with the version to ask at instead (KIP-511)."""
+    if recorded.api_key != ApiKey.API_VERSIONS or recorded.response is None:
+        return False
+    try:
+        answer: Any = recorded.response.decode()
+    except DecodeError:
+        return False
+    return answer is not None and answer.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def is_internal(api_key: int, api_version: int) -> bool:

@@ -12,7 +12,16 @@ from kproxy.replay.report import plan_lines
 from kproxy.replay.selection import DECLINED, INTERNAL, LOGIN, REPLICA, is_internal, reason_not_sent
 from tests.replay.test_plan import cluster
 from tests.support.built_captures import Conversation, pcap
-from tests.support.frames import frame, heartbeat, heartbeat_answer, sasl_handshake, sasl_handshake_answer
+from tests.support.frames import (
+    api_versions_refusal,
+    compact,
+    frame,
+    heartbeat,
+    heartbeat_answer,
+    request,
+    sasl_handshake,
+    sasl_handshake_answer,
+)
 from tests.support.replayed import recorded
 
 
@@ -76,3 +85,16 @@ def test_a_login_by_raw_tokens_is_left_out_and_said(tmp_path: Path) -> None:
     said = "\n".join(plan_lines(plan, dry=True))
     assert "2 × raw SASL token, as follows SaslHandshake v0: it is not sent" in said and "--command-config" in said
     assert "secret" not in said
+
+
+def test_versions_that_the_recorded_broker_declined(tmp_path: Path) -> None:
+    """As of franz-go, which asks at the newest version of ApiVersions, with fields that older ones do not have (KIP-511)."""
+    newer = facts().apis[ApiKey.API_VERSIONS].versions.highest + 1
+    body = compact("kgo") + compact("v1.22.2") + compact("a-cluster") + b"\0\0\0\1" + b"\0"
+    talk = Conversation().handshake()
+    talk.send(0, request(ApiKey.API_VERSIONS, newer, 1, body, tags=b"\0")).send(1, api_versions_refusal(1))
+    talk.send(0, request(ApiKey.API_VERSIONS, newer, 2, body, tags=b"\0")).finish()  # which nothing answers
+    file = tmp_path / "newer.pcap"
+    file.write_bytes(pcap(talk.packets))
+    reasons = [reason_not_sent(one) for one in read_recording([file]).requests]
+    assert reasons == [DECLINED, f"version {newer} is newer than kproxy knows"]
