@@ -67,6 +67,13 @@ def _comparisons(tokens: list[Token], elements: set[str]) -> Iterator[tuple[str,
         if padded[at][1] not in _OPERATORS:
             continue
         left, right, after = padded[at - 1], padded[at + 1], padded[at + 2]
+        if (
+            left[1] == ")"
+            and after[1] not in _MORE
+            and (sized := _sized(padded, at - 1))
+            and (literal := _literal(right))
+        ):
+            yield sized, "number", literal
         if right[1] == "[" and padded[at][1] == "in":
             right, after = after, ("other", "")
         if after[1] in _MORE:
@@ -90,6 +97,20 @@ def _type(tokens: list[Token], at: int, elements: set[str]) -> str | None:
         owner = tokens[at - 2][1]
         return _OF_ERRORS.get(name) if owner in elements and tokens[at - 3][1] != "." else None
     return None if before in _MORE - {"("} else _TYPES.get(name)
+
+
+def _sized(tokens: list[Token], end: int) -> str | None:
+    """``size(x)`` or ``x.size()`` of a name, where it ends at a bracket; None of anything else."""
+    texts = [token[1] for token in tokens[max(end - 4, 0) : end + 1]]
+    if texts[1:3] == ["size", "("] and tokens[end - 1][0] == "name" and texts[0] not in _MORE - {"("}:
+        return f"size({texts[3]})"
+    if (
+        texts[1:] == [".", "size", "(", ")"]
+        and tokens[end - 4][0] == "name"
+        and tokens[end - 5][1] not in _MORE - {"("}
+    ):
+        return f"{texts[0]}.size()"
+    return None
 
 
 def _literal(token: Token) -> Token | None:

@@ -5,6 +5,7 @@ scrolling anywhere costs the same. Views are kept while they are used, a few at 
 """
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 500  # of one answer
 MOST_INDEXES, MOST_INDEX_BYTES = 6, 48 << 20  # that are kept, sorted and unsorted ones apart
+LET_IN_S = 0.02  # a lock goes to who asks for it first
 UNFINISHED = -1  # the generation of a selection that was given up
 MOST_EXACT = 1 << 53  # integers beyond are no numbers of JavaScript
 
@@ -230,12 +232,27 @@ class Store(ABC):
     def selected(self, work: Work, condition: str) -> Index | None:
         """The numbers of the rows that meet a condition, ascending; None for no condition. Raises FilterError, Cancelled.
 
-        One condition is evaluated at a time. Of rows that came since it was evaluated last only those are looked at; one that was
-        given up goes on where it was.
+        One condition is evaluated at a time; those that read bodies, which takes minutes for an export, in turns. Of rows that
+        came since it was evaluated last only those are looked at; one that was given up goes on where it was.
         """
         if not condition.strip():
             return None
-        asked = Filter(condition)
+        asked, read = Filter(condition), 0
+        while True:
+            try:
+                return self._selected_in_turn(work, asked, read)
+            except Unfinished as part:
+                if part.given_up:
+                    raise
+                read = part.read
+            self._let_others_in()
+
+    @staticmethod
+    def _let_others_in() -> None:
+        time.sleep(LET_IN_S)
+
+    def _selected_in_turn(self, work: Work, asked: Filter, read: int) -> Index:
+        condition = asked.condition
         work.wait_for(self._selecting, "another filter is evaluated, maybe for an export; ask again when that is done")
         try:
             generation, first, last = self.generation, self.first, self.last
@@ -243,8 +260,8 @@ class Store(ABC):
             if known is None or known.generation != generation:
                 after = first - 1 if known is None else max(known.through, first - 1)
                 try:
-                    found = asked.select(self, self.worker, work, after, last)
-                except Unfinished as part:  # who asks again goes on from there
+                    found = asked.select(self, self.worker, work, after, last, read)
+                except Unfinished as part:  # who asks again, or has the next turn, goes on from there
                     begun = part.numbers if known is None else _joined(known.numbers, part.numbers, first)
                     self._selected[condition] = Index(begun, UNFINISHED, part.through)
                     raise

@@ -73,7 +73,7 @@ def located(message: str, text: str, about: str) -> Wrong:
     sentence = re.sub(r"^is wrong at (?:line \d+, )?column \d+: ", "", sentence)
     sentence = re.sub(r" \(column \d+\)", "", sentence)
     if column is None:
-        name = re.match(r"there is no function '(\w+)'|(\w+) is ", sentence)
+        name = re.match(r"there is no function '(\w+)'|(\w+(?:\(\w+\)|\.size\(\))?) is ", sentence)
         column = text.find(name[1] or name[2]) + 1 or None if name else None
     return Wrong(sentence, column, _length(text, column))
 

@@ -30,6 +30,8 @@ from tests.support.traffic import golden_exchanges
             'topics == "orders"',
             'topics is a list and "orders" is a text, which are never equal; write "orders" in topics',
         ),
+        ('apiKey == 3 && size(topics) > "x"', 'size(topics) is a number and "x" is a text'),
+        ("topics.size() == '3'", "topics.size() is a number and '3' is a text, which are never equal; write 3"),
         ("3 in groups", "groups is a text and 3 is a number"),
     ],
 )

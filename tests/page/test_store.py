@@ -89,6 +89,23 @@ def test_a_filter_on_bodies_that_was_given_up_goes_on_where_it_was(
     assert sorted(looked_at) == expected, "each was looked at once"
 
 
+def test_a_filter_on_bodies_lets_others_in(store: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes minutes for an export of many exchanges."""
+    bodies = "response != null && apiKey == 3"
+    expected = store.page(Work(), bodies, limit=500).numbers
+    let_in: list[int] = []
+
+    def other() -> None:
+        let_in.append(store.page(Work(), f"apiKey == {len(let_in)}").total)
+
+    monkeypatch.setattr("kproxy.page.filtering.filter.TURN_S", 0.0)
+    monkeypatch.setattr("kproxy.page.filtering.filter.LINES", 1)
+    monkeypatch.setattr(store, "_let_others_in", other)
+    assert store.page(Work(), f"{bodies} ", limit=500).numbers == expected
+    assert len(let_in) == len(expected) - 1 > 1
+    assert sum(let_in) > 0
+
+
 def test_views_that_are_kept_are_bounded_in_bytes(store: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     store._indexes.clear()
     monkeypatch.setattr("kproxy.page.store.MOST_INDEX_BYTES", 20 * store.exchanges)

@@ -7,7 +7,9 @@ CEL for the lines of the rows that all other conditions leave. CEL runs in a pro
 
 import functools
 import re
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kproxy.errors import OptionError, UsageError
@@ -29,6 +31,7 @@ LONGEST = 4_000  # characters
 DEEPEST = 60  # brackets in brackets
 BATCH = 50_000  # rows of values of a question
 LINES, LINES_SIZE = 2_000, 8_000_000  # lines of a question, and their bytes
+TURN_S = 3.0  # after which another filter may have its turn
 KNOWN = (*CHEAP, *COSTLY, *ENTITIES, *NOT_OF_EXCHANGES)
 KINDS = {"time": "time"}  # column type -> how CEL's value is made of SQL's
 COLUMNS_OF = {"trailing": {"requestTrailingBytes", "responseTrailingBytes"}, "errors": {"errorCodes"}}
@@ -72,16 +75,20 @@ class Rows(Protocol):
 
 
 class Unfinished(Cancelled):
-    """A filter was given up before its end.
+    """A filter ended before its end: it was given up, or another one may have its turn.
 
     Args:
         why: a sentence.
         numbers: of the rows found so far, a pyarrow.Array.
         through: the last number that was looked at.
+        read: exchanges whose bodies were read for it so far.
+        given_up: whether it is not to go on now.
     """
 
-    def __init__(self, why: str, numbers: Any, through: int) -> None:
+    def __init__(self, why: str, numbers: Any, through: int, read: int, *, given_up: bool) -> None:
         super().__init__(why)
+        self.read = read
+        self.given_up = given_up
         self.numbers = numbers
         self.through = through
 
@@ -115,24 +122,28 @@ class Filter:
             if depth + signs > DEEPEST:
                 raise FilterError(f"a filter has at most {DEEPEST} brackets inside each other", token.at + 1, 1)
 
-    def select(self, store: Rows, worker: Workers, work: Work, after: int, last: int) -> "pyarrow.Array":
+    def select(self, store: Rows, worker: Workers, work: Work, after: int, last: int, read: int = 0) -> "pyarrow.Array":
         """The numbers of the rows behind *after*, up to *last*, for which it is true, ascending.
 
         Raises FilterError for a condition that gives something else than true or false, or that the store cannot answer;
-        Cancelled.
+        Cancelled; Unfinished, also after TURN_S. *read* are exchanges whose bodies were read for it before.
         """
-        return _Selecting(self, store, worker, work, (after + 1, last)).numbers()
+        return _Selecting(self, store, worker, work, (after + 1, last), read).numbers()
 
 
 class _Selecting:
     """One evaluation of a filter."""
 
-    def __init__(self, asked: Filter, store: Rows, worker: Workers, work: Work, numbers: tuple[int, int]) -> None:
+    def __init__(
+        self, asked: Filter, store: Rows, worker: Workers, work: Work, numbers: tuple[int, int], read: int
+    ) -> None:
         self._filter = asked
         self._store = store
         self._worker = worker
         self._work = work
         self._range = numbers
+        self._read = read
+        self._turn_ends = time.monotonic() + TURN_S
         self._within = f"e.number BETWEEN {numbers[0]} AND {numbers[1]}"
         self._joins: list[str] = []
         self._tables: dict[str, Any] = {}
@@ -218,17 +229,26 @@ class _Selecting:
         """Of these numbers those for whose lines the parts are true."""
         condition = parts[0].text if len(parts) == 1 else " && ".join(f"({part.text})" for part in parts)
         names = _names(condition)
-        wanted = (numbers[start : start + LINES].to_pylist() for start in range(0, len(numbers), LINES))
+        starts = takewhile(
+            lambda start: start == 0 or time.monotonic() < self._turn_ends, range(0, len(numbers), LINES)
+        )
+        wanted = (numbers[start : start + LINES].to_pylist() for start in starts)
         lines = (some for one in wanted for some in _batches(self._store.lines(one, names)))
         answered = bytearray()
         try:
             for answer in self._worker.ask_all((Question(condition, names, lines=some) for some in lines), self._work):
                 answered += self._checked(answer)
         except Cancelled as error:
-            done = len(answered)
-            why = f"{error}: {done:,} of the {len(numbers):,} exchanges whose bodies it needs were read. {GO_ON}"
-            raise Unfinished(why, _true_of(numbers, answered), numbers[done].as_py() - 1) from None
+            raise self._unfinished(str(error), numbers, answered, given_up=True) from None
+        if len(answered) < len(numbers):
+            raise self._unfinished("another filter has its turn", numbers, answered, given_up=False)
         return _true_of(numbers, answered)
+
+    def _unfinished(self, why: str, numbers: "pyarrow.Array", answered: bytearray, *, given_up: bool) -> Unfinished:
+        done = len(answered)
+        read, every = self._read + done, self._read + len(numbers)
+        said = f"{why}: {read:,} of the {every:,} exchanges whose bodies it needs were read. {GO_ON}"
+        return Unfinished(said, _true_of(numbers, answered), numbers[done].as_py() - 1, read, given_up=given_up)
 
     def _answers(self, questions: Iterable[Question]) -> bytes:
         return b"".join(self._checked(answer) for answer in self._worker.ask_all(questions, self._work))

@@ -129,6 +129,8 @@ def test_conditions_made_at_random_select_the_same(store: Recorded, tables: Tabl
         ("apiKey", 1, "true or false"),
         ("true || errorName != null", 9, "cannot name the column errorName; write errors.exists"),
         ("number > 3", 1, "cannot name the column number$"),
+        ("apiKey == 3 || size(topics) > 'x'", 16, "size.topics. is a number"),
+        ("max(requestSize, 3) > 1", 1, "no function 'max'"),
         ("(" * 100 + "true" + ")" * 100, 61, "brackets"),
         ("true || " * 1000 + "true", 4001, "4,000"),
     ],
