@@ -139,5 +139,5 @@ def test_connections_that_are_over_count_and_are_forgotten(tmp_path: Path) -> No
             )
         eventually(lambda: store.seen == 4_000, what="all of them")
         assert len(store._exchanges.connections) * 1_024 < 2_000_000
-        assert len(store._exchanges.connections) == store.exchanges
+        assert len(store._exchanges.connections) == len(store._exchanges._over) == store.exchanges
         analyzer.socket.close()
