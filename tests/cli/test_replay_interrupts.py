@@ -87,8 +87,10 @@ def test_a_second_signal_ends_it_at_once() -> None:
             while catches(process.pid, signal.SIGINT):
                 await asyncio.sleep(0.02)
             process.send_signal(signal.SIGINT)
-            assert await asyncio.wait_for(process.wait(), 60) == -signal.SIGINT
-            os.close(read)
-            os.close(write)
+            try:
+                assert await asyncio.wait_for(process.wait(), 60) == -signal.SIGINT
+            finally:
+                os.close(read)  # which ends it where the signal has not
+                os.close(write)
 
     asyncio.run(work())
