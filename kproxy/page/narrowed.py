@@ -52,8 +52,8 @@ class Span(Struct, frozen=True):
         if until:
             when = f"Between {since} and {until}" if since else f"Until {until}"
             return f"{when} the configuration had only {_listed(list(self._parts()))} analyzed."
-        analyzes = f"he configuration analyzes only {_listed(list(self._parts()))}."
-        return f"Since {since} t{analyzes}" if since else f"T{analyzes}"
+        analyzes = f"configuration analyzes only {_listed(list(self._parts()))}."
+        return f"Since {since} the {analyzes}" if since else f"The {analyzes}"
 
     def _parts(self) -> Iterator[str]:
         analyzed = self.analyzed
