@@ -64,6 +64,7 @@ def watched(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
         try:
             page = Page(driver, f"http://127.0.0.1:{listener.getsockname()[1]}/?token={TOKEN}")
             page.until(lambda: page.texts(".total") == ["18 exchanges"], "all of it")
+            page.complaints()  # of the page of an earlier test, whose server ended before it
             yield page, traffic
         finally:
             driver.get("about:blank")
