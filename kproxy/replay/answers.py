@@ -28,12 +28,11 @@ class Answers:
 
     def take(self, recorded: Recorded, ready: Ready, answer: Any) -> None:
         """Learn from an answer, decoded, and note where it differs from the recorded one."""
-        response = recorded.response
-        if response is None or response.message is None or response.cut or response.error is not None:
+        response, old = recorded.response, recorded.answer()
+        if response is None or old is None:
             self.result.note(recorded, Outcome.NOT_RECORDED)
             return
         try:
-            old: Any = response.decode()
             request = recorded.body()
         except DecodeError:
             self.result.note(recorded, Outcome.NOT_RECORDED)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kproxy.errors import DecodeError
 from kproxy.output.escaping import printable
 from kproxy.protocol import ApiKey
 from kproxy.replay.comparing import LONGEST, Difference
@@ -33,7 +32,7 @@ class Assigned:
 
     def is_as_recorded(self, recorded: Recorded, answer: Any) -> bool:
         """Take in the answer to a heartbeat; whether its member has by now what the recorded one was told, if it was."""
-        old, key = _answer(recorded), _member(recorded)
+        old, key = recorded.answer(), _member(recorded)
         if old is None or key is None or answer.error_code or old.error_code:
             return True
         told = _partitions(answer, self.new_name)
@@ -44,7 +43,7 @@ class Assigned:
 
     def difference(self, recorded: Recorded, answer: Any) -> Difference | None:
         """What the member has, where that is not what the recorded one was told; its group is not waited for again."""
-        old, key = _answer(recorded), _member(recorded)
+        old, key = recorded.answer(), _member(recorded)
         if old is None or key is None or answer.error_code or old.error_code:
             return None
         wanted, has = _partitions(old, self.recorded_name), self._told.get(key, frozenset())
@@ -60,19 +59,9 @@ def go_on(body: Any, answer: Any) -> None:
     body.member_id = answer.member_id or body.member_id
 
 
-def _answer(recorded: Recorded) -> Any:
-    response = recorded.response
-    if response is None or response.message is None or response.cut or response.error is not None:
-        return None
-    try:
-        return response.decode()
-    except DecodeError:
-        return None
-
-
 def _member(recorded: Recorded) -> Member | None:
     """The first heartbeat of version 0 has no member id: its answer gives it."""
-    body, answer = recorded.body(), _answer(recorded)
+    body, answer = recorded.body(), recorded.answer()
     member = body.member_id or (answer.member_id if answer is not None else "")
     return (body.group_id, member) if member else None
 

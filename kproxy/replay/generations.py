@@ -130,11 +130,8 @@ async def _comes(event: asyncio.Event, seconds: float) -> bool:
 
 def _joined(recorded: Recorded) -> Generation | None:
     """The generation that the recorded cluster answered a JoinGroup with; None where it refused, or no answer can be read."""
-    response = recorded.response
-    if response is None or response.message is None or response.cut or response.error is not None:
-        return None
+    answer = recorded.answer()
     try:
-        answer: Any = response.decode()
         group = recorded.body().group_id
     except DecodeError:
         return None

@@ -17,21 +17,18 @@ from kproxy.replay.recording import Recorded
 
 def hears_later(recorded: Recorded, answer: Any) -> bool:
     """Whether a Heartbeat was told of a rebalance when recorded, and is not as yet: the JoinGroup for it is on its way."""
-    if recorded.api_key != ApiKey.HEARTBEAT or recorded.response is None or answer.error_code != ErrorCode.NONE:
+    if recorded.api_key != ApiKey.HEARTBEAT or answer.error_code != ErrorCode.NONE:
         return False
-    try:
-        old: Any = recorded.response.decode()
-    except DecodeError:
-        return False
+    old = recorded.answer()
     return old is not None and old.error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def join_anew(recorded: Recorded, sent: Any, answer: Any, identities: Identities) -> bool:
     """Change a JoinGroup that was sent, so that its member joins anew; whether it is to be sent again."""
-    if recorded.api_key != ApiKey.JOIN_GROUP or recorded.response is None:
+    if recorded.api_key != ApiKey.JOIN_GROUP:
         return False
+    old = recorded.answer()
     try:
-        old: Any = recorded.response.decode()
         member = recorded.body().member_id
     except DecodeError:
         return False

@@ -7,7 +7,6 @@ OffsetCommit of 905 is sent as one of 25. Where a capture appends nothing to a p
 from collections.abc import Iterable
 from typing import Any
 
-from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey
 from kproxy.protocol.structs import struct_types
 from kproxy.replay.identities import Identities
@@ -23,12 +22,7 @@ def first_appended(recording: Recording, sent: list[Recorded]) -> dict[Partition
     """The offset of the first record that requests append, by topic and partition, as the recorded brokers said."""
     found: dict[Partition, int] = {}
     for one in sent:
-        if one.api_key != ApiKey.PRODUCE or one.response is None or one.response.message is None:
-            continue
-        try:
-            answer: Any = one.response.decode()
-        except DecodeError:
-            continue
+        answer = one.answer() if one.api_key == ApiKey.PRODUCE else None
         for topic in answer.responses if answer is not None else ():
             name = topic.name or recording.names.get(topic.topic_id, "")
             for partition in topic.partition_responses:

@@ -57,6 +57,10 @@ class Recorded:
         """The request decoded. Raises DecodeError."""
         return self.request.decode()
 
+    def answer(self) -> Any:
+        """The recorded response decoded; None where there is none, or it cannot be read."""
+        return None if self.response is None else self.response.body()
+
     @property
     def readable(self) -> bool:
         """Whether the request can be decoded and is here to its end."""

@@ -8,7 +8,6 @@ that records keep their order.
 import asyncio
 from typing import Any
 
-from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey
 from kproxy.replay.assigned import HEARTBEATS, go_on
 from kproxy.replay.comparing import NOT_READY, error_codes_of
@@ -20,7 +19,7 @@ from kproxy.replay.routing import Router
 from kproxy.replay.share_sessions import acquires_later
 
 RETRY_S = 0.1
-REBALANCE_S = 1.0  # until a heartbeat is told of one
+REBALANCE_S = 1.0  # how long the new coordinator may take to tell a member's Heartbeats that the group rebalances
 RETRIES_S = 10.0  # for one request whose recorded answer was ready
 
 
@@ -90,14 +89,12 @@ class Repeating:
     def _is_to_be_ready(self, recorded: Recorded, answer: Any) -> bool:
         """Whether the new cluster was not ready for a request that the recorded one was ready for."""
         found = NOT_READY.intersection(error_codes_of(answer))
-        if not found or recorded.response is None or recorded.response.message is None:
+        if not found:
             return False
         if recorded.api_key == ApiKey.PRODUCE and not found.issuperset(error_codes_of(answer)):
             return False  # a part of it was appended
-        try:
-            return not found.intersection(error_codes_of(recorded.response.decode()))
-        except DecodeError:
-            return False
+        old = recorded.answer()
+        return old is not None and not found.intersection(error_codes_of(old))
 
     async def _when_ready(self, recorded: Recorded, ready: Ready) -> Ready | None:
         """Wait, and ask for leaders and coordinators again; None: it cannot be sent again, as its fetch session was ended."""

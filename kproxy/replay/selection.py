@@ -1,7 +1,5 @@
 """Which requests are not for another broker, and why: logins, what brokers say to each other, what cannot be read whole."""
 
-from typing import Any
-
 from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey, facts
 from kproxy.protocol.error_codes import ErrorCode
@@ -55,12 +53,7 @@ def _reason_of_body(recorded: Recorded) -> str | None:
 
 def _is_declined(recorded: Recorded) -> bool:
     """Whether the recorded broker answered ApiVersions with the version to ask at instead (KIP-511)."""
-    if recorded.api_key != ApiKey.API_VERSIONS or recorded.response is None:
-        return False
-    try:
-        answer: Any = recorded.response.decode()
-    except DecodeError:
-        return False
+    answer = recorded.answer() if recorded.api_key == ApiKey.API_VERSIONS else None
     return answer is not None and answer.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 

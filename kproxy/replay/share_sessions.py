@@ -7,7 +7,6 @@ quicker. Each request of a session has the next epoch, so what follows one that 
 from dataclasses import dataclass
 from typing import Any
 
-from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey
 from kproxy.replay.recording import Recorded
 
@@ -40,12 +39,9 @@ class ShareSessions:
 
 def acquires_later(recorded: Recorded, sent: Any, answer: Any) -> bool:
     """Whether a ShareFetch got nothing where the recorded one got records."""
-    if recorded.api_key != ApiKey.SHARE_FETCH or recorded.response is None or sent.share_session_epoch == FINAL:
+    if recorded.api_key != ApiKey.SHARE_FETCH or sent.share_session_epoch == FINAL:
         return False
-    try:
-        old: Any = recorded.response.decode()
-    except DecodeError:
-        return False
+    old = recorded.answer()
     return old is not None and bool(_acquired(old)) and not answer.error_code and not _acquired(answer, errors=True)
 
 
