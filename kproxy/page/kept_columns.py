@@ -4,7 +4,6 @@ Files are compressed in pieces of many rows, so that some tens of rows from all 
 read when such rows are first asked for, in a thread; until then, and of tables that are too large, the files are read.
 """
 
-import contextlib
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -104,7 +103,7 @@ class KeptColumns:
                     except duckdb.Error:  # the files are damaged, or memory is short: the question itself says so
                         self._columns[column.name] = None
             finally:
-                with self._lock, contextlib.suppress(duckdb.Error):
+                with self._lock:
                     self._cursor = None
 
     def _column(self, cursor: "duckdb.DuckDBPyConnection", column: Column) -> "pyarrow.Array | None":

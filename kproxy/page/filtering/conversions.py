@@ -1,6 +1,7 @@
 """Conversions of CEL as SQL: string(), int(), uint(), double(), timestamp(), duration()."""
 
 from collections.abc import Callable
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -46,30 +47,25 @@ def _to_double(of: Value) -> Value | None:
 
 
 def _to_integer(of: Value) -> Value | None:
-    if of.type == "integer":
-        return replace(of, nullable=False, fails=may_fail(of), literal=None)
-    if of.type == "unsigned":
-        return Value(f"TRY_CAST({of.sql} AS BIGINT)", "integer", fails=True)
-    if of.type == "number":  # what is no number is beyond all of them
-        inside = f"{of.sql} > -9223372036854775808.0::DOUBLE AND {of.sql} < 9223372036854775807.0::DOUBLE"
-        return Value(f"(CASE WHEN {inside} THEN CAST(trunc({of.sql}) AS BIGINT) END)", "integer", fails=True)
     if of.type == "text":
-        return Value(
-            f"(CASE WHEN regexp_full_match({of.sql}, '[+-]?[0-9]+') THEN TRY_CAST({of.sql} AS BIGINT) END)",
-            "integer",
-            fails=True,
-        )
-    return FAILED if of.type in NO_NUMBERS else None
+        sql = f"(CASE WHEN regexp_full_match({of.sql}, '[+-]?[0-9]+') THEN TRY_CAST({of.sql} AS BIGINT) END)"
+        return Value(sql, "integer", fails=True)
+    inside = f"{of.sql} > -9223372036854775808.0::DOUBLE AND {of.sql} < 9223372036854775807.0::DOUBLE"
+    return _to_whole(of, "integer", "BIGINT", inside)
 
 
 def _to_unsigned(of: Value) -> Value | None:
-    if of.type == "unsigned":
+    return _to_whole(of, "unsigned", "UBIGINT", f"{of.sql} >= 0 AND {of.sql} < 18446744073709551616.0::DOUBLE")
+
+
+def _to_whole(of: Value, kind: Literal["integer", "unsigned"], in_sql: str, inside: str) -> Value | None:
+    """As a type of whole numbers; *inside*: the condition, in SQL, that a double is among them."""
+    if of.type == kind:
         return replace(of, nullable=False, fails=may_fail(of), literal=None)
-    if of.type == "integer":
-        return Value(f"TRY_CAST({of.sql} AS UBIGINT)", "unsigned", fails=True)
+    if of.type in ("integer", "unsigned"):
+        return Value(f"TRY_CAST({of.sql} AS {in_sql})", kind, fails=True)
     if of.type == "number":  # what is no number is beyond all of them
-        inside = f"{of.sql} >= 0 AND {of.sql} < 18446744073709551616.0::DOUBLE"
-        return Value(f"(CASE WHEN {inside} THEN CAST(trunc({of.sql}) AS UBIGINT) END)", "unsigned", fails=True)
+        return Value(f"(CASE WHEN {inside} THEN CAST(trunc({of.sql}) AS {in_sql}) END)", kind, fails=True)
     return FAILED if of.type in NO_NUMBERS else None
 
 

@@ -1,19 +1,10 @@
 """Conversions as SQL give what CEL gives, also at the edges of types."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from kproxy.page.filtering.conversions import converted
 from kproxy.page.filtering.values import Value, of_literal
 from tests.page.filtering.judged import Judge
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    found = Judge()
-    yield found
-    found.close()
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,11 @@
 """Lists as SQL: items in their order, the first that decides, errors before it."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from kproxy.page.filtering.lists import Listed, among, kept_texts, quantified_texts, same, size
 from kproxy.page.filtering.sql import condition_sql
 from kproxy.page.filtering.values import Value, of_literal
 from tests.page.filtering.judged import Judge
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    found = Judge()
-    yield found
-    found.close()
 
 
 @pytest.mark.parametrize(

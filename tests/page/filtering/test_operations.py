@@ -1,7 +1,5 @@
 """Operations as SQL: null and an error apart where CEL tells them apart, together where it does not."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from kproxy.page.filtering.operations import are_equal, distinct, known, whole
@@ -9,13 +7,6 @@ from kproxy.page.filtering.sql import condition_sql
 from kproxy.page.filtering.syntax import Unknown
 from kproxy.page.filtering.values import Value, of_literal
 from tests.page.filtering.judged import Judge
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    found = Judge()
-    yield found
-    found.close()
 
 
 @pytest.mark.parametrize(
