@@ -17,7 +17,8 @@ from kproxy.protocol.error_codes import ErrorCode
 from kproxy.replay.comparing import error_codes_of
 
 MOST = 100_000  # of each
-HEARTBEATS = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT)
+# With which members join, and leave, too
+JOINING_HEARTBEATS = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT)
 BEGINNINGS = (ApiKey.PRODUCE, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.TXN_OFFSET_COMMIT)
 REMOVED = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.FENCED_INSTANCE_ID)
 Member = tuple[str, str]  # group, member id of the new cluster
@@ -48,7 +49,7 @@ class LeftOpen:
         begun: str | Member | None = None
         if api_key in BEGINNINGS:
             begun = _transactional_id(body)
-        elif api_key == ApiKey.JOIN_GROUP or (api_key in HEARTBEATS and body.member_epoch == 0):
+        elif api_key == ApiKey.JOIN_GROUP or (api_key in JOINING_HEARTBEATS and body.member_epoch == 0):
             begun = (body.group_id, body.member_id)
         if begun and len(self._unanswered) < MOST:
             self._unanswered[number] = begun
@@ -61,7 +62,7 @@ class LeftOpen:
         elif api_key == ApiKey.JOIN_GROUP and answer.error_code == ErrorCode.NONE:
             joined = Open(body.session_timeout_ms, instance=getattr(body, "group_instance_id", None))
             self._open((body.group_id, answer.member_id), joined)
-        elif api_key in HEARTBEATS:
+        elif api_key in JOINING_HEARTBEATS:
             self._note_heartbeat(body, answer)
         elif api_key == ApiKey.HEARTBEAT and answer.error_code in REMOVED:
             self._members.pop((body.group_id, body.member_id), None)

@@ -95,7 +95,7 @@ export class Exchanges {
     await this.ask();
     if (this.problem) await this.line.check();
     if (/^\d+$/.test(at)) await this.goTo(Number(at));
-    else if ([document.body, this.place].includes(document.activeElement)) this.table.scroller.focus();
+    else if (this.isFree(document.activeElement)) this.table.scroller.focus();
   }
 
   /** The URL has other parameters: somebody went back or on in the browser's history, or followed a link. */
@@ -212,13 +212,18 @@ export class Exchanges {
       b: () => this.source.editable && this.narrowing.stopSuch(),
     };
     doings[event.key]?.();
-    return event.key in doings || ([document.body, this.place].includes(event.target) && this.keyOfTable(event));
+    return event.key in doings || (this.isFree(event.target) && this.keyOfTable(event));
+  }
+
+  /** Whether an element with the focus is none that takes keys itself: the page, or the view as it was just chosen. */
+  isFree(element) {
+    return element === document.body || element === this.place;
   }
 
   /** Keys of the table while nothing has the focus, as after a click beside it. */
   keyOfTable(event) {
     this.table.pressed(event);
-    if (event.defaultPrevented && [document.body, this.place].includes(document.activeElement)) this.table.scroller.focus();
+    if (event.defaultPrevented && this.isFree(document.activeElement)) this.table.scroller.focus();
     return event.defaultPrevented;
   }
 
