@@ -1,7 +1,8 @@
 """Columns of tables in memory: rows that are far apart, as those of a sorted view are, need no reading of files then.
 
-Files are compressed in pieces of many rows, so that some tens of rows from all over them take as long as a filter. Columns are
-read when such rows are first asked for, in a thread; until then, and of tables that are too large, the files are read.
+Files are compressed in pieces of many rows, so that some tens of rows from all over them take as long as a filter. The columns
+of rows that are asked for are read in a thread: at once where those rows are far apart, else SOON_S later, so that what a browser
+asks for at its start comes first. Until then, and of tables that are too large, the files are read.
 """
 
 import threading
@@ -18,6 +19,7 @@ MOST_ROWS = 3_000_000
 MOST_BYTES = 96 << 20
 PIECE = 100_000  # rows read at a time
 NEAR = 10  # rows are near each other within so many times their count
+SOON_S = 1.0
 
 
 class Tables(Protocol):
@@ -47,18 +49,20 @@ class KeptColumns:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = False
+        self._hurry = threading.Event()
         self._cursor: duckdb.DuckDBPyConnection | None = None
 
     def rows(self, numbers: Sequence[int], columns: Sequence[Column]) -> list[tuple[Any, ...]] | None:
-        """Values of rows; None where the files have to be asked. Columns of rows that are far apart are here later."""
+        """Values of rows; None where the files have to be asked, as their columns are not here yet."""
         first, last = self._tables.first, self._tables.last
         low, high = min(numbers), max(numbers)
         if last - first >= MOST_ROWS or not first <= low <= high <= last:
             return None
         missing = [column for column in columns if column.name not in self._columns]
         if missing:
+            self._start(missing)
             if high - low >= NEAR * len(numbers):
-                self._start(missing)
+                self._hurry.set()
             return None
         import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
 
@@ -69,6 +73,7 @@ class KeptColumns:
 
     def wait(self) -> None:
         """Wait until the columns that were asked for are read."""
+        self._hurry.set()
         thread = self._thread
         if thread is not None:
             thread.join()
@@ -85,12 +90,14 @@ class KeptColumns:
         with self._lock:
             if self._stopped or (self._thread is not None and self._thread.is_alive()):
                 return
+            self._hurry.clear()
             self._thread = threading.Thread(target=self._read, args=(columns,), name="kproxy-columns", daemon=True)
             self._thread.start()
 
     def _read(self, columns: list[Column]) -> None:
         import duckdb  # noqa: PLC0415 - heavy, and an extra
 
+        self._hurry.wait(SOON_S)
         with self._tables.cursor() as cursor:
             with self._lock:
                 self._cursor = cursor

@@ -38,12 +38,19 @@ def test_rows_are_those_of_the_files(tables: Tabled) -> None:
     assert tables.look_up([2 * COUNT + 1], [COLUMNS["apiName"]]) == [[None]], "there is none"
 
 
-def test_rows_that_are_near_each_other_begin_nothing(tables: Tabled) -> None:
+def test_rows_that_are_near_each_other_are_from_memory_too(tables: Tabled) -> None:
     kept = KeptColumns(tables)
     assert kept.rows(range(10, 70), EVERY) is None
     kept.wait()
+    assert kept.rows(range(10, 70), EVERY) is not None
+    kept.close()
+
+
+def test_it_may_be_closed_before_anything_is_read(tables: Tabled) -> None:
+    kept = KeptColumns(tables)
     assert kept.rows(range(10, 70), EVERY) is None
     kept.close()
+    assert kept.rows(range(10, 70), EVERY) is None
 
 
 def test_what_is_too_large_is_not_kept(tables: Tabled) -> None:
