@@ -121,17 +121,20 @@ class _ShownReader(_Reader):
     def struct(self, name: str, fields: tuple[Field, ...], value: Any, path: str) -> Struct:
         if not isinstance(value, dict):
             raise self.refuse(path, f"is a {type(value).__name__}, not an object")
-        read: dict[str, Any] = {}
+        made = self.types[name].unset()
         for field in fields:
+            if field.json_name not in value and field.type != "records":
+                continue
             if self.version not in field.versions:
                 continue
             where = f"{path}.{field.json_name}" if path else field.json_name
             if field.type == "records":
                 size = value.get(f"{field.json_name}SizeInBytes")
-                read[field.attribute] = None if size is None else self.records(where, self.number(size, where, 31))
-            elif field.json_name in value:
-                read[field.attribute] = self.value(field, value[field.json_name], where)
-        return self.types[name](**read)
+                read = None if size is None else self.records(where, self.number(size, where, 31))
+            else:
+                read = self.value(field, value[field.json_name], where)
+            setattr(made, field.attribute, read)
+        return made
 
     def value(self, field: Field, value: Any, path: str) -> Any:
         if value is None and not (field.is_array or field.is_struct or field.type in NULLABLE):

@@ -9,7 +9,7 @@ message into it makes a cycle that is never collected.
 
 import functools
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from kproxy.protocol.facts import Field, facts
 from kproxy.protocol.secrets import WITHHELD, Secrecy, is_secret_value, secrecy
@@ -35,6 +35,11 @@ class Struct:
             setattr(self, field.attribute, value)
         if values:
             raise TypeError(f"{type(self).__name__} has no field {', '.join(values)}")
+
+    @classmethod
+    def unset(cls) -> Self:
+        """One of which no field is set: each has its default, which is made when it is first asked for."""
+        return cls.__new__(cls)
 
     def __getattr__(self, name: str) -> Any:
         """An unset field has its default: decoding leaves lists and structs that the bytes did not carry to be made here."""
@@ -93,6 +98,13 @@ class MessageStruct(Struct):
 
     __slots__ = ("layout",)
     layout: str | None
+
+    @classmethod
+    def unset(cls) -> Self:
+        """See Struct."""
+        made = super().unset()
+        made.layout = None
+        return made
 
     def __init__(self, **values: Any) -> None:
         self.layout = values.pop("layout", None)

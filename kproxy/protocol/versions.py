@@ -35,7 +35,10 @@ class Versions(Struct, frozen=True):
         return cls(tuple(merged))
 
     def __contains__(self, version: int) -> bool:
-        return any(low <= version <= high for low, high in self.ranges)
+        for low, high in self.ranges:  # noqa: SIM110 - any() takes three times as long, at each field of JSON that is read
+            if low <= version <= high:
+                return True
+        return False
 
     def __bool__(self) -> bool:
         return bool(self.ranges)
