@@ -53,7 +53,8 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
                                from, to, choices: text, meaning; places in UTF-16 units. Of a filter, or of the condition of a
                                breakpoint for requests or responses
     command?filter=&format=&fromNs=&toNs=
-                               command; replay: the same for kproxy replay, or null of tables and decoded logs; of: null, or of
+                               command; note: how to have the selection, where the command gives all exchanges; else "";
+                               replay: the same for kproxy replay, or null of tables and decoded logs; of: null, or of
                                a running proxy the file that both read, which is the export of all exchanges as pcapng;
                                impossible: why, by formats that an export cannot have
     export?format=jsonl|pcapng|pcapng-anonymized|parquet&filter=&fromNs=&toNs=   a file; parquet as a zip of the directory

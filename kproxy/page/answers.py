@@ -215,8 +215,9 @@ class Answers:
         typed = exporting.command(self._store, form, condition, start, end)
         replayed = exporting.replay_command(self._store, condition, start, end)
         of = str(exporting.EXPORTED) if self._store.live else None
+        note = exporting.command_note(self._store, condition, start, end)
         impossible = exporting.impossible(self._store)
-        return _json({"command": typed, "replay": replayed, "of": of, "impossible": impossible})
+        return _json({"command": typed, "note": note, "replay": replayed, "of": of, "impossible": impossible})
 
     async def export(self, request: Request) -> Response:
         """A selection as a file."""

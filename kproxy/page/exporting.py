@@ -22,6 +22,7 @@ from kproxy.page.filtering.filter import Filter
 from kproxy.page.live.exporting import NOT_IN_PACKETS, write_tables
 from kproxy.page.live.exporting import packets as live_packets
 from kproxy.page.live.store import Live
+from kproxy.page.recorded import Recorded
 from kproxy.page.store import Store
 from kproxy.page.tables import Tabled
 from kproxy.page.work import Work
@@ -33,6 +34,7 @@ FORMATS = {  # format -> options of kproxy decode, name of the file
     "pcapng-anonymized": (("--format", "pcapng", "--anonymize"), "anonymized.pcapng"),
     "parquet": (("--format", "parquet"), "tables"),
 }
+WITH_RECORDS = {"jsonl", "parquet"}  # formats for which kproxy decode takes --records; packets have them anyway
 MOST_SECONDS = 3600.0
 NUMBERS = 2_000  # lines at a time
 EXPORTED = Path("exchanges.pcapng")  # what a browser names packets of a running proxy
@@ -51,6 +53,7 @@ def command(store: Store, form: str, condition: str, start: int | None = None, e
     where, sources = _selection(store, condition, start, end)
     name = f"selected-{name}" if isinstance(store, Live) else name
     output = [] if form == "jsonl" else ["-o", name]
+    options = (*options, *_as_read(store, form))
     words = ["kproxy", "decode", *options, *(["--where", where] if where else []), *output, *map(_given, sources)]
     line = " ".join(map(_quoted, words))
     return f"{line} > {name}" if form == "jsonl" else line
@@ -64,8 +67,32 @@ def replay_command(store: Store, condition: str, start: int | None = None, end: 
     if not isinstance(store, Live) and (isinstance(store, Tabled) or not all(map(_is_capture, store.sources))):
         return None
     where, sources = _selection(store, condition, start, end)
-    words = ["kproxy", "replay", "--to", "HOST:PORT", *(["--where", where] if where else []), *map(_given, sources)]
+    options = [*_keys(store), *(["--where", where] if where else [])]
+    words = ["kproxy", "replay", "--to", "HOST:PORT", *options, *map(_given, sources)]
     return " ".join(map(_quoted, words))
+
+
+def command_note(store: Store, condition: str, start: int | None = None, end: int | None = None) -> str:
+    """How the selection comes to the command, where it does not have the condition, as a sentence; else ""."""
+    if not isinstance(store, Tabled) or not _condition(condition, start, end):
+        return ""
+    return (
+        "It gives all exchanges, as kproxy sql takes no such filter: for these only, export them as Parquet, "
+        "unpack the file, and name its directory tables in the command."
+    )
+
+
+def _as_read(store: Store, form: str) -> list[str]:
+    """The options of kproxy decode with which sources are read as the page has read them."""
+    opens_records = isinstance(store, Recorded) and store.options.records and form in WITH_RECORDS
+    records = opens_records and all(map(_is_capture, store.sources))  # a log has its records, or none
+    return [*_keys(store), *(["--records"] if records else [])]
+
+
+def _keys(store: Store) -> list[str]:
+    """The option with the session keys of TLS that the page was given."""
+    keylog = store.options.keylog if isinstance(store, Recorded) else None
+    return [] if keylog is None else ["--keylog", _given(keylog)]
 
 
 def _selection(store: Store, condition: str, start: int | None, end: int | None) -> tuple[str, Sequence[Path]]:
@@ -151,6 +178,7 @@ def write(
         "decode",
         "-q",
         *options,
+        *_as_read(store, form),
         *(["--where", where] if where else []),
         "-o",
         str(target),
@@ -179,10 +207,19 @@ def impossible(store: Store) -> dict[str, str]:
         return {"jsonl": lines, "pcapng": packets, "pcapng-anonymized": packets}
     lost = next((path for path in store.sources if not path.is_file()), None)
     if lost is None:
-        return {}
+        return _impossible_of_logs(store)
     gone = f"{printable(str(lost), 200)} is not there any more, and would be read again: take jsonl"
     reason = "a pipe was read, which cannot be read again: take jsonl" if lost.exists() else gone
     return dict.fromkeys(("pcapng", "pcapng-anonymized", "parquet"), reason)
+
+
+def _impossible_of_logs(store: Store) -> dict[str, str]:
+    """What ``impossible`` gives of files that are all there."""
+    log = next((path for path in store.sources if not _is_capture(path)), None)
+    if log is None:
+        return {}
+    reason = f"{printable(str(log), 200)} is a decoded log, which has no bytes of frames: take jsonl or parquet"
+    return dict.fromkeys(("pcapng", "pcapng-anonymized"), reason)
 
 
 def _check_possible(store: Store, form: str) -> None:

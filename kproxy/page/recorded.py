@@ -76,7 +76,7 @@ class Recorded(Store):
         self.name = ", ".join(source.name for source in sources)
         self.blocks: Blocks[Item] = Blocks(most, None if spill is None else SpillFiles(spill))
         self.sources = list(sources)
-        self._options = options
+        self.options = options
         self._database = Database([], memory=MEMORY)
         self._writer = self._database.connection.cursor()
         for column in ADDED_SQL:
@@ -92,7 +92,7 @@ class Recorded(Store):
     def start(self) -> None:
         """Begin to read. Raises UsageError for options that are wrong."""
         output = RowOutput(self.blocks, self._writer, self._published)
-        run = Run(self._options, [output])
+        run = Run(self.options, [output])
         self._thread = threading.Thread(target=self._load, args=(run, output), name="kproxy-open", daemon=True)
         self._thread.start()
 

@@ -24,12 +24,17 @@ from kproxy.page.recorded import Recorded
 from kproxy.page.server import page_app
 from kproxy.page.tables import Tabled
 from kproxy.page.work import Work
+from kproxy.pipeline.run import Options
 from tests.page.asking import TOKEN, Browser, opened
 from tests.page.feeding import ORDERS, feed_of, live, send
 from tests.page.test_tables import CAPTURE, decoded_tables
 from tests.support.hostile_names import hostile_names
 from tests.support.kafka.processes import eventually
+from tests.support.secrets_block import without_secrets
+from tests.support.traffic import CAPTURES
 
+TLS = CAPTURES / "07-tls13-dsb.pcapng"
+PRODUCED_BY_TLS = 60  # records that its producer says were acknowledged
 READ = 600  # records that the consumers of CAPTURE say they read
 CONDITION = 'apiName == "JoinGroup" && latencyMs > 1.0'
 
@@ -124,9 +129,33 @@ def test_the_command_gives_the_same(store: Recorded, tmp_path: Path) -> None:
     log.write_bytes(decode("--format", "jsonl"))
     with opened(log) as of_log:
         assert exporting.replay_command(of_log, condition) is None
+        reasons = exporting.impossible(of_log)
+        assert set(reasons) == {"pcapng", "pcapng-anonymized"} and "is a decoded log" in reasons["pcapng"]
     with Tabled([decoded_tables(tmp_path / "my tables")]) as tables:
         assert exporting.replay_command(tables, "") is None
         assert shlex.split(exporting.command(tables, "jsonl", ""))[2] == str(tmp_path / "my tables")
+        assert exporting.command_note(tables, "") == "" == exporting.command_note(store, condition)
+        assert "gives all exchanges" in exporting.command_note(tables, condition)
+
+
+def test_files_and_commands_are_of_what_the_page_shows(tmp_path: Path) -> None:
+    """With the session keys and the records that it was opened with."""
+    bare, keys = tmp_path / "bare.pcapng", tmp_path / "keys.log"
+    for path, content in zip((bare, keys), without_secrets(TLS.read_bytes()), strict=True):
+        path.write_bytes(content)
+    with opened(bare, options=Options(keylog=keys, records=True)) as store:
+        packets = exporting.write(store, Work(), "pcapng", "", None, None, tmp_path)
+        assert len(decode("--format", "jsonl", source=packets).splitlines()) == store.exchanges > 0
+        with zipfile.ZipFile(exporting.write(store, Work(), "parquet", "", None, None, tmp_path)) as archive:
+            archive.extractall(tmp_path)
+        assert pq.read_table(tmp_path / "tables" / "exchanges").num_rows == store.exchanges
+        assert pq.read_table(tmp_path / "tables" / "records").num_rows >= PRODUCED_BY_TLS
+        typed = shlex.split(exporting.command(store, "jsonl", ""))[2:-3]
+        found = decode(*typed, source=bare).splitlines(keepends=True)
+        expected = list(exporting.lines(store, Work(), "", None, None))
+        assert [line for line in found if line.startswith(b'{"event":"exchange"')] == expected
+        assert f"--keylog {keys}" in (exporting.replay_command(store, "") or "")
+        assert "--records" not in exporting.command(store, "pcapng", "")
 
 
 def test_what_cannot_be_exported_is_said(store: Recorded, tmp_path: Path) -> None:

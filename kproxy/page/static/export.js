@@ -26,8 +26,9 @@ export async function exportMenu(filter, span = {}) {
   const place = dialog.querySelector(".commands");
   render(html`<p class="muted">…</p>`, place);
   try {
-    const { command, replay, of, impossible } = await get("command", { filter, format: "jsonl", ...span });
-    const before = of ? html`<p class="note">It reads <code>${of}</code>: export all exchanges as pcapng first, without a filter.</p>` : "";
+    const { command, note, replay, of, impossible } = await get("command", { filter, format: "jsonl", ...span });
+    const first = of ? html`It reads <code>${of}</code>: export all exchanges as pcapng first, without a filter.` : note;
+    const before = first ? html`<p class="note">${first}</p>` : "";
     const again = replay ? html`<p class="note">To send its requests to a cluster; without <code>--yes</code>, to see what they would do there:</p>${line(replay)}` : "";
     render(html`${before}${line(command)}${again}`, place);
     drawFormats(impossible);
