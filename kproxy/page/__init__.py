@@ -34,7 +34,8 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
                                analyzer is connected), bytes, spill (null, or of older exchanges in a directory: directory,
                                bytes, most, trouble: why none can be written there, or ""), firstNs, lastNs, loading ({"done",
                                "of"} in bytes, or null), columns, names (what a filter may name), damages (sentences: what
-                               could not be read, or that the analyzer was started again and some may be missing),
+                               could not be read, or that the analyzer was started again and some may be missing), unread
+                               (sentences: connections that are not Kafka, as of TLS without keys, and gaps),
                                narrowed (what the configuration has analyzed, as a sentence; "": all), generation (below), grown
                                (that a file has grown since it was read to its end, as a sentence, or "")
     exchanges?filter=&sort=[-]COLUMN&offset=&limit=&columns=a,b
@@ -59,7 +60,7 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
                                impossible: why, by formats that an export cannot have
     export?format=jsonl|pcapng|pcapng-anonymized|parquet&filter=&fromNs=&toNs=   a file; parquet as a zip of the directory
     events                     text/event-stream: "rows" with exchanges, left, dropped, seen, share, bytes, damages,
-                               narrowed, instance, generation, firstNs, lastNs, loading, spill
+                               unread, narrowed, instance, generation, firstNs, lastNs, loading, spill
     exchanges/NUMBER           number, row, request, response, errors, records
                                SIDE: bytes (base64 of the frame with its size field; null where there are none), apart (whether
                                there are so many that they are asked for by themselves), size, cut (how many bytes of it

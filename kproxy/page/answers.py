@@ -122,6 +122,7 @@ class Answers:
                 "loading": None if store.loading is None else {"done": store.loading.done, "of": store.loading.of},
                 "spill": None if store.spill is None else msgspec.to_builtins(store.spill),
                 "damages": store.damages,
+                "unread": store.unread,
                 "narrowed": store.narrowed.now,
                 "grown": await run_in_threadpool(store.grown),
                 "columns": [
@@ -268,6 +269,7 @@ class Answers:
                     "seen": store.seen,
                     "share": store.share,
                     "damages": store.damages,
+                    "unread": store.unread,
                     "narrowed": store.narrowed.now,
                     "instance": INSTANCE,
                     "generation": store.generation,

@@ -31,6 +31,7 @@ from kproxy.page.store import Loading, Store, numbers_among
 from kproxy.page.work import Work
 from kproxy.pipeline.decoded_log import open_stream
 from kproxy.pipeline.run import Input, Options, Run
+from kproxy.pipeline.summary import Summary
 from kproxy.pipeline.table_output import TableOutput
 from kproxy.protocol import ApiKey
 from kproxy.protocol.frames import SIZE_FIELD
@@ -92,8 +93,9 @@ class Recorded(Store):
     def start(self) -> None:
         """Begin to read. Raises UsageError for options that are wrong."""
         output = RowOutput(self.blocks, self._writer, self._published)
-        run = Run(self.options, [output])
-        self._thread = threading.Thread(target=self._load, args=(run, output), name="kproxy-open", daemon=True)
+        summary = Summary()
+        run = Run(self.options, [output, summary])
+        self._thread = threading.Thread(target=self._load, args=(run, output, summary), name="kproxy-open", daemon=True)
         self._thread.start()
 
     def wait(self, seconds: float | None = None) -> bool:
@@ -159,7 +161,7 @@ class Recorded(Store):
 
     # Reading
 
-    def _load(self, run: Run, output: "RowOutput") -> None:
+    def _load(self, run: Run, output: "RowOutput", summary: Summary) -> None:
         try:
             with run:
                 for path in self.sources:
@@ -176,6 +178,7 @@ class Recorded(Store):
             self.damages.append(f"nothing was read after an error in kproxy: {type(error).__name__}: {error}")
             raise  # its traceback goes to standard error
         finally:
+            self.unread = list(summary.not_shown())
             with contextlib.suppress(Exception):
                 output.publish()
             self.loading = None

@@ -111,6 +111,7 @@ class Store(ABC):
 
     def __init__(self) -> None:
         self.damages: list[str] = []
+        self.unread: list[str] = []  # sentences: what sources have beside exchanges, once they are read
         self.left_out = LeftOut()
         self.narrowed = Narrowed()
         self._indexes: OrderedDict[tuple[str, str], Index] = OrderedDict()

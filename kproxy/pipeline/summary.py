@@ -89,6 +89,24 @@ class Summary(Observer):
             case Tls():
                 self.decrypted += 1
 
+    def not_shown(self) -> Iterator[str]:
+        """Sentences on what the source has beside exchanges: connections that are not Kafka, how to read TLS, gaps."""
+        for reason, count in _most(self.not_kafka):
+            yield f"{_many(count, 'connection')} not shown: {printable(reason, 300)}"
+        yield from (f"To read TLS{hint}" for hint in self._tls_hints())
+        if self.lost or self.skipped:
+            yield f"{_many(self.gaps, 'gap')} in the connections: {self._sizes_of_gaps()}"
+
+    def _tls_hints(self) -> Iterator[str]:
+        """What goes on "to read TLS"."""
+        if self.encrypted:
+            yield f", {KEYS_HINT}"
+        if self.joined_late:
+            yield f" that the capture joins late, {JOINED_LATE_HINT}"
+
+    def _sizes_of_gaps(self) -> str:
+        return f"{render_size(self.lost)} missing, {render_size(self.skipped)} passed over"
+
     def lines(self, counters: Mapping[str, int] | None = None) -> Iterator[str]:
         """The summary: one sentence of counts, then a line for each kind of trouble. *counters*: packets passed over."""
         tokens = f", {_many(self.tokens, 'SASL token')}" if self.tokens else ""
@@ -106,14 +124,11 @@ class Summary(Observer):
         yield from _reasons("not Kafka", self.not_kafka)
         if self.decrypted:
             yield f"  {_many(self.decrypted, 'TLS connection')} decrypted"
-        if self.encrypted:
-            yield f"  to read TLS, {KEYS_HINT}"
-        if self.joined_late:
-            yield f"  to read TLS that the capture joins late, {JOINED_LATE_HINT}"
+        yield from (f"  to read TLS{hint}" for hint in self._tls_hints())
         for why, count in sorted(self.cut.items()):
             yield f"  bodies {why}: {count:,} of {_many(self.frames, 'frame')}"
         if self.lost or self.skipped:
-            yield f"  gaps: {render_size(self.lost)} missing, {render_size(self.skipped)} passed over"
+            yield f"  gaps: {self._sizes_of_gaps()}"
         for name, count in (counters or {}).items():
             yield f"  {_many(count, 'packet')} passed over: {name}"
 
@@ -127,8 +142,12 @@ def _many(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
+def _most(reasons: Counter[str]) -> list[tuple[str, int]]:
+    return sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:REASONS]
+
+
 def _reasons(what: str, reasons: Counter[str]) -> Iterator[str]:
-    most = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:REASONS]
+    most = _most(reasons)
     for reason, count in most:
         yield f"  {what} x{count:,}: {printable(reason, 300)}"
     rest = sum(reasons.values()) - sum(count for _, count in most)

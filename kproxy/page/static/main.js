@@ -70,8 +70,10 @@ function drawBar() {
 function sourceText() {
   const { loading, live, left, dropped, share, spill } = source;
   const state = loading ? ` · reading ${Math.floor((100 * loading.done) / Math.max(loading.of, 1))} %` : source.lost ? html` · <span class="warning" title="kproxy has ended, or cannot be reached: start it again, and open the address that it prints.">${live ? "no answer, asking again" : "no answer"}</span>` : live ? " · live" : "";
-  return html`<bdi>${visible(source.name)}</bdi> · ${counted(source.exchanges, "exchange")}${source.bytes ? ` · ${bytes(source.bytes)} in memory` : ""}${spill?.bytes ? html` and <span title=${visible(spill.directory)}>${bytes(spill.bytes)} on disk</span>` : nothing}${spill?.trouble ? html` · <span class="warning" title=${visible(spill.trouble)}>nothing can be written to disk</span>` : nothing}${left ? ` · ${counted(left, "older one")} removed to make room` : ""}${dropped ? html` · <span class="warning" title="There was no time for them; traffic comes first.">${counted(dropped, "exchange")} not shown${share < 0.99 ? `; now ${rate(share)}` : ""}</span>` : nothing}${source.damages?.length ? html` · <span class="warning" title=${source.damages.map(visible).join("\n")}>${live ? "incomplete" : "damaged"}</span>` : nothing}${source.narrowed ? html` · <span class="warning" title=${visible(source.narrowed, 1000)}>analyzed in part</span>` : nothing}${source.grown ? html` · <span class="warning" title=${visible(source.grown, 1000)}>not read to its end</span>` : nothing}${state}`;
+  return html`<bdi>${visible(source.name)}</bdi> · ${counted(source.exchanges, "exchange")}${source.bytes ? ` · ${bytes(source.bytes)} in memory` : ""}${spill?.bytes ? html` and <span title=${visible(spill.directory)}>${bytes(spill.bytes)} on disk</span>` : nothing}${spill?.trouble ? html` · <span class="warning" title=${visible(spill.trouble)}>nothing can be written to disk</span>` : nothing}${left ? ` · ${counted(left, "older one")} removed to make room` : ""}${dropped ? html` · <span class="warning" title="There was no time for them; traffic comes first.">${counted(dropped, "exchange")} not shown${share < 0.99 ? `; now ${rate(share)}` : ""}</span>` : nothing}${source.damages?.length ? html` · <span class="warning" title=${lines(source.damages)}>${live ? "incomplete" : "damaged"}</span>` : nothing}${source.unread?.length && source.exchanges ? html` · <span class="warning" title=${lines(source.unread)}>not all shown</span>` : nothing}${source.narrowed ? html` · <span class="warning" title=${visible(source.narrowed, 1000)}>analyzed in part</span>` : nothing}${source.grown ? html` · <span class="warning" title=${visible(source.grown, 1000)}>not read to its end</span>` : nothing}${state}`;
 }
+
+const lines = (sentences) => sentences.map((one) => visible(one, 500)).join("\n");
 
 /** "about 1 in 4 is", "most are": how many of the exchanges are shown. */
 const rate = (share) => (share > 0.66 ? "most are" : `about 1 in ${count(Math.round(1 / share))} is`);
@@ -201,7 +203,7 @@ async function readWhole() {
 /** Say what is missing, but for what was said *before*. */
 function sayDamages(before = []) {
   const found = (source.damages ?? []).filter((sentence) => !before.includes(sentence));
-  for (const sentence of found.slice(0, 3)) say(source.live ? `Incomplete: ${sentence}` : `Damaged, and read up to there: ${sentence}`);
+  for (const sentence of found.slice(0, 3)) say(source.live ? `Incomplete: ${sentence}` : `Damaged: ${sentence}`);
 }
 
 /** Say what part of the traffic is analyzed, where the configuration says so. */

@@ -9,6 +9,8 @@ from selenium.webdriver.common.keys import Keys
 
 from tests.page.browser.driving import NARROW, WIDE, Page, opened
 from tests.page.test_recorded import ORDERS, decoded
+from tests.support.secrets_block import without_secrets
+from tests.support.traffic import CAPTURES
 
 pytestmark = pytest.mark.xdist_group("page-browser")
 ROWS = ".table .pane [role=row]"
@@ -62,12 +64,18 @@ def test_rows_are_those_of_decode(table: Page, lines: list[dict[str, Any]]) -> N
     assert table.one("[role=grid]").get_attribute("aria-rowcount") == str(len(lines) + 1)
 
 
-def test_a_source_without_exchanges_has_no_number_of_bytes(driver: Any, tmp_path: Path) -> None:
-    (tmp_path / "header.pcap").write_bytes(ORDERS.read_bytes()[:24])
-    with opened(tmp_path / "header.pcap") as address:
+def test_why_a_source_has_no_exchanges(driver: Any, tmp_path: Path) -> None:
+    """TLS without keys, and a file that is cut; there is no number of bytes."""
+    (tmp_path / "cut.pcap").write_bytes(ORDERS.read_bytes()[:30])
+    (tmp_path / "bare.pcapng").write_bytes(without_secrets((CAPTURES / "07-tls13-dsb.pcapng").read_bytes())[0])
+    with opened(tmp_path / "cut.pcap", tmp_path / "bare.pcapng") as address:
         page = Page(driver, address)
         page.until(lambda: "No Kafka exchange was found." in page.one("[role=grid]").text, "told")
-        assert page.texts(".source") == ["header.pcap · 0 exchanges"]
+        page.until(lambda: "5 connections not shown: tls: not decrypted" in page.one("[role=grid]").text, "why")
+        assert "--keylog FILE" in page.one("[role=grid]").text
+        assert page.texts(".source") == ["cut.pcap, bare.pcapng · 0 exchanges · damaged"]
+        (damaged,) = page.all(".source .warning")
+        assert "cut.pcap: byte 24: the file ends within a packet" in str(damaged.get_attribute("title"))
 
 
 @pytest.mark.parametrize("width", [WIDE, 900])
