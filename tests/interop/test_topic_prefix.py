@@ -93,11 +93,15 @@ class Tenants:
         self.proxy.close()
 
     def topic(self, number: int, name: str) -> str:
-        """Make a topic as a tenant; returns its id."""
+        """Make a topic as a tenant, and wait until the broker knows it; returns its id.
+
+        The controller has it when it answers; the broker reads that from the controller's log a moment later.
+        """
         made = self.ask(number).ask(
             "CreateTopics", 7, topics=[{"name": name, "num_partitions": 1, "replication_factor": 1}], timeout_ms=20_000
         )
         assert [(each.name, each.error_code) for each in made.topics] == [(name, 0)]
+        eventually(lambda: TENANTS[number] + name in topics(self.straight()), what=f"the broker knows {name}")
         return str(made.topics[0].topic_id)
 
 
@@ -363,8 +367,12 @@ def test_a_name_that_is_too_long_with_its_prefix_is_invalid(tenants: Tenants) ->
     assert {each.name: each.error_code for each in made.topics} == {fits: 0, long: invalid, "..": invalid, "": invalid}
     said = "".join(each.error_message or "" for each in made.topics)
     assert "a." not in said
-    found = tenants.ask(0).ask("Metadata", 12, topics=[{"name": each} for each in (fits, long)])
-    assert {each.name: each.error_code for each in found.topics} == {fits: 0, long: invalid}
+
+    def told() -> dict[str, int]:
+        found = tenants.ask(0).ask("Metadata", 12, topics=[{"name": each} for each in (fits, long)])
+        return {each.name: each.error_code for each in found.topics}
+
+    eventually(lambda: told() == {fits: 0, long: invalid}, what="the broker knows the one that fits")
 
 
 @NEWEST_ONLY
@@ -411,7 +419,8 @@ def test_acls_are_on_names_of_the_tenant(tenants: Tenants, name: str) -> None:
     make(tenants.ask(1), *mine)
     own, other, all_of_them = tenants.ask(0), tenants.ask(1), tenants.straight()
     try:
-        assert acls(own) == sorted(mine)
+        # The controller has them; the broker reads its log a moment later
+        eventually(lambda: acls(own) == acls(other) == sorted(mine), what="the broker has the ACLs")
         assert acls(own, topic, name, match) == sorted(mine[:3])
         assert acls(own, topic, name, literal) == [mine[0]]
         assert acls(own, topic, None, prefixed) == [mine[2]]
@@ -419,7 +428,7 @@ def test_acls_are_on_names_of_the_tenant(tenants: Tenants, name: str) -> None:
         assert (topic, "a.", prefixed) in acls(all_of_them)
         assert delete(own, topic, None, 1)[0] == ErrorCode.INVALID_REQUEST
         assert delete(own, any_type, name, match) == (0, sorted(["*", name, name, name[:3]]))
-        assert acls(own) == []
+        eventually(lambda: acls(own) == [], what="they are gone")
         assert acls(other) == sorted(mine)
         assert {(topic, "*", literal), (topic, "a", prefixed)} <= set(acls(all_of_them))
     finally:
@@ -439,8 +448,13 @@ def test_configurations_are_those_of_the_tenants_topics(tenants: Tenants, name: 
         )
         assert (done.resource_name, done.error_code) == (name, error)
     asked = [{**resource, "configuration_keys": ["retention.ms"]}, {"resource_type": 4, "resource_name": "1"}]
-    first, second = tenants.ask(0).ask("DescribeConfigs", 4, resources=asked).results
-    assert (first.resource_name, [each.value for each in first.configs]) == (name, ["777000"])
+
+    def described() -> tuple[Any, Any]:  # by the broker, which reads what the controller has changed a moment later
+        first, second = tenants.ask(0).ask("DescribeConfigs", 4, resources=asked).results
+        assert (first.resource_name, [each.value for each in first.configs]) == (name, ["777000"])
+        return first, second
+
+    _, second = eventually(described, what="the broker has the change")
     assert (second.resource_type, second.resource_name, second.error_code) == (4, "1", 0)
     if tenants.cluster.release >= "4.1":
         named = {
