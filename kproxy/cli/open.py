@@ -51,13 +51,14 @@ def open_(
     """Open captures, decoded logs or tables in the browser.
 
     SOURCE is a capture (pcap or pcapng, plain, gzip or zstd), a decoded log, or a directory of tables (kproxy decode
-    --format parquet).
+    --format parquet). "-" is standard input: what comes is shown as it comes.
 
     \b
     kproxy open trace.pcapng
     kproxy open --records trace.pcapng
     kproxy open tables/
     kproxy open --port 8080 --no-browser kafka.jsonl
+    tcpdump -i any -U -w - tcp port 9092 | kproxy open -
 
     Only this machine can ask, and only with the token in the address that is
     printed. Credentials are in no answer. Ctrl-C ends it.

@@ -23,6 +23,7 @@ from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.output.tables import Table
 from kproxy.output.tables.rows import read_body
 from kproxy.output.where import ENTITIES
+from kproxy.page.arriving import Arriving
 from kproxy.page.blocks import Blocks, Item, Side
 from kproxy.page.columns import COLUMNS
 from kproxy.page.narrowed import clock
@@ -74,7 +75,7 @@ class Recorded(Store):
         spill: Path | None = None,
     ) -> None:
         super().__init__()
-        self.name = ", ".join(source.name for source in sources)
+        self.name = ", ".join(Path(name_of(source)).name for source in sources)
         self.blocks: Blocks[Item] = Blocks(most, None if spill is None else SpillFiles(spill))
         self.sources = list(sources)
         self.options = options
@@ -87,6 +88,7 @@ class Recorded(Store):
         self._whole: dict[Path, tuple[int, int]] = {}  # files that were read to their end: bytes, and when, in ns
         self._ended = threading.Event()
         self._stop = threading.Event()
+        self._shown_at = time.monotonic()
         self._thread: threading.Thread | None = None
         self.loading = Loading(0, self._total)
 
@@ -113,7 +115,8 @@ class Recorded(Store):
             with contextlib.suppress(OSError):  # it is gone
                 if path.stat().st_size > size:
                     return (
-                        f"{path.name} has grown since it was read, at {clock(at)}: start kproxy open again to read on."
+                        f"{path.name} has grown since it was read, at {clock(at)}: start kproxy open again to read on,"
+                        f" or have it read what comes: tail -c +1 -f {path.name} | kproxy open -"
                     )
         return ""
 
@@ -166,8 +169,10 @@ class Recorded(Store):
             with run:
                 for path in self.sources:
                     raw = open_raw(path)
-                    with open_stream(see_through(raw, name_of(path)), name_of(path)) as source:
-                        self._read(run.read(source), source, raw, output)
+                    is_pipe = not raw.seekable()
+                    arriving = Arriving(raw, lambda: self._waits(output)) if is_pipe else raw
+                    with open_stream(see_through(arriving, name_of(path)), name_of(path)) as source:
+                        self._read(run.read(source, wait_for_names=not is_pipe), source, raw, output)
                     with contextlib.suppress(OSError):  # it is gone
                         self._whole[path] = path.stat().st_size, time.time_ns()
                     self.damages = list(run.damages)
@@ -186,19 +191,27 @@ class Recorded(Store):
 
     def _read(self, steps: Iterator[None], source: Input, raw: FileIO, output: "RowOutput") -> None:
         """Read a source. How far it is are the bytes of the file: what they decompress to is not known before."""
-        shown = time.monotonic()
         measured = raw.seekable()  # no pipe
         for count, _ in enumerate(steps):
             if count % LOOK == 0:
                 self.loading = Loading(
                     min(self._read_before + (raw.tell() if measured else 0), self._total), self._total
                 )
-                if time.monotonic() - shown > SHOW_S:
-                    output.show()
-                    shown = time.monotonic()
+                self._show_when_due(output)
                 if self._stop.is_set():
                     source.stop()
         self._read_before += raw.tell() if measured else 0
+
+    def _waits(self, output: "RowOutput") -> bool:
+        """Show what has come of a pipe of which nothing comes now; whether to wait on."""
+        if self.blocks.last > self.last:
+            self._show_when_due(output)
+        return not self._stop.is_set()
+
+    def _show_when_due(self, output: "RowOutput") -> None:
+        if time.monotonic() - self._shown_at > SHOW_S:
+            output.show()
+            self._shown_at = time.monotonic()
 
     def _published(self, first: int, last: int) -> None:
         self.first, self.last, self.size = first, last, self.blocks.held
