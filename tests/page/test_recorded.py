@@ -1,7 +1,6 @@
 """Captures and logs in the page: the exchanges that kproxy decode shows, in its order, with its values."""
 
 import gzip
-import os
 import re
 import subprocess
 import sys
@@ -13,12 +12,10 @@ import pytest
 
 from kproxy.output.times import render_instant
 from kproxy.page.columns import COLUMNS
-from kproxy.page.recorded import Recorded
 from kproxy.page.server import page_app
 from kproxy.page.store import Loading
 from kproxy.page.work import Work
 from tests.page.asking import TOKEN, Browser, opened
-from tests.support.kafka.processes import eventually
 from tests.support.traffic import CAPTURES
 
 LIKE_THE_LOG = [name for name, column in COLUMNS.items() if column.in_log]
@@ -137,32 +134,3 @@ def test_a_file_that_grows_after_it_was_read_is_said(tmp_path: Path) -> None:
         assert re.fullmatch(pattern, said)
         path.unlink()
         assert browser.get("/page/api/source").json()["grown"] == ""
-
-
-def test_a_pipe_is_shown_as_it_comes_and_may_be_left_at_any_time() -> None:
-    """What a capture of half the bytes has is there while nothing comes, and the rest once it does."""
-    whole = ORDERS.read_bytes()
-    half = whole[: len(whole) // 2]
-    with opened(ORDERS) as of_file:
-        expected = of_file.page(Work(), columns=LIKE_THE_LOG).rows
-    reading, writing = os.pipe()
-    with os.fdopen(writing, "wb", buffering=0) as pipe, Recorded([Path(f"/dev/fd/{reading}")]) as store:
-        store.start()
-        pipe.write(half)
-        seen = eventually(lambda: store.last, what="rows of the first half")
-        assert store.page(Work(), columns=LIKE_THE_LOG).rows == expected[:seen]
-        assert not store.wait(0)
-        pipe.write(whole[len(half) :])
-        eventually(lambda: store.last == len(expected), what="rows of all")
-        assert store.page(Work(), columns=LIKE_THE_LOG).rows == expected
-        assert not store.wait(0), "the pipe is open"
-    os.close(reading)
-
-
-def test_the_end_of_a_pipe_ends_it() -> None:
-    reading, writing = os.pipe()
-    with os.fdopen(writing, "wb", buffering=0) as pipe:
-        pipe.write(gzip.compress(ORDERS.read_bytes()))  # which a pipe holds
-    with opened(Path(f"/dev/fd/{reading}")) as store, opened(ORDERS) as of_file:
-        assert (store.last, store.loading, store.damages) == (of_file.last, None, [])
-    os.close(reading)
