@@ -175,10 +175,14 @@ def test_the_second_signal_ends_it_at_once(run: Run) -> None:
 
 
 def test_signals_that_come_together_are_one(run: Run) -> None:
-    """timeout(1) sends two; so do npm and others, which pass on what the terminal has sent to all."""
+    """timeout(1) sends two; so do npm and others, which pass on what the terminal has sent to all.
+
+    Stopped meanwhile, so that both are there when it looks, however late this process gets to the second.
+    """
     process = run.start("plain", drain=3600)
     process.until("serving")
-    assert process.tell(signal.SIGTERM).tell(signal.SIGINT).ended() == 0
+    process.tell(signal.SIGSTOP).tell(signal.SIGTERM).tell(signal.SIGINT).tell(signal.SIGCONT)
+    assert process.ended() == 0
     assert process.seen[-1]["event"] == "stopped"
 
 
