@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 import httpx
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
@@ -173,7 +174,15 @@ class Page:
             self.driver.switch_to.active_element.send_keys(key)
 
     def until(self, ask: Callable[[], T], what: str) -> T:
-        return eventually(ask, patience=PATIENCE, what=what)
+        """Ask until the answer is true; one about an element that was drawn anew meanwhile is none."""
+
+        def asked() -> T:
+            try:
+                return ask()
+            except StaleElementReferenceException as error:
+                raise AssertionError("an element was drawn anew") from error
+
+        return eventually(asked, patience=PATIENCE, what=what)
 
     def write_filter(self, text: str) -> None:
         """Write it in the filter line, and press Enter."""

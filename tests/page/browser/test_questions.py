@@ -123,7 +123,7 @@ def test_a_finding_leads_to_its_evidence_and_back(page: Page, lines: list[dict[s
     assert {error["name"] for error in lines[number - 1]["errors"]} & {"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
     example.click()
     page.until(lambda: title(page).startswith(f"#{number} "), "the example is open")
-    assert number_of(page) == str(number)  # and it is among the exchanges that the row is about
+    page.until(lambda: number_of(page) == str(number), "it is among the exchanges that the row is about")
     page.driver.back()
     page.until(lambda: page.all("#finding-producer_fenced[open] table"), "back, and open still")
 
