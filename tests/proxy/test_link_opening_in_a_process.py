@@ -23,7 +23,7 @@ from tests.support.kafka.proxies import Proxy, cluster
 from tests.support.ports import free_ports
 from tests.support.redirected import REQUEST, RESPONSE
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 CLIENT, BALANCER = "192.0.2.7:1234", "198.51.100.9:9092"
 
 

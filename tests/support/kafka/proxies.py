@@ -59,7 +59,7 @@ class Proxy:
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, *, patience: float = 30, reaches_brokers: bool = True) -> "Proxy":
+    def start(self, *, patience: float = 90, reaches_brokers: bool = True) -> "Proxy":
         """Write the configuration, start, and wait for /readyz, or where there is no admin port until it accepts.
 
         Args:
@@ -114,7 +114,7 @@ class Proxy:
     def get(self, path: str, *, but: Sequence[int] = ()) -> tuple[int, str]:
         """Status and text from the admin port; a status in *but* is no error."""
         try:
-            with urllib.request.urlopen(f"http://{self.config['admin']}{path}", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://{self.config['admin']}{path}", timeout=60) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
