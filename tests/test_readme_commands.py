@@ -62,6 +62,7 @@ ELSEWHERE = {  # tests/deploy, tests/extract; benchmarks are for people; a captu
     "kubectl apply -f deploy/kubernetes/sidecar.yaml",
     "python -m kproxy.extract",
     "tcpdump -i any -w trace.pcap tcp port 9092",
+    "tcpdump -i any -U -w - tcp port 9092 | kproxy open -",
 }
 MENTIONED = {
     "kproxy run",
