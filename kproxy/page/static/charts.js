@@ -52,11 +52,11 @@ function shortTime(ns, stepMs) {
   return stepMs >= 1000 ? time.slice(0, 8) : stepMs >= 1 ? time.slice(3, 12) : time.slice(6);
 }
 
-/** Round values for an axis from 0 to the largest. */
+/** Round values for an axis from 0 to the largest, of what is counted: whole numbers. */
 export function roundSteps(largest, most = 4) {
   if (!(largest > 0)) return [0, 1];
   const rough = largest / most;
-  const power = 10 ** Math.floor(Math.log10(rough));
+  const power = Math.max(10 ** Math.floor(Math.log10(rough)), 1);
   const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough);
   const steps = [];
   for (let at = 0; at < largest + step; at += step) steps.push(at);

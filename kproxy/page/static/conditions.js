@@ -1,6 +1,6 @@
 /** Conditions in CEL that a click writes: "only this client", "not Heartbeat". */
 
-import { isoOf, literal } from "./text.js";
+import { instantOf, isoOf, literal } from "./text.js";
 
 const list = (name, value) => `${name}.exists(e, e.name == ${literal(value)})`;
 
@@ -28,8 +28,11 @@ export function conditionsOf(column, value, names) {
   return { only: `${column.name} == ${literal(value)}`, not: `${column.name} != ${literal(value)}` };
 }
 
-/** Exchanges that began in a span of nanoseconds: times of the decoded log are texts in UTC of one form, so they compare as times. */
-export const within = (fromNs, toNs) => `requestAt >= "${isoOf(fromNs)}" && requestAt < "${isoOf(toNs)}"`;
+/**
+ * Exchanges that began in a span of nanoseconds. Times of the decoded log are texts that compare as times, to the microsecond: the
+ * end is rounded up to one, so that the last exchange, which a chart ends some nanoseconds after, is among them.
+ */
+export const within = (fromNs, toNs) => `requestAt >= "${instantOf(fromNs)}" && requestAt < "${isoOf(BigInt(toNs) + 999n)}"`;
 
 /** "client" of "10.1.2.3:5000": the host, for all connections of it. */
 export function fromHost(client) {

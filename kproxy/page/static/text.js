@@ -82,6 +82,12 @@ export function isoOf(ns) {
   return `${date.slice(0, 19)}.${String(micros).padStart(6, "0")}Z`;
 }
 
+/** As the decoded log has it: with nanoseconds where they are no whole microseconds. */
+export function instantOf(ns) {
+  const nanos = BigInt(ns) % 1000n;
+  return nanos ? isoOf(ns).replace("Z", `${String(nanos).padStart(3, "0")}Z`) : isoOf(ns);
+}
+
 /** The time of day of an ISO 8601 time, to the microsecond. */
 export const timeOfDay = (iso) => iso.replace(/^.*T/, "").replace(/Z$/, "");
 

@@ -160,15 +160,31 @@ export class Time {
     const text = html`<bdi>${visible(name || "none")}</bdi>`;
     const condition = OF_SERIES[this.parameters.by]?.(name);
     if (!condition || name === "others") return text;
+    return html`<a href=${fragmentOf("exchanges", { filter: this.among(condition, this.isNarrowed && this.whole) })}>${text}</a>`;
+  }
+
+  /** Whether the charts show a part of the time only. */
+  get isNarrowed() {
+    return Boolean(this.parameters.fromNs || this.parameters.toNs || this.span.last);
+  }
+
+  /** From when to when the charts are. */
+  get whole() {
+    const ends = this.ends(this.activity.startsNs);
+    return [ends[0], ends.at(-1)];
+  }
+
+  /** The filter of the exchanges that are counted here, with another condition, and within a span if there is one. */
+  among(condition, span) {
     const { filter } = this.parameters;
-    return html`<a href=${fragmentOf("exchanges", { filter: filter ? `(${filter}) && (${condition})` : condition })}>${text}</a>`;
+    const parts = [filter, condition].filter(Boolean);
+    if (!span) return parts.length > 1 ? parts.map((one) => `(${one})`).join(" && ") : parts.join();
+    return [...parts.map((one) => `(${one})`), within(...span)].join(" && ");
   }
 
   take() {
     if (!this.brush.span) return say("Select a span first.");
-    const span = within(...this.brush.span);
-    const { filter } = this.parameters;
-    go("exchanges", { filter: filter ? `(${filter}) && ${span}` : span });
+    go("exchanges", { filter: this.among(null, this.brush.span) });
   }
 
   zoom() {

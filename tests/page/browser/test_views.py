@@ -14,6 +14,7 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from kproxy.output.times import render_instant
 from tests.page.browser.driving import WIDE, Page, opened
 from tests.page.browser.test_accessibility import axe, looks_right
 from tests.page.test_recorded import decoded
@@ -55,6 +56,12 @@ def cells(page: Page, label: str) -> list[dict[str, str]]:
     names, texts = page.run(script, [f"{table} th", f"{table} td:not(.links)"])  # all at one moment
     heads = [text.rstrip(" ▴▾") for text in names]
     return [dict(zip(heads, texts[at : at + len(heads)], strict=True)) for at in range(0, len(texts), len(heads) or 1)]
+
+
+MOVED = """
+const pressed = () => new KeyboardEvent("keydown", { key: "ArrowRight", shiftKey: arguments[0], bubbles: true });
+for (let at = 0; at < arguments[1]; at += 1) document.activeElement.dispatchEvent(pressed());
+"""  # in a chart, by keys
 
 
 def test_the_map_has_who_writes_and_who_reads(page: Page, report: dict[str, Any]) -> None:
@@ -112,6 +119,43 @@ def test_a_span_that_is_brushed_is_a_filter(page: Page) -> None:
     expected = sum(first <= one["requestAt"] < last for one in decoded(TRANSACTIONS) if one["requestAt"])
     assert expected > 0
     page.until(lambda: "".join(page.texts(".total")).startswith(f"{expected} exchange"), "its exchanges")
+
+
+def test_a_span_to_the_end_has_the_last_exchange_and_series_are_of_the_span(page: Page) -> None:
+    page.show("time")
+    lines = [line for line in decoded(TRANSACTIONS) if line["requestAt"]]
+    page.run("document.querySelector('svg.chart').focus()")
+    for shift, count in ((False, 30), (True, 31)):
+        page.run(MOVED, shift, count)
+    page.press("z")
+    page.until(lambda: "fromNs" in page.driver.current_url and page.all("main[aria-busy=false]"), "zoomed")
+    page.until(lambda: len(cells(page, "Sums")) < len({line["apiName"] for line in lines}), "its sums")
+    begin = render_instant(int(re.findall(r"fromNs=(\d+)", page.driver.current_url)[0]))
+    late = [line["apiName"] for line in lines if line["requestAt"] >= begin]
+    counted = {row["api"]: int(row["exchanges"]) for row in cells(page, "Sums")}
+    assert counted == Counter(late) and 0 < counted["Fetch"] < sum(line["apiName"] == "Fetch" for line in lines)
+    page.run("document.querySelector('svg.chart').focus()")
+    page.run(MOVED, True, 61)
+    page.press(Keys.ENTER)
+    page.until(lambda: "".join(page.texts(".total")).startswith(f"{len(late)} exchange"), "all of the span")
+    page.driver.back()
+    page.until(lambda: cells(page, "Sums"), "the sums again")
+    page.driver.find_element(By.XPATH, "//*[@aria-label='Sums']//a[.='Fetch']").click()
+    page.until(lambda: "".join(page.texts(".total")).startswith(f"{counted['Fetch']} exchange"), "those of the sum")
+
+
+def test_few_exchanges_have_whole_numbers_on_the_axis(page: Page) -> None:
+    page.show("time", filter='apiName == "LeaveGroup"')
+    assert [text for text in page.texts("figure:nth-of-type(2) .axis text") if text.isdigit()] == ["0", "1"]
+
+
+@pytest.mark.parametrize("at", [1_795_235_518_377_334_000, 1_795_235_518_377_334_001])
+def test_a_span_that_ends_within_a_microsecond_has_the_exchange_before_its_end(page: Page, at: int) -> None:
+    """As the charts' last one, of a request without a response."""
+    script = "import('/page/static/conditions.js').then((m) => arguments[2](m.within(arguments[0], arguments[1])))"
+    condition = page.driver.execute_async_script(script, str(at), str(at + 1))
+    first, last = re.findall(r'"(\S+?)"', condition)
+    assert first <= render_instant(at) < last
 
 
 def test_groups_show_each_rebalance_with_its_cause(page: Page, report: dict[str, Any]) -> None:
