@@ -46,16 +46,16 @@ def heartbeats(peer: Peer) -> None:
         peer.send(heartbeat_answer(int.from_bytes(peer.frame()[8:12], "big")))
 
 
-def use(folder: Path, mode: str, **file: Any) -> dict[str, Any]:
-    """The filter in the configuration."""
+def use(folder: Path, mode: str, patience: str = "300ms", **file: Any) -> dict[str, Any]:
+    """The filter in the configuration; *patience* with a disk that takes nothing."""
     rotated = {"path": str(folder / "audit.jsonl"), "keep": 1_000, **file}
-    return {"use": "audit", "with": {"file": rotated, "mode": mode, "patience": "300ms", "apis": ["Heartbeat"]}}
+    return {"use": "audit", "with": {"file": rotated, "mode": mode, "patience": patience, "apis": ["Heartbeat"]}}
 
 
 def audited(
-    proxied: Start, address: str, folder: Path, mode: str, settings: dict[str, Any] | None = None, **file: Any
+    proxied: Start, address: str, folder: Path, mode: str, settings: dict[str, Any] | None = None, **more: Any
 ) -> Proxy:
-    filters = [use(folder, mode, **file)]
+    filters = [use(folder, mode, **more)]
     settings = {"workers": 1, "analysis": {"enabled": False}, **(settings or {})}
     return proxied(address, virtual={"addresses": {"mode": "fixed"}, "filters": filters}, **settings)
 
@@ -395,7 +395,7 @@ def test_other_options_under_load(scripted: Scripted, proxied: Start, tmp_path: 
 def test_a_thousand_requests_at_once(scripted: Scripted, proxied: Start, tmp_path: Path) -> None:
     folder = tmp_path / "audit"
     folder.mkdir()
-    proxy = audited(proxied, scripted(heartbeats).address, folder, "block", most_size=50_000)
+    proxy = audited(proxied, scripted(heartbeats).address, folder, "block", patience="60s", most_size=50_000)
     with client(proxy.bootstrap()) as one:
         one.send(b"".join(heartbeat(number) for number in range(1_000)))
         for number in range(1_000):
