@@ -19,6 +19,7 @@ from kproxy.proxy.network.proxy_protocol import Header, read_header, write_v1, w
 from tests.conftest import Require
 from tests.proxy.network.test_outbound_proxy import program
 from tests.support.certificates import Authority, certificates
+from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy, cluster
 from tests.support.ports import free_ports
 from tests.support.redirected import REQUEST, RESPONSE
@@ -189,9 +190,8 @@ def test_a_broker_that_cannot_be_reached_by_the_proxy_on_the_way(begin: Callable
         client.sendall(REQUEST)
         with contextlib.suppress(ConnectionError):
             assert client.recv(100) == b""
-    log = proxy.log.read_text(encoding="utf-8")
-    assert "Connection refused" in log
-    assert "s3cr3t" not in log
+    eventually(lambda: "Connection refused" in proxy.log.read_text(encoding="utf-8"), what="the reason is logged")
+    assert "s3cr3t" not in proxy.log.read_text(encoding="utf-8")
 
 
 def client_context(ca: str) -> ssl.SSLContext:
@@ -234,7 +234,7 @@ def test_a_broker_with_a_certificate_of_nobody_is_not_talked_to(begin: Callable[
         client.sendall(REQUEST)
         with contextlib.suppress(ConnectionError):
             assert client.recv(100) == b""
-    assert "certificate verify failed" in proxy.log.read_text(encoding="utf-8")
+    eventually(lambda: "certificate verify failed" in proxy.log.read_text(encoding="utf-8"), what="why is logged")
 
 
 def test_a_new_certificate_is_served_without_dropping_a_connection(begin: Callable[..., Proxy]) -> None:
