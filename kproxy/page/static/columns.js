@@ -25,14 +25,14 @@ export function firstColumns(all) {
 /** Ask which of `all` to have; `changed(columns)` is called at each change, never with none. */
 export function chooseColumns(all, present, changed) {
   const chosen = new Set(present.map((one) => one.name));
-  const change = (name, wanted) => {
-    wanted ? chosen.add(name) : chosen.delete(name);
-    if (!chosen.size) return;
+  const change = (name, box) => {
+    if (chosen.size === 1 && !box.checked) box.checked = true; // one stays
+    box.checked ? chosen.add(name) : chosen.delete(name);
     const columns = all.filter((one) => chosen.has(one.name));
     localStorage.setItem(KEPT, columns.map((one) => one.name).join(","));
     changed(columns);
   };
   ask("Columns", html`<ul class="columns">${all.map((column) => html`<li><label title=${column.meaning ?? ""}>
-    <input type="checkbox" ?checked=${chosen.has(column.name)} @change=${(event) => change(column.name, event.target.checked)} />
+    <input type="checkbox" ?checked=${chosen.has(column.name)} @change=${(event) => change(column.name, event.target)} />
     ${column.name} <span class="note">${column.meaning ?? ""}</span></label></li>`)}</ul>`);
 }

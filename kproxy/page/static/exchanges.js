@@ -106,6 +106,7 @@ export class Exchanges {
       Object.assign(this, { filter, sort });
       this.drawBar();
       await this.ask();
+      if (this.problem) await this.line.check();
       this.table.list.scrollTo(0);
     }
     this.covers &&= at !== "";

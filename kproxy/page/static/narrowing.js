@@ -24,7 +24,7 @@ export class Narrowing {
   /** Write "only" or "not" what the chosen exchange has in a column. */
   write(which, name) {
     const conditions = this.conditions(name, this.chosen.valueOf(name));
-    if (!conditions) return say(`A filter cannot name ${name}.`);
+    if (!conditions) return say(this.names.has(name) ? `Write a span for ${name}, as in ${name} >= "2026-01-31T12:00:00.000000Z", or select one in Time.` : `A filter cannot name ${name}.`);
     return this.line.add(conditions[which]);
   }
 

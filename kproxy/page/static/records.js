@@ -4,6 +4,7 @@ import { cellText, count, counted, isoOf, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
 const AT_ONCE = 100; // records of a partition, and a hundred more at each click
+const FEW = 3; // batches of a partition before its records, the others behind a click: of message formats 0 and 1 each record is one
 const PARTITIONS = 50; // likewise
 const LONGEST = 300; // characters of a key or value
 
@@ -39,9 +40,11 @@ export class Records {
     const total = json?.count ?? records.length;
     const most = this.shown.get(of) ?? AT_ONCE;
     return html`<h3><bdi>${visible(topic ?? topicId ?? path)}</bdi>${number === undefined ? "" : `, partition ${number}`}: ${counted(total, "record")}</h3>
-      <p class="note">${batches.slice(0, AT_ONCE).map(batch)}${batches.length > AT_ONCE ? ` and ${counted(batches.length - AT_ONCE, "more batch", "more batches")}` : nothing}${side === "request" && total ? "Offsets count from 0 in each batch, as the producer sent it; the broker assigns the final ones (baseOffset in the response)." : nothing}</p>
+      <div class="note">${batches.slice(0, FEW).map(batch)}${side === "request" && total ? "Offsets count from 0 in each batch, as the producer sent it; the broker assigns the final ones (baseOffset in the response)." : nothing}
+        ${batches.length > FEW ? html`<details><summary>${counted(batches.length - FEW, "more batch", "more batches")}</summary>
+          ${batches.slice(FEW, AT_ONCE).map(batch)}${batches.length > AT_ONCE ? `and ${counted(batches.length - AT_ONCE, "more batch", "more batches")}` : nothing}</details>` : nothing}</div>
       ${records.length ? table(records.slice(0, most), `Records of ${visible(topic ?? "")}-${number ?? ""}`) : html`<p class="note">Their content is left out here. kproxy open --records shows it: of a capture, or of what Export saves as pcapng.</p>`}
-      ${records.length > most ? html`<p><button @click=${() => this.more(() => this.shown.set(of, most + AT_ONCE))}>${count(AT_ONCE)} more</button></p>` : nothing}
+      ${records.length > most ? html`<p><button @click=${() => this.more(() => this.shown.set(of, most + AT_ONCE))}>${count(Math.min(AT_ONCE, records.length - most))} more</button></p>` : nothing}
       ${records.length && total > Math.min(records.length, most) ? html`<p class="note">and ${counted(total - Math.min(records.length, most), "more")}</p>` : nothing}`;
   }
 }

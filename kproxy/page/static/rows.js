@@ -125,6 +125,7 @@ export class Rows {
       if (error.name === "AbortError" || this.asked !== asked) return;
       this.asked = null;
       this.failed = true;
+      if (!this.known) this.total = 0; // those of an earlier question are no answer
       this.changed(error);
     }
     this.next();

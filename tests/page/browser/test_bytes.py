@@ -11,7 +11,7 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from kproxy.protocol.error_codes import error_code
 from kproxy.protocol.facts import facts
-from tests.page.browser.driving import WIDE, Page, measured
+from tests.page.browser.driving import HEIGHT, WIDE, Page, measured
 from tests.page.browser.driving import opened as browsed
 from tests.page.browser.test_exchanges import title
 from tests.page.test_recorded import ORDERS, decoded
@@ -20,6 +20,7 @@ from tests.support.canaries import Scene, capture
 from tests.support.frames import array, string
 from tests.support.hostile_names import answered, asked
 from tests.support.record_batches import batch, record
+from tests.support.traffic import CAPTURES
 
 pytestmark = pytest.mark.xdist_group("page-browser")
 
@@ -105,6 +106,22 @@ def test_records_are_those_of_decode(orders: Page) -> None:
     assert heads == [f"{part['topic']}, partition {part['partition']}: {part['count']:,} records" for part in parts]
     keys = orders.texts("#part tbody tr td:nth-child(3)")
     assert len(keys) == sum(part["count"] for part in parts)
+
+
+def test_batches_of_one_record_leave_the_records_in_sight(driver: Any) -> None:
+    """As messages of format 0 have no batches, each is one."""
+    source = CAPTURES / "08-old-broker-0.9-format0.pcap"
+    lines = decoded(source)
+    at = next(number for number, line in enumerate(lines, 1) if line["apiName"] == "Fetch" and line["embedded"])
+    first = next(one["json"] for one in lines[at - 1]["embedded"] if one["kind"] == "records")
+    with browsed(source, options=["--records"]) as address:
+        page = Page(driver, address)
+        page.show(at=str(at))
+        page.one("#tab-records").click()
+        page.until(lambda: page.all("#part tbody tr"), "records")
+        assert page.texts("#part summary")[0] == f"{len(first['batches']) - 3} more batches"
+        assert page.one("#part tbody tr").rect["y"] < HEIGHT
+        assert page.texts("#part p button")[0] == f"{first['count'] - 100} more"
 
 
 def test_what_shows_records_that_are_left_out_is_said(rebalances: Page) -> None:

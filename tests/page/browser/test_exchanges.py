@@ -149,6 +149,12 @@ def test_columns_are_chosen(table: Page, lines: list[dict[str, Any]]) -> None:
         table.until(lambda: "correlationId" in table.texts("[role=columnheader]"), "shown")
         seen = table.until(lambda: column(table, "correlationId"), "rows")
         assert seen == [str(line["correlationId"]) for line in lines][: len(seen)]
+        table.press("v")
+        table.one("dialog li label")
+        table.run("document.querySelectorAll('dialog input:checked').forEach((box) => box.click())")
+        left = table.texts("dialog li label:has(input:checked)")  # one stays, as it stays in the table
+        assert [text.split()[0] for text in left] == table.texts("[role=columnheader]")
+        table.press(Keys.ESCAPE)
     finally:
         table.run("localStorage.clear()")
 

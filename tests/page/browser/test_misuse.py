@@ -66,6 +66,29 @@ def test_a_sort_that_does_not_exist_says_what_the_server_said(orders: Page) -> N
     assert orders.texts(".row-empty") == ["there is no column 'nonsense'"]
 
 
+@pytest.mark.parametrize(
+    ("link", "sentence", "at"),
+    [
+        ("sort=nonsense", "there is no column 'nonsense'", ""),
+        ("filter=apiName+%3D", "The filter has a mistake.", "Column 9"),
+    ],
+)
+def test_a_wrong_link_in_an_open_page_shows_no_rows(orders: Page, link: str, sentence: str, at: str) -> None:
+    orders.show()
+    orders.one(f"{ROWS}[data-number]")
+    orders.run("window.location.hash = arguments[0]", f"#exchanges?{link}")
+    orders.until(lambda: orders.texts(".row-empty") == [sentence] and not orders.all(ROWS), "said, in place of rows")
+    orders.until(lambda: at in " ".join(orders.texts("#filter-said")), "where the mistake is")
+    orders.driver.back()
+    orders.one(f"{ROWS}[data-number]")
+
+
+def test_how_times_are_written_in_a_filter_is_said(orders: Page) -> None:
+    orders.show()
+    orders.press(Keys.ARROW_RIGHT, "o")
+    orders.until(lambda: "as in requestAt >= " in " ".join(orders.texts("#messages p")), "how")
+
+
 def test_a_word_in_place_of_a_condition_is_offered_as_one(orders: Page) -> None:
     orders.size(WIDE)
     lines = decoded(ORDERS)
