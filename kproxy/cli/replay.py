@@ -158,7 +158,8 @@ def _show_plan(plan: Plan, form: str) -> int:
     if form == "json":
         _say([json.dumps({"dryRun": True, "plan": plan_object(plan)})])
         return DONE
-    _say_folded([*plan_lines(plan, dry=True), "Nothing was sent. With --yes, it is."])
+    last = "Nothing was sent. With --yes, it is." if plan.recording.requests else "There is nothing to send."
+    _say_folded([*plan_lines(plan, dry=True), last])
     return DONE
 
 

@@ -136,8 +136,13 @@ def undecrypted_words(facts: TlsFacts) -> str:
     """As tls_words, of a connection that could not be read: why, and what to do."""
     if not facts.missing:
         return f"{tls_words(facts)}; the handshake did not come to its end"
+    return f"{tls_words(facts)}; {why_not_decrypted(facts)}"
+
+
+def why_not_decrypted(facts: TlsFacts) -> str:
+    """Of a connection that lacks something: what, and what to do. The same for all that lack the same."""
     hint = JOINED_LATE_HINT if joined_late(facts) else KEYS_HINT
-    return f"{tls_words(facts)}; not decrypted: {'; '.join(facts.missing)}; {hint}"
+    return f"not decrypted: {'; '.join(facts.missing)}; {hint}"
 
 
 def joined_late(facts: TlsFacts) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from kproxy.errors import DecodeError, UsageError
 from kproxy.output.bodies import Bodies
 from kproxy.output.times import render_size
+from kproxy.output.tls import why_not_decrypted
 from kproxy.pipeline.decoded_log import DecodedLog, open_input
 from kproxy.pipeline.output import Observer, Source
 from kproxy.pipeline.run import Options, Run
@@ -144,7 +145,9 @@ class _Collector(Observer):
         """What is no request, and may be why one that was expected is not there."""
         kind = _OTHERS.get(type(event))
         if isinstance(event, NotKafka) and event.what:
-            kind = f"connection without Kafka: {event.what}"
+            facts = event.connection.tls
+            what = f"tls: {why_not_decrypted(facts)}" if facts is not None and facts.missing else event.what
+            kind = f"connection without Kafka: {what}"
         found = self._recording.unframed
         if kind is not None and (kind in found or len(found) < MOST_KINDS):
             found[kind] = found.get(kind, 0) + 1

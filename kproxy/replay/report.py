@@ -31,8 +31,8 @@ def plan_lines(plan: Plan, *, dry: bool) -> Iterator[str]:
         f"{_number(len(recording.requests), 'request')}{selected} on {_number(recording.connections, 'connection')},"
         f" recorded over {render_duration(recording.span_ns)}"
     )
-    if recording.seen and not recording.requests:
-        yield from _section("nothing", ["no request meets --where"])
+    if not recording.requests:
+        yield from _section("nothing", ["no request meets --where" if recording.seen else "no request was recorded"])
     would = "would " if dry else "will "
     for verb in Verb:
         rows = [(what, counts) for (found, what), counts in plan.effects.found.items() if found is verb]

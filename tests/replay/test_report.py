@@ -1,16 +1,19 @@
 """The lines that people read, and the object for programs."""
 
 import json
+from pathlib import Path
 
 from kproxy.replay.comparing import Difference
 from kproxy.replay.effects import Verb
 from kproxy.replay.explaining import SPOKEN
 from kproxy.replay.left_out import LeftOut
 from kproxy.replay.plan import Plan, make_plan
+from kproxy.replay.recording import read_recording
 from kproxy.replay.report import plan_lines, plan_object, result_lines, result_object
 from kproxy.replay.result import Result
 from tests.replay.test_plan import cluster
-from tests.support.replayed import recorded
+from tests.support.replayed import capture, recorded
+from tests.support.secrets_block import without_secrets
 
 
 def planned(number: int) -> Plan:
@@ -34,6 +37,16 @@ def test_a_plan_that_is_carried_out() -> None:
         "  not sent     12 AddPartitionsToTxn, 2 ApiVersions, 5 WriteTxnMarkers: what brokers and controllers say to each other"
         in lines
     )
+
+
+def test_why_there_is_nothing_to_send(tmp_path: Path) -> None:
+    """TLS connections that lack the same are one line, whatever was sent on each."""
+    bare = tmp_path / "bare.pcapng"
+    bare.write_bytes(without_secrets(capture(7).read_bytes())[0])
+    lines = "\n".join(plan_lines(make_plan(read_recording([bare]), cluster()), dry=True))
+    assert "  nothing      no request was recorded" in lines
+    assert lines.count("connection without Kafka") == 1
+    assert "5 × connection without Kafka: tls: not decrypted" in lines and "--keylog FILE" in lines
 
 
 def test_names_that_a_terminal_would_obey() -> None:

@@ -326,7 +326,7 @@ wanted AS (
     named_struct('applies', produces, 'setting', 'retries', 'why', 'no batch was seen to be sent again'),
     named_struct('applies', produces, 'setting', 'delivery.timeout.ms (message.timeout.ms)', 'why', 'clients keep it to themselves'),
     named_struct('applies', consumes, 'setting', 'max.partition.fetch.bytes (fetch.message.max.bytes)', 'why',
-      'each Fetch has it for each partition: kproxy decode --bodies'),
+      'each Fetch has it for each partition, as partitionMaxBytes: kproxy decode -v'),
     named_struct('applies', consumes, 'setting', 'max.poll.records', 'why', 'clients keep it to themselves'),
     named_struct('applies', is_member, 'setting', 'heartbeat.interval.ms', 'why', 'too few heartbeats were seen, or they came at irregular times'),
     named_struct('applies', is_member, 'setting', 'enable.auto.commit', 'why',
