@@ -95,9 +95,9 @@ def test_a_client_sees_exactly_the_error_that_a_person_has_chosen(start: Starts,
 
 
 def test_what_nobody_decides_goes_on_by_itself(start: Starts) -> None:
-    scene = start(page={"hold": 1})
+    scene = start(page={"hold": 3})  # seconds, in which it is seen
     report, stop = scene.stopped_produce(b"untouched")
-    assert stop["resumesMs"] - stop["stoppedMs"] == 1_000
+    assert stop["resumesMs"] - stop["stoppedMs"] == 3_000
     assert report.result(60) is None
     scene.person.none()
     assert scene.person.ask("POST", f"/stops/{stop['id']}", {"action": "drop"})[0] == 409

@@ -34,7 +34,7 @@ def test_rows_come_exactly_once_into_parquet(spark: "SparkSession", tmp_path: Pa
         frame = spark.readStream.format("kproxy").option("table", "exchanges").load(str(folder))
         writer = frame.writeStream.format("parquet").option("path", str(out))
         query = writer.option("checkpointLocation", str(tmp_path / "check")).trigger(availableNow=True).start()
-        query.awaitTermination(120)
+        query.awaitTermination(300)
         assert query.exception() is None
         counts.append(spark.read.parquet(str(out)).count())
     assert counts == [23, 23 + 41, 23 + 41]  # exchanges of the captures, as their manifests count them
@@ -49,7 +49,7 @@ def test_what_is_there_is_read_once_a_file_at_a_time(spark: "SparkSession", tmp_
         frame = spark.readStream.format("kproxy").option("maxFilesPerTrigger", "1").load(str(folder))
         writer = frame.writeStream.format("parquet").option("path", str(out)).option("checkpointLocation", str(check))
         query = writer.trigger(availableNow=True).start()
-        query.awaitTermination(120)
+        query.awaitTermination(300)
         assert query.exception() is None
         assert spark.read.parquet(str(out)).count() == 3 * 41 * (step + 1)
         assert len(list((check / "commits").glob("[0-9]"))) == 3 * (step + 1)
@@ -69,7 +69,7 @@ def test_a_followed_folder_becomes_tables(spark: "SparkSession", tmp_path: Path)
             os.utime(folder / "a.pcap", (OLD, OLD))
             put(folder, "b.pcap", "06-sasl-scram.pcap")
         query = follow(spark, [str(folder)], str(out), str(tmp_path / "check"), once=True, on_batch=reports.append)
-        query.awaitTermination(120)
+        query.awaitTermination(300)
         assert query.exception() is None
     assert [report.read for report in reports] == [1, 2]
     assert len(rowset(out)["exchanges"]) == 23 + 41

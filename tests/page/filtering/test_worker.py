@@ -54,7 +54,7 @@ def test_to_start_it_waits_for_no_question() -> None:
     with worker._lock:  # as while it is asked
         starting = threading.Thread(target=worker.start, daemon=True)
         starting.start()
-        starting.join(10)
+        starting.join(60)
         assert not starting.is_alive()
 
 

@@ -29,7 +29,7 @@ BasicAuth alice s3cr3t
 def program(port: int, *words: str) -> Iterator[None]:
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while time.monotonic() < until:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
                 break
