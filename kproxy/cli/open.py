@@ -26,7 +26,11 @@ HOST = "127.0.0.1"
     "--port", metavar="PORT", type=click.IntRange(0, 65535), default=0, help="Listen here; by default any port."
 )
 @click.option("--no-browser", is_flag=True, help="Print the address only.")
-@click.option("--records", is_flag=True, help="Show the records of all topics, not only of Kafka's internal ones.")
+@click.option(
+    "--records",
+    is_flag=True,
+    help="Of captures: show the records of all topics, not only of Kafka's internal ones. Logs show theirs.",
+)
 @click.option(
     "--memory",
     metavar="MIB",
@@ -37,7 +41,10 @@ HOST = "127.0.0.1"
 )
 @click.option("--spill", metavar="DIR", type=Path, help="Keep the exchanges that leave in a file here.")
 @click.option(
-    "--keylog", metavar="FILE", type=Path, help="Session keys of TLS (NSS key log); see kproxy decode --help."
+    "--keylog",
+    metavar="FILE",
+    type=Path,
+    help="Of captures: session keys of TLS (NSS key log); see kproxy decode --help.",
 )
 def open_(
     sources: tuple[Path, ...],

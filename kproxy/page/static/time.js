@@ -143,6 +143,7 @@ export class Time {
   }
 
   legend() {
+    if (!this.activity.series.length && missingSum(this.activity) === null) return html`<p class="muted" role="status">${this.parameters.filter ? "No exchange of this time matches the filter." : "There is no exchange in this time."}</p>`;
     const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
     return html`<div class="rows" tabindex="0" role="region" aria-label="Sums"><table class="legend">
       <thead><tr><th scope="col">${this.parameters.by}</th><th scope="col" class="number">exchanges</th><th scope="col" class="number">bytes</th><th scope="col" class="number">errors</th></tr></thead>

@@ -61,6 +61,14 @@ def test_links_into_time_that_make_no_sense_lead_back(orders: Page) -> None:
     assert not orders.texts("main [role=alert]")
 
 
+def test_a_time_without_exchanges_says_so(orders: Page) -> None:
+    orders.show("time", filter="apiKey == 70")
+    assert "No exchange of this time matches the filter." in orders.texts("main [role=status]")
+    first = int(orders.run("return fetch('page/api/source').then((answer) => answer.json())")["firstNs"])
+    orders.show("time", fromNs=str(first - 2_000_000_000), toNs=str(first - 1_000_000_000))
+    assert "There is no exchange in this time." in orders.texts("main [role=status]")
+
+
 def test_a_sort_that_does_not_exist_says_what_the_server_said(orders: Page) -> None:
     orders.show(sort="nonsense")
     assert orders.texts(".row-empty") == ["there is no column 'nonsense'"]
