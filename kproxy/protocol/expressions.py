@@ -27,6 +27,7 @@ BARE = re.compile(r"\s*(?:$|[-)\],]|&&|\|\|)")  # what follows a word that may b
 TOKEN = re.compile(r"\w+|[^\w\s]+")
 TEXT = r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\''
 COLUMN = re.compile(r"(?:line (\d+), )?column (\d+)")
+MOST = (1 << 63) - 1  # of integers in CEL
 POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?([^\n]*)")
 
 
@@ -102,6 +103,8 @@ def _what_stands_there(expression: str, line: int, column: int) -> str:
             return f"write {ours} for {token[0]}"
     if at < len(tokens) and (token := tokens[at])[0][0] in "\"'" and expression.count(token[0][0]) % 2:
         return f"the text that begins with {token[0][0]} has no end"
+    if at < len(tokens) and (digits := tokens[at][0]).isdecimal() and int(digits[:30]) > MOST:
+        return f"{digits[:30]} is beyond integers of 64 bits, which end at {MOST}"
     return f"{tokens[at][0]} cannot be here" if at < len(tokens) else "it cannot be read"
 
 

@@ -24,6 +24,10 @@ def test_a_value() -> None:
         ("a == 1 || not a", "write ! for not"),
         ("clientId =~ 'x'", "write matches(text, pattern) for =~"),
         ("clientId == 'x", "is wrong at column 13: the text that begins with ' has no end"),
+        (
+            "a == 9223372036854775808",
+            "column 6: 9223372036854775808 is beyond integers of 64 bits, which end at 9223372036854775807",
+        ),
         ("a == 1 )", "is wrong at column 8: ) cannot be here"),
         ("clientid == 'x'", "nothing is called 'clientid' (column 1); did you mean clientId?"),
         ("clientId == shop-1", "nothing is called 'shop' (column 13); a text stands in quotes; there are "),
