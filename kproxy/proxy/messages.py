@@ -7,10 +7,10 @@
                     JournalState, Alive, AnalyzerCounts, AnalyzerSeries, Stopped, StopEnded, StopAnswer,
                     BreakpointGivenUp
 
-A Configure is answered by Ready or Failed, in order; ListConnections by Connections; ShowStop and Decide by StopAnswer.
-To add a message: add its Struct
-here and to the union of its receiver, and handle it there (worker.py, analyzer/process.py, supervisor/child.py and fleet.py). A
-child may be newer than its supervisor, after an upgrade on disk: unknown fields are ignored, an unknown type is logged.
+A Configure is answered by Ready or Failed, in order; ListConnections by Connections; ShowStop, Decide and UseBreakpoints by
+StopAnswer. To add a message: add its Struct here and to the union of its receiver, and handle it there (worker.py,
+analyzer/process.py, supervisor/child.py and fleet.py). A child may be newer than its supervisor, after an upgrade on disk:
+unknown fields are ignored, an unknown type is logged.
 """
 
 from collections.abc import Iterator
@@ -83,6 +83,7 @@ class UseBreakpoints(Message, frozen=True, tag="use_breakpoints"):
     """Stop what these breakpoints meet, and no more what those before met."""
 
     breakpoints: list[SetBreakpoint]
+    question: int = 0  # number of the answer, once they are in use
 
 
 class ShowStop(Message, frozen=True, tag="show_stop"):
@@ -293,7 +294,7 @@ class BreakpointGivenUp(Message, frozen=True, tag="breakpoint_given_up"):
 
 
 class StopAnswer(Message, frozen=True, tag="stop_answer"):
-    """The answer to ShowStop or Decide, or a part of it."""
+    """The answer to ShowStop, Decide or UseBreakpoints, or a part of it."""
 
     question: int
     part: bytes = b""

@@ -43,6 +43,7 @@ from kproxy.proxy.messages import (
     ResumeAll,
     SetBreakpoint,
     ShowStop,
+    StopAnswer,
     ToWorker,
     UseBreakpoints,
 )
@@ -147,8 +148,9 @@ class Forwarding:
                 case ReloadCertificates():
                     for cluster in self._clusters.values():
                         cluster.opener.reload()
-                case UseBreakpoints(breakpoints):
+                case UseBreakpoints(breakpoints, question):
                     self._use_breakpoints(breakpoints)
+                    await self._channel.send(StopAnswer(question))
 
     def _use_breakpoints(self, breakpoints: list[SetBreakpoint]) -> None:
         self._breakpoints = breakpoints

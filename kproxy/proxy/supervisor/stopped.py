@@ -8,7 +8,8 @@ does not leave a cluster that stops for five seconds at each message.
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -50,6 +51,26 @@ class Question:
     whole: asyncio.Future[str] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
+class Setting:
+    """Breakpoints that are sent to these workers, and not in use in all of them yet."""
+
+    def __init__(self, workers: Iterable[int | None]) -> None:
+        self._missing = set(workers)
+        self._done = asyncio.Event()
+
+    def answered(self, worker: int) -> None:
+        """Note that a worker uses them, or has ended: the one after it begins with them."""
+        self._missing.discard(worker)
+        if not self._missing:
+            self._done.set()
+
+    async def wait(self) -> None:
+        """Wait for all, but for none that hangs."""
+        if self._missing:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._done.wait(), ASK_SECONDS)
+
+
 class StoppedMessages:
     """Those of a fleet."""
 
@@ -57,6 +78,7 @@ class StoppedMessages:
         self._fleet = fleet
         self._stops: dict[str, tuple[int, Stop]] = {}  # by id, with the worker
         self._questions: dict[int, Question] = {}
+        self._settings: dict[int, Setting] = {}
         self._ended: OrderedDict[str, StopEnded] = OrderedDict()  # by id, the latest last
         self._given_up: dict[Breakpoint, str] = {}  # why they are not asked any more, of those that are set
         self._asked = 0
@@ -120,7 +142,10 @@ class StoppedMessages:
             self.look()
 
     async def use(self, breakpoints: Sequence[Breakpoint], by: str) -> None:
-        """Set these breakpoints in place of those before. Raises ValueError, one sentence, for one that cannot be used."""
+        """Set these breakpoints in place of those before: what comes from here on is stopped.
+
+        Raises ValueError, one sentence, for one that cannot be used.
+        """
         in_use(list(breakpoints))
         self.look()
         await self._send_breakpoints(breakpoints)
@@ -155,6 +180,8 @@ class StoppedMessages:
         for question in self._questions.values():
             if question.worker == worker and not question.whole.done():
                 question.whole.set_result("its worker has ended")
+        for setting in self._settings.values():
+            setting.answered(worker)
         self._tell()
 
     async def _ask(self, id_: str, messages: Callable[[int], Sequence[ShowStop | Decide]]) -> bytes:
@@ -182,10 +209,17 @@ class StoppedMessages:
         return bytes(question.data)
 
     async def _send_breakpoints(self, breakpoints: Sequence[Breakpoint]) -> None:
-        message = UseBreakpoints([SetBreakpoint(one.condition, one.direction) for one in breakpoints])
+        self._asked += 1
+        number = self._asked
+        message = UseBreakpoints([SetBreakpoint(one.condition, one.direction) for one in breakpoints], number)
         self._fleet.breakpoints = message
         self._given_up = {one: why for one, why in self._given_up.items() if one in breakpoints}
-        await self._fleet.send_all(message)
+        setting = self._settings[number] = Setting(slot.child.number for slot in self._fleet.slots)
+        try:
+            await self._fleet.send_all(message)
+            await setting.wait()
+        finally:
+            del self._settings[number]
         self._tell()
 
     async def _watch(self) -> None:
@@ -219,6 +253,8 @@ class StoppedMessages:
                 if given_up in self.breakpoints:
                     self._given_up[given_up] = why
                     self._tell()
+            case StopAnswer(number) if number in self._settings:
+                self._settings[number].answered(worker)
             case StopAnswer(number):
                 question = self._questions.get(number)
                 if question is not None and question.worker == worker and not question.whole.done():

@@ -59,9 +59,13 @@ class Fleet:
         self.draining = False
         self.on_stop: Callable[[int, Any], None] = lambda worker, message: None
 
+        self.silent: set[int] = set()  # workers that do not answer yet
+
     async def send_all(self, message: Message) -> None:
         for child in self.children:
             await child.send(message)
+            if isinstance(message, UseBreakpoints) and child.number not in self.silent:
+                self.on_stop(child.number, StopAnswer(message.question))
 
 
 def stop(id_: str, at: int = 0) -> Stop:
@@ -170,13 +174,38 @@ def test_a_worker_that_dies_answers_no_question() -> None:
 def test_all_workers_get_breakpoints_and_those_that_start_later_too() -> None:
     async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
         await stopped.use([PRODUCE], "a")
-        expected = UseBreakpoints([SetBreakpoint('api == "Produce"', "request")])
+        expected = UseBreakpoints([SetBreakpoint('api == "Produce"', "request")], question=1)
         assert [child.sent for child in fleet.children] == [[expected], [expected]]
         assert fleet.breakpoints == expected
         assert stopped.breakpoints == [PRODUCE]
         with pytest.raises(ValueError, match="breakpoint 1: "):
             await stopped.use([Breakpoint("nonsense ==")], "a")
         assert stopped.breakpoints == [PRODUCE]
+
+    with_fleet(work)
+
+
+def test_they_are_set_once_all_workers_use_them_but_for_those_that_have_ended() -> None:
+    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
+        def answers(number: int) -> None:
+            fleet.on_stop(1, StopAnswer(number))
+
+        def has_ended(_: int) -> None:
+            stopped.forget_worker(1)
+
+        for ends in (answers, has_ended):
+            fleet.silent = {1}
+            setting = asyncio.ensure_future(stopped.use([PRODUCE], "a"))
+            while not fleet.children[1].sent:
+                await asyncio.sleep(0)
+            sent = fleet.children[1].sent.pop()
+            assert isinstance(sent, UseBreakpoints)
+            fleet.on_stop(0, StopAnswer(sent.question))  # the other one a second time
+            fleet.on_stop(1, StopAnswer(sent.question - 1))
+            done, _ = await asyncio.wait([setting], timeout=0.05)
+            assert not done
+            ends(sent.question)
+            await setting
 
     with_fleet(work)
 
