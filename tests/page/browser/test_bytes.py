@@ -108,6 +108,7 @@ def test_records_are_those_of_decode(orders: Page) -> None:
     assert len(keys) == sum(part["count"] for part in parts)
 
 
+@pytest.mark.long
 def test_batches_of_one_record_leave_the_records_in_sight(driver: Any) -> None:
     """As messages of format 0 have no batches, each is one."""
     source = CAPTURES / "08-old-broker-0.9-format0.pcap"

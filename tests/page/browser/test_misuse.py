@@ -93,8 +93,14 @@ def test_a_wrong_link_in_an_open_page_shows_no_rows(orders: Page, link: str, sen
 
 def test_how_times_are_written_in_a_filter_is_said(orders: Page) -> None:
     orders.show()
-    orders.press(Keys.ARROW_RIGHT, "o")
-    orders.until(lambda: "as in requestAt >= " in " ".join(orders.texts("#messages p")), "how")
+    orders.one(f"{ROWS}[data-number]")
+    orders.press(Keys.ARROW_RIGHT)
+
+    def said() -> bool:
+        orders.press("o")
+        return "as in requestAt >= " in " ".join(orders.texts("#messages p"))
+
+    orders.until(said, "how")
 
 
 def test_a_word_in_place_of_a_condition_is_offered_as_one(orders: Page) -> None:
