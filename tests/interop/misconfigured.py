@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from tests.interop.clients import KafkaConsumer, KafkaProducer
 from tests.support.kafka.fixtures import Entrance
 
-PATIENCE = 30  # seconds until a client gives up
+PATIENCE = 90  # seconds until a client gives up
 TEXT = b"2026-01-05 12:00:00 INFO request served in 12 ms, status 200, path /orders " * 12
 
 Workload = Callable[[Entrance], dict[str, Any]]

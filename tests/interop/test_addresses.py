@@ -214,7 +214,7 @@ def test_api_versions_is_as_the_broker_gave_it(entrance_to_three: Entrance, vers
         assert unpack_from(">h", through, 8)[0] == 0
         return through == straight
 
-    eventually(same, patience=20, what="the same bytes")
+    eventually(same, what="the same bytes")
 
 
 def test_an_api_versions_request_of_the_future_is_refused_by_the_broker(entrance_to_three: Entrance) -> None:

@@ -392,7 +392,7 @@ def test_what_a_filter_does_not_concern_is_byte_identical(recording: Recording, 
     run = Run(entrance, topics, refused, people, before, behind)
     sides = recording.advertised[case.name], address(entrance.bootstrap)
     with contextlib.suppress(TimeoutError):  # some are on their way
-        eventually(lambda: not differences(case, run, *sides), patience=20, what="the same")
+        eventually(lambda: not differences(case, run, *sides), what="the same")
     assert differences(case, run, *sides) == []
     assert sum(len(rest(one, case, topics).responses) for one in before) > COUNT
     case.check(run, recording.folder)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MARK = "KPROXY_TEST_PROCESS"
-PATIENCE_S = 10  # for what was killed to be gone
+PATIENCE_S = 60  # for what was killed to be gone
 _LISTENING = "0A"  # the state in /proc/net/tcp
 
 

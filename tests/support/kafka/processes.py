@@ -1,6 +1,7 @@
 """Processes that do not outlive the tests."""
 
 import ctypes
+import json
 import os
 import signal
 import subprocess
@@ -59,7 +60,11 @@ def tail(log: Path, size: int = 4_000) -> str:
 
 
 def eventually(ask: Callable[[], T], *, patience: float = 60, what: str = "", pause: float = 0.05) -> T:
-    """Ask until the answer is true or *patience* (seconds) ends. OSError, EOFError and AssertionError count as no."""
+    """Ask until the answer is true or *patience* (seconds) ends.
+
+    OSError, EOFError and AssertionError count as no, and so does JSON that cannot be read: the last line of a file may be half
+    written.
+    """
     end = time.monotonic() + patience
     last: object = None
     while time.monotonic() < end:
@@ -68,7 +73,7 @@ def eventually(ask: Callable[[], T], *, patience: float = 60, what: str = "", pa
             if answer:
                 return answer
             last = answer
-        except (OSError, EOFError, AssertionError) as error:
+        except (OSError, EOFError, AssertionError, json.JSONDecodeError) as error:
             last = error
         time.sleep(pause)
     raise TimeoutError(f"{what or ask}: not within {patience} s: {last!r}")

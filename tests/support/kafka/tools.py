@@ -13,7 +13,7 @@ from typing import Any
 from tests.support.kafka.jars import java
 from tests.support.kafka.processes import spawn, stop, tail
 
-_PATIENCE = 120  # seconds after which a tool is killed
+_PATIENCE = 240  # seconds after which a tool is killed
 _SOURCE = Path(__file__).with_name("Tools.java")
 
 
