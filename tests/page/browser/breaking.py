@@ -50,8 +50,14 @@ class BreakpointsPage(Page):
 
     def open(self, title: str) -> None:
         """Look into the stop of that title; the cursor is in its text then."""
-        row = next(one for one in self.all(f"{ROWS} .name") if one.text == title)
-        row.send_keys(Keys.ENTER)
+
+        def entered() -> bool:
+            row = next((one for one in self.all(f"{ROWS} .name") if one.text == title), None)
+            if row is not None:
+                row.send_keys(Keys.ENTER)
+            return row is not None
+
+        self.until(entered, f"the row of {title}")
         self.until(lambda: self.all(f"{EDITOR} textarea"), "the text of the stop")
 
     @property

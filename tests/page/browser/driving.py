@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -171,7 +172,11 @@ class Page:
     def press(self, *keys: str) -> None:
         """Keys to what has the focus."""
         for key in keys:
-            self.driver.switch_to.active_element.send_keys(key)
+            self.until(partial(self._send, key), "what has the focus")
+
+    def _send(self, key: str) -> bool:
+        self.driver.switch_to.active_element.send_keys(key)
+        return True
 
     def until(self, ask: Callable[[], T], what: str) -> T:
         """Ask until the answer is true; one about an element that was drawn anew meanwhile is none."""
