@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from kproxy.capture.files import STANDARD_INPUT
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
 from kproxy.output.tables import TABLES, schema_of
@@ -209,7 +210,8 @@ def impossible(store: Store) -> dict[str, str]:
     if lost is None:
         return _impossible_of_logs(store)
     gone = f"{printable(str(lost), 200)} is not there any more, and would be read again: take jsonl"
-    reason = "a pipe was read, which cannot be read again: take jsonl" if lost.exists() else gone
+    is_pipe = lost.exists() or str(lost) == STANDARD_INPUT
+    reason = "a pipe was read, which cannot be read again: take jsonl" if is_pipe else gone
     return dict.fromkeys(("pcapng", "pcapng-anonymized", "parquet"), reason)
 
 
@@ -236,7 +238,7 @@ def _options(form: str) -> tuple[tuple[str, ...], str]:
 
 def _given(path: Path) -> str:
     """The path as an argument, never as an option."""
-    return f"./{path}" if str(path).startswith("-") else str(path)
+    return f"./{path}" if str(path).startswith("-") and str(path) != STANDARD_INPUT else str(path)
 
 
 def _quoted(word: str) -> str:

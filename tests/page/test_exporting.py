@@ -189,6 +189,15 @@ def test_of_a_source_that_is_gone_there_are_lines_only(tmp_path: Path) -> None:
         assert len(browser.get("/page/api/export", params=asked).text.splitlines()) == store.exchanges
 
 
+def test_of_a_pipe_there_are_lines_only_and_the_command_reads_one_as_well() -> None:
+    with Recorded([Path("-")]) as store:  # not read here
+        reasons = exporting.impossible(store)
+        assert set(reasons) == {"pcapng", "pcapng-anonymized", "parquet"}
+        assert set(reasons.values()) == {"a pipe was read, which cannot be read again: take jsonl"}
+        assert exporting.command(store, "jsonl", "").split()[-3:] == ["-", ">", "exchanges.jsonl"]
+        assert exporting.replay_command(store, "") is None
+
+
 def test_the_command_runs_nothing_else(tmp_path: Path) -> None:
     """A shell gives kproxy the condition and the file names as they are, whatever is in them."""
     folder = tmp_path / "it's $(touch pwned) `touch pwned` \n; touch pwned"
