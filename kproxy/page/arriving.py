@@ -1,4 +1,4 @@
-"""Arriving: a pipe, read as its bytes come. Nobody knows when that is: what came so far is shown meanwhile."""
+"""Arriving: read a pipe, and call back while it has no bytes, so that what was read so far can be shown."""
 
 import select
 from collections.abc import Callable
@@ -8,11 +8,11 @@ LOOK_MS = 100
 
 
 class Arriving:
-    """An unbuffered file (kproxy.capture.files.RawFile) that may be read while nothing comes.
+    """A pipe as a kproxy.capture.files.RawFile: a read waits for bytes, and calls back meanwhile.
 
     Args:
         raw: the pipe, owned from here on.
-        waits: called every LOOK_MS while nothing comes. When it returns False, the pipe ends here.
+        waits: called every LOOK_MS while there are no bytes. Once it returns False, the pipe is read no further.
     """
 
     def __init__(self, raw: FileIO, waits: Callable[[], bool]) -> None:

@@ -5,7 +5,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +30,7 @@ from kproxy.page.spilling import SpillFiles
 from kproxy.page.store import Loading, Store, numbers_among
 from kproxy.page.work import Work
 from kproxy.pipeline.decoded_log import open_stream
-from kproxy.pipeline.run import Input, Options, Run
+from kproxy.pipeline.run import Options, Run
 from kproxy.pipeline.summary import Summary
 from kproxy.pipeline.table_output import TableOutput
 from kproxy.protocol import ApiKey
@@ -168,11 +167,7 @@ class Recorded(Store):
         try:
             with run:
                 for path in self.sources:
-                    raw = open_raw(path)
-                    is_pipe = not raw.seekable()
-                    arriving = Arriving(raw, lambda: self._waits(output)) if is_pipe else raw
-                    with open_stream(see_through(arriving, name_of(path)), name_of(path)) as source:
-                        self._read(run.read(source, wait_for_names=not is_pipe), source, raw, output)
+                    self._read(run, path, output)
                     with contextlib.suppress(OSError):  # it is gone
                         self._whole[path] = path.stat().st_size, time.time_ns()
                     self.damages = list(run.damages)
@@ -189,18 +184,20 @@ class Recorded(Store):
             self.loading = None
             self._ended.set()
 
-    def _read(self, steps: Iterator[None], source: Input, raw: FileIO, output: "RowOutput") -> None:
+    def _read(self, run: Run, path: Path, output: "RowOutput") -> None:
         """Read a source. How far it is are the bytes of the file: what they decompress to is not known before."""
-        measured = raw.seekable()  # no pipe
-        for count, _ in enumerate(steps):
-            if count % LOOK == 0:
-                self.loading = Loading(
-                    min(self._read_before + (raw.tell() if measured else 0), self._total), self._total
-                )
-                self._show_when_due(output)
-                if self._stop.is_set():
-                    source.stop()
-        self._read_before += raw.tell() if measured else 0
+        raw, name = open_raw(path), name_of(path)
+        is_pipe = not raw.seekable()
+        arriving = Arriving(raw, lambda: self._waits(output)) if is_pipe else raw
+        with open_stream(see_through(arriving, name), name) as source:
+            for count, _ in enumerate(run.read(source, wait_for_names=not is_pipe)):
+                if count % LOOK == 0:
+                    done = self._read_before + (0 if is_pipe else raw.tell())
+                    self.loading = Loading(min(done, self._total), self._total)
+                    self._show_when_due(output)
+                    if self._stop.is_set():
+                        source.stop()
+            self._read_before += 0 if is_pipe else raw.tell()
 
     def _waits(self, output: "RowOutput") -> bool:
         """Show what has come of a pipe of which nothing comes now; whether to wait on."""
