@@ -8,8 +8,8 @@ does not leave a cluster that stops for five seconds at each message.
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -44,31 +44,10 @@ class NotDone(Exception):
 
 @dataclass(slots=True)
 class Question:
-    """A question to a worker, and its answer as it comes."""
+    """A question to a worker: its answer as it comes."""
 
-    worker: int
     data: bytearray = field(default_factory=bytearray)
     whole: asyncio.Future[str] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-
-
-class Setting:
-    """Breakpoints that are sent to these workers, and not in use in all of them yet."""
-
-    def __init__(self, workers: Iterable[int | None]) -> None:
-        self._missing = set(workers)
-        self._done = asyncio.Event()
-
-    def answered(self, worker: int) -> None:
-        """Note that a worker uses them, or has ended: the one after it begins with them."""
-        self._missing.discard(worker)
-        if not self._missing:
-            self._done.set()
-
-    async def wait(self) -> None:
-        """Wait for all, but for none that hangs."""
-        if self._missing:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._done.wait(), ASK_SECONDS)
 
 
 class StoppedMessages:
@@ -77,8 +56,7 @@ class StoppedMessages:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._stops: dict[str, tuple[int, Stop]] = {}  # by id, with the worker
-        self._questions: dict[int, Question] = {}
-        self._settings: dict[int, Setting] = {}
+        self._questions: dict[tuple[int, int], Question] = {}  # by worker and number
         self._ended: OrderedDict[str, StopEnded] = OrderedDict()  # by id, the latest last
         self._given_up: dict[Breakpoint, str] = {}  # why they are not asked any more, of those that are set
         self._asked = 0
@@ -177,12 +155,23 @@ class StoppedMessages:
         """Forget what a worker had stopped: its process has ended, and the connections with it."""
         for id_ in [id_ for id_, (at, _) in self._stops.items() if at == worker]:
             self._end(StopEnded(id_, why="worker ended"))
-        for question in self._questions.values():
-            if question.worker == worker and not question.whole.done():
+        for (at, _), question in self._questions.items():
+            if at == worker and not question.whole.done():
                 question.whole.set_result("its worker has ended")
-        for setting in self._settings.values():
-            setting.answered(worker)
         self._tell()
+
+    @contextmanager
+    def _asking(self, workers: Sequence[int]) -> Iterator[tuple[int, list[Question]]]:
+        """A number, and under it a question to each of these workers, which may be answered within the block."""
+        self._asked += 1
+        number, questions = self._asked, [Question() for _ in workers]
+        keys = [(worker, number) for worker in workers]
+        self._questions.update(zip(keys, questions, strict=True))
+        try:
+            yield number, questions
+        finally:
+            for key in keys:
+                del self._questions[key]
 
     async def _ask(self, id_: str, messages: Callable[[int], Sequence[ShowStop | Decide]]) -> bytes:
         found = self._stops.get(id_)
@@ -191,17 +180,13 @@ class StoppedMessages:
         child = next((slot.child for slot in self._fleet.slots if slot.child.number == found[0]), None)
         if child is None:
             raise NotDone("its worker has ended")
-        self._asked += 1
-        number, question = self._asked, Question(found[0])
-        self._questions[number] = question
-        try:
+        with self._asking([found[0]]) as (number, (question,)):
             for message in messages(number):
                 await child.send(message)
-            refused = await asyncio.wait_for(question.whole, ASK_SECONDS)
-        except TimeoutError:
-            raise NotDone(f"its worker has not answered within {ASK_SECONDS:g} s") from None
-        finally:
-            del self._questions[number]
+            try:
+                refused = await asyncio.wait_for(question.whole, ASK_SECONDS)
+            except TimeoutError:
+                raise NotDone(f"its worker has not answered within {ASK_SECONDS:g} s") from None
         if refused == GONE:  # decided a moment ago, as by another page
             raise self._not_stopped(id_)
         if refused:
@@ -209,17 +194,14 @@ class StoppedMessages:
         return bytes(question.data)
 
     async def _send_breakpoints(self, breakpoints: Sequence[Breakpoint]) -> None:
-        self._asked += 1
-        number = self._asked
-        message = UseBreakpoints([SetBreakpoint(one.condition, one.direction) for one in breakpoints], number)
-        self._fleet.breakpoints = message
         self._given_up = {one: why for one, why in self._given_up.items() if one in breakpoints}
-        setting = self._settings[number] = Setting(slot.child.number for slot in self._fleet.slots)
-        try:
+        workers = [slot.child.number for slot in self._fleet.slots if slot.child.number is not None]
+        with self._asking(workers) as (number, questions):
+            message = UseBreakpoints([SetBreakpoint(one.condition, one.direction) for one in breakpoints], number)
+            self._fleet.breakpoints = message
             await self._fleet.send_all(message)
-            await setting.wait()
-        finally:
-            del self._settings[number]
+            if questions:  # a worker that hangs is not waited for long; one that follows another begins with them
+                await asyncio.wait([question.whole for question in questions], timeout=ASK_SECONDS)
         self._tell()
 
     async def _watch(self) -> None:
@@ -253,11 +235,9 @@ class StoppedMessages:
                 if given_up in self.breakpoints:
                     self._given_up[given_up] = why
                     self._tell()
-            case StopAnswer(number) if number in self._settings:
-                self._settings[number].answered(worker)
             case StopAnswer(number):
-                question = self._questions.get(number)
-                if question is not None and question.worker == worker and not question.whole.done():
+                question = self._questions.get((worker, number))
+                if question is not None and not question.whole.done():
                     question.data += message.part
                     if not message.more:
                         question.whole.set_result(message.refused)

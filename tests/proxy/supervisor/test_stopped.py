@@ -58,7 +58,6 @@ class Fleet:
         self.breakpoints: UseBreakpoints | None = None
         self.draining = False
         self.on_stop: Callable[[int, Any], None] = lambda worker, message: None
-
         self.silent: set[int] = set()  # workers that do not answer yet
 
     async def send_all(self, message: Message) -> None:
