@@ -13,7 +13,7 @@ import { Opened } from "./opened.js";
 import { current, note } from "./route.js";
 import { openMenu } from "./row_menu.js";
 import { Rows } from "./rows.js";
-import { count, counted, visible } from "./text.js";
+import { count, counted, lines } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
 export const KEYS = [
@@ -162,7 +162,7 @@ export class Exchanges {
     if (this.problem) return this.problem.column !== null ? "The filter has a mistake." : this.problem.status ? this.problem.message : "The server did not answer.";
     if (this.filter) return "No exchange matches the filter.";
     if (this.source.live) return "There is no exchange yet.";
-    return ["No Kafka exchange was found.", ...(this.source.unread ?? [])].map((one) => visible(one, 500)).join("\n");
+    return lines(["No Kafka exchange was found.", ...(this.source.unread ?? [])]);
   }
 
   /** New exchanges came (or the oldest left), says the server. */

@@ -12,7 +12,7 @@ import { TrafficMap, KEYS as MAP } from "./traffic_map.js";
 import { current, fragmentOf, go, note, VIEWS, viewsOf } from "./route.js";
 import { Stopped } from "./stopped.js";
 import { Time, KEYS as TIME } from "./time.js";
-import { bytes, count, counted, visible } from "./text.js";
+import { bytes, count, counted, lines, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
 const MADE = {
@@ -68,12 +68,32 @@ function drawBar() {
 }
 
 function sourceText() {
-  const { loading, live, left, dropped, share, spill } = source;
-  const state = loading ? ` · reading${loading.of ? ` ${Math.floor((100 * loading.done) / loading.of)} %` : ""}` : source.lost ? html` · <span class="warning" title="kproxy has ended, or cannot be reached: start it again, and open the address that it prints.">${live ? "no answer, asking again" : "no answer"}</span>` : live ? " · live" : "";
-  return html`<bdi>${visible(source.name)}</bdi> · ${counted(source.exchanges, "exchange")}${source.bytes ? ` · ${bytes(source.bytes)} in memory` : ""}${spill?.bytes ? html` and <span title=${visible(spill.directory)}>${bytes(spill.bytes)} on disk</span>` : nothing}${spill?.trouble ? html` · <span class="warning" title=${visible(spill.trouble)}>nothing can be written to disk</span>` : nothing}${left ? ` · ${counted(left, "older one")} removed to make room` : ""}${dropped ? html` · <span class="warning" title="There was no time for them; traffic comes first.">${counted(dropped, "exchange")} not shown${share < 0.99 ? `; now ${rate(share)}` : ""}</span>` : nothing}${source.damages?.length ? html` · <span class="warning" title=${lines(source.damages)}>${live ? "incomplete" : "damaged"}</span>` : nothing}${source.unread?.length && source.exchanges ? html` · <span class="warning" title=${lines(source.unread)}>not all shown</span>` : nothing}${source.narrowed ? html` · <span class="warning" title=${visible(source.narrowed, 1000)}>analyzed in part</span>` : nothing}${source.grown ? html` · <span class="warning" title=${visible(source.grown, 1000)}>not read to its end</span>` : nothing}${state}`;
+  const { left, dropped, share, spill, damages, unread, narrowed, grown } = source;
+  return [
+    html`<bdi>${visible(source.name)}</bdi>`,
+    ` · ${counted(source.exchanges, "exchange")}`,
+    source.bytes ? ` · ${bytes(source.bytes)} in memory` : nothing,
+    spill?.bytes ? html` and <span title=${visible(spill.directory)}>${bytes(spill.bytes)} on disk</span>` : nothing,
+    spill?.trouble ? warning("nothing can be written to disk", visible(spill.trouble)) : nothing,
+    left ? ` · ${counted(left, "older one")} removed to make room` : nothing,
+    dropped ? warning(`${counted(dropped, "exchange")} not shown${share < 0.99 ? `; now ${rate(share)}` : ""}`, "There was no time for them; traffic comes first.") : nothing,
+    damages?.length ? warning(source.live ? "incomplete" : "damaged", lines(damages)) : nothing,
+    unread?.length && source.exchanges ? warning("not all shown", lines(unread)) : nothing,
+    narrowed ? warning("analyzed in part", visible(narrowed, 1000)) : nothing,
+    grown ? warning("not read to its end", visible(grown, 1000)) : nothing,
+    stateText(),
+  ];
 }
 
-const lines = (sentences) => sentences.map((one) => visible(one, 500)).join("\n");
+function stateText() {
+  const { loading, lost, live } = source;
+  if (loading) return ` · reading${loading.of ? ` ${Math.floor((100 * loading.done) / loading.of)} %` : ""}`;
+  if (lost) return warning(live ? "no answer, asking again" : "no answer", "kproxy has ended, or cannot be reached: start it again, and open the address that it prints.");
+  return live ? " · live" : nothing;
+}
+
+/** A part of the line on the source that is no good news, and what it means. */
+const warning = (text, meaning) => html` · <span class="warning" title=${meaning}>${text}</span>`;
 
 /** "about 1 in 4 is", "most are": how many of the exchanges are shown. */
 const rate = (share) => (share > 0.66 ? "most are" : `about 1 in ${count(Math.round(1 / share))} is`);

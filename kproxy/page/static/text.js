@@ -45,6 +45,9 @@ export const isolated = (text) => text.split(RIGHT_TO_LEFT).map((part, at) => (a
 /** A text of ours with names of the traffic in it: read from left to right, even where it begins with such a name. */
 export const sentence = (text, longest = LONGEST) => html`<bdi dir="ltr">${isolated(visible(String(text), longest))}</bdi>`;
 
+/** Sentences with names of the traffic in them, each in a line, where there are no elements. */
+export const lines = (sentences) => sentences.map((one) => visible(one, 500)).join("\n");
+
 /** A name inside a tooltip, which has no elements: isolated from the direction of the words around it by Unicode's own characters. */
 export const apart = (text) => `\u2068${visible(String(text))}\u2069`;
 
@@ -74,7 +77,7 @@ export function duration(ms) {
   return ms < 7_200_000 ? `${Math.round(ms / 60_000)} min` : `${Math.round(ms / 3_600_000)} h`;
 }
 
-/** Nanoseconds since 1970, as a string or BigInt, as ISO 8601 in UTC with microseconds, as the decoded log writes times. */
+/** Nanoseconds since 1970, as a string or BigInt, as ISO 8601 in UTC, to the microsecond. */
 export function isoOf(ns) {
   const whole = BigInt(ns);
   const date = new Date(Number(whole / 1_000_000n)).toISOString();
