@@ -64,7 +64,7 @@ def check_available(*, extra: str = "report", more: Iterable[str] = ()) -> None:
         *more,
     ):  # not imported here: together they take a third of a second
         if sys.modules.get(name, True) is None or (name not in sys.modules and find_spec(name) is None):
-            raise UsageError(f"this needs {name}: pip install 'kproxy[{extra}]'")
+            raise UsageError(f"this needs {name}: pip install 'kproxy-kafka[{extra}]'")
 
 
 class Database:

@@ -2,7 +2,7 @@
 
 A tunnel is recognised by ethertype, IP protocol or UDP port; scapy then reads its headers one by one, up to Ethernet or IP.
 The packet that begins there goes through links.dissect. This is slow (some 0.1 ms a packet) and rare: scapy is loaded with the
-first such packet, and is an extra (``kproxy[tunnels]``).
+first such packet, and is an extra (``kproxy-kafka[tunnels]``).
 
 To add a tunnel: a Tunnel, and its number in BY_ETHERTYPE, BY_PROTOCOL or BY_UDP_PORT.
 """
@@ -19,7 +19,7 @@ from kproxy.capture.packet import Datagram, Packet
 
 ETHERNET, RAW_IP = 1, 101  # link types
 MAX_HEADERS = 16  # of one tunnel; a stack of MPLS labels is many
-INSTALL = "to look inside, pip install 'kproxy[tunnels]'"
+INSTALL = "to look inside, pip install 'kproxy-kafka[tunnels]'"
 
 
 class Tunnel(NamedTuple):

@@ -47,7 +47,7 @@ def check(file: str | None, schema: bool) -> None:
     traces: {otlp: "http://collector:4318", sample: 0.01, apis: [Produce]}
 
     Traces are spans of OpenTelemetry, in the trace of the client where the records that it produces have a traceparent or b3
-    header. They need pip install 'kproxy[otlp]'. The analyzer sends them, so that traffic does not wait for a collector;
+    header. They need pip install 'kproxy-kafka[otlp]'. The analyzer sends them, so that traffic does not wait for a collector;
     kproxy_spans_total says what became of them.
     """
     if schema:

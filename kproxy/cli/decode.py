@@ -92,7 +92,7 @@ def decode(
     after an error what it asks of a client.
 
     Ethernet, VLAN, Linux cooked, loopback and raw IP; IPv4 and IPv6, fragments
-    reassembled; with pip install 'kproxy[tunnels]' also inside VXLAN, Geneve,
+    reassembled; with pip install 'kproxy-kafka[tunnels]' also inside VXLAN, Geneve,
     GRE, ERSPAN, MPLS and PPPoE. A packet that a mirror port duplicates counts
     once. Where a capture has only the beginning of a frame (tcpdump -s, lost
     segments), there are the true sizes and times, the fields up to the cut, then
@@ -109,7 +109,7 @@ def decode(
     --records, records. Existing tables are replaced. _kproxy.json is written
     last: a directory without it is not complete. The metadata of the files, and
     kproxy sql TABLES "DESCRIBE exchanges", say what the columns are. Needs
-    pip install 'kproxy[parquet]'.
+    pip install 'kproxy-kafka[parquet]'.
 
     TLS 1.2 and 1.3 are decrypted with the session keys: those in the pcapng
     itself (Decryption Secrets Block), or a key log that a client or the broker

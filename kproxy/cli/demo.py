@@ -32,7 +32,7 @@ def demo(seconds: float | None) -> None:
 
     Three mock brokers run inside this process (librdkafka's mock cluster), kproxy forwards to them, and a producer and a
     consumer group connect to kproxy. Each exchange is shown as one line, and a summary at the end. Log and capture
-    stay in a temporary folder. Needs pip install 'kproxy[demo]', and neither Kafka nor a network.
+    stay in a temporary folder. Needs pip install 'kproxy-kafka[demo]', and neither Kafka nor a network.
     """
     with _until_signalled() as ending:
         console = Console(highlight=False)

@@ -17,7 +17,7 @@ except ImportError as error:
 
     reason = "" if isinstance(error, ModuleNotFoundError) else f" ({error})"
     raise UsageError(
-        f"the demo runs the mock cluster of confluent-kafka, which is missing{reason}: pip install 'kproxy[demo]'"
+        f"the demo runs the mock cluster of confluent-kafka, which is missing{reason}: pip install 'kproxy-kafka[demo]'"
     ) from error
 
 BROKERS = 3

@@ -48,7 +48,7 @@ def _check_endpoint(path: str, endpoint: OtlpEndpoint, packages: list[str]) -> I
     if not all(map(_is_installed, needed)):
         yield (
             f"{path}.protocol" if endpoint.protocol == "grpc" else path,
-            'it needs packages that are missing: pip install "kproxy[otlp]"',
+            'it needs packages that are missing: pip install "kproxy-kafka[otlp]"',
         )
     if endpoint.ca is not None:
         yield from _check_certificates(f"{path}.ca", endpoint.ca)

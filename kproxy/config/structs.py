@@ -313,5 +313,5 @@ class Config(Struct, frozen=True):
     page: Annotated[Page, text("The page in the browser, at the address of admin.")] = Page()
     traces: Annotated[
         Traces | None,
-        text('Exchanges as spans, exported over OTLP; null: none. Needs: pip install "kproxy[otlp]".'),
+        text('Exchanges as spans, exported over OTLP; null: none. Needs: pip install "kproxy-kafka[otlp]".'),
     ] = None

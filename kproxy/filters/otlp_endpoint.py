@@ -31,7 +31,7 @@ class OtlpEndpoint(Options, frozen=True):
         ),
     ]
     protocol: Annotated[
-        Literal["http/protobuf", "grpc"], text('How OTLP is carried. grpc needs: pip install "kproxy[otlp]".')
+        Literal["http/protobuf", "grpc"], text('How OTLP is carried. grpc needs: pip install "kproxy-kafka[otlp]".')
     ] = "http/protobuf"
     headers: Annotated[
         dict[str, str],

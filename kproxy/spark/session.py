@@ -65,4 +65,4 @@ def _prepare() -> bool:
 
 
 def _no_pyspark() -> UsageError:
-    return UsageError("kproxy-spark needs pyspark: pip install 'kproxy[spark]'")
+    return UsageError("kproxy-spark needs pyspark: pip install 'kproxy-kafka[spark]'")

@@ -128,7 +128,7 @@ def no_scapy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
 @pytest.mark.usefixtures("no_scapy")
 def test_without_scapy_it_is_said_what_would_read_it() -> None:
     packets = [wrap("VXLAN", packet) for packet in kafka_like(exchanges=1).packets]
-    said = "VXLAN; to look inside, pip install 'kproxy[tunnels]'"
+    said = "VXLAN; to look inside, pip install 'kproxy-kafka[tunnels]'"
     assert unwrapped(packets) == ([], {said: len(packets)})
     assert unwrapped([wrap("IP in IP", packet) for packet in kafka_like(exchanges=1).packets])[0]  # needs none
 

@@ -176,5 +176,5 @@ def test_without_confluent_kafka_it_says_what_to_install(tmp_path: Path) -> None
     assert run.returncode == USAGE
     assert run.stdout == ""
     assert run.stderr == (
-        "kproxy: the demo runs the mock cluster of confluent-kafka, which is missing: pip install 'kproxy[demo]'\n"
+        "kproxy: the demo runs the mock cluster of confluent-kafka, which is missing: pip install 'kproxy-kafka[demo]'\n"
     )

@@ -183,4 +183,4 @@ def test_without_an_optional_package_it_names_the_extra(report: Report, monkeypa
 
     monkeypatch.setitem(sys.modules, "duckdb", None)
     code, _, err = report(ORDERS)
-    assert (code, err) == (2, "kproxy: this needs duckdb: pip install 'kproxy[report]'\n")
+    assert (code, err) == (2, "kproxy: this needs duckdb: pip install 'kproxy-kafka[report]'\n")

@@ -64,7 +64,7 @@ def test_the_steps_of_the_image_without_docker(require: Require, sources: Path, 
     clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     subprocess.run([*pip, "wheel", "-q", "--wheel-dir", wheels, f"{sources}{what}"], check=True, env=clean, timeout=900)
     passes(sys.executable, "-m", "venv", "--without-pip", image)
-    alone = ["--no-index", "--find-links", str(wheels), f"kproxy{what}"]
+    alone = ["--no-index", "--find-links", str(wheels), f"kproxy-kafka{what}"]
     passes(*pip, "--python", image / "bin" / "python", "install", "-q", *alone, env=clean)
     assert not list(image.rglob("pip"))
     (tmp_path / "kproxy.yaml").write_text(WITH_TRACES, encoding="utf-8")

@@ -17,7 +17,7 @@ from tests.deploy.tools import DEPLOY, passes, tool
 
 SCRIPT = DEPLOY / "release" / "build"
 ROOT = DEPLOY.parent
-# What `pip install kproxy` must not bring: an engine, a JVM, pages, clients, and what only tests and builds need.
+# What `pip install kproxy-kafka` must not bring: an engine, a JVM, pages, clients, and what only tests and builds need.
 NEVER = {
     "confluent-kafka",
     "cython",

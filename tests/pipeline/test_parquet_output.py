@@ -83,7 +83,7 @@ def test_without_pyarrow_one_sentence_says_what_to_install(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     err = refused(("--format", "parquet", "-o", tmp_path / "t", FIRST), capfd)
-    assert err == "kproxy: --format parquet needs pyarrow: pip install 'kproxy[parquet]'\n"
+    assert err == "kproxy: --format parquet needs pyarrow: pip install 'kproxy-kafka[parquet]'\n"
     assert not (tmp_path / "t").exists()
 
 

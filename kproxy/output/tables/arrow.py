@@ -1,4 +1,4 @@
-"""Contracts as Arrow schemas. Needs pyarrow: ``pip install kproxy[parquet]``."""
+"""Contracts as Arrow schemas. Needs pyarrow: ``pip install kproxy-kafka[parquet]``."""
 
 import functools
 import re
@@ -19,7 +19,7 @@ def check_available() -> None:
     try:
         import pyarrow.parquet  # noqa: F401, PLC0415 - heavy, and an extra
     except ImportError:
-        raise UsageError("--format parquet needs pyarrow: pip install 'kproxy[parquet]'") from None
+        raise UsageError("--format parquet needs pyarrow: pip install 'kproxy-kafka[parquet]'") from None
 
 
 def arrow_type(text: str) -> "pyarrow.DataType":

@@ -1,4 +1,4 @@
-"""Records as Arrow columns. Needs pyarrow: ``pip install kproxy[arrow]``.
+"""Records as Arrow columns. Needs pyarrow: ``pip install kproxy-kafka[arrow]``.
 
 offset      int64
 timestamp   int64, milliseconds since the epoch, -1 for none

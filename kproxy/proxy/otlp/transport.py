@@ -39,7 +39,7 @@ def _grpc(endpoint: OtlpEndpoint, signal: Signal, headers: Mapping[str, str], au
     try:
         from kproxy.proxy.otlp.grpc_client import GrpcClient  # noqa: PLC0415 - 21 MB
     except ImportError:
-        raise UsageError('OTLP over gRPC needs: pip install "kproxy[otlp]"') from None
+        raise UsageError('OTLP over gRPC needs: pip install "kproxy-kafka[otlp]"') from None
     target = target_of(endpoint)
     address = join_address(target.host, target.port)
     return GrpcClient(address, signal, headers, tls=target.tls, authorities=authorities, timeout=endpoint.timeout)

@@ -122,7 +122,7 @@ class LivePage:
                 self.tell()  # another configuration may have been taken while it started
                 return self._process
             if not all(find_spec(name) is not None for name in NEEDED):
-                raise NoPage("the page needs packages that are missing: pip install 'kproxy[page]'")
+                raise NoPage("the page needs packages that are missing: pip install 'kproxy-kafka[page]'")
             if not self._fleet.config.analysis.enabled:
                 raise NoPage("the page shows what is analyzed: set analysis.enabled, and start kproxy again")
             await self.stop()
