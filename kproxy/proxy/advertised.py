@@ -13,39 +13,24 @@ responses name 443 while kproxy listens on 19092.
 """
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable
 
+from kproxy.config import Addresses
 from kproxy.protocol.addresses import MOST_PORT, Address, split_address
 
 LARGEST_NODE_ID = 0x7FFFFFFF
 NODE_ID = "{node_id}"
 
 
-class AdvertiseRules(Protocol):
-    """What is advertised, of ``Addresses`` of the configuration."""
-
-    @property
-    def mode(self) -> str: ...
-    @property
-    def advertise(self) -> str | None: ...
-    @property
-    def advertise_port(self) -> int | None: ...
-    @property
-    def advertise_brokers(self) -> Mapping[str, str]: ...
-    @property
-    def broker_name(self) -> str | None: ...
-
-
 class AdvertisedAddresses:
     """Maps node ids to advertised addresses, and server names (SNI) back to node ids.
 
     Args:
-        rules: mode ("port" or "sni") and the rest.
+        rules: the ``addresses`` of a cluster in the configuration, in mode "port" or "sni".
         port_of: returns the port of ours that stands for a broker in port mode.
     """
 
-    def __init__(self, rules: AdvertiseRules, port_of: Callable[[int], int]) -> None:
+    def __init__(self, rules: Addresses, port_of: Callable[[int], int]) -> None:
         self._port = rules.advertise_port
         self._port_of = port_of
         self._is_sni = rules.mode == "sni"

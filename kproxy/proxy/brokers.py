@@ -8,35 +8,22 @@ import ipaddress
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
 
+from kproxy.config import Addresses
 from kproxy.filters.contract import ConnectionFacts
 from kproxy.protocol.addresses import LONGEST_NAME, MOST_PORT, IPAddress, parse_ip, unmapped
-from kproxy.proxy.advertised import LARGEST_NODE_ID, AdvertisedAddresses, AdvertiseRules
+from kproxy.proxy.advertised import LARGEST_NODE_ID, AdvertisedAddresses
 from kproxy.proxy.logs import log
 from kproxy.proxy.network.socket_addresses import is_internal
 
 _HOST = re.compile(r"[0-9A-Za-z_.:%-]+")
 
 
-class AddressRules(AdvertiseRules, Protocol):
-    """``Addresses`` of the configuration."""
-
-    @property
-    def first_port(self) -> int | None: ...
-    @property
-    def node_ids(self) -> Iterable[int | str]: ...
-    @property
-    def allow_link_local(self) -> bool: ...
-    @property
-    def most_brokers(self) -> int: ...
-
-
 class BrokerTable:
     """The brokers of one virtual cluster, as one worker knows them; the AddressMap of its filters.
 
     Args:
-        rules: mode ("port" or "sni") and the rest.
+        rules: the ``addresses`` of a cluster in the configuration, in mode "port" or "sni".
         listen: host and port of the cluster's listener.
         serve: called in port mode to listen on a broker's port, before its address is handed out; returns whether that worked.
         changed: called when a broker is new or has moved.
@@ -45,7 +32,7 @@ class BrokerTable:
 
     def __init__(
         self,
-        rules: AddressRules,
+        rules: Addresses,
         listen: tuple[str, int],
         *,
         serve: Callable[[int, int], bool] = lambda node_id, port: True,

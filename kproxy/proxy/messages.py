@@ -69,7 +69,7 @@ class ReloadCertificates(Message, frozen=True, tag="reload_certificates"):
 class ListConnections(Message, frozen=True, tag="list_connections"):
     """Send the open connections."""
 
-    id: int
+    question: int  # number of the answer
 
 
 class SetBreakpoint(Struct, frozen=True):
@@ -241,9 +241,9 @@ class Connection(Struct, frozen=True):
 
 
 class Connections(Message, frozen=True, tag="connections"):
-    """Part of the answer to the ListConnections of that id."""
+    """The answer to ListConnections, or a part of it."""
 
-    id: int
+    question: int
     connections: list[Connection]
     more: bool  # another part follows
 

@@ -125,8 +125,8 @@ class Forwarding:
                     changing.cancel()  # a configuration may wait long for a broker that does not answer
                     await asyncio.wait([changing])
                     self._draining = asyncio.ensure_future(self._drain(seconds))
-                case ListConnections(id):
-                    await self._list_connections(id)
+                case ListConnections(question):
+                    await self._list_connections(question)
                 case ShowStop() | Decide() | ResumeAll():
                     if self._stops is not None:
                         self._stops.handle(message)

@@ -1,8 +1,9 @@
 from enum import IntEnum
 
+from kproxy.config import Timeouts
 from kproxy.filters.contract import ConnectionFacts, RequestFacts
 from kproxy.proxy.forwarding.lane import Lane, LinkBase, Pipe, Worker
-from kproxy.proxy.forwarding.owner import Limits, LinkOwner, Timeouts
+from kproxy.proxy.forwarding.owner import Limits, LinkOwner
 from kproxy.proxy.forwarding.plan import Plan
 
 class LinkLife(IntEnum):

@@ -42,21 +42,6 @@ class Limits(Protocol):
         """Unanswered requests at which the client is not read until half of them are answered."""
 
 
-class Timeouts(Protocol):
-    """``Timeouts`` of the configuration, in seconds."""
-
-    @property
-    def first_request(self) -> float: ...
-    @property
-    def frame(self) -> float: ...
-    @property
-    def half_closed(self) -> float: ...
-    @property
-    def idle(self) -> float: ...
-    @property
-    def connect(self) -> float: ...
-
-
 class LinkOwner(Protocol):
     """The owner of links: a virtual cluster in one worker (virtual_cluster.py)."""
 

@@ -31,10 +31,10 @@ address, a loopback name, or one of the names given.
 
 import math
 import resource
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from email.utils import formatdate
 from time import time_ns
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.applications import Starlette
@@ -44,15 +44,13 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from kproxy.output.client_metrics import ClientSeries
 from kproxy.output.metrics import Metrics, Scrape
-from kproxy.proxy.messages import AnalyzerCounts, ClusterState, Connection
-from kproxy.proxy.shared_counts import FilterCount
+from kproxy.proxy.messages import ClusterState
 from kproxy.proxy.supervisor.browser_guard import READING, BrowserGuard
-from kproxy.proxy.tap.counters import Counters
 
 if TYPE_CHECKING:
     from kproxy.proxy.supervisor.live_page import LivePage
+    from kproxy.proxy.supervisor.overview import Overview
 
 STALE = 5 * 10**9  # ns without counts, which come each second, after which the analyzer counts as gone
 PAGE = "/page/"  # what is below it shows traffic, and may change it
@@ -82,48 +80,8 @@ class Readiness(msgspec.Struct, frozen=True):
     clusters: list[ClusterState]
 
 
-class AdminSource(Protocol):
-    """The source of what is shown."""
-
-    def counters(self) -> Sequence[Counters]:
-        """The counters of all workers."""
-
-    def analysis(self) -> AnalyzerCounts | None:
-        """The analyzer's last counts; None if there are none."""
-
-    def series(self) -> Mapping[str, Sequence[tuple[tuple[str, ...], list[int]]]]:
-        """The analyzer's numbers by names from traffic, by kind of name."""
-
-    def hung(self) -> Mapping[str, int]:
-        """How many processes were killed as they hung, by kind: worker or analyzer."""
-
-    def filter_counts(self) -> Sequence[FilterCount]:
-        """What filters have counted, over all workers."""
-
-    def filter_times(self) -> Sequence[tuple[str, str, int, int]]:
-        """Cluster, name, nanoseconds and calls of each filter, over all workers."""
-
-    def filter_faults(self) -> Sequence[tuple[str, str, str, str, int]]:
-        """Cluster, filter, method, kind and number of filters' faults, over all workers."""
-
-    def client_series(self) -> ClientSeries:
-        """What clients have measured and sent."""
-
-    def config(self) -> Mapping[str, Any]:
-        """The configuration in use, without secrets."""
-
-    def ready(self) -> tuple[bool, str]:
-        """Return whether clients are served, and if not, why."""
-
-    def clusters(self) -> list[ClusterState]:
-        """Whether a broker of each cluster has been reached."""
-
-    async def connections(self) -> Sequence[Connection]:
-        """The open connections."""
-
-
 def admin_app(
-    source: AdminSource,
+    source: "Overview",
     hosts: Iterable[str] = (),
     *,
     guard: BrowserGuard | None = None,
@@ -156,7 +114,7 @@ def admin_app(
 class _Pages:
     """The answers."""
 
-    def __init__(self, source: AdminSource) -> None:
+    def __init__(self, source: "Overview") -> None:
         self._source = source
         self._metrics = Metrics(self)
 

@@ -8,9 +8,10 @@ from starlette.routing import BaseRoute
 
 from kproxy.protocol.addresses import parse_address
 from kproxy.proxy.network.http_server import listen_for_pages, server_settings
-from kproxy.proxy.supervisor.admin import AdminSource, admin_app
+from kproxy.proxy.supervisor.admin import admin_app
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
 from kproxy.proxy.supervisor.live_page import LivePage
+from kproxy.proxy.supervisor.overview import Overview
 
 
 def listen_admin(address: str) -> socket.socket:
@@ -26,7 +27,7 @@ class AdminServer:
     def __init__(
         self,
         listener: socket.socket,
-        source: AdminSource,
+        source: Overview,
         hosts: Iterable[str],
         guard: BrowserGuard | None = None,
         more: Sequence[BaseRoute] = (),

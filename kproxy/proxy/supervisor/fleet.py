@@ -33,6 +33,7 @@ from kproxy.proxy.shared_counts import SharedCounts
 from kproxy.proxy.shared_sets import LearnedSets
 from kproxy.proxy.supervisor.child import Child, ProcessEnded
 from kproxy.proxy.supervisor.processes import ANALYZER, WORKER
+from kproxy.proxy.supervisor.questions import Questions
 from kproxy.proxy.tap.counters import Counters
 from kproxy.proxy.tap.ring import await_reader, create_ring, detach_reader, reader_position
 from kproxy.proxy.tap.shared_limits import SharedLimits
@@ -70,7 +71,7 @@ class Fleet:
         self._configure = Configure.to(config)
         self.draining = False
         self.failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()  # why the run must end
-        self.on_connections: Callable[[Connections], None] = _ignore
+        self.questions = Questions()
         self.on_counts: Callable[[AnalyzerCounts], None] = _ignore
         self.on_series: Callable[[AnalyzerSeries], None] = _ignore
         self.on_analyzer_ended: Callable[[], None] = lambda: None
@@ -78,9 +79,7 @@ class Fleet:
         self.on_reach: Callable[[BrokerReach], None] = _ignore
         self.on_journal: Callable[[int, JournalState], None] = lambda worker, message: None
         self.on_worker_ended: Callable[[int], None] = lambda worker: None
-        self.on_stop: Callable[[int, Stopped | StopEnded | StopAnswer | BreakpointGivenUp], None] = (
-            lambda worker, message: None
-        )
+        self.on_stop: Callable[[int, Stopped | StopEnded | BreakpointGivenUp], None] = lambda worker, message: None
         self.breakpoints: UseBreakpoints | None = None  # for workers that start later
         self.feed_page: FeedPage | None = None  # for an analyzer that starts later
         self.slots: list[WorkerSlot] = []
@@ -192,13 +191,14 @@ class Fleet:
             case JournalState():
                 if child.number is not None:
                     self.on_journal(child.number, message)
-            case Stopped() | StopEnded() | StopAnswer() | BreakpointGivenUp():
+            case Stopped() | StopEnded() | BreakpointGivenUp():
                 if child.number is not None:
                     self.on_stop(child.number, message)
             case ClientMetrics():
                 self.on_client_metrics(message)
-            case Connections():
-                self.on_connections(message)
+            case Connections() | StopAnswer():
+                if child.number is not None:
+                    self.questions.note(child.number, message)
             case AnalyzerCounts():
                 self.on_counts(message)
             case AnalyzerSeries():
@@ -218,6 +218,7 @@ class Fleet:
                 self._detach_reader()
             return
         slot = next(slot for slot in self._all_slots() if slot.child is child)
+        self.questions.end(child.number)
         self.on_worker_ended(child.number)
         self._limits.release_all_of(slot.counters)
         slot.counters.close_open_gauges()

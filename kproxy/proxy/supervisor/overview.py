@@ -39,9 +39,6 @@ class Overview:
         self._fleet = fleet
         self._totals = AnalyzerTotals()
         self._series: dict[str, SeriesTotals] = {}  # by kind of name
-        self._asked = 0
-        self._answers: dict[int, Answer] = {}
-        fleet.on_connections = self._collect
         fleet.on_counts = self._totals.note
         fleet.on_series = self._note_series
         fleet.on_analyzer_ended = self._end_analysis
@@ -149,22 +146,14 @@ class Overview:
         return [connection for part in await asyncio.gather(*asked) for connection in part][:MOST_CONNECTIONS]
 
     async def _ask(self, child: Child) -> list[Connection]:
-        self._asked += 1
-        number, answer = self._asked, Answer()
-        self._answers[number] = answer
-        try:
-            await child.send(ListConnections(number))
-            await asyncio.wait_for(answer.whole.wait(), ASK_SECONDS)
-        except TimeoutError:
-            log("warning", "a worker does not list its connections", worker=child.number, seconds=ASK_SECONDS)
-        finally:
-            del self._answers[number]
-        return answer.connections
-
-    def _collect(self, message: Connections) -> None:
-        answer = self._answers.get(message.id)
-        if answer is not None:
-            answer.add(message)
+        assert child.number is not None
+        with self._fleet.questions.ask([child.number], Connections) as (number, (question,)):
+            try:
+                await child.send(ListConnections(number))
+                await question.is_answered(ASK_SECONDS)
+            except TimeoutError:
+                log("warning", "a worker does not list its connections", worker=child.number, seconds=ASK_SECONDS)
+            return [connection for part in question.parts for connection in part.connections]
 
     def tell_of_ended_workers(self, function: Callable[[int], None]) -> None:
         """Call a function with the number of each worker whose process ends from now on."""
@@ -209,18 +198,3 @@ class ClusterReach:
     def state(self, name: str) -> ClusterState:
         """The state to show."""
         return ClusterState(name, self._reached, None if self._reached else self._reason)
-
-
-class Answer:
-    """The answer of one worker, which comes in parts."""
-
-    def __init__(self) -> None:
-        self.connections: list[Connection] = []
-        self.whole = asyncio.Event()
-
-    def add(self, message: Connections) -> None:
-        """Add another part."""
-        if len(self.connections) < MOST_CONNECTIONS:
-            self.connections.extend(message.connections)
-        if not message.more:
-            self.whole.set()

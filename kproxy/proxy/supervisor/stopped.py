@@ -8,9 +8,7 @@ does not leave a cluster that stops for five seconds at each message.
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from kproxy.filters.breakpoints.breakpoint import Breakpoint, in_use
@@ -32,6 +30,7 @@ from kproxy.proxy.stops import GONE
 from kproxy.proxy.supervisor.fleet import Fleet
 
 ASK_SECONDS = 5.0
+WORKER_ENDED = "its worker has ended"
 Direction = Literal["request", "response"]
 MOST_SHOWN = 10_000  # stops of all workers
 MOST_ENDED = 1_000  # of which it is known how they have ended
@@ -42,24 +41,14 @@ class NotDone(Exception):
     """Why something was not done, as a clause."""
 
 
-@dataclass(slots=True)
-class Question:
-    """A question to a worker: its answer as it comes."""
-
-    data: bytearray = field(default_factory=bytearray)
-    whole: asyncio.Future[str] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-
-
 class StoppedMessages:
     """Those of a fleet."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._stops: dict[str, tuple[int, Stop]] = {}  # by id, with the worker
-        self._questions: dict[tuple[int, int], Question] = {}  # by worker and number
         self._ended: OrderedDict[str, StopEnded] = OrderedDict()  # by id, the latest last
         self._given_up: dict[Breakpoint, str] = {}  # why they are not asked any more, of those that are set
-        self._asked = 0
         self._looked_at = 0.0  # monotonic, when a page was here last
         self._waiting_pages = 0
         self._watching: asyncio.Task[None] | None = None
@@ -155,53 +144,40 @@ class StoppedMessages:
         """Forget what a worker had stopped: its process has ended, and the connections with it."""
         for id_ in [id_ for id_, (at, _) in self._stops.items() if at == worker]:
             self._end(StopEnded(id_, why="worker ended"))
-        for (at, _), question in self._questions.items():
-            if at == worker and not question.whole.done():
-                question.whole.set_result("its worker has ended")
         self._tell()
 
-    @contextmanager
-    def _asking(self, workers: Sequence[int]) -> Iterator[tuple[int, list[Question]]]:
-        """A number, and under it a question to each of these workers, which may be answered within the block."""
-        self._asked += 1
-        number, questions = self._asked, [Question() for _ in workers]
-        keys = [(worker, number) for worker in workers]
-        self._questions.update(zip(keys, questions, strict=True))
-        try:
-            yield number, questions
-        finally:
-            for key in keys:
-                del self._questions[key]
-
     async def _ask(self, id_: str, messages: Callable[[int], Sequence[ShowStop | Decide]]) -> bytes:
+        """Ask the worker that holds a message; return the bytes of its answer. Raises NotDone."""
         found = self._stops.get(id_)
         if found is None:
             raise self._not_stopped(id_)
         child = next((slot.child for slot in self._fleet.slots if slot.child.number == found[0]), None)
         if child is None:
-            raise NotDone("its worker has ended")
-        with self._asking([found[0]]) as (number, (question,)):
+            raise NotDone(WORKER_ENDED)
+        with self._fleet.questions.ask([found[0]], StopAnswer) as (number, (question,)):
             for message in messages(number):
                 await child.send(message)
             try:
-                refused = await asyncio.wait_for(question.whole, ASK_SECONDS)
+                if not await question.is_answered(ASK_SECONDS):
+                    raise NotDone(WORKER_ENDED)
             except TimeoutError:
                 raise NotDone(f"its worker has not answered within {ASK_SECONDS:g} s") from None
+        refused = question.parts[-1].refused
         if refused == GONE:  # decided a moment ago, as by another page
             raise self._not_stopped(id_)
         if refused:
             raise NotDone(refused)
-        return bytes(question.data)
+        return b"".join(part.part for part in question.parts)
 
     async def _send_breakpoints(self, breakpoints: Sequence[Breakpoint]) -> None:
         self._given_up = {one: why for one, why in self._given_up.items() if one in breakpoints}
         workers = [slot.child.number for slot in self._fleet.slots if slot.child.number is not None]
-        with self._asking(workers) as (number, questions):
+        with self._fleet.questions.ask(workers, StopAnswer) as (number, questions):
             message = UseBreakpoints([SetBreakpoint(one.condition, one.direction) for one in breakpoints], number)
             self._fleet.breakpoints = message
             await self._fleet.send_all(message)
             if questions:  # a worker that hangs is not waited for long; one that follows another begins with them
-                await asyncio.wait([question.whole for question in questions], timeout=ASK_SECONDS)
+                await asyncio.wait([question.answered for question in questions], timeout=ASK_SECONDS)
         self._tell()
 
     async def _watch(self) -> None:
@@ -222,7 +198,7 @@ class StoppedMessages:
             if len(self._ended) > MOST_ENDED:
                 self._ended.popitem(last=False)
 
-    def _note(self, worker: int, message: Stopped | StopEnded | StopAnswer | BreakpointGivenUp) -> None:
+    def _note(self, worker: int, message: Stopped | StopEnded | BreakpointGivenUp) -> None:
         match message:
             case Stopped(stop) if len(self._stops) < MOST_SHOWN:
                 self._stops[stop.id] = worker, stop
@@ -235,12 +211,6 @@ class StoppedMessages:
                 if given_up in self.breakpoints:
                     self._given_up[given_up] = why
                     self._tell()
-            case StopAnswer(number):
-                question = self._questions.get((worker, number))
-                if question is not None and not question.whole.done():
-                    question.data += message.part
-                    if not message.more:
-                        question.whole.set_result(message.refused)
 
     def _tell(self) -> None:
         self.generation += 1

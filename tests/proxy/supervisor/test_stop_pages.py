@@ -60,9 +60,9 @@ class StopPage:
 
     def _answer(self, message: Message) -> None:
         if isinstance(message, ShowStop):
-            self.fleet.on_stop(0, StopAnswer(message.question, BODY))
+            self.fleet.questions.note(0, StopAnswer(message.question, BODY))
         elif isinstance(message, Decide) and not message.more:
-            self.fleet.on_stop(0, StopAnswer(message.question))
+            self.fleet.questions.note(0, StopAnswer(message.question))
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
         named = {"x-kproxy-token": TOKEN, **{name.replace("_", "-"): value for name, value in headers.items()}}

@@ -22,6 +22,7 @@ from kproxy.proxy.messages import (
     UseBreakpoints,
 )
 from kproxy.proxy.stops import GONE
+from kproxy.proxy.supervisor.questions import Questions
 from kproxy.proxy.supervisor.stopped import MOST_ENDED, NotDone, StoppedMessages
 
 PRODUCE = Breakpoint('api == "Produce"')
@@ -58,13 +59,14 @@ class Fleet:
         self.breakpoints: UseBreakpoints | None = None
         self.draining = False
         self.on_stop: Callable[[int, Any], None] = lambda worker, message: None
+        self.questions = Questions()
         self.silent: set[int] = set()  # workers that do not answer yet
 
     async def send_all(self, message: Message) -> None:
         for child in self.children:
             await child.send(message)
             if isinstance(message, UseBreakpoints) and child.number not in self.silent:
-                self.on_stop(child.number, StopAnswer(message.question))
+                self.questions.note(child.number, StopAnswer(message.question))
 
 
 def stop(id_: str, at: int = 0) -> Stop:
@@ -107,7 +109,7 @@ def test_a_message_on_which_another_page_has_decided_a_moment_ago_says_who() -> 
 
         def answer(message: Message) -> None:
             fleet.on_stop(0, StopEnded("0-1", "error", "10.0.0.9:4000"))
-            fleet.on_stop(0, StopAnswer(message.question, refused=GONE))  # type: ignore[attr-defined]
+            fleet.questions.note(0, StopAnswer(message.question, refused=GONE))  # type: ignore[attr-defined]
 
         fleet.children[0].answer = answer
         with pytest.raises(NotDone, match=r"10\.0\.0\.9:4000 answered it with an error"):
@@ -133,9 +135,9 @@ def test_a_question_goes_to_the_worker_that_has_the_message_and_its_answer_comes
 
         def answer(message: Message) -> None:
             assert isinstance(message, ShowStop)
-            fleet.on_stop(0, StopAnswer(message.question, b"of another worker"))
-            fleet.on_stop(1, StopAnswer(message.question, b"two ", more=True))
-            fleet.on_stop(1, StopAnswer(message.question, b"parts"))
+            fleet.questions.note(0, StopAnswer(message.question, b"of another worker"))
+            fleet.questions.note(1, StopAnswer(message.question, b"two ", more=True))
+            fleet.questions.note(1, StopAnswer(message.question, b"parts"))
 
         fleet.children[1].answer = answer
         assert await stopped.body("1-1") == b"two parts"
@@ -147,7 +149,7 @@ def test_a_question_goes_to_the_worker_that_has_the_message_and_its_answer_comes
 def test_a_decision_that_comes_too_late_says_so() -> None:
     async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
         fleet.on_stop(0, Stopped(stop("0-1")))
-        fleet.children[0].answer = lambda message: fleet.on_stop(
+        fleet.children[0].answer = lambda message: fleet.questions.note(
             0,
             StopAnswer(message.question, refused="too late"),  # type: ignore[attr-defined]
         )
@@ -163,7 +165,7 @@ def test_a_decision_that_comes_too_late_says_so() -> None:
 def test_a_worker_that_dies_answers_no_question() -> None:
     async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
         fleet.on_stop(0, Stopped(stop("0-1")))
-        fleet.children[0].answer = lambda message: stopped.forget_worker(0)
+        fleet.children[0].answer = lambda message: fleet.questions.end(0)
         with pytest.raises(NotDone, match="its worker has ended"):
             await stopped.body("0-1")
 
@@ -187,10 +189,10 @@ def test_all_workers_get_breakpoints_and_those_that_start_later_too() -> None:
 def test_they_are_set_once_all_workers_use_them_but_for_those_that_have_ended() -> None:
     async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
         def answers(number: int) -> None:
-            fleet.on_stop(1, StopAnswer(number))
+            fleet.questions.note(1, StopAnswer(number))
 
         def has_ended(_: int) -> None:
-            stopped.forget_worker(1)
+            fleet.questions.end(1)
 
         for ends in (answers, has_ended):
             fleet.silent = {1}
@@ -199,8 +201,8 @@ def test_they_are_set_once_all_workers_use_them_but_for_those_that_have_ended() 
                 await asyncio.sleep(0)
             sent = fleet.children[1].sent.pop()
             assert isinstance(sent, UseBreakpoints)
-            fleet.on_stop(0, StopAnswer(sent.question))  # the other one a second time
-            fleet.on_stop(1, StopAnswer(sent.question - 1))
+            fleet.questions.note(0, StopAnswer(sent.question))  # the other one a second time
+            fleet.questions.note(1, StopAnswer(sent.question - 1))
             done, _ = await asyncio.wait([setting], timeout=0.05)
             assert not done
             ends(sent.question)
