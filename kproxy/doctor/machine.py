@@ -16,7 +16,7 @@ from kproxy.doctor.findings import Finding, good, note, problem, warning
 from kproxy.doctor.tls_words import date_problems
 from kproxy.filters.options import OptionMistakes, Rotated, read_options
 from kproxy.output.times import render_size
-from kproxy.proxy.network.address_check import advice_on_binding, check_addresses_are_free, check_admin_address_is_free
+from kproxy.proxy.network.listening import advice_on_binding, check_addresses_are_free, check_admin_address_is_free
 
 FILES_OF_A_CLIENT = 2  # its connection and that to a broker
 FILES_BESIDE = 64  # listeners, logs, pipes, memory that is shared

@@ -91,7 +91,7 @@ class Chain:
         wait: awaits a verdict for at most so many seconds, else raises TimeoutError: asyncio.wait_for.
         most_frame_size: the largest frame a filter may make, size field excluded.
         held_frame_size: the largest frame that is held: limits.held_frame_size.
-        aside: calls a function where it does not hold up other connections, for decoding large frames: kproxy.proxy.aside.
+        aside: calls a function where it does not hold up other connections, for decoding large frames: kproxy.proxy.codec_thread.
             None: they are decoded like any other.
         on_fault: called at every fault with the name of the filter, the method that it came in, and its kind.
         clock: nanoseconds, for the time that filters take; by default that is not measured.

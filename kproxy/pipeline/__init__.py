@@ -61,7 +61,7 @@ RotatingFile, which counts them. OutputClosed (``| head``) ends it with success.
 Where would I ...
 
     add an output      a class derived from output.Output, and where it is chosen: kproxy/cli/formats.py for ``kproxy decode
-                       --format``, kproxy/proxy/analyzer/outputs.py for ``kproxy run``
+                       --format``, kproxy/proxy/analyzer/process.py for ``kproxy run``
     add a source       that ends: a method of Run beside read_flow_items. A live one: feed the Connections of ``run.open_live``
     call the decoder   in a Spark task: ``for event in decode_packets(packets, options)`` (reading.py) with all packets of each
                        connection, both directions, in the order of their times (group by the unordered pair of endpoints),

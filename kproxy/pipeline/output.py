@@ -2,7 +2,7 @@
 
 To add an output, write one class derived from Output in a module beside line_output.py (or anywhere: the analyzer's counts
 are one), and choose it: for ``kproxy decode --format`` kproxy/cli/formats.py (a member of Format, a function that makes
-it, its line in OUTPUTS), for the analyzer FILES in kproxy/proxy/analyzer/outputs.py and a field of config.Analysis, in a
+it, its line in OUTPUTS), for the analyzer FILES in kproxy/proxy/analyzer/process.py and a field of config.Analysis, in a
 program of your own ``Run(outputs=[...])``.
 """
 

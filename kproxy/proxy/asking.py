@@ -1,9 +1,16 @@
-"""Ask a broker a few things over a connection of kproxy's own: one request at a time, in versions that both sides know."""
+"""Ask a broker a few things over a connection of kproxy's own: one request at a time, in versions that both sides know.
+
+``discover`` asks a bootstrap broker for the brokers of its cluster before any client does: ApiVersions, then Metadata without
+topics. ``explain_foreign_protocol`` names the setting that helps where the peer does not speak Kafka.
+"""
 
 import asyncio
+import ssl
+from collections.abc import Callable
 from struct import pack
 from typing import Any
 
+from kproxy.errors import DecodeError, UpstreamError
 from kproxy.filters.contract import Direction
 from kproxy.protocol import (
     ApiKey,
@@ -14,7 +21,9 @@ from kproxy.protocol import (
     response_header_version,
     response_message,
 )
-from kproxy.proxy.foreign_protocol import explain_foreign_protocol
+from kproxy.protocol.addresses import split_address
+from kproxy.proxy.network.upstream import Upstream
+from kproxy.session.recognise import foreign_size
 
 CLIENT_ID = b"kproxy"
 MOST_ANSWER = 16_777_216  # bytes
@@ -30,12 +39,12 @@ class Asking:
         self._writer = writer
 
     async def versions(self) -> dict[int, int]:
-        """The newest version of each API that the broker has, by api_key (ApiVersions v0)."""
+        """Return the newest version of each API that the broker has, by API key (ApiVersions v0)."""
         response = await self.ask(ApiKey.API_VERSIONS, 0, "{}")
         return {api.api_key: api.max_version for api in response.api_keys}
 
     async def brokers(self, versions: dict[int, int]) -> list[tuple[int, str, int]]:
-        """Node id, host and port of each broker, by Metadata; *versions*: what `versions` returned."""
+        """Return node id, host and port of each broker (Metadata); *versions* is what ``versions`` returned."""
         known = message("MetadataRequest").versions.highest
         version = min(versions.get(ApiKey.METADATA, 0), known)
         found = await self.ask(ApiKey.METADATA, version, _metadata_request(version))
@@ -52,7 +61,7 @@ class Asking:
         return response.decode(version, answer, trailing=trailing)
 
     async def until_closed(self) -> None:
-        """Wait for the end of the connection, without a request. Raises OSError for an end in disorder, as by a TLS alert."""
+        """Send nothing and wait until the broker closes. Raises OSError where it does so by a reset or a TLS alert."""
         while await self._reader.read(MOST_READ):
             pass
 
@@ -67,7 +76,7 @@ class Asking:
         self._writer.close()
 
     def abort(self) -> None:
-        """Close the connection at once, without TLS's goodbye, for which a broker may let one wait."""
+        """Close the connection at once, without TLS's close_notify, which a slow broker could delay."""
         self._writer.transport.abort()
 
     async def _exchange(self, api_key: int, version: int, body: bytes) -> bytes:
@@ -90,7 +99,7 @@ class Asking:
 
 
 def _metadata_request(version: int) -> str:
-    """A Metadata request for no topic (version 0: for all, as it has no other way), that creates none."""
+    """Return a Metadata request that names no topic and creates none (version 0 can only ask for all topics)."""
     fields = ['"topics": []']
     if version >= 4:
         fields.append('"allowAutoTopicCreation": false')
@@ -99,3 +108,52 @@ def _metadata_request(version: int) -> str:
     if version >= 8:
         fields.append('"includeTopicAuthorizedOperations": false')
     return "{" + ", ".join(fields) + "}"
+
+
+Broker = tuple[int, str, int]  # node id, host, port
+
+
+class NotListed(UpstreamError):
+    """A broker was reached, but does not list the brokers of the cluster."""
+
+
+async def discover(upstream: Upstream, tls: ssl.SSLContext | None, server_name: Callable[[str], str]) -> list[Broker]:
+    """Return the brokers of the cluster; *server_name* returns the name that a host's certificate must have.
+
+    Raises:
+        UpstreamError: no bootstrap broker could be reached.
+        NotListed: a broker was reached, but does not answer a client that has not logged in.
+    """
+    connected, endpoint = await upstream.connect_bootstrap()
+    host, _ = split_address(endpoint)
+    try:
+        await asyncio.get_running_loop().sock_sendall(connected, upstream.own_proxy_header())
+        options: dict[str, Any] = {"ssl": tls, "server_hostname": server_name(host)} if tls else {}
+        reader, writer = await asyncio.open_connection(sock=connected, **options)
+    except (OSError, ssl.SSLError) as error:
+        connected.close()
+        raise UpstreamError(f"{endpoint}: {error}") from error
+    asking = Asking(reader, writer)
+    try:
+        return await asking.brokers(await asking.versions())
+    except (OSError, EOFError, DecodeError, asyncio.IncompleteReadError) as error:
+        reason = str(error) or type(error).__name__
+        raise NotListed(f"{endpoint} does not list the brokers: {reason}") from error
+    finally:
+        asking.close()
+
+
+SETTINGS = {
+    ("tls", Direction.REQUEST): (
+        "the client speaks TLS, and this listener does not: give it listener_tls, "
+        "or the client security.protocol=PLAINTEXT or SASL_PLAINTEXT"
+    ),
+    ("tls", Direction.RESPONSE): "the broker speaks TLS: give the cluster broker_tls",
+    ("proxy", Direction.REQUEST): "a PROXY header comes before the client's first request: set proxy_protocol",
+}
+
+
+def explain_foreign_protocol(start: bytes, direction: Direction) -> str | None:
+    """Explain four bytes that stand where Kafka has the size of a frame; None if they are of no known protocol."""
+    foreign = foreign_size(start, direction)
+    return SETTINGS.get((foreign.kind, direction), foreign.what) if foreign else None

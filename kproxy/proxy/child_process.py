@@ -1,6 +1,10 @@
 """How a child process begins: `python -m kproxy.proxy.child_process MODULE WORD...` takes its title, then runs MODULE.main().
 
-The words are those of ChildArguments. This module imports little, so that the first steps come at once.
+The words are those of ChildArguments. This module imports little, so that the title appears at once. `ps`, `top` and `pgrep` show
+
+    kproxy run --listen ... --bootstrap ...    the supervisor (or: kproxy run -c FILE); name: kproxy
+    kproxy: worker 0                           a worker, numbered as in the log and at /connections; name: kproxy:worker0
+    kproxy: analyzer (kproxy-analyzer)         the analyzer; name: kproxy:analyzer
 """
 
 import ctypes
@@ -12,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kproxy.proxy.process_title import set_process_title
+from setproctitle import setproctitle, setthreadtitle
 
 PR_SET_PDEATHSIG = 1
 STACK_SIGNAL = (
@@ -54,6 +58,16 @@ def parse_child_arguments(words: Sequence[str]) -> ChildArguments:
 
 def _joined(value: int | tuple[int, ...]) -> str:
     return str(value) if isinstance(value, int) else ",".join(str(fd) for fd in value)
+
+
+def set_process_title(title: str, name: str) -> None:
+    """Show *title* as the command line of this process and *name*, cut to 15 bytes, as its name (/proc/PID/comm).
+
+    setproctitle writes over the command line in memory and moves the environment away. Otherwise prctl(PR_SET_MM_ARG_START) would
+    be needed, which takes CAP_SYS_RESOURCE.
+    """
+    setproctitle(title)
+    setthreadtitle(name)
 
 
 def begin_child(arguments: ChildArguments) -> None:

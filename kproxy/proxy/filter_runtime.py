@@ -11,7 +11,7 @@ from kproxy.filters.contract import ClientMetric, Journal, MetricsExport, Shared
 from kproxy.filters.filter_faults import Hook, Kind
 from kproxy.filters.options import Rotated
 from kproxy.filters.otlp_endpoint import OtlpEndpoint
-from kproxy.proxy.aside import aside
+from kproxy.proxy.codec_thread import in_codec_thread
 from kproxy.proxy.journals import Journals
 from kproxy.proxy.logs import log
 from kproxy.proxy.messages import ClientMetrics, Message
@@ -135,7 +135,7 @@ class FilterRuntime:
 
     def aside(self, function: Callable[[], Result]) -> Awaitable[Result]:
         """See Runtime."""
-        return aside(function)
+        return in_codec_thread(function)
 
     def warn(self, event: str, reason: str) -> None:
         """See Runtime."""

@@ -1,13 +1,15 @@
-"""SharedCounts: numbers that the filters of all workers count together, in one memfd that supervisor and workers map.
+"""SharedCounts: what the filters of all workers count together, in one memfd that the supervisor and the workers map.
 
-    the file    slots of SLOT bytes, used from the first on: the count (8 bytes), the size of the key (8 bytes), the key
-    the key     cluster, filter, event and name, as a JSON list; or of a memory: NUL and a hash of its name. Its bytes follow
+The file has two parts, each with its own locks (fcntl(2); the kernel releases them when a process dies):
 
-    behind it   the table of SharedTimes, with locks of its own
+    counts   SLOTS slots of SLOT bytes, used from the first on: the count (8 bytes), the size of the key (8 bytes), the key.
+             The key is the cluster, filter, event and name as a JSON list. A slot is never freed: a count outlives reloads
+             and workers. ``memory`` keeps bytes in a slot too; its key is NUL and a hash of the memory's name
+    times    GROUPS groups of WAYS places of 32 bytes (SharedTimes). A name is in the group that its digest selects: BLAKE2b
+             of the name (16 bytes), its time (8 bytes, seconds of CLOCK_MONOTONIC as a double), 8 unused bytes
 
-A process that adds has a lock of all slots (fcntl(2)); the kernel releases it when the process dies. That takes some
-microseconds, which is enough for what is counted: not each frame, but each that a filter was told to look for. A slot is never
-given back: a count outlives the reload and the worker.
+Taking a lock costs some microseconds, which is enough here: filters count what they were told to look for, not every frame.
+Counters that every frame changes are in kproxy.proxy.tap.counters.
 """
 
 import fcntl
@@ -17,20 +19,26 @@ import os
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from struct import Struct as Packing
 
 import msgspec
 
 from kproxy.errors import UsageError
-from kproxy.proxy.shared_times import TABLE_SIZE, SharedTimes
 from kproxy.proxy.tap.sealed import create_sealed, sealed_size
 
 SLOT = 1_024  # bytes
 SLOTS = 4_096
-TIMES_START = SLOT * SLOTS
-SIZE = TIMES_START + TABLE_SIZE
 HEAD = Packing("=QQ")
 MEMORY = b"\0"
+DIGEST_SIZE = 16
+NO_DIGEST = bytes(DIGEST_SIZE)
+PLACE = Packing("=16sdQ")
+WAYS = 8
+GROUPS = 1 << 15
+TABLE_SIZE = PLACE.size * WAYS * GROUPS  # 8 MiB; pages cost memory only once they are used
+TIMES_START = SLOT * SLOTS
+SIZE = TIMES_START + TABLE_SIZE
 # Events that every filter has: how long it took, how often it was called, and its faults by hook and kind
 SPENT_NS, CALLS, FAULTS = OF_EVERY_FILTER = ("spent_ns", "handed_over", "filter_faults")
 
@@ -48,7 +56,7 @@ class FilterCount(msgspec.Struct, frozen=True):
 class SharedCounts:
     """The counts in a memfd made by ``create``, in any process that has its *fd*.
 
-    Raises ValueError for a file that is none, OSError if it cannot be mapped.
+    Raises ValueError for a file that holds no counts, OSError if it cannot be mapped.
     """
 
     def __init__(self, fd: int) -> None:
@@ -56,7 +64,7 @@ class SharedCounts:
             raise ValueError(f"file descriptor {fd} holds no counts: its size is not {SIZE}")
         self.fd = fd
         self._memory = mmap.mmap(fd, TIMES_START)
-        self._found: dict[bytes, int] = {}  # key -> slot
+        self._slots: dict[bytes, int] = {}  # by key, as far as this process has looked
 
     @classmethod
     def create(cls) -> "SharedCounts":
@@ -66,36 +74,28 @@ class SharedCounts:
         return made
 
     def count(self, cluster: str, filter_name: str, event: str, name: str) -> "Count":
-        """The count of that name. Raises UsageError when there is no room for it."""
+        """Return the count of that name. Raises UsageError when there is no room for it."""
         key = msgspec.json.encode((cluster, filter_name, event, name))
         if len(key) > SLOT - HEAD.size:
             raise UsageError(f"the name of what {filter_name} counts is too long: {len(key)} bytes")
-        with self._locked():
-            slot = self._slot(key)
-        if slot is None:
-            raise UsageError(f"filters count more than {SLOTS:,} things: start kproxy anew")
-        return Count(self, slot)
+        return Count(self, self._slot(key))
 
-    def times(self, prefix: str) -> SharedTimes:
-        """The times of names with that prefix."""
+    def times(self, prefix: str) -> "SharedTimes":
+        """Return the times of names with that prefix."""
         return SharedTimes(self.fd, TIMES_START, prefix)
 
     def rows(self) -> list[FilterCount]:
-        """All counts."""
+        """Return all counts."""
         with self._locked():
             slots = list(self._used())
         counts = [(n, key) for _, n, key in slots if not key.startswith(MEMORY)]
         return [FilterCount(*msgspec.json.decode(key, type=tuple[str, str, str, str]), n) for n, key in counts]
 
     def memory(self, name: str) -> "KeptBytes":
-        """Bytes of that name, which one process at a time writes. Raises UsageError when there is no room for them."""
+        """Return the bytes of that name, which one process at a time writes. Raises UsageError when there is no room."""
         key = MEMORY + hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest()
-        with self._locked():
-            slot = self._slot(key)
-        if slot is None:
-            raise UsageError(f"filters count more than {SLOTS:,} things: start kproxy anew")
         start = HEAD.size + len(key)
-        return KeptBytes(self.fd, slot * SLOT + start, SLOT - start)
+        return KeptBytes(self.fd, self._slot(key) * SLOT + start, SLOT - start)
 
     def add(self, slot: int, amount: int) -> int:
         """Add to the count in a slot; return the sum."""
@@ -105,22 +105,23 @@ class SharedCounts:
             self._memory[slot * SLOT : slot * SLOT + HEAD.size] = HEAD.pack(count + amount, size)
         return int(count + amount)
 
-    def _slot(self, key: bytes) -> int | None:
-        """The slot of a key, taken now if it has none; None: all are taken."""
-        if key not in self._found:
-            self._found |= {used: slot for slot, _, used in self._used()}
-        if key not in self._found:
-            slot = len(self._found)
-            if slot == SLOTS:
-                return None
-            HEAD.pack_into(self._memory, slot * SLOT, 0, len(key))
-            start = slot * SLOT + HEAD.size
-            self._memory[start : start + len(key)] = key
-            self._found[key] = slot
-        return self._found[key]
+    def _slot(self, key: bytes) -> int:
+        """Return the slot of a key, taking one if the key has none. Raises UsageError when all are taken."""
+        with self._locked():
+            if key not in self._slots:
+                self._slots |= {used: slot for slot, _, used in self._used()}
+            if key not in self._slots:
+                slot = len(self._slots)
+                if slot == SLOTS:
+                    raise UsageError(f"filters count more than {SLOTS:,} things: start kproxy anew")
+                HEAD.pack_into(self._memory, slot * SLOT, 0, len(key))
+                start = slot * SLOT + HEAD.size
+                self._memory[start : start + len(key)] = key
+                self._slots[key] = slot
+        return self._slots[key]
 
     def _used(self) -> Iterator[tuple[int, int, bytes]]:
-        """Slot, count and key of each slot that is taken."""
+        """Yield slot, count and key of each slot that is taken."""
         for slot in range(SLOTS):
             count, size = HEAD.unpack_from(self._memory, slot * SLOT)
             if not size:
@@ -155,7 +156,7 @@ class Count:
 
 
 class KeptBytes:
-    """Bytes in the file, which a process writes for the one that is started after it."""
+    """Bytes that a process leaves for the one that is started after it."""
 
     def __init__(self, fd: int, offset: int, size: int) -> None:
         self._fd = fd
@@ -163,9 +164,50 @@ class KeptBytes:
         self._size = size
 
     def read(self) -> bytes:
-        """What was written last; zeros at first."""
+        """Return what was written last; zeros at first."""
         return os.pread(self._fd, self._size, self._offset)
 
     def write(self, data: bytes) -> None:
         """Write *data*, at most some hundred bytes, in one step: a kill does not cut pwrite(2) in two, as it may a copy."""
         os.pwrite(self._fd, data, self._offset)
+
+
+class SharedTimes:
+    """A time for each of many names, which all workers advance together: the next time at which a client is within its rate.
+
+    Args:
+        fd: a file of at least *start* + TABLE_SIZE bytes, which begin as zeros.
+        start: where the table begins, a multiple of the page size.
+        prefix: put before each name.
+    """
+
+    def __init__(self, fd: int, start: int, prefix: str) -> None:
+        self._fd = fd
+        self._start = start
+        self._memory = mmap.mmap(fd, TABLE_SIZE, offset=start)
+        self._prefix = prefix.encode("utf-8", "surrogatepass")
+
+    def move_on(self, name: str, seconds: float, now: float) -> float:
+        """Add *seconds* to the time of a name, or to *now* if that is later; return the sum.
+
+        Where the group of the name is full, the name with the earliest time is forgotten: a time in the past has no effect.
+        """
+        digest = blake2b(self._prefix + b"\0" + name.encode("utf-8", "surrogatepass"), digest_size=DIGEST_SIZE).digest()
+        size = PLACE.size * WAYS
+        at = int.from_bytes(digest[:4], "little") % GROUPS * size
+        fcntl.lockf(self._fd, fcntl.LOCK_EX, size, self._start + at, os.SEEK_SET)
+        try:
+            places = [(*PLACE.unpack_from(self._memory, at + way * PLACE.size), way) for way in range(WAYS)]
+            own = next((place for place in places if place[0] == digest), None)
+            time = max(now, own[1] if own is not None else now) + seconds
+            way = own[-1] if own is not None else min(places, key=_first_to_forget)[-1]
+            # pack_into would write zeros first, which stay if this process is killed then
+            begin = at + way * PLACE.size
+            self._memory[begin : begin + PLACE.size] = PLACE.pack(digest, time, 0)
+        finally:
+            fcntl.lockf(self._fd, fcntl.LOCK_UN, size, self._start + at, os.SEEK_SET)
+        return time
+
+
+def _first_to_forget(place: tuple[bytes, float, int, int]) -> tuple[bool, float]:
+    return place[0] != NO_DIGEST, place[1]

@@ -9,8 +9,10 @@ The stops of a worker outlive a reload of the configuration: they wait for the c
 """
 
 import asyncio
+import contextlib
 import itertools
 import os
+import select
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -22,7 +24,6 @@ from kproxy.filters.breakpoints.decision import MOST_HOLD_S, WHYS, Action, Decis
 from kproxy.filters.breakpoints.decision import Stopped as StoppedMessage
 from kproxy.filters.breakpoints.stopped_text import MOST_TEXT_SIZE
 from kproxy.protocol.facts import facts
-from kproxy.proxy.closed_peers import ClosedPeers
 from kproxy.proxy.logs import log
 from kproxy.proxy.messages import (
     STOP_PART,
@@ -272,3 +273,48 @@ class ClusterStops:
             fields=changed,
             **({"reason": refused} if refused else {}),
         )
+
+
+Closed = Callable[[], None]
+
+
+class ClosedPeers:
+    """The sockets that are watched. One may be watched for several things, each with a key."""
+
+    def __init__(self) -> None:
+        self._epoll: select.epoll | None = None
+        self._watched: dict[int, dict[str, Closed]] = {}  # file descriptor -> key -> what is called
+
+    def watch(self, fd: int, key: str, closed: Closed) -> None:
+        """Call *closed* once the other side has closed, from the next turn of the loop on. -1: there is no socket."""
+        if fd < 0:
+            return
+        if self._epoll is None:
+            self._epoll = select.epoll()
+            asyncio.get_running_loop().add_reader(self._epoll.fileno(), self._run)
+        with contextlib.suppress(FileExistsError):  # it is watched for something else as well
+            self._epoll.register(fd, select.EPOLLRDHUP)
+        self._watched.setdefault(fd, {})[key] = closed
+
+    def forget(self, fd: int, key: str) -> None:
+        """Watch it no more for this; it may have been closed."""
+        keys = self._watched.get(fd)
+        if keys is None or keys.pop(key, None) is None or keys:
+            return
+        del self._watched[fd]
+        if self._epoll is None:
+            return
+        with contextlib.suppress(OSError):  # a closed one is not in the epoll any more
+            self._epoll.unregister(fd)
+        if not self._watched:
+            asyncio.get_running_loop().remove_reader(self._epoll.fileno())
+            self._epoll.close()
+            self._epoll = None
+
+    def _run(self) -> None:
+        """Tell of those that have ended. What is called has to forget its own: a closed one is reported again and again."""
+        assert self._epoll is not None
+        for fd, _ in self._epoll.poll(0):
+            for key, closed in list(self._watched.get(fd, {}).items()):
+                self.forget(fd, key)
+                closed()

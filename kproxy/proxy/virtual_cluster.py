@@ -6,7 +6,7 @@ It has the listeners, the plan and the limits of its links, and is their owner (
     link_opening.py      opens links; those of two plain sockets and a numeric broker address the acceptor opens by itself
     brokers.py           node ids, their addresses, and the ports of ours that stand for them
     advertised.py        the address that responses give clients for each broker
-    discovery.py         asks a broker for the addresses of all
+    asking.py            asks a broker for the addresses of all brokers
     reachability.py      whether a broker can be reached, for /readyz
     admission.py         limits of clients
 """
@@ -33,12 +33,11 @@ from kproxy.protocol import Direction, facts
 from kproxy.protocol.addresses import parse_address, split_address
 from kproxy.proxy import raw_sasl
 from kproxy.proxy.admission import Admission
-from kproxy.proxy.aside import aside
+from kproxy.proxy.asking import NotListed, discover, explain_foreign_protocol
 from kproxy.proxy.brokers import BrokerTable
-from kproxy.proxy.discovery import NotListed, discover
+from kproxy.proxy.codec_thread import in_codec_thread
 from kproxy.proxy.filter_dispatch import FilterDispatch
 from kproxy.proxy.filter_runtime import FilterRuntime
-from kproxy.proxy.foreign_protocol import explain_foreign_protocol
 from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.forwarding.link import Link, overdue
 from kproxy.proxy.forwarding.owner import PairedRequest
@@ -187,7 +186,7 @@ class VirtualCluster:
                 wait=asyncio.wait_for,
                 most_frame_size=config.limits.frame_size,
                 held_frame_size=config.limits.held_frame_size,
-                aside=aside,
+                aside=in_codec_thread,
                 on_fault=self._on_filter_fault,
                 clock=time.monotonic_ns,
                 runtime=self._runtime,

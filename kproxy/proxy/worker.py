@@ -17,9 +17,9 @@ import uvloop
 from kproxy.config import Cluster, Config, Page
 from kproxy.errors import KproxyError
 from kproxy.proxy.admission import Admission
-from kproxy.proxy.aside import end as end_aside
 from kproxy.proxy.channel import Channel
 from kproxy.proxy.child_process import ChildArguments
+from kproxy.proxy.codec_thread import end_codec_thread
 from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.journals import Journals
 from kproxy.proxy.logs import EVENTS_LOST, event_of, log
@@ -115,7 +115,7 @@ class Forwarding:
                 cluster.stop()
                 await cluster.close()
             self._journals.close()
-            end_aside()
+            end_codec_thread()
 
     async def _receive(self, changing: asyncio.Task[None]) -> None:
         """Receive messages until the channel ends. Only what changes the clusters waits for such changes before."""

@@ -1,7 +1,7 @@
 """How long one turn of the event loop takes while something big passes: `python -m tests.bench.loop_lag`.
 
 Prints the longest turn, in wall time and in CPU time of the loop's thread, as other processes of a busy machine lengthen the
-first. The same without the thread for large frames (kproxy.proxy.aside) is beside it where that makes a difference.
+first. The same without the thread for large frames (kproxy.proxy.codec_thread) is beside it where that makes a difference.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from typing import Any
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Forward, Replace
 from kproxy.filters.rewrite_addresses import RewriteAddresses
-from kproxy.proxy.aside import aside
-from kproxy.proxy.aside import end as end_aside
+from kproxy.proxy.codec_thread import in_codec_thread
+from kproxy.proxy.codec_thread import end_codec_thread
 from tests.filters.test_rewrite_addresses import coordinators
 from tests.proxy.forwarding.test_responses import metadata_with_partitions
 from tests.support.filtering import Asking, Served, response_frame
@@ -56,7 +56,7 @@ def drain(bench: Bench, done: threading.Event) -> None:
 
 
 def measure(name: str, api_key: int, version: int, frame: bytes, filters: Callable[[], list[Any]]) -> None:
-    for way in (aside, None):
+    for way in (in_codec_thread, None):
 
         async def work(way: Any = way) -> None:
             judge = Judge(Chain(filters(), aside=way), Served())
@@ -100,7 +100,7 @@ def main() -> None:
         )
     frame = response_frame(10, 4, coordinators(100_000, 5))
     measure("FindCoordinator of 100,000 groups", 10, 4, frame, lambda: [RewriteAddresses()])
-    end_aside()
+    end_codec_thread()
 
 
 if __name__ == "__main__":

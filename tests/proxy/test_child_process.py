@@ -50,3 +50,23 @@ def test_a_child_takes_its_title_and_leaves_the_signals_of_the_group_to_its_pare
 def test_a_child_whose_parent_is_gone_already_ends() -> None:
     done = subprocess.run([sys.executable, "-c", CHILD, "1"], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (1, "")
+
+
+CODE = """
+import os, sys
+from pathlib import Path
+from kproxy.proxy.child_process import set_process_title
+os.environ["LATER"] = "1"
+set_process_title("kproxy: worker 10 " + "x" * 300, "kproxy:worker10 and more")
+print(Path("/proc/self/cmdline").read_text().rstrip("\\0"), Path("/proc/self/comm").read_text(), sep="|", end="")
+print(os.environ["EARLIER"], os.environ["LATER"])
+"""
+
+
+def test_the_title_replaces_the_command_line_and_the_name() -> None:
+    """A title longer than the command line fits, too: it takes the place of the environment, which is moved."""
+    command = [sys.executable, "-c", CODE, '{"secret": 1}']
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={"EARLIER": "2" * 300})
+    title, rest = done.stdout.split("|")
+    assert title == "kproxy: worker 10 " + "x" * 300
+    assert rest == f"kproxy:worker10\n{'2' * 300} 1\n"

@@ -1,4 +1,4 @@
-"""Counts of filters over several processes."""
+"""Counts of filters, and times that several processes move on together."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from kproxy.errors import UsageError
-from kproxy.proxy.shared_counts import SLOTS, FilterCount, SharedCounts
+from kproxy.proxy.shared_counts import GROUPS, SLOTS, TIMES_START, WAYS, FilterCount, SharedCounts, SharedTimes
 from kproxy.proxy.tap.sealed import create_sealed
 from tests.support.traffic import ROOT
 
@@ -20,11 +20,16 @@ print(*[count.add() for _ in range(2000)])
 """
 HOLD = """
 import fcntl, sys, time
-from kproxy.proxy.shared_counts import SharedCounts
-counts = SharedCounts(int(sys.argv[1]))
-fcntl.lockf(counts.fd, fcntl.LOCK_EX)
+fcntl.lockf(int(sys.argv[1]), fcntl.LOCK_EX)  # all of the file: counts and times
 print("held", flush=True)
 time.sleep(600)
+"""
+MOVE = """
+import sys
+from kproxy.proxy.shared_counts import SharedCounts
+times = SharedCounts(int(sys.argv[1])).times("throttle")
+for _ in range(2000):
+    times.move_on("n", 0.5, 100.0)
 """
 
 
@@ -34,25 +39,28 @@ def process(code: str, counts: SharedCounts) -> "subprocess.Popen[str]":
     return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, pass_fds=[counts.fd], env=environment)
 
 
-def test_each_number_is_given_once_over_all_processes() -> None:
-    counts = SharedCounts.create()
+@pytest.fixture
+def counts() -> SharedCounts:
+    return SharedCounts.create()
+
+
+def test_each_number_is_given_once_over_all_processes(counts: SharedCounts) -> None:
     processes = [process(ADD, counts) for _ in range(2)]
     given = [int(number) for each in processes for number in each.communicate()[0].split()]
     assert sorted(given) == list(range(1, 4001))
     assert counts.rows() == [FilterCount("orders", "faults", "calls", "f", 4000)]
 
 
-def test_a_process_that_dies_while_it_counts_holds_up_nobody() -> None:
-    counts = SharedCounts.create()
+def test_a_process_that_dies_while_it_counts_holds_up_nobody(counts: SharedCounts) -> None:
     with process(HOLD, counts) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         holder.send_signal(signal.SIGKILL)
     assert counts.count("c", "f", "e", "n").add(3) == 3
+    assert counts.times("t").move_on("a", 1, 0) == 1
 
 
-def test_a_name_has_one_count_also_if_it_is_hostile() -> None:
-    counts = SharedCounts.create()
+def test_a_name_has_one_count_also_if_it_is_hostile(counts: SharedCounts) -> None:
     other = SharedCounts(counts.fd)
     for name in ('"\n\0\u202e', "", "x" * 200):
         assert counts.count("c", "f", "e", name).add() == 1
@@ -61,8 +69,7 @@ def test_a_name_has_one_count_also_if_it_is_hostile() -> None:
     assert [row.name for row in other.rows()] == ['"\n\0\u202e', "", "x" * 200]
 
 
-def test_there_is_room_for_so_many_and_for_names_of_some_length() -> None:
-    counts = SharedCounts.create()
+def test_there_is_room_for_so_many_and_for_names_of_some_length(counts: SharedCounts) -> None:
     for number in range(SLOTS):
         counts.count("c", "f", "e", str(number))
     with pytest.raises(UsageError, match="more than 4,096 things"):
@@ -75,3 +82,48 @@ def test_there_is_room_for_so_many_and_for_names_of_some_length() -> None:
 def test_another_file_holds_no_counts() -> None:
     with pytest.raises(ValueError, match="holds no counts"):
         SharedCounts(create_sealed("other", 100))
+
+
+def test_a_time_moves_on_from_now_or_from_where_it_is(counts: SharedCounts) -> None:
+    times = counts.times("throttle")
+    assert times.move_on("a", 2, 10) == 12
+    assert times.move_on("a", 3, 11) == 15
+    assert times.move_on("a", 0, 11) == 15
+    assert times.move_on("b", 1, 11) == 12
+    assert times.move_on("a", 1, 20) == 21
+    assert counts.times("other").move_on("a", 1, 11) == 12
+    assert SharedCounts(counts.fd).times("throttle").move_on("a", 1, 11) == 22
+
+
+def test_nothing_is_lost_between_processes(counts: SharedCounts) -> None:
+    processes = [process(MOVE, counts) for _ in range(2)]
+    assert [each.wait() for each in processes] == [0, 0]
+    for each in processes:
+        each.communicate()
+    assert counts.times("throttle").move_on("n", 0, 100.0) == 100.0 + 2 * 2_000 * 0.5
+
+
+def test_of_too_many_names_those_are_forgotten_whose_time_is_past(
+    counts: SharedCounts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kproxy.proxy.shared_counts.GROUPS", 4)
+    times = counts.times("t")
+    for number in range(3):
+        times.move_on(f"busy {number}", 1_000, 0)
+    for number in range(GROUPS // 64):
+        times.move_on(f"idle {number}", 1, number)
+    assert [times.move_on(f"busy {number}", 0, 600) for number in range(3)] == [1_000] * 3
+    assert WAYS > 3
+
+
+def test_times_are_no_counts(counts: SharedCounts) -> None:
+    counts.times("t").move_on("a", 1, 0)
+    counts.count("c", "f", "e", "n").add(3)
+    assert [row.count for row in counts.rows()] == [3]
+    assert SharedTimes(counts.fd, TIMES_START, "t").move_on("a", 0, 0) == 1
+
+
+@pytest.mark.parametrize("name", ["", "\udcff", "x" * 100_000, "\0"])
+def test_any_name(counts: SharedCounts, name: str) -> None:
+    assert counts.times("t").move_on(name, 1, 0) == 1
+    assert counts.times("t").move_on(name, 1, 0) == 2

@@ -21,7 +21,7 @@ from kproxy.page.malloc import keep_large_blocks_apart
 from kproxy.page.narrowed import Analyzed
 from kproxy.page.recorded import MOST_KEPT
 from kproxy.page.server import page_app, serve
-from kproxy.proxy.process_title import set_process_title
+from kproxy.proxy.child_process import set_process_title
 
 FEED, HTTP = "feed", "http"
 LONGEST = 65_536  # bytes of the arguments

@@ -19,10 +19,9 @@ from kproxy.pipeline.output import End, Observer, Source
 from kproxy.protocol import ApiKey, Message
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
-from kproxy.proxy.analyzer.bounded_counter import BoundedCounter
 from kproxy.proxy.analyzer.lag import GroupLag
 from kproxy.proxy.analyzer.logins import SASL_APIS, Logins
-from kproxy.proxy.analyzer.series import OTHER, Series
+from kproxy.proxy.analyzer.series import OTHER, BoundedCounter, Series
 from kproxy.proxy.messages import AnalyzerCounts, AnalyzerSeries
 from kproxy.session import BadFrame, Event, Exchange, Frame, Gap, NotKafka, SaslToken
 

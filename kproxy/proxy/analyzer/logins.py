@@ -10,7 +10,7 @@ from typing import Final
 
 from kproxy.output.escaping import printable, well_formed
 from kproxy.protocol import ApiKey
-from kproxy.proxy.analyzer.bounded_counter import BoundedCounter
+from kproxy.proxy.analyzer.series import BoundedCounter
 from kproxy.session import Connection, Exchange
 from kproxy.session.exchanges import peeked
 

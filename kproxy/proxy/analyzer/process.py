@@ -21,11 +21,12 @@ import msgspec
 
 from kproxy.config import Analysis, Rotated, Traces
 from kproxy.errors import UsageError
+from kproxy.output.jsonl import event_line
 from kproxy.pipeline.output import Output, Source
+from kproxy.pipeline.pcapng_output import LivePcapng
 from kproxy.pipeline.rotating_file import Report, RotatingFile
 from kproxy.pipeline.run import Options, Run
 from kproxy.proxy.analyzer.counts import AnalysisCounts
-from kproxy.proxy.analyzer.outputs import FILES, rotating_file
 from kproxy.proxy.analyzer.pace import PacedLoop, raise_in
 from kproxy.proxy.analyzer.page_feed import PageFeed, connect
 from kproxy.proxy.analyzer.settling import LogLines, Settlement, cut_off
@@ -66,9 +67,27 @@ MOST_MESSAGES = 100  # events for the log that wait to be sent
 NICE = 5
 FLUSH_S = 3.0  # longest time that spans take to be exported at the end
 
+# The files of the analyzer, by the names that their options have below ``analysis`` in the configuration
+FILES: dict[str, Callable[[RotatingFile], Output]] = {
+    "log": lambda file: LogLines(event_line, file),  # as ``kproxy decode --format jsonl`` writes it
+    "capture": LivePcapng,
+}
+
 
 class Stuck(BaseException):
     """Raised inside of a decode that takes too long; no ``except Exception`` may catch it."""
+
+
+def rotating_file(options: Rotated, clock: Callable[[], float], report: Report) -> RotatingFile:
+    """Make a file with the sizes and ages of the configuration."""
+    return RotatingFile(
+        Path(options.path),
+        most_size=options.most_size,
+        most_age=options.most_age,
+        keep=options.keep,
+        clock=clock,
+        report=report,
+    )
 
 
 @dataclass(frozen=True, slots=True)

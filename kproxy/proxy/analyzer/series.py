@@ -10,8 +10,11 @@ ended       names that were idle for long leave their places
 
 from heapq import nlargest, nsmallest
 from operator import add
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import msgspec
+
+from kproxy.output.escaping import well_formed
 from kproxy.output.labels import label_of
 
 MOST_SERIES = 1_000  # OTHER included
@@ -141,3 +144,38 @@ class Series:
         """Labels and numbers of each series."""
         rows: list[Row] = [(labels, list(kept.numbers)) for labels, kept in self._kept.items()]
         return [*rows, (self._other_labels, list(self._other))] if any(self._other) else rows
+
+
+MOST_NAMES = (
+    240_000  # bytes of JSON that the names of one counter take: all counters together fit one message (channel.py)
+)
+
+
+class BoundedCounter:
+    """Counts by names from traffic; what comes after *most* - 1 names, or MOST_NAMES bytes of them, is counted as OTHER."""
+
+    def __init__(self, most: int = MOST_SERIES) -> None:
+        self._counts: dict[tuple[str, ...], int] = {}
+        self._most = most
+        self._room = MOST_NAMES
+
+    def add(self, *name: str, n: int = 1) -> None:
+        """Count *n* of a name."""
+        counts = self._counts
+        known = counts.get(name)
+        if known is None and not self._has_room(name):
+            name = (OTHER,) * len(name)
+            known = counts.get(name)
+        counts[name] = n + (known or 0)
+
+    def _has_room(self, name: tuple[str, ...]) -> bool:
+        """Whether another name fits; takes its room."""
+        size = len(msgspec.json.encode([well_formed(part) for part in name])) + 24  # with a number
+        if len(self._counts) >= self._most - 1 or size > self._room:
+            return False
+        self._room -= size
+        return True
+
+    def rows(self) -> list[Any]:
+        """(*name, count) of each name; text that is no Unicode is escaped."""
+        return [(*map(well_formed, name), count) for name, count in self._counts.items()]

@@ -70,7 +70,7 @@ What bounds memory
     BIOs 64 KiB or a little more); 4 KiB of requests in flight; the objects that filters are given for a held frame.
 
     Nothing of a link takes the event loop for more than some milliseconds: sockets that are ready and held frames in a chunk
-    are handled for 2 ms in a turn (TURN_NS), frames above 128 KiB are decoded and encoded in a thread (kproxy.proxy.aside).
+    are handled for 2 ms in a turn (TURN_NS), frames above 128 KiB are decoded and encoded in a thread (codec_thread.py).
 
 When the tap's ring is full: ends of frames, then whole exchanges are left out and counted, and traffic does not wait
 (tap_cursor.pyx; kproxy.proxy.tap).

@@ -1,26 +1,25 @@
-"""Connecting to brokers and accepting clients, below Kafka: nothing here knows a frame.
+"""Connecting to brokers and accepting clients, below Kafka: no module here knows what a frame is.
 
 Towards brokers
 
-    upstream.py               Upstream: the way to the brokers of one cluster; tries every address of a name in bounded time
-    resolver.py               Resolver: names to addresses, cached; addresses that failed lately come last
+    upstream.py               Upstream: connects to the brokers of one cluster; tries every address of a name in bounded time
+    resolver.py               Resolver: resolves names, with a cache; addresses that failed lately come last
     outbound_proxy.py         SOCKS5 or HTTP CONNECT on the way (setting ``through``)
 
 Towards clients
 
-    listening.py              listening sockets and the options that accepted ones inherit
-    address_check.py          are the addresses free? Asked once, by the supervisor
+    listening.py              listening sockets and the options that accepted ones inherit; whether addresses are free
     original_destination.py   transparent mode: the destination before netfilter redirected a client; redirection loops
     lingering_close.py        closing without losing what was sent
-    http_server.py            the page and the admin server: their listening socket, and uvicorn's settings
+    http_server.py            the listening socket and uvicorn's settings, for the live page and the admin server
 
 Both
 
     tls.py                    TLS contexts, certificate reload, principals and SNI
-    proxy_protocol.py         PROXY protocol v1 and v2, in and out. Bytes only
-    socket_addresses.py       socket tuples and struct sockaddr; internal addresses. Address text is kproxy.protocol.addresses'
+    proxy_protocol.py         PROXY protocol v1 and v2, reading and writing bytes
+    socket_addresses.py       socket tuples and struct sockaddr; internal addresses. Addresses as text: kproxy.protocol.addresses
 
-``KEEPALIVE`` and socket options stand in upstream.py. The order of the steps when a link is opened is in link_opening.py.
-To add a way to a broker (another proxy protocol, a tunnel): a class beside OutboundProxy with ``connect``, used by
+Socket options and ``KEEPALIVE`` are in upstream.py. link_opening.py has the order of the steps in which a link is opened.
+To add a way to a broker (another proxy protocol, a tunnel): a class with ``connect`` as OutboundProxy has it, used by
 ``Upstream._connect_address``.
 """

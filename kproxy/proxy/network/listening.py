@@ -1,15 +1,20 @@
-"""Listening sockets: one per address and worker, shared by SO_REUSEPORT.
+"""Listening sockets: one for each address and worker, shared by SO_REUSEPORT; and the check that addresses are free.
 
 ":9092"            all addresses, IPv6 and IPv4, whatever net.ipv6.bindv6only says; IPv4 alone where the kernel has no IPv6
 "0.0.0.0:9092"     all IPv4 addresses
 "[::]:9092"        all IPv6 addresses; and IPv4 where net.ipv6.bindv6only is 0, as for any program
+
+The supervisor checks all addresses before it starts workers. Otherwise kproxy would share its ports with another kproxy as its
+workers do with each other, and half of the clients would be served by the other's configuration.
 """
 
 import errno
 import socket
 
+from kproxy.config import Config
+from kproxy.config.ports import broker_ports
 from kproxy.errors import KproxyError
-from kproxy.protocol.addresses import join_address
+from kproxy.protocol.addresses import Address, join_address, parse_address
 from kproxy.proxy.network.socket_addresses import SocketAddress, numeric_address
 from kproxy.proxy.network.upstream import KEEPALIVE
 
@@ -82,3 +87,42 @@ def _resolve(host: str, port: int) -> tuple[int, SocketAddress]:
 
 def _listen_error(host: str, port: int, error: OSError) -> ListenError:
     return ListenError(f"cannot listen on {join_address(host, port)}: {error.strerror or error}")
+
+
+def check_addresses_are_free(config: Config) -> None:
+    """Bind every address of the clusters for a moment, without sharing. Raises OSError with the address as ``filename``."""
+    for cluster in config.clusters:
+        listen = parse_address(cluster.listen, any_host=True)
+        ports = broker_ports(cluster).values() if cluster.addresses.mode == "port" else ()
+        for port in (listen.port, *ports):
+            _bind(Address(listen.host, port))
+
+
+def check_admin_address_is_free(config: Config) -> None:
+    """Bind the address of the admin server for a moment, if there is one. Raises OSError with the address as ``filename``."""
+    if config.admin:
+        _bind(parse_address(config.admin, any_host=True))
+
+
+def advice_on_binding(error: OSError, setting: str) -> str:
+    """Return advice on an address that cannot be listened on; *setting* names the setting, with its alternatives."""
+    match error.errno:
+        case errno.EADDRINUSE:
+            return f"another kproxy? see ss -ltnp, or choose another address for {setting}"
+        case errno.EADDRNOTAVAIL:
+            return f"no address of this machine (see ip address); choose one of its own, or :PORT, for {setting}"
+        case errno.EACCES:
+            return (
+                f"ports below 1024 need CAP_NET_BIND_SERVICE; give kproxy that, or choose a higher port for {setting}"
+            )
+    return f"choose another address for {setting}"
+
+
+def _bind(address: Address) -> None:
+    try:
+        alone, name = unbound_socket(*address)
+        with alone:
+            alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            alone.bind(name)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(address)) from None

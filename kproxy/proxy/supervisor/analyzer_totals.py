@@ -1,18 +1,20 @@
-"""The analyzer's counts over all its processes: each counts from 0, and what /metrics shows must not go down.
+"""Add up the counts of all analyzer processes of a run: each process counts from 0, and /metrics must never go down.
 
-What stands for a moment (the lag, open connections, waiting bytes) is that of the process that is there. Names that come from
-traffic are bounded as in one process; those of another process beyond that are counted as OTHER.
-AnalyzerSeries: series_totals.py.
+AnalyzerTotals is for AnalyzerCounts, SeriesTotals for one kind of AnalyzerSeries. Values of the moment (lag, open connections,
+waiting bytes) are those of the present process. As many names from traffic are kept as one process keeps; the names of earlier
+processes beyond that are counted as OTHER.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
 from kproxy.proxy.messages import AnalyzerCounts
 
-MOST_SERIES, OTHER = 1_000, "__other__"  # as in analyzer/series.py, whose imports the supervisor can do without
+Labels: TypeAlias = tuple[str, ...]
+Row: TypeAlias = tuple[Labels, list[int]]
+MOST_SERIES, OTHER = 1_000, "__other__"  # as in analyzer/series.py, whose imports the supervisor does not need
 _OF_THE_MOMENT = ("at", "connections", "waiting_bytes", "most_lag_ns")
 
 
@@ -22,7 +24,7 @@ class AnalyzerTotals:
     def __init__(self) -> None:
         self._before = AnalyzerCounts()
         self._counts: AnalyzerCounts | None = None
-        self._total: AnalyzerCounts | None = None  # None: to be added up again
+        self._total: AnalyzerCounts | None = None  # None: not added up yet
 
     def note(self, counts: AnalyzerCounts) -> None:
         """Note what the present process has counted."""
@@ -37,7 +39,7 @@ class AnalyzerTotals:
 
     @property
     def total(self) -> AnalyzerCounts | None:
-        """The sum; None before there are any counts."""
+        """The sum of all processes; None before the first counts."""
         if self._total is None and self._counts is not None:
             self._total = _added(self._before, self._counts)
         return self._total
@@ -69,7 +71,7 @@ def _sum_of(before: Any, value: Any) -> Any:
 
 
 def _sum_of_rows(before: Sequence[Sequence[Any]], rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    """Rows of names and a count."""
+    """Add rows of names and a count."""
     found: dict[tuple[str, ...], int] = {tuple(row[:-1]): row[-1] for row in before}
     for *name, count in rows:
         key = tuple(name)
@@ -77,3 +79,50 @@ def _sum_of_rows(before: Sequence[Sequence[Any]], rows: Sequence[Sequence[Any]])
             key = (OTHER,) * len(key)
         found[key] = found.get(key, 0) + count
     return [(*key, count) for key, count in found.items()]
+
+
+class SeriesTotals:
+    """The rows of one kind of name. With *is_gauge* their numbers are values of the moment, which are not added up.
+
+    A name that the present process drops, as it was idle or others sent more, has ended: its earlier counts are dropped too.
+    A new process knows no names; until it does, or until they were idle for long, those of the process before are shown.
+    """
+
+    def __init__(self, *, is_gauge: bool = False) -> None:
+        self._is_gauge = is_gauge
+        self._before: dict[Labels, list[int]] = {}  # of processes that have ended
+        self._rows: dict[Labels, list[int]] = {}
+        self._ended_at = 0.0  # seconds: when the last process did
+
+    def note(self, rows: Iterable[Row]) -> None:
+        """Note what the present process has counted."""
+        found = dict(rows)
+        for labels in self._rows.keys() - found.keys():
+            self._before.pop(labels, None)
+        self._rows = found
+        if self._is_gauge and found:
+            self._before = {}
+
+    def end(self, now: float) -> None:
+        """Note that the process has ended: the next one counts from 0."""
+        if self._rows:
+            self._before |= {labels: self._sum(labels, numbers) for labels, numbers in self._rows.items()}
+            self._rows = {}
+        self._ended_at = now
+
+    def rows(self, most: int, idle: float, now: float) -> list[Row]:
+        """Return at most *most* sums. Names that only earlier processes had are left out after *idle* seconds."""
+        if now - self._ended_at >= idle:
+            self._before = {
+                labels: numbers for labels, numbers in self._before.items() if labels in self._rows or OTHER in labels
+            }
+        found = [(labels, self._sum(labels, numbers)) for labels, numbers in self._rows.items()]
+        rest = [(labels, numbers) for labels, numbers in self._before.items() if labels not in self._rows]
+        rest.sort(key=lambda row: OTHER not in row[0])
+        return found + rest[: max(0, most - len(found))]
+
+    def _sum(self, labels: Labels, numbers: list[int]) -> list[int]:
+        before = self._before.get(labels)
+        if self._is_gauge or before is None or len(before) != len(numbers):
+            return numbers
+        return [a + b for a, b in zip(before, numbers, strict=True)]

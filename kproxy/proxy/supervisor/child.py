@@ -25,8 +25,7 @@ from kproxy.proxy.messages import (
     ToSupervisor,
 )
 from kproxy.proxy.supervisor.processes import Process, start_child
-from kproxy.proxy.supervisor.stack_dump import create_stack_file, stack_of
-from kproxy.proxy.supervisor.watchdog import LOOK_EVERY_S, Activity, Watchdog
+from kproxy.proxy.supervisor.watchdog import LOOK_EVERY_S, Activity, Watchdog, create_stack_file, stack_of
 
 FIRST_DELAY, MOST_DELAY = 0.1, 1.5  # seconds before a restart; the very first one is at once
 LONG_ENOUGH = 10.0  # seconds; a process that lived so long did not die of its start

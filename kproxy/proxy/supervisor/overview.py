@@ -21,10 +21,9 @@ from kproxy.proxy.messages import (
     ListConnections,
 )
 from kproxy.proxy.shared_counts import CALLS, FAULTS, OF_EVERY_FILTER, SPENT_NS, FilterCount
-from kproxy.proxy.supervisor.analyzer_totals import AnalyzerTotals
+from kproxy.proxy.supervisor.analyzer_totals import AnalyzerTotals, Row, SeriesTotals
 from kproxy.proxy.supervisor.child import Child
 from kproxy.proxy.supervisor.fleet import Fleet
-from kproxy.proxy.supervisor.series_totals import Row, SeriesTotals
 from kproxy.proxy.tap.counted import Total
 from kproxy.proxy.tap.counters import Counters
 

@@ -19,19 +19,18 @@ from kproxy.config.files import filter_files, watched_files
 from kproxy.config.reading import Options, config_from_options, refusal
 from kproxy.errors import ConfigError, KproxyError, UsageError
 from kproxy.protocol.addresses import as_reached_here
+from kproxy.proxy.child_process import set_process_title
 from kproxy.proxy.logs import log, start_logging
 from kproxy.proxy.messages import ReloadCertificates
-from kproxy.proxy.network.address_check import advice_on_binding, check_addresses_are_free
-from kproxy.proxy.process_title import set_process_title
+from kproxy.proxy.network.listening import advice_on_binding, check_addresses_are_free
 from kproxy.proxy.supervisor.file_watch import FileWatch
 from kproxy.proxy.supervisor.fleet import OURS, Fleet, Modules
 from kproxy.proxy.supervisor.overview import Overview
 from kproxy.proxy.supervisor.processes import inherited_options, supervisor_title
 
 if TYPE_CHECKING:
-    from kproxy.proxy.supervisor.admin_server import AdminServer
+    from kproxy.proxy.supervisor.admin_server import AdminServer, PageEntry
     from kproxy.proxy.supervisor.live_page import LivePage
-    from kproxy.proxy.supervisor.page_entry import PageEntry
 
 DONE, FAILED, USAGE = 0, 1, 2
 STDIN = 0
@@ -233,10 +232,13 @@ class Admin:
         if address is None:
             await self.stop()
             return
-        from kproxy.proxy.supervisor.admin_server import AdminServer, listen_admin  # noqa: PLC0415
+        from kproxy.proxy.supervisor.admin_server import (  # noqa: PLC0415
+            AdminServer,
+            PageEntry,
+            listen_admin,
+        )
         from kproxy.proxy.supervisor.browser_guard import BrowserGuard, new_token  # noqa: PLC0415
         from kproxy.proxy.supervisor.live_page import LivePage  # noqa: PLC0415
-        from kproxy.proxy.supervisor.page_entry import PageEntry  # noqa: PLC0415
 
         listener = listen_admin(address)
         self._token = self._token or new_token()

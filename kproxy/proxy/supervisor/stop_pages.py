@@ -51,7 +51,7 @@ from kproxy.filters.units import quoted
 from kproxy.protocol.error_codes import ErrorCode, error_codes
 from kproxy.protocol.expressions import located
 from kproxy.protocol.facts import facts
-from kproxy.proxy.aside import aside
+from kproxy.proxy.codec_thread import in_codec_thread
 from kproxy.proxy.messages import Decide, Stop, StopEnded
 from kproxy.proxy.stops import ACTIONS
 from kproxy.proxy.supervisor.stopped import MOST_SHOWN, NotDone, StoppedMessages
@@ -133,7 +133,7 @@ class StopPages:
     async def _check_breakpoint(self, request: Request) -> Response:
         wanted = _decoded(await _body(request), Breakpoint)
         try:
-            found = await aside(lambda: stoppable_apis(wanted))
+            found = await in_codec_thread(lambda: stoppable_apis(wanted))
         except ValueError as error:
             wrong = located(str(error), wanted.condition, "condition")
             raise Refused(422, wrong.sentence, column=wrong.column, length=wrong.length) from error
@@ -180,7 +180,7 @@ class StopPages:
         body = await self._stopped.body(stop.id)
         message = message_of(stop.direction, stop.api_key)
         try:
-            text = await aside(lambda: shown(message, stop.api_version, body))
+            text = await in_codec_thread(lambda: shown(message, stop.api_version, body))
         except ProtocolError as error:
             raise Refused(422, str(error)) from error
         return _json({**_shown_stop(stop), **msgspec.to_builtins(text)})
@@ -202,8 +202,8 @@ class StopPages:
         before = await self._stopped.body(stop.id)
         after = await self._edited(stop, asked, before)
         message = message_of(stop.direction, stop.api_key)
-        text = await aside(lambda: shown(message, stop.api_version, after))
-        changed = await aside(lambda: changed_paths(message, stop.api_version, before, after))
+        text = await in_codec_thread(lambda: shown(message, stop.api_version, after))
+        changed = await in_codec_thread(lambda: changed_paths(message, stop.api_version, before, after))
         return _json({**msgspec.to_builtins(text), "size": len(after), "changed": changed})
 
     async def _rule(self, request: Request) -> Response:
@@ -230,7 +230,7 @@ class StopPages:
             raise Refused(400, "give the message as json or as hex")
         read, text = (from_json, asked.json) if asked.json is not None else (from_hex, asked.hex)
         try:
-            after = await aside(lambda: read(message, stop.api_version, text or "", came))
+            after = await in_codec_thread(lambda: read(message, stop.api_version, text or "", came))
         except Mistake as error:
             places = {"path": error.path, "line": error.line, "column": error.column, "position": error.position}
             raise Refused(422, str(error), **places) from error

@@ -1,37 +1,50 @@
-"""Watchdog: notice a child that hangs: in C, in a loop that does not end, waiting for what never comes, or stopped.
+"""Watchdog: notice a child process that hangs, in C, in an endless loop, in a wait without end, or stopped by a signal.
 
-A child sends a message at least once a second (Alive, AnalyzerCounts), unless it is busy: an analyzer that reads a long rest of a
-dead worker's ring. One that neither sends nor reads for HANG_S, in which it could have, hangs. Time in which it
-could not does not count:
+A child sends a message at least once a second (Alive, AnalyzerCounts). An analyzer that is busy with the rest of a dead worker's
+ring may be silent, but it reads on. A child that neither sends nor reads for HANG_S seconds hangs. Some time does not count:
 
-    what it waited for a core      only the CPU time that it got counts: a loaded machine or a CPU quota is no hang
-    what it waited for the disk    nor is a slow disk, and killing the process would not end the wait
-    while a debugger holds it
-    while the supervisor did not look itself: stopped, suspended with the machine, or without a core. One look counts of it
+    waiting for a core      only the CPU time that the child got counts: a loaded machine or a CPU quota is no hang
+    waiting for the disk    a slow disk is no hang, and killing the process would not end the wait
+    held by a debugger
+    the supervisor's own absence, when it was stopped, suspended with the machine, or had no core: at most one look counts
 
-The clock is CLOCK_MONOTONIC, which no change of the time of day moves.
+The clock is CLOCK_MONOTONIC, so changes of the time of day have no effect.
+
+Before a child that hangs is killed, it writes its stack for the log (faulthandler, on STACK_SIGNAL, even where it hangs in C) to
+a memfd that it shares with the supervisor. A child that is stopped writes nothing.
 """
 
+import asyncio
 import os
+import re
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
+
+from kproxy.proxy.child_process import STACK_SIGNAL
+from kproxy.proxy.supervisor.processes import Process
 
 HANG_S = 10.0  # seconds; Kafka's clients wait 30 for a response
 LOOK_EVERY_S = 1.0
+DUMP_S, DUMP_LOOK_EVERY_S = 1.0, 0.05  # how long a stack is waited for, and how often the supervisor looks for it
+MOST_FRAMES = 9  # of a thread
+MOST_DUMP = 65_536  # bytes
 RUNNABLE, WAITS_FOR_DISK, TRACED = b"R", b"D", b"t"  # states of /proc/PID/stat (proc_pid_stat(5))
 TICKS = os.sysconf("SC_CLK_TCK")
 
+_THREAD = re.compile(r"^(?:Current thread|Thread) .*$", re.MULTILINE)
+_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
+
 
 class Activity(NamedTuple):
-    """What a process is doing, over its threads."""
+    """What the threads of a process are doing: their states, and the CPU time of all."""
 
     states: frozenset[bytes]
-    cpu_s: float  # so far
+    cpu_s: float
 
     @classmethod
     def of(cls, pid: int) -> "Activity":
-        """What process *pid* is doing now; no states if it is gone."""
+        """Return what process *pid* is doing now; without states if it has ended."""
         states, ticks = set(), 0
         for thread in _threads(pid):
             with suppress(OSError, ValueError, IndexError):  # a thread that ends meanwhile
@@ -49,9 +62,9 @@ def _threads(pid: int) -> list[str]:
 
 
 class Watchdog:
-    """Of one process. Call ``hear`` for each of its messages and ``look`` every LOOK_EVERY_S.
+    """Watches one process. Call ``hear`` for each of its messages and ``look`` every LOOK_EVERY_S.
 
-    It begins to watch with the first message: how long a process may take to start is not its business.
+    It begins to watch with the first message, as starting may take any time.
     """
 
     def __init__(self, now: float) -> None:
@@ -66,11 +79,11 @@ class Watchdog:
         self.silent_s = 0.0
 
     def progress(self) -> None:
-        """Note that the process has done something, which is as good as a message."""
+        """Note that the process did some of its work, which counts as a message."""
         self.silent_s = 0.0
 
     def look(self, now: float, activity: Activity) -> bool:
-        """Return whether the process hangs, as it looks at time *now* (seconds)."""
+        """Return whether the process hangs, given what it does at time *now* (seconds)."""
         passed = min(now - self._looked_at, LOOK_EVERY_S)
         ran = max(activity.cpu_s - self._cpu_s, 0.0)
         self._looked_at, self._cpu_s = now, activity.cpu_s
@@ -78,3 +91,31 @@ class Watchdog:
             return False
         self.silent_s += min(ran, passed) if RUNNABLE in activity.states else passed
         return self._watching and self.silent_s >= HANG_S
+
+
+def create_stack_file() -> int:
+    """Return a file descriptor of memory that a child can write its stack to. Raises OSError."""
+    return os.memfd_create("kproxy-stack")
+
+
+async def stack_of(process: Process, fd: int) -> list[str]:
+    """Have a process write its stack to *fd*; return its frames, innermost first, or none if it does not write within DUMP_S."""
+    process.send_signal(STACK_SIGNAL)
+    before = b""
+    for _ in range(int(DUMP_S / DUMP_LOOK_EVERY_S)):
+        await asyncio.sleep(DUMP_LOOK_EVERY_S)
+        dump = os.pread(fd, MOST_DUMP, 0)
+        if dump and dump == before:
+            break
+        before = dump
+    return frames(before.decode("utf-8", "replace"))
+
+
+def frames(dump: str) -> list[str]:
+    """Return the frames of a faulthandler dump as "connections.py:12 receive", with "--" between two threads."""
+    found: list[str] = []
+    for thread in _THREAD.split(dump):
+        inner = _FRAME.findall(thread)[:MOST_FRAMES]
+        found += ["--"] if found and inner else []
+        found += [f"{PurePath(file).name}:{line} {function}" for file, line, function in inner]
+    return found

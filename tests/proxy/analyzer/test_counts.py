@@ -10,9 +10,8 @@ from kproxy.output.escaping import printable
 from kproxy.output.labels import LONGEST_NAME
 from kproxy.output.text.body_fields import Partition
 from kproxy.pipeline.output import End
-from kproxy.proxy.analyzer.bounded_counter import BoundedCounter
 from kproxy.proxy.analyzer.counts import OTHER, AnalysisCounts
-from kproxy.proxy.analyzer.series import MOST_SERIES, Row
+from kproxy.proxy.analyzer.series import MOST_SERIES, BoundedCounter, Row
 from kproxy.proxy.channel import LONGEST_LINE
 from kproxy.proxy.messages import AnalyzerCounts
 from kproxy.session import Cut, Exchange

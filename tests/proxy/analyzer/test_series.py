@@ -2,8 +2,20 @@
 
 from collections import Counter
 
+import msgspec
+
 from kproxy.output.labels import LONGEST_NAME
-from kproxy.proxy.analyzer.series import EXCHANGED, IDLE, LEAST, MOST_SERIES, OTHER, PERIOD, Series
+from kproxy.proxy.analyzer.series import (
+    EXCHANGED,
+    IDLE,
+    LEAST,
+    MOST_NAMES,
+    MOST_SERIES,
+    OTHER,
+    PERIOD,
+    BoundedCounter,
+    Series,
+)
 
 
 def clients(most: int = MOST_SERIES, idle: float = IDLE) -> Series:
@@ -139,3 +151,22 @@ def test_a_smaller_limit_ends_series() -> None:
     series.limit(4, IDLE)
     send(series, "c9")
     assert requests(series) == {"c0": 1, "c1": 1, "c2": 1, OTHER: 1}
+
+
+def test_names_beyond_the_cap_are_counted_together() -> None:
+    counter = BoundedCounter(10)
+    for number in range(100):
+        counter.add(f"name-{number}", "x", n=2)
+    rows = counter.rows()
+    assert len(rows) == 10
+    assert (OTHER, OTHER, 2 * 91) in rows
+    assert sum(count for *_, count in rows) == 200
+
+
+def test_long_names_take_the_room_of_many() -> None:
+    counter = BoundedCounter()
+    for number in range(5_000):
+        counter.add(f"{number:05}" + "\u202e" * 500)
+    assert len(counter.rows()) < MOST_SERIES
+    assert len(msgspec.json.encode(counter.rows())) < 2 * MOST_NAMES
+    assert sum(count for *_, count in counter.rows()) == 5_000

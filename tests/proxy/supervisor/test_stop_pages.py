@@ -12,11 +12,11 @@ import pytest
 from kproxy.config import Page
 from kproxy.protocol import message
 from kproxy.protocol.error_codes import ErrorCode
-from kproxy.proxy.aside import end as end_aside
+from kproxy.proxy.codec_thread import end_codec_thread
 from kproxy.proxy.messages import BreakpointGivenUp, Decide, Message, ShowStop, Stop, StopAnswer, Stopped
 from kproxy.proxy.supervisor.admin import admin_app
+from kproxy.proxy.supervisor.admin_server import PageEntry
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
-from kproxy.proxy.supervisor.page_entry import PageEntry
 from tests.proxy.supervisor.test_admin import Client, Proxy
 from tests.proxy.supervisor.test_stopped import Fleet
 from tests.support.filtering import make
@@ -78,7 +78,7 @@ class StopPage:
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Iterator[None]:
     yield
-    end_aside()
+    end_codec_thread()
 
 
 @pytest.fixture

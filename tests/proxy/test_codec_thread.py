@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from kproxy.proxy.aside import aside, end
+from kproxy.proxy.codec_thread import end_codec_thread, in_codec_thread
 
 
 @pytest.fixture(autouse=True)
 def ended() -> Iterator[None]:
     yield
-    end()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("kproxy-aside")]
+    end_codec_thread()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("kproxy-codec")]
 
 
 def test_calls_return_and_raise_in_one_thread_that_is_not_the_loops() -> None:
@@ -24,12 +24,12 @@ def test_calls_return_and_raise_in_one_thread_that_is_not_the_loops() -> None:
         return threading.get_ident()
 
     def fail() -> None:
-        raise ValueError("aside")
+        raise ValueError("too bad")
 
     async def go() -> set[int]:
-        threads = await asyncio.gather(*(aside(lambda n=n: note(n)) for n in range(20)))
-        with pytest.raises(ValueError, match="aside"):
-            await aside(fail)
+        threads = await asyncio.gather(*(in_codec_thread(lambda n=n: note(n)) for n in range(20)))
+        with pytest.raises(ValueError, match="too bad"):
+            await in_codec_thread(fail)
         return set(threads)
 
     (thread,) = asyncio.run(go())
@@ -40,7 +40,7 @@ def test_calls_return_and_raise_in_one_thread_that_is_not_the_loops() -> None:
 def test_the_loop_goes_on_meanwhile() -> None:
     async def go() -> None:
         gate = threading.Event()
-        waiting = asyncio.ensure_future(aside(gate.wait))
+        waiting = asyncio.ensure_future(in_codec_thread(gate.wait))
         await asyncio.sleep(0)
         assert not waiting.done()
         gate.set()
