@@ -3,9 +3,11 @@
 To add a compression: a class with readinto() and close(), and its magic in ``see_through``.
 """
 
+import os
 import zlib
 from io import FileIO
 from pathlib import Path
+from types import FrameType
 from typing import Protocol
 
 from kproxy.errors import CaptureError
@@ -43,6 +45,16 @@ class RawFile(Protocol):
     def close(self) -> None: ...
 
 
+class _ReadEnded(BaseException):
+    """Raised by a signal handler to end a read that waits for bytes."""
+
+
+def end_waiting_read(frame: FrameType | None) -> None:
+    """Called in a signal handler, with its *frame*: if the signal came while a source waits for bytes, end that source."""
+    if frame is not None and frame.f_code is PlainSource._read.__code__:
+        raise _ReadEnded
+
+
 class PlainSource:
     """An uncompressed file; ``peek`` reads ahead to recognise the format."""
 
@@ -74,6 +86,8 @@ class PlainSource:
             return self._raw.readinto(buffer) or 0
         except OSError as error:
             raise CaptureError(f"{self._name}: cannot be read: {error.strerror or error}") from error
+        except _ReadEnded:
+            return 0
 
     def close(self) -> None:
         self._raw.close()
@@ -178,11 +192,19 @@ def open_source(path: str | Path) -> ByteSource:
     return see_through(open_raw(path), name_of(path))
 
 
-def open_raw(path: str | Path) -> FileIO:
-    """As ``open_source``, not decompressed."""
+def open_raw(path: str | Path, *, await_writer: bool = True) -> FileIO:
+    """As ``open_source``, not decompressed.
+
+    *await_writer*: False: do not wait until another process opens a FIFO for writing. Poll it before the first read then:
+    until it has a writer, a read would take it for ended.
+    """
     try:
         file = 0 if str(path) == STANDARD_INPUT else path
-        return open(file, "rb", buffering=0, closefd=file != 0)
+        if await_writer or file == 0 or not Path(path).is_fifo():
+            return open(file, "rb", buffering=0, closefd=file != 0)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        os.set_blocking(descriptor, True)
+        return open(descriptor, "rb", buffering=0)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise CaptureError(f"{name_of(path)}: cannot be opened: {reason}") from error

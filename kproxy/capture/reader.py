@@ -171,7 +171,7 @@ class Capture:
 
     def _end_of_file(self) -> bool:
         rest = self._stop - self._start
-        if rest and self.damage is None:
+        if rest and self.damage is None and not self._stopped:
             self._damage_at(self.position, f"the file ends within a packet or block, {rest} bytes of it are there")
         return False
 
@@ -181,7 +181,9 @@ class Capture:
         try:
             count = self._source.readinto(memoryview(self._buffer)[self._stop :])
         except CaptureError as error:
-            self.damage, count = error, 0
+            count = 0
+            if not self._stopped:  # else the stream was ended on purpose, in the middle of its compressed data
+                self.damage = error
         self._at_end = count == 0
         self._stop += count
         self.counters.file_bytes += count

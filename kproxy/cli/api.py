@@ -22,7 +22,7 @@ from kproxy.cli.protocol_text import (
     layout_at,
 )
 from kproxy.errors import UsageError
-from kproxy.output.text.styles import Style, style_for
+from kproxy.output.text.styles import Style, is_terminal, style_for
 from kproxy.pipeline.sink import Sink
 from kproxy.protocol import request_header_version, response_header_version
 from kproxy.protocol.error_codes import ErrorDescription, error_codes
@@ -140,8 +140,8 @@ def _check_version(title: str, messages: list[str], version: int) -> None:
 
 def _terminal() -> tuple[Style, int]:
     """Return colours and width of the terminal; 80 columns if there is none."""
-    style = style_for(sys.stdout, dict(os.environ))
-    return style, min(shutil.get_terminal_size((80, 24)).columns, WIDEST) if sys.stdout.isatty() else 80
+    style = style_for(sys.stdout, os.environ)
+    return style, min(shutil.get_terminal_size((80, 24)).columns, WIDEST) if is_terminal(sys.stdout) else 80
 
 
 # All APIs

@@ -9,10 +9,12 @@
 130  interrupted; everything before was decoded
 """
 
+import os
 import sys
 from importlib import import_module
 
 import click
+from click.shell_completion import shell_complete
 
 from kproxy import __version__
 from kproxy.cli import end_start_up
@@ -95,10 +97,18 @@ def kproxy() -> None:
 def main(arguments: list[str], command: click.Command | None = None, name: str = "kproxy") -> None:
     """Run the command line; exits with one of the codes above. *command*: that of another program, *name*; None: kproxy's."""
     try:
-        code = (command or kproxy)(args=arguments, prog_name=name, standalone_mode=False)
+        code = _run(command or kproxy, arguments, name)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except (KeyboardInterrupt, click.Abort):
+        print(file=sys.stderr)  # ends the line on which the terminal shows ^C
         code = INTERRUPTED
     except OutputClosed:
+        code = DONE
+    except BrokenPipeError:  # the reader of standard output (``| head``) has closed it
+        from kproxy.pipeline.sink import forget_output  # noqa: PLC0415 - most commands have it anyway, --help has not
+
+        forget_output()
         code = DONE
     except click.exceptions.NoArgsIsHelpError as error:
         code = _show(error.message, USAGE)
@@ -119,6 +129,18 @@ def main(arguments: list[str], command: click.Command | None = None, name: str =
     except MemoryError:
         code = _show("kproxy: there is not enough memory for this capture; everything written so far is right", FAILED)
     sys.exit(code if isinstance(code, int) else DONE)
+
+
+def _run(command: click.Command, arguments: list[str], name: str) -> object:
+    """Run a command, or complete one for a shell. As click.Command.main does, which exits with 1 for a closed pipe."""
+    variable = f"_{name.replace('-', '_').upper()}_COMPLETE"
+    if instruction := os.environ.get(variable):
+        return shell_complete(command, {}, name, variable, instruction)
+    try:
+        with command.make_context(name, list(arguments)) as context:
+            return command.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
 
 
 def _show(sentence: str, code: int) -> int:

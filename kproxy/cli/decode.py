@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from kproxy.capture import Capture
-from kproxy.cli.formats import OUTPUTS, STANDARD_INPUT, Format, OutputOptions
+from kproxy.cli.formats import OUTPUTS, STANDARD_INPUT, SUFFIXES, Format, OutputOptions, format_of
 from kproxy.cli.progress import progress
 from kproxy.errors import CaptureError, UsageError
 from kproxy.pipeline.decoded_log import DecodedLog, open_input
@@ -27,9 +27,8 @@ DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
     "--format",
     "format_name",
     type=click.Choice([known.value for known in Format]),
-    default=Format.TEXT.value,
-    show_default=True,
-    help="text: one line per exchange. jsonl: one JSON object per exchange. pcapng: a capture, decrypted. parquet: tables.",
+    help="text: one line per exchange. jsonl: one JSON object per exchange. pcapng: a capture, decrypted. parquet: tables. "
+    "By default what the suffix of -o says (.jsonl, .pcapng, .parquet), else text.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="With text: every field of the exchange below its line.")
 @click.option("--records", is_flag=True, help="Show the records of all topics, not only of Kafka's internal ones.")
@@ -52,7 +51,7 @@ DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress bar and no summary.")
 def decode(
     paths: tuple[Path, ...],
-    format_name: str,
+    format_name: str | None,
     verbose: bool,
     records: bool,
     json_bodies: bool,
@@ -81,8 +80,8 @@ def decode(
     tcpdump -i any -U -w - tcp port 9092 | kproxy decode --format jsonl -
     kproxy decode --keylog keys.log trace.pcapng
     kproxy decode --format parquet -o tables trace.pcapng
-    kproxy decode --format pcapng -o clear.pcapng trace.pcapng
-    kproxy decode --format pcapng --anonymize -o report.pcapng trace.pcapng
+    kproxy decode -o clear.pcapng trace.pcapng
+    kproxy decode --anonymize -o report.pcapng trace.pcapng
 
     A line of text has the time, client and broker, latency, API and version,
     client id, then what matters: errors, topics, groups, sizes. -v adds every
@@ -149,7 +148,7 @@ def decode(
          or a decoded log: its whole lines were
     130  interrupted; everything before was decoded
     """
-    files, output_format = list(paths), Format(format_name)
+    files, output_format = list(paths), format_of(output, format_name, SUFFIXES, Format.TEXT)
     options = OutputOptions(
         output_format,
         output,
@@ -191,8 +190,6 @@ def _check_options(options: OutputOptions) -> None:
         raise UsageError("--format pcapng is not for a terminal; use -o FILE")
     if chosen is Format.PARQUET and options.path == STANDARD_OUTPUT:
         raise UsageError("--format parquet writes a directory, not to standard output; use -o DIR")
-    if options.path is None and sys.stdout is None:  # closed by the shell: >&-
-        raise UsageError("standard output is closed; use -o FILE")
     if options.anonymize and chosen is not Format.PCAPNG:
         raise UsageError(f"--anonymize is for --format pcapng; {chosen} shows the traffic as it is")
 

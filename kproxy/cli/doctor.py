@@ -17,6 +17,7 @@ from kproxy.doctor.running import look_for
 from kproxy.errors import ConfigError, UsageError
 from kproxy.login.client_settings import read_credentials
 from kproxy.output.escaping import printable
+from kproxy.output.text.styles import is_terminal
 
 FOUND = 4  # also in app.py
 MARKS = {State.GOOD: "ok", State.NOTE: "note", State.WARNING: "warning", State.PROBLEM: "PROBLEM"}
@@ -116,7 +117,7 @@ def _object(finding: Finding) -> dict[str, Any]:
 
 
 def _print_lines(finding: Finding) -> None:
-    colour = COLOURS[finding.state] if sys.stdout.isatty() else None
+    colour = COLOURS[finding.state] if is_terminal(sys.stdout) else None
     mark = click.style(f"{MARKS[finding.state]:8}", fg=colour, bold=finding.state is State.PROBLEM)
     click.echo(f"{mark} {printable(finding.subject, LONGEST)}: {printable(finding.what, LONGEST)}")
     if finding.advice:

@@ -1,23 +1,38 @@
-"""The formats of ``kproxy decode``: the output that each makes, with its checks. To add one, see kproxy.pipeline.output."""
+"""The formats of ``kproxy decode``: the output that each makes, with its checks. To add one, see kproxy.pipeline.output.
+
+``format_of`` chooses the format of every command that has -o.
+"""
 
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from kproxy.output.bodies import Bodies
 from kproxy.output.jsonl import event_line
+from kproxy.output.text.styles import PLAIN, is_terminal, style_for
 from kproxy.pipeline.line_output import Lines, Render
 from kproxy.pipeline.output import Output
 from kproxy.pipeline.sink import Sink, check_output
 from kproxy.session import Event, Exchange
 
 STANDARD_INPUT = Path("-")
+Chosen = TypeVar("Chosen", bound=StrEnum)
+
+
+def format_of(path: Path | None, given: str | None, suffixes: Mapping[str, Chosen], default: Chosen) -> Chosen:
+    """Return the format of an output: *given* (--format) if there is one, else by the suffix of *path* (-o), else *default*.
+
+    An explicit --format wins over any suffix, as it does in pandoc and ffmpeg.
+    """
+    if given is not None:
+        return type(default)(given)
+    return default if path is None else suffixes.get(path.suffix.lower(), default)
 
 
 class Format(StrEnum):
@@ -32,6 +47,16 @@ class Format(StrEnum):
     def needs_frames(self) -> bool:
         """Whether it needs the bytes of frames, which a decoded log does not have."""
         return self is Format.PCAPNG
+
+
+SUFFIXES = {
+    ".jsonl": Format.JSONL,
+    ".ndjson": Format.JSONL,
+    ".json": Format.JSONL,
+    ".pcapng": Format.PCAPNG,
+    ".pcap": Format.PCAPNG,
+    ".parquet": Format.PARQUET,
+}
 
 
 class OutputOptions(Struct, frozen=True):
@@ -49,7 +74,7 @@ class OutputOptions(Struct, frozen=True):
     @property
     def on_terminal(self) -> bool:
         """Whether the output goes to a terminal."""
-        return self.path is None and sys.stdout is not None and sys.stdout.isatty()
+        return self.path is None and is_terminal(sys.stdout)
 
     def open_sink(self) -> Sink:
         """Open the file or pipe to write to; line by line if the output is read while it is written."""
@@ -70,10 +95,9 @@ def _text(options: OutputOptions) -> Open:
 def text_renderer(*, verbose: bool, on_terminal: bool) -> Render:
     """Return the function that renders events as text, in the width and colours of the terminal if there is one."""
     from kproxy.output.text.lines import TextLines  # noqa: PLC0415
-    from kproxy.output.text.styles import PLAIN, style_for  # noqa: PLC0415
 
     width = shutil.get_terminal_size((100, 24)).columns if on_terminal else None
-    style = style_for(sys.stdout, dict(os.environ)) if on_terminal else PLAIN
+    style = style_for(sys.stdout, os.environ) if on_terminal else PLAIN
     lines = TextLines(style, width)
     if not verbose:
         return lambda event, bodies: f"{lines.render(event, bodies)}\n".encode("utf-8", "backslashreplace")

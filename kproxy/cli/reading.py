@@ -11,6 +11,7 @@ from types import FrameType
 from typing import NoReturn
 
 from kproxy.analyses.loading import Reading
+from kproxy.capture.files import end_waiting_read
 from kproxy.cli.first_answer import FirstAnswer
 from kproxy.cli.progress import plain_size, progress
 from kproxy.output.times import render_size
@@ -153,6 +154,7 @@ class SourceReader:
             if self.first is not None:
                 self.first.cancel()
             print("\rkproxy: interrupted; Ctrl-C again to leave without an answer", file=sys.stderr)
+            end_waiting_read(frame)
 
         before = signal.signal(signal.SIGINT, stop)
         try:

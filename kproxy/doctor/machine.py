@@ -18,9 +18,8 @@ from kproxy.filters.options import OptionMistakes, Rotated, read_options
 from kproxy.output.times import render_size
 from kproxy.proxy.network.listening import advice_on_binding, check_addresses_are_free, check_admin_address_is_free
 
-FILES_OF_A_CLIENT = 2  # its connection and that to a broker
-FILES_BESIDE = 64  # listeners, logs, pipes, memory that is shared
-NEARLY = 0.9  # of all connections at a time is enough
+FILES_OF_A_CLIENT = 2  # the connection of the client, and the one to its broker
+OWN_FILES = 64  # of kproxy itself: listeners, logs, pipes, shared memory
 TRIED = 65_536  # bytes written to see whether there is space
 FULL = 64 << 20  # bytes
 STA_UNSYNC = 0x0040  # adjtimex(2)
@@ -49,10 +48,10 @@ def examine_open_files(connections: int, most: float) -> Finding:
         most: files that each process may have open: of a kproxy that runs its limit, else this user's hard limit, up to which
             kproxy run raises its own; RLIM_INFINITY or infinity for any number.
     """
-    wanted = connections * FILES_OF_A_CLIENT + FILES_BESIDE
-    if most in (resource.RLIM_INFINITY, math.inf) or most >= wanted * NEARLY:
+    wanted = connections * FILES_OF_A_CLIENT + OWN_FILES
+    if most in (resource.RLIM_INFINITY, math.inf) or most >= wanted:
         return good("open files", f"{_number(most)} allowed, {wanted:,} needed for {connections:,} clients")
-    clients = int(max((most - FILES_BESIDE) // FILES_OF_A_CLIENT, 0))
+    clients = int(max((most - OWN_FILES) // FILES_OF_A_CLIENT, 0))
     what = f"the limit of {most:,.0f} is enough for about {clients:,} clients, and limits.connections allows {connections:,}"
     advice = f"allow {wanted:,} (ulimit -Hn, LimitNOFILE= in systemd, --ulimit nofile= in Docker), or lower limits.connections"
     return (problem if clients < 1_000 else warning)("open files", what, advice)

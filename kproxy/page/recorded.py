@@ -186,7 +186,7 @@ class Recorded(Store):
 
     def _read(self, run: Run, path: Path, output: "RowOutput") -> None:
         """Read a source. How far it is are the bytes of the file: what they decompress to is not known before."""
-        raw, name = open_raw(path), name_of(path)
+        raw, name = open_raw(path, await_writer=False), name_of(path)  # a wait in open(2) cannot be stopped
         is_pipe = not raw.seekable()
         arriving = Arriving(raw, lambda: self._waits(output)) if is_pipe else raw
         with open_stream(see_through(arriving, name), name) as source:

@@ -33,7 +33,7 @@ class Sink:
     """
 
     def __init__(self, path: Path | None, *, live: bool) -> None:
-        self._file: BinaryIO = sys.stdout.buffer if path is None else _open(path)
+        self._file = _open(path)
         self._owned = path is not None
         self._live = live
         self._buffered: list[bytes] = []
@@ -53,7 +53,7 @@ class Sink:
             self._file.write(b"".join(buffered))
             self._file.flush()
         except BrokenPipeError:
-            _forget_output()
+            forget_output()
             raise OutputClosed from None
 
     def close(self, error: BaseException | None = None) -> None:
@@ -88,15 +88,19 @@ def check_output(path: Path | None, inputs: list[Path]) -> None:
         raise UsageError(f"{path} {why}")
 
 
-def _open(path: Path) -> BinaryIO:
+def _open(path: Path | None) -> BinaryIO:
+    if path is None:
+        if sys.stdout is None:  # closed by the shell: >&-
+            raise UsageError("standard output is closed")
+        return sys.stdout.buffer
     try:
         return path.open("wb")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def _forget_output() -> None:
-    """Redirect standard output to /dev/null: the interpreter's last flush would fail otherwise."""
+def forget_output() -> None:
+    """Redirect standard output to /dev/null, after its pipe was closed: the interpreter's last flush would fail otherwise."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

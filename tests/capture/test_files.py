@@ -4,6 +4,7 @@ import gzip
 import io
 import os
 import random
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from kproxy.capture.files import ByteSource, open_source, see_through
+from kproxy.capture.files import ByteSource, PlainSource, end_waiting_read, open_source, see_through
 from kproxy.errors import CaptureError
 from tests.support.built_captures import CAPTURES
 
@@ -124,3 +125,17 @@ def test_standard_input_is_a_stream() -> None:
         pipe.write(gzip.compress(PLAIN.read_bytes()))
         pipe.close()
         assert process.communicate()[0] == b"115\n"  # MANIFEST.jsonl
+
+
+def test_a_signal_handler_can_end_a_read_that_waits() -> None:
+    """The system call is repeated after any other signal handler (PEP 475)."""
+    reading, writing = os.pipe()
+    before = signal.signal(signal.SIGALRM, lambda number, frame: end_waiting_read(frame))
+    signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)  # again and again: the first may come too early
+    try:
+        with open(reading, "rb", buffering=0) as pipe:  # noqa: PTH123 - a descriptor
+            assert PlainSource(pipe, "pipe").readinto(memoryview(bytearray(8))) == 0
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        os.close(writing)

@@ -4,26 +4,23 @@ import json
 
 import pytest
 
-from kproxy.cli import main
 from kproxy.protocol import facts, request_header_version
-
-
-@pytest.fixture
-def api(capsysbinary: pytest.CaptureFixture[bytes]) -> "Api":
-    return Api(capsysbinary)
+from tests.cli.conftest import Kproxy
 
 
 class Api:
-    """Runs ``kproxy api`` in this process; gives exit code, output, standard error."""
+    """Runs ``kproxy api``."""
 
-    def __init__(self, capture: pytest.CaptureFixture[bytes]) -> None:
-        self._capture = capture
+    def __init__(self, kproxy: Kproxy) -> None:
+        self._kproxy = kproxy
 
     def __call__(self, *words: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as exit_:
-            main(["api", *map(str, words)])
-        out, err = self._capture.readouterr()
-        return int(exit_.value.code or 0), out.decode(), err.decode()
+        return self._kproxy("api", *words)
+
+
+@pytest.fixture
+def api(kproxy: Kproxy) -> Api:
+    return Api(kproxy)
 
 
 def test_the_list_has_every_api(api: Api) -> None:

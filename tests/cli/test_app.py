@@ -10,6 +10,7 @@ import pytest
 
 from kproxy import __version__
 from kproxy.cli import app
+from tests.cli.conftest import Kproxy
 from tests.support.traffic import CAPTURES, ROOT
 
 KPROXY = [sys.executable, "-c", "from kproxy.cli import main; main()"]
@@ -21,26 +22,23 @@ def run(*words: str, given: bytes = b"", columns: int = 80) -> subprocess.Comple
     return subprocess.run([*KPROXY, *words], input=given, capture_output=True, check=False, env=environment)
 
 
-def test_version() -> None:
-    assert run("--version").stdout.decode() == f"kproxy {__version__}\n"
-
-
-@pytest.mark.parametrize("words", [("--help",), *((command, "--help") for command in app.COMMANDS)])
-def test_help_fits_into_80_columns(words: tuple[str, ...]) -> None:
-    done = run(*words)
-    assert done.returncode == 0
-    assert max(map(len, done.stdout.decode().splitlines())) <= 80
+def test_version(kproxy: Kproxy) -> None:
+    assert kproxy("--version") == (0, f"kproxy {__version__}\n", "")
 
 
 @pytest.mark.parametrize("command", app.COMMANDS)
-def test_the_list_of_commands_says_what_each_command_says(command: str) -> None:
-    first = next(line for line in run(command, "--help").stdout.decode().splitlines()[1:] if line)
-    assert first.strip() == app.COMMANDS[command]
+def test_the_help_of_a_command_fits_into_80_columns_and_shows_how_it_is_used(kproxy: Kproxy, command: str) -> None:
+    code, out, _ = kproxy(command, "--help")
+    lines = out.splitlines()
+    assert code == 0 and max(map(len, lines)) <= 80
+    assert next(line for line in lines[1:] if line).strip() == app.COMMANDS[command]
+    assert f"  kproxy {command}" in out
 
 
-@pytest.mark.parametrize("command", app.COMMANDS)
-def test_the_help_of_every_command_shows_how_it_is_used(command: str) -> None:
-    assert f"  kproxy {command}" in run(command, "--help").stdout.decode()
+def test_without_a_command_the_help_is_shown_as_it_is(kproxy: Kproxy) -> None:
+    code, out, _ = kproxy("--help")
+    assert code == 0 and max(map(len, out.splitlines())) <= 80
+    assert kproxy() == (2, "", out)
 
 
 def test_a_shell_completes_commands_options_and_their_values(tmp_path: Path) -> None:
@@ -105,61 +103,78 @@ def test_decode_imports_only_what_it_uses() -> None:
     assert not imported & {f"kproxy.cli.{command}" for command in app.COMMANDS} - {"kproxy.cli.decode"}
 
 
-def test_the_exit_codes_are_in_the_help() -> None:
-    text = run("decode", "--help").stdout.decode()
-    assert "0  decoded" in text
-    assert "3  a capture is damaged" in text
-
-
 def test_standard_input_is_a_capture_too() -> None:
     done = run("decode", "-q", "--format", "jsonl", "-", given=LARGE.read_bytes())
     assert done.returncode == 0
     assert done.stdout == run("decode", "-q", "--format", "jsonl", str(LARGE)).stdout
 
 
-def test_a_closed_pipe_is_no_error() -> None:
-    command = " ".join([f"'{word}'" for word in [*KPROXY, "decode", "-v", str(LARGE)]])
-    done = subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {command} | head -1"],
-        capture_output=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert done.stderr == b""
-    assert done.returncode == 0
-    assert done.stdout.count(b"\n") == 1
+KAFKA = ["--listen", "127.0.0.1:19092", "--bootstrap", "127.0.0.1:1"]
+WRITING = [  # every command that writes to standard output, and what Click writes itself
+    ["--version"],
+    ["--help"],
+    ["decode", "--help"],
+    ["decode", "-v", str(LARGE)],
+    ["decode", "--format", "jsonl", str(LARGE)],
+    ["report", "--list"],
+    ["report", "-q", "--only", "map", str(LARGE)],
+    ["sql", "-q", str(LARGE), "SELECT * FROM exchanges"],
+    ["sql", "-q", str(LARGE), "SELECT * FROM exchanges", "--format", "csv"],
+    ["api"],
+    ["api", "Fetch"],
+    ["check", "--schema"],
+    ["doctor", *KAFKA, "--timeout", "1", "--admin", "off"],
+    ["filters"],
+]
 
 
-def test_unknown_commands_are_one_sentence() -> None:
-    done = run("decoed")
-    assert done.returncode == 2
-    assert done.stderr.decode().startswith("kproxy: no such command 'decoed' (did you mean decode")
-    assert done.stderr.count(b"\n") == 1
+@pytest.mark.parametrize("words", WRITING, ids=" ".join)
+def test_a_closed_pipe_is_no_error(
+    words: list[str], kproxy: Kproxy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """``kproxy ... | head``, when head has ended."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with monkeypatch.context() as piped, open(writing, "w", encoding="utf-8") as pipe:  # noqa: PTH123 - a descriptor
+        piped.setattr(sys, "stdout", pipe)
+        code, _, errors = kproxy(*words)
+    assert (code, [line for line in errors.splitlines() if line.startswith("kproxy") or "Error" in line]) == (0, [])
 
 
-def test_without_a_command_the_help_is_shown_as_it_is() -> None:
-    done = run()
-    assert done.returncode == 2
-    assert done.stderr.decode().rstrip() == run("--help").stdout.decode().rstrip()
+@pytest.mark.parametrize("words", [words for words in WRITING if not words[-1].startswith("--")], ids=" ".join)
+def test_standard_output_that_is_closed_is_one_sentence(
+    words: list[str], kproxy: Kproxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``kproxy ... >&-``"""
+    with monkeypatch.context() as closed:
+        closed.setattr(sys, "stdout", None)
+        code, _, errors = kproxy(*words)
+    assert (code, errors) == ((4, "") if words[0] == "doctor" else (2, "kproxy: standard output is closed\n"))
+
+
+def test_unknown_commands_are_one_sentence(kproxy: Kproxy) -> None:
+    code, _, errors = kproxy("decoed")
+    assert code == 2
+    assert errors.startswith("kproxy: no such command 'decoed' (did you mean decode")
+    assert errors.count("\n") == 1
 
 
 @pytest.mark.parametrize("words", [("decode", "--bogus"), ("decode", "--format")])
-def test_a_command_refers_to_its_own_help(words: tuple[str, ...]) -> None:
-    assert run(*words).stderr.decode().rstrip().endswith("; see kproxy decode --help")
+def test_a_command_refers_to_its_own_help(kproxy: Kproxy, words: tuple[str, ...]) -> None:
+    assert kproxy(*words)[2].rstrip().endswith("; see kproxy decode --help")
 
 
-def test_a_full_disk_is_one_sentence() -> None:
-    done = run("decode", "-q", "-o", "/dev/full", str(LARGE))
-    assert done.returncode == 1
-    assert done.stderr.decode().count("\n") == 1
-    assert "No space left on device" in done.stderr.decode()
+def test_a_full_disk_is_one_sentence(kproxy: Kproxy) -> None:
+    code, _, errors = kproxy("decode", "-q", "-o", "/dev/full", LARGE)
+    assert (code, errors.count("\n")) == (1, 1)
+    assert "No space left on device" in errors
 
 
 def test_too_little_memory_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def exhausted(**_: object) -> None:
+    def exhausted(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(app, "kproxy", exhausted)
+    monkeypatch.setattr(app, "_run", exhausted)
     with pytest.raises(SystemExit) as exit_:
         app.main([])
     assert exit_.value.code == 1

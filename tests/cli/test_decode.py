@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.cli import main
+from tests.cli.conftest import Kproxy
 from tests.support.secrets_block import without_secrets
 from tests.support.traffic import CAPTURES
 
@@ -17,26 +17,6 @@ MANIFEST = {
     entry["file"]: entry
     for entry in map(json.loads, (CAPTURES / "MANIFEST.jsonl").read_text(encoding="utf-8").splitlines())
 }
-
-Output = tuple[int, str, str]
-
-
-class Kproxy:
-    """Runs the command line in this process; gives exit code, output, what went to standard error."""
-
-    def __init__(self, capture: pytest.CaptureFixture[bytes]) -> None:
-        self._capture = capture
-
-    def __call__(self, *words: object) -> Output:
-        with pytest.raises(SystemExit) as exit_:
-            main([str(word) for word in words])
-        out, err = self._capture.readouterr()
-        return int(exit_.value.code or 0), out.decode(), err.decode()
-
-
-@pytest.fixture
-def kproxy(capsysbinary: pytest.CaptureFixture[bytes]) -> Kproxy:
-    return Kproxy(capsysbinary)
 
 
 def rows(text: str) -> list[dict[str, object]]:
@@ -188,6 +168,23 @@ def test_several_files_number_their_connections_on(kproxy: Kproxy) -> None:
     assert min(numbers[half:]) > max(numbers[:half])  # type: ignore[type-var]
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "beginning"),
+    [
+        ("log.jsonl", (), b'{"event":"exchange"'),
+        ("CLEAR.PCAPNG", (), b"\x0a\x0d\x0d\x0a"),
+        ("lines.txt", (), b"04:"),
+        ("log", (), b"04:"),
+        ("log.jsonl", ("--format", "text"), b"04:"),  # what was said wins
+    ],
+)
+def test_the_format_comes_from_the_suffix_of_the_output(
+    kproxy: Kproxy, tmp_path: Path, name: str, options: tuple[str, ...], beginning: bytes
+) -> None:
+    assert kproxy("decode", "-q", *options, "-o", tmp_path / name, FIRST) == (0, "", "")
+    assert (tmp_path / name).read_bytes().startswith(beginning)
+
+
 def test_output_goes_to_a_file(kproxy: Kproxy, tmp_path: Path) -> None:
     target = tmp_path / "log.jsonl"
     code, out, err = kproxy("decode", "-q", "--format", "jsonl", "-o", target, FIRST)
@@ -252,14 +249,6 @@ def test_wrong_usage_leaves_the_output_alone(kproxy: Kproxy, tmp_path: Path) -> 
     for words in (("--where", "nope == 1", FIRST), ("/nope.pcap",), (CAPTURES / "README.md",)):
         assert kproxy("decode", "-o", target, *words)[0] == 2
         assert target.read_text(encoding="utf-8") == "precious"
-
-
-def test_closed_standard_output_is_one_sentence(kproxy: Kproxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``kproxy decode trace.pcap >&-``"""
-    with monkeypatch.context() as closed:
-        closed.setattr("sys.stdout", None)
-        code, _, err = kproxy("decode", FIRST)
-    assert (code, err) == (2, "kproxy: standard output is closed; use -o FILE\n")
 
 
 def test_pcapng_is_not_for_a_terminal(kproxy: Kproxy, monkeypatch: pytest.MonkeyPatch) -> None:

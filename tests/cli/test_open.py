@@ -43,6 +43,18 @@ def test_it_serves_until_it_is_interrupted() -> None:
         assert process.wait(60) == 0, "as its help says"
 
 
+def test_an_interrupt_ends_it_although_nobody_writes_to_a_fifo(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    command = [sys.executable, "-m", "kproxy", "open", "--no-browser", str(tmp_path / "fifo")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert "fifo is at http://" in process.stdout.readline()
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

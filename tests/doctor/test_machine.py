@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kproxy.doctor.findings import Finding, State
-from kproxy.doctor.machine import examine_machine
+from kproxy.doctor.machine import examine_machine, examine_open_files
 from kproxy.proxy.network import address_check
 from tests.conftest import Require
 from tests.support import small_disk
@@ -45,6 +45,21 @@ def test_a_limit_of_256_files(tmp_path: Path) -> None:
 def test_few_clients_need_few_files(tmp_path: Path) -> None:
     files = examined(tmp_path, limits={"connections": 10})[0]
     assert (files.subject, files.state) == ("open files", State.GOOD)
+
+
+@pytest.mark.parametrize(
+    ("limit", "state", "what"),
+    [
+        (20_064, State.GOOD, "20,064 allowed, 20,064 needed for 10,000 clients"),
+        (20_063, State.WARNING, "the limit of 20,063 is enough for about 9,999 clients"),
+        (1_000, State.PROBLEM, "the limit of 1,000 is enough for about 468 clients"),
+        (resource.RLIM_INFINITY, State.GOOD, "any number allowed"),
+    ],
+)
+def test_a_limit_below_the_need_is_not_ok(limit: int, state: State, what: str) -> None:
+    """Each client takes two files, and kproxy itself 64."""
+    found = examine_open_files(10_000, limit)
+    assert found.state is state and found.what.startswith(what)
 
 
 def test_a_full_disk(require: Require, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Colours for a terminal, as few as carry meaning; plain text for everything else."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -26,9 +27,14 @@ PLAIN = Style()
 ANSI = Style(dim="\x1b[2m", name="\x1b[1;36m", key="\x1b[36m", error="\x1b[1;31m", warning="\x1b[33m", reset="\x1b[0m")
 
 
-def style_for(stream: TextIO, environment: dict[str, str]) -> Style:
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a standard stream is a terminal; one that the shell has closed (``>&-``) is None."""
+    return stream is not None and stream.isatty()
+
+
+def style_for(stream: TextIO | None, environment: Mapping[str, str]) -> Style:
     """Colours only on a terminal that is not dumb, and not when NO_COLOR is set (no-color.org)."""
-    if not stream.isatty() or environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
+    if not is_terminal(stream) or environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
         return PLAIN
     return ANSI
 
