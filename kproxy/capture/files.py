@@ -204,7 +204,7 @@ def open_raw(path: str | Path, *, await_writer: bool = True) -> FileIO:
             return open(file, "rb", buffering=0, closefd=file != 0)
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         os.set_blocking(descriptor, True)
-        return open(descriptor, "rb", buffering=0)
+        return os.fdopen(descriptor, "rb", buffering=0)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise CaptureError(f"{name_of(path)}: cannot be opened: {reason}") from error

@@ -103,9 +103,7 @@ def main(arguments: list[str], command: click.Command | None = None, name: str =
     except (KeyboardInterrupt, click.Abort):
         print(file=sys.stderr)  # ends the line on which the terminal shows ^C
         code = INTERRUPTED
-    except OutputClosed:
-        code = DONE
-    except BrokenPipeError:  # the reader of standard output (``| head``) has closed it
+    except (OutputClosed, BrokenPipeError):  # the reader of standard output (``| head``) has closed it
         from kproxy.pipeline.sink import forget_output  # noqa: PLC0415 - most commands have it anyway, --help has not
 
         forget_output()
