@@ -40,6 +40,9 @@ DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
     "--anonymize-key", metavar="FILE", type=Path, help="Anonymize with this key: equal pseudonyms in every run."
 )
 @click.option(
+    "--withhold-records", is_flag=True, help="With pcapng: write zeros for keys, values and headers of records."
+)
+@click.option(
     "-o", "--output", metavar="PATH", type=Path, help="Write to this file; with parquet, into this directory."
 )
 @click.option(
@@ -59,6 +62,7 @@ def decode(
     keylog: Path | None,
     anonymize: bool,
     anonymize_key: Path | None,
+    withhold_records: bool,
     output: Path | None,
     jobs: int | None,
     quiet: bool,
@@ -158,6 +162,7 @@ def decode(
         records=records,
         anonymize=anonymize or anonymize_key is not None,
         anonymize_key=anonymize_key,
+        withholds_records=withhold_records,
     )
     _check_options(options)
     run = Run(RunOptions(where=where, keylog=keylog, records=records))
@@ -190,6 +195,10 @@ def _check_options(options: OutputOptions) -> None:
         raise UsageError("--format pcapng is not for a terminal; use -o FILE")
     if chosen is Format.PARQUET and options.path == STANDARD_OUTPUT:
         raise UsageError("--format parquet writes a directory, not to standard output; use -o DIR")
+    if options.withholds_records and chosen is not Format.PCAPNG:
+        raise UsageError(
+            f"--withhold-records is for --format pcapng; {chosen} has no records unless --records is given"
+        )
     if options.anonymize and chosen is not Format.PCAPNG:
         raise UsageError(f"--anonymize is for --format pcapng; {chosen} shows the traffic as it is")
 

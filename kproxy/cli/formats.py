@@ -70,6 +70,7 @@ class OutputOptions(Struct, frozen=True):
     records: bool = False
     anonymize: bool = False
     anonymize_key: Path | None = None
+    withholds_records: bool = False
 
     @property
     def on_terminal(self) -> bool:
@@ -122,10 +123,13 @@ def _jsonl(options: OutputOptions) -> Open:
 def _pcapng(options: OutputOptions) -> Open:
     from kproxy.cli.anonymizing import anonymizer  # noqa: PLC0415
     from kproxy.output.rewriting.rewriter import Rewriter  # noqa: PLC0415
+    from kproxy.output.rewriting.withheld_records import WithoutRecords  # noqa: PLC0415
     from kproxy.pipeline.pcapng_output import OrderedPcapng  # noqa: PLC0415
 
     check_output(options.path, options.inputs)
-    rewriter = anonymizer(options.anonymize_key) if options.anonymize else Rewriter()
+    rewriter = WithoutRecords(keeps_size=False) if options.withholds_records else Rewriter()
+    if options.anonymize:
+        rewriter = anonymizer(options.anonymize_key)
     return lambda: OrderedPcapng(options.open_sink(), rewriter)
 
 

@@ -256,6 +256,13 @@ class Page(Struct, frozen=True):
             "change them, answer them with an error, or drop them. For tests: it changes what clients see."
         ),
     ] = False
+    records: Annotated[
+        bool,
+        text(
+            "Whether the page shows keys, values and headers of records. Without it they are withheld, from stopped messages "
+            "and from exported packets too. Taken when the page's process starts."
+        ),
+    ] = False
     hold: Annotated[
         Annotated[float, Meta(gt=0, le=300, extra_json_schema={UNIT: "seconds"})],
         text(

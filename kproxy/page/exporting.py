@@ -85,9 +85,11 @@ def command_note(store: Store, condition: str, start: int | None = None, end: in
 
 def _as_read(store: Store, form: str) -> list[str]:
     """The options of kproxy decode with which sources are read as the page has read them."""
-    opens_records = isinstance(store, Recorded) and store.options.records and form in WITH_RECORDS
-    records = opens_records and all(map(_is_capture, store.sources))  # a log has its records, or none
-    return [*_keys(store), *(["--records"] if records else [])]
+    if not isinstance(store, Recorded) or not all(map(_is_capture, store.sources)):  # a log has its records, or none
+        return _keys(store)
+    if store.options.records:
+        return [*_keys(store), *(["--records"] if form in WITH_RECORDS else [])]
+    return [*_keys(store), *(["--withhold-records"] if form == "pcapng" else [])]
 
 
 def _keys(store: Store) -> list[str]:

@@ -19,6 +19,7 @@ from kproxy.output.entities import Entities
 from kproxy.output.from_jsonl import LoggedFrame
 from kproxy.output.jsonl import event_line
 from kproxy.output.rewriting.rewriter import Rewriter
+from kproxy.output.rewriting.withheld_records import WithoutRecords
 from kproxy.output.tables import Table
 from kproxy.output.tables.rows import read_body
 from kproxy.output.where import ENTITIES
@@ -93,7 +94,8 @@ class Recorded(Store):
 
     def start(self) -> None:
         """Begin to read. Raises UsageError for options that are wrong."""
-        output = RowOutput(self.blocks, self._writer, self._published)
+        rewriter = Rewriter() if self.options.records else WithoutRecords()
+        output = RowOutput(self.blocks, self._writer, self._published, rewriter)
         summary = Summary()
         run = Run(self.options, [output, summary])
         self._thread = threading.Thread(target=self._load, args=(run, output, summary), name="kproxy-open", daemon=True)
@@ -221,12 +223,14 @@ class RowOutput(TableOutput):
     reads_bodies = True
     needs_frames = False
 
-    def __init__(self, blocks: Blocks[Item], writer: "duckdb.DuckDBPyConnection", published: Any) -> None:
+    def __init__(
+        self, blocks: Blocks[Item], writer: "duckdb.DuckDBPyConnection", published: Any, rewriter: Rewriter
+    ) -> None:
         super().__init__(self._insert)
         self._blocks = blocks
         self._writer = writer
         self._published = published
-        self._rewriter = Rewriter()
+        self._rewriter = rewriter
         self._entities = Entities()
         self._added: deque[tuple[Any, ...]] = deque()  # of exchanges whose rows are still held
         self._first = 1  # in the table
@@ -303,7 +307,7 @@ def login_of(exchange: Exchange) -> Any:
 
 
 def item_of(exchange: Exchange, line: bytes, rewriter: Rewriter) -> Item:
-    """An exchange as it is kept: its line in the decoded log, both frames with credentials withheld."""
+    """Return an exchange as it is kept: its line in the decoded log, and both frames as *rewriter* leaves them."""
     done = rewriter.exchange(exchange) if _has_bytes(exchange) else None
     cut = why_cut(exchange)
     request = response = None

@@ -243,7 +243,8 @@ def test_what_a_terminal_would_obey_is_not_in_the_command(
     assert all(line.isprintable() for line in typed) and len(typed) > count
     script = ECHO + "\n".join(typed)
     done = subprocess.run([shell], input=script.encode(), cwd=tmp_path, capture_output=True, check=True)
-    given = [words.split("\0")[4] for words in done.stdout.decode().split("\0\1\0")[:-1]]
+    called = [line.split("\0") for line in done.stdout.decode().split("\0\1\0")[:-1]]
+    given = [words[words.index("--where") + 1] for words in called]
     assert given == 2 * [condition.strip() for condition in conditions]
     assert list(tmp_path.iterdir()) == []
     store_of_option: Any = SimpleNamespace(live=False, sources=[Path("--help.pcap")])

@@ -1,10 +1,14 @@
 """Credentials are in no answer of the page; hostile names come out as valid JSON in which what is unseen is escaped."""
 
 import base64
+import contextlib
 import io
 import json
 import re
+import subprocess
+import sys
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +21,12 @@ from kproxy.page.exchange.detail import detail_of
 from kproxy.page.filtering.names import NAMES
 from kproxy.page.recorded import Recorded
 from kproxy.page.server import page_app
+from kproxy.pipeline.run import Options
 from kproxy.protocol.embedded.payload import to_json
 from tests.page.asking import TOKEN, Browser, opened
-from tests.support.canaries import Canaries, capture, scenes, unpacked
+from tests.support.canaries import Canaries, capture, record_scenes, scenes, unpacked
 from tests.support.hostile_names import hostile_names, scenes_of
+from tests.support.traffic import CAPTURES
 
 SEED = 20_261_122
 UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
@@ -113,6 +119,89 @@ def test_credentials_are_in_no_answer(tmp_path: Path, step: int, cuts: dict[str,
             found |= {name: unpacked(answer) for name, answer in whole_answers(store)}
     assert len(found) > 20
     assert canary.found_in(found) == set()
+
+
+@pytest.mark.parametrize("codec", [0, 1], ids=["plain", "gzip"])
+def test_contents_of_records_are_in_no_answer_unless_they_are_asked_for(tmp_path: Path, codec: int) -> None:
+    canary = Canaries(SEED)
+    file = tmp_path / "a.pcap"
+    file.write_bytes(capture(record_scenes(canary, codec)))
+    with opened(file) as store:
+        found = frames_and_files(store) | {name: unpacked(answer) for name, answer in whole_answers(store)}
+        found["read again"] = read_again(found["export pcapng"], tmp_path)
+    assert found["read again"].count(b"value") > 1
+    assert canary.found_in(found) == set()
+    with opened(file, options=Options(records=True)) as store:
+        shown = frames_and_files(store)
+        shown["read again"] = read_again(shown["export pcapng"], tmp_path)
+    places = {name: {where for _, where, _ in canary.found_in({name: data})} for name, data in shown.items()}
+    assert all(
+        f"{side} value" in set().union(*places.values()) | places["read again"] for side in ("produced", "fetched")
+    )
+
+
+SOME = ("01", "02", "04", "08")
+WITH_RECORDS = [
+    pytest.param(file, marks=[] if file.name.startswith(SOME) else pytest.mark.long, id=file.name[:2])
+    for file in sorted(CAPTURES.glob("*.pcap"))
+    if not file.name.startswith("12")
+]
+
+
+@pytest.mark.parametrize("file", WITH_RECORDS)
+def test_values_of_captures_are_in_no_answer(file: Path) -> None:
+    """The values are those of ``kproxy decode --records``, without those that are in its output without the option."""
+    words = [sys.executable, "-m", "kproxy", "decode", "-q", "--format", "jsonl"]
+    without, with_records = (subprocess.check_output([*words, *more, str(file)]) for more in ([], ["--records"]))
+    values = {text for line in with_records.splitlines() for text in texts_of_records(json.loads(line))}
+    planted = [value for value in values if len(value) >= 8 and json.dumps(value)[1:-1].encode() not in without]
+    assert planted
+    with opened(file) as store:
+        found = frames_and_files(store)
+    assert sum(len(data) for data in found.values()) > 100_000
+    assert [(name, value) for value in planted for name, data in found.items() if value[:24].encode() in data] == []
+
+
+def texts_of_records(line: dict[str, Any]) -> Iterator[str]:
+    """Keys and values of ordinary records in a line of the decoded log, as text."""
+    for one in line.get("embedded", ()):
+        for record in (one.get("json") or {}).get("records") or () if one["kind"] == "records" else ():
+            for content in (record.get("key"), record.get("value")):
+                if isinstance(content, dict) and isinstance(content.get("text"), str):
+                    yield content["text"]
+
+
+def frames_and_files(store: Recorded) -> dict[str, bytes]:
+    """The answers that may hold frames: details, both sides as bytes, and exports. What gzip has compressed is opened."""
+    browser = Browser(page_app(store, TOKEN))
+    browser.get("/", params={"token": TOKEN})
+    found = {}
+    for name, answer in answers(store):
+        frames = b"\n".join(map(opened_batches, frames_in(answer))) if name.startswith("exchange ") else b""
+        found[name] = unpacked(answer) + frames
+    for number in range(store.first, store.last + 1):
+        for side in ("request", "response"):
+            answer = browser.get(f"/page/api/exchanges/{number}/{side}").content
+            found[f"{side} {number}"] = opened_batches(answer)
+    for form in ("pcapng", "pcapng-anonymized"):
+        found[f"export {form}"] = browser.get("/page/api/export", params={"format": form}).content
+    return found
+
+
+def opened_batches(frame: bytes) -> bytes:
+    """A frame, and what gzip has compressed in it."""
+    parts = [frame]
+    for found in re.finditer(rb"\x1f\x8b\x08", frame):
+        with contextlib.suppress(zlib.error):
+            parts.append(zlib.decompressobj(31).decompress(frame[found.start() :]))
+    return b"\n".join(parts)
+
+
+def read_again(packets: bytes, folder: Path) -> bytes:
+    """What kproxy decode finds in exported packets."""
+    file = folder / "again.pcapng"
+    file.write_bytes(packets)
+    return subprocess.check_output([sys.executable, "-m", "kproxy", "decode", "-qv", "--records", str(file)])
 
 
 def test_hostile_names_are_escaped(tmp_path: Path) -> None:

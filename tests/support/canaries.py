@@ -458,12 +458,13 @@ def named(scene: Scene, number: int) -> list[Segment]:
     return [(True, heartbeat(0, f"scene-{number}")), (False, heartbeat_answer(0)), *scene.segments]
 
 
-def record_scenes(canary: Canaries) -> list[Scene]:
-    """Keys, values and headers of records, produced and fetched."""
+def record_scenes(canary: Canaries, codec: int = 0) -> list[Scene]:
+    """Keys, values and headers of records, produced and fetched; *codec*: 0 for none, 1 for gzip."""
 
     def records(where: str) -> bytes:
         header = b"\2" + b"\2h" + bytes([42]) + canary(f"{where} header").encode()
-        return batch(record(canary(f"{where} key").encode(), canary(f"{where} value").encode(), 0, header), 1)
+        held = record(canary(f"{where} key").encode(), canary(f"{where} value").encode(), 0, header)
+        return batch(gzip.compress(held) if codec else held, 1, attributes=codec)
 
     data = part("ProduceRequest", "PartitionProduceData", index=0, records=records("produced"))
     topic = part("ProduceRequest", "TopicProduceData", name="orders", partition_data=[data])

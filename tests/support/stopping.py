@@ -46,7 +46,9 @@ class Stopping:
         self.broker = broker
         self.topic = topic
         served = virtual_cluster(broker.bootstrap(listener), filters=list(filters))
-        self.proxy = Proxy(folder, [served], page={"edits": True, "hold": LONG_HOLD, **(page or {})}, **settings)
+        self.proxy = Proxy(
+            folder, [served], page={"edits": True, "records": True, "hold": LONG_HOLD, **(page or {})}, **settings
+        )
         self._pool = ThreadPoolExecutor()
 
     def start(self) -> "Stopping":

@@ -1,6 +1,7 @@
 """A stopped message as text to edit, and the message that edited text describes.
 
-    shown(message, version, body)      -> Shown: Kafka's JSON with its record batches opened, and hex
+    shown(message, version, body)      -> Shown: Kafka's JSON with its record batches opened, and hex; both without contents
+                                       of records, where those are withheld
     from_json(message, version, text, before), from_hex(...)
                                        -> the bytes of the body. Raises Mistake, which says where the text is wrong
 
@@ -34,6 +35,7 @@ from kproxy.protocol.facts import Field
 MOST_TEXT_SIZE = 4 << 20  # bytes of a message that is stopped
 MOST_PATHS = 50  # that are named of a change
 SIZE_SUFFIX = "SizeInBytes"
+WITHHELD_FIELD = "withheld"
 UNSEEN = re.compile(  # controls, bidirectional formatting, line separators, without width, tags, lone surrogates
     "[\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
@@ -73,15 +75,39 @@ class Shown(Struct, frozen=True):
     """A message as text."""
 
     json: str
-    hex: str
+    hex: str | None  # None: not shown, as it holds records that are withheld
 
 
-def shown(message: Message, version: int, body: bytes) -> Shown:
-    """The message as text. Raises DecodeError."""
-    text = json.dumps(_tree(message, version, body), indent=2, ensure_ascii=False)
+def shown(message: Message, version: int, body: bytes, withheld: bytes | None = None) -> Shown:
+    """Return the message as text. Raises DecodeError.
+
+    Args:
+        message: what the body is.
+        version: its version.
+        body: to be shown.
+        withheld: the body as it came, if its record batches are not to be shown. {"withheld": NUMBER, "bytes": SIZE} stands for
+            each records field that came; ``from_json`` puts the field back. There is no hex.
+    """
+    tree = _tree(message, version, body)
+    came = [] if withheld is None else _records_of(message, version, message.decode(version, withheld))
+    if came:
+        _withhold(tree, message, version, body, came)
+    text = json.dumps(tree, indent=2, ensure_ascii=False)
     text = UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
     odd = {ord(char): json.dumps(char)[1:-1] for char in set(text) if not char.isprintable() and char != "\n"}
-    return Shown(text.translate(odd), body.hex())
+    return Shown(text.translate(odd), None if came else body.hex())
+
+
+def _withhold(tree: Any, message: Message, version: int, body: bytes, came: list[bytes]) -> None:
+    """Put a placeholder in place of each records field in a tree of *body* that is one of those that *came*."""
+    value = message.decode(version, body)
+    fields = iter(_records_of(message, version, value))
+
+    def close(owner: dict[str, Any], name: str, path: str) -> None:
+        if owner[name] is not None and (data := next(fields)) in came:
+            owner[name] = {WITHHELD_FIELD: came.index(data), "bytes": len(data)}
+
+    _each_records(tree, _fields(message, version, value), "", close)
 
 
 def from_json(message: Message, version: int, text: str, before: bytes) -> bytes:
@@ -104,7 +130,7 @@ def from_json(message: Message, version: int, text: str, before: bytes) -> bytes
 def _written(message: Message, version: int, tree: Any, before: bytes) -> bytes:
     """The body that a tree describes. Raises Mistake."""
     value = message.decode(version, before)
-    writing = _Writing(_fields(message, version, value), Unchanged(_records_of(message, version, value)))
+    writing = _Writing(_fields(message, version, value), _records_of(message, version, value))
     try:
         writing.close_batches(tree, renumber=message.api_key == ApiKey.PRODUCE)
         return message.encode(version, message.from_json(version, json.dumps(tree)))
@@ -188,9 +214,10 @@ def _exact(text: Any, value: Any) -> Any:
 class _Writing:
     """Puts base64, as ``Message.from_json`` reads it, in place of the batches in a tree."""
 
-    def __init__(self, fields: tuple[Field, ...], unchanged: Unchanged) -> None:
+    def __init__(self, fields: tuple[Field, ...], came: list[bytes]) -> None:
         self._fields = fields
-        self._unchanged = unchanged
+        self._came = came
+        self._unchanged = Unchanged(came)
 
     def close_batches(self, tree: Any, *, renumber: bool) -> None:
         """Change the tree in place. Raises Mistake. What has another shape than the message is left to the codec to refuse."""
@@ -199,12 +226,19 @@ class _Writing:
             if owner[name] is None:
                 return
             try:
-                data = written_field(owner[name], self._unchanged, renumber=renumber)
+                data = self._withheld(owner[name])
+                if data is None:
+                    data = written_field(owner[name], self._unchanged, renumber=renumber)
             except BatchMistake as error:
                 raise Mistake(error.reason, path + error.path) from None
             owner[name] = base64.b64encode(data).decode()
 
         _each_records(tree, self._fields, "", close)
+
+    def _withheld(self, shown: Any) -> bytes | None:
+        """The records field that came, where a placeholder stands for it."""
+        number = shown.get(WITHHELD_FIELD) if isinstance(shown, dict) else None
+        return self._came[number] if type(number) is int and 0 <= number < len(self._came) else None
 
 
 def _each_records(

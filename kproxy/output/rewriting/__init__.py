@@ -2,6 +2,7 @@
 
 rewriter.py          Rewriter: a frame decoded, changed and encoded; the base class withholds credentials only
 records.py           records fields likewise
+withheld_records.py  WithoutRecords: a Rewriter that withholds keys, values and headers of records too
 tokens.py            SASL tokens without their secrets
 internal_records.py  which message a record of an internal topic holds
 anonymize.py         what --anonymize replaces and what it keeps, with reasons

@@ -28,20 +28,24 @@ MAGIC_AT, CRC_AT, COVERED_AT = 16, 17, 21
 RewriteRecord: TypeAlias = Callable[[Record, RecordBatch], None]
 
 
-def rewrite_records(data: bytes, rewrite: RewriteRecord, *, unaligned: bool = False) -> bytes:
-    """A records field after *rewrite* changed each of its records in place.
+def rewrite_records(data: bytes, rewrite: RewriteRecord, *, unaligned: bool = False, keeps_size: bool = False) -> bytes:
+    """Return a records field after *rewrite* changed each of its records in place.
 
-    *unaligned*: it may begin inside a batch (FetchSnapshot); what is before the first whole one is blanked.
+    Args:
+        data: the field.
+        rewrite: changes one record.
+        unaligned: the field may begin inside a batch (FetchSnapshot); what is before the first whole batch is blanked.
+        keeps_size: blank compressed batches that *rewrite* changes, rather than compress them again to another size.
     """
     batches = read_batches(data, unaligned=unaligned)
     tail = data[batches.tail.position :] if batches.tail is not None else b""
     written = [bytes(batches.skipped_start)]
     for opened in open_batches(batches, DEFAULT_LIMITS):
-        written.append(_rewrite(opened, rewrite))
+        written.append(_rewrite(opened, rewrite, keeps_size=keeps_size))
     return b"".join([*written, _blank(tail)])
 
 
-def _rewrite(opened: OpenBatch, rewrite: RewriteRecord) -> bytes:
+def _rewrite(opened: OpenBatch, rewrite: RewriteRecord, *, keeps_size: bool) -> bytes:
     """A batch after *rewrite*; blanked where it could not be read, or cannot be written in its size."""
     batch, source = read_batch(opened), opened.batch
     if batch.error is not None or batch.skipped is not None or not source.crc_valid:
@@ -55,8 +59,8 @@ def _rewrite(opened: OpenBatch, rewrite: RewriteRecord) -> bytes:
         written = write_batches([changed])
     except EncodeError:
         return _blank(source.raw)
-    same_size = len(written) == len(source.raw) or batch.codec != Codec.NONE
-    return _with_header(written, source.raw) if same_size else _blank(source.raw)
+    may_be_written = len(written) == len(source.raw) or (batch.codec != Codec.NONE and not keeps_size)
+    return _with_header(written, source.raw) if may_be_written else _blank(source.raw)
 
 
 def _with_header(written: bytes, raw: bytes) -> bytes:

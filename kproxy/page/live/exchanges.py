@@ -12,6 +12,7 @@ from kproxy.output.bodies import read_bodies
 from kproxy.output.jsonl import event_line
 from kproxy.output.opening import Opener
 from kproxy.output.rewriting.rewriter import Rewriter
+from kproxy.output.rewriting.withheld_records import WithoutRecords
 from kproxy.page import blocks
 from kproxy.page.blocks import Item
 from kproxy.page.live.cluster import SharedView
@@ -25,6 +26,7 @@ from kproxy.protocol import (
     response_header_version,
     response_message,
 )
+from kproxy.protocol.embedded import Viewers
 from kproxy.proxy.page_records import Begun, Odd, Shown, Side, Topics
 from kproxy.session import ClusterView, Connection, Cut, Exchange, Frame
 from kproxy.session.cluster import REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES, TopicNames
@@ -50,14 +52,18 @@ class Known(Struct):
 
 
 class LiveExchanges:
-    """What is known of connections and clusters, which exchanges are made with."""
+    """Connections and clusters of a running proxy, with which its exchanges are read.
 
-    def __init__(self) -> None:
+    Args:
+        records: whether the contents of records may be shown (page.records).
+    """
+
+    def __init__(self, *, records: bool = False) -> None:
         self.connections: dict[int, Known] = {}
         self._over: list[tuple[int, int]] = []  # a heap of those that are over: their last exchange, their number
         self._views: dict[str, ClusterView] = {}
-        self._opener = Opener()
-        self._rewriter = Rewriter()
+        self._opener = Opener(Viewers() if records else None)
+        self._rewriter = Rewriter() if records else WithoutRecords()
 
     def begin(self, number: int, begun: Begun) -> Known:
         """Learn of a connection, or more of one."""

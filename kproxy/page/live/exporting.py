@@ -14,6 +14,7 @@ from kproxy.errors import UsageError
 from kproxy.output.rewriting.anonymize import Anonymizer
 from kproxy.output.rewriting.pseudonyms import KEY_SIZE, Pseudonyms
 from kproxy.output.rewriting.rewriter import Rewriter
+from kproxy.output.rewriting.withheld_records import WithoutRecords
 from kproxy.output.tables import TABLES, Table, schema_of
 from kproxy.output.tables.parquet import ParquetDirectory
 from kproxy.page.live.store import Live
@@ -32,7 +33,9 @@ NOT_IN_PACKETS = frozenset(
 
 def packets(store: Live, work: Work, numbers: Iterable[int], *, anonymized: bool) -> Iterator[bytes]:
     """A pcapng file of these exchanges, ascending, in pieces. Raises Cancelled, UsageError: when it is called."""
-    rewriter = Anonymizer(Pseudonyms(os.urandom(KEY_SIZE))) if anonymized else Rewriter()
+    rewriter = Rewriter() if store.records else WithoutRecords(keeps_size=False)
+    if anonymized:
+        rewriter = Anonymizer(Pseudonyms(os.urandom(KEY_SIZE)))
     made = OrderedPackets(rewriter)
     try:
         for count, exchange in enumerate(store.events(numbers)):

@@ -46,6 +46,7 @@ class LiveArguments(msgspec.Struct, frozen=True):
     most: int = MOST_KEPT  # bytes of exchanges that are kept in memory
     spill: str = ""  # the directory for older ones
     most_spilled: int = 0  # bytes there
+    records: bool = False  # whether the contents of records may be shown
 
 
 def listen(folder: Path, name: str) -> socket.socket:
@@ -65,7 +66,8 @@ def main() -> None:
     _allow_many_files()
     folder = Path(arguments.folder)
     spill = Path(arguments.spill) if arguments.spill else None
-    store = Live(arguments.name, listen(folder, FEED), arguments.most, spill, arguments.most_spilled)
+    feeds = listen(folder, FEED)
+    store = Live(arguments.name, feeds, arguments.most, spill, arguments.most_spilled, records=arguments.records)
     _use(store, arguments.told)
     gc.collect()
     gc.freeze()  # the collector skips the objects made until here: they stay to the end

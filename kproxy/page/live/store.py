@@ -47,18 +47,27 @@ class Live(Store):
         most: bytes of exchanges that are kept in memory.
         spill: a directory for older ones; None: they leave.
         most_spilled: bytes that are kept there.
+        records: whether the contents of records may be shown.
     """
 
     live = True
     fed = False
 
     def __init__(
-        self, name: str, feeds: socket.socket, most: int = MOST_KEPT, spill: Path | None = None, most_spilled: int = 0
+        self,
+        name: str,
+        feeds: socket.socket,
+        most: int = MOST_KEPT,
+        spill: Path | None = None,
+        most_spilled: int = 0,
+        *,
+        records: bool = False,
     ) -> None:
         super().__init__()
         self.name = name
         self._most = most
-        self._exchanges = LiveExchanges()
+        self.records = records
+        self._exchanges = LiveExchanges(records=records)
         into = None if spill is None else SpillFiles(spill, most_spilled)
         self._blocks: Blocks[Shown] = Blocks(1 << 62, into, Shown, _size_of)
         self._files = LiveFiles(schemas())

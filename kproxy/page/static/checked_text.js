@@ -75,7 +75,7 @@ export class CheckedText {
 
   /** Whether what it describes is another message than the one that came. */
   get differs() {
-    return this.verdict !== null && !this.verdict.error && this.verdict.hex !== this.stop.hex;
+    return this.verdict !== null && !this.verdict.error && bytesOf(this.verdict) !== bytesOf(this.stop);
   }
 
   typed() {
@@ -133,7 +133,7 @@ export class CheckedText {
   turned(event) {
     if (!["ArrowRight", "ArrowLeft"].includes(event.key)) return;
     event.preventDefault();
-    this.choose(this.form === "json" ? "hex" : "json");
+    if (this.stop.hex !== null) this.choose(this.form === "json" ? "hex" : "json");
   }
 
   undo() {
@@ -146,7 +146,7 @@ export class CheckedText {
     this.panel.setAttribute("aria-labelledby", `form-${this.form}`);
     render(
       html`<div class="tabs" role="tablist" aria-label="Form of the text" @keydown=${(event) => this.turned(event)}>
-          ${FORMS.map((one) => html`<button role="tab" id="form-${one.id}" aria-selected=${String(one.id === this.form)} aria-controls="edited-text" tabindex=${one.id === this.form ? 0 : -1} ?disabled=${this.isFrozen} @click=${() => this.choose(one.id)}>${one.title}</button>`)}</div>
+          ${FORMS.filter((one) => one.id === "json" || this.stop.hex !== null).map((one) => html`<button role="tab" id="form-${one.id}" aria-selected=${String(one.id === this.form)} aria-controls="edited-text" tabindex=${one.id === this.form ? 0 : -1} ?disabled=${this.isFrozen} @click=${() => this.choose(one.id)}>${one.title}</button>`)}</div>
         <button ?disabled=${this.isFrozen || this.verdict === null} @click=${() => this.undo()}>Undo the edit</button>`,
       this.bar,
     );
@@ -173,4 +173,7 @@ export class CheckedText {
   }
 }
 
-const textOf = ({ json, hex }) => ({ json, hex: hexLines(hex) });
+const textOf = ({ json, hex }) => ({ json, hex: hexLines(hex ?? "") });
+
+/** What tells two messages apart: there is no hex of one whose records are withheld. */
+const bytesOf = ({ json, hex }) => hex ?? json;

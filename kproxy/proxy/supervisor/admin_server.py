@@ -84,4 +84,4 @@ class PageEntry:
 
         stopped = StoppedMessages(self._fleet)
         self._on_worker_ended(stopped.forget_worker)
-        return Router(routes=StopPages(stopped).routes())
+        return Router(routes=StopPages(stopped, lambda: self._fleet.config.page.records).routes())

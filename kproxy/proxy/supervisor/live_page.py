@@ -200,6 +200,7 @@ class PageProcess:
             "hosts": hosts,
             "told": told,
             "most": page.memory,
+            "records": page.records,
         }
         if page.spill is not None:
             arguments |= {"spill": page.spill.directory, "most_spilled": page.spill.most_size}

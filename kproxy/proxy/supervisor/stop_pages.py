@@ -11,7 +11,9 @@
                                      ?after=GENERATION&wait=SECONDS; ?limit= stops, the oldest; of those that are over the
                                      latest, and how they have ended
     GET  /page/api/stops/errors      [{"code", "name", "meaning", "retriable", "clients"}]: those that can be answered
-    GET  /page/api/stops/ID          STOP, with "json" and "hex": the body as text to edit
+    GET  /page/api/stops/ID          STOP, with "json" and "hex": the body as text to edit. Without page.records the "hex" of
+                                     messages with records is null, and {"withheld": n, "bytes": n} stands in "json" for each
+                                     records field: left where it is, it is sent as it came
     POST /page/api/stops/ID          {"action": "resume" | "replace" | "error" | "drop" | "close" | "keep"} and, of replace,
                                      "json" or "hex"; of error, "error": NAME; of keep, "seconds" from now
     POST /page/api/stops/check       {"id", "json" | "hex"}: both as they would be sent, or 422 {"error", "path", "line",
@@ -83,10 +85,16 @@ class Refused(Exception):
 
 
 class StopPages:
-    """The answers."""
+    """The answers.
 
-    def __init__(self, stopped: StoppedMessages) -> None:
+    Args:
+        stopped: the messages that are stopped, and the breakpoints.
+        shows_records: returns whether contents of records may be shown (page.records).
+    """
+
+    def __init__(self, stopped: StoppedMessages, shows_records: Callable[[], bool] = lambda: False) -> None:
         self._stopped = stopped
+        self._shows_records = shows_records
 
     def routes(self) -> list[Route]:
         """The routes."""
@@ -180,7 +188,7 @@ class StopPages:
         body = await self._stopped.body(stop.id)
         message = message_of(stop.direction, stop.api_key)
         try:
-            text = await in_codec_thread(lambda: shown(message, stop.api_version, body))
+            text = await in_codec_thread(lambda: shown(message, stop.api_version, body, self._withheld(body)))
         except ProtocolError as error:
             raise Refused(422, str(error)) from error
         return _json({**_shown_stop(stop), **msgspec.to_builtins(text)})
@@ -202,7 +210,7 @@ class StopPages:
         before = await self._stopped.body(stop.id)
         after = await self._edited(stop, asked, before)
         message = message_of(stop.direction, stop.api_key)
-        text = await in_codec_thread(lambda: shown(message, stop.api_version, after))
+        text = await in_codec_thread(lambda: shown(message, stop.api_version, after, self._withheld(before)))
         changed = await in_codec_thread(lambda: changed_paths(message, stop.api_version, before, after))
         return _json({**msgspec.to_builtins(text), "size": len(after), "changed": changed})
 
@@ -221,6 +229,10 @@ class StopPages:
 
     async def _resume_all(self, request: Request) -> Response:
         return _json({"resumed": await self._stopped.resume_all(_by(request))})
+
+    def _withheld(self, came: bytes) -> bytes | None:
+        """The body as it came, where its records are not to be shown."""
+        return None if self._shows_records() else came
 
     async def _edited(self, stop: Stop, asked: Asked, before: bytes | None = None) -> bytes:
         """The body that the edited text describes."""

@@ -17,6 +17,7 @@ from kproxy.protocol import (
     response_message,
 )
 from kproxy.protocol.records import Record, RecordBatch, write_batches
+from tests.support.canaries import Canaries, record_scenes
 from tests.support.corpus import golden_lines
 from tests.support.filtering import make, part
 from tests.support.hostile_names import hostile_names
@@ -164,6 +165,22 @@ def test_hex_with_spaces_is_read_and_the_crc_made_right() -> None:
         "ProduceRequest", **{name: getattr(after, name) for name in ("acks", "timeout_ms", "topic_data")}
     )
     assert after.topic_data[0].partition_data == expected.topic_data[0].partition_data
+
+
+def test_records_that_are_withheld_are_sent_as_they_came() -> None:
+    canary = Canaries(7)
+    (scene,) = record_scenes(canary)
+    frame = next(data for is_request, data in scene.segments if is_request and b"orders" in data)
+    body, produce = frame[SIZE_FIELD + read_request_header(frame, SIZE_FIELD).size :], message("ProduceRequest")
+    text = shown(produce, 7, body, body)
+    assert text.hex is None and canary.found_in({"json": text.json.encode()}) == set()
+    assert canary.found_in({"json": shown(produce, 7, body).json.encode()}) != set()
+    assert from_json(produce, 7, text.json, body) == body
+    edited = from_json(produce, 7, text.json.replace('"timeoutMs": 1', '"timeoutMs": 9'), body)
+    assert changed_paths(produce, 7, body, edited) == ["timeoutMs"]
+    again = shown(produce, 7, edited, body)
+    assert canary.found_in({"json": again.json.encode()}) == set()
+    assert from_json(produce, 7, again.json, body) == edited
 
 
 def test_names_of_at_most_so_many_changes() -> None:
