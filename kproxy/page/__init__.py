@@ -17,6 +17,7 @@
     activity.py   what happened when; latency as a heat map
     findings.py   the analyses of kproxy report, of all or of a span of time; the exchanges that findings name
     exporting.py  a selection as a file, or as a command
+    replaying.py  Replaying: a selection replayed by kproxy replay, after its plan was shown
     work.py       Work: a question that may be given up
     answers.py    what each URL gives
     server.py     the routes, and uvicorn on a loopback port
@@ -59,6 +60,12 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
                                a running proxy the file that both read, which is the export of all exchanges as pcapng;
                                impossible: why, by formats that an export cannot have
     export?format=jsonl|pcapng|pcapng-anonymized|parquet&filter=&fromNs=&toNs=   a file; parquet as a zip of the directory
+    replay/plan   POST {to: HOST:PORT, filter, fromNs, toNs (numbers or null), speed: "1", "2.5" or "max", createTopics}
+                               plan: its id; text: what kproxy replay says it would send, create, write and delete. Only
+                               ApiVersions and Metadata are sent. 400 of tables, decoded logs, and a running proxy
+    replay        POST {plan: id}
+                               Sends what that plan says, once. text: what kproxy replay says at its end; differs: whether
+                               answers differ; interrupted. A request that is given up ends the replay
     events                     text/event-stream: "rows" with exchanges, left, dropped, seen, share, bytes, damages,
                                unread, narrowed, instance, generation, firstNs, lastNs, loading, spill
     exchanges/NUMBER           number, row, request, response, errors, records

@@ -7,7 +7,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.background import BackgroundTask
@@ -30,6 +30,8 @@ from kproxy.page.filtering.names import NAMES
 from kproxy.page.findings import Findings
 from kproxy.page.live.exporting import in_pieces
 from kproxy.page.live.store import Live
+from kproxy.page.replaying import MOST_SECONDS as MOST_REPLAY_SECONDS
+from kproxy.page.replaying import Chosen, Replaying, Wanted
 from kproxy.page.security import refusal
 from kproxy.page.store import Store
 from kproxy.page.work import MOST_SECONDS, Cancelled, Work
@@ -53,6 +55,9 @@ PLACEHOLDER = (
 )
 
 
+T = TypeVar("T")
+
+
 class Answers:
     """The answers."""
 
@@ -60,6 +65,7 @@ class Answers:
         self._store = store
         self._token = token
         self._findings = Findings(store)
+        self._replaying = Replaying(store)
         self._static = dict(_static_files(files("kproxy.page").joinpath("static"), ""))
 
     def routes(self) -> list[Route]:
@@ -81,6 +87,8 @@ class Answers:
             Route("/page/api/command", self.command),
             Route("/page/api/export", self.export),
             Route("/page/api/events", self.events),
+            Route("/page/api/replay/plan", self.replay_plan, methods=["POST"]),
+            Route("/page/api/replay", self.replay, methods=["POST"]),
         ]
 
     async def index(self, _request: Request) -> Response:
@@ -250,6 +258,16 @@ class Answers:
             path, media_type=kind, headers=_download(path.name), background=BackgroundTask(folder.cleanup)
         )
 
+    async def replay_plan(self, request: Request) -> Response:
+        """What a replay of a selection would do."""
+        wanted = await _sent(request, Wanted)
+        return _json(await answer(request, lambda work: self._replaying.plan(work, wanted), MOST_REPLAY_SECONDS))
+
+    async def replay(self, request: Request) -> Response:
+        """Replay what a plan says."""
+        chosen = await _sent(request, Chosen)
+        return _json(await answer(request, lambda work: self._replaying.send(work, chosen), MOST_REPLAY_SECONDS))
+
     async def events(self, request: Request) -> Response:
         """What has changed, as server-sent events."""
         return StreamingResponse(self._events(request), media_type="text/event-stream")
@@ -284,6 +302,14 @@ class Answers:
                 yield b": still here\n\n"
             await asyncio.sleep(EVENTS_S)
             quiet += EVENTS_S
+
+
+async def _sent(request: Request, kind: type[T]) -> T:
+    """The values in the body of a request."""
+    try:
+        return msgspec.json.decode(await request.body(), type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise HTTPException(400, f"the request is wrong: {error}") from None
 
 
 def _times(store: Store) -> tuple[int | None, int | None]:

@@ -61,16 +61,23 @@ def command(store: Store, form: str, condition: str, start: int | None = None, e
 
 
 def replay_command(store: Store, condition: str, start: int | None = None, end: int | None = None) -> str | None:
-    """What to type to replay a selection, but for the address; None where the sources have no bytes to send.
+    """Return what to type to replay a selection; None where the sources have no bytes to send.
+
+    Raises UsageError, FilterError as ``command`` does.
+    """
+    options = replay_options(store, condition, start, end)
+    return None if options is None else " ".join(map(_quoted, ["kproxy", "replay", "--to", "HOST:PORT", *options]))
+
+
+def replay_options(store: Store, condition: str, start: int | None, end: int | None) -> list[str] | None:
+    """Return the options and sources with which kproxy replay sends a selection; None where there are no bytes to send.
 
     Raises UsageError, FilterError as ``command`` does.
     """
     if not isinstance(store, Live) and (isinstance(store, Tabled) or not all(map(_is_capture, store.sources))):
         return None
     where, sources = _selection(store, condition, start, end)
-    options = [*_keys(store), *(["--where", where] if where else [])]
-    words = ["kproxy", "replay", "--to", "HOST:PORT", *options, *map(_given, sources)]
-    return " ".join(map(_quoted, words))
+    return [*_keys(store), *(["--where", where] if where else []), *map(_given, sources)]
 
 
 def command_note(store: Store, condition: str, start: int | None = None, end: int | None = None) -> str:
