@@ -50,7 +50,9 @@ def run(
 
     --log and --capture are rotated by size and age, and kproxy decode and report read both. --admin serves /metrics
     (Prometheus), /connections, /filters, /config (without secrets), /healthz for liveness, and /readyz for readiness:
-    503 with the reason until a broker of every cluster was reached. --outlive is for a sidecar: it serves until its
+    503 with the reason until a broker of every cluster was reached; and the live page of the traffic, with
+    pip install 'kproxy-kafka[page]'. The page opens by an address with a token: on a terminal kproxy logs it, elsewhere it
+    writes it to a file with mode 0600 and logs the file's name (event "the page"). --outlive is for a sidecar: it serves until its
     application has disconnected.
 
     Workers forward, and read only the size and the header of each frame. A copy of the bytes goes through shared memory to

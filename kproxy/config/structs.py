@@ -252,7 +252,7 @@ class Page(Struct, frozen=True):
     edits: Annotated[
         bool,
         text(
-            "Whether a person who has the token in kproxy's log may set breakpoints in the page: stop requests and responses, "
+            "Whether a person who has the address of the page may set breakpoints in it: stop requests and responses, "
             "change them, answer them with an error, or drop them. For tests: it changes what clients see."
         ),
     ] = False

@@ -28,10 +28,10 @@ class Wanted(Struct, frozen=True, forbid_unknown_fields=True):
 
     to: str  # HOST:PORT of a broker
     filter: str = ""
-    fromNs: int | None = None  # noqa: N815 - as the page spells it
-    toNs: int | None = None  # noqa: N815
+    fromNs: int | None = None
+    toNs: int | None = None
     speed: str = "1"  # a factor, or max
-    createTopics: bool = False  # noqa: N815
+    createTopics: bool = False
 
 
 class Chosen(Struct, frozen=True, forbid_unknown_fields=True):

@@ -16,10 +16,10 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import parse_qs
 
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from kproxy.proxy.supervisor.browser_guard import READING, SAME_SITE, TOKEN_HEADER, BrowserGuard
+from kproxy.proxy.supervisor.browser_guard import READING, SAME_SITE, TOKEN_HEADER, BrowserGuard, token_page
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -79,7 +79,8 @@ class Guard:
         is_reading = scope["method"] in READING
         by_header = is_reading and self._guard.is_token(headers.only(TOKEN_HEADER) or "")  # as curl sends it
         if not by_header and not self._guard.is_known(headers.only(b"cookie", missing="") or "", host):
-            return refusal(401, "the token is missing; open the address that kproxy printed")
+            sentence = "The token is missing: open the address that kproxy printed."
+            return _token_page(sentence) if scope["path"] == "/" else refusal(401, sentence)
         return None if is_reading else self._refuse_change(headers)
 
     def _refuse_change(self, headers: "_Headers") -> Response | None:
@@ -92,7 +93,9 @@ class Guard:
     def _let_in(self, token: str, host: str) -> Response:
         """A cookie in place of the token in the address, which would stay in the browser's history."""
         if not self._guard.is_token(token) and not self._is_first(token):
-            return refusal(401, "this is not the token, or was used already; open the address that kproxy printed last")
+            return _token_page(
+                "This is not the token, or it was used already: open the address that kproxy printed last."
+            )
         answer = RedirectResponse("/", 303)
         answer.headers["set-cookie"] = self._guard.set_cookie(host)
         return answer
@@ -103,6 +106,10 @@ class Guard:
         if found:
             self._once = ""
         return found
+
+
+def _token_page(sentence: str) -> Response:
+    return HTMLResponse(token_page(sentence), 401)
 
 
 class _Headers:

@@ -52,7 +52,7 @@ KEYS = {
     "workers": "how many workers",
     "analysis": "whether the analyzer runs",
     "bytes": "a size",
-    "url": "address of the page, with the token",
+    "url": "address of the page, with the token: on a terminal only; elsewhere ``file`` is the file that has it",
     "by": "address of the browser of the person who did it",
     "action": "what a person did with a stopped message",
     "fields": "paths of fields that a person has changed",

@@ -58,7 +58,7 @@ class Browser:
 def _url(proxy: Proxy) -> str | None:
     for line in proxy.log.read_text(encoding="utf-8").splitlines():
         if line.startswith("{") and (event := json.loads(line))["event"] == "the page":
-            return str(event["url"])
+            return Path(event["file"]).read_text(encoding="ascii").strip()
     return None
 
 

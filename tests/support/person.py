@@ -4,6 +4,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -80,5 +81,5 @@ class Person:
 def _url(proxy: Proxy) -> str | None:
     for line in proxy.log.read_text(encoding="utf-8").splitlines():
         if line.startswith("{") and (event := json.loads(line))["event"] == "the page, where breakpoints may be set":
-            return str(event["url"])
+            return Path(event["file"]).read_text(encoding="ascii").strip()
     return None

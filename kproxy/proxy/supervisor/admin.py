@@ -33,6 +33,7 @@ import math
 import resource
 from collections.abc import Iterable, Sequence
 from email.utils import formatdate
+from html import escape
 from time import time_ns
 from typing import TYPE_CHECKING, Any
 
@@ -40,13 +41,13 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kproxy.output.metrics import Metrics, Scrape
 from kproxy.proxy.messages import ClusterState
-from kproxy.proxy.supervisor.browser_guard import READING, BrowserGuard
+from kproxy.proxy.supervisor.browser_guard import READING, BrowserGuard, token_page
 
 if TYPE_CHECKING:
     from kproxy.proxy.supervisor.live_page import LivePage
@@ -142,9 +143,12 @@ class _Pages:
             client_metrics_dropped=clients.dropped,
         )
 
-    async def index(self, _request: Request) -> Response:
-        """List the pages."""
-        return PlainTextResponse(INDEX)
+    async def index(self, request: Request) -> Response:
+        """List the pages. A browser that comes here came without the token of the live page, and reads how to get it."""
+        if "text/html" not in request.headers.get("accept", ""):
+            return PlainTextResponse(INDEX)
+        sentence = "This is the port of kproxy's live page and of its metrics, and the token of the page is missing."
+        return HTMLResponse(token_page(sentence, f"<h2>Without a token</h2><pre>{escape(INDEX)}</pre>"), 401)
 
     async def metrics(self, request: Request) -> Response:
         """Serve the metrics."""

@@ -16,6 +16,7 @@ The cookie has the port in its name: all ports of a host share their cookies, an
 import hmac
 import secrets
 from collections.abc import Iterable, Iterator
+from html import escape
 
 from kproxy.protocol.addresses import parse_ip
 
@@ -99,7 +100,22 @@ def new_token() -> str:
     return secrets.token_urlsafe(TOKEN_BYTES)
 
 
-HOW = "open the address that kproxy has logged, or send it in the header X-Kproxy-Token"
+HOW = "open the address that kproxy has told (see kproxy run --help), or send the token in the header X-Kproxy-Token"
+
+
+def token_page(sentence: str, more: str = "") -> str:
+    """Return what a browser shows that asks for the page without its token: an HTML page that says what to do."""
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        '<meta name="color-scheme" content="light dark"><title>kproxy: the token is missing</title>'
+        f"<h1>kproxy</h1><p>{escape(sentence)}</p>"
+        "<p>The page shows traffic, so it opens only by an address with a token in it. Open that address once; the browser "
+        "remembers the token while kproxy runs.</p><dl>"
+        "<dt>kproxy open</dt><dd>prints the address in its terminal.</dd>"
+        "<dt>kproxy run, kproxy demo</dt><dd>print it in the terminal. Without a terminal the log names a file that has it: "
+        "look for the event <code>the page</code>.</dd></dl>"
+        f"{more}</html>\n"
+    )
 
 
 def cookie_name(host: str) -> str:

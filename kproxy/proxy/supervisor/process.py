@@ -26,6 +26,7 @@ from kproxy.proxy.network.listening import advice_on_binding, check_addresses_ar
 from kproxy.proxy.supervisor.file_watch import FileWatch
 from kproxy.proxy.supervisor.fleet import OURS, Fleet, Modules
 from kproxy.proxy.supervisor.overview import Overview
+from kproxy.proxy.supervisor.page_address import PageAddress
 from kproxy.proxy.supervisor.processes import inherited_options, supervisor_title
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ class Admin:
         self._entry: PageEntry | None = None
         self._page: LivePage | None = None
         self._token = ""  # of the page; the same wherever the admin server moves
-        self._logged = ("", "")  # what was logged of the page
+        self._page_address = PageAddress()
         self._address: str | None = None
         self._server: AdminServer | None = None
 
@@ -251,12 +252,10 @@ class Admin:
         self._address, self._server, self._page = address, server, page
 
     def log_page(self, config: Config) -> None:
-        """Log where the page is, with the token, if that was not logged before; and whether breakpoints may be set in it."""
+        """Tell where the page is, and whether breakpoints may be set in it."""
         event = "the page, where breakpoints may be set" if config.page.edits else "the page"
         url = f"http://{as_reached_here(self._address)}/?token={self._token}" if self._address else ""
-        if url and self._logged != (event, url):
-            log("info", event, url=url)
-        self._logged = event, url
+        self._page_address.tell(event, url)
 
     def tell_page(self) -> None:
         """Another configuration was taken: the page says since when."""
@@ -265,6 +264,7 @@ class Admin:
 
     async def stop(self) -> None:
         """Stop serving."""
+        self._page_address.remove()
         server, self._server, self._address = self._server, None, None
         if self._page is not None:
             await self._page.stop()

@@ -21,7 +21,7 @@
     POST /page/api/stops/rule        {"id", "action", ...} as above: {"yaml"}, the rule to keep, or 422 {"error"}
     POST /page/api/stops/resume-all  {"resumed": n}
 
-Every request needs the token, which is in the log (browser_guard.py). STOP is messages.Stop in camel case.
+Every request needs the token of the page's address (browser_guard.py). STOP is messages.Stop in camel case.
 """
 
 import functools

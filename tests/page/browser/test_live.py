@@ -78,7 +78,9 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
 
 def url(proxy: Proxy) -> str | None:
     events = [json.loads(line) for line in Path(proxy.log).read_text("utf-8").splitlines() if line.startswith("{")]
-    return next((str(event["url"]) for event in events if event["event"] == "the page"), None)
+    return next(
+        (Path(event["file"]).read_text("ascii").strip() for event in events if event["event"] == "the page"), None
+    )
 
 
 def test_rows_come_are_followed_paused_and_filtered(driver: Any, proxy: Proxy) -> None:
