@@ -52,8 +52,8 @@ def run(
     (Prometheus), /connections, /filters, /config (without secrets), /healthz for liveness, and /readyz for readiness:
     503 with the reason until a broker of every cluster was reached; and the live page of the traffic, with
     pip install 'kproxy-kafka[page]'. The page opens by an address with a token: on a terminal kproxy logs it, elsewhere it
-    writes it to a file with mode 0600 and logs the file's name (event "the page"). --outlive is for a sidecar: it serves until its
-    application has disconnected.
+    writes it to a file with mode 0600 and logs the file's name (event "the page"). --outlive is for a sidecar: it serves
+    until its application has disconnected.
 
     Workers forward, and read only the size and the header of each frame. A copy of the bytes goes through shared memory to
     another process, the analyzer, which decodes it. If that is slow or dies, traffic is not affected, and it is started

@@ -1,7 +1,7 @@
 """Replay from the page: what a selection of captures would do to a cluster, and then, if a person says so, the replay itself.
 
-``kproxy replay`` does both in a process of its own, so the plan, its questions and the comparison are those of the command. A plan
-is shown first; only a plan that was shown can be sent, once, and by its id.
+``kproxy replay`` does both in a process of its own, so the plan, its questions and the comparison are those of the command.
+A plan is shown first; only a plan that was shown can be sent, once, and by its id.
 """
 
 import hashlib
@@ -94,8 +94,13 @@ def _run(work: Work, words: list[str]) -> tuple[str, int]:
         text=True,
         errors="replace",
     )
-    signals = iter([process.terminate])  # once: a second signal would end it before it has said what is left open
-    with process, work.ended_by(lambda: next(signals, process.poll)()):
+    ends = iter([process.terminate])  # a second signal would end it before it has said what is left open
+
+    def end() -> None:
+        for terminate in ends:
+            terminate()
+
+    with process, work.ended_by(end):
         text, complaints = process.communicate()
     if process.returncode not in (DONE, DAMAGED, DIFFERS, INTERRUPTED):
         lines = complaints.strip().splitlines()

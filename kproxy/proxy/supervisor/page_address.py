@@ -1,4 +1,4 @@
-"""PageAddress: tells the person who runs kproxy the address of the page, which holds the token, and keeps it out of shipped logs."""
+"""PageAddress: tells the address of the page to the person who runs kproxy, and keeps its token out of logs that are shipped."""
 
 import os
 import tempfile
