@@ -15,7 +15,7 @@ const SAMPLE = 100; // rows that columns are measured with
 
 export class ExchangeTable {
   /**
-   * `scroller` is an empty element. `rows` is what the table shows, Rows; `doings`: `look()` into the chosen exchange, `leave()`
+   * `scroller` is an empty element. `rows` is what the table shows, Rows; `doings`: `look(focus)` opens the chosen exchange, `leave()`
    * it, `chosen()`, `menu(place)` of the chosen cell at {x, y}, `write(which, column)` a condition, `sortBy(name)`, `undo(event)`.
    */
   constructor(scroller, rows, doings) {
@@ -41,7 +41,6 @@ export class ExchangeTable {
     this.list = new Windowed({ scroller, pane, space, rowHeight: ROW, headHeight: HEAD, draw: (from, to, shift) => this.draw(from, to, shift) });
     scroller.addEventListener("keydown", (event) => this.pressed(event));
     scroller.addEventListener("click", (event) => this.clicked(event));
-    scroller.addEventListener("dblclick", () => doings.look());
     scroller.addEventListener("contextmenu", (event) => this.menu(event));
     this.sizes = new ResizeObserver(() => this.size());
     this.sizes.observe(scroller);
@@ -178,7 +177,7 @@ export class ExchangeTable {
   clicked(event) {
     if (!this.point(event)) return;
     this.choose(this.row);
-    if (isPhone()) this.doings.look();
+    this.doings.look(isPhone());
   }
 
   /** Choose the cell under the pointer; whether there is one. */

@@ -52,7 +52,7 @@ export class Exchanges {
     this.rows = new Rows((problem) => this.rowsChanged(problem));
     this.following = new Following({ scroll: () => this.table.list.scrollTo(this.rows.total), drawn: () => this.drawBar() });
     this.table = new ExchangeTable(this.place.querySelector(".table"), this.rows, {
-      look: () => this.look(),
+      look: (focus) => this.look(focus),
       leave: () => this.leave(),
       chosen: () => this.opened.number !== null && this.look(false),
       menu: (at) => this.menu(at),
@@ -170,7 +170,8 @@ export class Exchanges {
     if (!this.following.takes(news)) return;
     const moved = this.sort !== "" || news.left !== this.source.left;
     this.source = { ...this.source, ...news };
-    if (news.generation === this.rows.generation) return;
+    this.drawBar();
+    if (news.generation === this.rows.generation) return; // the rows are newer than the news, the number of all is not
     const all = this.filter ? this.rows.total : news.exchanges;
     this.rows.renew(moved, this.following.on ? Math.max(all - 1, 0) : null);
   }

@@ -17,6 +17,7 @@ from kproxy.proxy.page_records import Begun, Record, Shown, Side, Tally
 from tests.page.browser.driving import Page
 from tests.page.feeding import live
 from tests.page.live.test_feed import Analyzer
+from tests.support.kafka.processes import eventually
 
 pytestmark = [pytest.mark.xdist_group("page-browser"), pytest.mark.long]
 TOKEN = "token-of-the-test"
@@ -163,3 +164,31 @@ def test_what_is_missing_is_said_and_drawn(watched: tuple[Page, Traffic]) -> Non
     assert page.texts(".left-out .warning") == [said]
     page.show("time", last="1")
     assert page.overflow() <= 0
+
+
+# Runs before the page's scripts: while window.held is a list, events of the server wait in it
+HOLDING = """
+const real = EventSource.prototype.addEventListener;
+EventSource.prototype.addEventListener = function (name, listener) {
+  return real.call(this, name, (event) => (window.held ? window.held.push(() => listener(event)) : listener(event)));
+};
+"""
+
+
+def test_the_number_of_all_is_the_one_of_the_news_though_the_rows_are_as_new(watched: tuple[Page, Traffic]) -> None:
+    page, traffic = watched
+    page.driver.execute_cdp_cmd("Page.enable", {})
+    made = page.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": HOLDING})
+    try:
+        page.show(filter="correlationId == 0")
+        assert page.texts(".total") == ["3 exchanges of 18"]
+        page.run("window.held = []")
+        traffic.ask(4.95, 2)
+        eventually(lambda: traffic.store.exchanges == 20, what="it has come")
+        page.write_filter("correlationId == 1")
+        page.until(lambda: page.texts(".total") == ["4 exchanges of 18"], "the rows are new, the news has not come")
+        page.until(lambda: page.run("return window.held.length"), "the news has arrived")
+        page.run("window.held.at(-1)()")
+        page.until(lambda: page.texts(".total") == ["4 exchanges of 20"], "the news")
+    finally:
+        page.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", made)
