@@ -43,7 +43,7 @@ COLUMNS = {
         Column("responseAt", "time", "e.response_ns", "last byte of the response"),
         Column("connection", "integer", "e.connection", "number of the connection"),
         Column("client", "text", "e.client", "address and port of the client", shown=True),
-        Column("broker", "text", "e.broker", "address and port of the broker"),
+        Column("broker", "text", "e.broker", "address and port of the broker", shown=True),
         _of("clientId", "client_id", "text", shown=True),
         Column(
             "principal",

@@ -1,5 +1,7 @@
 /** Drawings over time in SVG: axes, stacked bars, heat map, lines, and a brush that selects a span. All styles are classes. */
 
+import { colourOfOrder } from "./colours.js";
+import { current, note } from "./route.js";
 import { count, isoOf, timeOfDay, visible } from "./text.js";
 import { nothing, svg } from "./lit-html.js";
 
@@ -12,7 +14,7 @@ const STEPS_MS = [
 /** Width of a drawing in a place, in pixels. */
 export const widthOf = (place) => Math.max(Math.min(place.clientWidth - 2, 1400), 280);
 
-/** Horizontal place of a time in nanoseconds (BigInt), and back. */
+/** Horizontal place of a time in nanoseconds (BigInt), and back; what is before or after has its place at the end of the axis. */
 export function timeScale(fromNs, toNs, width) {
   const span = toNs > fromNs ? toNs - fromNs : 1n;
   const inner = width - LEFT - 8;
@@ -20,7 +22,7 @@ export function timeScale(fromNs, toNs, width) {
     fromNs,
     toNs,
     width,
-    x: (ns) => LEFT + (Number(ns - fromNs) / Number(span)) * inner,
+    x: (ns) => LEFT + Math.min(Math.max(Number(ns - fromNs) / Number(span), 0), 1) * inner,
     at: (x) => fromNs + BigInt(Math.round(Math.min(Math.max((x - LEFT) / inner, 0), 1) * Number(span))),
   };
 }
@@ -68,7 +70,7 @@ export function levels(marks, width) {
   return svg`<g class="axis">${marks.map(({ y, text }) => svg`<line x1=${LEFT} x2=${width - 8} y1=${y} y2=${y}></line><text x=${LEFT - 6} y=${y + 4} text-anchor="end">${text}</text>`)}</g>`;
 }
 
-/** Bars of the series one on the other. `ends`: where buckets end, one more than there are values; series [{name, values, mark: its class}]. */
+/** Bars of the series one on the other. `ends`: where buckets end, one more than there are values; series [{name, values, colour: its class}]. */
 export function stackedBars(scale, ends, series, height, format) {
   const sums = ends.slice(1).map((_, at) => series.reduce((sum, one) => sum + one.values[at], 0));
   const steps = roundSteps(Math.max(...sums, 0));
@@ -83,7 +85,7 @@ export function stackedBars(scale, ends, series, height, format) {
       base[at] += value;
       return `M${left.toFixed(1)} ${low.toFixed(1)}V${y(base[at]).toFixed(1)}H${Math.max(right - 0.5, left + 0.5).toFixed(1)}V${low.toFixed(1)}Z`;
     });
-    return svg`<path class=${one.mark ?? `f${index % 13}`} data-series=${visible(one.name)} d=${parts.join("")}></path>`;
+    return svg`<path class="k ${one.colour ?? colourOfOrder(index)}" data-series=${visible(one.name)} d=${parts.join("")}></path>`;
   });
   return svg`${levels(steps.map((value) => ({ y: y(value), text: format(value) })), scale.width)}${timeAxis(scale, height)}${bars}`;
 }
@@ -113,7 +115,7 @@ export function stepLines(scale, series, height, format) {
   const y = (value) => height - (value / steps.at(-1)) * (height - 6);
   const paths = series.map((one, index) => {
     const parts = one.points.map(({ ns, value }, at) => (at ? `H${scale.x(ns).toFixed(1)}V${y(value).toFixed(1)}` : `M${scale.x(ns).toFixed(1)} ${y(value).toFixed(1)}`));
-    return svg`<path class="line s${index % 13}" data-series=${visible(one.name)} d="${parts.join("")}H${(scale.width - 8).toFixed(1)}"></path>`;
+    return svg`<path class="line ${colourOfOrder(index)}" data-series=${visible(one.name)} d="${parts.join("")}H${(scale.width - 8).toFixed(1)}"></path>`;
   });
   return svg`${levels(steps.map((value) => ({ y: y(value), text: format(value) })), scale.width)}${timeAxis(scale, height)}${paths}`;
 }
@@ -131,70 +133,76 @@ export function brushed({ scale, height, label, content, brush }) {
       @pointerdown=${(event) => brush.began(event, scale)} @pointermove=${(event) => brush.moved(event, scale)} @pointerup=${(event) => brush.ended(event, scale)}></rect></svg>`;
 }
 
-/** The span that is selected, in nanoseconds; the same one in all charts of a view. */
+/** The span that is selected, in nanoseconds, the same in all charts of a view; in the URL it is selected=FROM-TO. */
 export class Brush {
+  /** `changed()` draws again; `taken()` is called for Enter. */
   constructor(changed, taken) {
-    this.changed = changed; // drawn again
-    this.taken = taken; // Enter
+    Object.assign(this, { changed, taken });
     this.span = null;
-    this.cursor = null;
-    this.origin = null;
+    this.cursor = null; // of the keyboard
+    this.origin = null; // where the pointer went down
   }
 
-  place(event, scale) {
-    return scale.at(event.clientX - event.currentTarget.ownerSVGElement.getBoundingClientRect().left);
+  /** Take what the URL has selected. */
+  enter({ selected = "" }) {
+    const [, from, to] = /^(\d{1,19})-(\d{1,19})$/.exec(selected) ?? [];
+    this.span = from && BigInt(from) < BigInt(to) ? [BigInt(from), BigInt(to)] : null;
+    this.cursor = null;
   }
 
   began(event, scale) {
     event.currentTarget.setPointerCapture(event.pointerId);
-    this.origin = this.place(event, scale);
+    this.origin = placeOf(event, scale);
     this.cursor = null;
   }
 
   moved(event, scale) {
-    if (this.origin === null) return;
-    this.select(this.origin, this.place(event, scale));
+    if (this.origin !== null) this.select(this.origin, placeOf(event, scale), false);
   }
 
   ended(event, scale) {
     if (this.origin === null) return;
-    const here = this.place(event, scale);
-    const far = Math.abs(scale.x(here) - scale.x(this.origin)) > 3;
-    far ? this.select(this.origin, here) : this.clear();
+    const [origin, here] = [this.origin, placeOf(event, scale)];
     this.origin = null;
+    Math.abs(scale.x(here) - scale.x(origin)) > 3 ? this.select(origin, here) : this.clear();
   }
 
-  select(a, b) {
+  /** Select from one time to the other; `noted`: in the URL too, so that the browser's back button leads back. */
+  select(a, b, noted = true) {
     this.span = a < b ? [a, b] : [b, a];
+    if (noted) this.note();
     this.changed();
   }
 
   clear() {
-    this.span = null;
-    this.cursor = null;
+    this.span = this.cursor = null;
+    this.note();
     this.changed();
+  }
+
+  note() {
+    const selected = this.span && this.span.join("-");
+    note({ selected }, (current().parameters.selected ?? null) === null); // one step back is before the selection
   }
 
   pressed(event, scale) {
     const by = { ArrowLeft: -1n, ArrowRight: 1n }[event.key];
-    if (by) {
-      const step = (scale.toNs - scale.fromNs) / 60n || 1n;
-      const before = this.cursor ?? scale.fromNs;
-      const after = clamp(before + by * step, scale.fromNs, scale.toNs);
-      if (event.shiftKey) {
-        const fixed = this.span ? (this.span[0] === before ? this.span[1] : this.span[0]) : before;
-        this.cursor = after;
-        this.select(fixed, after);
-      } else {
-        this.cursor = after;
-        this.changed();
-      }
-    } else if (event.key === "Enter" && this.span) this.taken();
+    if (by) this.step(by * ((scale.toNs - scale.fromNs) / 60n || 1n), scale, event.shiftKey);
+    else if (event.key === "Enter" && this.span) this.taken();
     else if (event.key === "Escape") this.clear();
     else return;
     event.preventDefault();
     event.stopPropagation();
   }
+
+  step(by, { fromNs, toNs }, extends_) {
+    const before = this.cursor ?? fromNs;
+    this.cursor = clamp(before + by, fromNs, toNs);
+    if (!extends_) return this.changed();
+    const fixed = this.span ? (this.span[0] === before ? this.span[1] : this.span[0]) : before;
+    return this.select(fixed, this.cursor);
+  }
 }
 
+const placeOf = (event, scale) => scale.at(event.clientX - event.currentTarget.ownerSVGElement.getBoundingClientRect().left);
 const clamp = (value, low, high) => (value < low ? low : value > high ? high : value);

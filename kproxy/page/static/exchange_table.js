@@ -1,14 +1,13 @@
 /** The table of exchanges: any number of rows, of which one is chosen, and one of its cells. */
 
-import { isPhone, isRight } from "./columns.js";
-import { linesOf, needsOf, UNITS, widthsOf } from "./column_sizes.js";
+import { isPhone, isRight, linesOf, needsOf, UNITS, widthsOf, wordsOf } from "./columns.js";
 import { TableRows } from "./table_rows.js";
-import { cellText, timeOfDay } from "./text.js";
+import { cellText, milliseconds, timeOfDay } from "./text.js";
 import { Windowed } from "./windowed.js";
 import { html, nothing, render } from "./lit-html.js";
 
 const ROW = 24;
-const HEAD = 28;
+const HEAD = 40;
 const LINE = 20; // of a row of several lines
 const BETWEEN = 8; // pixels beside its lines
 const SAMPLE = 100; // rows that columns are measured with
@@ -16,7 +15,7 @@ const SAMPLE = 100; // rows that columns are measured with
 export class ExchangeTable {
   /**
    * `scroller` is an empty element. `rows` is what the table shows, Rows; `doings`: `look(focus)` opens the chosen exchange, `leave()`
-   * it, `chosen()`, `menu(place)` of the chosen cell at {x, y}, `write(which, column)` a condition, `sortBy(name)`, `undo(event)`.
+   * closes it, `chosen()`, `moved()` away from the last rows by hand, `menu(place)` of the chosen cell at {x, y}, `write(which, column)` a condition, `sortBy(name)`, `undo(event)`.
    */
   constructor(scroller, rows, doings) {
     Object.assign(this, { scroller, rows, doings });
@@ -41,6 +40,8 @@ export class ExchangeTable {
     this.list = new Windowed({ scroller, pane, space, rowHeight: ROW, headHeight: HEAD, draw: (from, to, shift) => this.draw(from, to, shift) });
     scroller.addEventListener("keydown", (event) => this.pressed(event));
     scroller.addEventListener("click", (event) => this.clicked(event));
+    scroller.addEventListener("wheel", (event) => event.deltaY < 0 && doings.moved(), { passive: true });
+    for (const name of ["pointerdown", "touchmove"]) scroller.addEventListener(name, () => doings.moved(), { passive: true });
     scroller.addEventListener("contextmenu", (event) => this.menu(event));
     this.sizes = new ResizeObserver(() => this.size());
     this.sizes.observe(scroller);
@@ -65,7 +66,7 @@ export class ExchangeTable {
       html`${this.columns.map((column, at) => html`<span role="columnheader" class=${isRight(column) ? "number" : ""}
         aria-sort=${column.name === sorted ? direction : "none"} aria-colindex=${at + 1}>
         <button title="${column.name}: ${column.meaning ?? ""}${column.unit ? `, ${column.unit}` : ""}${column.type === "time" ? ", UTC" : ""}" tabindex="-1" @click=${() => this.doings.sortBy(column.name)}
-          >${column.name}${column.name === sorted ? (direction === "ascending" ? " ▴" : " ▾") : nothing}</button></span>`)}`,
+          >${wordsOf(column.name).map((word, index) => html`${index ? html`<wbr>` : nothing}${word}`)}${column.name === sorted ? (direction === "ascending" ? " ▴" : " ▾") : nothing}</button></span>`)}`,
       this.head,
     );
   }
@@ -75,7 +76,7 @@ export class ExchangeTable {
     this.empty = empty;
     this.stay();
     this.list.setTotal(this.rows.total);
-    if (this.needs === null && (this.rows.known || empty)) this.measure();
+    if (this.rows.known || empty) this.measure();
   }
 
   /** Older exchanges left, and all that is in sight has another place: go there with it. */
@@ -88,9 +89,15 @@ export class ExchangeTable {
     this.list.align();
   }
 
+  /** Measure the first rows and those in sight: a column never shrinks while one scrolls. */
   measure() {
-    const some = Array.from({ length: Math.min(this.rows.total, SAMPLE) }, (_, at) => this.rows.at(at)).filter(Boolean);
-    this.needs = needsOf(this.columns, some.map(({ row }) => row.map((value, at) => textOf(value, this.columns[at]))));
+    const [from, to] = this.rows.seen;
+    const places = [...(this.needs === null ? Array(Math.min(this.rows.total, SAMPLE)).keys() : []), ...Array(to - from).keys().map((at) => from + at)];
+    const some = places.map((at) => this.rows.at(at)).filter(Boolean);
+    const needs = needsOf(this.columns, some.map(({ row }) => row.map((value, at) => textOf(value, this.columns[at]))));
+    const most = needs.map((need, at) => Math.max(need, this.needs?.[at] ?? 0));
+    if (String(most) === String(this.needs)) return;
+    this.needs = most;
     this.size();
   }
 
@@ -147,8 +154,10 @@ export class ExchangeTable {
       s: () => this.doings.sortBy(name), o: () => this.doings.write("only", name), x: () => this.doings.write("not", name),
       m: () => this.menuOfChosen(),
     };
-    if (event.key in moves) this.choose(this.row + moves[event.key]);
-    else if (event.key in doings) doings[event.key]();
+    if (event.key in moves) {
+      this.doings.moved();
+      this.choose(this.row + moves[event.key]);
+    } else if (event.key in doings) doings[event.key]();
     else return;
     event.preventDefault();
   }
@@ -223,8 +232,9 @@ export class ExchangeTable {
   }
 }
 
-/** What a cell of a column shows; of a time the time of day. */
+/** What a cell of a column shows; of a time the time of day, of a latency the same number of decimals everywhere. */
 function textOf(value, column) {
+  if (column.type === "number" && typeof value === "number") return milliseconds(value);
   if (column.type === "time" && value !== null && value !== undefined) return timeOfDay(cellText(value, column)).slice(0, isPhone() ? 8 : 15);
   return cellText(value, column);
 }

@@ -7,7 +7,6 @@ import { compare } from "./compare.js";
 import { ExchangeTable } from "./exchange_table.js";
 import { exportMenu } from "./export.js";
 import { FilterLine } from "./filter_line.js";
-import { Following } from "./following.js";
 import { Narrowing } from "./narrowing.js";
 import { Opened } from "./opened.js";
 import { current, note } from "./route.js";
@@ -51,8 +50,10 @@ export class Exchanges {
     this.lay();
     this.rows = new Rows((problem) => this.rowsChanged(problem));
     this.following = new Following({ scroll: () => this.table.list.scrollTo(this.rows.total), drawn: () => this.drawBar() });
+    this.following.on = Boolean(source.live);
     this.table = new ExchangeTable(this.place.querySelector(".table"), this.rows, {
       look: (focus) => this.look(focus),
+      moved: () => this.following.stop(),
       leave: () => this.leave(),
       chosen: () => this.opened.number !== null && this.look(false),
       menu: (at) => this.menu(at),
@@ -90,6 +91,7 @@ export class Exchanges {
   /** Take the parameters of the URL. */
   async enter({ filter = "", sort = "", at = "" }) {
     Object.assign(this, { filter, sort });
+    if (sort || at) this.following.stop();
     this.line.set(filter);
     this.drawBar();
     await this.ask();
@@ -184,6 +186,7 @@ export class Exchanges {
   }
 
   sortBy(name) {
+    this.following.stop();
     this.apply({ sort: this.sort === name ? `-${name}` : this.sort === `-${name}` ? "" : name });
   }
 
@@ -326,5 +329,48 @@ export class Exchanges {
     this.rows.forget();
     this.table.close();
     this.opened.close();
+  }
+}
+
+/** Whether the table shows new exchanges as they come: it follows the last, stays where it is, or is held back. */
+class Following {
+  /** `scroll()` has to go to the last row; `drawn()` shows the state. */
+  constructor({ scroll, drawn }) {
+    Object.assign(this, { scroll, drawn });
+    this.on = false;
+    this.paused = false;
+    this.missed = null; // the last news while it was paused
+  }
+
+  /** News of the server: whether the view takes them now. */
+  takes(news) {
+    if (this.paused) this.missed = news;
+    return !this.paused;
+  }
+
+  rowsChanged() {
+    if (this.on && !this.paused) this.scroll();
+  }
+
+  /** Follow no more, as a person looks at what is there. */
+  stop() {
+    if (!this.on) return;
+    this.on = false;
+    this.drawn();
+  }
+
+  follow() {
+    this.on = !this.on;
+    if (this.on) this.scroll();
+    this.drawn();
+  }
+
+  /** Pause, or go on; the news that were missed meanwhile. */
+  pause() {
+    this.paused = !this.paused;
+    const { missed } = this;
+    this.missed = null;
+    this.drawn();
+    return missed;
   }
 }

@@ -3,6 +3,7 @@
 import { get } from "./api.js";
 import { answerTable, objects } from "./answer_table.js";
 import { Brush, brushed, datesOf, stepLines, timeAxis, timeScale, widthOf } from "./charts.js";
+import { colourOfOrder } from "./colours.js";
 import { isPhone } from "./columns.js";
 import { within } from "./conditions.js";
 import { linksOf } from "./evidence.js";
@@ -14,6 +15,7 @@ import { html, nothing, render, svg } from "./lit-html.js";
 
 const LANE = 26;
 const MOST_LANES = 30;
+const LANE_NAME = 40; // characters of a group's name
 const MOST_LINES = 12;
 const FIRST_ON_A_PHONE = ["group_id", "cause", "evidence", "began_at", "pause_ms", "client_id"];
 const FIRST = ["began_at", "group_id", "cause", "client_id", "evidence", "pause_ms", "duration_ms", "moved", "generation_to", "members_after"];
@@ -32,9 +34,10 @@ export class Groups {
     place.classList.add("page");
   }
 
-  async enter({ last }) {
+  async enter(parameters) {
     render(html`<p class="muted" role="status">Working…</p>`, this.place);
-    this.span.enter({ last });
+    this.brush.enter(parameters);
+    this.span.enter(parameters);
     this.observer.observe(this.place);
     await this.load();
   }
@@ -73,16 +76,17 @@ export class Groups {
     const groups = [...new Set(rows.map((row) => row.group_id))].slice(0, MOST_LANES);
     const causes = [...new Set(rows.map((row) => row.cause ?? "unknown"))];
     const height = groups.length * LANE + 14;
-    const lanes = groups.map((group, at) => svg`<text x="60" y=${at * LANE + 11}>${visible(group ?? "")}</text>`);
+    const lanes = groups.map((group, at) => svg`<text x="60" y=${at * LANE + 11}>${visible(group ?? "", LANE_NAME)}</text>`);
     const bars = rows.map((row) => {
       const lane = groups.indexOf(row.group_id);
       if (lane < 0 || !row.began_at) return nothing;
       const began = nsOf(row.began_at);
       const ended = row.ended_at ? nsOf(row.ended_at) : began;
-      return svg`<rect class="f${causes.indexOf(row.cause ?? "unknown") % 13}" data-group=${visible(row.group_id ?? "")} x=${scale.x(began).toFixed(1)} y=${lane * LANE + 14} width=${Math.max(scale.x(ended) - scale.x(began), 3).toFixed(1)} height="10" rx="1.5"><title>${visible(row.cause ?? "unknown")}: ${apart(row.evidence ?? "")}</title></rect>`;
+      if (ended < scale.fromNs || began > scale.toNs) return nothing;
+      return svg`<rect class="k ${colourOfOrder(causes.indexOf(row.cause ?? "unknown"))}" data-group=${visible(row.group_id ?? "")} x=${scale.x(began).toFixed(1)} y=${lane * LANE + 14} width=${Math.max(scale.x(ended) - scale.x(began), 3).toFixed(1)} height="10" rx="1.5"><title>${visible(row.cause ?? "unknown")}: ${apart(row.evidence ?? "")}</title></rect>`;
     });
     return html`<figure>${brushed({ scale, height, label: "Rebalances over time", brush: this.brush, content: svg`${timeAxis(scale, height)}${lanes}${bars}` })}
-      <figcaption>${datesOf(scale)} ${causes.map((cause, at) => html`<span><span class="swatch f${at % 13}"></span> <bdi>${visible(cause)}</bdi> </span>`)}</figcaption></figure>`;
+      <figcaption>${datesOf(scale)} ${causes.map((cause, at) => html`<span><span class="swatch ${colourOfOrder(at)}"></span> <bdi>${visible(cause)}</bdi> </span>`)}</figcaption></figure>`;
   }
 
   lagChart(scale) {
@@ -99,7 +103,7 @@ export class Groups {
     if (!series.length) return nothing;
     for (const line of series) line.points.sort((a, b) => (a.ns < b.ns ? -1 : 1));
     return html`<figure>${brushed({ scale, height: 160, label: "Records behind over time", brush: this.brush, content: stepLines(scale, series, 160, count) })}
-      <figcaption>${series.map((one, at) => html`<span><span class="swatch f${at % 13}"></span> <bdi>${visible(one.name)}</bdi> </span>`)}</figcaption></figure>`;
+      <figcaption>${series.map((one, at) => html`<span><span class="swatch ${colourOfOrder(at)}"></span> <bdi>${visible(one.name)}</bdi> </span>`)}</figcaption></figure>`;
   }
 
   key(event) {

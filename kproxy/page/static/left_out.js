@@ -32,7 +32,7 @@ export function missingMarks(answer, scale, ends, height) {
 /** The exchanges that are not here, as a series of stackedBars; [] where none is missing. */
 export function missingSeries(answer) {
   const values = answer.leftOutBy ?? [];
-  return values.some(Boolean) ? [{ name: "not here", values, mark: "missing" }] : [];
+  return values.some(Boolean) ? [{ name: "not here", values, colour: "missing" }] : [];
 }
 
 /** "120 are not here" of an answer's charts, or nothing. */

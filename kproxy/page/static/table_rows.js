@@ -3,6 +3,7 @@
  * movement of a scroll bar. A row that stays in sight keeps its element.
  */
 
+import { colourOfApi } from "./colours.js";
 import { isRight } from "./columns.js";
 import { visible } from "./text.js";
 
@@ -58,6 +59,7 @@ export class TableRows {
       cell.setAttribute("aria-colindex", index + 1);
       cell.dataset.column = index;
       if (isRight(column)) cell.className = "number";
+      else if (column.name === "apiName") cell.className = "api";
       const text = document.createElement("bdi");
       cell.append(text);
       line.append(cell);
@@ -92,7 +94,8 @@ export class TableRows {
     line.classList.toggle("waiting", found === null);
     found === null ? delete line.dataset.number : (line.dataset.number = found.number);
     line.classList.toggle("failed", found !== null && this.columns.some(({ name }, index) => name === "errorName" && found.row[index]));
-    cells.forEach(({ text }, index) => {
+    cells.forEach(({ cell, text }, index) => {
+      if (this.columns[index].name === "apiName" && found !== null) cell.className = `api ${colourOfApi(found.row[index] ?? "")}${row.here === index ? " cell-here" : ""}`;
       const shown = found === null ? (index ? "" : "…") : visible(this.text(found.row[index], this.columns[index]));
       if (text.data !== shown) text.data = shown;
     });

@@ -52,9 +52,13 @@ export const lines = (sentences) => sentences.map((one) => visible(one, 500)).jo
 export const apart = (text) => `\u2068${visible(String(text))}\u2069`;
 
 const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const FIXED = new Intl.NumberFormat("en", { minimumFractionDigits: 3, maximumFractionDigits: 3 });
 const PARTS = new Intl.NumberFormat("en", { maximumFractionDigits: 3 });
 
 export const count = (number) => WHOLE.format(number);
+
+/** Milliseconds, always to the microsecond, so that they line up: "1,204.300". */
+export const milliseconds = (number) => FIXED.format(number);
 
 /** "1 row", "2,000 rows" */
 export const counted = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;

@@ -3,6 +3,7 @@
 import { get } from "./api.js";
 import { say } from "./asking.js";
 import { Brush, brushed, datesOf, heatCells, stackedBars, timeScale, widthOf } from "./charts.js";
+import { colourOfApi, colourOfOrder } from "./colours.js";
 import { within } from "./conditions.js";
 import { leftOutNote, missingMarks, missingSeries, missingSum } from "./left_out.js";
 import { KEYS as LIVE, LiveSpan } from "./live_span.js";
@@ -51,7 +52,7 @@ export class Time {
     const measure = MEASURES.some((one) => one.id === parameters.measure) ? parameters.measure : "exchanges"; // a link may say anything
     const by = BY.includes(parameters.by) ? parameters.by : "api";
     this.parameters = { ...parameters, by, measure };
-    this.brush.span = null;
+    this.brush.enter(parameters);
     this.span.enter(parameters);
     await this.load();
     this.observer.observe(this.place);
@@ -76,7 +77,7 @@ export class Time {
 
   change(changes) {
     this.parameters = { ...this.parameters, ...changes };
-    note(changes);
+    note(changes, true);
     this.load();
   }
 
@@ -126,7 +127,7 @@ export class Time {
     const scale = timeScale(ends[0], ends.at(-1), width);
     const heatEnds = this.ends(this.heat.startsNs);
     const heatScale = timeScale(heatEnds[0] ?? ends[0], heatEnds.at(-1) ?? ends.at(-1), width);
-    const series = this.activity.series.map((one) => ({ name: one.name, values: one[measure] }));
+    const series = this.activity.series.map((one, at) => ({ name: one.name, values: one[measure], colour: this.colourOf(one.name, at) }));
     const whole = measure === "exchanges" && !this.parameters.filter; // what is missing can be counted in this
     const marks = missingMarks(this.activity, scale, ends, 180);
     const used = this.heat.latencyUs.map((_, level) => this.heat.counts.some((column) => column[level]));
@@ -135,7 +136,7 @@ export class Time {
     const bounds = this.heat.latencyUs.slice(low, high).map((us) => (us > LONGEST_US ? "more" : duration(us / 1000)));
     return html`<h2>Latency</h2><figure>
         ${brushed({ scale: heatScale, height: 200, label: "Latency over time, a heat map", brush: this.brush, content: [missingMarks(this.heat, heatScale, heatEnds, 200), heatCells(heatScale, heatEnds, counts, bounds, 200)] })}
-        <figcaption>From the first byte of a request to the last of its response; the darker, the more.</figcaption></figure>
+        <figcaption>From the first byte of a request to the last of its response; the stronger the colour, the more requests.</figcaption></figure>
       <h2>${how.title[0].toUpperCase()}${how.title.slice(1)} by ${this.parameters.by}</h2><figure>
         ${brushed({ scale, height: 180, label: `${how.title} over time`, brush: this.brush, content: [whole ? nothing : marks, stackedBars(scale, ends, whole ? [...series, ...missingSeries(this.activity)] : series, 180, how.format)] })}
         <figcaption>In each ${duration(Number(ends[1] - ends[0]) / 1e6)}; ${datesOf(scale)}.</figcaption></figure>
@@ -147,13 +148,19 @@ export class Time {
     const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
     return html`<div class="rows" tabindex="0" role="region" aria-label="Sums"><table class="legend">
       <thead><tr><th scope="col">${this.parameters.by}</th><th scope="col" class="number">exchanges</th><th scope="col" class="number">bytes</th><th scope="col" class="number">errors</th></tr></thead>
-      <tbody>${this.activity.series.map((one, at) => html`<tr data-name=${visible(one.name ?? "")}><td><span class="swatch f${at % 13}"></span> ${this.seriesLink(one.name)}</td>
+      <tbody>${this.activity.series.map((one, at) => html`<tr data-name=${visible(one.name ?? "")}><td><span class="swatch ${this.colourOf(one.name, at)}"></span> ${this.seriesLink(one.name)}</td>
         <td class="number">${count(sum(one.exchanges))}</td><td class="number">${bytes(sum(one.bytes))}</td><td class="number">${count(sum(one.errors))}</td></tr>`)}${this.missingRow()}</tbody></table></div>`;
   }
 
   missingRow() {
     const sum = missingSum(this.activity);
     return sum === null ? nothing : html`<tr data-name="not here"><td><span class="swatch missing"></span> not here</td><td class="number">${sum}</td><td></td><td></td></tr>`;
+  }
+
+  /** The class of the colour of a series. */
+  colourOf(name, at) {
+    if (name === "others") return "k-others";
+    return this.parameters.by === "api" ? colourOfApi(name) : colourOfOrder(at);
   }
 
   /** The name of a series, a link to its exchanges where a filter can name them. */
@@ -191,9 +198,8 @@ export class Time {
   zoom() {
     if (!this.brush.span) return;
     const [fromNs, toNs] = this.brush.span;
-    this.brush.span = null;
-    this.brush.cursor = null;
-    this.change({ fromNs: String(fromNs), toNs: String(toNs) });
+    this.brush.span = this.brush.cursor = null;
+    this.change({ fromNs: String(fromNs), toNs: String(toNs), selected: null });
   }
 
   key(event) {

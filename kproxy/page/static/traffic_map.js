@@ -3,6 +3,7 @@
 import { get } from "./api.js";
 import { answerTable, objects } from "./answer_table.js";
 import { widthOf } from "./charts.js";
+import { colourOfApi } from "./colours.js";
 import { linksOf } from "./evidence.js";
 import { leftOutNote, uncertainNote } from "./left_out.js";
 import { KEYS as LIVE, LiveSpan } from "./live_span.js";
@@ -121,7 +122,7 @@ export class TrafficMap {
     const [a, b] = side === 0 ? [y(0, name), y(1, edge.topic)] : [y(1, edge.topic), y(2, name)];
     const middle = (from + to) / 2;
     const faded = this.isKnown && edge[this.chosen[0]] !== this.chosen[1];
-    return svg`<path class="edge ${side === 0 ? "writes" : "reads"} ${faded ? "faded" : ""}" stroke-width=${(1 + Math.min(Math.log10(edge.records + 1), 6)).toFixed(1)}
+    return svg`<path class="edge ${side === 0 ? `writes ${colourOfApi("Produce")}` : `reads ${colourOfApi("Fetch")}`} ${faded ? "faded" : ""}" stroke-width=${(1 + Math.min(Math.log10(edge.records + 1), 6)).toFixed(1)}
       d="M${from} ${a}C${middle} ${a} ${middle} ${b} ${to} ${b}"><title>${apart(name)} ${side === 0 ? "wrote" : "read"} ${count(edge.records)} ${side === 0 ? "to" : "from"} ${apart(edge.topic)}</title></path>`;
   }
 

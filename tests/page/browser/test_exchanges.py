@@ -78,6 +78,30 @@ def test_why_a_source_has_no_exchanges(driver: Any, tmp_path: Path) -> None:
         assert "cut.pcap: byte 24: the file ends within a packet" in str(damaged.get_attribute("title"))
 
 
+def test_addresses_are_whole_and_one_click_opens(table: Page, lines: list[dict[str, Any]]) -> None:
+    """At 1280 pixels the client and the broker are there with their ports, and nothing is beside the window."""
+    try:
+        table.size(1280, 800)
+        table.drawn()
+        seen = len(column(table, "client"))
+        for name in ("client", "broker"):
+            assert column(table, name) == [line[name] for line in lines][:seen]
+        cut = """return [...document.querySelectorAll(".pane [data-number] > :is(:nth-child(3), :nth-child(4)), .pane .number")]
+            .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"""
+        assert table.run(cut) == []
+        assert (
+            table.run("const one = document.querySelector('.table.scroller'); return one.scrollWidth - one.clientWidth")
+            == 0
+        )
+        table.one(f"{ROWS}[data-number='2']").click()
+        table.until(lambda: title(table).startswith(f"#2 {lines[1]['apiName']}"), "open")
+        table.press("j")  # the table has the focus still
+        table.until(lambda: title(table).startswith(f"#3 {lines[2]['apiName']}"), "the next")
+    finally:
+        table.press(Keys.ESCAPE)
+        table.size(WIDE)
+
+
 @pytest.mark.parametrize("width", [WIDE, 900])
 def test_columns_stand_under_their_names(table: Page, width: int) -> None:
     left = (
@@ -93,7 +117,7 @@ def test_columns_stand_under_their_names(table: Page, width: int) -> None:
 
 
 def test_a_click_on_a_column_sorts(table: Page, lines: list[dict[str, Any]]) -> None:
-    slowest = [f"{line['latencyMs']:,.3f}".rstrip("0").rstrip(".") for line in lines if line["latencyMs"] is not None]
+    slowest = [f"{line['latencyMs']:,.3f}" for line in lines if line["latencyMs"] is not None]
     table.run(
         "[...document.querySelectorAll('[role=columnheader] button')].find((b) => b.textContent == 'latencyMs').click()"
     )

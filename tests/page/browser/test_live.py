@@ -102,9 +102,17 @@ def watch(page: Page, client: Client, proxy: Proxy) -> None:
     page.until(lambda: page.texts(".total") == ["300 exchanges"], "all that was asked")
     follow, pause = (page.run(f"return [...document.querySelectorAll('button')].find((b) => b.textContent == '{name}')")
                      for name in ("Follow", "Pause"))  # fmt: skip
-    follow.click()
-    client.ask(200)
     last = "return [...document.querySelectorAll(arguments[0])].at(-1)?.dataset.number"
+    page.until(lambda: page.run(last, ROWS) == "300", "the last row is in sight: a live page follows")
+    page.one(".table.scroller").send_keys(Keys.HOME)
+    page.until(
+        lambda: follow.get_attribute("aria-pressed") == "false", "a person looks at the first: it follows no more"
+    )
+    client.ask(100)
+    page.until(lambda: page.texts(".total") == ["400 exchanges"], "all that was asked")
+    assert page.run(last, ROWS) != "400"
+    follow.click()
+    client.ask(100)
     page.until(lambda: page.run(last, ROWS) == "500", "the last row is in sight")
     pause.click()
     client.ask(100)
@@ -172,8 +180,6 @@ def test_a_million_exchanges_leave_nothing_behind_in_the_page(driver: Any, proxy
         for name, (view, parameters) in SCENES.items():
             at = str(counted(page)[1]) if "at" in parameters else ""
             page.show(view, **(parameters | ({"at": at} if at else {})))
-            if name == "following":
-                page.one(".table.scroller").send_keys("f")
             if at:
                 page.until(lambda: page.all(".tree .field"), "open")
             page.run(TASKS)

@@ -121,6 +121,56 @@ def test_a_span_that_is_brushed_is_a_filter(page: Page) -> None:
     page.until(lambda: "".join(page.texts(".total")).startswith(f"{expected} exchange"), "its exchanges")
 
 
+def test_a_selected_span_is_in_the_address(page: Page) -> None:
+    page.show("time")
+    page.run("document.querySelector('svg.chart').focus()")
+    page.run(MOVED, True, 12)
+    band = "return document.querySelector('.brush')?.getBoundingClientRect().width ?? 0"
+    width = page.until(lambda: page.run(band), "selected")
+    assert re.search(r"selected=\d+-\d+", page.driver.current_url)
+    link = page.driver.current_url
+    page.driver.back()
+    page.until(lambda: not page.run(band), "nothing is selected, as before")
+    page.driver.get("about:blank")
+    page.driver.get(link)
+    page.until(lambda: page.run(band) == width, "the same span")
+
+
+def test_an_api_has_its_colour_in_every_view_and_source(page: Page, rebalances: Page) -> None:
+    colours = (
+        "return Object.fromEntries([...document.querySelectorAll(arguments[0])].map((one) => [one.textContent.trim(), "
+    )
+    swatch = f"{colours} getComputedStyle(one.querySelector('.swatch')).backgroundColor]))"
+    cell = f"{colours} getComputedStyle(one, '::before').backgroundColor]))"
+    seen: list[dict[str, str]] = []
+    for source in (page, rebalances):
+        source.size(WIDE)
+        source.show("time")
+        seen.append(source.run(swatch, ".legend tbody td:first-child"))
+        source.show("exchanges")
+        source.one(".pane .api")
+        seen.append(source.run(cell, ".pane [data-number] .api"))
+    known = {name: colour for one in seen for name, colour in one.items()}
+    assert len(known) > 12
+    for one in seen:
+        assert {name: known[name] for name in one} == one
+    common = {name: known[name] for name in ("Fetch", "Produce", "Metadata", "ApiVersions", "JoinGroup", "Heartbeat")}
+    assert len(set(common.values())) == len(common)
+
+
+def test_what_is_drawn_stays_between_the_ends_of_its_axis(page: Page) -> None:
+    """Also of a span that begins and ends in the midst of rebalances."""
+    beyond = """return [...document.querySelectorAll("svg.chart")].flatMap((chart) => {
+        const axis = chart.querySelector(".sheet").getBoundingClientRect();
+        const drawn = [...chart.querySelectorAll(".k, .line, .heat, .brush, .cursor")].map((one) => one.getBoundingClientRect());
+        return drawn.filter((one) => one.left < axis.left - 1 || one.right > axis.right + 3 || one.top < axis.top - 1 || one.bottom > axis.bottom + 1)
+            .map(({ left, right }) => [left - axis.left, right - axis.right]); })"""
+    for view in ("time", "groups"):
+        page.show(view, selected="1-1900000000000000000")
+        page.until(lambda: page.all(".brush"), "selected")
+        assert page.run(beyond) == []
+
+
 def test_a_span_to_the_end_has_the_last_exchange_and_series_are_of_the_span(page: Page) -> None:
     page.show("time")
     lines = [line for line in decoded(TRANSACTIONS) if line["requestAt"]]
