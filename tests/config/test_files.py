@@ -238,7 +238,10 @@ def test_what_a_filter_that_exports_needs_is_looked_for(files: Path, monkeypatch
     monkeypatch.setattr("kproxy.config.files.find_spec", lambda name: None if name == "grpc" else True)
     assert problems() == []
     [(path, message)] = problems(protocol="grpc")
-    assert (path, 'pip install "kproxy-kafka[otlp]"' in message) == ("clusters[0].filters[0].with.forward.protocol", True)
+    assert (path, 'pip install "kproxy-kafka[otlp]"' in message) == (
+        "clusters[0].filters[0].with.forward.protocol",
+        True,
+    )
 
 
 def test_the_directory_of_the_page_is_looked_at(tmp_path: Path) -> None:

@@ -1,11 +1,16 @@
-"""Check after every test here that no client bypassed the proxy."""
+"""Check after a test that no client bypassed the proxy; a proxy that all tests of a module share."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.fixtures import DIRECT, Entrance, Entrances
+from tests.support.kafka.proxies import Proxy
+from tests.support.kafka.proxies import cluster as virtual_cluster
+from tests.support.kafka.security import PLAINTEXT, Security
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -45,3 +50,36 @@ def entrance_to_three(ways_to_three: Entrances) -> Iterator[Entrance]:
     found = ways_to_three()
     for _ in _none_went_round(ways_to_three):
         yield found
+
+
+class Behind:
+    """Puts a virtual cluster of its own before the broker for each call: all in one `kproxy run`, unless its settings differ."""
+
+    def __init__(self, broker: Cluster, folder: Path) -> None:
+        self.broker = broker
+        self.folder = folder
+        self._calls = 0
+        self._proxies: dict[str, Proxy] = {}
+
+    def __call__(self, *filters: dict[str, Any], security: Security = PLAINTEXT, **settings: Any) -> Entrance:
+        """The way in through *filters*. Calls with equal *settings* (those of the configuration file) share a process."""
+        self._calls += 1
+        proxy = self._proxies.get(repr(settings))
+        if proxy is None:
+            proxy = self._proxies[repr(settings)] = Proxy(self.folder / f"proxy-{self._calls}", [], **settings)
+        bootstrap = self.broker.bootstrap("SASL" if security.mechanism else "PLAIN")
+        name = f"cluster-{self._calls}"
+        served = virtual_cluster(bootstrap, name=name, filters=list(filters))
+        return Entrance(self.broker, proxy.serve(served), security, proxy, name)
+
+    def close(self) -> None:
+        for proxy in self._proxies.values():
+            proxy.close()
+
+
+@pytest.fixture(scope="module")
+def behind(single: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behind]:
+    """Puts filters before the broker."""
+    ways = Behind(single, tmp_path_factory.mktemp("behind"))
+    yield ways
+    ways.close()

@@ -1,7 +1,6 @@
 """Filters that go wrong between clients and a broker: observers disturb nothing, policies give errors that clients know."""
 
 import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +8,12 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
 from tests.interop.clients import Client, Java, KafkaPython, Librdkafka, values
-from tests.support.kafka.brokers import Cluster
+from tests.interop.conftest import Behind
 from tests.support.kafka.fixtures import Entrance
 from tests.support.kafka.jars import NEWEST, java
-from tests.support.kafka.proxies import Proxy
-from tests.support.kafka.proxies import cluster as virtual_cluster
-from tests.support.kafka.security import PLAINTEXT
 from tests.support.kafka.wire import end_offsets
 
 pytestmark = pytest.mark.parametrize("single", [NEWEST], indirect=True)
-Behind = Callable[..., Entrance]
 LIMITS = {"frame_size": "8MiB", "held_frame_size": "8MiB"}
 SIDES = ("request", "response")
 FAULTS_TOTAL = "kproxy_filter_faults_total"
@@ -48,40 +43,30 @@ MISREAD = (
 )
 
 
-@pytest.fixture
-def behind(single: Cluster, tmp_path: Path) -> Iterator[Behind]:
-    """Starts a proxy with a filter before the broker; returns the way in."""
-    started: list[Proxy] = []
-
-    def start(use: str, **options: Any) -> Entrance:
-        filters = [{"use": f"tests.interop.failing_filters:{use}", "with": options}]
-        served = virtual_cluster(single.bootstrap("PLAIN"), filters=filters)
-        started.append(Proxy(tmp_path / f"proxy-{len(started)}", [served], limits=LIMITS).start())
-        return Entrance(single, started[-1].bootstrap(), PLAINTEXT, started[-1])
-
-    yield start
-    for proxy in started:
-        proxy.close()
+def before(behind: Behind, use: str, **options: Any) -> Entrance:
+    """The way in through one of the filters that fail."""
+    return behind({"use": f"tests.interop.failing_filters:{use}", "with": options}, limits=LIMITS)
 
 
 @pytest.mark.parametrize(
     ("client", "fault"),
     [
         *(pytest.param(Librdkafka(), fault, id=f"librdkafka, {fault}") for fault in FAULTS),
-        *(pytest.param(KafkaPython(), fault, id=f"kafka-python, {fault}", marks=pytest.mark.long) for fault in FAULTS),
+        *(pytest.param(KafkaPython(), fault, id=f"kafka-python, {fault}", marks=pytest.mark.slow) for fault in FAULTS),
     ],
 )
 def test_an_observer_that_fails_at_every_hook_disturbs_no_client(
     behind: Behind, topic_name: str, client: Client, fault: str
 ) -> None:
-    entrance = behind("Observer", fault=fault)
+    entrance = before(behind, "Observer", fault=fault)
     topic = entrance.cluster.topic(topic_name)
     assert client.produce(entrance, topic, 20) == 20
     assert client.consume(entrance, topic, 20) == values(20)
     assert entrance.proxy is not None
-    counted = {shown: count for shown, count in entrance.proxy.metrics().items() if FAULTS_TOTAL in shown and count}
+    name, metrics = f'cluster="{entrance.name}"', entrance.proxy.metrics().items()
+    counted = {shown: count for shown, count in metrics if FAULTS_TOTAL in shown and name in shown and count}
     kind = {"raises": "raised", "hangs": "timed_out"}.get(fault, "unusable")
-    assert all('cluster="default",filter="Observer"' in shown and f'kind="{kind}"' in shown for shown in counted)
+    assert all('filter="Observer"' in shown and f'kind="{kind}"' in shown for shown in counted)
     by_hook = {hook: sum(count for shown, count in counted.items() if f'"on_{hook}"' in shown) for hook in SIDES}
     if fault == "another correlation id":  # that one is not the filter's to change
         assert counted == {}
@@ -93,18 +78,18 @@ def test_an_observer_that_fails_at_every_hook_disturbs_no_client(
 def test_an_observer_that_fails_at_heads_and_tails_disturbs_no_client(
     behind: Behind, topic_name: str, client: Client
 ) -> None:
-    entrance = behind("ObserverOfParts", fault="raises")
+    entrance = before(behind, "ObserverOfParts", fault="raises")
     topic = entrance.cluster.topic(topic_name)
     assert client.produce(entrance, topic, 20) == 20
     assert client.consume(entrance, topic, 20) == values(20)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_observer_that_fails_at_every_hook_disturbs_no_client_of_java(
     behind: Behind, topic_name: str, fault: str
 ) -> None:
-    entrance = behind("Observer", fault=fault)
+    entrance = before(behind, "Observer", fault=fault)
     topic = entrance.cluster.topic(topic_name)
     assert Java().produce(entrance, topic, 20) == 20
     for protocol in ("classic", "consumer"):
@@ -112,14 +97,14 @@ def test_an_observer_that_fails_at_every_hook_disturbs_no_client_of_java(
         assert got == values(20)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["raises", "hangs", "grows past the cap", "no verdict"])
 @pytest.mark.parametrize("direction", ["request", "response"])
 def test_a_policy_that_fails_gives_java_an_error_that_it_knows_at_every_api(
     behind: Behind, topic_name: str, direction: str, fault: str
 ) -> None:
     """Each start ends with Kafka's own exception, which says what went wrong, or that time ran out where Java tries again."""
-    entrance = behind("Policy")
+    entrance = before(behind, "Policy")
     topic = entrance.cluster.topic(topic_name)
     assert Librdkafka().produce(entrance, topic, 20) == 20
     cases = [f"{direction} {api} {fault}" for api in STARTS]
@@ -141,10 +126,10 @@ def test_a_policy_that_fails_gives_java_an_error_that_it_knows_at_every_api(
     assert told >= set(STARTS) - {"ApiVersions", "Metadata", "ListOffsets", "Fetch"}  # which it asks again
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_policy_that_fails_gives_librdkafka_an_error_that_it_knows(behind: Behind, topic_name: str) -> None:
     """A producer for each fault: its record is reported as failed with Kafka's own error; one that fails at no API goes on."""
-    entrance = behind("Policy")
+    entrance = before(behind, "Policy")
     topic = entrance.cluster.topic(topic_name)
     faults = [fault for fault in FAULTS if fault != "another correlation id"]
     cases = [f"{side} Produce {fault}" for side in SIDES for fault in faults]

@@ -35,27 +35,27 @@ def failing(said: list[int | None]) -> list[int]:
     return [number for number, code in enumerate(said, 1) if code is not None]
 
 
-@pytest.mark.parametrize(
-    ("when", "expected"),
-    [
-        ({"call": [3, 7, 8]}, [3, 7, 8]),
-        pytest.param({"times": 2}, [1, 2], marks=pytest.mark.long),
-        pytest.param({"skip": 4, "times": 3}, [5, 6, 7], marks=pytest.mark.long),
-        pytest.param({"call": 5}, [5], marks=pytest.mark.long),
-        pytest.param({}, list(range(1, 13)), marks=pytest.mark.long),
-    ],
+WHICH_CALLS = (
+    ({"call": [3, 7, 8]}, [3, 7, 8]),
+    ({"times": 2}, [1, 2]),
+    ({"skip": 4, "times": 3}, [5, 6, 7]),
+    ({"call": 5}, [5]),
+    ({}, list(range(1, 13))),
 )
-def test_calls_are_numbered_over_brokers_connections_and_workers(
-    three: Cluster, topic_name: str, when: dict[str, int], expected: list[int]
-) -> None:
+
+
+def test_calls_are_numbered_over_brokers_connections_and_workers(three: Cluster, topic_name: str) -> None:
     three.topic(topic_name, 3)
     with Proxy(three.bootstrap(), workers=2) as proxy:
-        fault = proxy.fault(api="Produce", topic=topic_name, error="INVALID_RECORD", **when)
-        assert failing(codes(producers(proxy.bootstrap), topic_name, 12)) == expected
-        assert (fault.fired, fault.calls) == (len(expected), 12)
+        clients = producers(proxy.bootstrap)
+        for when, expected in WHICH_CALLS:
+            fault = proxy.fault(api="Produce", topic=topic_name, error="INVALID_RECORD", **when)
+            assert failing(codes(clients, topic_name, 12)) == expected
+            assert (fault.fired, fault.calls) == (len(expected), 12)
+            fault.remove()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_seed_chooses_the_same_calls_after_a_restart_and_with_more_workers(three: Cluster, topic_name: str) -> None:
     three.topic(topic_name, 3)
     runs = []
@@ -68,6 +68,7 @@ def test_a_seed_chooses_the_same_calls_after_a_restart_and_with_more_workers(thr
     assert 0 < len(runs[0]) < 30
 
 
+@pytest.mark.slow
 def test_clients_at_once_meet_the_fault_as_often_as_one_after_the_other(three: Cluster, topic_name: str) -> None:
     """Which of them meets it is a matter of whose request comes first; how many do is not."""
     three.topic(topic_name, 3)

@@ -54,7 +54,7 @@ def proxy(three: Cluster) -> Iterator[Proxy]:
 
 @pytest.mark.parametrize("idempotent", [False, True])
 @pytest.mark.parametrize("lost", LOST)
-@pytest.mark.parametrize("produce", [librdkafka, pytest.param(kafka_python, marks=pytest.mark.long)])
+@pytest.mark.parametrize("produce", [librdkafka, pytest.param(kafka_python, marks=pytest.mark.slow)])
 def test_the_broker_has_what_it_got_and_an_idempotent_producer_has_it_once(
     proxy: Proxy, three: Cluster, topic_name: str, produce: Any, lost: str, idempotent: bool
 ) -> None:

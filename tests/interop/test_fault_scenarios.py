@@ -56,7 +56,7 @@ def java() -> Iterator[JavaClient]:
     client.close()
 
 
-@pytest.fixture(params=["java", "librdkafka", "kafka-python"])
+@pytest.fixture(params=[pytest.param("java", marks=pytest.mark.slow), "librdkafka", "kafka-python"])
 def client(request: pytest.FixtureRequest) -> FaultClient:
     if request.param == "java":
         found: FaultClient = request.getfixturevalue("java")

@@ -63,7 +63,6 @@ SAYS: dict[tuple[str, str], dict[str, str]] = {
         **dict.fromkeys(("INVALID_TRANSACTION_TIMEOUT", "INVALID_PRODUCER_ID_MAPPING"), KAFKA_ERROR),
     },
 }
-BY_DEFAULT = {"librdkafka"}  # all of the sample; of the others two APIs
 SAMPLE = {
     "Produce": "NOT_LEADER_OR_FOLLOWER",
     "Fetch": "TOPIC_AUTHORIZATION_FAILED",
@@ -150,7 +149,7 @@ def judge(proxy: Proxy, client: FaultClient, api: str, error: str) -> None:
 @pytest.mark.parametrize(
     ("name", "api"),
     [
-        pytest.param(name, api, marks=() if name in BY_DEFAULT or api in ("Produce", "JoinGroup") else pytest.mark.long)
+        pytest.param(name, api, marks=() if name == "librdkafka" or api == "Produce" else pytest.mark.slow)
         for name in CLIENTS
         for api in SAMPLE
     ],

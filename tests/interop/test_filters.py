@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -19,41 +19,22 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kproxy.filters.audit import NO_REQUEST
 from tests.interop.clients import Java, Librdkafka
+from tests.interop.conftest import Behind
 from tests.support.frames import frame, request
-from tests.support.kafka.brokers import PASSWORD, USER, Cluster
+from tests.support.kafka.brokers import PASSWORD, USER
 from tests.support.kafka.fixtures import Entrance
 from tests.support.kafka.jars import NEWEST, java
 from tests.support.kafka.processes import children, command_line, eventually
 from tests.support.kafka.proxies import Proxy
-from tests.support.kafka.proxies import cluster as virtual_cluster
-from tests.support.kafka.security import PLAINTEXT, Security
+from tests.support.kafka.security import Security
 from tests.support.kafka.tools import properties_file, run_tool
 from tests.support.kafka.wire import address, end_offsets
 
 SCRAM = Security("SASL_PLAINTEXT", "SCRAM-SHA-256")
 RATE = 1_234_567_890_123  # of a quota that slows nobody
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-Behind = Callable[..., Entrance]
 
 pytestmark = pytest.mark.parametrize("single", [NEWEST], indirect=True)
-
-
-@pytest.fixture
-def behind(single: Cluster, tmp_path: Path) -> Iterator[Behind]:
-    """Starts a proxy with filters before the broker; returns the way in."""
-    started: list[Proxy] = []
-
-    def start(*filters: dict[str, Any], security: Security = PLAINTEXT, **settings: Any) -> Entrance:
-        listener = "SASL" if security.mechanism else "PLAIN"
-        served = virtual_cluster(single.bootstrap(listener), filters=list(filters))
-        proxy = Proxy(tmp_path / f"proxy-{len(started)}", [served], **settings)
-        started.append(proxy)
-        proxy.start()
-        return Entrance(single, proxy.bootstrap(), security, proxy)
-
-    yield start
-    for proxy in started:
-        proxy.close()
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
@@ -329,7 +310,7 @@ def test_headers_on_what_is_produced(behind: Behind, topic_name: str) -> None:
         for record in records:
             headers = dict(record.headers() or [])
             assert set(headers) == {"kproxy-origin", "kproxy-client-id", "traceparent", "via"}
-            assert headers["via"] == b"default"
+            assert headers["via"] == entrance.name.encode()
 
 
 def test_mask_hides_fields_from_consumers(behind: Behind, topic_name: str) -> None:
@@ -391,7 +372,7 @@ def read_by_java(entrance: Entrance, topics: list[str], count: int, found: Path)
         )
 
 
-@pytest.mark.parametrize("read", [read_by_librdkafka, pytest.param(read_by_java, marks=pytest.mark.long)])
+@pytest.mark.parametrize("read", [read_by_librdkafka, pytest.param(read_by_java, marks=pytest.mark.slow)])
 def test_mask_gives_what_is_too_much_to_be_held_in_parts_and_one_batch_that_is_too_large_as_an_error(
     behind: Behind, topic_name: str, tmp_path: Path, read: Callable[[Entrance, list[str], int, Path], None]
 ) -> None:
@@ -430,7 +411,7 @@ def test_mask_gives_what_is_too_much_to_be_held_in_parts_and_one_batch_that_is_t
     )
 
 
-@pytest.mark.parametrize("read", [read_by_librdkafka, pytest.param(read_by_java, marks=pytest.mark.long)])
+@pytest.mark.parametrize("read", [read_by_librdkafka, pytest.param(read_by_java, marks=pytest.mark.slow)])
 def test_mask_begins_while_a_consumer_fetches_by_ids_that_no_response_has_named_to_it(
     behind: Behind, topic_name: str, tmp_path: Path, read: Callable[[Entrance, list[str], int, Path], None]
 ) -> None:
@@ -453,9 +434,7 @@ def test_mask_begins_while_a_consumer_fetches_by_ids_that_no_response_has_named_
             lambda: found.is_file() and found.read_bytes().count(b"\n") == 2, what="what was there", patience=120
         )
         mask = {"use": "mask", "with": {"rules": [{"topics": ["people-*"], "fields": ["$.email"]}]}}
-        proxy.config["clusters"][0]["filters"] = [mask]
-        proxy.write()
-        eventually(lambda: "the configuration was taken" in proxy.log.read_text(), what="mask is in use")
+        proxy.change(entrance.bootstrap, filters=[mask])
         produce(2)
         reading.result(300)
     values = found.read_text().splitlines()

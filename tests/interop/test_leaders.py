@@ -32,7 +32,7 @@ def prefer_first_replicas(entrance: Entrance) -> None:
 @pytest.mark.parametrize(
     "goings",
     [
-        pytest.param([(2, 0), (3, 20)], id="one is killed and one is asked to go"),
+        pytest.param([(2, 0), (3, 20)], id="one is killed and one is asked to go", marks=pytest.mark.slow),
         pytest.param([(node, 0) for node in (2, 3, 1, 3, 2)], id="killed five times", marks=pytest.mark.long),
     ],
 )

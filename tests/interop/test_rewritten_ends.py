@@ -3,6 +3,8 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import Require
 from tests.filters.test_tail import TAILS, body_with, looked_at, name_of
 from tests.support.filtering import Served
@@ -13,6 +15,7 @@ GONE_IN_4 = {(78, 0), (79, 0)}  # early access, KIP-932
 PROXYS_NAME = 13  # bytes: proxy.example
 
 
+@pytest.mark.slow
 def test_kafka_reads_our_addresses_or_none_and_every_byte(require: Require) -> None:
     require("kafka", jars.missing() is None, jars.missing() or "")
     lines, expected = [], []

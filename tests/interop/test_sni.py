@@ -83,7 +83,7 @@ def balanced(three: Cluster, require: Require, tmp_path_factory: pytest.TempPath
         found.close()
 
 
-@pytest.mark.parametrize("client", SPREAD)
+@pytest.mark.parametrize("client", ["librdkafka", pytest.param("java", marks=pytest.mark.slow)])
 def test_each_broker_is_reached_by_its_name(balanced: Balanced, three: Cluster, client: str, topic_name: str) -> None:
     three.topic(topic_name, len(NODES), replicas=1)  # partition i on broker i + 1 alone
     three.gates.visitors()

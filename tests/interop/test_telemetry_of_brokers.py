@@ -20,7 +20,7 @@ from tests.support.kafka.security import PLAINTEXT
 from tests.support.kafka.tools import run_tool
 from tests.support.otlp import Collector, attributes, http_collector
 
-pytestmark = pytest.mark.usefixtures("kafka")
+pytestmark = [pytest.mark.usefixtures("kafka"), pytest.mark.slow]
 ADDED = {"client_id", "client_instance_id", "client_software_name", "client_software_version"}
 
 

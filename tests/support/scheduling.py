@@ -1,23 +1,38 @@
-"""Which worker runs which test: those that share something costly run one after the other on one worker, which makes it once.
+"""Which worker runs which tests, and in which order: groups stay on one worker, the longest goes first.
 
-Tests are grouped by ``pytest.mark.xdist_group(name)``. That is what `--dist loadgroup` of xdist is for; xdist 3.8 passes
-the groups on in the names of the tests, which pytest 9.2 no longer lets it change. Here each worker writes the groups of
-the tests that it has collected into a file, and the scheduler reads one of these files, as all workers collect the same.
-Groups are scheduled first, the largest first.
+Tests that share something costly (a cluster, a browser, a Spark session) carry ``pytest.mark.xdist_group(name)`` and run one
+after the other on one worker, which makes the costly thing once in a run. `--dist loadgroup` of xdist is meant for that, but
+xdist 3.8 passes the groups on in the names of the tests, which pytest 9.2 no longer lets it change. Here each worker writes
+the groups of the tests that it has collected into a file, and the scheduler reads one of these files: all workers collect
+the same.
+
+How long a group or a test takes is what it took in the last run here (in pytest's cache), else what ``seconds.json`` says, else
+``UNKNOWN`` for each test. ``seconds.json`` only sets the order, so it may be out of date; to renew it, run all tests and copy
+`.pytest_cache/v/kproxy/seconds` over it.
+
+While the workers run, a line now and then says how much of the work is done, in place of pytest's dots: these count tests,
+and the first minute's are a thousand times as long as the last minute's.
 """
 
 import json
 import tempfile
+import time
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.terminal import TerminalReporter
 from xdist.scheduler import LoadScopeScheduling
 
 FOLDER = pytest.StashKey[str]()
 MOST_AT_ONCE = 20  # tests in a message to a worker: most take a millisecond, as long as a message and its answer
+UNKNOWN = 0.02  # seconds that a test takes about which nothing is known
+WORTH_KEEPING = 1.0  # seconds; the order of what is shorter does not matter
+CACHED = "kproxy/seconds"
+CHECKED_IN = Path(__file__).with_name("seconds.json")
+LINE_EVERY = 10.0  # seconds
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -50,11 +65,15 @@ def _groups(item: pytest.Item) -> Iterator[str]:
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
     """Take our scheduler in place of xdist's."""
-    return GroupScheduling(config, log) if config.getoption("dist") == "loadgroup" else None
+    if config.getoption("dist") != "loadgroup":
+        return None
+    scheduler = GroupScheduling(config, log)
+    config.pluginmanager.register(Progress(config, scheduler))
+    return scheduler
 
 
 class GroupScheduling(LoadScopeScheduling):
-    """Sends the tests of a group to one worker, and each other test wherever there is room.
+    """Sends the tests of a group to one worker, and each other test wherever there is room; the longest first.
 
     What xdist does after each test grows with the number of tests before it, which takes 40 s of a processor for 18,000
     tests. Here it does not grow, and tests go out some at a time.
@@ -62,15 +81,42 @@ class GroupScheduling(LoadScopeScheduling):
 
     @cached_property
     def _group_of(self) -> dict[str, str]:
-        found: dict[str, str] = json.loads(next(Path(self.config.stash[FOLDER]).iterdir()).read_text(encoding="utf-8"))
-        return found
+        written = next(Path(self.config.stash[FOLDER]).iterdir())
+        groups: dict[str, str] = json.loads(written.read_text(encoding="utf-8"))
+        return groups
 
     @cached_property
     def _place_of(self) -> dict[str, int]:
         return {nodeid: place for place, nodeid in enumerate(self.collection or ())}
 
-    def _split_scope(self, nodeid: str) -> str:
+    @cached_property
+    def _known_seconds(self) -> dict[str, float]:
+        cached = self.config.cache.get(CACHED, {}) if self.config.cache else {}
+        return {**json.loads(CHECKED_IN.read_text(encoding="utf-8")), **cached}
+
+    def scope_of(self, nodeid: str) -> str:
+        """The group of a test, or the test itself when it has none."""
         return self._group_of.get(nodeid, nodeid)
+
+    _split_scope = scope_of
+
+    def expected_seconds(self, scope: str, tests: int) -> float:
+        """How long a scope of *tests* tests will take."""
+        return self._known_seconds.get(scope, UNKNOWN * tests)
+
+    def schedule(self) -> None:
+        """Order what is to be done before the first of it goes out."""
+        if self.collection is None and self.registered_collections:
+            self._order(next(iter(self.registered_collections.values())))
+        super().schedule()
+
+    def _order(self, collection: list[str]) -> None:
+        tests_of: dict[str, int] = {}
+        for nodeid in collection:
+            scope = self.scope_of(nodeid)
+            tests_of[scope] = tests_of.get(scope, 0) + 1
+        longest_first = sorted(tests_of, key=lambda scope: -self.expected_seconds(scope, tests_of[scope]))
+        self.workqueue.update((scope, {}) for scope in longest_first)  # xdist fills them, and keeps this order
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
         """Forget what is done, through which xdist would look for what is not done."""
@@ -89,3 +135,67 @@ class GroupScheduling(LoadScopeScheduling):
             self.assigned_work[node][scope] = tests
             places += [self._place_of[nodeid] for nodeid, done in tests.items() if not done]
         node.send_runtest_some(places)
+
+
+class Progress:
+    """Measures what the tests take, prints how far the run is, and keeps the measurements for the next run's order."""
+
+    def __init__(self, config: pytest.Config, scheduler: GroupScheduling) -> None:
+        self._config = config
+        self._scheduler = scheduler
+        self._began = self._last_line = time.monotonic()
+        self._took: dict[str, float] = {}  # seconds by scope
+        self._left: dict[str, int] = {}  # tests by scope
+        self._finished = self._failed = 0
+
+    @property
+    def _quiet(self) -> bool:
+        return self._config.get_verbosity() <= 0
+
+    @cached_property
+    def _tests_of(self) -> dict[str, int]:
+        tests_of: dict[str, int] = {}
+        for nodeid in self._scheduler.collection or ():
+            scope = self._scheduler.scope_of(nodeid)
+            tests_of[scope] = tests_of.get(scope, 0) + 1
+        return tests_of
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """Count a test that passed without a dot for it."""
+        return ("passed", "", "") if self._quiet and report.when == "call" and report.passed else None
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        scope = self._scheduler.scope_of(report.nodeid)
+        self._took[scope] = self._took.get(scope, 0.0) + report.duration
+        self._failed += report.failed
+        if report.when == "teardown":
+            self._finished += 1
+            self._left[scope] = self._left.get(scope, self._tests_of.get(scope, 1)) - 1
+        if self._quiet and (report.failed or time.monotonic() - self._last_line > LINE_EVERY):
+            self._write_line(f"FAILED {report.nodeid}" if report.failed else self._how_far())
+
+    def _write_line(self, line: str) -> None:
+        self._last_line = time.monotonic()
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if isinstance(terminal, TerminalReporter):
+            terminal.write_line(line)
+            terminal.flush()
+
+    def _how_far(self) -> str:
+        expected = {scope: self._scheduler.expected_seconds(scope, tests) for scope, tests in self._tests_of.items()}
+        done = sum(expected[s] * (1 - self._left.get(s, tests) / tests) for s, tests in self._tests_of.items())
+        minutes, seconds = divmod(int(time.monotonic() - self._began), 60)
+        failed = f", {self._failed} failed" if self._failed else ""
+        percent = 100 * done / sum(expected.values())
+        tests = f"{self._finished:,} of {sum(self._tests_of.values()):,} tests"
+        return f"{minutes}:{seconds:02}  {percent:3.0f} % of the work, {tests}{failed}"
+
+    def pytest_sessionfinish(self) -> None:
+        """Keep what took long, for the order of the next run."""
+        if self._config.cache is not None:
+            known = self._config.cache.get(CACHED, {})
+            complete = {scope: took for scope, took in self._took.items() if self._left.get(scope) == 0}
+            known.update({scope: round(took, 1) for scope, took in complete.items() if took >= WORTH_KEEPING})
+            self._config.cache.set(CACHED, known)

@@ -50,6 +50,7 @@ class Entrance:
     bootstrap: str
     security: Security = PLAINTEXT
     proxy: Proxy | None = None
+    name: str = "default"  # of the virtual cluster
 
     @property
     def release(self) -> str:
@@ -179,7 +180,7 @@ def kafka(require: Require) -> Iterator[None]:
     close_tools()
 
 
-@pytest.fixture(scope="session", params=jars.RELEASES)
+@pytest.fixture(scope="session", params=[jars.NEWEST, pytest.param(jars.LAST_WITH_ZOOKEEPER, marks=pytest.mark.slow)])
 def single(kafka: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One broker with every listener, of each release in turn."""
     cluster = started(tmp_path_factory.mktemp(f"kafka-{request.param}"), request.param, secure=True)

@@ -92,6 +92,28 @@ class Proxy:
         words = [sys.executable, "-m", "kproxy", "run", "-c", str(self.file), *self._options]
         self._process = spawn(words, self.log, environment=self._environment, folder=self.file.parent)
 
+    def serve(self, cluster: Mapping[str, Any]) -> str:
+        """Serve one more virtual cluster by a reload, which costs a tenth of a start. Returns its listening address."""
+        self.config["clusters"].append(dict(cluster))
+        if self._process is None:
+            self.start()
+        else:
+            self._reload()
+        return str(cluster["listen"])
+
+    def change(self, listen: str, **settings: Any) -> None:
+        """Change settings of the virtual cluster that listens there, by a reload."""
+        next(each for each in self.config["clusters"] if each["listen"] == listen).update(settings)
+        self._reload()
+
+    def _reload(self) -> None:
+        before = self._reloads()
+        self.write()
+        eventually(lambda: self._reloads() > before, what=f"the configuration was taken; {self.said()}")
+
+    def _reloads(self) -> int:
+        return self.log.read_bytes().count(b'"the configuration was taken"')
+
     def write(self) -> None:
         """Write ``config`` to its file (JSON is YAML), in one step: a reader never sees half of it."""
         beside = self.file.with_suffix(".new")
