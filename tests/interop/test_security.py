@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tests.interop.clients import CLIENTS, Client, values
+from tests.interop.clients import CLIENTS, Client, Java, values
 from tests.support.kafka.fixtures import Entrances, Way
 from tests.support.kafka.jars import NEWEST
 from tests.support.kafka.processes import eventually
@@ -39,8 +39,19 @@ def test_sasl(guarded: Entrances, client: Client, mechanism: str, topic_name: st
 
 
 @pytest.mark.parametrize("single", [NEWEST], indirect=True)
-@pytest.mark.parametrize("leg", TLS)
-@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+@pytest.mark.parametrize(
+    ("client", "leg"),
+    [
+        pytest.param(
+            client,
+            leg,
+            id=f"{client.name}-{leg}",
+            marks=pytest.mark.slow if isinstance(client, Java) and leg != "with SASL on both" else (),
+        )
+        for client in CLIENTS
+        for leg in TLS
+    ],
+)
 def test_tls(guarded: Entrances, client: Client, leg: str, topic_name: str) -> None:
     there_and_back(guarded, TLS[leg], client, topic_name)
 

@@ -53,7 +53,13 @@ def measuring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measuring]:
 
 
 @pytest.mark.parametrize(
-    ("codec", "temporality"), [("zstd", "cumulative"), ("lz4", "delta"), ("gzip", "delta"), ("snappy", "cumulative")]
+    ("codec", "temporality"),
+    [
+        ("zstd", "cumulative"),
+        pytest.param("lz4", "delta", marks=pytest.mark.slow),
+        pytest.param("gzip", "delta", marks=pytest.mark.slow),
+        pytest.param("snappy", "cumulative", marks=pytest.mark.slow),
+    ],
 )
 def test_java_pushes_what_it_has_counted(
     behind: Behind, measuring: Measuring, topic_name: str, codec: str, temporality: str
@@ -74,7 +80,7 @@ def test_java_pushes_what_it_has_counted(
 
 
 @pytest.mark.parametrize(
-    "codec", ["zstd", "none", *(pytest.param(codec, marks=pytest.mark.long) for codec in ("lz4", "gzip", "snappy"))]
+    "codec", ["zstd", *(pytest.param(codec, marks=pytest.mark.slow) for codec in ("none", "lz4", "gzip", "snappy"))]
 )
 def test_librdkafka_pushes_what_its_statistics_say(behind: Behind, topic_name: str, codec: str) -> None:
     entrance = behind(compression=[codec])
@@ -103,6 +109,7 @@ def test_librdkafka_pushes_what_its_statistics_say(behind: Behind, topic_name: s
     assert "kafka_client_producer_request_latency_avg" in " ".join(shown(entrance, "librdkafka-app"))
 
 
+@pytest.mark.slow
 def test_beside_a_broker_that_takes_pushes_the_same_is_shown(
     behind: Behind, measuring: Measuring, topic_name: str
 ) -> None:
@@ -116,6 +123,7 @@ def test_beside_a_broker_that_takes_pushes_the_same_is_shown(
         eventually(lambda each=each: shown(each, "java-tapped").get(name) == counted == COUNT, what=name)
 
 
+@pytest.mark.slow
 def test_a_client_without_pushes_is_not_disturbed(behind: Behind, topic_name: str) -> None:
     entrance = behind()
     topic = entrance.cluster.topic(topic_name)
@@ -149,6 +157,7 @@ def produced(entrance: Entrance, topic: str, client_id: str, *, until: Callable[
     eventually(lambda: producer.poll(0.1) or until(), what="what the client is to wait for")
 
 
+@pytest.mark.slow
 def test_a_subscription_that_changes_is_asked_for_anew(behind: Behind, measuring: Measuring, topic_name: str) -> None:
     """The id of the old one is unknown from then on (UNKNOWN_SUBSCRIPTION_ID); the client goes on with the new one."""
     entrance = behind(metrics=["org.apache.kafka.producer.connection."])
@@ -217,6 +226,7 @@ def test_the_last_push_comes_when_the_client_ends(behind: Behind, topic_name: st
         eventually(lambda: proxy.count(*exported) == 3, what="they are counted")
 
 
+@pytest.mark.slow
 def test_a_collector_that_is_not_there_holds_up_no_one(behind: Behind, topic_name: str) -> None:
     entrance = behind(forward={"otlp": f"http://127.0.0.1:{free_ports()}"})
     topic = entrance.cluster.topic(topic_name)

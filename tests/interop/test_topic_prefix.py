@@ -29,7 +29,9 @@ TENANTS = ("a.", "b.")
 NEWEST_ONLY = pytest.mark.parametrize("single", [NEWEST], indirect=True)
 LATEST_FETCH = 13
 BATCH_HEADER = 61  # bytes
-BOTH = pytest.mark.parametrize("client", [Java(), Librdkafka()], ids=lambda client: str(client.name))
+BOTH = pytest.mark.parametrize(
+    "client", [pytest.param(Java(), id="java", marks=pytest.mark.slow), pytest.param(Librdkafka(), id="librdkafka")]
+)
 
 
 class Asker:

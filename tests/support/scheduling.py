@@ -72,6 +72,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
     return scheduler
 
 
+def _cached_seconds(config: pytest.Config) -> dict[str, float]:
+    """What the last runs here took; nothing with `-p no:cacheprovider`."""
+    cache = getattr(config, "cache", None)
+    return cache.get(CACHED, {}) if cache is not None else {}
+
+
 class GroupScheduling(LoadScopeScheduling):
     """Sends the tests of a group to one worker, and each other test wherever there is room; the longest first.
 
@@ -91,8 +97,7 @@ class GroupScheduling(LoadScopeScheduling):
 
     @cached_property
     def _known_seconds(self) -> dict[str, float]:
-        cached = self.config.cache.get(CACHED, {}) if self.config.cache else {}
-        return {**json.loads(CHECKED_IN.read_text(encoding="utf-8")), **cached}
+        return {**json.loads(CHECKED_IN.read_text(encoding="utf-8")), **_cached_seconds(self.config)}
 
     def scope_of(self, nodeid: str) -> str:
         """The group of a test, or the test itself when it has none."""
@@ -194,8 +199,9 @@ class Progress:
 
     def pytest_sessionfinish(self) -> None:
         """Keep what took long, for the order of the next run."""
-        if self._config.cache is not None:
-            known = self._config.cache.get(CACHED, {})
+        cache = getattr(self._config, "cache", None)
+        if cache is not None:
+            known = _cached_seconds(self._config)
             complete = {scope: took for scope, took in self._took.items() if self._left.get(scope) == 0}
             known.update({scope: round(took, 1) for scope, took in complete.items() if took >= WORTH_KEEPING})
-            self._config.cache.set(CACHED, known)
+            cache.set(CACHED, known)
