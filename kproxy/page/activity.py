@@ -3,7 +3,6 @@
 from typing import Any
 
 from kproxy.errors import UsageError
-from kproxy.page.left_out import told
 from kproxy.page.store import Store
 from kproxy.page.work import Work
 from kproxy.protocol.error_codes import error_name
@@ -119,4 +118,4 @@ def heatmap(
 def _missing(store: Store, span: Span, start: int | None, end: int | None) -> dict[str, Any]:
     """What is not among the counts: in all, and how many exchanges by bucket."""
     by_bucket = [] if span.is_empty else store.left_out.by_bucket(span.start, span.width, span.buckets)
-    return {"leftOut": told(store, start, end), "leftOutBy": by_bucket}
+    return {"leftOut": store.gaps(start, end), "leftOutBy": by_bucket}

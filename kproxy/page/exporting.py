@@ -16,11 +16,11 @@ from typing import Any
 from kproxy.capture.files import STANDARD_INPUT
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
-from kproxy.output.tables import TABLES, schema_of
+from kproxy.output.tables import TABLES
 from kproxy.output.tables.parquet import ParquetDirectory
 from kproxy.output.times import render_instant
 from kproxy.page.filtering.filter import Filter
-from kproxy.page.live.exporting import NOT_IN_PACKETS, write_tables
+from kproxy.page.live.exporting import NOT_IN_PACKETS, write_rows, write_tables
 from kproxy.page.live.exporting import packets as live_packets
 from kproxy.page.live.store import Live
 from kproxy.page.recorded import Recorded
@@ -293,9 +293,7 @@ def _write_tables(store: Tabled, work: Work, where: str, target: Path) -> None:
             only = (
                 " SEMI JOIN page_exported USING (connection_id, exchange)" if of_exchange and chosen is not None else ""
             )
-            rows = connection.sql(f"FROM {table.name}{only}").to_arrow_table().cast(schema_of(table))
-            for batch in rows.to_batches(max_chunksize=65_536):
-                directory.write(table, batch)
+            write_rows(connection, f"FROM {table.name}{only}", table, directory)
 
 
 def _packed(directory: Path) -> Path:

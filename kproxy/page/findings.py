@@ -18,7 +18,6 @@ from kproxy.analyses.report.json_page import plain
 from kproxy.analyses.report.verdicts import answer
 from kproxy.errors import ConfigError, UsageError
 from kproxy.output.tables import TABLES
-from kproxy.page.left_out import told
 from kproxy.page.store import Store
 from kproxy.page.work import Work
 
@@ -79,7 +78,7 @@ class Findings:
         finally:
             self._lock.release()
         rows = found.rows.slice(0, MOST_ROWS)
-        left_out = told(self._store, start, end)
+        left_out = self._store.gaps(start, end)
         return _described(analysis) | {
             "severity": found.severity,
             "verdict": found.verdict,

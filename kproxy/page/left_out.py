@@ -4,14 +4,11 @@ Counts are exact. They are kept by the second, of long times by longer slots, so
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
-from kproxy.page.narrowed import EVER, clock
-
-if TYPE_CHECKING:
-    from kproxy.page.store import Store
+from kproxy.page.narrowed import EVER, Narrowed, clock
 
 SECOND = 1_000_000_000  # ns
 MOST_SLOTS = 3_600
@@ -106,20 +103,32 @@ def _spread(at: int, length: int, number: int, start: int, width: int, buckets: 
         yield bucket, until(low + width) - until(low)
 
 
-def told(store: "Store", start: int | None, end: int | None) -> dict[str, Any] | None:
-    """What an answer of the page says of what is missing of a span; None where nothing is.
+def shown_gaps(
+    left_out: LeftOut,
+    narrowed: Narrowed,
+    made_room: int,
+    times: tuple[int | None, int | None],
+    start: int | None,
+    end: int | None,
+) -> dict[str, Any] | None:
+    """Return what an answer of the page says about exchanges that are missing in a span of time; None where none are.
+
+    Args:
+        left_out: exchanges that did not come here.
+        narrowed: what the configuration has analyzed.
+        made_room: exchanges that were removed, from the oldest on.
+        times: of the first and the last exchange that is here, in ns; None where there is none.
+        start, end: of the span, in ns; None: from the first on, until now.
 
     ``said`` and ``advice`` are for people; ``exchanges`` and ``here`` count those between ``fromNs`` and ``toNs``; ``unseen`` are
-    spans of which nothing is known; ``sampled``: whether exchanges are missing between those that are here; ``cut``: whether
-    ends of frames are, as the configuration has it.
+    spans about which nothing is known; ``sampled``: whether exchanges are missing between those that are here; ``cut``: whether
+    the configuration leaves out ends of frames.
     """
-    if store.left_out.is_empty and store.narrowed.is_empty and not store.left:
-        return None
-    first, last = store.times()
+    first, last = times
     low = (first or 0) if start is None else max(start, first or 0)
-    narrow = store.narrowed.between(low, EVER if end is None else end)
-    missing = None if first is None or last is None else store.left_out.between(low, last if end is None else end)
-    made_room = store.left if first is not None and (start is None or start < first) else 0
+    narrow = narrowed.between(low, EVER if end is None else end)
+    missing = None if first is None or last is None else left_out.between(low, last if end is None else end)
+    made_room = made_room if first is not None and (start is None or start < first) else 0
     if missing is None and not made_room and not narrow:
         return None
     sentences = [] if missing is None else _sentences(missing)

@@ -22,7 +22,7 @@ from kproxy.page.columns import COLUMNS, SHOWN, Column
 from kproxy.page.filtering.filter import Filter, Unfinished
 from kproxy.page.filtering.worker import Workers
 from kproxy.page.kept_columns import KeptColumns
-from kproxy.page.left_out import LeftOut
+from kproxy.page.left_out import LeftOut, shown_gaps
 from kproxy.page.narrowed import Narrowed
 from kproxy.page.work import Work
 from kproxy.protocol.error_codes import error_name
@@ -188,6 +188,12 @@ class Store(ABC):
     def rows_between(self, names: Sequence[str], first: int, last: int) -> str:
         """As ``rows``: at least the rows of these numbers."""
         return self.rows(names)
+
+    def gaps(self, start: int | None, end: int | None) -> dict[str, Any] | None:
+        """Return what is missing in a span of time, as answers say it (left_out.shown_gaps); None where nothing is."""
+        if self.left_out.is_empty and self.narrowed.is_empty and not self.left:
+            return None
+        return shown_gaps(self.left_out, self.narrowed, self.left, self.times(), start, end)
 
     def cursor(self) -> "duckdb.DuckDBPyConnection":
         """A connection for the thread that asks. The caller closes it."""

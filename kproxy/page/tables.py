@@ -23,6 +23,8 @@ from kproxy.page.kept_columns import KeptColumns
 from kproxy.page.store import Index, Store, numbers_among
 from kproxy.page.work import Work
 from kproxy.protocol import ApiKey
+from kproxy.protocol.embedded import Content, Viewers
+from kproxy.protocol.embedded.payload import to_json
 from kproxy.protocol.expressions import first_sentence
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ TYPES = {  # of the contract's columns that the page has, as DuckDB names them
     "int64": "BIGINT",
 }  # fmt: skip
 MOST_LOOKED_UP = 2_000  # rows of a query
+MOST_RECORDS = 10_000  # of an exchange
 BODIES = ("request_json", "response_json")
 END = (
     "CASE WHEN {side}_port = 0 THEN {side}_address"
@@ -75,6 +78,10 @@ class Tabled(Store):
         self._connection.execute("SET TimeZone = 'UTC'")
         self._looking = threading.Lock()
         found = [table_files(directory) for directory in directories]
+        records = [quoted(str(path)) for files in found for path in files.get("records", [])]
+        self._records_reader = (
+            f"read_parquet([{', '.join(records)}], union_by_name = true, hive_partitioning = false)" if records else ""
+        )
         self._paths = [path for files in found for paths in files.values() for path in paths]
         try:
             self._files = self._look_at([path for files in found for path in files.get("exchanges", [])])
@@ -112,20 +119,56 @@ class Tabled(Store):
         return f"(SELECT {kept}, {ends} FROM ({every}) x LEFT JOIN page_ends c USING (connection_id)) e"
 
     def item(self, number: int) -> Item | None:
-        """The bodies where the tables have them (``kproxy decode --bodies``); no bytes."""
+        """Return bodies and records, as far as the tables have them (``kproxy decode --bodies``, ``--records``); no bytes."""
         if not self.first <= number <= self.last:
             return None
-        if not self.has_bodies:
-            return Item(b"")
         file = self._files[bisect_right([file.first for file in self._files], number) - 1]
+        bodies = BODIES if self.has_bodies else ()
         with self.cursor() as cursor:
-            query = f"SELECT {', '.join(BODIES)} FROM {_reader(file)} WHERE file_row_number = {number - file.first}"
-            request, response = cursor.execute(query).fetchone() or (None, None)
-        raw = {
-            name: msgspec.Raw((text or "null").encode())
-            for name, text in (("request", request), ("response", response))
-        }
-        return Item(msgspec.json.encode(raw))
+            columns = ", ".join(("connection_id", "exchange", *bodies))
+            query = f"SELECT {columns} FROM {_reader(file)} WHERE file_row_number = {number - file.first}"
+            connection, exchange, *texts = cursor.execute(query).fetchone() or (None, None)
+            line: dict[str, Any] = {
+                name.removesuffix("_json"): msgspec.Raw((text or "null").encode())
+                for name, text in zip(bodies, texts, strict=False)
+            }
+            if self._records_reader:
+                line["embedded"] = self._records(cursor, connection, exchange)
+        return Item(to_json(line) if line else b"")
+
+    def _records(self, cursor: "duckdb.DuckDBPyConnection", connection: Any, exchange: Any) -> list[dict[str, Any]]:
+        """Return the records of an exchange by partition, as the decoded log has them."""
+        query = (
+            'SELECT direction, topic, topic_id, partition, "offset", epoch_ms(timestamp), key, value, headers'
+            f" FROM {self._records_reader} WHERE connection_id = ? AND exchange = ? LIMIT {MOST_RECORDS}"
+        )
+        viewers, found = Viewers(), dict[tuple[Any, ...], list[dict[str, Any]]]()
+        for *place, offset, timestamp, key, value, headers in cursor.execute(query, (connection, exchange)).fetchall():
+            topic = place[1]
+            found.setdefault(tuple(place), []).append(
+                {
+                    "offset": offset,
+                    "timestamp": timestamp,
+                    "key": viewers.view(key, Content(topic, "key")),
+                    "value": viewers.view(value, Content(topic, "value")),
+                    "headers": [_shown_header(one, topic, viewers) for one in headers],
+                }
+            )
+        return [
+            {
+                "path": "",
+                "in": "request" if direction == "produce" else "response",
+                "kind": "records",
+                "json": {
+                    "topic": topic,
+                    "topicId": topic_id,
+                    "partition": partition,
+                    "count": len(rows),
+                    "records": rows,
+                },
+            }
+            for (direction, topic, topic_id, partition), rows in found.items()
+        ]
 
     def lines(self, numbers: list[int], names: list[str]) -> Iterator[bytes]:
         """See Store."""
@@ -265,6 +308,11 @@ class Tabled(Store):
         empty = _File("", 1, 0, frozenset())
         chosen = [_expression(name, empty).replace("file_row_number", "0") for name in wanted if name not in ENDS]
         return f"SELECT {', '.join(chosen)}, NULL::VARCHAR AS connection_id, NULL::BIGINT AS exchange WHERE false"
+
+
+def _shown_header(header: dict[str, bytes | None], topic: str | None, viewers: Viewers) -> dict[str, Any]:
+    name = (header["key"] or b"").decode("utf-8", "replace")
+    return {"key": name, "value": viewers.view(header["value"], Content(topic, name))}
 
 
 def _as_in_the_log(column: Column, value: Any) -> Any:

@@ -104,7 +104,7 @@ def _side(
     embedded = [one for one in line.get("embedded", ()) if one.get("in") == name]
     tree = frame_tree(side, name, version, header, body, embedded)
     if tree.note is None and side.message is None and body is None:
-        tree.note = row["undecoded"] or ("the tables have no bodies" if not line else None)
+        tree.note = row["undecoded"] or (None if name in line else "the tables have no bodies")
     return {
         "bytes": base64.b64encode(side.data).decode() if 0 < len(side.data) <= MOST_INLINE else None,
         "apart": len(side.data) > MOST_INLINE,

@@ -8,7 +8,7 @@ to make room is left out.
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kproxy.errors import UsageError
 from kproxy.output.rewriting.anonymize import Anonymizer
@@ -21,6 +21,9 @@ from kproxy.page.live.store import Live
 from kproxy.page.store import Index
 from kproxy.page.work import Work
 from kproxy.pipeline.pcapng_output import OrderedPackets
+
+if TYPE_CHECKING:
+    import duckdb
 
 CHECK_EVERY = 256  # exchanges
 ROWS = 65_536  # written at a time
@@ -87,10 +90,16 @@ def write_tables(store: Live, work: Work, chosen: Index | None, target: Path) ->
                 only = "" if chosen is None else _register_keys(cursor, part("exchanges"), chosen)
                 for table in tables:
                     query = f"SELECT {_columns(table)} FROM {part(table.name)}{only if _is_of_exchanges(table) else ''}"
-                    for batch in cursor.sql(query).to_arrow_table().cast(schema_of(table)).to_batches(ROWS):
-                        directory.write(table, batch)
+                    write_rows(cursor, query, table, directory)
     except OSError as error:
         raise UsageError(f"the tables could not be written to {target.parent}: {error.strerror}") from error
+
+
+def write_rows(cursor: "duckdb.DuckDBPyConnection", query: str, table: Table, directory: ParquetDirectory) -> None:
+    """Write the rows that a query gives, a batch at a time: however many there are, few are in memory."""
+    schema = schema_of(table)
+    for batch in cursor.sql(query).to_arrow_reader(ROWS):
+        directory.write(table, batch.cast(schema))
 
 
 def _is_of_exchanges(table: Table) -> bool:

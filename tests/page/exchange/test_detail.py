@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,6 +79,28 @@ def test_of_tables_there_is_what_they_have(tmp_path: Path) -> None:
     ]
     assert without["request"]["size"] == whole["request"]["size"]
     assert without["request"]["tree"]["children"] == [] and "no bodies" in without["request"]["tree"]["note"]
+
+
+def test_tables_that_hold_records_show_them(tmp_path: Path) -> None:
+    with (
+        Tabled([decoded_tables(tmp_path / "tables", "--records")]) as tables,
+        opened(REBALANCE, options=Options(records=True)) as store,
+    ):
+        pairs = [(detail_of(tables, n), detail_of(store, n)) for n in range(store.first, store.last + 1)]
+    seen = 0
+    for of_tables, of_capture in pairs:
+        assert of_tables is not None and of_capture is not None
+        expected = {place(one): one["json"]["records"] for one in of_capture["records"] if one["json"].get("records")}
+        ordinary = {key: rows for key, rows in expected.items() if not str(key[1]).startswith("__")}
+        found = {place(one): one["json"]["records"] for one in of_tables["records"]}
+        assert {key: found[key] for key in ordinary} == ordinary
+        seen += len(ordinary)
+    assert seen > 5
+
+
+def place(one: dict[str, Any]) -> tuple[Any, ...]:
+    """Side, topic and partition of records."""
+    return one["in"], one["json"]["topic"], one["json"]["partition"]
 
 
 def test_many_bytes_are_asked_for_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
