@@ -40,7 +40,8 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
                                narrowed (what the configuration has analyzed, as a sentence; "": all), generation (below), grown
                                (that a file has grown since it was read to its end, as a sentence, or "")
     exchanges?filter=&sort=[-]COLUMN&offset=&limit=&columns=a,b
-                               total, offset, generation, numbers, columns, rows; limit at most 500
+                               total, offset, generation, numbers, columns, rows; limit at most 500; texts: what the filter
+                               searches for as text (filtering/free_text.py), to be shown: a name with a slip is text
     position?number=&filter=&sort=   offset of an exchange, or null
     activity?filter=&by=api|client|topic|error&buckets=&fromNs=&toNs=
                                startsNs, series: name, exchanges, bytes, errors by bucket; twelve of them, then "others"
@@ -83,7 +84,8 @@ known). Counts, sums and rows are of the exchanges that are here.
 What changes something is answered by the supervisor, where page.edits is set: kproxy.proxy.supervisor.stop_pages.
 
 Types of columns: integer, number, text, truth, texts (a list), time (nanoseconds since the epoch, as a string). Integers beyond
-2^53 are strings. A filter is CEL over the names of the decoded log (kproxy.output.jsonl), as of ``kproxy decode --where``.
+2^53 are strings. A filter is CEL over the names of the decoded log (kproxy.output.jsonl), as of ``kproxy decode --where``;
+text that is no CEL finds what holds it, alone or joined to CEL by ``&&`` (filtering/free_text.py).
 
 An exchange has a number, from 1, in the order in which exchanges were complete (of tables: in the order of the files). Numbers
 are stable while a source is open; of a source that drops its oldest exchanges they begin with a higher one. ``generation`` grows

@@ -26,6 +26,7 @@ from kproxy.page.exchange.comparing import compare
 from kproxy.page.exchange.detail import bytes_of, detail_of
 from kproxy.page.filtering.completion import complete
 from kproxy.page.filtering.filter import FilterError
+from kproxy.page.filtering.free_text import searched_texts
 from kproxy.page.filtering.names import NAMES
 from kproxy.page.findings import Findings
 from kproxy.page.live.exporting import in_pieces
@@ -157,6 +158,7 @@ class Answers:
                 "numbers": page.numbers,
                 "columns": page.columns,
                 "rows": page.rows,
+                "texts": searched_texts(condition),
             },
             BackgroundTask(self._store.worker.start),  # a filter comes next
         )

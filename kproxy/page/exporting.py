@@ -20,6 +20,7 @@ from kproxy.output.tables import TABLES
 from kproxy.output.tables.parquet import ParquetDirectory
 from kproxy.output.times import render_instant
 from kproxy.page.filtering.filter import Filter
+from kproxy.page.filtering.free_text import as_cel
 from kproxy.page.live.exporting import NOT_IN_PACKETS, write_rows, write_tables
 from kproxy.page.live.exporting import packets as live_packets
 from kproxy.page.live.store import Live
@@ -274,6 +275,7 @@ def _escaped(character: str) -> str:
 
 def _condition(condition: str, start: int | None, end: int | None) -> str:
     """The condition, and that the request came within the span."""
+    condition = as_cel(condition)
     parts = [f"({condition})"] if condition.strip() else []
     parts += [] if start is None else [f'requestAt >= "{render_instant(start)}"']
     parts += [] if end is None else [f'requestAt <= "{render_instant(end)}"']

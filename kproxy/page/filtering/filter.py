@@ -16,6 +16,7 @@ from kproxy.errors import OptionError, UsageError
 from kproxy.output.where import CHEAP, COSTLY, ENTITIES, Where
 from kproxy.output.where import OTHER as NOT_OF_EXCHANGES
 from kproxy.page.columns import COLUMNS, IN_FILTERS
+from kproxy.page.filtering.free_text import as_cel
 from kproxy.page.filtering.parts import Either, Every, Leaf, Not, Part, conjuncts, leaves, take_apart
 from kproxy.page.filtering.sql import condition_sql
 from kproxy.page.filtering.tokens import tokens_of
@@ -97,26 +98,26 @@ class Filter:
     """A condition that was checked. Raises FilterError for one with a mistake."""
 
     def __init__(self, condition: str) -> None:
-        self.condition = condition
-        self._check_size()
+        self._check_size(condition)
+        self.condition = as_cel(condition)
         try:
-            checked = Where(condition)
+            checked = Where(self.condition)
         except OptionError as error:
-            raise _placed(str(error), condition) from None
+            wrong = _placed(str(error), self.condition)
+            raise wrong if self.condition == condition else FilterError(str(wrong)) from None
         self.names = set(checked.names)
-        self.part = _whole(condition) if self._binds_known_names() else take_apart(condition)
+        self.part = _whole(self.condition) if self._binds_known_names() else take_apart(self.condition)
 
     def _binds_known_names(self) -> bool:
         """Whether a macro binds a name of exchanges, which then counts as bound in all of the condition."""
         return not set(BOUND.findall(self.condition)).isdisjoint(KNOWN)
 
-    def _check_size(self) -> None:
-        if len(self.condition) > LONGEST:
-            raise FilterError(
-                f"a filter has at most {LONGEST:,} characters", LONGEST + 1, len(self.condition) - LONGEST
-            )
+    @staticmethod
+    def _check_size(condition: str) -> None:
+        if len(condition) > LONGEST:
+            raise FilterError(f"a filter has at most {LONGEST:,} characters", LONGEST + 1, len(condition) - LONGEST)
         depth = signs = 0
-        for token in tokens_of(self.condition):
+        for token in tokens_of(condition):
             depth += (token.text in ("(", "[", "{")) - (token.text in (")", "]", "}"))
             signs = signs + 1 if token.text in ("!", "-") else 0
             if depth + signs > DEEPEST:
