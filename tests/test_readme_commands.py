@@ -49,9 +49,7 @@ BESIDE = {
     "kproxy report kafka.jsonl",
     "curl -s http://localhost:9644/metrics",
 }
-FAULT = (
-    'kproxy run --listen :19092 --bootstrap localhost:9092 --fault "api=Produce error=NOT_LEADER_OR_FOLLOWER times=2"'
-)
+FAULT = 'kproxy run --listen :19092 --bootstrap localhost:9092 --fault "api_name=Produce error=NOT_LEADER_OR_FOLLOWER times=2"'
 REPLAY = "kproxy replay captures/01-java-produce-consume-group.pcap --to localhost:9092"
 OPEN = "kproxy open captures/04-transactions.pcap captures/03-classic-rebalance-range.pcap"
 OWN_FILTER = {

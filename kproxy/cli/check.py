@@ -44,7 +44,7 @@ def check(file: str | None, schema: bool) -> None:
     timeouts: {idle: 12m, drain: 30s}
     analysis:
       log: {path: kafka.jsonl, most_size: 100MiB, most_age: 1h, keep: 10}
-    traces: {otlp: "http://collector:4318", sample: 0.01, apis: [Produce]}
+    traces: {otlp: "http://collector:4318", sample: 0.01, api_name: [Produce]}
 
     Traces are spans of OpenTelemetry, in the trace of the client where the records that it produces have a traceparent or b3
     header. They need pip install 'kproxy-kafka[otlp]'. The analyzer sends them, so that traffic does not wait for a collector;

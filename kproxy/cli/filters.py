@@ -49,8 +49,8 @@ def filters(name: str | None, format_name: str) -> None:
     - use: deny      # rules in CEL, answered with Kafka's own error
       with:
         rules:
-        - when: 'api == "DeleteTopics" && principal != "admin"'
-          apis: [DeleteTopics]
+        - when: 'apiName == "DeleteTopics" && principal != "admin"'
+          api_name: [DeleteTopics]
     - use: mask      # fields of records, hidden from consumers
       with: {rules: [{topics: [customers-*], fields: ["$.email"]}]}
     - use: throttle  # bytes and requests per second, as quotas of brokers

@@ -270,7 +270,7 @@ def _check_analysis(config: Config) -> Iterator[Problem]:
     analysis = config.analysis
     if not 1 << 16 <= analysis.ring_size <= 1 << 30:
         yield "analysis.ring_size", f"{analysis.ring_size:,} is out of range: from 64KiB to 1GiB"
-    yield from _check_apis("analysis.apis", analysis.apis)
+    yield from _check_apis("analysis.api_name", analysis.apis)
     for part in ("log", "capture"):
         rotated = getattr(analysis, part)
         if rotated is not None and not rotated.path:
@@ -286,7 +286,7 @@ def _check_traces(config: Config) -> Iterator[Problem]:
     if traces is None:
         return
     yield from ((f"traces.{path}", message) for path, message in endpoint_problems(traces))
-    yield from _check_apis("traces.apis", traces.apis)
+    yield from _check_apis("traces.api_name", traces.apis)
     if not config.analysis.enabled:
         yield "traces", "spans are made by the analysis: enable the analysis, or leave traces out"
     if not traces.service_name.isprintable():

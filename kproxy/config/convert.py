@@ -17,6 +17,7 @@ from kproxy.errors import Mistake
 from kproxy.filters.options import bare, did_you_mean, expected, listed, within
 from kproxy.filters.units import parse_quantity, quoted
 from kproxy.filters.withholding import WITHHELD, is_secret
+from kproxy.protocol.vocabulary import OPTION_ALIASES
 
 MOST_VALUES = 50_000  # with those that aliases stand for
 MOST_MISTAKES = 100
@@ -119,11 +120,14 @@ class Conversion:
     def _members(self, node: Node, fields: dict[str, inspect.Field], path: str, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, key, value in self._items(node, path):
-            field = fields.get(name)
+            field = fields.get(name) or fields.get(OPTION_ALIASES.get(name, ""))
             if field is None:
                 self.add_mistake(key, _join(path, name), f"unknown name{did_you_mean(name, fields)}")
+            elif field.encode_name in found:
+                self.add_mistake(key, _join(path, name), f"{field.encode_name} occurs twice, once by its former name")
             else:
-                found[name] = self._value(value, field.type, _join(path, name), depth + 1)
+                below = _join(path, field.encode_name)
+                found[field.encode_name] = self._value(value, field.type, below, depth + 1)
         return found
 
     def _items(self, node: Node, path: str) -> Iterator[tuple[str, Node, Node]]:

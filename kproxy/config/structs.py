@@ -195,7 +195,9 @@ class Analysis(Struct, frozen=True):
         Meta(ge=0, le=1 << 48, extra_json_schema={UNIT: "bytes"}),
         text("Bytes of each frame that are analyzed; 0: all."),
     ] = 0
-    apis: Annotated[list[str], text("Names of the APIs to analyze; empty: all.")] = []
+    apis: Annotated[list[str], text("Names of the APIs to analyze; empty: all.")] = msgspec.field(
+        default_factory=list, name="api_name"
+    )
     sample: Annotated[float, Meta(ge=0, le=1), text("Share of the connections that is analyzed.")] = 1.0
     log: Annotated[Rotated | None, text("The decoded log, JSON lines; null: none.")] = None
     capture: Annotated[Rotated | None, text("A capture of the decrypted traffic, pcapng; null: none.")] = None
@@ -227,7 +229,7 @@ class Traces(OtlpEndpoint, frozen=True):
     ] = 0.01
     apis: Annotated[
         list[str], text("Names of the APIs whose exchanges are exported; empty: all that are analyzed.")
-    ] = msgspec.field(default_factory=list)
+    ] = msgspec.field(default_factory=list, name="api_name")
     service_name: Annotated[str, Meta(min_length=1, max_length=255), text("service.name of the spans.")] = "kproxy"
 
 

@@ -135,7 +135,7 @@ def _analyzer(running: Running) -> Iterator[Finding]:
         return
     left_out, requests = values.get("kproxy_exchanges_left_out_total", 0.0), values.get("kproxy_requests_total", 0.0)
     bodies = values.get("kproxy_bodies_left_out_total", 0.0)
-    advice = "give it more CPU, analyze fewer APIs (analysis.apis, snaplen, sample), or write less"
+    advice = "give it more CPU, analyze fewer APIs (analysis.api_name, snaplen, sample), or write less"
     if left_out:
         yield warning(
             subject, f"{left_out:,.0f} of {requests:,.0f} exchanges were left out: it does not keep up", advice

@@ -14,6 +14,7 @@ from kproxy.extract.error_codes import read_error_codes
 from kproxy.extract.facts_text import render
 from kproxy.extract.jars import CLIENTS, LOGGING, RELEASES, fetch, read_definitions, read_spoken
 from kproxy.protocol.facts import Facts
+from kproxy.protocol.judgements import unjudged
 
 FACTS = Path(__file__).parent.parent / "protocol" / "facts.txt"
 _SHOWN = 60  # lines of a difference; the first few say what is wrong
@@ -34,7 +35,11 @@ def main(jars: Path | None, check: bool) -> None:
     except UsageError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(2)
-    files = {FACTS: text, **written_enums(Facts(text))}
+    new = Facts(text)
+    if missing := unjudged(api.name for api in new.apis.values()):
+        click.echo(f"error: add a line to kproxy/protocol/api_judgements.txt for {', '.join(missing)}", err=True)
+        sys.exit(2)
+    files = {FACTS: text, **written_enums(new)}
     if not check:
         for path, content in files.items():
             path.write_text(content, encoding="utf-8")

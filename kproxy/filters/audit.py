@@ -75,7 +75,7 @@ class AuditOptions(Options, frozen=True):
     patience: Annotated[
         Seconds, text("How long a request or a response waits in the mode block until it is refused.")
     ] = 10.0
-    apis: Annotated[tuple[str, ...], text("Names of the APIs that are audited; empty: the control plane.")] = ()
+    api_name: Annotated[tuple[str, ...], text("Names of the APIs that are audited; empty: the control plane.")] = ()
     topics: Annotated[
         tuple[str, ...],
         text(
@@ -87,9 +87,9 @@ class AuditOptions(Options, frozen=True):
 
     def __post_init__(self) -> None:
         known = {api.name for api in facts().apis.values()}
-        for name in self.apis:
+        for name in self.api_name:
             if name not in known:
-                raise ValueError(f"apis: there is no API {name!r}; kproxy api lists them")
+                raise ValueError(f"api_name: there is no API {name!r}; kproxy api lists them")
 
 
 class Audit(Filter):
@@ -121,7 +121,7 @@ class Audit(Filter):
         self.options = options
         self._state = f"{STATE} {options.file.path}"  # of connections: each journal has requests of its own
         apis = facts().apis.items()
-        names = set(options.apis)
+        names = set(options.api_name)
         chosen = {
             key for key, api in apis if api.name in names or (not names and is_control_plane(api.name, api.listeners))
         }

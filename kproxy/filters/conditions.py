@@ -1,62 +1,58 @@
-"""Conditions of filters: CEL over what is known of a request, its connection and what it names.
+"""Conditions of filters: CEL over what is known of a request that passes, of its connection and of the names in it.
 
-    api, apiKey, apiVersion, clientId            of the request
-    principal, mechanism, software               who asks: see ConnectionFacts; null where it is not known
-    softwareVersion
-    client, address, listener, cluster           "host:port" and host of the client; where it came to
-    topics, groups, transactionalIds             lists of the names in the request
-    resources                                    list of {type, name}: all that it names
-    topic                                        a rule with this is asked for each topic of the request by itself
-    request                                      the body with Kafka's names, without bytes and records: request.topics[0].name
+The fields are those of kproxy.protocol.vocabulary in the scopes REQUEST and RESPONSE; MAKERS has the value of each.
 
-A field that no version of the request has makes a condition false. Whether one holds that cannot be answered, as a value is null
-or of a wrong type, or as this version of the request lacks the field, is for the caller to say. Messages have no value of the
-request: it may be a password.
+A field that no version of the request has makes a condition false. A condition cannot be answered where a value is null or of a
+wrong type, or where this version of the request lacks the field; the caller says what happens then. Messages contain no value of
+the request, as it may be a password.
 """
 
 import functools
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from kproxy.filters.contract import Request
 from kproxy.filters.named_resources import resources_of
+from kproxy.filters.options import CONDITION
 from kproxy.protocol import MessageStruct, request_message, response_message
-from kproxy.protocol.addresses import split_address
+from kproxy.protocol.addresses import address_of
+from kproxy.protocol.condition_types import check_types
 from kproxy.protocol.expressions import Expression
 from kproxy.protocol.facts import Field, facts
+from kproxy.protocol.vocabulary import ALIASES, Scope, fields_in
 
-NAMES = (
-    *(
-        "api",
-        "apiKey",
-        "apiVersion",
-        "clientId",
-        "principal",
-        "mechanism",
-        "software",
-        "softwareVersion",
-        "client",
-        "address",
-    ),
-    *("listener", "cluster", "topics", "groups", "transactionalIds", "resources", "topic", "request"),
-)
-NAMED = {"topics", "resources", "request"}  # what a request names, or has in its body
+NAMED = {"topics", "resources", "request"}  # fields made from the names in a request, or from its body
 MOST_NAMED = 100_000  # resources of one request that are asked about
-LISTS = {"topics": "topic", "groups": "group", "transactionalIds": "transactional_id"}
+TYPES_OF_LISTS = {"topics": "topic", "groups": "group", "transactionalIds": "transactional_id"}  # of resources
+ConditionText = Annotated[
+    str, Meta(extra_json_schema={CONDITION: Scope.REQUEST.value})
+]  # an option that is a condition
 
 
 class Condition:
-    """A compiled condition; ``holds`` says whether it holds for a request. Raises ValueError for one that is no CEL."""
+    """A compiled condition; ``holds`` says whether it holds for a request.
 
-    def __init__(self, text: str, about: str = "when", names: tuple[str, ...] = NAMES) -> None:
-        self._expression = Expression(text, names, about)
+    Raises ValueError, one sentence, for a text that is not CEL, uses unknown names, or compares values of different types.
+    """
+
+    def __init__(self, text: str, about: str = "when", scope: Scope = Scope.REQUEST) -> None:
+        self.expression = Expression(text, fields_in(scope), about, ALIASES)
+        check_types(text, about)
         self.text = text
-        self.is_for_each_topic = "topic" in self._expression.names
-        self.needs_topics = not {"topic", *NAMED}.isdisjoint(self._expression.names)
-        self.needs_login = not {"principal", "mechanism"}.isdisjoint(self._expression.names)
+        self.is_for_each_topic = "topic" in self.expression.names
+        self.needs_topics = not {"topic", *NAMED}.isdisjoint(self.expression.names)
+        self.needs_login = not {"principal", "mechanism"}.isdisjoint(self.expression.names)
 
     def holds(self, subject: "Subject", topic: str | None = None, *, unclear: bool | None = None) -> bool:
-        """Whether it holds. *unclear* is the answer where there is none; if that is None, ValueError is raised."""
+        """Return whether it holds for a request, or for one topic of it.
+
+        Args:
+            subject: the request.
+            topic: name of the topic, for a condition with ``topic``.
+            unclear: what to return if the condition cannot be answered; None: raise ValueError.
+        """
         try:
             return self._answer(subject, topic)
         except ValueError:
@@ -65,19 +61,19 @@ class Condition:
             return unclear
 
     def may_hold(self, subject: "Subject") -> bool:
-        """Whether it may hold for a topic whose name is not known; False: the rest of it says that it holds for none."""
-        if not NAMED.isdisjoint(self._expression.names):
+        """Return whether it may hold for some topic, whatever its name; False if the rest of the condition rules that out."""
+        if not NAMED.isdisjoint(self.expression.names):
             return True  # what is named is not all that the request is about
-        values = {name: subject[name] for name in self._expression.names if name != "topic"}
+        values = {name: subject[name] for name in self.expression.names if name != "topic"}
         try:
-            return self._expression.evaluate(values) is not False  # it raises where it depends on topic
+            return self.expression.evaluate(values) is not False  # it raises where it depends on topic
         except (LookupError, TypeError, ValueError, ArithmeticError, RuntimeError):
             return True
 
     def _answer(self, subject: "Subject", topic: str | None) -> bool:
-        values = {name: topic if name == "topic" else subject[name] for name in self._expression.names}
+        values = {name: topic if name == "topic" else subject[name] for name in self.expression.names}
         try:
-            result = self._expression.evaluate(values)
+            result = self.expression.evaluate(values)
         except LookupError as error:
             missing = error.args[0] if error.args else None
             if isinstance(error, KeyError) and missing in subject.absent_fields:
@@ -92,7 +88,10 @@ class Condition:
 
 
 class Subject(dict[str, Any]):
-    """What conditions may name of a request, made when it is asked for. Raises ValueError where it names more than MOST_NAMED."""
+    """The values of the fields of a request, each made when it is first used.
+
+    Raises ValueError for the names in a request that has more than MOST_NAMED.
+    """
 
     def __init__(self, request: Request, topic_names: Any) -> None:
         super().__init__()
@@ -106,15 +105,15 @@ class Subject(dict[str, Any]):
 
     @functools.cached_property
     def named(self) -> list[dict[str, Any]]:
-        """What the request names; topics by id have the name that Metadata gave, if any."""
+        """The resources that the request names; a topic id has the name that Metadata gave for it, or None."""
         request = self._request
-        found = resources_of(request.api_key, request.api_version, request.message, MOST_NAMED)
-        if len(found) > MOST_NAMED:
+        resources = resources_of(request.api_key, request.api_version, request.message, MOST_NAMED)
+        if len(resources) > MOST_NAMED:
             raise ValueError(f"the request names more than {MOST_NAMED:,} resources")
-        for resource in found:
+        for resource in resources:
             if "name" not in resource:
                 resource["name"] = self._topic_names.get(resource["id"])
-        return found
+        return resources
 
     @property
     def body(self) -> dict[str, Any]:
@@ -127,22 +126,22 @@ class Subject(dict[str, Any]):
         return _absent_fields(self._request.api_key, self._request.api_version)
 
     def names(self, kind: str) -> list[str | None]:
-        """The names of one kind."""
+        """Return the names of the resources of one type, each once."""
         return list(dict.fromkeys(resource["name"] for resource in self.named if resource["type"] == kind))
 
 
 class TooManyStructs(ValueError):
-    """A body has more structs than the caller wants."""
+    """A body has more structs than the caller allows."""
 
 
-class Room:
-    """For structs of a body; None: without a bound."""
+class StructLimit:
+    """Counts the structs of a body against a limit; None: there is no limit."""
 
     def __init__(self, most: int | None) -> None:
         self._left = most
 
-    def take(self, structs: list[Any]) -> list[Any]:
-        """They, where there is room. Raises TooManyStructs."""
+    def counted(self, structs: list[Any]) -> list[Any]:
+        """Return the structs, counted against the limit. Raises TooManyStructs if they exceed it."""
         if self._left is not None:
             self._left -= len(structs)
             if self._left < 0:
@@ -159,21 +158,23 @@ def fields_of(
     of_response: bool = False,
     most: int | None = None,
 ) -> dict[str, Any]:
-    """The body of a request, or a response, as Kafka's JSON names it, without bytes and records.
+    """Return the body of a request, or of a response, as Kafka's JSON without the fields of bytes and records.
 
-    Raises TooManyStructs for one that has more than *most* in its lists.
+    Raises TooManyStructs if its lists have more than *most* structs.
     """
-    return dict(_members(_fields(api_key, api_version, of_response), message, api_version, topic_names, Room(most)))
+    return dict(
+        _members(_fields(api_key, api_version, of_response), message, api_version, topic_names, StructLimit(most))
+    )
 
 
 def _fields(api_key: int, api_version: int, of_response: bool = False) -> tuple[Field, ...]:
-    found = response_message(api_key) if of_response else request_message(api_key)
-    layouts = facts().layouts(found.name) if found is not None else ()
+    message = response_message(api_key) if of_response else request_message(api_key)
+    layouts = facts().layouts(message.name) if message is not None else ()
     return next((layout.fields for layout in layouts if api_version in layout.versions), ())
 
 
 def _members(
-    fields: tuple[Field, ...], struct: Any, version: int, topic_names: Any, room: Room
+    fields: tuple[Field, ...], struct: Any, version: int, topic_names: Any, limit: StructLimit
 ) -> Iterator[tuple[str, Any]]:
     for field in fields:
         if version not in field.versions:
@@ -184,44 +185,47 @@ def _members(
             continue
         value = getattr(struct, field.attribute)
         if field.is_struct and value is not None:
-            children = room.take(value) if field.is_array else [value]
-            below = [dict(_members(field.fields, child, version, topic_names, room)) for child in children]
+            children = limit.counted(value) if field.is_array else [value]
+            below = [dict(_members(field.fields, child, version, topic_names, limit)) for child in children]
             value = below if field.is_array else below[0]
         yield field.json_name, value
 
 
 @functools.cache
 def _absent_fields(api_key: int, api_version: int) -> frozenset[str]:
-    found = request_message(api_key)
-    layouts = facts().layouts(found.name) if found is not None else ()
+    message = request_message(api_key)
+    layouts = facts().layouts(message.name) if message is not None else ()
     every = [each for layout in layouts for each in _names_of(layout.fields, None)]
     return frozenset(every).difference(_names_of(_fields(api_key, api_version), api_version))
 
 
 def _names_of(fields: tuple[Field, ...], version: int | None) -> Iterator[str]:
-    """The names of the fields at a version, and of those below; None: at any."""
+    """Yield the names of the fields at a version (None: at any version), and of the fields of their structs."""
     for field in fields:
         if version is None or version in field.versions:
             yield field.json_name
             yield from _names_of(field.fields, version)
 
 
-MAKERS: dict[str, Any] = {
-    "api": lambda subject, request: facts().apis[request.api_key].name,
+MAKERS: dict[str, Any] = {  # field -> its value
+    "apiName": lambda subject, request: facts().apis[request.api_key].name,
     "apiKey": lambda subject, request: request.api_key,
     "apiVersion": lambda subject, request: request.api_version,
+    "correlationId": lambda subject, request: request.correlation_id,
     "clientId": lambda subject, request: request.client_id,
+    "expectsResponse": lambda subject, request: request.expects_response,
     "principal": lambda subject, request: request.connection.principal,
     "mechanism": lambda subject, request: request.connection.mechanism,
     "software": lambda subject, request: (request.connection.software or (None,))[0],
     "softwareVersion": lambda subject, request: (request.connection.software or (None, None))[1],
     "client": lambda subject, request: request.connection.client,
-    "address": lambda subject, request: split_address(request.connection.client)[0],
+    "address": lambda subject, request: address_of(request.connection.client),
+    "broker": lambda subject, request: request.connection.broker,
     "listener": lambda subject, request: request.connection.listener,
     "cluster": lambda subject, request: request.connection.cluster,
     **{
         name: functools.partial(lambda subject, request, kind: subject.names(kind), kind=kind)
-        for name, kind in LISTS.items()
+        for name, kind in TYPES_OF_LISTS.items()
     },
     "resources": lambda subject, request: [{"type": each["type"], "name": each["name"]} for each in subject.named],
     "request": lambda subject, request: subject.body,

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from kproxy.filters.bounded_lines import shortened, that_fit
-from kproxy.filters.conditions import Condition, Subject
+from kproxy.filters.conditions import Condition, ConditionText, Subject
 from kproxy.filters.contract import (
     Close,
     ConnectionFacts,
@@ -80,13 +80,10 @@ class Rule(Options, frozen=True):
     """What is forbidden."""
 
     when: Annotated[
-        str,
-        text(
-            "A condition in CEL over api, apiKey, apiVersion, clientId, principal, mechanism, software, softwareVersion, client, "
-            "address, listener, cluster, topics, groups, transactionalIds, resources, topic, request."
-        ),
+        ConditionText,
+        text("A condition in CEL with the fields that are listed below."),
     ]
-    apis: Annotated[
+    api_name: Annotated[
         tuple[str, ...],
         text("Names of the APIs it is for; empty: all but logins. Only these are held: name them to spare the others."),
     ] = ()
@@ -111,13 +108,13 @@ class Rule(Options, frozen=True):
                 ("error", f"there is no error {quoted(str(self.error))}{_only_close(meant)}; {HOW_TO_LIST['error']}")
             )
         known = {api.name: api_key for api_key, api in facts().apis.items()}
-        for number, api in enumerate(self.apis):
+        for number, api in enumerate(self.api_name):
             if api not in known:
                 meant = _only_close(did_you_mean(api, known))
-                problems.append((f"apis[{number}]", f"there is no API {quoted(api)}{meant}; {HOW_TO_LIST['api']}"))
+                problems.append((f"api_name[{number}]", f"there is no API {quoted(api)}{meant}; {HOW_TO_LIST['api']}"))
             elif is_for_each_topic and known[api] not in TELLING and not names_topics(known[api]):
                 problems.append(
-                    (f"apis[{number}]", f"{api} names no topic: the rule, which is about topic, would never hold")
+                    (f"api_name[{number}]", f"{api} names no topic: the rule, which is about topic, would never hold")
                 )
         if problems:
             raise OptionMistakes(problems)
@@ -153,7 +150,7 @@ class Compiled:
         self._counts: dict[str, SharedCount] = {}  # by event
         self._logged_at = -LOG_EVERY_S
         self._left_out = 0  # decisions since then that were not logged
-        names = set(rule.apis)
+        names = set(rule.api_name)
         apis = facts().apis.items()
         self.apis = frozenset(
             key for key, api in apis if api.name in names or (not names and api.name not in HANDSHAKES)

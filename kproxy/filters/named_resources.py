@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kproxy.protocol import ApiKey, MessageStruct, request_message, response_message
-from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import Field, facts
 from kproxy.protocol.values import value_sets
 
 Resource = dict[str, Any]  # type, name or id, and of ACLs and settings what is asked for
 
 MOST_RESOURCES = 1_000  # of one request; the rest is counted
+MOST_LISTED = 1_000  # errors of a response that are listed with their paths
 MOST_ELEMENTS = 100_000  # of a response that are searched for errors
 ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 ENTITIES = {"topicName": "topic", "groupId": "group", "transactionalId": "transactional_id"}
@@ -84,20 +85,27 @@ def _has_topics(level: Level | None) -> bool:
 
 
 def errors_of(api_key: int, api_version: int, message: MessageStruct) -> Counter[str]:
-    """The error codes of a response by their names, with how often each occurs; empty: it went well."""
-    counts: Counter[str] = Counter()
+    """Count the error codes of a response by their names; empty: there are none."""
+    return Counter(error_name(code) for _, code in _errors_in(api_key, api_version, message))
+
+
+def error_objects(api_key: int, api_version: int, message: MessageStruct) -> list[dict[str, Any]]:
+    """Return the error codes of a response as objects of path, code and name, as the decoded log has them.
+
+    After MOST_LISTED of them, only codes that are not listed yet are added.
+    """
+    listed: list[dict[str, Any]] = []
+    codes: set[int] = set()
+    for path, code in _errors_in(api_key, api_version, message):
+        if len(listed) < MOST_LISTED or code not in codes:
+            listed.append({"path": path, "code": code, "name": error_name(code)})
+            codes.add(code)
+    return listed
+
+
+def _errors_in(api_key: int, api_version: int, message: MessageStruct) -> Iterator[tuple[str, int]]:
     level = _error_level(api_key, api_version)
-    if level is not None:
-        budget = iter(range(MOST_ELEMENTS))
-        for code in _codes(level, message, budget):
-            counts[error_name(code)] += 1
-    return counts
-
-
-@functools.cache
-def error_name(code: int) -> str:
-    """Kafka's name of an error code; its number where it is none."""
-    return ErrorCode(code).name if code in ErrorCode._value2member_map_ else str(code)
+    return iter(()) if level is None else _codes(level, message, iter(range(MOST_ELEMENTS)))
 
 
 def _walk(level: Level, struct: Any, api_key: int) -> Iterator[Resource]:
@@ -204,10 +212,10 @@ def _kind(api_key: int, field: Field) -> str | None:
 
 
 class ErrorLevel(NamedTuple):
-    """The error codes in the structs of one array, and the arrays below."""
+    """The error codes in the structs of one array, and the arrays below: attributes with their names in Kafka's JSON."""
 
-    codes: tuple[str, ...]
-    below: tuple[tuple[str, "ErrorLevel"], ...]
+    codes: tuple[tuple[str, str], ...]
+    below: tuple[tuple[str, str, "ErrorLevel"], ...]
 
 
 @functools.cache
@@ -220,20 +228,22 @@ def _error_level(api_key: int, version: int) -> ErrorLevel | None:
 
 def _errors(fields: tuple[Field, ...], version: int) -> ErrorLevel | None:
     here = [field for field in fields if version in field.versions]
-    codes = tuple(field.attribute for field in here if field.type == "int16" and field.name.endswith("ErrorCode"))
-    inner = ((field.attribute, _errors(field.fields, version)) for field in here if field.is_struct)
-    below = tuple((attribute, level) for attribute, level in inner if level is not None)
+    codes = tuple((f.attribute, f.json_name) for f in here if f.type == "int16" and f.name.endswith("ErrorCode"))
+    inner = ((f.attribute, f.json_name, _errors(f.fields, version)) for f in here if f.is_struct)
+    below = tuple((attribute, name, level) for attribute, name, level in inner if level is not None)
     return ErrorLevel(codes, below) if codes or below else None
 
 
-def _codes(level: ErrorLevel, struct: Any, budget: Iterator[int]) -> Iterator[int]:
-    for attribute in level.codes:
+def _codes(level: ErrorLevel, struct: Any, budget: Iterator[int]) -> Iterator[tuple[str, int]]:
+    """Yield the path and the code of each error, until the budget is used up."""
+    for attribute, name in level.codes:
         code = getattr(struct, attribute)
         if code:
-            yield code
-    for attribute, below in level.below:
+            yield name, code
+    for attribute, name, below in level.below:
         value = getattr(struct, attribute)
-        for child in value if isinstance(value, list) else () if value is None else (value,):
+        for index, child in enumerate(value if isinstance(value, list) else () if value is None else (value,)):
             if next(budget, None) is None:
                 return
-            yield from _codes(below, child, budget)
+            for path, code in _codes(below, child, budget):
+                yield f"{name}[{index}].{path}" if isinstance(value, list) else f"{name}.{path}", code

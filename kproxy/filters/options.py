@@ -27,8 +27,10 @@ from msgspec import Meta, inspect
 from kproxy.errors import UsageError
 from kproxy.filters.units import EXAMPLES, parse_quantity, quoted
 from kproxy.filters.withholding import WITHHELD, is_secret
+from kproxy.protocol.vocabulary import OPTION_ALIASES
 
 UNIT = "x-unit"  # marks a number that may be written with a unit
+CONDITION = "x-condition"  # marks a condition in CEL; its value is the scope whose fields it uses
 LONGEST_TEXT = 4_096
 MOST_DEPTH = 32
 RANGES: tuple[tuple[str, Callable[[Any, Any], bool], str], ...] = (
@@ -153,9 +155,11 @@ class _Reading:
         found: dict[str, Any] = {}
         before = len(self._problems)
         for name, value in values.items():
-            field = fields.get(name)
+            field = fields.get(name) or fields.get(OPTION_ALIASES.get(name, ""))
             if field is None:
                 self._mistake(_join(path, str(name)), f"unknown name{did_you_mean(str(name), fields)}")
+            elif name != field.encode_name and field.encode_name in values:
+                self._mistake(_join(path, name), f"it is the former name of {field.encode_name}, which is here as well")
             else:
                 found[field.name] = self.value(value, field.type, _join(path, name), depth + 1)
         for name, field in fields.items():

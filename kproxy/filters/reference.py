@@ -9,8 +9,9 @@ import msgspec
 from msgspec import inspect as types
 
 from kproxy.filters.contract import Filter
-from kproxy.filters.options import RANGES, UNIT
+from kproxy.filters.options import CONDITION, RANGES, UNIT
 from kproxy.filters.units import EXAMPLES, render_quantity
+from kproxy.protocol.vocabulary import Scope, table_rows
 
 REQUIRED = "required"
 WORDS: dict[type[types.Type], str] = {
@@ -74,6 +75,32 @@ def render_page(name: str, found: type[Filter], width: int) -> Iterator[str]:
         yield ""
         yield f"  {option.name}  ({option.type}; {default})"
         yield from textwrap.wrap(option.description, width, initial_indent="      ", subsequent_indent="      ")
+    if found.Options is not None and has_condition(found.Options):
+        yield from _render_vocabulary(width)
+
+
+def has_condition(kind: type[msgspec.Struct]) -> bool:
+    """Return whether one of the options is a condition, also in a group of options."""
+    structure = types.type_info(kind)
+    assert isinstance(structure, types.StructType)
+    for field in structure.fields:
+        group, _ = _group(field.type)
+        if any(CONDITION in _unwrapped(each)[1] for each in _members(field.type)) or (group and has_condition(group)):
+            return True
+    return False
+
+
+def _render_vocabulary(width: int) -> Iterator[str]:
+    """The fields of conditions, one a line."""
+    yield ""
+    yield "Fields in conditions:"
+    yield ""
+    rows = [(name, f"{kind}: {meaning}") for name, kind, meaning, _ in table_rows(Scope.REQUEST)]
+    widest = max(len(name) for name, _ in rows)
+    for name, meaning in rows:
+        yield from textwrap.wrap(
+            meaning, width, initial_indent=f"  {name:{widest}}  ", subsequent_indent=" " * (widest + 4)
+        )
 
 
 def _documentation(found: type[Filter]) -> str:

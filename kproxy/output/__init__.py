@@ -6,10 +6,9 @@ writes files, as one table is a directory of several. from_jsonl.py turns lines 
     jsonl.py         the decoded log: one JSON object a line; its docstring is the contract
     exchange_line.pyx the line of an exchange, compiled
     from_jsonl.py    lines of the decoded log back to events
-    where.py         --where: conditions in CEL over the names of the decoded log
+    where.py         --where: conditions in CEL over exchanges
     entities.py      what conditions may name beside the decoded log: topics, groups, principal
     users.py         the user name in a client's SASL token
-    where_types.py   comparisons in such a condition that can never be true
     text/            for people: one line an exchange, and the tree of its fields
     packets/         events as a pcapng file
     rewriting/       frames with other contents of the same size: credentials withheld, --anonymize
@@ -29,7 +28,7 @@ frames' objects. What drives these modules (which output gets which event) is kp
 
 To add
     a field of the decoded log     jsonl.py: its docstring; exchange_line.pyx: the line; from_jsonl.py to read it back;
-                                   where_types.py: its type
+                                   kproxy.protocol.vocabulary: its type and meaning
     a fact to a line of text       text/key_facts.py
     a column or a table            tables/__init__.py says where
     a metric                       of a worker: kproxy.proxy.tap; of the analyzer: kproxy.proxy.analyzer

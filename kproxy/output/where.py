@@ -1,8 +1,8 @@
-"""Conditions: a CEL expression over the names of the decoded log decides which exchanges are shown.
+"""Where: a condition in CEL that decides which events are shown.
 
-The names are those of :mod:`kproxy.output.jsonl` and of :mod:`kproxy.output.entities`: an exchange's topics and groups, its
-client's principal. Bodies are read only when the expression names something in them.
-A field that an exchange does not have makes the expression false for it, and is reported once.
+It uses the fields of :mod:`kproxy.protocol.vocabulary` for complete exchanges and other lines of the decoded log. Bodies are read
+only when the condition uses a field that is made from them.
+A field that an exchange does not have makes the condition false for it, and is reported once.
 """
 
 import re
@@ -19,9 +19,11 @@ from kproxy.output.escaping import well_formed
 from kproxy.output.jsonl import event_line
 from kproxy.output.opening import Opener
 from kproxy.output.times import render_instant, render_size
-from kproxy.output.where_types import check_types
+from kproxy.protocol.addresses import address_of
+from kproxy.protocol.condition_types import check_types
 from kproxy.protocol.expressions import Expression, first_sentence
-from kproxy.session import Event, Exchange, Frame
+from kproxy.protocol.vocabulary import Scope, fields_in
+from kproxy.session import Connection, Event, Exchange, Frame
 
 _split = msgspec.json.Decoder(dict[str, msgspec.Raw])
 if TYPE_CHECKING:
@@ -43,13 +45,14 @@ class Where:
         self.expression = expression
         self.notes: list[str] = []
         try:
-            self._program = Expression(expression, [*CHEAP, *COSTLY, *ENTITIES, *OTHER], "where")
+            self._program = Expression(expression, NAMES, "where")
+            check_types(expression, "where")
         except ValueError as error:
             raise OptionError(str(error)) from error
         self._names = self._program.names
-        check_types(expression)
-        self._cheap = all(name in CHEAP for name in self._names)
-        self._of_line = any(name in COSTLY or name in OTHER for name in self._names)
+        self._cheap = all(name in CHEAP or name in OF_CONNECTION for name in self._names)
+        self._of_line = any(name in OF_LINE for name in self._names)
+        self._needs_errors = "errorNames" in self._names
         self._entities = _entities() if any(name in ENTITIES for name in self._names) else None
 
     @property
@@ -63,16 +66,28 @@ class Where:
         return not self._cheap
 
     def __call__(self, event: Event, bodies: Bodies | None = None, line: bytes | None = None) -> bool:
-        """Whether the event is shown. *line*: the line of the decoded log that it was read from, which counts as it stands."""
-        of_exchange = self._entities.of(event, bodies) if self._entities and isinstance(event, Exchange) else {}
-        if line is None and isinstance(event, Exchange) and not self._of_line:
-            cheap = {name: CHEAP[name](event) for name in self._names if name in CHEAP}
-            return self._evaluate(of_exchange | cheap)
-        return self.holds_for(event_line(event, bodies) if line is None else line, of_exchange)
+        """Return whether the event is shown.
+
+        Args:
+            event: of the decoded log.
+            bodies: those of the exchange, if they were read already.
+            line: the line of the decoded log that the event was read from; its fields count as they are.
+        """
+        others: dict[str, Any] = {}
+        if isinstance(event, Exchange):
+            others = {name: OF_CONNECTION[name](event.connection) for name in self._names if name in OF_CONNECTION}
+            if self._entities is not None:
+                others |= self._entities.of(event, bodies)
+            if line is None and not self._of_line:
+                return self._evaluate(others | {name: CHEAP[name](event) for name in self._names if name in CHEAP})
+        return self.holds_for(event_line(event, bodies) if line is None else line, others)
 
     def holds_for(self, line: bytes, others: Mapping[str, Any] = MappingProxyType({})) -> bool:
-        """The same for a line of the decoded log, and the values of names that it does not have. Raises msgspec.DecodeError."""
+        """Return whether a line of the decoded log is shown; *others*: values that it lacks. Raises msgspec.DecodeError."""
         fields = _split.decode(line)
+        if self._needs_errors and "errors" in fields and len(memoryview(fields["errors"])) <= OPENABLE:
+            names = dict.fromkeys(error["name"] for error in msgspec.json.decode(fields["errors"]))
+            others = {**others, "errorNames": list(names)}
         named = {name: fields[name] for name in self._names if name in fields and name not in others}
         for name, value in named.items():
             if len(memoryview(value)) > OPENABLE:
@@ -118,6 +133,10 @@ def _entities() -> "Entities":
     return Entities()
 
 
+def _text(text: str | None) -> str | None:
+    return None if text is None else well_formed(text)
+
+
 def _instant(frame: Frame | None, ended: bool) -> str | None:
     if frame is None:
         return None
@@ -137,7 +156,7 @@ CHEAP: dict[str, Callable[[Exchange], Any]] = {
     "apiName": lambda x: x.api_name,
     "apiVersion": lambda x: x.api_version,
     "correlationId": lambda x: x.correlation_id,
-    "clientId": lambda x: x.client_id if x.client_id is None else well_formed(x.client_id),
+    "clientId": lambda x: _text(x.client_id),
     "requestAt": lambda x: _instant(x.request, ended=False),
     "responseAt": lambda x: _instant(x.response, ended=True),
     "latencyMs": lambda x: x.latency_ms,
@@ -151,18 +170,12 @@ CHEAP: dict[str, Callable[[Exchange], Any]] = {
     "bodies": lambda x: x.bodies,
     "trailing": lambda x: trailing_of(x) or None,
 }
-COSTLY = (
-    "requestHeader",
-    "request",
-    "responseHeader",
-    "response",
-    "embedded",
-    "errors",
-    "undecoded",
-    "topicNames",
-    "layout",
-    "assumedVersion",
-    "missing",
-)
+OF_CONNECTION: dict[str, Callable[[Connection], str | None]] = {  # not in the lines of exchanges
+    "address": lambda connection: address_of(connection.client),
+    "software": lambda connection: _text(connection.client_software_name),
+    "softwareVersion": lambda connection: _text(connection.client_software_version),
+    "mechanism": lambda connection: _text(connection.sasl_mechanism),
+}
 ENTITIES = ("topics", "groups", "principal")  # of kproxy.output.entities, which is imported where they are named
-OTHER = ("at", "direction", "size", "skipped", "reason", "kind", "what", "tls")
+NAMES = tuple(fields_in(Scope.LOG, Scope.OTHER_LINES))
+OF_LINE = frozenset(NAMES).difference(CHEAP, OF_CONNECTION, ENTITIES)  # need the line, and so the bodies of an exchange

@@ -27,7 +27,6 @@ from kproxy.page.exchange.detail import bytes_of, detail_of
 from kproxy.page.filtering.completion import complete
 from kproxy.page.filtering.filter import FilterError
 from kproxy.page.filtering.free_text import searched_texts
-from kproxy.page.filtering.names import NAMES
 from kproxy.page.findings import Findings
 from kproxy.page.live.exporting import in_pieces
 from kproxy.page.live.store import Live
@@ -37,6 +36,7 @@ from kproxy.page.security import refusal
 from kproxy.page.store import Store
 from kproxy.page.work import MOST_SECONDS, Cancelled, Work
 from kproxy.protocol.embedded.payload import to_json
+from kproxy.protocol.vocabulary import Scope, fields_in
 
 EVENTS_S = 0.25  # between two looks for what has changed
 KEEP_ALIVE_S = 15.0
@@ -138,7 +138,10 @@ class Answers:
                     {"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning, "shown": c.shown}
                     for c in COLUMNS.values()
                 ],
-                "names": [{"name": name, "type": kind, "meaning": meaning} for name, (kind, meaning) in NAMES.items()],
+                "names": [
+                    {"name": field.name, "type": field.type, "meaning": field.meaning}
+                    for field in fields_in(Scope.LOG).values()
+                ],
             }
         )
 

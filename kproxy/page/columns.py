@@ -9,12 +9,15 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from kproxy.output.tables.contracts import EXCHANGES
-from kproxy.output.where import ENTITIES
+from kproxy.protocol.vocabulary import VOCABULARY, Scope, fields_in
 
 Type: TypeAlias = Literal["integer", "number", "text", "truth", "texts", "time"]
 CONTRACT = {column.name: column for column in EXCHANGES.columns}
-# What rows have beside the contract: number of the exchange, of its connection, both ends, times in nanoseconds, who logged in
-ADDED = ("number", "connection", "client", "broker", "request_ns", "response_ns", "principal")
+ADDED = {  # columns of the page that the contract does not have, with their types in SQL
+    **{"number": "BIGINT", "connection": "BIGINT", "client": "VARCHAR", "broker": "VARCHAR"},
+    **{"request_ns": "BIGINT", "response_ns": "BIGINT"},
+    **{"principal": "VARCHAR", "mechanism": "VARCHAR", "software": "VARCHAR", "software_version": "VARCHAR"},
+}
 
 
 class Column(Struct, frozen=True):
@@ -35,6 +38,11 @@ def _of(name: str, column: str, kind: Type, *, shown: bool = False, in_log: bool
     return Column(name, kind, f"e.{column}", known.meaning, known.unit, shown, in_log)
 
 
+def _of_login(name: str, column: str) -> Column:
+    """A column about the client of the connection."""
+    return Column(name, "text", f"e.{column}", VOCABULARY[name].meaning, in_log=False)
+
+
 COLUMNS = {
     column.name: column
     for column in (
@@ -45,13 +53,10 @@ COLUMNS = {
         Column("client", "text", "e.client", "address and port of the client", shown=True),
         Column("broker", "text", "e.broker", "address and port of the broker", shown=True),
         _of("clientId", "client_id", "text", shown=True),
-        Column(
-            "principal",
-            "text",
-            "e.principal",
-            "SASL user of the client, once it has logged in, else the subject of its TLS certificate",
-            in_log=False,
-        ),
+        _of_login("principal", "principal"),
+        _of_login("mechanism", "mechanism"),
+        _of_login("software", "software"),
+        _of_login("softwareVersion", "software_version"),
         _of("apiKey", "api_key", "integer"),
         _of("apiName", "api_name", "text", shown=True),
         _of("apiVersion", "api_version", "integer", shown=True),
@@ -84,6 +89,8 @@ COLUMNS = {
         _of("responseTrailingBytes", "response_trailing_bytes", "integer", in_log=False),
     )
 }
-# What a filter may name: those of the decoded log, and some that it does not have
-IN_FILTERS = frozenset(name for name, column in COLUMNS.items() if column.in_log or name in ENTITIES)
+IN_FILTERS = frozenset(COLUMNS.keys() & fields_in(Scope.LOG).keys())  # columns that a filter can use
+NOT_IN_LINES = frozenset(
+    name for name in IN_FILTERS if not COLUMNS[name].in_log
+)  # of them, those the decoded log lacks
 SHOWN = tuple(name for name, column in COLUMNS.items() if column.shown)

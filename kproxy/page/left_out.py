@@ -15,7 +15,7 @@ MOST_SLOTS = 3_600
 MOST_UNSEEN = 100
 PERCENT_ABOVE = 0.5  # larger shares are written in percent, smaller ones as "1 in n"
 ADVICE = (
-    "Traffic comes first. For all of it give kproxy more CPU, or let it analyze less: analysis.apis names the APIs,"
+    "Traffic comes first. For all of it give kproxy more CPU, or let it analyze less: analysis.api_name names the APIs,"
     " analysis.snaplen the bytes of each frame."
 )
 OF_NARROW = "Counts, sums and rows are of that alone."

@@ -60,7 +60,7 @@ class Span(Struct, frozen=True):
         if analyzed.apis:
             others = len(analyzed.apis) - MOST_NAMES
             more = [f"{others} other API{'s' if others > 1 else ''}"] if others > 0 else []
-            yield f"{_listed(analyzed.apis[:MOST_NAMES] + more)} (analysis.apis)"
+            yield f"{_listed(analyzed.apis[:MOST_NAMES] + more)} (analysis.api_name)"
         if analyzed.sample < 1:
             yield f"{_share(analyzed.sample)} (analysis.sample)"
         elif self.older < 1:

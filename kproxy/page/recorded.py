@@ -16,16 +16,16 @@ from kproxy.errors import KproxyError
 from kproxy.output.bodies import Bodies
 from kproxy.output.completeness import why_cut
 from kproxy.output.entities import Entities
+from kproxy.output.escaping import well_formed
 from kproxy.output.from_jsonl import LoggedFrame
 from kproxy.output.jsonl import event_line
 from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.output.rewriting.withheld_records import WithoutRecords
 from kproxy.output.tables import Table
 from kproxy.output.tables.rows import read_body
-from kproxy.output.where import ENTITIES
 from kproxy.page.arriving import Arriving
 from kproxy.page.blocks import Blocks, Item, Side
-from kproxy.page.columns import COLUMNS
+from kproxy.page.columns import ADDED, COLUMNS, NOT_IN_LINES
 from kproxy.page.narrowed import clock
 from kproxy.page.spilling import SpillFiles
 from kproxy.page.store import Loading, Store, numbers_among
@@ -36,7 +36,7 @@ from kproxy.pipeline.summary import Summary
 from kproxy.pipeline.table_output import TableOutput
 from kproxy.protocol import ApiKey
 from kproxy.protocol.frames import SIZE_FIELD
-from kproxy.session import Event, Exchange, Frame
+from kproxy.session import Connection, Event, Exchange, Frame
 
 if TYPE_CHECKING:
     import duckdb
@@ -45,15 +45,6 @@ MOST_KEPT = 256 * 1024 * 1024
 LOOK = 256  # packets or lines between two looks at the time
 SHOW_S = 0.5  # between two times that what has been read so far is shown
 MEMORY = "160MB"  # that DuckDB may use
-ADDED_SQL = (
-    "number BIGINT",
-    "connection BIGINT",
-    "client VARCHAR",
-    "broker VARCHAR",
-    "request_ns BIGINT",
-    "response_ns BIGINT",
-    "principal VARCHAR",
-)
 WITH_NUMBERS = ("record_batches", "offsets", "group_events", "errors")  # tables that leave with their exchanges
 
 
@@ -81,8 +72,8 @@ class Recorded(Store):
         self.options = options
         self._database = Database([], memory=MEMORY)
         self._writer = self._database.connection.cursor()
-        for column in ADDED_SQL:
-            self._writer.execute(f"ALTER TABLE exchanges ADD COLUMN {column}")
+        for column, kind in ADDED.items():
+            self._writer.execute(f"ALTER TABLE exchanges ADD COLUMN {column} {kind}")
         self._total = sum(source.stat().st_size for source in sources if source.is_file())
         self._read_before = 0
         self._whole: dict[Path, tuple[int, int]] = {}  # files that were read to their end: bytes, and when, in ns
@@ -136,7 +127,7 @@ class Recorded(Store):
 
     def lines(self, numbers: list[int], names: list[str]) -> Iterator[bytes]:
         """See Store."""
-        added = [COLUMNS[name] for name in names if name in ENTITIES]  # which the decoded log does not have
+        added = [COLUMNS[name] for name in names if name in NOT_IN_LINES]  # which the decoded log does not have
         if added:
             others = [dict(zip((c.name for c in added), row, strict=True)) for row in self.look_up(numbers, added)]
             found_lines = self.lines(numbers, [])
@@ -248,6 +239,7 @@ class RowOutput(TableOutput):
                     None if event.request is None else event.request.started_at,
                     None if event.response is None else event.response.ended_at,
                     self._entities.principal(event, login_of(event), bodies),
+                    *client_facts(event.connection),
                 )
             )
         super().write(event, bodies, shown=shown, line=line)
@@ -270,9 +262,9 @@ class RowOutput(TableOutput):
         import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
 
         added = zip(*(self._added.popleft() for _ in range(batch.num_rows)), strict=True)
-        types = (pa.int64(), pa.int64(), pa.string(), pa.string(), pa.int64(), pa.int64(), pa.string())
+        types = [pa.int64() if kind == "BIGINT" else pa.string() for kind in ADDED.values()]
         arrays = [pa.array(values, kind) for values, kind in zip(added, types, strict=True)]
-        names = [*batch.schema.names, *(column.split(" ")[0] for column in ADDED_SQL)]
+        names = [*batch.schema.names, *ADDED]
         self._writer.from_arrow(pa.table([*batch.columns, *arrays], names)).insert_into("exchanges")
         self.publish()
 
@@ -304,6 +296,13 @@ def login_of(exchange: Exchange) -> Any:
         return None
     body, _ = read_body(exchange.request)
     return None if body is None else body.struct
+
+
+def client_facts(connection: Connection) -> tuple[str | None, str | None, str | None]:
+    """Return what the client of a connection has said: its SASL mechanism, its library and that library's version."""
+    facts = (connection.sasl_mechanism, connection.client_software_name, connection.client_software_version)
+    mechanism, software, version = (None if text is None else well_formed(text) for text in facts)
+    return mechanism, software, version
 
 
 def item_of(exchange: Exchange, line: bytes, rewriter: Rewriter) -> Item:

@@ -17,7 +17,7 @@ from kproxy.output.bodies import find_errors
 from kproxy.output.tables.contracts import EXCHANGES
 from kproxy.output.times import render_instant
 from kproxy.page.blocks import Item
-from kproxy.page.columns import COLUMNS, IN_FILTERS, Column
+from kproxy.page.columns import ADDED, COLUMNS, IN_FILTERS, Column
 from kproxy.page.damaged_tables import damages_of
 from kproxy.page.kept_columns import KeptColumns
 from kproxy.page.store import Index, Store, numbers_among
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 MEMORY = "192MB"  # that DuckDB may use, and as much again for the analyses
-ENDS = frozenset({"connection", "client", "broker", "principal"})  # columns that only the table connections has
+ENDS = frozenset(ADDED.keys() - {"number", "request_ns", "response_ns"})  # columns that only the table connections has
 TYPES = {  # of the contract's columns that the page has, as DuckDB names them
     "string": "VARCHAR", "double": "DOUBLE", "bool": "BOOLEAN", "list<string>": "VARCHAR[]", "list<int16>": "SMALLINT[]",
     "timestamp[us, tz=UTC]": "TIMESTAMP WITH TIME ZONE", "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER",
@@ -115,7 +115,7 @@ class Tabled(Store):
         if not ENDS & set(wanted):
             return f"({every}) e"
         kept = ", ".join(f"x.{name}" for name in wanted if name not in ENDS)
-        ends = f"{PRINCIPAL}, c.connection, c.client, c.broker"
+        ends = ", ".join([PRINCIPAL, *(f"c.{name}" for name in sorted(ENDS - {"principal"}))])
         return f"(SELECT {kept}, {ends} FROM ({every}) x LEFT JOIN page_ends c USING (connection_id)) e"
 
     def item(self, number: int) -> Item | None:
@@ -193,7 +193,7 @@ class Tabled(Store):
 
     def lacking(self, names: set[str]) -> str:
         """See Store."""
-        known = IN_FILTERS | {"event"}
+        known = IN_FILTERS | {"event", "address", "errorNames"}
         if self.has_bodies:
             known |= {"request", "response", "errors", "trailing"}
         missing = sorted(names - known)
@@ -277,13 +277,14 @@ class Tabled(Store):
 
     def _make_ends(self, paths: list[Path]) -> None:
         """Both ends of each connection; few rows beside those of exchanges."""
-        texts = ("client", "broker", "user_name", "certificate")
+        texts = ("client", "broker", "user_name", "certificate", "software", "software_version", "mechanism")
         columns = ["connection_id VARCHAR", "connection BIGINT", "login BIGINT", *(f"{name} VARCHAR" for name in texts)]
         self._connection.execute(f"CREATE TABLE page_ends ({', '.join(columns)})")
         if paths:
             listed = ", ".join(quoted(str(path)) for path in paths)
             ends = ", ".join(f"any_value({END.format(side=side)})" for side in ("client", "broker"))
             ends += ", any_value(user_name), any_value(tls_client_certificate)"
+            ends += ", any_value(client_software_name), any_value(client_software_version), any_value(sasl_mechanism)"
             self._connection.execute(
                 f"INSERT INTO page_ends SELECT connection_id, any_value(connection), NULL, {ends}"
                 f" FROM read_parquet([{listed}], union_by_name = true, hive_partitioning = false) GROUP BY connection_id"

@@ -47,7 +47,10 @@ Map
     ids.py            the null id, the id of __cluster_metadata
     values.py         special values by name: ListOffsets times, acks, isolation levels, resource types, operations, states
     secrets.py        which fields carry credentials
+    judgements.py     what kproxy decided about each API: may a replay send it, does it carry names of tenants
+    vocabulary.py     the fields of conditions (--where, the page's filter, breakpoints, rules of filters): names, types, meanings
     expressions.py    CEL expressions of conditions, with their mistakes
+    condition_types.py  comparisons in a condition that can never hold, as their types differ
     addresses.py      "host:port" as text, both ways; IPv4-mapped IPv6 addresses
     records/          what is in records fields: batches of every magic, compression, records as objects and Arrow columns
     embedded/         what is inside bytes and records fields: group metadata, SASL tokens, telemetry, forwarded requests, ...
@@ -57,7 +60,8 @@ the bytes. All sinks (walk, json, object) execute the same table with the same r
 when one stops, the walk says where and why (DecodeError).
 
 To add
-    a Kafka release, an API, a version   ``python -m kproxy.extract`` (see kproxy.extract), then releases.txt by hand
+    a Kafka release, an API, a version   ``python -m kproxy.extract`` (see kproxy.extract), then releases.txt by hand;
+                                         api_judgements.txt first, for a new API
     a quirk that no schema states        headers.pyx for headers, message.py for layouts, with a citation; the session's are in
                                          kproxy.session.exchanges
     a compression codec                  records/compression.py (see kproxy.protocol.records)

@@ -54,6 +54,14 @@ def split_address(text: str) -> Address:
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
 
 
+def address_of(text: str) -> str:
+    """Return the host of "host:port", without brackets; the whole text if there is no port."""
+    try:
+        return split_address(text).host
+    except ValueError:
+        return text
+
+
 def parse_address(text: str, *, any_host: bool = False) -> Address:
     """ "kafka:9092" -> ("kafka", 9092), "[::1]:9092" -> ("::1", 9092).
 

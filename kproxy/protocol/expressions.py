@@ -5,10 +5,13 @@ Conditions everywhere are CEL (common-expression-language): ``--where`` of the d
 
 import difflib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
+
+from kproxy.protocol.vocabulary import ALIASES
 
 # cel lists names that macros bind (the t of list.exists(t, ...)) among the variables
 BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
@@ -28,6 +31,7 @@ TOKEN = re.compile(r"\w+|[^\w\s]+")
 TEXT = r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\''
 COLUMN = re.compile(r"(?:line (\d+), )?column (\d+)")
 MOST = (1 << 63) - 1  # of integers in CEL
+NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?([^\n]*)")
 
 
@@ -38,18 +42,23 @@ class Expression:
         text: in CEL.
         known: the names that it may use.
         about: what the expression is, as the first word of every message.
+        aliases: former spellings of names that it may use as well; ``names`` and ``evaluate`` have the names of today.
 
     Raises ValueError, one sentence, when it is malformed or names what does not exist.
     """
 
-    def __init__(self, text: str, known: Collection[str], about: str) -> None:
+    def __init__(self, text: str, known: Collection[str], about: str, aliases: Mapping[str, str] = NO_ALIASES) -> None:
         self.text = text
         self._program = _compile(text, about)
-        self.names = sorted(_check_names(self._program, text, known, about))
+        names = _check_names(self._program, text, known, about, aliases)
+        self._aliases = {name: aliases[name] for name in names if name in aliases}
+        self.names = sorted({aliases.get(name, name) for name in names})
         _check_functions(self._program, about)
 
     def evaluate(self, values: dict[str, Any]) -> Any:
-        """The value. Raises LookupError, TypeError, ArithmeticError, RuntimeError or ValueError, as the expression demands."""
+        """Return the value. Raises LookupError, TypeError, ArithmeticError, RuntimeError or ValueError, depending on the text."""
+        if self._aliases:
+            values = values | {alias: values[name] for alias, name in self._aliases.items() if name in values}
         return self._program.execute(values)
 
 
@@ -125,18 +134,29 @@ def _compile(expression: str, about: str) -> Any:
         raise ValueError(f"{about} {expression!r} is wrong at {place}: {what}") from error
 
 
-def _check_names(program: Any, expression: str, known: Collection[str], about: str) -> set[str]:
-    """The names that the expression uses, all known. Raises ValueError with the closest that exist."""
+def _check_names(
+    program: Any, expression: str, known: Collection[str], about: str, aliases: Mapping[str, str]
+) -> set[str]:
+    """Return the names that the expression uses. Raises ValueError, with the closest names, for one that is not known."""
     names = set(program.variables()) - set(BOUND.findall(expression))
-    for name in sorted(names - set(known)):
-        close = difflib.get_close_matches(name, known, 3, 0.5)
-        by_case = [k for k in known if k.lower() == name.lower()]
-        hint = f"did you mean {' or '.join(by_case or close)}?" if by_case or close else f"there are {', '.join(known)}"
+    for name in sorted(names - set(known) - set(aliases)):
+        meant = _meant(name, known)
+        hint = f"did you mean {' or '.join(meant)}?" if meant else "kproxy help vocabulary lists the names"
         at = _begin_of(name, expression)
-        if not by_case and BARE.match(expression, at + len(name)):
+        if BARE.match(expression, at + len(name)) and not any(other.lower() == name.lower() for other in known):
             hint = f"a text stands in quotes; {hint}"
         raise ValueError(f"{about} {expression!r}: nothing is called {name!r} (column {at + 1}); {hint}")
     return names
+
+
+def _meant(name: str, known: Collection[str]) -> list[str]:
+    """Return the known names that may have been meant by a wrong one, at most three, the likeliest first."""
+    if ALIASES.get(name) in known:
+        return [ALIASES[name]]
+    same = [other for other in known if other.lower() == name.lower()]
+    close = difflib.get_close_matches(name, known, 3, 0.5)
+    containing = [other for other in known if len(name) > 2 and name.lower() in other.lower()]
+    return same or close or containing[:3]
 
 
 def _begin_of(name: str, expression: str) -> int:

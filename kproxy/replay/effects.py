@@ -1,10 +1,9 @@
 """What requests would create, write, change and delete on a cluster, by Kafka's names.
 
-Every API of the facts is in EFFECTS, in READS, or not sent at all (selection.py); a test holds that, and holds the table against
-Kafka's own: what brokers forward to the controller (ApiKeys.forwardable), and the operation that each API needs, where one that
-is not Describe or Read changes something ("Operations and resources on protocols" in the chapter on security of Kafka's
-documentation). A request that the new cluster refuses has no effect, but that is not known before: the recorded answers are not
-looked at.
+protocol/api_judgements.txt says which APIs change something; EFFECTS has what each of them changes. A test compares the two, and
+compares both with Kafka: with what brokers forward to the controller (ApiKeys.forwardable), and with the operation that each API
+needs, where one other than Describe or Read changes something ("Operations and resources on protocols" in the chapter on security
+of Kafka's documentation). Requests that the new cluster will refuse count as well: recorded answers do not show which these are.
 """
 
 from collections import Counter
@@ -33,20 +32,6 @@ class Verb(StrEnum):
     TAKE_PART = (
         "join"  # groups: members that are there now are rebalanced; transactional ids: their producer of now is fenced
     )
-
-
-READS = frozenset(  # beside topics that Metadata and FindCoordinator have brokers create: automatic_topics.py
-    {
-        *(ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FETCH),
-        *(ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_GROUPS, ApiKey.LIST_GROUPS, ApiKey.OFFSET_FOR_LEADER_EPOCH),
-        *(ApiKey.DESCRIBE_ACLS, ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_LOG_DIRS, ApiKey.DESCRIBE_DELEGATION_TOKEN),
-        *(ApiKey.LIST_PARTITION_REASSIGNMENTS, ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS),
-        *(ApiKey.DESCRIBE_QUORUM, ApiKey.DESCRIBE_CLUSTER, ApiKey.DESCRIBE_PRODUCERS, ApiKey.DESCRIBE_TRANSACTIONS),
-        *(ApiKey.LIST_TRANSACTIONS, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.GET_TELEMETRY_SUBSCRIPTIONS),
-        *(ApiKey.LIST_CONFIG_RESOURCES, ApiKey.DESCRIBE_TOPIC_PARTITIONS, ApiKey.SHARE_GROUP_DESCRIBE),
-        *(ApiKey.STREAMS_GROUP_DESCRIBE, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS),
-    }
-)
 
 
 @dataclass
@@ -227,7 +212,7 @@ def _of_cluster(verb: Verb, what: str) -> "Effect":
 
 
 Effect = Callable[[Effects, Any], None]
-EFFECTS: dict[int, Effect] = {  # APIs that are not here only read (READS), or are not sent at all (selection.py)
+EFFECTS: dict[int, Effect] = {  # of the APIs that api_judgements.txt says change something
     ApiKey.PRODUCE: _produce,
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.CREATE_PARTITIONS: _create_partitions,

@@ -3,21 +3,11 @@
 from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey, facts
 from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.judgements import apis_for_replay
 from kproxy.replay.recording import Recorded
 
-LOGINS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
-# Of those that are served on listeners for clients, the ones that need ClusterAction or are sent by brokers alone
-# (ApiKeys.clusterAction of kafka-clients; KIP-932 for share group state, KIP-853 for voters that register by themselves)
-BETWEEN_BROKERS = frozenset(
-    {
-        ApiKey.WRITE_TXN_MARKERS,
-        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
-        ApiKey.READ_SHARE_GROUP_STATE,
-        ApiKey.WRITE_SHARE_GROUP_STATE,
-        ApiKey.DELETE_SHARE_GROUP_STATE,
-        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
-    }
-)
+LOGINS = apis_for_replay("login")
+BETWEEN_BROKERS = apis_for_replay("internal")
 OF_BROKERS_FROM: dict[int, int] = {ApiKey.ADD_PARTITIONS_TO_TXN: 4}  # in batches, to verify transactions (KIP-890)
 LOGIN = "a login of the capture: connections to the new cluster log in by themselves, where --command-config says how"
 INTERNAL = "what brokers and controllers say to each other"
@@ -58,10 +48,7 @@ def _is_declined(recorded: Recorded) -> bool:
 
 
 def is_internal(api_key: int, api_version: int) -> bool:
-    """Whether clients do not send this: brokers and controllers do."""
-    api = facts().apis.get(api_key)
-    if api is not None and "broker" not in api.listeners:
-        return True
+    """Return whether brokers and controllers send this to each other, and clients do not."""
     return api_key in BETWEEN_BROKERS or api_version >= OF_BROKERS_FROM.get(api_key, api_version + 1)
 
 

@@ -5,7 +5,7 @@
 
     def test_a_moved_leader(kproxy_proxy):
         proxy = kproxy_proxy("localhost:9092")
-        moved = proxy.fault(api="Produce", error="NOT_LEADER_OR_FOLLOWER", times=2)
+        moved = proxy.fault(api_name="Produce", error="NOT_LEADER_OR_FOLLOWER", times=2)
 
         my_program(bootstrap_servers=proxy.bootstrap)
 
@@ -14,8 +14,8 @@
 The options of a fault are those of the filter: `kproxy filters faults` lists them, with the scenarios:
 
     proxy.fault("coordinator_moved")                          # a scenario, with options of its own or not
-    proxy.fault(api="Produce", topic="orders", disconnect=True, when="after", call=3)
-    proxy.fault(api="Fetch", delay="2s", probability=0.1, seed=7, name="slow")
+    proxy.fault(api_name="Produce", topic="orders", disconnect=True, when="after", call=3)
+    proxy.fault(api_name="Fetch", delay="2s", probability=0.1, seed=7, name="slow")
     proxy.faults["slow"].fired                                # by name, or from the fault that ``fault`` returns
     proxy.clear()                                             # all faults end; connections stay
 
@@ -24,8 +24,8 @@ what a client has seen is in them. Without pytest: ``with kproxy.testing.Proxy("
 The proxy listens on 127.0.0.1 and serves each broker on a port of its own, up to node id 99. It ends with the test, also when
 that fails, is interrupted or is killed. The same faults on the command line and in YAML:
 
-    kproxy run --listen :19092 --bootstrap kafka:9092 --fault "api=Produce error=NOT_LEADER_OR_FOLLOWER times=2"
-    filters: [{use: faults, with: {faults: [{api: Produce, error: NOT_LEADER_OR_FOLLOWER, times: 2}]}}]
+    kproxy run --listen :19092 --bootstrap kafka:9092 --fault "api_name=Produce error=NOT_LEADER_OR_FOLLOWER times=2"
+    filters: [{use: faults, with: {faults: [{api_name: Produce, error: NOT_LEADER_OR_FOLLOWER, times: 2}]}}]
 """
 
 from typing import TYPE_CHECKING

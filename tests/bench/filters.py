@@ -359,7 +359,7 @@ def chains(folder: Path) -> dict[str, list[dict[str, Any]]]:
         return {"use": "audit", "with": {"file": {"path": str(folder / name)}}}
 
     headers: dict[str, Any] = {"use": "headers"}
-    deny = {"use": "deny", "with": {"rules": [{"when": 'topic.startsWith("internal-")', "apis": ["Produce"]}]}}
+    deny = {"use": "deny", "with": {"rules": [{"when": 'topic.startsWith("internal-")', "api_name": ["Produce"]}]}}
     return {
         "none": [],
         "metadata": [{"use": "tests.bench.filters:SeesMetadata"}],

@@ -49,7 +49,7 @@ def heartbeats(peer: Peer) -> None:
 def use(folder: Path, mode: str, patience: str = "300ms", **file: Any) -> dict[str, Any]:
     """The filter in the configuration; *patience* with a disk that takes nothing."""
     rotated = {"path": str(folder / "audit.jsonl"), "keep": 1_000, **file}
-    return {"use": "audit", "with": {"file": rotated, "mode": mode, "patience": patience, "apis": ["Heartbeat"]}}
+    return {"use": "audit", "with": {"file": rotated, "mode": mode, "patience": patience, "api_name": ["Heartbeat"]}}
 
 
 def audited(

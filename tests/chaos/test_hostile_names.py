@@ -31,8 +31,8 @@ MOST_SERIES = 1_000
 
 
 def filters(folder: Path) -> list[dict[str, Any]]:
-    rules = [{"name": "joins", "when": 'api == "JoinGroup"', "dry_run": True}]
-    names = [{"name": "names", "when": 'clientId != "x" && topic != "y"', "apis": ["Metadata"], "dry_run": True}]
+    rules = [{"name": "joins", "when": 'apiName == "JoinGroup"', "dry_run": True}]
+    names = [{"name": "names", "when": 'clientId != "x" && topic != "y"', "api_name": ["Metadata"], "dry_run": True}]
     audit = {"file": {"path": str(folder / "audit.jsonl")}, "mode": "block", "patience": "60s"}
     return [
         {"use": "audit", "with": audit},

@@ -105,8 +105,8 @@ def key_found_in(key: dict[str, bytes], made: dict[str, bytes]) -> list[tuple[st
 def settings(folder: Path, canary: Canaries, unreachable: str, collector: Collector) -> dict[str, Any]:
     """A configuration with every output, and with secrets of its own."""
     rules = [
-        {"when": 'api == "AlterConfigs" || api == "CreateDelegationToken"', "dry_run": True},
-        {"when": 'principal == "alice" && api == "Heartbeat"', "dry_run": True},
+        {"when": 'apiName == "AlterConfigs" || apiName == "CreateDelegationToken"', "dry_run": True},
+        {"when": 'principal == "alice" && apiName == "Heartbeat"', "dry_run": True},
     ]
     filters = [
         {"use": "audit", "with": {"file": {"path": str(folder / "audit.jsonl")}, "mode": "drop-and-count"}},
@@ -273,7 +273,7 @@ def test_promise_20_no_credential_is_in_the_page_in_a_stopped_message_or_in_what
             proxy.analyzing()
             person = Visitor(proxy)
             eventually(lambda: person.ask("GET", "/source")[0] == 200, what="the live page")
-            conditions = [f'api == "{api}"' for api in STOPPED]
+            conditions = [f'apiName == "{api}"' for api in STOPPED]
             asked = [{"condition": one, "direction": side} for one in conditions for side in ("request", "response")]
             person.done("PUT", "/breakpoints", asked)
             with Resuming(person) as resuming, ThreadPoolExecutor(24) as clients:

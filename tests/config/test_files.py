@@ -136,10 +136,10 @@ AUDIT = {"file": {"path": "audit.jsonl"}}
 TOPICS = {**AUDIT, "topics": ["orders-*"]}
 DENY = {"rules": [{"when": 'principal == "mallory"'}]}
 DENY_TOPIC = {"rules": [{"when": 'topic == "x"'}]}
-DENY_FETCH = {"rules": [{"when": 'clientId == "x"', "apis": ["Fetch"]}]}
+DENY_FETCH = {"rules": [{"when": 'clientId == "x"', "api_name": ["Fetch"]}]}
 MASK = {"rules": [{"fields": ["$.email"]}]}
 MASK_TOPIC = {"rules": [{"fields": ["$.email"], "topics": ["a"]}]}
-PUSHES = {**AUDIT, "apis": ["PushTelemetry"]}
+PUSHES = {**AUDIT, "api_name": ["PushTelemetry"]}
 PREFIX = {"prefix": "team-a."}
 LIMIT = {"limits": [{"by": "topic", "requests": 1}]}
 DELAY = {"faults": [{"api": "CreateTopics", "delay": "1s"}]}

@@ -51,7 +51,7 @@ def test_all_mistakes_are_reported_in_the_order_of_the_file() -> None:
         ["k.yaml:10:16", "clusters[1].bootstrap"],
         ["k.yaml:13:19", "clusters[1].addresses.first_port"],
         ["k.yaml:14:1", "worker"],
-        ["k.yaml:16:10", "analysis.apis[0]"],
+        ["k.yaml:16:10", "analysis.api_name[0]"],
     ]
 
 
@@ -170,8 +170,8 @@ def test_faults_of_the_command_line_are_of_every_cluster_behind_those_of_the_fil
         "- {name: b, listen: ':300', bootstrap: ['b:1']}\n",
         encoding="utf-8",
     )
-    config = config_from_options(Options(file=str(file), faults=["api=Produce delay=2s", "leader_moved"]))
-    added = [{"api": "Produce", "delay": "2s"}, {"scenario": "leader_moved"}]
+    config = config_from_options(Options(file=str(file), faults=["api_name=Produce delay=2s", "leader_moved"]))
+    added = [{"api_name": "Produce", "delay": "2s"}, {"scenario": "leader_moved"}]
     found = [[(use.use, use.with_) for use in cluster.filters] for cluster in config.clusters]
     assert found == [
         [("faults", {"faults": [{"disconnect": True}, *added]})],

@@ -272,7 +272,7 @@ def test_a_second_login_by_raw_tokens_has_a_line_of_its_own() -> None:
         bench.chain.on_token(bench.at, b"\0" + name + b"\0canary")
         bench.chain.on_token(bench.at, None)
     assert [line["principal"] for line in bench.journal.fields()] == ["alice", "bob"]
-    others = Bench(apis=("CreateTopics",))
+    others = Bench(api_name=("CreateTopics",))
     others.chain.on_token(others.at, b"\0alice\0canary")
     others.chain.on_close(others.at)
     assert others.journal.seen == 0
@@ -288,7 +288,7 @@ def test_a_produce_that_wants_no_answer_is_closed_where_nothing_can_be_written()
 
 def test_options_with_mistakes() -> None:
     with pytest.raises(UsageError, match="there is no API 'CreateTopic'"):
-        load_filter("audit", {"file": {"path": "x"}, "apis": ["CreateTopic"]})
+        load_filter("audit", {"file": {"path": "x"}, "api_name": ["CreateTopic"]})
     with pytest.raises(UsageError, match=r"file.path: it is missing"):
         load_filter("audit", {"file": {}})
 
@@ -296,7 +296,7 @@ def test_options_with_mistakes() -> None:
 def test_two_audits_and_a_reload_mix_no_numbers() -> None:
     """Each request is in the file of the filter that took its number, also if another filter sees its response."""
     bench = Bench()
-    second = Audit(AuditOptions(file=Rotated(path="topics.jsonl"), apis=("CreateTopics", "ListGroups")))
+    second = Audit(AuditOptions(file=Rotated(path="topics.jsonl"), api_name=("CreateTopics", "ListGroups")))
     bench.chain = Chain([bench.audit, second], runtime=bench.runtime)
     bench.ask("ListGroupsRequest", 4, make("ListGroupsRequest"), 6)
     assert bench.create("a").__class__ is Send

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from kproxy.filters.conditions import NAMES, Condition, Subject
+from kproxy.filters.conditions import MAKERS, Condition, Subject
 from kproxy.filters.contract import Request
+from kproxy.protocol.vocabulary import Scope, fields_in
 from tests.support.filtering import connection, make, part
 
 
@@ -20,7 +21,7 @@ def subject(names: dict[str, str] | None = None) -> Subject:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('api == "CreateTopics" && apiKey == 19 && apiVersion == 7', True),
+        ('apiName == "CreateTopics" && apiKey == 19 && apiVersion == 7', True),
         ('principal == "alice" && clientId == "app" && software == "librdkafka" && softwareVersion == "2.5"', True),
         ('principal != "alice"', False),
         (
@@ -60,7 +61,20 @@ def test_topics_by_id_have_their_names() -> None:
 
 def test_every_name_can_be_asked_for() -> None:
     found = subject()
-    assert {name for name in NAMES if name != "topic" and found[name] is not None} >= {"api", "request", "resources"}
+    names = fields_in(Scope.REQUEST).keys() - {"topic"}
+    assert names == MAKERS.keys()
+    assert {name for name in names if found[name] is not None} >= {"apiName", "broker", "request", "resources"}
+
+
+def test_the_former_name_of_a_field_goes_on_to_work() -> None:
+    condition = Condition('api == "CreateTopics" && apiKey == 19')
+    assert condition.expression.names == ["apiKey", "apiName"]
+    assert condition.holds(subject())
+
+
+def test_values_of_different_types_are_refused() -> None:
+    with pytest.raises(ValueError, match='apiKey is a number and "19" is a text, which are never equal; write 19'):
+        Condition('apiKey == "19"')
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_what_no_rule_forbids_is_forwarded_as_it_came() -> None:
 
 
 def test_a_rule_forbids_a_request_as_a_whole() -> None:
-    bench = Bench({"when": 'api == "CreateTopics" && principal == null', "message": "who are you?"})
+    bench = Bench({"when": 'apiName == "CreateTopics" && principal == null', "message": "who are you?"})
     outcome = bench.create("a", "b")
     assert isinstance(outcome, Answer)
     assert [(t.name, t.error_code, t.error_message) for t in body(19, 7, outcome.frame).topics] == [
@@ -143,13 +143,13 @@ def test_a_request_whose_topics_are_forbidden_by_several_rules_is_answered_here(
 
 @pytest.mark.parametrize(("error", "expected"), [(None, 29), ("POLICY_VIOLATION", 44)])
 def test_a_rule_for_the_whole_request_is_asked_after_a_topic_was_taken_out(error: str | None, expected: int) -> None:
-    bench = Bench({"when": 'topic == "a"'}, {"when": 'api == "CreateTopics"', "error": error})
+    bench = Bench({"when": 'topic == "a"'}, {"when": 'apiName == "CreateTopics"', "error": error})
     outcome = bench.create("a", "b", "c")
     assert isinstance(outcome, Answer)
     found = body(19, 7, outcome.frame).topics
     assert {t.name: t.error_code for t in found} == {"a": 29, "b": expected, "c": expected}
     assert "deny" not in bench.at.state
-    closing = Bench({"when": 'topic == "a"'}, {"when": 'api == "CreateTopics"', "error": "CLOSE"})
+    closing = Bench({"when": 'topic == "a"'}, {"when": 'apiName == "CreateTopics"', "error": "CLOSE"})
     assert isinstance(closing.create("a", "b"), Close)
 
 
@@ -215,7 +215,7 @@ def test_decisions_go_to_a_journal() -> None:
 
 def test_decisions_wait_for_a_disk_that_is_late_and_are_dropped_where_it_takes_nothing() -> None:
     """In their order, 1,000 at most; each number is written or dropped."""
-    bench = Bench({"when": BOTH, "apis": ["CreateTopics"]}, file={"path": "denied.jsonl"})
+    bench = Bench({"when": BOTH, "api_name": ["CreateTopics"]}, file={"path": "denied.jsonl"})
     bench.create("secret-0")
     journal = bench.runtime.journals["denied.jsonl"]
     journal.is_writable, journal.is_late = False, True
@@ -241,7 +241,7 @@ def test_a_condition_that_fails_refuses_the_request() -> None:
 
 
 def test_only_the_apis_of_the_rules_are_held() -> None:
-    made = Bench({"when": "true", "apis": ["CreateTopics"]}).filter
+    made = Bench({"when": "true", "api_name": ["CreateTopics"]}).filter
     assert {key for key in range(93) if made.wants(Direction.REQUEST, key, 1) is not Want.PASS} == {19}
     assert {key for key in range(93) if made.wants(Direction.RESPONSE, key, 1) is not Want.PASS} == set()
 
@@ -252,7 +252,7 @@ def test_only_the_apis_of_the_rules_are_held() -> None:
         ({"when": "principl == 'x'"}, "did you mean principal"),
         ({"when": "true", "error": "NOPE"}, 'there is no error "NOPE"'),
         ({"when": "true", "error": "NONE"}, 'there is no error "NONE"'),
-        ({"when": "true", "apis": ["Nope"]}, 'there is no API "Nope"'),
+        ({"when": "true", "api_name": ["Nope"]}, 'there is no API "Nope"'),
         ({}, "rules[0].when: it is missing"),
     ],
 )
@@ -424,7 +424,7 @@ def test_a_dry_run_refuses_nothing_that_it_cannot_answer() -> None:
 
 def test_what_is_denied_again_and_again_is_counted_and_seldom_logged() -> None:
     bench = Bench(
-        {"when": 'api == "CreateTopics"', "name": "none", "dry_run": True}, {"when": 'topic == "x"', "name": "x"}
+        {"when": 'apiName == "CreateTopics"', "name": "none", "dry_run": True}, {"when": 'topic == "x"', "name": "x"}
     )
     for _ in range(80):
         bench.create("x")
@@ -439,7 +439,7 @@ def test_what_is_denied_again_and_again_is_counted_and_seldom_logged() -> None:
 
 
 def test_envelopes_are_refused_as_what_is_in_them_would_pass() -> None:
-    bench = Bench({"when": 'api == "CreateTopics"', "apis": ["CreateTopics"]})
+    bench = Bench({"when": 'apiName == "CreateTopics"', "api_name": ["CreateTopics"]})
     envelope = make("EnvelopeRequest", request_data=b"", client_host_address=b"\x7f\0\0\1")
     assert isinstance(bench.ask("EnvelopeRequest", 0, envelope), Close)
     apis = [part("ApiVersionsResponse", "ApiVersion", api_key=key, max_version=0) for key in (3, 58)]
@@ -453,16 +453,16 @@ def test_envelopes_are_refused_as_what_is_in_them_would_pass() -> None:
 
 
 def test_all_mistakes_of_a_rule_are_said_with_their_places() -> None:
-    rule = {"when": 'api = "x"', "apis": ["Fetsh", "Nothing like it"], "error": "TOPIC_AUTHORISATION_FAILED"}
-    about_topic = {"when": 'topic == "x"', "apis": ["Produce", "Heartbeat"]}
+    rule = {"when": 'api = "x"', "api_name": ["Fetsh", "Nothing like it"], "error": "TOPIC_AUTHORISATION_FAILED"}
+    about_topic = {"when": 'topic == "x"', "api_name": ["Produce", "Heartbeat"]}
     with pytest.raises(UsageError) as caught:
         load_filter("deny", {"rules": [rule, about_topic]})
     for words in (
         "rules[0].when: when",
-        'rules[0].apis[0]: there is no API "Fetsh": did you mean Fetch?; kproxy api lists them',
-        'rules[0].apis[1]: there is no API "Nothing like it"; kproxy api lists them',
+        'rules[0].api_name[0]: there is no API "Fetsh": did you mean Fetch?; kproxy api lists them',
+        'rules[0].api_name[1]: there is no API "Nothing like it"; kproxy api lists them',
         'rules[0].error: there is no error "TOPIC_AUTHORISATION_FAILED": did you mean TOPIC_AUTHORIZATION_FAILED?',
-        "rules[1].apis[1]: Heartbeat names no topic",
+        "rules[1].api_name[1]: Heartbeat names no topic",
     ):
         assert words in str(caught.value)
     with pytest.raises(UsageError, match="rules: the list is empty"):
@@ -484,7 +484,7 @@ def test_what_is_asked_of_all_topics_tells_nothing_of_one_that_is_forbidden() ->
     assert told([{"when": BOTH}], [*many, "secret-1"]) == many
     assert told([{"when": BOTH, "dry_run": True}], names) == names
     assert told([{"when": BOTH, "dry_run": True}, {"when": BOTH}], names) == ["open", "other"]
-    assert told([{"when": 'topic == "other"', "apis": ["DescribeLogDirs"]}], names) == ["open", "secret-1"]
+    assert told([{"when": 'topic == "other"', "api_name": ["DescribeLogDirs"]}], names) == ["open", "secret-1"]
 
 
 def member(of: str, *topics: str) -> Any:

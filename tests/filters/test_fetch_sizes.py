@@ -91,7 +91,7 @@ def test_filters_that_need_responses_whole_have_requests_limited(use: str, optio
         load_filter("audit", AUDIT),
         load_filter("audit", {**AUDIT, "topics": ["t"], "mode": "drop-and-count"}),
         load_filter("throttle", {"limits": [{"by": "topic", "fetch_bytes": 1}]}),
-        load_filter("deny", {"rules": [{"when": "true", "apis": ["CreateTopics"]}]}),
+        load_filter("deny", {"rules": [{"when": "true", "api_name": ["CreateTopics"]}]}),
         Sizes(),
     ],
 )

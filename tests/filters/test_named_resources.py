@@ -8,7 +8,7 @@ import pytest
 
 from kproxy.filters.contract import Request
 from kproxy.filters.error_responses import error_response
-from kproxy.filters.named_resources import MOST_RESOURCES, error_name, errors_of, names_topics, resources_of
+from kproxy.filters.named_resources import MOST_RESOURCES, errors_of, names_topics, resources_of
 from kproxy.protocol.facts import Field, facts
 from tests.support.filtering import connection, make, part
 from tests.support.sample_requests import VERSIONS, sample_request
@@ -154,11 +154,6 @@ def test_every_error_code_is_counted(api_key: int, version: int) -> None:
     text = json.dumps(repr(made))
     expected = text.count("error_code=29")
     assert errors_of(api_key, version, made)["TOPIC_AUTHORIZATION_FAILED"] == expected
-
-
-def test_codes_that_have_no_name() -> None:
-    assert error_name(-1) == "UNKNOWN_SERVER_ERROR"
-    assert error_name(31_000) == "31000"
 
 
 def test_requests_that_name_topics() -> None:

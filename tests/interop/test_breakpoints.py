@@ -50,7 +50,7 @@ def test_an_edited_request_is_what_the_broker_gets_and_an_edited_response_what_t
     assert report.result(60) is None
     assert scene.values(1, **{"check.crcs": True}) == [b"as the person wrote it, which is longer"]
 
-    person.stop_at('api == "Fetch" && response.responses.exists(r, size(r.partitions) > 0)', direction="response")
+    person.stop_at('apiName == "Fetch" && response.responses.exists(r, size(r.partitions) > 0)', direction="response")
     read = scene.at_once(values, scene.proxy.bootstrap(), scene.topic, 1, **{"check.crcs": True})
 
     def edit() -> bool:
@@ -171,7 +171,7 @@ def test_a_killed_worker_takes_its_stops_along_and_the_next_one_stops_again(star
 def test_a_hundred_messages_are_stopped_at_once_in_two_workers(start: Starts) -> None:
     scene = start(workers=2)
     person = scene.person
-    person.stop_at('api == "ApiVersions" && clientId == "one of many"')
+    person.stop_at('apiName == "ApiVersions" && clientId == "one of many"')
     sockets = [socket.create_connection(address(scene.proxy.bootstrap()), 60) for _ in range(100)]
     for number, one in enumerate(sockets):
         one.sendall(request(18, 0, number, b"", client_id="one of many"))
@@ -232,7 +232,7 @@ def test_a_login_is_not_stopped_and_no_answer_has_its_password(start: Starts) ->
         assert {"Metadata", "Produce"} <= set(seen)
         assert not {"SaslHandshake", "SaslAuthenticate"} & set(seen)
         assert not [api for api, text in seen.items() if PASSWORD in text]
-    assert person.ask("PUT", "/breakpoints", [{"condition": 'api == "SaslAuthenticate"'}])[0] == 400
+    assert person.ask("PUT", "/breakpoints", [{"condition": 'apiName == "SaslAuthenticate"'}])[0] == 400
     assert '"principal": "' in seen["Produce"]
 
 
@@ -295,7 +295,7 @@ def test_what_one_connection_has_sent_at_once_is_stopped_and_answered_in_order(s
     """Each request is stopped when the one before has been decided; answers of kproxy wait for those of the broker."""
     scene = start()
     person = scene.person
-    person.stop_at('api == "ApiVersions" && clientId == "many at once"')
+    person.stop_at('apiName == "ApiVersions" && clientId == "many at once"')
     errors = {2: 35, 5: 41}  # UNSUPPORTED_VERSION, NOT_CONTROLLER
     names = {35: "UNSUPPORTED_VERSION", 41: "NOT_CONTROLLER"}
     with socket.create_connection(address(scene.proxy.bootstrap()), 60) as client:

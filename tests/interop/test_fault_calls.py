@@ -49,7 +49,7 @@ def test_calls_are_numbered_over_brokers_connections_and_workers(three: Cluster,
     with Proxy(three.bootstrap(), workers=2) as proxy:
         clients = producers(proxy.bootstrap)
         for when, expected in WHICH_CALLS:
-            fault = proxy.fault(api="Produce", topic=topic_name, error="INVALID_RECORD", **when)
+            fault = proxy.fault(api_name="Produce", topic=topic_name, error="INVALID_RECORD", **when)
             assert failing(codes(clients, topic_name, 12)) == expected
             assert (fault.fired, fault.calls) == (len(expected), 12)
             fault.remove()
@@ -61,7 +61,7 @@ def test_a_seed_chooses_the_same_calls_after_a_restart_and_with_more_workers(thr
     runs = []
     for workers in (1, 2, 2):
         with Proxy(three.bootstrap(), workers=workers) as proxy:
-            fault = proxy.fault(api="Produce", topic=topic_name, error="INVALID_RECORD", probability=0.4, seed=11)
+            fault = proxy.fault(api_name="Produce", topic=topic_name, error="INVALID_RECORD", probability=0.4, seed=11)
             runs.append(failing(codes(producers(proxy.bootstrap), topic_name, 30)))
             assert (fault.fired, fault.calls) == (len(runs[-1]), 30)
     assert runs[0] == runs[1] == runs[2]
@@ -75,7 +75,7 @@ def test_clients_at_once_meet_the_fault_as_often_as_one_after_the_other(three: C
     counts = []
     for workers in (1, 2):
         with Proxy(three.bootstrap(), workers=workers) as proxy, ThreadPoolExecutor(CLIENTS) as pool:
-            fault = proxy.fault(api="Produce", topic=topic_name, error="INVALID_RECORD", probability=0.3, seed=5)
+            fault = proxy.fault(api_name="Produce", topic=topic_name, error="INVALID_RECORD", probability=0.3, seed=5)
             said = pool.map(lambda client: codes([client], topic_name, 10), producers(proxy.bootstrap))
             failed = sum(len(failing(each)) for each in said)
             assert (fault.fired, fault.calls) == (failed, 10 * CLIENTS)

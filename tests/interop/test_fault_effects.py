@@ -60,7 +60,7 @@ def test_the_broker_has_what_it_got_and_an_idempotent_producer_has_it_once(
 ) -> None:
     three.topic(topic_name)
     effect, appended = LOST[lost]
-    fault = proxy.fault(api="Produce", topic=topic_name, call=1, **effect)
+    fault = proxy.fault(api_name="Produce", topic=topic_name, call=1, **effect)
     try:
         # Only what is never answered is given up early: a broker that is busy for long must not be asked again
         produce(proxy.bootstrap, topic_name, idempotent, 3 if "black_hole" in effect else PATIENCE_S)

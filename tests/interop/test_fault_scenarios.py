@@ -73,7 +73,7 @@ def run(client: FaultClient, proxy: Proxy, api: str, client_id: str, **settings:
 
 def watched(proxy: Proxy, api: str, client_id: str, **which: Any) -> Any:
     """A fault that only counts."""
-    return proxy.fault(api=api, client_id=client_id, delay=1, probability=0.0, **which)
+    return proxy.fault(api_name=api, client_id=client_id, delay=1, probability=0.0, **which)
 
 
 def test_leader_moved_the_client_asks_for_metadata_and_sends_again(proxy: Proxy, client: FaultClient) -> None:
@@ -92,7 +92,7 @@ def test_leader_moved_the_client_asks_for_metadata_and_sends_again(proxy: Proxy,
 def test_coordinator_moved_the_client_looks_for_it_again(proxy: Proxy, client: FaultClient) -> None:
     client_id = uuid.uuid4().hex
     asked = watched(proxy, "FindCoordinator", client_id)
-    moved = proxy.fault("coordinator_moved", api="OffsetCommit", client_id=client_id)
+    moved = proxy.fault("coordinator_moved", api_name="OffsetCommit", client_id=client_id)
     seen = run(client, proxy, "OffsetCommit", client_id)
     assert seen.said[-RECORDS:] == OK
     assert seen.failed == {1: {"NOT_COORDINATOR"}}
@@ -101,7 +101,7 @@ def test_coordinator_moved_the_client_looks_for_it_again(proxy: Proxy, client: F
 
 def test_slow_broker_the_client_waits_for_each_response(proxy: Proxy, client: FaultClient) -> None:
     client_id = uuid.uuid4().hex
-    slow = proxy.fault("slow_broker", api="Produce", client_id=client_id, delay="100ms")
+    slow = proxy.fault("slow_broker", api_name="Produce", client_id=client_id, delay="100ms")
     seen = run(client, proxy, "Produce", client_id)
     assert (seen.said, seen.failed) == (OK, {})
     assert (slow.fired, slow.calls) == (RECORDS, RECORDS)
@@ -109,7 +109,7 @@ def test_slow_broker_the_client_waits_for_each_response(proxy: Proxy, client: Fa
 
 def test_half_open_connection_the_client_gives_it_up_and_sends_again(proxy: Proxy, client: FaultClient) -> None:
     client_id = uuid.uuid4().hex
-    silent = proxy.fault("half_open_connection", api="Produce", client_id=client_id)
+    silent = proxy.fault("half_open_connection", api_name="Produce", client_id=client_id)
     timeout = "socket_timeout_ms" if client.name == "librdkafka" else "request_timeout_ms"
     seen = run(client, proxy, "Produce", client_id, **{timeout: 3_000})  # longer than a busy broker takes
     assert seen.said == OK
@@ -118,7 +118,7 @@ def test_half_open_connection_the_client_gives_it_up_and_sends_again(proxy: Prox
 
 def test_throttled_the_client_reads_for_how_long(proxy: Proxy, client: FaultClient) -> None:
     client_id = uuid.uuid4().hex
-    throttled = proxy.fault("throttled", api="Produce", client_id=client_id, throttle="120ms")
+    throttled = proxy.fault("throttled", api_name="Produce", client_id=client_id, throttle="120ms")
     told: list[float] = []
     callback = {"throttle_cb": lambda event: told.append(event.throttle_time)} if client.name == "librdkafka" else {}
     seen = (
@@ -135,7 +135,7 @@ def test_throttled_the_client_reads_for_how_long(proxy: Proxy, client: FaultClie
 
 def test_authorization_lost_the_program_is_told(proxy: Proxy, client: FaultClient) -> None:
     client_id = uuid.uuid4().hex
-    lost = proxy.fault("authorization_lost", client_id=client_id, api="Produce", skip=1)
+    lost = proxy.fault("authorization_lost", client_id=client_id, api_name="Produce", skip=1)
     seen = run(client, proxy, "Produce", client_id)
     assert seen.said == [None, *["TOPIC_AUTHORIZATION_FAILED"] * 2]
     assert 1 <= lost.fired <= 2  # librdkafka does not ask again what a topic has refused

@@ -120,7 +120,7 @@ def judge(proxy: Proxy, client: FaultClient, api: str, error: str) -> None:
     added: list[InjectedFault] = []
 
     def add() -> None:
-        added.append(proxy.fault(api=api, error=error, client_id=client_id, call=call, **topic))
+        added.append(proxy.fault(api_name=api, error=error, client_id=client_id, call=call, **topic))
 
     if isinstance(client, LibrdkafkaClient) and api == "Metadata" and error in LISTED:
         settings, client.before_listings = {"list": "yes"}, add

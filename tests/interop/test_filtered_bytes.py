@@ -200,7 +200,9 @@ class Case:
 
 CASES = (
     Case("audit", {}, nothing, audited),
-    Case("deny", {"rules": [{"when": 'topic.startsWith("closed")', "apis": ["CreateTopics"]}]}, closed_topics, denied),
+    Case(
+        "deny", {"rules": [{"when": 'topic.startsWith("closed")', "api_name": ["CreateTopics"]}]}, closed_topics, denied
+    ),
     Case("headers", {"topics": ["special-*"], "cluster": "via"}, special_records, with_headers),
     Case("mask", {"rules": [{"topics": ["people-*"], "fields": ["$.email"]}]}, people_fetched, masked),
     Case(

@@ -216,12 +216,12 @@ def test_deny_refuses_as_a_broker_does(behind: Behind, topic_name: str) -> None:
     """librdkafka and Java's tools get the error that is said; topics that no rule names are as they were."""
     closed, open_ = f"closed-{topic_name}", f"open-{topic_name}"
     rules = [
-        {"when": 'topic.startsWith("closed")', "apis": ["Produce", "Metadata", "Fetch", "CreateTopics"]},
+        {"when": 'topic.startsWith("closed")', "api_name": ["Produce", "Metadata", "Fetch", "CreateTopics"]},
         {
-            "when": 'api == "DeleteTopics"',
+            "when": 'apiName == "DeleteTopics"',
             "error": "POLICY_VIOLATION",
             "message": "nobody deletes",
-            "apis": ["DeleteTopics"],
+            "api_name": ["DeleteTopics"],
         },
     ]
     entrance = behind({"use": "deny", "with": {"rules": rules}})

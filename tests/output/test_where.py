@@ -35,6 +35,8 @@ def exchange(error_code: int = 27) -> Event:
         ('requestAt < "2000"', True),
         ("topicNames.size() == 0 && embedded.size() == 0", True),
         ("true", True),
+        ('address == "10.0.0.5" && software == null && softwareVersion == null && mechanism == null', True),
+        ('"REBALANCE_IN_PROGRESS" in errorNames && errorNames == ["REBALANCE_IN_PROGRESS"]', True),
     ],
 )
 def test_answers(expression: str, answer: bool) -> None:
@@ -97,7 +99,8 @@ def test_a_huge_body_is_not_looked_into_and_that_is_told() -> None:
         ("(((", "column 4"),
         ("apikey == 3", "nothing is called 'apikey' (column 1); did you mean apiKey?"),
         ("true && latency > 1.0", "did you mean latencyMs?"),
-        ("zzz == 1", "there are event, connection, client"),
+        ("zzz == 1", "kproxy help vocabulary lists the names"),
+        ('api == "Fetch"', "did you mean apiName?"),
         ("fetch(apiKey)", "no function 'fetch'"),
     ],
 )

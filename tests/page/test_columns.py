@@ -1,11 +1,11 @@
 """Columns of the page are those of the decoded log, under its names."""
 
-from kproxy.output.where import CHEAP, COSTLY
+from kproxy.output.where import CHEAP, OF_LINE
 from kproxy.page.columns import ADDED, COLUMNS, CONTRACT, SHOWN
 
 
 def test_what_is_said_to_be_in_the_decoded_log_is_there() -> None:
-    assert {name for name, column in COLUMNS.items() if column.in_log} <= {*CHEAP, *COSTLY}
+    assert {name for name, column in COLUMNS.items() if column.in_log} <= {*CHEAP, *OF_LINE}
     assert set(CHEAP) - set(COLUMNS) == {"event", "trailing"}
 
 

@@ -18,11 +18,11 @@ from pyarrow import parquet
 
 from kproxy.page import exporting
 from kproxy.page.exchange.detail import detail_of
-from kproxy.page.filtering.names import NAMES
 from kproxy.page.recorded import Recorded
 from kproxy.page.server import page_app
 from kproxy.pipeline.run import Options
 from kproxy.protocol.embedded.payload import to_json
+from kproxy.protocol.vocabulary import VOCABULARY
 from tests.page.asking import TOKEN, Browser, opened
 from tests.support.canaries import Canaries, capture, record_scenes, scenes, unpacked
 from tests.support.hostile_names import hostile_names, scenes_of
@@ -63,7 +63,9 @@ def whole_answers(store: Recorded) -> Iterator[tuple[str, bytes]]:
     columns = [one["name"] for one in browser.get("/page/api/source").json()["columns"]]
     asked = [f"exchanges?limit=500&offset={at}&columns={','.join(columns)}" for at in range(0, store.exchanges, 500)]
     asked += [f"exchanges?limit=500&sort={sign}{name}&columns={name}" for name in columns for sign in ("", "-")]
-    asked += [f"complete?text={name}%20%3D%3D%20&of={of}" for name in NAMES for of in ("filter", "request", "response")]
+    asked += [
+        f"complete?text={name}%20%3D%3D%20&of={of}" for name in VOCABULARY for of in ("filter", "request", "response")
+    ]
     asked += [f"analyses/{one['id']}" for one in browser.get("/page/api/analyses").json()]
     asked += [f"compare?a={at}&b={at + by}" for at in range(store.first, store.last - 20) for by in (1, 2, 20)]
     asked += [f"command?format={form}&filter=apiKey%20%3D%3D%2036" for form in exporting.FORMATS]

@@ -12,11 +12,11 @@ MINUTE = 60 * 10**9
     ("analyzed", "said"),
     [
         (Analyzed(), ""),
-        (Analyzed(["Fetch"]), "The configuration analyzes only Fetch (analysis.apis)."),
-        (Analyzed(["Fetch", "Produce"]), "The configuration analyzes only Fetch and Produce (analysis.apis)."),
+        (Analyzed(["Fetch"]), "The configuration analyzes only Fetch (analysis.api_name)."),
+        (Analyzed(["Fetch", "Produce"]), "The configuration analyzes only Fetch and Produce (analysis.api_name)."),
         (
             Analyzed(["A", "B", "C", "D", "E", "F", "G"]),
-            "The configuration analyzes only A, B, C, D, E and 2 other APIs (analysis.apis).",
+            "The configuration analyzes only A, B, C, D, E and 2 other APIs (analysis.api_name).",
         ),
         (
             Analyzed(sample=0.25),
@@ -25,7 +25,7 @@ MINUTE = 60 * 10**9
         (Analyzed(sample=0), "The configuration analyzes only none of the connections (analysis.sample)."),
         (
             Analyzed(["Fetch"], 0.5, 4096),
-            "The configuration analyzes only Fetch (analysis.apis), a share of 0.5 of the connections (analysis.sample)"
+            "The configuration analyzes only Fetch (analysis.api_name), a share of 0.5 of the connections (analysis.sample)"
             " and the first 4,096 bytes of a frame (analysis.snaplen).",
         ),
     ],
@@ -42,13 +42,13 @@ def test_a_reload_is_said_with_its_time_and_what_was_before_it_stays() -> None:
     narrowed.use(Analyzed(), NOON)
     narrowed.use(Analyzed(["Fetch"]), NOON + MINUTE)
     narrowed.use(Analyzed(["Fetch"]), NOON + 2 * MINUTE)
-    assert narrowed.now == "Since 12:01:00 UTC the configuration analyzes only Fetch (analysis.apis)."
+    assert narrowed.now == "Since 12:01:00 UTC the configuration analyzes only Fetch (analysis.api_name)."
     narrowed.use(Analyzed(), NOON + 3 * MINUTE)
     assert narrowed.now == ""
     assert narrowed.between(0, NOON + MINUTE - 1) == narrowed.between(NOON + 3 * MINUTE + 1, 2 * NOON) == []
     (span,) = narrowed.between(NOON + 2 * MINUTE, 2 * NOON)
     assert span.sentence() == (
-        "Between 12:01:00 UTC and 12:03:00 UTC the configuration had only Fetch (analysis.apis) analyzed."
+        "Between 12:01:00 UTC and 12:03:00 UTC the configuration had only Fetch (analysis.api_name) analyzed."
     )
 
 

@@ -42,7 +42,7 @@ FOREVER = Page(edits=True, hold=300.0)
 def message(body: bytes = b"body", number: int = 1) -> StoppedMessage:
     at = connection()
     at.number = number
-    return StoppedMessage(at, "app", "request", 0, 9, 4, body, 'api == "Produce"', True, True)
+    return StoppedMessage(at, "app", "request", 0, 9, 4, body, 'apiName == "Produce"', True, True)
 
 
 class Bench:

@@ -16,7 +16,7 @@ from tests.support.kafka.proxies import cluster as virtual_cluster
 from tests.support.person import Person, Stop
 
 LONG_HOLD = 120  # seconds; in most tests nothing is to go on by itself
-PRODUCE = 'api == "Produce"'
+PRODUCE = 'apiName == "Produce"'
 
 
 class Stopping:

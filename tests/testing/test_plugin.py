@@ -20,7 +20,7 @@ def test_two_lines(kproxy_proxy):
     owner = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "mock", "log_level": 0})
     (broker,) = owner.list_topics(timeout=60).brokers.values()
     proxy = kproxy_proxy(f"{broker.host}:{broker.port}")
-    moved = proxy.fault(api="Produce", error="NOT_LEADER_OR_FOLLOWER", times=2)
+    moved = proxy.fault(api_name="Produce", error="NOT_LEADER_OR_FOLLOWER", times=2)
     client = Producer({"bootstrap.servers": proxy.bootstrap, "log_level": 0})
     said = []
     client.produce("orders", b"x", on_delivery=lambda error, _: said.append(error))

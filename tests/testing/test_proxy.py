@@ -55,10 +55,10 @@ def produce_at(bootstrap: str, topic: str = "orders", count: int = 1, **settings
 
 
 def test_faults_come_and_go_while_it_runs_and_count_what_fired(proxy: Proxy) -> None:
-    moved = proxy.fault(api="Produce", error="NOT_LEADER_OR_FOLLOWER", times=2)
+    moved = proxy.fault(api_name="Produce", error="NOT_LEADER_OR_FOLLOWER", times=2)
     assert produce(proxy) == [None]
     assert (moved.fired, moved.calls) == (2, 3)
-    refused = proxy.fault(api="Produce", topic="refused", error="INVALID_RECORD", name="refused")
+    refused = proxy.fault(api_name="Produce", topic="refused", error="INVALID_RECORD", name="refused")
     assert produce(proxy, "refused", count=2) == [87, 87]
     assert produce(proxy) == [None]
     assert (proxy.fired("refused"), refused.calls) == (2, 2)
@@ -70,15 +70,15 @@ def test_faults_come_and_go_while_it_runs_and_count_what_fired(proxy: Proxy) -> 
 
 
 def test_a_lost_connection_is_one_of_the_calls(proxy: Proxy) -> None:
-    lost = proxy.fault(api="Produce", disconnect=True, call=2)
-    cut = proxy.fault(api="Produce", truncate=9, skip=3, times=1)
+    lost = proxy.fault(api_name="Produce", disconnect=True, call=2)
+    cut = proxy.fault(api_name="Produce", truncate=9, skip=3, times=1)
     assert produce(proxy, count=4) == [None] * 4
     assert (lost.fired, cut.fired) == (1, 1)
     proxy.clear()
 
 
 def test_a_response_that_never_comes_times_out_and_is_asked_for_again(proxy: Proxy) -> None:
-    silent = proxy.fault("half_open_connection", api="Produce")
+    silent = proxy.fault("half_open_connection", api_name="Produce")
     assert produce(proxy, **{"socket.timeout.ms": 1_000, "request.timeout.ms": 1_000}) == [None]
     assert (silent.fired, silent.calls) == (1, 2)
     proxy.clear()
@@ -87,7 +87,7 @@ def test_a_response_that_never_comes_times_out_and_is_asked_for_again(proxy: Pro
 def test_the_same_seed_makes_the_same_calls_fail(proxy: Proxy) -> None:
     runs = []
     for _ in range(2):
-        chance = proxy.fault(api="Produce", error="INVALID_RECORD", probability=0.5, seed=3)
+        chance = proxy.fault(api_name="Produce", error="INVALID_RECORD", probability=0.5, seed=3)
         runs.append(produce(proxy, count=12))
         assert chance.fired == runs[-1].count(87)
         proxy.clear()
@@ -97,12 +97,12 @@ def test_the_same_seed_makes_the_same_calls_fail(proxy: Proxy) -> None:
 
 def test_mistakes_of_options_are_said_where_they_are_made(proxy: Proxy) -> None:
     with pytest.raises(UsageError, match='there is no API "Product": did you mean Produce'):
-        proxy.fault(api="Product", error="NONE")
+        proxy.fault(api_name="Product", error="NONE")
     with pytest.raises(KproxyError, match="there is no fault 'none'"):
         proxy.fired("none")
-    proxy.fault(api="EndTxn", delay=1, name="twice")
+    proxy.fault(api_name="EndTxn", delay=1, name="twice")
     with pytest.raises(KproxyError, match="there is a fault 'twice' already"):
-        proxy.fault(api="EndTxn", delay=1, name="twice")
+        proxy.fault(api_name="EndTxn", delay=1, name="twice")
     proxy.clear()
 
 
@@ -116,10 +116,13 @@ def test_a_proxy_that_cannot_start_says_why_and_leaves_nothing(cluster: str) -> 
 @pytest.mark.parametrize(
     ("words", "options"),
     [
-        ("api=Produce error=INVALID_RECORD call=2,4", {"api": "Produce", "error": "INVALID_RECORD", "call": [2, 4]}),
         (
-            "api=Produce error=INVALID_RECORD probability=0.5 seed=3",
-            {"api": "Produce", "error": "INVALID_RECORD", "probability": 0.5, "seed": 3},
+            "api_name=Produce error=INVALID_RECORD call=2,4",
+            {"api_name": "Produce", "error": "INVALID_RECORD", "call": [2, 4]},
+        ),
+        (
+            "api_name=Produce error=INVALID_RECORD probability=0.5 seed=3",
+            {"api_name": "Produce", "error": "INVALID_RECORD", "probability": 0.5, "seed": 3},
         ),
         ("leader_moved error=INVALID_RECORD", {"scenario": "leader_moved", "error": "INVALID_RECORD"}),
     ],

@@ -2,7 +2,6 @@
 
     breakpoint.py     Breakpoint: a condition in CEL and a direction; which APIs it can meet
     condition_steps.py  how many steps a condition takes at most, so that none is asked that would take too long
-    names.py          what a condition may name, and what that means
     filter.py         Breakpoints: the filter. What it stops is held by a Holder until there is a Decision
     decision.py       Stopped, Decision, Holder: what is asked of a person, and what is answered
     credentials.py    what cannot be stopped, as it carries credentials

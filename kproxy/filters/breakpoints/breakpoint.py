@@ -1,7 +1,7 @@
 """Breakpoint: which requests or responses are stopped, as a condition in CEL.
 
-It may name what conditions of other filters may (kproxy.filters.conditions); of a response also ``response``, its body, and
-``errors``, the names of the errors in it. A condition with ``topic`` is asked for each topic of the request by itself.
+Its fields are those of kproxy.protocol.vocabulary: on a request the same as in conditions of other filters, on a response also
+``response``, ``errors`` and ``errorNames``. A condition with ``topic`` is evaluated for each topic of the request by itself.
 
 All connections of a worker wait while a condition is asked, and CEL's library cannot stop one. So a condition is given up, that
 is not asked any more, before it takes more than MOST_STEPS for a message (condition_steps.py), and after it took more than
@@ -16,16 +16,17 @@ import msgspec
 
 from kproxy.filters.breakpoints.condition_steps import LISTS, ConditionSteps, items_in
 from kproxy.filters.breakpoints.credentials import why_api_is_refused
-from kproxy.filters.conditions import NAMES, Condition, Subject, TooManyStructs, fields_of
+from kproxy.filters.conditions import Condition, Subject, TooManyStructs, fields_of
 from kproxy.filters.contract import Direction, Request
-from kproxy.filters.named_resources import errors_of
+from kproxy.filters.named_resources import error_objects
 from kproxy.filters.turns import Turn
 from kproxy.protocol import MessageStruct, request_message
-from kproxy.protocol.expressions import Expression, Wrong, located
+from kproxy.protocol.expressions import Wrong, located
 from kproxy.protocol.facts import facts
+from kproxy.protocol.vocabulary import Scope
 
-OF_RESPONSES = ("response", "errors")
-STATIC = ("api", "apiKey", "apiVersion")  # what is known of a frame before it is read
+OF_RESPONSES = ("response", "errors", "errorNames")
+STATIC = ("apiName", "apiKey", "apiVersion")  # what is known of a frame before it is read
 LONGEST_CONDITION = 4_000  # characters
 MOST_BREAKPOINTS = 50
 AT_ONCE = 500  # topics that are asked about before other connections have their turn
@@ -35,9 +36,9 @@ MOST_STEPS = 200_000  # for a message: some 50 ms
 MOST_STEPS_AT_LEAST = 10_000  # for every message: it is asked for each API and version before it is used
 ITEM_STEPS = 10  # that it takes to hand an item to CEL's library
 MOST_STRUCTS = 2_500  # of a body: some 30 ms, and the condition takes twice as long
-OF_HEADER = {  # and of its header and its connection
-    *("clientId", "principal", "mechanism", "software", "softwareVersion"),
-    *("client", "address", "listener", "cluster"),
+OF_HEADER = {  # fields known from the header of a frame and its connection
+    *("correlationId", "clientId", "principal", "mechanism", "software", "softwareVersion"),
+    *("client", "address", "broker", "listener", "cluster"),
 }
 ADVICE = 'Begin it with what is quick and seldom holds, as in clientId == "app" && …, or leave its loops out.'
 CpuTime = Callable[[], float]  # seconds of CPU that the event loop has used
@@ -59,9 +60,8 @@ class Met:
             raise ValueError(f"a condition has at most {LONGEST_CONDITION:,} characters")
         self.breakpoint = breakpoint_
         self.direction = Direction.REQUEST if breakpoint_.direction == "request" else Direction.RESPONSE
-        names = NAMES if self.direction == Direction.REQUEST else (*NAMES, *OF_RESPONSES)
-        self._condition = Condition(text, "condition", names)
-        self._expression = Expression(text, names, "condition")
+        self._condition = Condition(text, "condition", Scope(breakpoint_.direction))
+        self._expression = self._condition.expression
         self._may_meet = functools.cache(self._may_meet_now)
         self._of_header = [name for name in self._expression.names if name in OF_HEADER]
         self._steps = ConditionSteps(text)
@@ -183,7 +183,9 @@ class StoppedSubject(Subject):
         if self._response is None:
             raise KeyError(name)
         if name == "errors":
-            self[name] = list(errors_of(asked.api_key, asked.api_version, self._response))
+            self[name] = error_objects(asked.api_key, asked.api_version, self._response)
+        elif name == "errorNames":
+            self[name] = list(dict.fromkeys(error["name"] for error in self["errors"]))
         else:
             about = asked.api_key, asked.api_version, self._response, self._topic_names
             self[name] = fields_of(*about, of_response=True, most=MOST_STRUCTS)

@@ -9,7 +9,9 @@ loop around it has, as in ``request.topics.all(t, t.partitions.all(p, p.index ==
 import re
 from typing import Any
 
-LISTS = frozenset(("topics", "groups", "transactionalIds", "resources", "request", "response", "errors"))
+from kproxy.protocol.vocabulary import names_of_type
+
+LISTS = names_of_type("texts", "objects", "object")  # fields that are or have lists
 COPIES = frozenset(("map", "filter"))
 MATCH_STEPS = 100  # of one ``matches``, which compiles its pattern each time
 TOKEN = re.compile(

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from kproxy.filters.bounded_lines import shortened, that_fit
 from kproxy.filters.breakpoints.decision import Decision, Stopped
 from kproxy.filters.contract import Journal
-from kproxy.filters.named_resources import error_name
+from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
 
 

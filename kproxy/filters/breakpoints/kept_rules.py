@@ -10,12 +10,11 @@ import math
 
 from kproxy.filters.breakpoints.decision import Action
 from kproxy.filters.breakpoints.stopped_text import changed_paths
-from kproxy.filters.conditions import NAMES
+from kproxy.filters.conditions import Condition
 from kproxy.filters.faults.options import FaultsOptions
-from kproxy.filters.named_resources import error_name
 from kproxy.filters.options import OptionMistakes, read_options
 from kproxy.protocol import Message
-from kproxy.protocol.expressions import Expression
+from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
 
 THROTTLE = "throttleTimeMs"
@@ -51,7 +50,7 @@ def kept_rule(
     """
     effect = _effect(direction, message, version, action, error, before, after)
     assert message.api_key is not None
-    rule: dict[str, object] = {"api": facts().apis[message.api_key].name, "where": _where(condition), **effect}
+    rule: dict[str, object] = {"api_name": facts().apis[message.api_key].name, "where": _where(condition), **effect}
     if direction == "response" and "throttle" not in effect:
         rule["when"] = "after"
     try:
@@ -81,10 +80,10 @@ def _effect(
 
 def _where(condition: str) -> str:
     try:
-        names = Expression(condition, NAMES, "condition").names
+        is_for_each_topic = Condition(condition, "condition").is_for_each_topic
     except ValueError:
         raise NoRule("a fault is decided when the request comes: its condition cannot ask about the response") from None
-    if "topic" in names:
+    if is_for_each_topic:
         raise NoRule("the condition of a fault has no topic: use topics, a list")
     return condition
 

@@ -61,7 +61,7 @@ class FaultInjection(Filter):
         throttled             Produce and Fetch responses say that the client is throttled for 1 s
         authorization_lost    errors of authorization for topics, groups and transactional ids
 
-    On the command line: kproxy run --fault "api=Produce error=NOT_LEADER_OR_FOLLOWER times=2".
+    On the command line: kproxy run --fault "api_name=Produce error=NOT_LEADER_OR_FOLLOWER times=2".
     """
 
     name = "faults"

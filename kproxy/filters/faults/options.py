@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from kproxy.filters.conditions import Condition
+from kproxy.filters.conditions import Condition, ConditionText
 from kproxy.filters.options import Count, Options, Seconds, did_you_mean, text
 from kproxy.filters.units import quoted
 from kproxy.protocol.error_codes import ErrorCode
@@ -39,16 +39,17 @@ class Fault(Options, frozen=True):
         text("A fault that is ready to use; the other options change it."),
     ] = None
     # which calls it selects
-    api: Annotated[Names, text("Names of APIs, such as Produce; empty: all.")] = ()
+    api_name: Annotated[Names, text("Names of APIs, such as Produce; empty: all.")] = ()
     topic: Annotated[
         Names,
         text("Names of topics, with * and ?; then only these topics fail, where the response has errors of topics."),
     ] = ()
+    group: Annotated[Names, text("Names of groups in the request, with * and ?.")] = ()
     client_id: Annotated[Names, text("Client ids, with * and ?.")] = ()
     broker: Annotated[Names, text('Brokers on the other side, "host:port", with * and ?.')] = ()
     where: Annotated[
-        str | None,
-        text("A condition in CEL over the request, with the names that `kproxy filters deny` lists, but for topic."),
+        ConditionText | None,
+        text("A condition in CEL with the fields that are listed below, except topic."),
     ] = None
     # on which of them it fires
     call: Annotated[Number | tuple[Number, ...], text("Only on these calls; the first is 1.")] = ()
@@ -80,7 +81,7 @@ class Fault(Options, frozen=True):
 
     def __post_init__(self) -> None:
         """Raise ValueError for what no type expresses."""
-        for name in names(self.api):
+        for name in names(self.api_name):
             if name not in _api_names():
                 raise ValueError(f"there is no API {quoted(name)}{did_you_mean(name, _api_names())}")
         if self.error is not None and self.error not in ErrorCode.__members__:

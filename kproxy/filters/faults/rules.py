@@ -34,10 +34,11 @@ class Rule:
         self.fault = fault
         self.name = name
         keys = _api_keys()
-        self.apis = frozenset(errors) if errors else frozenset(keys[api] for api in names(fault.api) or keys)
+        self.apis = frozenset(errors) if errors else frozenset(keys[api] for api in names(fault.api_name) or keys)
         self._errors = errors
         self._code = None if fault.error is None else int(ErrorCode[fault.error])
         self.topics = names(fault.topic)
+        self._groups = names(fault.group)
         self._client_ids = names(fault.client_id)
         self._brokers = names(fault.broker)
         self._where = None if fault.where is None else Condition(fault.where, "where")
@@ -76,7 +77,12 @@ class Rule:
             return False
         if self.topics and not any(topic_names.matches(self.topics, *topic) for topic in asked):
             return False
-        return self._where is None or self._where.holds(Subject(request, topic_names.names), unclear=False)
+        if not self._groups and self._where is None:
+            return True
+        subject = Subject(request, topic_names.names)
+        if self._groups and not _names_one_of(subject, self._groups):
+            return False
+        return self._where is None or self._where.holds(subject, unclear=False)
 
     def fires(self) -> bool:
         """Count a call; return whether the fault fires on it."""
@@ -125,7 +131,7 @@ def _with_scenario(fault: Fault) -> tuple[Fault, dict[int, int]]:
     scenario = SCENARIOS[fault.scenario]
     fields = {field.name: field.default for field in msgspec.structs.fields(Fault)}
     unset = {name: value for name, value in scenario.options.items() if getattr(fault, name) == fields[name]}
-    keys, chosen = _api_keys(), names(fault.api) or scenario.errors
+    keys, chosen = _api_keys(), names(fault.api_name) or scenario.errors
     errors = {
         keys[api]: int(ErrorCode[error if fault.error is None else fault.error])
         for api, error in scenario.errors.items()
@@ -150,6 +156,14 @@ def _word(value: Any) -> str:
 
 def _matches(value: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(value, pattern) for pattern in patterns)
+
+
+def _names_one_of(subject: Subject, groups: Iterable[str]) -> bool:
+    """Whether a request names a group that matches; not if it names more than conditions look at."""
+    try:
+        return any(_matches(group, groups) for group in subject["groups"])
+    except ValueError:
+        return False
 
 
 def _api_keys() -> dict[str, int]:

@@ -33,7 +33,7 @@ SCENARIOS = {
     ),
     "delayed_end_txn": Scenario(
         "Each transaction ends late: its records are visible to read_committed consumers only after the delay.",
-        {"api": "EndTxn", "delay": 5.0},
+        {"api_name": "EndTxn", "delay": 5.0},
     ),
     "fenced_producer": Scenario(
         "Another producer with the transactional id has taken over.",
@@ -49,7 +49,7 @@ SCENARIOS = {
         {"times": 1, "black_hole": True},
     ),
     "throttled": Scenario(
-        "A quota is exceeded: clients are told to wait.", {"api": ("Produce", "Fetch"), "throttle": 1.0}
+        "A quota is exceeded: clients are told to wait.", {"api_name": ("Produce", "Fetch"), "throttle": 1.0}
     ),
     "authorization_lost": Scenario(
         "The principal may not do any more what it could.",

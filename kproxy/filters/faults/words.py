@@ -1,4 +1,4 @@
-"""A fault as words of a command line: "api=Produce,Fetch error=NOT_LEADER_OR_FOLLOWER times=2", or "leader_moved topic=orders".
+"""A fault as words of a command line: "api_name=Produce error=INVALID_RECORD times=2", or "leader_moved topic=orders".
 
 A word without "=" is a scenario, or an effect that needs no value (disconnect, black_hole).
 """
@@ -11,8 +11,9 @@ from kproxy.filters.faults.options import Fault, FaultsOptions
 from kproxy.filters.faults.scenarios import SCENARIOS
 from kproxy.filters.options import OptionMistakes, read_options
 from kproxy.filters.units import quoted
+from kproxy.protocol.vocabulary import OPTION_ALIASES
 
-LISTS = ("api", "topic", "client_id", "broker", "call")
+LISTS = ("api_name", "topic", "group", "client_id", "broker", "call")
 NUMBERS = ("call", "skip", "times", "seed", "truncate")
 FLAGS = ("disconnect", "black_hole")
 
@@ -28,6 +29,7 @@ def parse_fault(text: str) -> dict[str, Any]:
         name, equals, value = word.partition("=")
         if not equals:
             name, value = ("scenario", word) if word in SCENARIOS else (word, "true")
+        name = OPTION_ALIASES.get(name, name)
         if name in options:
             raise UsageError(f"the fault {quoted(text)} has {quoted(name)} twice")
         if not equals and name not in ("scenario", *FLAGS):

@@ -57,7 +57,8 @@ What a tenant sees and can do
     between brokers    replication, elections, transaction markers, share group state, Envelope: refused, not offered
 
 It is a policy: it fails closed. APIs and versions that are not in the facts are refused and not offered (``required``); so
-are APIs of the facts that places.py does not list. A test holds every field of every message that passes against the facts.
+are the APIs that protocol/api_judgements.txt lists as refused. A test compares each field of each message that passes with the
+facts.
 
 What it costs: 12 to 35 microseconds for a held request of some partitions. Of librdkafka's traffic (1 KB records; Produce 10
 with names, Fetch 16 with ids) a worker forwards about 260 MB/s a core of Produce, where it is 1,500 without the filter, and as
@@ -69,8 +70,8 @@ responses up to version 12 have names among their records and are held, so ``max
 ``most_fetch_bytes``, which has to be below limits.held_frame_size. A Metadata response for all topics, of all tenants, has to be
 below it too.
 
-To add an API: RENAMED or UNTOUCHED in places.py, and rules for what is a name without an entity type; tests/support/marked.py has
-the values that the test of all names needs for it.
+To add an API, add its line in protocol/api_judgements.txt, rules for names that no entity type marks, and in
+tests/support/marked.py the values that the test of all names needs.
 """
 
 from kproxy.filters.topic_prefix.filter import TopicPrefix

@@ -12,6 +12,5 @@ conversions.py conversions: string(), int() and the like
 patterns.py    regular expressions that are the same to both
 instants.py    times as texts, timestamps and durations
 worker.py      a process that evaluates CEL, and can be killed
-names.py       what a filter may name
 completion.py  what may stand at a place of a filter, or of a breakpoint's condition
 """

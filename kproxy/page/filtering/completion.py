@@ -10,16 +10,15 @@ from typing import Any
 from msgspec import Struct
 
 from kproxy.filters.breakpoints.breakpoint import Breakpoint, stoppable_apis
-from kproxy.filters.breakpoints.names import ELEMENTS, NAMES_OF_REQUESTS, NAMES_OF_RESPONSES
-from kproxy.output.where_types import LISTS
 from kproxy.page.columns import COLUMNS, IN_FILTERS
-from kproxy.page.filtering.names import NAMES
 from kproxy.page.filtering.tokens import Token, tokens_of
 from kproxy.page.store import Store
 from kproxy.page.work import Work
 from kproxy.protocol import request_message, response_message
 from kproxy.protocol.facts import Field, facts
+from kproxy.protocol.vocabulary import ELEMENTS, Scope, VocabularyField, fields_in, names_of_type
 
+LISTS = names_of_type("texts") & COLUMNS.keys()  # their values are completed from the exchanges
 MOST = 50  # choices
 MOST_VALUES = 30
 LONGEST = 4_000
@@ -27,7 +26,7 @@ WORD = re.compile(r"[A-Za-z_]\w*\Z")
 OPEN_TEXT = re.compile(r"""(["'])((?:\\.|(?!\1)[^\\])*)\Z""")  # a literal that is being written
 COMPARED = re.compile(r"([A-Za-z_]\w*)\s*(?:==|!=|in\s*\[[^\]]*)\s*\Z")
 CONTAINED = re.compile(rf"""[^"']*["']\s*in\s+({"|".join(sorted(LISTS))})\b""")
-API = r"""\b{name}\s*==\s*["'](\w+)["']"""
+API = r"""\bapiName\s*==\s*["'](\w+)["']"""
 AFTER_VALUE = re.compile(r"""[\w"')\]]\Z""")  # there only an operator can follow
 OF_TEXTS = {
     "contains": "whether it has this text in it",
@@ -42,26 +41,28 @@ OF_LISTS = {
     "filter": "filter(e, condition): the elements that meet it",
     "size": "number of its elements",
 }
-OF_ERRORS = {"code": "number of the error", "name": "Kafka's name of the error", "path": "where in the response"}
 FUNCTIONS = {"size": "size(x): of a text or a list", "has": "has(x.y): whether there is such a field"}
 
 
 class Vocabulary(Struct, frozen=True):
-    """What a kind of condition may name. Lists of texts have the same names in all (LISTS)."""
+    """The fields that a kind of condition can use."""
 
-    names: dict[str, tuple[str, str]]  # name -> type, meaning
-    columns: dict[str, str]  # name -> the column of exchanges that has its values
-    api: str  # the name whose value is that of an API
-    elements: dict[str, dict[str, str]]  # list of objects -> what its elements have -> meaning
+    scope: Scope
+    completes_values: frozenset[str]  # fields whose values are completed from the exchanges
     without: tuple[str, ...] = ()  # types of fields that bodies lack
 
+    @property
+    def fields(self) -> dict[str, VocabularyField]:
+        """The fields by name."""
+        return fields_in(self.scope)
 
-OF_BREAKPOINT = {"api": "apiName", **{name: name for name in ("clientId", "client", "principal", *sorted(LISTS))}}
-FILTER = Vocabulary(NAMES, {name: name for name in COLUMNS}, "apiName", {"errors": OF_ERRORS})
+
+IN_BREAKPOINTS = frozenset({"apiName", "clientId", "client", "principal", *LISTS})
+FILTER = Vocabulary(Scope.LOG, frozenset(COLUMNS))
 VOCABULARIES = {
     "filter": FILTER,
-    "request": Vocabulary(NAMES_OF_REQUESTS, OF_BREAKPOINT, "api", ELEMENTS, ("bytes", "records")),
-    "response": Vocabulary(NAMES_OF_RESPONSES, OF_BREAKPOINT, "api", ELEMENTS, ("bytes", "records")),
+    "request": Vocabulary(Scope.REQUEST, IN_BREAKPOINTS, ("bytes", "records")),
+    "response": Vocabulary(Scope.RESPONSE, IN_BREAKPOINTS, ("bytes", "records")),
 }
 
 
@@ -103,7 +104,7 @@ def _choices(store: Store, work: Work, before: str, text: str, words: Vocabulary
     elif (compared := COMPARED.search(prefix)) is not None and not beginning:
         return start, _literals(store, work, words, _owner(compared[1], before), "")
     else:
-        known = {name: f"{kind}: {meaning}" for name, (kind, meaning) in words.names.items()} | FUNCTIONS
+        known = {field.name: f"{field.type}: {field.meaning}" for field in words.fields.values()} | FUNCTIONS
     return start, _beginning_with(beginning, known)
 
 
@@ -145,14 +146,14 @@ def _members(owner: str, before: str, words: Vocabulary) -> Iterator[tuple[str, 
     last = WORD.search(owner)
     name = last[0] if last else ""
     path = _path(owner)
-    kind = words.names.get(name, ("", ""))[0]
-    of = next((of for of in words.elements if name and _is_element(name, of, before)), None)
+    kind = words.fields[name].type if name in words.fields else ""
+    of = next((of for of in ELEMENTS if name and _is_element(name, of, before)), None)
     if of is not None:
-        yield from words.elements[of].items()
-    elif kind == "list" and path == [name]:
+        yield from ((element, meaning) for element, (_, meaning) in ELEMENTS[of].items())
+    elif kind in ("texts", "objects") and path == [name]:
         yield from OF_LISTS.items()
     elif path and path[0] in ("request", "response"):
-        yield from _fields(path, re.search(API.format(name=words.api), before), words)
+        yield from _fields(path, re.search(API, before), words)
     elif kind == "text":
         yield from OF_TEXTS.items()
     else:
@@ -198,9 +199,9 @@ def _fields(path: list[str], api: re.Match[str] | None, words: Vocabulary) -> It
 
 def _literals(store: Store, work: Work, words: Vocabulary, name: str, part: str) -> list[Choice]:
     """Values of a name, as literals: those that exchanges have, the most frequent first; of a breakpoint also other APIs."""
-    column = words.columns.get(name, "")
+    column = name if name in words.completes_values else ""
     found = [Choice(f'"{value}"', f"{count:,} exchanges") for value, count in _values(store, work, column, part)]
-    if words is FILTER or name != words.api:
+    if words is FILTER or name != "apiName":
         return found
     seen = {one.text for one in found}
     others = (f'"{api}"' for api in stoppable_apis(Breakpoint("true")) if part.lower() in api.lower())

@@ -13,16 +13,16 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kproxy.errors import OptionError, UsageError
-from kproxy.output.where import CHEAP, COSTLY, ENTITIES, Where
-from kproxy.output.where import OTHER as NOT_OF_EXCHANGES
+from kproxy.output.where import NAMES, Where
 from kproxy.page.columns import COLUMNS, IN_FILTERS
 from kproxy.page.filtering.free_text import as_cel
 from kproxy.page.filtering.parts import Either, Every, Leaf, Not, Part, conjuncts, leaves, take_apart
 from kproxy.page.filtering.sql import condition_sql
 from kproxy.page.filtering.tokens import tokens_of
-from kproxy.page.filtering.worker import FALSE, OTHER, TRUE, Question, Workers
+from kproxy.page.filtering.worker import FALSE, MADE_OF, OTHER, TRUE, Question, Workers
 from kproxy.page.work import Cancelled, Work
 from kproxy.protocol.expressions import BOUND, Expression, located
+from kproxy.protocol.vocabulary import Scope, fields_in
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,13 +33,23 @@ DEEPEST = 60  # brackets in brackets
 BATCH = 50_000  # rows of values of a question
 LINES, LINES_SIZE = 2_000, 8_000_000  # lines of a question, and their bytes
 TURN_S = 3.0  # after which another filter may have its turn
-KNOWN = (*CHEAP, *COSTLY, *ENTITIES, *NOT_OF_EXCHANGES)
+NOT_OF_EXCHANGES = fields_in(Scope.OTHER_LINES).keys() - fields_in(Scope.LOG).keys()
 KINDS = {"time": "time"}  # column type -> how CEL's value is made of SQL's
-COLUMNS_OF = {"trailing": {"requestTrailingBytes", "responseTrailingBytes"}, "errors": {"errorCodes"}}
-SPECIAL = {"trailing": "[e.request_trailing_bytes, e.response_trailing_bytes]", "errors": "e.error_codes"}
-UNKNOWN = re.compile(r"nothing is called '(\w+)'")
+COLUMNS_OF = {  # field -> the columns that it is made from
+    "trailing": {"requestTrailingBytes", "responseTrailingBytes"},
+    "errors": {"errorCodes"},
+    "errorNames": {"errorCodes"},
+    "address": {"client"},
+}
+SPECIAL = {  # field -> SQL of what it is made from
+    "trailing": "[e.request_trailing_bytes, e.response_trailing_bytes]",
+    "errors": "e.error_codes",
+    "errorNames": "e.error_codes",
+    "address": "e.client",
+}
+UNNAMES = re.compile(r"nothing is called '(\w+)'")
 INSTEAD = {  # of columns that only the table has -> a condition
-    "errorName": 'errors.exists(e, e.name == "NOT_LEADER_OR_FOLLOWER")',
+    "errorName": '"NOT_LEADER_OR_FOLLOWER" in errorNames',
     "errorCodes": "errors.exists(e, e.code == 6)",
     "acks": "request.acks == 0",
     "throttleTimeMs": "response.throttleTimeMs > 0",
@@ -110,7 +120,7 @@ class Filter:
 
     def _binds_known_names(self) -> bool:
         """Whether a macro binds a name of exchanges, which then counts as bound in all of the condition."""
-        return not set(BOUND.findall(self.condition)).isdisjoint(KNOWN)
+        return not set(BOUND.findall(self.condition)).isdisjoint(NAMES)
 
     @staticmethod
     def _check_size(condition: str) -> None:
@@ -154,7 +164,7 @@ class _Selecting:
         """See Filter.select."""
         import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
 
-        if self._filter.names & set(NOT_OF_EXCHANGES):
+        if self._filter.names & NOT_OF_EXCHANGES:
             return pa.array([], pa.int64())  # as kproxy decode has it: such a name is of other events
         parts = conjuncts(self._filter.part)
         of_bodies = [part for part in parts if any(_is_of_bodies(leaf) for leaf in leaves(part))]
@@ -234,7 +244,11 @@ class _Selecting:
             lambda start: start == 0 or time.monotonic() < self._turn_ends, range(0, len(numbers), LINES)
         )
         wanted = (numbers[start : start + LINES].to_pylist() for start in starts)
-        lines = (some for one in wanted for some in _batches(self._store.lines(one, names)))
+        lines = (
+            some
+            for one in wanted
+            for some in _batches(self._store.lines(one, [MADE_OF.get(name, name) for name in names]))
+        )
         answered = bytearray()
         try:
             for answer in self._worker.ask_all((Question(condition, names, lines=some) for some in lines), self._work):
@@ -264,7 +278,7 @@ class _Selecting:
 @functools.lru_cache(maxsize=1024)
 def _names(text: str) -> list[str]:
     """The names in a condition, but for those that macros bind, sorted."""
-    return Expression(text, KNOWN, "where").names
+    return Expression(text, NAMES, "where").names
 
 
 def _whole(condition: str) -> Leaf:
@@ -278,7 +292,7 @@ def _is_of_bodies(leaf: Leaf) -> bool:
     names = set(_names(leaf.text))
     if "errors" in names:
         return not (names == {"errors"} and _needs_only_codes(leaf.text))
-    return not all(name in ("event", "trailing") or name in IN_FILTERS for name in names)
+    return not all(name in ("event", "trailing", "errorNames", "address") or name in IN_FILTERS for name in names)
 
 
 def _question(leaf: Leaf, names: list[str], columns: list[list[Any]], count: int) -> Question:
@@ -332,7 +346,7 @@ def _column(table: Any) -> "pyarrow.Array":
 def _placed(message: str, condition: str) -> FilterError:
     """A message of --where without the condition, which the person sees, and with its place."""
     wrong = located(message, condition, "where")
-    unknown = UNKNOWN.match(wrong.sentence)
+    unknown = UNNAMES.match(wrong.sentence)
     sentence = _of_column(unknown[1]) if unknown and unknown[1] in COLUMNS else wrong.sentence
     return FilterError(sentence, wrong.column, wrong.length)
 

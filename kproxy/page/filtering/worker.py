@@ -22,9 +22,11 @@ from kproxy.errors import UsageError
 from kproxy.output.bodies import OPENABLE
 from kproxy.output.times import render_instant
 from kproxy.page.work import Work
+from kproxy.protocol.addresses import address_of
 from kproxy.protocol.error_codes import error_name
 
 FALSE, TRUE, ERROR, OTHER = range(4)
+MADE_OF = {"errorNames": "errors", "address": "client"}  # field that lines lack -> the one it is made from
 SIZE = 4  # bytes before a message
 
 
@@ -227,9 +229,15 @@ def _verdict(program: Any, values: Any) -> int:
 def _values_of(line: bytes, names: Sequence[str]) -> dict[str, Any] | None:
     """The values of names in a line; None where one is not there, or is too large."""
     fields = _split(line)
-    if any(name not in fields or len(memoryview(fields[name])) > OPENABLE for name in names):
+    sources = {name: MADE_OF.get(name, name) for name in names}
+    if any(source not in fields or len(memoryview(fields[source])) > OPENABLE for source in sources.values()):
         return None
-    return {name: msgspec.json.decode(fields[name]) for name in names}
+    values = {name: msgspec.json.decode(fields[source]) for name, source in sources.items()}
+    if "errorNames" in values:
+        values["errorNames"] = list(dict.fromkeys(error["name"] for error in values["errorNames"]))
+    if "address" in values:
+        values["address"] = address_of(values["address"])
+    return values
 
 
 def _value(kind: str, value: Any) -> Any:
@@ -238,6 +246,10 @@ def _value(kind: str, value: Any) -> Any:
         return None if value is None else render_instant(value)
     if kind == "errors":
         return [{"path": "", "code": code, "name": error_name(code)} for code in value or ()]
+    if kind == "errorNames":
+        return [error_name(code) for code in value or ()]
+    if kind == "address":
+        return address_of(value)
     if kind == "trailing":
         sides = {side: size for side, size in zip(("request", "response"), value or (), strict=False) if size}
         return sides or None

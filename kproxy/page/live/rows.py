@@ -9,7 +9,7 @@ from kproxy.output.escaping import well_formed
 from kproxy.output.tables import TABLES, Table, Tables, schema_of
 from kproxy.page.columns import ADDED
 from kproxy.page.live.files import Part, least, most
-from kproxy.page.recorded import login_of
+from kproxy.page.recorded import client_facts, login_of
 from kproxy.session import Event, Exchange
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ class LiveRows:
         request_ns = None if request is None else request.started_at
         response_ns = None if response is None else response.ended_at
         ends = connection.number, connection.client, connection.broker
-        self._added.append((number, *ends, request_ns, response_ns, self._principal(exchange)))
+        self._added.append(
+            (number, *ends, request_ns, response_ns, self._principal(exchange), *client_facts(connection))
+        )
         self._tables.add(exchange, SOURCE)  # which may write rows, this one among them
         self._first_ns = least(self._first_ns, request_ns)
         self._last_ns = most(self._last_ns, request_ns if response_ns is None else response_ns)
@@ -105,7 +107,7 @@ def schemas() -> "dict[str, pyarrow.Schema]":
     import pyarrow as pa  # noqa: PLC0415 - as above
 
     found = {name: pa.schema([pa.field(f.name, f.type) for f in schema_of(table)]) for name, table in TABLES.items()}
-    for name in ADDED:
-        kind = pa.string() if name in ("client", "broker", "principal") else pa.int64()
+    for name, sql in ADDED.items():
+        kind = pa.string() if sql == "VARCHAR" else pa.int64()
         found["exchanges"] = found["exchanges"].append(pa.field(name, kind))
     return found

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kproxy.analyses.duck import Database
-from kproxy.output.where import ENTITIES
 from kproxy.page.blocks import Blocks, Item
-from kproxy.page.columns import COLUMNS
+from kproxy.page.columns import COLUMNS, NOT_IN_LINES
 from kproxy.page.live.exchanges import Known, LiveExchanges
 from kproxy.page.live.feed import LiveFeed
 from kproxy.page.live.files import LiveFiles, least, most
@@ -132,10 +131,10 @@ class Live(Store):
 
     def lines(self, numbers: list[int], names: list[str]) -> Iterator[bytes]:
         """See Store."""
-        added = [COLUMNS[name] for name in names if name in ENTITIES]  # which the decoded log does not have
+        added = [COLUMNS[name] for name in names if name in NOT_IN_LINES]  # which the decoded log does not have
         if added:
             others = [dict(zip((c.name for c in added), row, strict=True)) for row in self.look_up(numbers, added)]
-            found_lines = self.lines(numbers, [name for name in names if name not in ENTITIES] or ["event"])
+            found_lines = self.lines(numbers, [name for name in names if name not in NOT_IN_LINES] or ["event"])
             yield from (with_more(line, more) for line, more in zip(found_lines, others, strict=True))
             return
         for found in self._kept(numbers):

@@ -32,7 +32,7 @@ export class BreakpointLine {
   condition() {
     return {
       label: "Condition in CEL",
-      placeholder: 'Condition, as in api == "Produce" && "orders" in topics',
+      placeholder: 'Condition, as in apiName == "Produce" && "orders" in topics',
       complete: (text, cursor) => get("complete", { text, cursor, of: this.direction }),
       check: (condition, signal) => this.stopped.checkBreakpoint({ condition, direction: this.direction }, signal),
       meaning: ({ apis, all }) => html`<p class="said muted">Of ${all ? "every API that can be stopped" : `${apis.slice(0, MOST_APIS).join(", ")}${apis.length > MOST_APIS ? ` and ${counted(apis.length - MOST_APIS, "more API")}` : ""}`}.</p>`,

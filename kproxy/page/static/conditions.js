@@ -42,7 +42,7 @@ export function fromHost(client) {
 
 /** Conditions of breakpoints for an exchange, each with what it means: its API of its client, all of its client, its API. */
 export function stopConditions({ apiName, clientId }) {
-  const api = apiName ? [`api == ${literal(apiName)}`] : [];
+  const api = apiName ? [`apiName == ${literal(apiName)}`] : [];
   const client = [`clientId == ${literal(clientId ?? null)}`];
   const whose = clientId ? `client ${clientId}` : "clients without an id";
   return [

@@ -36,7 +36,7 @@ whose request was written is written too, at least its beginning, and so are END
     analyzer_restarted  a reader had got the request, and ended before its exchange was in the outputs: what was written, less
                         what it settled (TapReader.settle); counted once the next reader is there
     memory_budget       the tap was paused (limits.memory)
-    not_selected        the configuration leaves it out: analysis.apis, analysis.sample
+    not_selected        the configuration leaves it out: analysis.api_name, analysis.sample
     fault               the connection could not be described, or its analysis failed
     analyzer_limits     the analyzer gave the connection up: too many, or it held too much
     output              the decoded log could not be written: a full disk

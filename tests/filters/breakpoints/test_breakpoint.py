@@ -54,10 +54,10 @@ class Clock:
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
-        ('api == "Produce"', {0}),
+        ('apiName == "Produce"', {0}),
         ("apiKey in [0, 1]", {0, 1}),
-        ('api == "Produce" && clientId == "x"', {0}),
-        ('clientId == "x" && api == "Produce"', {0}),
+        ('apiName == "Produce" && clientId == "x"', {0}),
+        ('clientId == "x" && apiName == "Produce"', {0}),
         ("false", set()),
     ],
 )
@@ -93,7 +93,12 @@ def test_what_a_condition_meets_of_a_request(condition: str, is_met: bool) -> No
 @pytest.mark.parametrize(
     ("condition", "is_met"),
     [
-        ('errors == ["NOT_LEADER_OR_FOLLOWER"]', True),
+        ('errorNames == ["NOT_LEADER_OR_FOLLOWER"]', True),
+        (
+            "errors.exists(e, e.code == 6 && e.name == 'NOT_LEADER_OR_FOLLOWER'"
+            " && e.path == 'responses[0].partitionResponses[0].errorCode')",
+            True,
+        ),
         ("response.responses[0].partitionResponses[0].errorCode == 6", True),
         ('"orders" in topics && size(errors) > 0', True),
         ("size(errors) == 0", False),
@@ -109,9 +114,9 @@ def test_what_a_condition_meets_of_a_response_and_its_request(condition: str, is
     [
         ("clientId ==", "breakpoint 2: condition 'clientId ==' is wrong at column"),
         ("client == nobody", "nothing is called 'nobody'"),
-        ('api == "SaslAuthenticate"', "SaslAuthenticate is part of a login, and cannot be stopped"),
-        ('api == "CreateDelegationToken"', "CreateDelegationToken carries credentials"),
-        ('api == "produce"', "holds for no API"),
+        ('apiName == "SaslAuthenticate"', "SaslAuthenticate is part of a login, and cannot be stopped"),
+        ('apiName == "CreateDelegationToken"', "CreateDelegationToken carries credentials"),
+        ('apiName == "produce"', "holds for no API"),
         ('"Produce"', "must give true or false"),
         ("api", "must give true or false"),
         ("errors == []", "nothing is called 'errors'"),
@@ -124,14 +129,14 @@ def test_what_a_condition_meets_of_a_response_and_its_request(condition: str, is
 )
 def test_conditions_that_cannot_be_used_are_refused_with_a_reason(condition: str, words: str) -> None:
     with pytest.raises(ValueError, match=r"^breakpoint 2: ") as refused:
-        in_use([Breakpoint('api == "Fetch"'), Breakpoint(condition)])
+        in_use([Breakpoint('apiName == "Fetch"'), Breakpoint(condition)])
     assert words in str(refused.value)
 
 
 def test_a_condition_that_is_wrong_has_its_place() -> None:
     with pytest.raises(BreakpointMistake) as refused:
-        in_use([Breakpoint("true"), Breakpoint('api == "Fetch" && client == nobody')])
-    assert (refused.value.number, refused.value.wrong.column, refused.value.wrong.length) == (2, 29, 6)
+        in_use([Breakpoint("true"), Breakpoint('apiName == "Fetch" && client == nobody')])
+    assert (refused.value.number, refused.value.wrong.column, refused.value.wrong.length) == (2, 33, 6)
 
 
 def test_the_apis_that_it_may_stop_are_named() -> None:
@@ -140,7 +145,7 @@ def test_the_apis_that_it_may_stop_are_named() -> None:
     assert len(every) > 60
     assert not {"SaslHandshake", "SaslAuthenticate", "CreateDelegationToken", "AlterUserScramCredentials"} & set(every)
     with pytest.raises(ValueError, match="part of a login"):
-        stoppable_apis(Breakpoint('api == "SaslAuthenticate"'))
+        stoppable_apis(Breakpoint('apiName == "SaslAuthenticate"'))
 
 
 def test_the_number_of_breakpoints_is_bounded() -> None:

@@ -8,7 +8,7 @@ from kproxy.filters.breakpoints.condition_steps import MATCH_STEPS, ConditionSte
 @pytest.mark.parametrize(
     ("condition", "steps"),
     [
-        ('api == "Produce" && clientId in ["a", "b"]', 1),
+        ('apiName == "Produce" && clientId in ["a", "b"]', 1),
         ('"orders" in topics', 100),
         ('topics.exists(t, t.startsWith("a"))', 100),
         ("topics.all(a, topics.exists(b, b == a))", 2 * 100**2),

@@ -10,7 +10,7 @@ from kproxy.filters.breakpoints.edit_lines import edit_line, write_lines
 from tests.support.filtering import GivenJournal, connection
 
 BEFORE, AFTER = b"a secret of the business", b"another"
-STOPPED = Stopped(connection(), "app\x1b[31m", "request", 0, 9, 4, BEFORE, 'api == "Produce"', True, True)
+STOPPED = Stopped(connection(), "app\x1b[31m", "request", 0, 9, 4, BEFORE, 'apiName == "Produce"', True, True)
 
 
 class Audit:

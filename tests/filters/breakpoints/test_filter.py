@@ -21,7 +21,7 @@ from tests.support.filtering import GivenRuntime, connection, make, part, reques
 from tests.support.frames import request
 
 BY = "127.0.0.1:5000"
-PRODUCE = Breakpoint('api == "Produce"')
+PRODUCE = Breakpoint('apiName == "Produce"')
 
 
 class Person:
@@ -109,7 +109,7 @@ def test_without_a_breakpoint_no_frame_is_held_that_would_not_be_for_conditions(
 
 
 def test_only_what_a_condition_can_meet_is_held() -> None:
-    bench = Bench(resume, PRODUCE, Breakpoint('api == "Fetch" && size(errors) > 0', "response"))
+    bench = Bench(resume, PRODUCE, Breakpoint('apiName == "Fetch" && size(errors) > 0', "response"))
     requests, responses = (
         {key for key in facts().apis if bench.filter.wants(direction, key, 4) is Want.HOLD}
         for direction in (Direction.REQUEST, Direction.RESPONSE)
@@ -182,7 +182,7 @@ def test_a_closed_connection_says_who_closed_it() -> None:
     assert Bench(lambda _: Decision("close", BY), PRODUCE).ask(produce()) == Close(f"at a breakpoint, by {BY}")
 
 
-RESPONSES = Breakpoint('api == "Produce" && "orders" in topics', "response")
+RESPONSES = Breakpoint('apiName == "Produce" && "orders" in topics', "response")
 
 
 def stopped_response(decide: Callable[[Stopped], Decision], frame: bytes) -> tuple[Bench, Outcome]:
@@ -232,7 +232,7 @@ def test_what_cannot_be_held_passes_and_is_counted() -> None:
 def test_a_secret_setting_passes_and_is_counted() -> None:
     config = part("CreateTopicsRequest", "CreatableTopicConfig", name="sasl.jaas.config", value="x password=y")
     topic = part("CreateTopicsRequest", "CreatableTopic", name="t", configs=[config])
-    bench = Bench(resume, Breakpoint('api == "CreateTopics"'))
+    bench = Bench(resume, Breakpoint('apiName == "CreateTopics"'))
     frame = request_frame("CreateTopicsRequest", 7, make("CreateTopicsRequest", topics=[topic]))
     assert bench.ask(frame) == Send(frame)
     assert not bench.person.held
@@ -302,7 +302,7 @@ def test_other_connections_go_on_while_many_topics_are_asked_about() -> None:
     topics = [part("MetadataRequest", "MetadataRequestTopic", name=f"topic-{number}") for number in range(5_000)]
     frame = request_frame("MetadataRequest", 12, make("MetadataRequest", topics=topics))
     for wanted in ("topic-4999", "no such"):
-        bench = Bench(resume, Breakpoint(f'api == "Metadata" && topic == "{wanted}"'))
+        bench = Bench(resume, Breakpoint(f'apiName == "Metadata" && topic == "{wanted}"'))
 
         async def work(bench: Bench = bench) -> int:
             outcome = bench.chain.on_request(bench.at, frame)
@@ -363,7 +363,7 @@ class Undecoded(Breakpoints):
 
 def test_of_another_client_nothing_is_decoded() -> None:
     bench = Bench(resume)
-    bench.filter = Undecoded([Breakpoint('api == "Produce" && clientId == "x"', "response")], bench.person)
+    bench.filter = Undecoded([Breakpoint('apiName == "Produce" && clientId == "x"', "response")], bench.person)
     bench.chain = Chain([bench.filter], runtime=bench.runtime)
     for client_id, is_met in (("other", False), ("x", True)):
         body = message("ProduceRequest").encode(9, make("ProduceRequest", acks=-1))

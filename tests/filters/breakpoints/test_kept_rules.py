@@ -27,7 +27,7 @@ def fault(text: str) -> dict[str, object]:
 
 
 def test_what_was_done_to_a_request() -> None:
-    common = {"api": "Produce", "where": WHERE}
+    common = {"api_name": "Produce", "where": WHERE}
     assert fault(kept_rule(WHERE, "request", PRODUCE, 9, "error", error=6)) == {
         **common,
         "error": "NOT_LEADER_OR_FOLLOWER",
@@ -37,7 +37,7 @@ def test_what_was_done_to_a_request() -> None:
 
 
 def test_what_was_done_to_a_response() -> None:
-    common = {"api": "Produce", "where": WHERE}
+    common = {"api_name": "Produce", "where": WHERE}
     dropped = fault(kept_rule(WHERE, "response", PRODUCED, 9, "drop"))
     assert dropped == {**common, "black_hole": True, "when": "after"}
     edited = kept_rule(WHERE, "response", PRODUCED, 9, "replace", before=throttled(0), after=throttled(1_500))

@@ -45,7 +45,7 @@ def _constant(api: str) -> str:
 
 def bodies(api: str, key: int, version: int, error: str) -> list[bytes]:
     """The bodies of three responses; the fault is on the second."""
-    proxy = Injected({"api": api, "error": error, "call": 2, "name": "f"})
+    proxy = Injected({"api_name": api, "error": error, "call": 2, "name": "f"})
     if (api, error) == ("ApiVersions", "UNSUPPORTED_VERSION"):
         proxy.reply_version = 0
     for _ in range(3):

@@ -31,14 +31,14 @@ def fetch(*names: str, epoch: int = 0) -> Any:
 
 
 def test_it_fires_so_many_times_and_the_broker_never_sees_those() -> None:
-    proxy = Injected({"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 2, "name": "moved"})
+    proxy = Injected({"api_name": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 2, "name": "moved"})
     answers = [codes(proxy.ask("Produce", 9, produce("a", "b"))) for _ in range(4)]
     assert answers == [{"a": [6], "b": [6]}] * 2 + [{"a": [0], "b": [0]}] * 2
     assert (proxy.fired("moved"), proxy.calls("moved"), len(proxy.got)) == (2, 4, 2)
 
 
 def test_after_the_broker_has_done_it_the_response_says_that_it_failed() -> None:
-    proxy = Injected({"api": "Produce", "error": "REQUEST_TIMED_OUT", "when": "after", "call": 2, "name": "late"})
+    proxy = Injected({"api_name": "Produce", "error": "REQUEST_TIMED_OUT", "when": "after", "call": 2, "name": "late"})
     assert [codes(proxy.ask("Produce", 9, produce("a")))["a"] for _ in range(3)] == [[0], [7], [0]]
     assert (proxy.fired("late"), len(proxy.got)) == (1, 3)
 
@@ -53,14 +53,14 @@ def test_the_topics_selected_fail_and_the_broker_gets_the_others() -> None:
 
 
 def test_faults_for_the_same_requests_fire_one_after_the_other() -> None:
-    first = {"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 2}
+    first = {"api_name": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 2}
     proxy = Injected(first, first | {"error": "REQUEST_TIMED_OUT"})
     assert [codes(proxy.ask("Produce", 9, produce("a")))["a"] for _ in range(5)] == [[6], [6], [7], [7], [0]]
 
 
 def test_calls_are_counted_over_all_connections_and_workers() -> None:
     counts = SharedCounts.create()
-    fault = {"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "call": [2, 5], "name": "f"}
+    fault = {"api_name": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "call": [2, 5], "name": "f"}
     workers = [Injected(fault, counts=counts), Injected(fault, counts=counts)]
     found = [codes(workers[n % 2].ask("Produce", 9, produce("a"), at=connection()))["a"] for n in range(6)]
     assert found == [[0], [6], [0], [0], [6], [0]]
@@ -69,7 +69,7 @@ def test_calls_are_counted_over_all_connections_and_workers() -> None:
 
 def test_the_same_seed_fires_on_the_same_calls() -> None:
     def run(seed: int) -> list[list[int]]:
-        fault = {"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "probability": 0.5, "seed": seed}
+        fault = {"api_name": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "probability": 0.5, "seed": seed}
         proxy = Injected(fault)
         return [codes(proxy.ask("Produce", 9, produce("a")))["a"] for _ in range(30)]
 
@@ -87,14 +87,14 @@ def test_the_same_seed_fires_on_the_same_calls() -> None:
     ],
 )
 def test_connections_are_lost_before_or_after(effect: dict[str, Any], outcome: str, reaches_the_broker: bool) -> None:
-    proxy = Injected({"api": "Produce", "name": "f", **effect})
+    proxy = Injected({"api_name": "Produce", "name": "f", **effect})
     assert proxy.ask("Produce", 9, produce("a")) == outcome
     assert (len(proxy.got) == 1) is reaches_the_broker
     assert proxy.fired("f") == 1
 
 
 def test_a_response_is_cut_and_its_size_field_promises_more() -> None:
-    proxy = Injected({"api": "Heartbeat", "truncate": 9})
+    proxy = Injected({"api_name": "Heartbeat", "truncate": 9})
     cut, sent = proxy.ask("Heartbeat", 3, make("HeartbeatRequest"))
     assert (cut, sent) == (
         "cut",
@@ -103,11 +103,11 @@ def test_a_response_is_cut_and_its_size_field_promises_more() -> None:
 
 
 def test_a_delay_is_before_or_after_and_before_another_effect() -> None:
-    proxy = Injected({"api": "Produce", "delay": "2s", "error": "NOT_LEADER_OR_FOLLOWER"})
+    proxy = Injected({"api_name": "Produce", "delay": "2s", "error": "NOT_LEADER_OR_FOLLOWER"})
     assert codes(proxy.ask("Produce", 9, produce("a"))) == {"a": [6]}
     assert proxy.slept == [2.0]
     assert proxy.filter.timeout > 2.0
-    after = Injected({"api": "Produce", "delay": "3s", "when": "after"})
+    after = Injected({"api_name": "Produce", "delay": "3s", "when": "after"})
     assert codes(after.ask("Produce", 9, produce("a"))) == {"a": [0]}
     assert (after.slept, len(after.got)) == ([3.0], 1)
 
@@ -120,27 +120,27 @@ def test_a_throttled_client_is_told_and_not_read() -> None:
 
 def test_a_produce_that_expects_no_answer_is_closed_as_brokers_do() -> None:
     """It is the only way in which its client learns of an error (KafkaApis.handleProduceRequest)."""
-    proxy = Injected({"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "name": "f"})
+    proxy = Injected({"api_name": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "name": "f"})
     assert proxy.ask("Produce", 9, produce("a", acks=0)) == "closed"
     assert (proxy.got, proxy.fired("f")) == ([], 1)
 
 
 def test_nothing_is_kept_for_a_produce_that_expects_no_answer() -> None:
     """An effect on responses is kept for the next request that has one; of records nothing stays in memory."""
-    proxy = Injected({"api": "Produce", "delay": "3s", "when": "after", "times": 1, "name": "f"})
+    proxy = Injected({"api_name": "Produce", "delay": "3s", "when": "after", "times": 1, "name": "f"})
     for _ in range(3):
         proxy.ask("Produce", 9, produce("a", acks=0))
     assert (len(proxy.got), proxy.slept, proxy.fired("f")) == (3, [], 0)
     assert codes(proxy.ask("Produce", 9, produce("a"))) == {"a": [0]}
     assert (proxy.slept, proxy.fired("f")) == ([3.0], 1)
-    split = Injected({"api": "Produce", "topic": "a", "error": "NOT_LEADER_OR_FOLLOWER", "name": "f"})
+    split = Injected({"api_name": "Produce", "topic": "a", "error": "NOT_LEADER_OR_FOLLOWER", "name": "f"})
     split.ask("Produce", 9, produce("a", "b", acks=0))
     assert [[topic.name for topic in got.topic_data] for got in split.got] == [["b"]]
     assert not split.at.state["faults"].due
 
 
 def test_a_fetch_fails_in_the_broker_s_response_for_the_topics_of_its_session() -> None:
-    proxy = Injected({"api": "Fetch", "topic": "a", "error": "OFFSET_OUT_OF_RANGE", "skip": 1, "name": "f"})
+    proxy = Injected({"api_name": "Fetch", "topic": "a", "error": "OFFSET_OUT_OF_RANGE", "skip": 1, "name": "f"})
 
     def asked(message: Any) -> Codes:
         response = proxy.ask("Fetch", 12, message)
@@ -153,7 +153,7 @@ def test_a_fetch_fails_in_the_broker_s_response_for_the_topics_of_its_session() 
 
 
 def test_metadata_fails_in_the_broker_s_response_and_brokers_stay() -> None:
-    proxy = Injected({"api": "Metadata", "error": "LEADER_NOT_AVAILABLE", "name": "f"})
+    proxy = Injected({"api_name": "Metadata", "error": "LEADER_NOT_AVAILABLE", "name": "f"})
     topic = part("MetadataResponse", "MetadataResponseTopic", name="a")
     broker = part("MetadataResponse", "MetadataResponseBroker", node_id=1, host="h", port=9)
     proxy.answers = [make("MetadataResponse", brokers=[broker], topics=[topic])]
@@ -165,7 +165,7 @@ def test_metadata_fails_in_the_broker_s_response_and_brokers_stay() -> None:
 
 def test_topics_are_known_by_id_once_metadata_has_named_them() -> None:
     orders = "AAAAAAAAAAAAAAAAAAAAAQ"
-    proxy = Injected({"api": "Produce", "topic": "orders", "error": "NOT_LEADER_OR_FOLLOWER"})
+    proxy = Injected({"api_name": "Produce", "topic": "orders", "error": "NOT_LEADER_OR_FOLLOWER"})
     data = part("ProduceRequest", "PartitionProduceData", index=0, records=b"")
     asked = make(
         "ProduceRequest",
@@ -180,13 +180,13 @@ def test_topics_are_known_by_id_once_metadata_has_named_them() -> None:
 
 
 def test_api_versions_fails_in_version_0() -> None:
-    proxy = Injected({"api": "ApiVersions", "error": "UNSUPPORTED_VERSION", "times": 1})
+    proxy = Injected({"api_name": "ApiVersions", "error": "UNSUPPORTED_VERSION", "times": 1})
     proxy.reply_version = 0
     found = proxy.ask("ApiVersions", 3, make("ApiVersionsRequest"))
     assert (found.error_code, len(found.api_keys)) == (35, 1)
 
 
 def test_only_what_faults_name_is_held() -> None:
-    proxy = Injected({"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER"})
+    proxy = Injected({"api_name": "Produce", "error": "NOT_LEADER_OR_FOLLOWER"})
     held = {(key, direction) for direction in (0, 1) for (key, _), want in proxy.chain.table(direction).items() if want}  # type: ignore[arg-type]
     assert held == {(0, 0), (1, 0), (3, 1)}  # Produce and Fetch requests, Metadata responses

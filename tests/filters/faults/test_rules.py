@@ -18,8 +18,8 @@ def rule(**options: Any) -> Rule:
 
 
 def test_a_fault_is_named_by_its_options_and_no_name_is_used_twice() -> None:
-    fault = Fault(api=("Produce", "Fetch"), error="NOT_COORDINATOR", times=2)
-    assert describe(fault) == "api=Produce,Fetch times=2 error=NOT_COORDINATOR"
+    fault = Fault(api_name=("Produce", "Fetch"), error="NOT_COORDINATOR", times=2)
+    assert describe(fault) == "api_name=Produce,Fetch times=2 error=NOT_COORDINATOR"
     names = [each.name for each in rules([fault, Fault(name="mine", disconnect=True), fault])]
     assert names == [describe(fault), "mine", f"{describe(fault)} #2"]
     assert describe(Fault(black_hole=True)) == "black_hole=true"
@@ -73,3 +73,9 @@ def test_a_metadata_request_asks_for_all_topics_for_some_or_for_none(version: in
     named = topics and [part("MetadataRequest", "MetadataRequestTopic", name=name) for name in topics]
     request = Request(connection(), 3, version, 7, None, make("MetadataRequest", topics=named))
     assert asks_for_topics(request) is asks
+
+
+@pytest.mark.parametrize(("group", "is_call"), [("g", True), ("bill*", False), (("a", "g"), True)])
+def test_requests_that_name_a_group_are_selected(group: Any, is_call: bool) -> None:
+        request = Request(connection(), ApiKey.HEARTBEAT, 4, 1, "app", make("HeartbeatRequest", group_id="g"))
+    assert rule(group=group).selects(request, TopicNames({}, BoundedSet()), ()) is is_call

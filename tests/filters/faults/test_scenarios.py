@@ -20,7 +20,7 @@ def test_every_scenario_has_an_effect_and_is_documented(name: str) -> None:
 
 
 def test_what_a_fault_says_itself_wins() -> None:
-    (rule,) = rules([Fault(scenario="leader_moved", times=3, api="Produce", topic="orders")])
+    (rule,) = rules([Fault(scenario="leader_moved", times=3, api_name="Produce", topic="orders")])
     assert rule.apis == {ApiKey.PRODUCE}
     assert rule.fault.times == 3
     assert rule.topics == ("orders",)

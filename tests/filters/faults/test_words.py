@@ -12,13 +12,13 @@ from kproxy.filters.faults.words import parse_fault
     ("text", "options"),
     [
         (
-            "api=Produce error=NOT_LEADER_OR_FOLLOWER times=2",
-            {"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 2},
+            "api_name=Produce error=NOT_LEADER_OR_FOLLOWER times=2",
+            {"api_name": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 2},
         ),
         ("leader_moved topic=orders,'my topic'", {"scenario": "leader_moved", "topic": ["orders", "my topic"]}),
         (
-            "api=Fetch,Produce delay=2s probability=0.5 seed=7",
-            {"api": ["Fetch", "Produce"], "delay": "2s", "probability": 0.5, "seed": 7},
+            "api_name=Fetch,Produce delay=2s probability=0.5 seed=7",
+            {"api_name": ["Fetch", "Produce"], "delay": "2s", "probability": 0.5, "seed": 7},
         ),
         ("disconnect call=1,3", {"disconnect": True, "call": [1, 3]}),
         ("black_hole=true call=3 skip=1", {"black_hole": True, "call": 3, "skip": 1}),
@@ -32,10 +32,10 @@ def test_words_are_options(text: str, options: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("api=Produce", "it does nothing"),
-        ("api=Produce api=Fetch", "twice"),
-        ("api=Produce error", "is no scenario, and no NAME=VALUE"),
-        ("api='Produce", "a quote without an end"),
+        ("api_name=Produce", "it does nothing"),
+        ("api_name=Produce api=Fetch", "twice"),
+        ("api_name=Produce error", "is no scenario, and no NAME=VALUE"),
+        ("api_name='Produce", "a quote without an end"),
         ("error=NONE times=two", "times: expected a whole number"),
         ("error=NONE probability=2", "probability: 2.0 is out of range"),
         ("error=NONE colour=red", "colour: unknown name"),

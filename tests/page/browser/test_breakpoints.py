@@ -71,7 +71,7 @@ def outside(page: BreakpointsPage, selector: str) -> list[str]:
 def test_a_person_stops_edits_and_answers_messages_in_the_page(start: Starts, tmp_path: Path) -> None:
     audit = {"use": "audit", "with": {"file": {"path": str(tmp_path / "audit.jsonl")}}}
     scene, page = start(filters=(audit,))
-    page.condition().send_keys('api == "Produce" && topixs == []')
+    page.condition().send_keys('apiName == "Produce" && topixs == []')
     page.until(lambda: "Column 21: nothing is called 'topixs'" in page.texts("#filter-said")[0], "what is wrong")
     page.size(NARROW)
     assert outside(page, "#bar nav a") == []
@@ -261,7 +261,7 @@ def test_another_configuration_takes_the_view_away_and_gives_it_back(start: Star
 @pytest.mark.long
 def test_a_hundred_are_stopped_at_once_and_go_on_with_one_click(start: Starts) -> None:
     scene, page = start(workers=2)
-    page.add('api == "ApiVersions" && clientId == "one of many"')
+    page.add('apiName == "ApiVersions" && clientId == "one of many"')
     sockets = [socket.create_connection(address(scene.proxy.bootstrap()), 60) for _ in range(100)]
     for number, one in enumerate(sockets):
         one.sendall(request(18, 0, number, b"", client_id="one of many"))
@@ -291,7 +291,7 @@ def test_a_login_is_not_in_the_page(start: Starts) -> None:
         assert report.result(60) is None
     assert {"Metadata", "Produce"} <= seen
     assert not {"SaslHandshake", "SaslAuthenticate"} & seen
-    page.condition().send_keys('api == "SaslAuthenticate"', Keys.ENTER)
+    page.condition().send_keys('apiName == "SaslAuthenticate"', Keys.ENTER)
     page.until(lambda: "is part of a login, and cannot be stopped" in page.texts("#filter-said")[0], "the refusal")
 
 
@@ -312,7 +312,7 @@ def test_an_exchange_of_the_table_writes_the_condition_that_stops_its_like(start
     page.press(Keys.ENTER)
     page.until(lambda: page.all(".controls.breakpoint [role=combobox]"), "the view")
     page.until(
-        lambda: page.condition().get_property("value") == 'api == "Produce" && clientId == "payer"', "the condition"
+        lambda: page.condition().get_property("value") == 'apiName == "Produce" && clientId == "payer"', "the condition"
     )
     assert page.texts(".breakpoints li") == ["None is set: all messages pass."], "a person sets it"
     page.condition().send_keys(Keys.ENTER)
@@ -383,7 +383,7 @@ def test_every_state_of_the_view_passes_axe_and_names_are_text(start: Starts, so
 def test_ten_thousand_hostile_names_in_stopped_messages(start: Starts, sockets: ExitStack) -> None:
     parts = in_parts(cases(MANY, lambda name: name.decode("utf-8", "replace").encode() == name))
     scene, page = start(page={"hold": 300})
-    page.add('api == "Metadata"')
+    page.add('apiName == "Metadata"')
     for names in parts:
         (_, asked) = crowded(names, [])[0]
         sockets.enter_context(socket.create_connection(address(scene.proxy.bootstrap()), 60)).sendall(asked)

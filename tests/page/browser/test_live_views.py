@@ -134,7 +134,7 @@ def test_a_view_goes_on_by_itself_and_keeps_what_a_person_chose(watched: tuple[P
 def test_what_the_configuration_narrows_is_said(watched: tuple[Page, Traffic]) -> None:
     page, traffic = watched
     traffic.store.narrowed.use(Analyzed(["ApiVersions"]))
-    said = "The configuration analyzes only ApiVersions (analysis.apis)."
+    said = "The configuration analyzes only ApiVersions (analysis.api_name)."
     page.until(lambda: "analyzed in part" in page.texts(".source")[0], "the bar")
     assert page.run("return document.querySelector('.source .warning').title") == said
     for view in ("time", "map", "clients", "groups", "findings"):
@@ -154,7 +154,7 @@ def test_what_is_missing_is_said_and_drawn(watched: tuple[Page, Traffic]) -> Non
     for view in ("time", "map", "clients", "groups", "findings"):
         page.show(view)
         page.until(lambda: page.texts(".left-out") and page.texts(".left-out .warning")[0].startswith("Of the "), view)
-        assert "analysis.apis" in page.texts(".left-out")[0]
+        assert "analysis.api_name" in page.texts(".left-out")[0]
     assert page.texts(".finding .severity") == []
     page.show("time")
     assert exchanges(page) == ["20", "30"]

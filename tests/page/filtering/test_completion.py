@@ -66,15 +66,15 @@ def test_a_literal_is_replaced_to_its_closing_quote(store: Recorded) -> None:
 @pytest.mark.parametrize(
     ("text", "of", "first"),
     [
-        ("ap|", "request", "api"),
+        ("ap|", "request", "apiName"),
         ("princ|", "request", "principal"),
         ("client|", "request", "clientId"),
         ("errors.ex|", "response", "exists"),
         ("resources.exists(r, r.|", "request", "type"),
-        ('api == "JoinGroup" && request.prot|', "request", "protocolType"),
-        ('api == "JoinGroup" && response.gen|', "response", "generationId"),
-        ('api == "|', "request", '"Heartbeat"'),
-        ('api == "DescribeQuo|', "request", '"DescribeQuorum"'),
+        ('apiName == "JoinGroup" && request.prot|', "request", "protocolType"),
+        ('apiName == "JoinGroup" && response.gen|', "response", "generationId"),
+        ('apiName == "|', "request", '"Heartbeat"'),
+        ('apiName == "DescribeQuo|', "request", '"DescribeQuorum"'),
     ],
 )
 def test_what_may_stand_in_the_condition_of_a_breakpoint(store: Recorded, text: str, of: str, first: str) -> None:
@@ -84,9 +84,10 @@ def test_what_may_stand_in_the_condition_of_a_breakpoint(store: Recorded, text: 
 def test_a_breakpoint_is_offered_no_name_that_it_lacks_and_no_api_that_it_cannot_stop(store: Recorded) -> None:
     assert choices(store, "latency|", "request")[1] == []
     assert choices(store, "errors|", "request")[1] == []
-    assert choices(store, 'api == "Sasl|', "request")[1] == []
+    assert choices(store, 'apiName == "Sasl|', "request")[1] == []
     assert (
-        "records" not in choices(store, 'api == "Produce" && request.topicData[0].partitionData[0].rec|', "request")[1]
+        "records"
+        not in choices(store, 'apiName == "Produce" && request.topicData[0].partitionData[0].rec|', "request")[1]
     )
 
 

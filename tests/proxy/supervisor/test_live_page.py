@@ -105,7 +105,7 @@ def test_only_who_has_the_token_starts_the_page_and_gets_its_answers() -> None:
             bench.page.tell()
             while not (said := (await bench.get("/page/api/source", cookie=cookie)).json()["narrowed"]):
                 await asyncio.sleep(0.02)
-            assert said.endswith(" the configuration analyzes only Fetch and Produce (analysis.apis).")
+            assert said.endswith(" the configuration analyzes only Fetch and Produce (analysis.api_name).")
             process = bench.page._process
             assert process is not None
             assert os.getpriority(os.PRIO_PROCESS, process.pid) >= NICE

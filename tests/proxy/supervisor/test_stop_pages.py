@@ -50,7 +50,7 @@ class StopPage:
             "api_version": 4,
             "correlation_id": 4,
             "size": len(BODY),
-            "condition": 'api == "Heartbeat"',
+            "condition": 'apiName == "Heartbeat"',
             "expects_response": True,
             "can_fail": True,
             "stopped_ms": 1,
@@ -141,12 +141,12 @@ def test_what_is_stopped(page: StopPage) -> None:
 
 def test_breakpoints_are_set(page: StopPage) -> None:
     wanted = [
-        {"condition": 'api == "Heartbeat"', "direction": "request"},
+        {"condition": 'apiName == "Heartbeat"', "direction": "request"},
         {"condition": "true", "direction": "response"},
     ]
     assert page.ask("PUT", "/breakpoints", wanted).json() == wanted
     assert page.ask("GET", "/breakpoints").json() == wanted
-    refused = page.ask("PUT", "/breakpoints", [{"condition": 'api == "SaslAuthenticate"'}])
+    refused = page.ask("PUT", "/breakpoints", [{"condition": 'apiName == "SaslAuthenticate"'}])
     assert refused.status_code == 400
     assert "cannot be stopped" in refused.json()["error"]
     assert page.ask("GET", "/breakpoints").json() == wanted == page.ask("GET", "/stops").json()["breakpoints"]
@@ -160,7 +160,7 @@ def test_a_condition_is_checked_while_it_is_typed(page: StopPage) -> None:
     def check(condition: str, direction: str = "request") -> httpx.Response:
         return page.ask("POST", "/breakpoints/check", {"condition": condition, "direction": direction})
 
-    assert check('api in ["Produce", "Fetch"] && clientId == "x"').json() == {
+    assert check('apiName in ["Produce", "Fetch"] && clientId == "x"').json() == {
         "apis": ["Produce", "Fetch"],
         "all": False,
     }
@@ -170,7 +170,7 @@ def test_a_condition_is_checked_while_it_is_typed(page: StopPage) -> None:
     assert wrong.json() == {"error": "write == for =", "column": 10, "length": 1}
     assert check("errors == []").json()["column"] == 1
     assert check("errors == []", "response").status_code == 200
-    assert "part of a login" in check('api == "SaslAuthenticate"').json()["error"]
+    assert "part of a login" in check('apiName == "SaslAuthenticate"').json()["error"]
     assert page.fleet.breakpoints is None, "nothing is set"
 
 

@@ -25,7 +25,7 @@ from kproxy.proxy.stops import GONE
 from kproxy.proxy.supervisor.questions import Questions
 from kproxy.proxy.supervisor.stopped import MOST_ENDED, NotDone, StoppedMessages
 
-PRODUCE = Breakpoint('api == "Produce"')
+PRODUCE = Breakpoint('apiName == "Produce"')
 
 
 class Child:
@@ -175,7 +175,7 @@ def test_a_worker_that_dies_answers_no_question() -> None:
 def test_all_workers_get_breakpoints_and_those_that_start_later_too() -> None:
     async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
         await stopped.use([PRODUCE], "a")
-        expected = UseBreakpoints([SetBreakpoint('api == "Produce"', "request")], question=1)
+        expected = UseBreakpoints([SetBreakpoint('apiName == "Produce"', "request")], question=1)
         assert [child.sent for child in fleet.children] == [[expected], [expected]]
         assert fleet.breakpoints == expected
         assert stopped.breakpoints == [PRODUCE]

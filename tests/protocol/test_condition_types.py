@@ -5,11 +5,12 @@ from itertools import islice
 
 import pytest
 
-from kproxy.errors import UsageError
 from kproxy.output.jsonl import exchange_line
-from kproxy.output.where import CHEAP, Where
-from kproxy.output.where_types import NUMBERS, SIDES, TEXTS, TRUTHS, check_types
+from kproxy.protocol.condition_types import check_types
+from kproxy.protocol.vocabulary import VOCABULARY
 from tests.support.traffic import golden_exchanges
+
+PYTHON_TYPES = {"number": (int, float), "text": str, "truth": bool, "texts": list, "objects": list, "object": dict}
 
 
 @pytest.mark.parametrize(
@@ -28,16 +29,19 @@ from tests.support.traffic import golden_exchanges
         ('apiKey == "three"', "never equal"),
         (
             'topics == "orders"',
-            'topics is a list and "orders" is a text, which are never equal; write "orders" in topics',
+            'topics is a list of texts and "orders" is a text, which are never equal; write "orders" in topics',
         ),
+        ('"NOT_COORDINATOR" in errors', 'write "NOT_COORDINATOR" in errorNames'),
+        ("resources.exists(r, r.type == 2)", "type is a text and 2"),
+        ("trailing == 3", "name a side, as in trailing.request > 0"),
         ('apiKey == 3 && size(topics) > "x"', 'size(topics) is a number and "x" is a text'),
         ("topics.size() == '3'", "topics.size() is a number and '3' is a text, which are never equal; write 3"),
         ("3 in groups", "groups is a text and 3 is a number"),
     ],
 )
 def test_what_is_never_equal(expression: str, said: str) -> None:
-    with pytest.raises(UsageError, match="never equal") as caught:
-        Where(expression)
+    with pytest.raises(ValueError, match=r"^where .* never equal") as caught:
+        check_types(expression, "where")
     assert said in str(caught.value)
 
 
@@ -58,19 +62,15 @@ def test_what_is_never_equal(expression: str, said: str) -> None:
         '"orders" in topics && groups == ["a"] && topics != []',
         'errors.map(e, e.code).exists(c, c == "x")',
         '(apiKey == 3 ? "a" : "b") == clientId',
+        '"AAAAAAAAAAAAAAAAAAAAAQ" in topicNames',
+        "request.topics.exists(topic, topic == 3)",
     ],
 )
 def test_what_may_be_equal(expression: str) -> None:
-    check_types(expression)
+    check_types(expression, "where")
 
 
 def test_the_types_are_those_of_the_decoded_log() -> None:
     rows = [json.loads(exchange_line(exchange)) for _, _, exchange in islice(golden_exchanges(), 200)]
-    for name, value in (pair for row in rows for pair in row.items()):
-        if isinstance(value, bool):
-            assert name in TRUTHS
-        elif isinstance(value, int | float):
-            assert name in NUMBERS, name
-        elif isinstance(value, str):
-            assert name in TEXTS, name
-    assert set(CHEAP) <= NUMBERS | TEXTS | TRUTHS | SIDES
+    for name, value in (pair for row in rows for pair in row.items() if pair[1] is not None):
+        assert isinstance(value, PYTHON_TYPES[VOCABULARY[name].type]), name

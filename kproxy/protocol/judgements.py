@@ -1,0 +1,51 @@
+"""Judgements: what kproxy has decided about each API, beyond Kafka's facts. They are in api_judgements.txt, a line for each API.
+
+A new API of Kafka needs a line there: kproxy.extract refuses to write facts for an API without one, and a test compares both.
+"""
+
+import functools
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, cast, get_args
+
+from kproxy.protocol.data_files import read_data_file
+from kproxy.protocol.facts import facts
+
+Replay = Literal["changes", "reads", "login", "internal"]
+Tenant = Literal["renamed", "untouched", "administration", "refused"]
+
+
+class Judgement(NamedTuple):
+    """The decisions about one API; the head of api_judgements.txt explains the words."""
+
+    replay: Replay
+    tenant: Tenant
+
+
+@functools.cache
+def judgements() -> dict[str, Judgement]:
+    """Return the judgement of each API, by its name."""
+    lines = (line.split() for line in read_data_file("api_judgements.txt").splitlines() if not line.startswith("#"))
+    return {name: _judgement(name, replay, tenant) for name, replay, tenant in lines}
+
+
+def _judgement(name: str, replay: str, tenant: str) -> Judgement:
+    if replay not in get_args(Replay) or tenant not in get_args(Tenant):
+        raise ValueError(f"api_judgements.txt: {name} has an unknown word: {replay} {tenant}")
+    return Judgement(cast("Replay", replay), cast("Tenant", tenant))
+
+
+def unjudged(names: Iterable[str]) -> list[str]:
+    """Return the names of APIs that have no judgement."""
+    return [name for name in names if name not in judgements()]
+
+
+@functools.cache
+def apis_for_replay(*words: Replay) -> frozenset[int]:
+    """Return the keys of the APIs of the facts that have one of these words in the column replay."""
+    return frozenset(key for key, api in facts().apis.items() if judgements()[api.name].replay in words)
+
+
+@functools.cache
+def apis_for_tenants(*words: Tenant) -> frozenset[int]:
+    """Return the keys of the APIs of the facts that have one of these words in the column tenant."""
+    return frozenset(key for key, api in facts().apis.items() if judgements()[api.name].tenant in words)
