@@ -13,8 +13,7 @@ from typing import Any
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Forward, Replace
 from kproxy.filters.rewrite_addresses import RewriteAddresses
-from kproxy.proxy.codec_thread import in_codec_thread
-from kproxy.proxy.codec_thread import end_codec_thread
+from kproxy.proxy.codec_thread import end_codec_thread, in_codec_thread
 from tests.filters.test_rewrite_addresses import coordinators
 from tests.proxy.forwarding.test_responses import metadata_with_partitions
 from tests.support.filtering import Asking, Served, response_frame

@@ -77,5 +77,5 @@ def test_a_metadata_request_asks_for_all_topics_for_some_or_for_none(version: in
 
 @pytest.mark.parametrize(("group", "is_call"), [("g", True), ("bill*", False), (("a", "g"), True)])
 def test_requests_that_name_a_group_are_selected(group: Any, is_call: bool) -> None:
-        request = Request(connection(), ApiKey.HEARTBEAT, 4, 1, "app", make("HeartbeatRequest", group_id="g"))
+    request = Request(connection(), ApiKey.HEARTBEAT, 4, 1, "app", make("HeartbeatRequest", group_id="g"))
     assert rule(group=group).selects(request, TopicNames({}, BoundedSet()), ()) is is_call
