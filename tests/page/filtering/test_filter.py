@@ -127,7 +127,7 @@ def test_conditions_made_at_random_select_the_same(store: Recorded, tables: Tabl
         ("size(apiNam) > 2", 6, "apiName"),
         ("apiName.startWith('x')", 9, "startsWith"),
         ("apiKey", 1, "true or false"),
-        ("true || errorName != null", 9, "cannot name the column errorName; write errors.exists"),
+        ("true || errorName != null", 9, "cannot name the column errorName; write \"NOT_LEADER"),
         ("number > 3", 1, "cannot name the column number$"),
         ("apiKey == 3 || size(topics) > 'x'", 16, "size.topics. is a number"),
         ("max(requestSize, 3) > 1", 1, "no function 'max'"),
