@@ -54,19 +54,15 @@ class FilterRuntime:
         self._sets = sets or SharedSets(cluster, lambda message: None)
 
     def now(self) -> float:
-        """See Runtime."""
         return time.time()
 
     def monotonic(self) -> float:
-        """See Runtime."""
         return time.monotonic()
 
     def cpu_time(self) -> float:
-        """See Runtime."""
         return time.thread_time()
 
     def sleep(self, seconds: float) -> Awaitable[None]:
-        """See Runtime."""
         return asyncio.sleep(seconds)
 
     def journal(self, file: Rotated) -> Journal:
@@ -74,19 +70,15 @@ class FilterRuntime:
         return self._journals.open(file, lambda reason: self.warn(f"{file.path!r} cannot be written", reason))
 
     def require_journal(self, file: Rotated, is_required: bool) -> None:
-        """See Runtime."""
         self._journals.require(file.path, is_required)
 
     def shared_set(self, name: str) -> SharedSet:
-        """See Runtime."""
         return self._sets.named(name)
 
     def shared_count(self, filter_name: str, event: str, name: str) -> SharedCount:
-        """See Runtime."""
         return self._shared().count(self.cluster, filter_name, event, name)
 
     def shared_times(self, name: str) -> SharedTimes:
-        """See Runtime."""
         return self._shared().times(f"{self.cluster}\0{name}")
 
     def _shared(self) -> SharedCounts:
@@ -117,13 +109,11 @@ class FilterRuntime:
         most_names: int,
         most_series: int,
     ) -> None:
-        """See Runtime."""
         for start in range(0, len(metrics), METRICS_A_MESSAGE):
             part = list(metrics[start : start + METRICS_A_MESSAGE])
             self._send(ClientMetrics(self.cluster, client_id, instance_id, part, keep_s, most_names, most_series))
 
     def export_metrics(self, filter_name: str, endpoint: OtlpEndpoint) -> MetricsExport:
-        """See Runtime."""
 
         def report(reason: str) -> None:
             self.warn("metrics of clients cannot be exported", reason)
@@ -134,9 +124,7 @@ class FilterRuntime:
         return self._exporters.use(self.cluster, endpoint, report=report, count=count)
 
     def aside(self, function: Callable[[], Result]) -> Awaitable[Result]:
-        """See Runtime."""
         return in_codec_thread(function)
 
     def warn(self, event: str, reason: str) -> None:
-        """See Runtime."""
         log("warning", event, cluster=self.cluster, reason=reason)

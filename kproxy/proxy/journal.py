@@ -99,17 +99,14 @@ class FileJournal:
 
     @property
     def seen(self) -> int:
-        """See Journal."""
         return self._counts.seen
 
     @property
     def written(self) -> int:
-        """See Journal."""
         return self._counts.written
 
     @property
     def dropped(self) -> int:
-        """See Journal."""
         return self._counts.dropped
 
     @property
@@ -123,7 +120,6 @@ class FileJournal:
 
     @property
     def is_late(self) -> bool:
-        """See Journal."""
         return self._is_busy() and not self._disk.hangs
 
     def look(self) -> str:
@@ -133,7 +129,6 @@ class FileJournal:
         return "" if self._call(self._prepare) in (True, None) else self._file.reason
 
     def take(self) -> int:
-        """See Journal."""
         number = self._counts.seen = self._counts.seen + 1
         self._counts.remember()
         self._open.add(number)
@@ -157,7 +152,6 @@ class FileJournal:
         return self._collect()
 
     def drop(self, number: int) -> None:
-        """See Journal."""
         is_busy = self._is_busy()
         self._late.discard(number)
         if is_busy and number == self._writing:

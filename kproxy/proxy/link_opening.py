@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kproxy.config import Cluster, Config
+from kproxy.config import BrokerTls, Cluster, Config, ListenerTls
 from kproxy.errors import ProxyProtocolError, UpstreamError
 from kproxy.filters.contract import ConnectionFacts
 from kproxy.protocol.addresses import join_address, split_address
@@ -42,7 +42,9 @@ class _Refused(Exception):
 
 
 class LinkOpener:
-    """Opens the links of a virtual cluster under one configuration; ``of`` makes one.
+    """Opens the links of a virtual cluster under one configuration.
+
+    Raises UsageError if a certificate or a key cannot be used.
 
     Args:
         cluster, config: the configuration.
@@ -50,24 +52,20 @@ class LinkOpener:
         brokers: the addresses of the brokers.
         reachability: is told whether a broker could be reached.
         facts_of: returns what filters may know of a link's connection; the opener adds client, principal and broker.
-        listener_tls, broker_tls: TLS contexts of the sides that have TLS.
     """
 
     def __init__(
         self,
         cluster: Cluster,
         config: Config,
-        *,
         counters: Counters,
         brokers: BrokerTable,
         reachability: Reachability,
         facts_of: Callable[[Link], ConnectionFacts],
-        listener_tls: "Contexts | None" = None,
-        broker_tls: "Contexts | None" = None,
     ) -> None:
         self.upstream = Upstream.of(cluster, config.timeouts.connect)
-        self.listener_tls = listener_tls
-        self.broker_tls = broker_tls
+        self.listener_tls = _contexts(cluster.listener_tls, names=cluster.addresses.mode == "sni")
+        self.broker_tls = _contexts(cluster.broker_tls)
         self._counters = counters
         self._brokers = brokers
         self._reachability = reachability
@@ -75,44 +73,12 @@ class LinkOpener:
         self._cluster = cluster
         self._timeouts = config.timeouts
         self.is_plain = not (
-            listener_tls
-            or broker_tls
+            cluster.listener_tls
+            or cluster.broker_tls
             or cluster.proxy_protocol
             or cluster.send_proxy_protocol
             or cluster.through
             or cluster.addresses.mode == "transparent"
-        )
-
-    @classmethod
-    def of(
-        cls,
-        cluster: Cluster,
-        config: Config,
-        counters: Counters,
-        brokers: BrokerTable,
-        reachability: Reachability,
-        facts_of: Callable[[Link], ConnectionFacts],
-    ) -> "LinkOpener":
-        """Make the opener of a configuration. Raises UsageError if a certificate or a key cannot be used."""
-        if cluster.listener_tls is None and cluster.broker_tls is None:
-            return cls(
-                cluster, config, counters=counters, brokers=brokers, reachability=reachability, facts_of=facts_of
-            )
-        from kproxy.proxy.network.tls import Contexts  # noqa: PLC0415 (OpenSSL is loaded where it is used)
-
-        listener = (
-            Contexts(cluster.listener_tls, names=cluster.addresses.mode == "sni") if cluster.listener_tls else None
-        )
-        broker = Contexts(cluster.broker_tls) if cluster.broker_tls else None
-        return cls(
-            cluster,
-            config,
-            counters=counters,
-            brokers=brokers,
-            reachability=reachability,
-            facts_of=facts_of,
-            listener_tls=listener,
-            broker_tls=broker,
         )
 
     def server_name(self, host: str) -> str:
@@ -303,6 +269,14 @@ class LinkOpener:
             raise _Refused(CloseCause.TLS_BROKER, f"TLS with {join_address(host, port)}: {error}") from error
         self._counters.add(Total.TLS_HANDSHAKES_OK_BROKER)
         return tls
+
+
+def _contexts(tls: ListenerTls | BrokerTls | None, *, names: bool = False) -> "Contexts | None":
+    if tls is None:
+        return None
+    from kproxy.proxy.network.tls import Contexts  # noqa: PLC0415 (OpenSSL is loaded where it is used)
+
+    return Contexts(tls, names=names)
 
 
 async def _readable(loop: asyncio.AbstractEventLoop, fd: int) -> None:

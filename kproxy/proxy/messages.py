@@ -371,7 +371,8 @@ ToWorker: TypeAlias = (
     | ResumeAll
 )
 ToAnalyzer: TypeAlias = Configure | ForgetWorker | FeedPage | Drain
-# What of ToSupervisor a Child does not handle itself, and passes on to the Fleet.
+StopNews: TypeAlias = Stopped | StopEnded | BreakpointGivenUp
+# What a Child does not handle itself but passes on to the Fleet
 ToFleet: TypeAlias = (
     Brokers
     | Learned
@@ -381,9 +382,7 @@ ToFleet: TypeAlias = (
     | Connections
     | AnalyzerCounts
     | AnalyzerSeries
-    | Stopped
-    | StopEnded
+    | StopNews
     | StopAnswer
-    | BreakpointGivenUp
 )
 ToSupervisor: TypeAlias = Ready | Failed | LogEvent | Drained | Alive | ToFleet

@@ -109,7 +109,7 @@ class SharedCounts:
         """Return the slot of a key, taking one if the key has none. Raises UsageError when all are taken."""
         with self._locked():
             if key not in self._slots:
-                self._slots |= {used: slot for slot, _, used in self._used()}
+                self._slots |= {used: slot for slot, _, used in self._used(len(self._slots))}
             if key not in self._slots:
                 slot = len(self._slots)
                 if slot == SLOTS:
@@ -120,9 +120,9 @@ class SharedCounts:
                 self._slots[key] = slot
         return self._slots[key]
 
-    def _used(self) -> Iterator[tuple[int, int, bytes]]:
-        """Yield slot, count and key of each slot that is taken."""
-        for slot in range(SLOTS):
+    def _used(self, first: int = 0) -> Iterator[tuple[int, int, bytes]]:
+        """Yield slot, count and key of each slot that is taken, from the first one given."""
+        for slot in range(first, SLOTS):
             count, size = HEAD.unpack_from(self._memory, slot * SLOT)
             if not size:
                 return

@@ -84,7 +84,6 @@ class Stops:
             self.resume_all(why="edits off")
 
     def give_up(self, cluster: str, condition: str, direction: str, why: str) -> None:
-        """See Holder."""
         log(
             "warning",
             "a breakpoint is not asked any more",
@@ -112,7 +111,6 @@ class Stops:
         return ClusterStops(self, cluster, sockets_of)
 
     def hold(self, stopped: StoppedMessage, sockets: Sockets = NO_SOCKETS) -> Awaitable[Decision] | str:
-        """See Holder."""
         if self._draining:
             return "draining"
         size = len(stopped.body)
@@ -242,19 +240,15 @@ class ClusterStops:
         self._sockets_of = sockets_of
 
     def hold(self, stopped: StoppedMessage) -> Awaitable[Decision] | str:
-        """See Holder."""
         return self._stops.hold(stopped, self._sockets_of(stopped.connection.number))
 
     def release(self, connection: int) -> None:
-        """See Holder."""
         self._stops.release(self._cluster, connection)
 
     def give_up(self, condition: str, direction: str, why: str) -> None:
-        """See Holder."""
         self._stops.give_up(self._cluster, condition, direction, why)
 
     def note(self, stopped: StoppedMessage, decision: Decision, changed: list[str], refused: str) -> None:
-        """See Holder."""
         connection = stopped.connection
         event = "a person's change was not made" if refused else "changed at a breakpoint"
         log(

@@ -26,7 +26,7 @@ import msgspec
 from kproxy.config import Cluster, Config
 from kproxy.errors import UpstreamError, UsageError
 from kproxy.filters.chain import Chain
-from kproxy.filters.contract import ConnectionFacts, Want
+from kproxy.filters.contract import ConnectionFacts
 from kproxy.filters.filter_faults import Hook, Kind
 from kproxy.filters.loading import load_chain
 from kproxy.protocol import Direction, facts
@@ -40,7 +40,7 @@ from kproxy.proxy.filter_dispatch import FilterDispatch
 from kproxy.proxy.filter_runtime import FilterRuntime
 from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.forwarding.link import Link, overdue
-from kproxy.proxy.forwarding.owner import PairedRequest
+from kproxy.proxy.forwarding.owner import Limits
 from kproxy.proxy.forwarding.plan import Plan
 from kproxy.proxy.forwarding.sockets import Acceptor, close_sockets
 from kproxy.proxy.journals import Journals
@@ -112,6 +112,10 @@ class VirtualCluster:
         self.shared_sets = SharedSets(cluster.name, send)
         self._runtime = FilterRuntime(cluster.name, journals or Journals(), self.shared_sets, counts, send, exporters)
         self._filters = FilterDispatch(Chain(()), self.facts_of)
+        self.on_request, self.on_response = self._filters.on_request, self._filters.on_response
+        self.on_head, self.on_tail = self._filters.on_head, self._filters.on_tail
+        self.on_too_large_to_hold = self._filters.on_too_large_to_hold
+        self.on_large_refused = self._filters.on_large_refused
         self.accepting = False
         self.stopped = False
         self._why_unknown = ""
@@ -133,13 +137,18 @@ class VirtualCluster:
         """Use a configuration for what begins from now on. Raises UsageError, and then nothing has changed."""
         breakpoints = self._make_breakpoints(config)
         chain = self._load_chain(cluster, config, reload_filters, breakpoints)
-        opener = LinkOpener.of(cluster, config, self.worker.counters, self.brokers, self.reachability, self.facts_of)
+        opener = LinkOpener(cluster, config, self.worker.counters, self.brokers, self.reachability, self.facts_of)
         before = self._filters.chain
         self._filters.use_chain(chain)
         before.stop()
         self.cluster, self.config, self.opener = cluster, config, opener
         self._breakpoints = breakpoints
-        self.limits = LinkLimits(config)
+        self.limits = Limits(
+            frame_size=config.limits.frame_size,
+            unauthenticated_frame_size=config.limits.unauthenticated_frame_size,
+            held_frame_size=config.limits.held_frame_size,
+            in_flight=MOST_IN_FLIGHT,
+        )
         self._strict = chain.fails_closed
         sample = config.analysis.sample
         self.sampler = None if sample >= 1.0 else lambda: random.random() < sample
@@ -379,31 +388,7 @@ class VirtualCluster:
         self.pause()
         asyncio.get_running_loop().call_later(ACCEPT_PAUSE_S, self.resume)
 
-    # LinkOwner: called by lanes, for frames that are held
-
-    def on_request(self, link: Link, frame: bytes) -> bool:
-        """See FilterDispatch."""
-        return self._filters.on_request(link, frame)
-
-    def on_response(self, link: Link, request: PairedRequest, frame: bytes) -> bool:
-        """See FilterDispatch."""
-        return self._filters.on_response(link, request, frame)
-
-    def on_head(self, link: Link, request: PairedRequest, head: bytes) -> bytes | None:
-        """See FilterDispatch."""
-        return self._filters.on_head(link, request, head)
-
-    def on_tail(self, link: Link, request: PairedRequest, tail: bytes) -> bytes:
-        """See FilterDispatch."""
-        return self._filters.on_tail(link, request, tail)
-
-    def on_too_large_to_hold(self, link: Link, direction: int, api_key: int, api_version: int, size: int) -> Want:
-        """See FilterDispatch."""
-        return self._filters.on_too_large_to_hold(link, direction, api_key, api_version, size)
-
-    def on_large_refused(self, link: Link, request: PairedRequest) -> None:
-        """See FilterDispatch."""
-        self._filters.on_large_refused(link, request)
+    # LinkOwner: called by lanes, for frames that are held; FilterDispatch has the others
 
     def on_handshake(self, link: Link, frame: bytes) -> bool:
         """Note a SaslHandshake request; return whether raw SASL tokens follow it."""
@@ -554,18 +539,6 @@ class VirtualCluster:
         """Return how many clients have been sent FIN and have not closed yet."""
         self._lingering.sweep()
         return len(self._lingering)
-
-
-class LinkLimits:
-    """The Limits of forwarding/owner.py, from the configuration."""
-
-    __slots__ = ("frame_size", "held_frame_size", "in_flight", "unauthenticated_frame_size")
-
-    def __init__(self, config: Config) -> None:
-        self.frame_size = config.limits.frame_size
-        self.unauthenticated_frame_size = config.limits.unauthenticated_frame_size
-        self.held_frame_size = config.limits.held_frame_size
-        self.in_flight = MOST_IN_FLIGHT
 
 
 def _breakpoints(breakpoints: Sequence[SetBreakpoint]) -> "list[Breakpoint]":

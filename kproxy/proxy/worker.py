@@ -16,6 +16,7 @@ import uvloop
 
 from kproxy.config import Cluster, Config, Page
 from kproxy.errors import KproxyError
+from kproxy.proxy import messages
 from kproxy.proxy.admission import Admission
 from kproxy.proxy.channel import Channel
 from kproxy.proxy.child_process import ChildArguments
@@ -24,29 +25,6 @@ from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.journals import Journals
 from kproxy.proxy.logs import EVENTS_LOST, event_of, log
 from kproxy.proxy.memory_reserve import OF_THIS_PROCESS
-from kproxy.proxy.messages import (
-    Alive,
-    Brokers,
-    ClientMetrics,
-    Configure,
-    Connections,
-    Decide,
-    Drain,
-    Drained,
-    Failed,
-    Learned,
-    ListConnections,
-    LogEvent,
-    Message,
-    Ready,
-    ReloadCertificates,
-    ResumeAll,
-    SetBreakpoint,
-    ShowStop,
-    StopAnswer,
-    ToWorker,
-    UseBreakpoints,
-)
 from kproxy.proxy.otlp.exporters import FLUSH_S, Exporters
 from kproxy.proxy.scheduling import take_short_slices
 from kproxy.proxy.shared_counts import SharedCounts
@@ -74,7 +52,7 @@ class Forwarding:
     def __init__(
         self,
         number: int,
-        channel: Channel[ToWorker],
+        channel: Channel[messages.ToWorker],
         counters: Counters,
         tap: TapWriter | None,
         limits: SharedLimits | None = None,
@@ -95,11 +73,15 @@ class Forwarding:
         self._config: Config | None = None
         self._draining: asyncio.Task[None] | None = None
         self._background: set[asyncio.Future[Any]] = set()
-        self._changes: asyncio.Queue[Configure | Brokers | Learned | ReloadCertificates | UseBreakpoints] = (
-            asyncio.Queue()
-        )
+        self._changes: asyncio.Queue[
+            messages.Configure
+            | messages.Brokers
+            | messages.Learned
+            | messages.ReloadCertificates
+            | messages.UseBreakpoints
+        ] = asyncio.Queue()
         self._stops: Stops | None = None  # made when the configuration allows edits
-        self._breakpoints: list[SetBreakpoint] = []
+        self._breakpoints: list[messages.SetBreakpoint] = []
 
     async def run(self) -> None:
         """Run until everything is drained or the supervisor is gone."""
@@ -121,13 +103,13 @@ class Forwarding:
         """Receive messages until the channel ends. Only what changes the clusters waits for such changes before."""
         async for message in self._channel:
             match message:
-                case Drain(seconds):
+                case messages.Drain(seconds):
                     changing.cancel()  # a configuration may wait long for a broker that does not answer
                     await asyncio.wait([changing])
                     self._draining = asyncio.ensure_future(self._drain(seconds))
-                case ListConnections(question):
+                case messages.ListConnections(question):
                     await self._list_connections(question)
-                case ShowStop() | Decide() | ResumeAll():
+                case messages.ShowStop() | messages.Decide() | messages.ResumeAll():
                     if self._stops is not None:
                         self._stops.handle(message)
                 case _:
@@ -137,22 +119,22 @@ class Forwarding:
         """Make the changes that are queued, one after the other."""
         while True:
             match await self._changes.get():
-                case Configure() as message:
+                case messages.Configure() as message:
                     await self._configure(message)
-                case Brokers(name, brokers):
+                case messages.Brokers(name, brokers):
                     if name in self._clusters:
                         self._clusters[name].learn(brokers)
-                case Learned(at, name, values):
+                case messages.Learned(at, name, values):
                     if at in self._clusters:
                         self._clusters[at].shared_sets.receive(name, values)
-                case ReloadCertificates():
+                case messages.ReloadCertificates():
                     for cluster in self._clusters.values():
                         cluster.opener.reload()
-                case UseBreakpoints(breakpoints, question):
+                case messages.UseBreakpoints(breakpoints, question):
                     self._use_breakpoints(breakpoints)
-                    await self._channel.send(StopAnswer(question))
+                    await self._channel.send(messages.StopAnswer(question))
 
-    def _use_breakpoints(self, breakpoints: list[SetBreakpoint]) -> None:
+    def _use_breakpoints(self, breakpoints: list[messages.SetBreakpoint]) -> None:
         self._breakpoints = breakpoints
         for cluster in self._clusters.values():
             cluster.use_breakpoints(breakpoints)
@@ -163,15 +145,15 @@ class Forwarding:
 
             self._stops = Stops(self._number, self._send)
 
-    async def _configure(self, message: Configure) -> None:
+    async def _configure(self, message: messages.Configure) -> None:
         try:
             await self._use(message.decode(), message.reload_filters)
         except (KproxyError, msgspec.MsgspecError) as error:
-            await self._channel.send(Failed.because(error))
+            await self._channel.send(messages.Failed.because(error))
             return
         for change in self._journals.changes():
             await self._channel.send(change)
-        await self._channel.send(Ready())
+        await self._channel.send(messages.Ready())
 
     async def _use(self, config: Config, reload_filters: bool) -> None:
         """Use a configuration. Raises KproxyError, and then the one before stays in use."""
@@ -248,9 +230,9 @@ class Forwarding:
     def _all_clusters(self) -> list[VirtualCluster]:
         return [*self._clusters.values(), *self._retired]
 
-    def _send(self, message: Message) -> None:
+    def _send(self, message: messages.Message) -> None:
         """Send a message; numbers of clients only while the supervisor reads, as newer ones follow."""
-        if isinstance(message, ClientMetrics) and len(self._background) >= MOST_METRICS_WAITING:
+        if isinstance(message, messages.ClientMetrics) and len(self._background) >= MOST_METRICS_WAITING:
             return
         task = asyncio.ensure_future(self._channel.send(message))
         self._background.add(task)
@@ -263,7 +245,7 @@ class Forwarding:
             part = [link for link in links[start : start + CONNECTIONS_A_MESSAGE] if not link.closed]
             rows = [link.owner.row_of(link, now, self._number) for link in part]
             more = start + CONNECTIONS_A_MESSAGE < len(links)
-            await self._channel.send(Connections(question, rows, more))
+            await self._channel.send(messages.Connections(question, rows, more))
             await asyncio.sleep(0)
 
     async def _drain(self, seconds: float) -> None:
@@ -282,7 +264,7 @@ class Forwarding:
         ) and time.monotonic() < until:
             await asyncio.sleep(0.01)
         await self._exporters.close(min(FLUSH_S, max(until - time.monotonic(), 0.1)))
-        await self._channel.send(Drained(len(self._worker.links)))
+        await self._channel.send(messages.Drained(len(self._worker.links)))
         for cluster in self._all_clusters():
             await cluster.close()
         self._channel.close()
@@ -298,7 +280,7 @@ class Forwarding:
             if tick % ALIVE_TICKS == 0 and (
                 alive is None or alive.done()
             ):  # a supervisor that is stopped does not read
-                alive = asyncio.ensure_future(self._channel.send(Alive()))
+                alive = asyncio.ensure_future(self._channel.send(messages.Alive()))
                 for change in self._journals.changes():
                     self._send(change)
                 for cluster in self._clusters.values():
@@ -345,7 +327,7 @@ class Forwarding:
 class ToSupervisor(logging.Handler):
     """Send events to the supervisor, which writes them."""
 
-    def __init__(self, channel: Channel[ToWorker]) -> None:
+    def __init__(self, channel: Channel[messages.ToWorker]) -> None:
         super().__init__()
         self._channel = channel
         self._sending: set[asyncio.Future[bool]] = set()
@@ -357,11 +339,11 @@ class ToSupervisor(logging.Handler):
             self._lost += 1
             return
         if self._lost:
-            self._start_sending(LogEvent("warning", EVENTS_LOST, {"count": self._lost}))
+            self._start_sending(messages.LogEvent("warning", EVENTS_LOST, {"count": self._lost}))
             self._lost = 0
         self._start_sending(event_of(record))
 
-    def _start_sending(self, event: LogEvent) -> None:
+    def _start_sending(self, event: messages.LogEvent) -> None:
         try:
             sending = asyncio.ensure_future(self._channel.send(event))
             self._sending.add(sending)
@@ -376,7 +358,7 @@ def _on_malformed(reason: str) -> None:
 
 
 async def _run(arguments: ChildArguments) -> None:
-    channel: Channel[ToWorker] = await Channel.open(arguments.control, ToWorker, _on_malformed)
+    channel: Channel[messages.ToWorker] = await Channel.open(arguments.control, messages.ToWorker, _on_malformed)
     logging.getLogger().handlers[:] = [ToSupervisor(channel)]
     logging.getLogger().setLevel(logging.INFO)
     counters = Counters(arguments.counters)

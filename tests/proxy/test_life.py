@@ -1,11 +1,9 @@
-"""The life of `kproxy run` before a broker of a few lines: it drains, outlives, reloads, mends itself (promises 14, 15, 16)."""
+"""The life of `kproxy run` before a broker of a few lines: it drains, outlives, reloads, mends itself (promises 14 and 15)."""
 
 import json
 import os
-import shutil
 import signal
 import socket
-import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from struct import pack
@@ -13,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.certificates import Authority
 from tests.support.frames import string
 from tests.support.held_broker import HeldBroker
 from tests.support.kafka.processes import eventually
@@ -34,12 +31,12 @@ def broker() -> Iterator[HeldBroker]:
 
 @pytest.fixture
 def start(tmp_path: Path, broker: HeldBroker) -> Iterator[Any]:
-    """``start(cluster settings, **settings)`` -> a Proxy that serves."""
+    """``start(**settings)`` -> a Proxy that serves, without an analyzer unless the settings have one."""
     running: list[Proxy] = []
 
-    def start(part: dict[str, Any] | None = None, **settings: Any) -> Proxy:
-        clusters = [cluster([broker.address], addresses=FIXED, **(part or {}))]
-        running.append(Proxy(tmp_path, clusters, **settings))
+    def start(**settings: Any) -> Proxy:
+        clusters = [cluster([broker.address], addresses=FIXED)]
+        running.append(Proxy(tmp_path, clusters, **{"analysis": {"enabled": False}, **settings}))
         return running[0].start()
 
     yield start
@@ -110,20 +107,59 @@ def test_14_it_outlives_its_clients(start: Any) -> None:
     assert proxy.process.wait(30) == 0
 
 
-def taken(proxy: Proxy, count: int) -> None:
-    """Wait until so many configurations have been taken."""
-    eventually(lambda: proxy.said().count("the configuration was taken") >= count, what="the configuration to be taken")
+class Reloaded:
+    """A running proxy whose configuration the tests of this module change, one after the other."""
+
+    def __init__(self, proxy: Proxy, broker: HeldBroker) -> None:
+        self.proxy, self.broker = proxy, broker
+        self._clusters = proxy.config["clusters"]
+        self._seen = 0
+
+    def restore(self) -> None:
+        """Go back to the first configuration, and forget what was logged before."""
+        self.proxy.config["clusters"] = [dict(self._clusters[0])]
+        self.proxy.write()
+        self.broker.may_answer.set()
+        self.proxy.process.send_signal(signal.SIGHUP)
+        self.await_event("the configuration was taken")
+        self._seen = len(self.proxy.log.read_text())
+
+    def events(self) -> list[dict[str, Any]]:
+        """What was logged since the configuration was restored."""
+        lines = self.proxy.log.read_text()[self._seen :].splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    def await_event(self, event: str, count: int = 1) -> None:
+        """Wait until an event was logged so often."""
+        eventually(lambda: sum(one["event"] == event for one in self.events()) >= count, what=event)
 
 
-def test_15_a_reload_drops_no_connection(start: Any, broker: HeldBroker) -> None:
-    proxy = start(workers=2)
+@pytest.fixture(scope="module")
+def one_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reloaded]:
+    with HeldBroker() as broker:
+        clusters = [cluster([broker.address], addresses=FIXED)]
+        proxy = Proxy(tmp_path_factory.mktemp("reloads"), clusters, workers=2, analysis={"enabled": False})
+        try:
+            yield Reloaded(proxy.start(), broker)
+        finally:
+            proxy.close()
+
+
+@pytest.fixture
+def reloaded(one_run: Reloaded) -> Reloaded:
+    one_run.restore()
+    return one_run
+
+
+def test_15_a_reload_drops_no_connection(reloaded: Reloaded) -> None:
+    proxy, broker = reloaded.proxy, reloaded.broker
     with Wire(proxy.bootstrap()) as wire:
         begin(wire, broker)
         proxy.config["timeouts"] = {"idle": "1h"}
         extra = cluster([broker.address], addresses=FIXED, name="extra")
         proxy.config["clusters"].append(extra)
         proxy.write()
-        taken(proxy, 1)
+        reloaded.await_event("the configuration was taken")
         broker.may_answer.set()
         assert wire.frame() == b"\0\0\0\6" + pack(">ih", 77, 0)
         with Wire(extra["listen"]) as other:
@@ -131,27 +167,26 @@ def test_15_a_reload_drops_no_connection(start: Any, broker: HeldBroker) -> None
         beat(wire)
 
 
-def test_15_a_bad_configuration_keeps_the_one_before(start: Any) -> None:
-    proxy = start()
+def test_15_a_bad_configuration_keeps_the_one_before(reloaded: Reloaded) -> None:
+    proxy = reloaded.proxy
     with Wire(proxy.bootstrap()) as wire:
         beat(wire)
         proxy.file.write_text("clusters: [{listen: nowhere}]\n", encoding="utf-8")
-        eventually(lambda: "the configuration before stays" in proxy.said(), what="the mistakes to be told")
-        assert '"path": "clusters[0].listen"' in proxy.said()
+        reloaded.await_event("the configuration before stays")
+        assert "clusters[0].listen" in [event.get("path") for event in reloaded.events()]
         beat(wire)
         with Wire(proxy.bootstrap()) as other:
             beat(other)
 
 
-def test_15_an_address_that_is_taken_keeps_the_configuration_before(start: Any) -> None:
-    proxy = start()
+def test_15_an_address_that_is_taken_keeps_the_configuration_before(reloaded: Reloaded) -> None:
+    proxy = reloaded.proxy
     with socket.create_server(("127.0.0.1", 0)) as other:
-        proxy.config["clusters"].append(
-            cluster(["127.0.0.1:9"], addresses=FIXED, name="x") | {"listen": f"127.0.0.1:{other.getsockname()[1]}"}
-        )
+        listen = f"127.0.0.1:{other.getsockname()[1]}"
+        proxy.config["clusters"].append(cluster(["127.0.0.1:9"], addresses=FIXED, name="x") | {"listen": listen})
         proxy.write()
-        eventually(lambda: "the configuration before stays" in proxy.said(), what="the reason to be told")
-    assert "already in use" in proxy.said().lower()
+        reloaded.await_event("the configuration before stays")
+    assert "already in use" in reloaded.events()[-1]["reason"].lower()
     with Wire(proxy.bootstrap()) as wire:
         beat(wire)
 
@@ -165,27 +200,32 @@ def test_15_an_address_that_is_taken_keeps_the_configuration_before(start: Any) 
     ],
 )
 def test_15_a_filter_that_does_not_load_is_told_with_its_place_in_the_file(
-    start: Any, use: dict[str, Any], reason: str
+    reloaded: Reloaded, use: dict[str, Any], reason: str
 ) -> None:
     """Only workers load filters: the supervisor finds the place."""
-    proxy = start(workers=2)
+    proxy = reloaded.proxy
     proxy.config["clusters"][0]["filters"] = [{"use": "rewrite_addresses"}, use]
     proxy.write()
-    eventually(lambda: "the configuration before stays" in proxy.said(), what="the reason to be told")
-    events = [json.loads(line) for line in proxy.log.read_text().splitlines()]
-    (mistake,) = [event for event in events if event["event"] == "a mistake in the configuration"]
+    reloaded.await_event("the configuration before stays")
+    (mistake,) = [event for event in reloaded.events() if event["event"] == "a mistake in the configuration"]
     lines = proxy.file.read_text().splitlines()
-    at = next(
-        at
-        for at, line in enumerate(lines)
-        if use["use"] in line and at > lines.index('     "use": "rewrite_addresses"')
-    )
+    first = lines.index('     "use": "rewrite_addresses"')
+    at = next(at for at, line in enumerate(lines) if use["use"] in line and at > first)
     assert (mistake["file"], mistake["line"]) == (str(proxy.file), at + 1)
     assert lines[at][mistake["column"] - 1 :].startswith(json.dumps(use["use"]))
     assert mistake["path"] == "clusters[0].filters[1].use"
     assert reason in mistake["reason"]
     with Wire(proxy.bootstrap()) as wire:
         beat(wire)
+
+
+def test_15_nobody_is_refused_while_it_reloads(reloaded: Reloaded) -> None:
+    for reload in range(1, 4):
+        reloaded.proxy.process.send_signal(signal.SIGHUP)
+        for _ in range(50):
+            with Wire(reloaded.proxy.bootstrap()) as wire:
+                beat(wire)
+        reloaded.await_event("the configuration was taken", reload)
 
 
 def is_open(wire: Wire) -> bool:
@@ -218,7 +258,7 @@ def test_8_limits_hold_for_all_workers_together_and_for_those_that_a_reload_adds
     assert len(clients) == 10
     proxy.config |= {"workers": 5, "limits": {"connections": 30, "connections_per_address": 17}}
     proxy.write()
-    taken(proxy, 1)
+    eventually(lambda: "the configuration was taken" in proxy.said(), what="the configuration to be taken")
     clients += opened(proxy)
     assert len(clients) == 17  # those that came before the limit by address count
     os.kill(proxy.workers()[0], signal.SIGKILL)  # and what a worker that died had is free
@@ -230,53 +270,16 @@ def test_8_limits_hold_for_all_workers_together_and_for_those_that_a_reload_adds
         wire.close()
 
 
-def test_15_nobody_is_refused_while_it_reloads(start: Any) -> None:
-    proxy = start(workers=2)
-    for reload in range(1, 4):
-        proxy.process.send_signal(signal.SIGHUP)
-        for _ in range(50):
-            with Wire(proxy.bootstrap()) as wire:
-                beat(wire)
-        taken(proxy, reload)
-
-
-def certificate_of(proxy: Proxy) -> tuple[Wire, bytes]:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    wire = Wire(proxy.bootstrap(), tls=context)
-    assert isinstance(wire.socket, ssl.SSLSocket)
-    return wire, wire.socket.getpeercert(binary_form=True) or b""
-
-
-def test_16_a_renewed_certificate_is_served_and_connections_stay(start: Any, tmp_path: Path) -> None:
-    authority = Authority()
-    old, new = authority.issue("old"), authority.issue("new")
-    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
-    shutil.copy(old.certificate, certificate)
-    shutil.copy(old.key, key)
-    proxy = start({"listener_tls": {"certificate": str(certificate), "key": str(key)}}, workers=2)
-    before, first = certificate_of(proxy)
-    beat(before)
-    shutil.copy(new.certificate, certificate)
-    shutil.copy(new.key, key)
-
-    def renewed() -> bool:
-        wire, served = certificate_of(proxy)
-        beat(wire)
-        wire.close()
-        return served != first
-
-    eventually(renewed, what="the new certificate")
-    beat(before)
-    before.close()
-
-
 @pytest.mark.parametrize("mode", ["port", "fixed"])
 def test_it_is_not_ready_before_a_broker_was_reached(tmp_path: Path, mode: str) -> None:
     """And becomes so by itself: no client comes to a pod that is not ready. What happens to brokers later does not count."""
     port = free_ports()
-    proxy = Proxy(tmp_path, [cluster([f"127.0.0.1:{port}"], addresses={"mode": mode}, name="orders")], workers=2)
+    proxy = Proxy(
+        tmp_path,
+        [cluster([f"127.0.0.1:{port}"], addresses={"mode": mode}, name="orders")],
+        workers=2,
+        analysis={"enabled": False},
+    )
 
     def answer() -> tuple[int, str]:
         return proxy.get("/readyz", but=(503,))
@@ -299,30 +302,25 @@ def test_it_is_not_ready_before_a_broker_was_reached(tmp_path: Path, mode: str) 
         proxy.close()
 
 
-@pytest.mark.parametrize("name", ["kproxy-analyzer", "kproxy: worker"])
-def test_who_dies_is_replaced(start: Any, name: str) -> None:
-    proxy = start()
-    (pid,) = proxy.named(name)
-    os.kill(pid, signal.SIGKILL)
-    eventually(lambda: proxy.named(name) not in ([], [pid]), what="another in its place")
-    eventually(lambda: proxy.get("/readyz", but=(503,))[0] == 200, what="/readyz")
+def test_who_dies_is_replaced_and_clients_do_not_notice_that_the_analyzer_died(start: Any) -> None:
+    proxy = start(analysis={})
     with Wire(proxy.bootstrap()) as wire:
-        beat(wire)
-
-
-def test_clients_do_not_notice_that_the_analyzer_died(start: Any) -> None:
-    proxy = start()
-    with Wire(proxy.bootstrap()) as wire:
-        for _ in range(3):
+        for _ in range(2):
             (pid,) = eventually(lambda: proxy.named("kproxy-analyzer"), what="an analyzer")
             os.kill(pid, signal.SIGKILL)
             for _ in range(200):
                 beat(wire)
             eventually(lambda pid=pid: proxy.named("kproxy-analyzer") not in ([], [pid]), what="another analyzer")
+    (pid,) = proxy.workers()
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: proxy.workers() not in ([], [pid]), what="another worker")
+    eventually(lambda: proxy.get("/readyz", but=(503,))[0] == 200, what="/readyz")
+    with Wire(proxy.bootstrap()) as wire:
+        beat(wire)
 
 
 def test_nothing_is_left_when_it_is_killed(start: Any) -> None:
-    proxy = start(workers=2)
+    proxy = start(workers=2, analysis={})
     with Wire(proxy.bootstrap()) as wire:
         beat(wire)
         pids = proxy.pids()

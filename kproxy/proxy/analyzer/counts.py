@@ -237,11 +237,9 @@ class AnalysisCounts(Observer):
         self.lag.age(now)
 
     def start_source(self, source: Source) -> None:
-        """See Output."""
         self._source = source.number
 
     def end(self, end: End) -> None:
-        """See Output."""
         if end.side is None:
             self._software_known.discard((self._source, end.connection))
             self.logins.end((self._source, end.connection))

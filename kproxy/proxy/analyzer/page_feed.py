@@ -140,11 +140,9 @@ class PageFeed(Output):
     # Output
 
     def start_source(self, source: Source) -> None:
-        """See Output."""
         self._known = self._of_sources.setdefault(source.number, {})
 
     def begin(self, connection: Connection, at: int) -> None:
-        """See Output."""
         self._tell_of(connection, at)
 
     def begin_all(self, source: Source, connections: "Connections") -> None:
@@ -154,7 +152,6 @@ class PageFeed(Output):
             self._tell_of(connection, at)
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
-        """See Output."""
         if type(event) is not Exchange:
             if self._socket is not None:
                 self._note(event)
@@ -172,7 +169,6 @@ class PageFeed(Output):
             self._adapt()
 
     def end(self, end: End) -> None:
-        """See Output."""
         known = self._known.get(end.connection)
         if known is not None:
             self._records.append(Ended(known.number, end.at, end.side, end.reason))

@@ -26,6 +26,7 @@ from kproxy.pipeline.output import Output, Source
 from kproxy.pipeline.pcapng_output import LivePcapng
 from kproxy.pipeline.rotating_file import Report, RotatingFile
 from kproxy.pipeline.run import Options, Run
+from kproxy.proxy import messages
 from kproxy.proxy.analyzer.counts import AnalysisCounts
 from kproxy.proxy.analyzer.pace import PacedLoop, raise_in
 from kproxy.proxy.analyzer.page_feed import PageFeed, connect
@@ -34,21 +35,6 @@ from kproxy.proxy.analyzer.tap_decoder import TapDecoder
 from kproxy.proxy.channel import MESSAGE_DROPPED, Channel
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.logs import EVENTS_LOST
-from kproxy.proxy.messages import (
-    AnalyzerCounts,
-    AnalyzerSeries,
-    Configure,
-    Drain,
-    Drained,
-    Failed,
-    FeedPage,
-    ForgetWorker,
-    LogEvent,
-    LogValue,
-    OutputCounts,
-    Ready,
-    ToAnalyzer,
-)
 from kproxy.proxy.tap.ring import TapReader
 
 if TYPE_CHECKING:
@@ -104,7 +90,7 @@ class Analyzer:
 
     def __init__(self, readers: list[TapReader]) -> None:
         self.counts = AnalysisCounts()
-        self.messages: deque[LogEvent] = deque(maxlen=MOST_MESSAGES)
+        self.messages: deque[messages.LogEvent] = deque(maxlen=MOST_MESSAGES)
         self._messages_lost = 0
         self.files: dict[str, File] = {}  # by the names of FILES
         self._run = Run(Options(contain=(Exception, Stuck)), [self.counts])
@@ -131,15 +117,15 @@ class Analyzer:
         self._behind = [min(BEHIND, size // 8) for size in sizes]
         self._most_lag = 0
 
-    def report(self, event: str, **keys: LogValue) -> None:
+    def report(self, event: str, **keys: messages.LogValue) -> None:
         """Add an error to the events for the log; the oldest is dropped, and counted, if there are MOST_MESSAGES."""
         self._messages_lost += len(self.messages) == MOST_MESSAGES
-        self.messages.append(LogEvent("error", event, keys))
+        self.messages.append(messages.LogEvent("error", event, keys))
 
-    def take_messages(self) -> list[LogEvent]:
+    def take_messages(self) -> list[messages.LogEvent]:
         """Remove the events for the log and return them; the first one says how many were dropped, if any were."""
         lost, self._messages_lost = self._messages_lost, 0
-        taken = [LogEvent("warning", EVENTS_LOST, {"count": lost})] if lost else []
+        taken = [messages.LogEvent("warning", EVENTS_LOST, {"count": lost})] if lost else []
         taken.extend(self.messages)
         self.messages.clear()
         return taken
@@ -232,7 +218,7 @@ class Analyzer:
             left_out = page.dropped - page.carried
             if left_out:
                 self.messages.append(
-                    LogEvent("warning", "the page was too slow for some exchanges", {"count": left_out})
+                    messages.LogEvent("warning", "the page was too slow for some exchanges", {"count": left_out})
                 )
         return page
 
@@ -314,7 +300,7 @@ class Analyzer:
         if self._page is not None and self._page.has_ended:
             self.feed_page(self._page_path if self._page.is_too_slow else "")
 
-    def message(self) -> AnalyzerCounts:
+    def message(self) -> messages.AnalyzerCounts:
         """The counts for the supervisor."""
         self.settlement.publish()
         lag, self._most_lag = self._most_lag, 0
@@ -335,12 +321,12 @@ class Analyzer:
             starved=self.starved(),
             spans=dict(self.spans),
             outputs={
-                name: OutputCounts(one.file.written, one.file.dropped, one.file.failures)
+                name: messages.OutputCounts(one.file.written, one.file.dropped, one.file.failures)
                 for name, one in self.files.items()
             },
         )
 
-    def series(self) -> list[AnalyzerSeries]:
+    def series(self) -> list[messages.AnalyzerSeries]:
         """The numbers by names from traffic, for the supervisor."""
         self.counts.age(time.monotonic())
         return self.counts.series()
@@ -385,7 +371,7 @@ async def _look(analyzer: Analyzer, stop: asyncio.Event) -> None:
         await asyncio.sleep(analyzer.wait * (1 if quiet < QUIET else LONGER))
 
 
-async def _send(analyzer: Analyzer, channel: Channel[ToAnalyzer], stop: asyncio.Event) -> None:
+async def _send(analyzer: Analyzer, channel: Channel[messages.ToAnalyzer], stop: asyncio.Event) -> None:
     """Send counts and log events to the supervisor once a second."""
     while not stop.is_set():
         await asyncio.sleep(SEND_EVERY)
@@ -397,30 +383,30 @@ async def _send(analyzer: Analyzer, channel: Channel[ToAnalyzer], stop: asyncio.
             await channel.send(event)
 
 
-async def _receive(analyzer: Analyzer, channel: Channel[ToAnalyzer], stop: asyncio.Event) -> None:
+async def _receive(analyzer: Analyzer, channel: Channel[messages.ToAnalyzer], stop: asyncio.Event) -> None:
     """Handle the supervisor's messages until it sends Drain or is gone."""
     async for message in channel:
         match message:
-            case Configure():
+            case messages.Configure():
                 await channel.send(_configure(analyzer, message))
-            case ForgetWorker(worker):
+            case messages.ForgetWorker(worker):
                 await analyzer.forget(worker)
-            case FeedPage(path):
+            case messages.FeedPage(path):
                 analyzer.feed_page(path)
-            case Drain():
+            case messages.Drain():
                 break
     stop.set()
 
 
-def _configure(analyzer: Analyzer, message: Configure) -> Ready | Failed:
+def _configure(analyzer: Analyzer, message: messages.Configure) -> messages.Ready | messages.Failed:
     try:
         config = message.decode()
         analyzer.trace(config.traces)
         analyzer.configure(config.analysis)
         analyzer.counts.limit(config.metrics.series, config.metrics.idle)
     except (msgspec.MsgspecError, UsageError) as error:
-        return Failed.because(error)
-    return Ready()
+        return messages.Failed.because(error)
+    return messages.Ready()
 
 
 async def _run(analyzer: Analyzer, control: int) -> None:
@@ -430,7 +416,7 @@ async def _run(analyzer: Analyzer, control: int) -> None:
     def on_too_long(reason: str) -> None:
         analyzer.report(MESSAGE_DROPPED, reason=reason)
 
-    channel: Channel[ToAnalyzer] = await Channel.open(control, ToAnalyzer, on_malformed, on_too_long)
+    channel: Channel[messages.ToAnalyzer] = await Channel.open(control, messages.ToAnalyzer, on_malformed, on_too_long)
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         sending = tasks.create_task(_send(analyzer, channel, stop), name="send")
@@ -444,7 +430,7 @@ async def _run(analyzer: Analyzer, control: int) -> None:
         await channel.send(series)
     for event in analyzer.take_messages():
         await channel.send(event)
-    await channel.send(Drained())
+    await channel.send(messages.Drained())
     channel.close()
 
 

@@ -83,7 +83,6 @@ class LogLines(Lines):
         self._ring = source.number - 1
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
-        """See Output."""
         file = self.file
         dropped = file.dropped
         super().write(event, bodies, shown=shown, line=line)
@@ -105,12 +104,10 @@ class LogLines(Lines):
             self._settle(dropped=refused)
 
     def flush(self) -> None:
-        """See Output."""
         super().flush()
         self._settle()
 
     def close(self, error: BaseException | None = None) -> None:
-        """See Output."""
         super().close(error)
         self._settle()
 

@@ -10,7 +10,7 @@ An exception raised by a method called for a frame, an accepted client or a conn
 """
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from kproxy.filters.contract import RequestFacts, Want
 from kproxy.proxy.forwarding.link import Link
@@ -22,24 +22,13 @@ PairedRequest: TypeAlias = tuple[int, int, int, RequestFacts | None]
 """The request a response answers: API key, version, correlation id, and what was kept of it if it was held."""
 
 
-class Limits(Protocol):
+class Limits(NamedTuple):
     """Limits of one link; a link keeps those it was made with. Sizes in bytes, without the size field."""
 
-    @property
-    def frame_size(self) -> int:
-        """Largest request that is forwarded; a larger one closes the connection (BAD_FRAME)."""
-
-    @property
-    def unauthenticated_frame_size(self) -> int:
-        """Largest request between SaslHandshake and the end of authentication."""
-
-    @property
-    def held_frame_size(self) -> int:
-        """Largest frame that is held whole, size field included; see ``LinkOwner.on_too_large_to_hold``."""
-
-    @property
-    def in_flight(self) -> int:
-        """Unanswered requests at which the client is not read until half of them are answered."""
+    frame_size: int  # largest request that is forwarded; a larger one closes the connection (BAD_FRAME)
+    unauthenticated_frame_size: int  # largest request between SaslHandshake and the end of authentication
+    held_frame_size: int  # largest frame that is held whole, size field included; see LinkOwner.on_too_large_to_hold
+    in_flight: int  # unanswered requests at which the client is not read until half of them are answered
 
 
 class LinkOwner(Protocol):

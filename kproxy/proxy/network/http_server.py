@@ -41,7 +41,6 @@ class BoundedProtocol(H11Protocol):
     _waits_until: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """See asyncio.Protocol."""
         super().connection_made(transport)
         self._wait()
         waiting = [each for each in self.connections if isinstance(each, BoundedProtocol) and each.is_waiting]
@@ -49,7 +48,6 @@ class BoundedProtocol(H11Protocol):
             min(waiting, key=BoundedProtocol.deadline).give_up()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio.Protocol."""
         if self._waits_until is not None:
             self._waits_until.cancel()
         super().connection_lost(exc)

@@ -15,8 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from kproxy.proxy.otlp.outcomes import Delivered, Refused, Unavailable
-from kproxy.proxy.otlp.transport import Transport
+from kproxy.proxy.otlp.transport import Delivered, Refused, Transport, Unavailable
 
 EXPORTED, DROPPED, FAILED = "exported", "dropped", "failed"
 OUTCOMES = (EXPORTED, DROPPED, FAILED)

@@ -70,11 +70,9 @@ class MetricsExport:
         self._release: Callable[[], None] | None = release
 
     def offer(self, data: bytes) -> bool:
-        """See MetricsExport."""
         return self._exporter.offer(data)
 
     def close(self) -> None:
-        """See MetricsExport."""
         release, self._release = self._release, None
         if release is not None:
             release()

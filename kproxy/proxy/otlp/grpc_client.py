@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import grpc
 
-from kproxy.proxy.otlp.outcomes import LARGEST_ANSWER, Outcome, Refused, Signal, Unavailable, outcome_of_answer
+from kproxy.proxy.otlp.transport import LARGEST_ANSWER, Outcome, Refused, Signal, Unavailable, outcome_of_answer
 
 SERVICES: dict[Signal, str] = {
     "traces": "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
@@ -56,7 +56,6 @@ class GrpcClient:
         self._timeout = timeout
 
     async def send(self, body: bytes) -> Outcome:
-        """See Transport."""
         loop = asyncio.get_running_loop()
         done = asyncio.Event()
 
@@ -77,5 +76,4 @@ class GrpcClient:
         return Unavailable(f"gRPC {code.name}") if code in RETRIED else Refused(f"gRPC {code.name}")
 
     def close(self) -> None:
-        """See Transport."""
         self._channel.close()

@@ -16,7 +16,7 @@ from kproxy import __version__
 from kproxy.errors import UpstreamError
 from kproxy.protocol.addresses import join_address
 from kproxy.proxy.network.resolver import Address, Resolve, Resolver, resolve_blocking
-from kproxy.proxy.otlp.outcomes import LARGEST_ANSWER, LONGEST_WAIT_S, Outcome, Refused, Unavailable, outcome_of_answer
+from kproxy.proxy.otlp.transport import LARGEST_ANSWER, LONGEST_WAIT_S, Outcome, Refused, Unavailable, outcome_of_answer
 
 READ_SIZE = 16_384
 RETRIED = (429, 502, 503, 504)
@@ -79,7 +79,6 @@ class HttpClient:
         self._connection: _Connection | None = None
 
     async def send(self, body: bytes) -> Outcome:
-        """See Transport."""
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._send(body)
@@ -99,7 +98,6 @@ class HttpClient:
         return Unavailable(reason)
 
     def close(self) -> None:
-        """See Transport."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

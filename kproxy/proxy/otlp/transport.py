@@ -1,14 +1,56 @@
-"""Transports of OTLP, and the choice of one."""
+"""Transports of OTLP: what each must do, what sending may lead to, and the choice of one.
+
+The specification of OTLP says which failures are retried: HTTP 429, 502, 503 and 504; the gRPC codes in grpc_client.py; and every
+request for which there was no connection or no answer.
+"""
 
 import ssl
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
-from kproxy.errors import UsageError
+from kproxy.errors import DecodeError, UsageError
 from kproxy.filters.otlp_endpoint import OtlpEndpoint, target_of
 from kproxy.protocol.addresses import join_address
-from kproxy.proxy.otlp.outcomes import Outcome, Signal
+from kproxy.protocol.embedded.otlp import read_rejected
+
+Signal = Literal["traces", "metrics"]
+LARGEST_ANSWER = 65_536  # bytes: an answer has a number and a sentence
+LONGEST_WAIT_S = 60.0  # that a collector may ask for
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The collector took it, except for so many items."""
+
+    rejected: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The collector does not take it, and would not if it were sent again."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """The collector may take it later, after at least *after* seconds."""
+
+    reason: str
+    after: float = 0.0
+
+
+Outcome = Delivered | Refused | Unavailable
+
+
+def outcome_of_answer(answer: bytes) -> Outcome:
+    """Return the outcome of a request that succeeded; *answer* is the body of its response, an Export…ServiceResponse."""
+    try:
+        return Delivered(read_rejected(answer))
+    except DecodeError:
+        return Refused("the answer is not that of a collector of OTLP")
 
 
 class Transport(Protocol):

@@ -120,7 +120,6 @@ class _Pages:
         self._metrics = Metrics(self)
 
     def scrape(self) -> Scrape:
-        """See kproxy.output.metrics.Source."""
         workers = self._source.counters()
         counts = self._source.analysis()
         clients = self._source.client_series()

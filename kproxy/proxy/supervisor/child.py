@@ -10,20 +10,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from kproxy.proxy import messages
 from kproxy.proxy.channel import Channel
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.logs import LogKeys, Relay, log
-from kproxy.proxy.messages import (
-    Alive,
-    Configure,
-    Drained,
-    Failed,
-    LogEvent,
-    Message,
-    Ready,
-    ToFleet,
-    ToSupervisor,
-)
 from kproxy.proxy.supervisor.processes import Process, start_child
 from kproxy.proxy.supervisor.watchdog import LOOK_EVERY_S, Activity, Watchdog, create_stack_file, stack_of
 
@@ -43,7 +33,7 @@ class ChildListener(Protocol):
     async def started(self, child: "Child") -> None:
         """Called when a process was started and its channel is open."""
 
-    async def on_message(self, child: "Child", message: ToFleet) -> None:
+    async def on_message(self, child: "Child", message: messages.ToFleet) -> None:
         """Called for a message that Child does not handle itself."""
 
     def ended(self, child: "Child", code: int | None) -> None:
@@ -91,11 +81,11 @@ class Child:
         self._relay = Relay("analyzer" if number is None else "worker", number)
         self._backoff = Backoff()
         self._stopping = asyncio.Event()
-        self._channel: Channel[ToSupervisor] | None = None
+        self._channel: Channel[messages.ToSupervisor] | None = None
         self._process: Process | None = None
         self._watchdog = Watchdog(time.monotonic())
         self._answers: deque[asyncio.Future[str]] = deque()  # to configurations, in the order in which these were sent
-        self.last_configure: Configure | None = None  # the last one sent
+        self.last_configure: messages.Configure | None = None  # the last one sent
 
     @property
     def pid(self) -> int | None:
@@ -115,7 +105,7 @@ class Child:
             self._kill()
             self.ended_for_good.set()
 
-    async def configure(self, message: Configure) -> str:
+    async def configure(self, message: messages.Configure) -> str:
         """Have the process, if there is one, use a configuration. Returns "" once it is ready, or why it cannot."""
         if self._channel is None:
             return ""
@@ -127,7 +117,7 @@ class Child:
             return "the configuration is too long to be sent to a process"
         return await answer
 
-    async def send(self, message: Message) -> bool:
+    async def send(self, message: messages.Message) -> bool:
         """Send a message if there is a process; a process that does not read is killed (and started again).
 
         Returns False if the message is too long and was dropped.
@@ -172,7 +162,7 @@ class Child:
             self._log_not_started(error)
             return None
         self._process = process
-        self._channel = await Channel.open(ours, ToSupervisor, self._on_malformed)
+        self._channel = await Channel.open(ours, messages.ToSupervisor, self._on_malformed)
         process.ended.add_done_callback(self._close_later)
         if self._stopping.is_set():  # Drain did not reach it, as it had no channel; it serves nothing yet
             process.kill()
@@ -228,7 +218,7 @@ class Child:
                 ours.close()
                 raise
 
-    async def _receive(self, channel: Channel[ToSupervisor]) -> None:
+    async def _receive(self, channel: Channel[messages.ToSupervisor]) -> None:
         try:
             async for message in channel:
                 await self._on_message(message)
@@ -236,7 +226,7 @@ class Child:
             channel.close()
 
     def _on_malformed(self, reason: str) -> None:
-        self._relay.write(LogEvent("error", "a message of a process cannot be decoded", {"reason": reason}))
+        self._relay.write(messages.LogEvent("error", "a message of a process cannot be decoded", {"reason": reason}))
 
     def _close_later(self, _: object) -> None:
         """Close the channel of a dead process soon, even if a process of its own holds the other end."""
@@ -244,19 +234,19 @@ class Child:
         if channel:
             asyncio.get_running_loop().call_later(LAST_MESSAGES, channel.close)
 
-    async def _on_message(self, message: ToSupervisor) -> None:
+    async def _on_message(self, message: messages.ToSupervisor) -> None:
         self._watchdog.hear()
         match message:
-            case Alive():
+            case messages.Alive():
                 pass
-            case LogEvent():
+            case messages.LogEvent():
                 self._relay.write(message)
-            case Ready():
+            case messages.Ready():
                 self.ready = True
                 self._answer("")
-            case Failed(why):
+            case messages.Failed(why):
                 self._answer(why or "it gives no reason")
-            case Drained(left):
+            case messages.Drained(left):
                 if left:
                     log("warning", "the time to drain is over: connections were closed", worker=self.number, count=left)
             case _:

@@ -6,29 +6,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
 from kproxy.config import Config
+from kproxy.proxy import messages
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.logs import log
-from kproxy.proxy.messages import (
-    AnalyzerCounts,
-    AnalyzerSeries,
-    BreakpointGivenUp,
-    BrokerReach,
-    Brokers,
-    ClientMetrics,
-    Configure,
-    Connections,
-    Drain,
-    FeedPage,
-    ForgetWorker,
-    JournalState,
-    Learned,
-    Message,
-    StopAnswer,
-    StopEnded,
-    Stopped,
-    ToFleet,
-    UseBreakpoints,
-)
 from kproxy.proxy.shared_counts import SharedCounts
 from kproxy.proxy.shared_sets import LearnedSets
 from kproxy.proxy.supervisor.child import Child, ProcessEnded
@@ -68,27 +48,27 @@ class Fleet:
 
     def __init__(self, config: Config, modules: Modules = OURS) -> None:
         self.config = config
-        self._configure = Configure.to(config)
+        self._configure = messages.Configure.to(config)
         self.draining = False
         self.failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()  # why the run must end
         self.questions = Questions()
-        self.on_counts: Callable[[AnalyzerCounts], None] = _ignore
-        self.on_series: Callable[[AnalyzerSeries], None] = _ignore
+        self.on_counts: Callable[[messages.AnalyzerCounts], None] = _ignore
+        self.on_series: Callable[[messages.AnalyzerSeries], None] = _ignore
         self.on_analyzer_ended: Callable[[], None] = lambda: None
-        self.on_client_metrics: Callable[[ClientMetrics], None] = _ignore
-        self.on_reach: Callable[[BrokerReach], None] = _ignore
-        self.on_journal: Callable[[int, JournalState], None] = lambda worker, message: None
+        self.on_client_metrics: Callable[[messages.ClientMetrics], None] = _ignore
+        self.on_reach: Callable[[messages.BrokerReach], None] = _ignore
+        self.on_journal: Callable[[int, messages.JournalState], None] = lambda worker, message: None
         self.on_worker_ended: Callable[[int], None] = lambda worker: None
-        self.on_stop: Callable[[int, Stopped | StopEnded | BreakpointGivenUp], None] = lambda worker, message: None
-        self.breakpoints: UseBreakpoints | None = None  # for workers that start later
-        self.feed_page: FeedPage | None = None  # for an analyzer that starts later
+        self.on_stop: Callable[[int, messages.StopNews], None] = lambda worker, message: None
+        self.breakpoints: messages.UseBreakpoints | None = None  # for workers that start later
+        self.feed_page: messages.FeedPage | None = None  # for an analyzer that starts later
         self.slots: list[WorkerSlot] = []
         self._modules = modules
         self._tapped = config.analysis.enabled
         self._leaving: list[WorkerSlot] = []  # draining: the configuration has fewer workers now
         self._retired: list[Counters] = []  # of workers that have left: their counts are still part of the totals
         self._analyzer: Child | None = None
-        self._brokers: dict[str, Brokers] = {}
+        self._brokers: dict[str, messages.Brokers] = {}
         self._learned = LearnedSets()
         self._limits = SharedLimits.create()
         self.counts = SharedCounts.create()
@@ -117,7 +97,7 @@ class Fleet:
         """
         before = self.config
         staying = [slot.child for slot in self.slots[: config.workers]]
-        configure = Configure.to(config, reload_filters)
+        configure = messages.Configure.to(config, reload_filters)
         why = await _configure(staying, configure)
         if why:
             await _configure(staying, self._configure)
@@ -134,7 +114,7 @@ class Fleet:
         await self._change_analyzer(before)
         return ""
 
-    async def send_all(self, message: Message) -> None:
+    async def send_all(self, message: messages.Message) -> None:
         """Send a message to every worker."""
         await asyncio.gather(*(slot.child.send(message) for slot in self._all_slots()))
 
@@ -155,7 +135,7 @@ class Fleet:
             child.kill()
         await asyncio.gather(*(child.ended_for_good.wait() for child in children))
 
-    async def feed(self, message: FeedPage) -> None:
+    async def feed(self, message: messages.FeedPage) -> None:
         """Have the analyzer, and those that follow it, feed a live page; or none."""
         self.feed_page = message if message.path else None
         if self._analyzer is not None:
@@ -177,34 +157,34 @@ class Fleet:
         """Send a new process its configuration; a worker also the brokers that other workers have learned."""
         self._start_task(self._prepare(child), f"configure {child.name}")
 
-    async def on_message(self, child: Child, message: ToFleet) -> None:
+    async def on_message(self, child: Child, message: messages.ToFleet) -> None:
         """Pass on to the other workers what one has learned, and the rest to Overview."""
         match message:
-            case Brokers():
+            case messages.Brokers():
                 self._brokers[message.cluster] = message
                 await self._send_others(child, message)
-            case Learned():
+            case messages.Learned():
                 self._learned.receive(message)
                 await self._send_others(child, message)
-            case BrokerReach():
+            case messages.BrokerReach():
                 self.on_reach(message)
-            case JournalState():
+            case messages.JournalState():
                 if child.number is not None:
                     self.on_journal(child.number, message)
-            case Stopped() | StopEnded() | BreakpointGivenUp():
+            case messages.Stopped() | messages.StopEnded() | messages.BreakpointGivenUp():
                 if child.number is not None:
                     self.on_stop(child.number, message)
-            case ClientMetrics():
+            case messages.ClientMetrics():
                 self.on_client_metrics(message)
-            case Connections() | StopAnswer():
+            case messages.Connections() | messages.StopAnswer():
                 if child.number is not None:
                     self.questions.note(child.number, message)
-            case AnalyzerCounts():
+            case messages.AnalyzerCounts():
                 self.on_counts(message)
-            case AnalyzerSeries():
+            case messages.AnalyzerSeries():
                 self.on_series(message)
 
-    async def _send_others(self, child: Child, message: Message) -> None:
+    async def _send_others(self, child: Child, message: messages.Message) -> None:
         others = [slot.child for slot in self._all_slots() if slot.child is not child]
         await asyncio.gather(*(other.send(message) for other in others))
 
@@ -225,7 +205,7 @@ class Fleet:
         if code is None and not slot.first.done():
             slot.first.set_result(f"{child.name} could not be started")
         if self._analyzer:
-            self._start_task(self._analyzer.send(ForgetWorker(child.number)), "forget")
+            self._start_task(self._analyzer.send(messages.ForgetWorker(child.number)), "forget")
         if slot in self._leaving:
             self._leaving.remove(slot)
             self._hung["worker"] += child.hung
@@ -342,11 +322,11 @@ class Fleet:
             self.failure.set_result(f"a fault of kproxy's own ({task.get_name()}): {error!r}")
 
 
-def _ignore(_: Message) -> None:
+def _ignore(_: messages.Message) -> None:
     pass
 
 
-async def _configure(children: list[Child], message: Configure) -> str:
+async def _configure(children: list[Child], message: messages.Configure) -> str:
     """Have all use a configuration. Returns "" or why one of them cannot."""
     answers = await asyncio.gather(*(child.configure(message) for child in children))
     return next((why for why in answers if why), "")
@@ -358,7 +338,7 @@ async def _end(children: list[Child], seconds: float, end: float) -> bool:
         child.stop()
     try:
         async with asyncio.timeout_at(end):
-            await asyncio.gather(*(child.send(Drain(seconds)) for child in children))
+            await asyncio.gather(*(child.send(messages.Drain(seconds)) for child in children))
             await asyncio.gather(*(child.ended_for_good.wait() for child in children))
     except TimeoutError:
         for child in children:

@@ -8,18 +8,8 @@ from typing import Any
 from kproxy.config.redaction import redacted
 from kproxy.filters.loading import BUILT_IN
 from kproxy.output.client_metrics import ClientSeries
+from kproxy.proxy import messages
 from kproxy.proxy.logs import log
-from kproxy.proxy.messages import (
-    AnalyzerCounts,
-    AnalyzerSeries,
-    BrokerReach,
-    ClientMetrics,
-    ClusterState,
-    Connection,
-    Connections,
-    JournalState,
-    ListConnections,
-)
 from kproxy.proxy.shared_counts import CALLS, FAULTS, OF_EVERY_FILTER, SPENT_NS, FilterCount
 from kproxy.proxy.supervisor.analyzer_totals import AnalyzerTotals, Row, SeriesTotals
 from kproxy.proxy.supervisor.child import Child
@@ -58,7 +48,7 @@ class Overview:
         """Return how many clients are connected."""
         return sum(counters.totals()[Total.CONNECTIONS_OPEN] for counters in self.counters())
 
-    def analysis(self) -> AnalyzerCounts | None:
+    def analysis(self) -> messages.AnalyzerCounts | None:
         """The analyzer's counts, those of processes that have ended included; None before there are any."""
         return self._totals.total
 
@@ -67,7 +57,7 @@ class Overview:
         limits, now = self._fleet.config.metrics, time.monotonic()
         return {kind: totals.rows(limits.series, limits.idle, now) for kind, totals in self._series.items()}
 
-    def _note_series(self, message: AnalyzerSeries) -> None:
+    def _note_series(self, message: messages.AnalyzerSeries) -> None:
         if message.kind not in self._series:
             self._series[message.kind] = SeriesTotals(is_gauge=message.is_gauge)
         self._series[message.kind].note(message.rows)
@@ -130,25 +120,25 @@ class Overview:
         ]
         return not reasons, "; ".join(reasons)
 
-    def clusters(self) -> list[ClusterState]:
+    def clusters(self) -> list[messages.ClusterState]:
         """Whether a broker of each cluster has been reached."""
         found = []
         for cluster in self._fleet.config.clusters:
             reach = self._reach.get(cluster.name)
             known = reach is not None and reach.bootstrap == cluster.bootstrap
-            found.append(reach.state(cluster.name) if reach and known else ClusterState(cluster.name))
+            found.append(reach.state(cluster.name) if reach and known else messages.ClusterState(cluster.name))
         return found
 
-    async def connections(self) -> list[Connection]:
+    async def connections(self) -> list[messages.Connection]:
         """The open connections of the workers that answer in time."""
         asked = [self._ask(slot.child) for slot in self._fleet.slots if slot.child.ready]
         return [connection for part in await asyncio.gather(*asked) for connection in part][:MOST_CONNECTIONS]
 
-    async def _ask(self, child: Child) -> list[Connection]:
+    async def _ask(self, child: Child) -> list[messages.Connection]:
         assert child.number is not None
-        with self._fleet.questions.ask([child.number], Connections) as (number, (question,)):
+        with self._fleet.questions.ask([child.number], messages.Connections) as (number, (question,)):
             try:
-                await child.send(ListConnections(number))
+                await child.send(messages.ListConnections(number))
                 await question.is_answered(ASK_SECONDS)
             except TimeoutError:
                 log("warning", "a worker does not list its connections", worker=child.number, seconds=ASK_SECONDS)
@@ -158,7 +148,7 @@ class Overview:
         """Call a function with the number of each worker whose process ends from now on."""
         self._on_worker_ended = function
 
-    def _note_journal(self, worker: int, message: JournalState) -> None:
+    def _note_journal(self, worker: int, message: messages.JournalState) -> None:
         self._journals.pop((worker, message.path), None)
         if message.reason:
             self._journals[worker, message.path] = message.reason
@@ -167,12 +157,12 @@ class Overview:
         self._on_worker_ended(worker)
         self._journals = {key: why for key, why in self._journals.items() if key[0] != worker}
 
-    def _note_client_metrics(self, message: ClientMetrics) -> None:
+    def _note_client_metrics(self, message: messages.ClientMetrics) -> None:
         names = message.cluster, message.client_id, message.instance_id
         most = {"most_names": message.most_names, "most_series": message.most_series}
         self._client_series.add(time.monotonic(), names, message.metrics, message.keep_s, **most)
 
-    def _note_reach(self, message: BrokerReach) -> None:
+    def _note_reach(self, message: messages.BrokerReach) -> None:
         clusters = (cluster for cluster in self._fleet.config.clusters if cluster.name == message.cluster)
         bootstrap = next((cluster.bootstrap for cluster in clusters), [])
         reach = self._reach.get(message.cluster)
@@ -189,11 +179,11 @@ class ClusterReach:
         self._reached = False
         self._reason = ""
 
-    def note(self, message: BrokerReach) -> None:
+    def note(self, message: messages.BrokerReach) -> None:
         """Note what a worker says; one that has reached a broker is enough."""
         self._reached |= message.reached
         self._reason = message.reason or self._reason
 
-    def state(self, name: str) -> ClusterState:
+    def state(self, name: str) -> messages.ClusterState:
         """The state to show."""
-        return ClusterState(name, self._reached, None if self._reached else self._reason)
+        return messages.ClusterState(name, self._reached, None if self._reached else self._reason)

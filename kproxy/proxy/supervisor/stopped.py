@@ -23,6 +23,7 @@ from kproxy.proxy.messages import (
     Stop,
     StopAnswer,
     StopEnded,
+    StopNews,
     Stopped,
     UseBreakpoints,
 )
@@ -198,7 +199,7 @@ class StoppedMessages:
             if len(self._ended) > MOST_ENDED:
                 self._ended.popitem(last=False)
 
-    def _note(self, worker: int, message: Stopped | StopEnded | BreakpointGivenUp) -> None:
+    def _note(self, worker: int, message: StopNews) -> None:
         match message:
             case Stopped(stop) if len(self._stops) < MOST_SHOWN:
                 self._stops[stop.id] = worker, stop

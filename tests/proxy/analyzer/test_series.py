@@ -34,17 +34,17 @@ def requests(series: Series) -> dict[str, int]:
     return dict(rows)
 
 
-def test_a_million_names_are_a_thousand_series_and_nothing_is_lost() -> None:
+def test_any_number_of_names_is_a_thousand_series_and_nothing_is_lost() -> None:
     series = clients()
-    for number in range(1_000_000):
+    for number in range(100_000):
         send(series, f"client-{number}")
     found = requests(series)
     assert len(found) == MOST_SERIES
-    assert sum(found.values()) == 1_000_000
-    assert found[OTHER] == 1_000_000 - (MOST_SERIES - 1)
+    assert sum(found.values()) == 100_000
+    assert found[OTHER] == 100_000 - (MOST_SERIES - 1)
 
 
-def test_who_sends_most_gets_a_series_although_a_million_others_came_first() -> None:
+def test_who_sends_most_gets_a_series_although_many_others_came_first() -> None:
     series = clients()
     sent: Counter[str] = Counter()
     for number in range(200_000):

@@ -78,14 +78,14 @@ def test_no_byte_of_a_brokers_address_leaves_with_a_response_of_any_size(
     api_key: int, version: int, size: int, require: Require
 ) -> None:
     require("referees", referees.AVAILABLE, "kio and kafka-python are not installed")
-    sent = [big_response(api_key, version, size, seed) for seed in range(3)]
+    sent = [big_response(api_key, version, size, seed) for seed in range(1 if size > 1_000_000 else 3)]
     chance = random.Random(size)
 
     async def work() -> None:
         judge = Judge(Chain([RewriteAddresses()]), table())
         bench = Bench(judge, judge.chain)
-        asked = (
-            request(api_key, version, 7, b"\0\0\xff\xff" + bytes(40)) * 3
+        asked = request(api_key, version, 7, b"\0\0\xff\xff" + bytes(40)) * len(
+            sent
         )  # of Produce: no tags, no transaction, acks=-1
         await bench.send(bench.client, asked)
         assert await bench.receive(bench.broker, len(asked)) == asked
@@ -345,7 +345,7 @@ def metadata_with_partitions(size: int) -> bytes:
     return whole.encode(9, make("MetadataResponse", brokers=nodes, topics=[topic] * (size // (few - 200) + 1)))
 
 
-@pytest.mark.parametrize("size", [5_300_000, 30_000_000, pytest.param(100_000_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("size", [5_300_000, pytest.param(100_000_000, marks=pytest.mark.long)])
 def test_promise_31_no_metadata_response_is_too_big(size: int) -> None:
     body = metadata_with_partitions(size)
     frame, expected = response_frame(3, 9, body), response_frame(3, 9, rewritten(3, 9, body, Served()))

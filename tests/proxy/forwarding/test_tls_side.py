@@ -261,13 +261,10 @@ async def come_with_a_small_window(
     return await asyncio.open_connection(sock=plain, limit=1 << 14, **options)
 
 
-ALL_LEGS: dict[str, dict[str, Any]] = {"none": {}, **LEGS}
-
-
-@pytest.mark.parametrize("words", ALL_LEGS.values(), ids=ALL_LEGS)
+@pytest.mark.parametrize("words", [{}, LEGS["both"]], ids=["none", "both"])
 def test_promise_6_clients_that_do_not_read_stay_within_the_memory_budget(words: dict[str, Any]) -> None:
     """And all of them are served once they read: those that came late, too."""
-    budget, size, clients = 3_000_000, 4_000_000, 40
+    budget, size, clients = 3_000_000, 4_000_000, 20
     answer = (size + 4).to_bytes(4, "big") + b"\0\0\0\1" + bytes(size)
 
     async def pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from kproxy.proxy.network.original_destination import (
-    MOST_REMEMBERED,
     REMEMBERED_S,
     OwnConnections,
     original_destination,
@@ -103,12 +102,14 @@ class Named:
         return f"10.0.{self.port >> 16}.1", self.port & 0xFFFF
 
 
-def test_what_is_remembered_has_bounds_and_ends() -> None:
+def test_what_is_remembered_has_bounds_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 100
+    monkeypatch.setattr("kproxy.proxy.network.original_destination.MOST_REMEMBERED", most)
     clock = [100.0]
     own = OwnConnections(lambda: clock[0])
-    for port in range(MOST_REMEMBERED + 10):
+    for port in range(most + 10):
         own.connected(Named(port))  # type: ignore[arg-type]
-    assert [own.has(Named(port).getsockname()) for port in (0, 9, 10, MOST_REMEMBERED + 9)] == [
+    assert [own.has(Named(port).getsockname()) for port in (0, 9, 10, most + 9)] == [
         False,
         False,
         True,

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 import pytest
 
 from kproxy.proxy.otlp.exporter import BATCH_BYTES, BATCH_ITEMS, MOST_ATTEMPTS, MOST_BYTES, MOST_ITEMS, Exporter
-from kproxy.proxy.otlp.outcomes import Delivered, Outcome, Refused, Unavailable
+from kproxy.proxy.otlp.transport import Delivered, Outcome, Refused, Unavailable
 from tests.support.loops import LOOPS, run
 
 Act = Callable[[bytes], Awaitable[Outcome]]

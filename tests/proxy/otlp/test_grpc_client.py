@@ -8,8 +8,7 @@ import grpc
 import pytest
 
 from kproxy.filters.otlp_endpoint import OtlpEndpoint
-from kproxy.proxy.otlp.outcomes import Delivered, Outcome, Refused, Unavailable
-from kproxy.proxy.otlp.transport import transport_to
+from kproxy.proxy.otlp.transport import Delivered, Outcome, Refused, Unavailable, transport_to
 from tests.support.certificates import certificates
 from tests.support.loops import LOOPS, run
 from tests.support.otlp import grpc_collector

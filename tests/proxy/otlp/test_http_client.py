@@ -10,7 +10,7 @@ import pytest
 from kproxy.errors import UpstreamError
 from kproxy.proxy.network.resolver import Address
 from kproxy.proxy.otlp.http_client import HttpClient, resolve_in_a_thread
-from kproxy.proxy.otlp.outcomes import Delivered, Outcome, Refused, Unavailable
+from kproxy.proxy.otlp.transport import Delivered, Outcome, Refused, Unavailable
 from tests.support.certificates import certificates
 from tests.support.loops import LOOPS, run
 from tests.support.otlp import Answer, Collector, http_collector

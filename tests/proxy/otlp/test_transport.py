@@ -3,14 +3,16 @@
 from pathlib import Path
 
 import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTracePartialSuccess,
     ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
 )
 
 from kproxy.errors import UsageError
 from kproxy.filters.otlp_endpoint import OtlpEndpoint
-from kproxy.proxy.otlp.outcomes import Delivered, Outcome, Refused, Signal
-from kproxy.proxy.otlp.transport import transport_to
+from kproxy.proxy.otlp.transport import Delivered, Outcome, Refused, Signal, outcome_of_answer, transport_to
 from tests.support.loops import LOOPS, run
 from tests.support.otlp import grpc_collector, http_collector
 
@@ -60,3 +62,13 @@ def test_what_is_sent_is_what_was_given() -> None:
             endpoint = OtlpEndpoint(otlp=collector.address, protocol=protocol)  # type: ignore[arg-type]
             assert run("uvloop", sent(endpoint, body.SerializeToString())) == [Delivered()]
             assert collector.requests == [body]
+
+
+def test_the_number_rejected_is_read_and_rubbish_is_refused() -> None:
+    partial = ExportTraceServiceResponse(
+        partial_success=ExportTracePartialSuccess(rejected_spans=3, error_message="no")
+    )
+    assert outcome_of_answer(partial.SerializeToString()) == Delivered(3)
+    assert outcome_of_answer(ExportMetricsServiceResponse().SerializeToString()) == Delivered(0)
+    for rubbish in (b"<html>welcome</html>", b"\x0a\xff", b"{}", b"\x00"):
+        assert isinstance(outcome_of_answer(rubbish), Refused)

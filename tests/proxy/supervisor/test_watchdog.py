@@ -124,14 +124,6 @@ def test_an_analyzer_that_hangs_in_c_is_replaced_and_traffic_goes_on(start: Call
     eventually(lambda: running.reaches_the_log(100), patience=PATIENCE, what="the log of another analyzer")
 
 
-def test_an_analyzer_that_is_stopped_is_replaced(start: Callable[..., Running]) -> None:
-    running = start()
-    os.kill(running.pid("kproxy-analyzer"), signal.SIGSTOP)
-    event = running.hung()
-    assert event["process"] == "analyzer" and "stack" not in event  # it could not say
-    eventually(lambda: running.reaches_the_log(100), patience=PATIENCE, what="the log of another analyzer")
-
-
 def test_a_worker_that_hangs_in_c_is_replaced_and_the_other_goes_on(start: Callable[..., Running]) -> None:
     running = start(workers=2)
     connections = [Wire(running.listen) for _ in range(16)]  # the kernel gives some to each worker
@@ -156,11 +148,15 @@ def test_a_worker_that_hangs_in_c_is_replaced_and_the_other_goes_on(start: Calla
     running.beat(50)
 
 
-def test_a_worker_that_is_stopped_is_replaced(start: Callable[..., Running]) -> None:
+def test_who_is_stopped_is_replaced(start: Callable[..., Running]) -> None:
     running = start()
-    os.kill(running.pid("kproxy: worker"), signal.SIGSTOP)
-    assert running.hung()["worker"] == 0
+    for name in ("kproxy: worker", "kproxy-analyzer"):
+        os.kill(running.pid(name), signal.SIGSTOP)
+    events = [running.hung(), running.hung()]
+    assert {event.get("worker", event.get("process")) for event in events} == {0, "analyzer"}
+    assert all("stack" not in event for event in events)  # they could not say
     eventually(lambda: running.beat(1) is None, patience=PATIENCE, what="another worker")
+    eventually(lambda: running.reaches_the_log(100), patience=PATIENCE, what="the log of another analyzer")
 
 
 def test_all_that_are_stopped_together_and_go_on_together_are_left_alone(start: Callable[..., Running]) -> None:
