@@ -1,10 +1,9 @@
-"""The limits of clients per address and per second, over all workers. The number of connections: Worker.take_place."""
+"""Limits on clients per address and per second, over all workers. Worker.take_place limits the number of connections."""
 
 import time
 
 from kproxy.config import Limits
-from kproxy.proxy.tap.counters import Counters, address_hash
-from kproxy.proxy.tap.shared_limits import SharedLimits
+from kproxy.proxy.tap.counters import Counters, SharedLimits, address_hash
 
 SOCKADDR_IN = 16  # bytes; sockaddr_in6 has 28
 MAPPED = b"\0" * 10 + b"\xff\xff"  # before the IPv4 address in an IPv4-mapped one (RFC 4291, 2.5.5.2)
@@ -16,7 +15,7 @@ class Admission:
 
     Args:
         limits: as configured, for all workers together.
-        own: the counters of this worker, from which its places are released if it dies.
+        own: the counters of this worker; if it dies, its places are released by them.
         shared: the places that all workers share.
         key: for hashing addresses, the same in all workers.
     """
@@ -28,7 +27,7 @@ class Admission:
         self.configure(limits)
 
     def configure(self, limits: Limits) -> None:
-        """Use other limits."""
+        """Use these limits from now on."""
         self._most = limits.connections_per_address
         self._per_second = limits.connections_per_second
         self.checks_each_client = bool(self._most or self._per_second)
@@ -45,7 +44,7 @@ class Admission:
         return slot
 
     def count(self, peer: bytes) -> int:
-        """Count a connection that is already there, whatever the limits; return its slot."""
+        """Count a connection that is already open, whatever the limits; return its slot."""
         slot = self._slot_of(peer)
         self._shared.take_address(slot, MOST_PLACES)
         self._own.add_address(slot, 1)
@@ -57,6 +56,6 @@ class Admission:
         self._shared.release_address(slot)
 
     def _slot_of(self, peer: bytes) -> int:
-        """The counter of connections from a client's host, the same for an IPv4 client at a socket of both families."""
+        """Return the slot of a client's host; an IPv4 client has the same slot at an IPv6 socket."""
         host = peer[4:8] if len(peer) == SOCKADDR_IN else peer[8:24].removeprefix(MAPPED)
         return address_hash(host.hex(), self._key)

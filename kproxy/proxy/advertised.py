@@ -1,7 +1,7 @@
 """AdvertisedAddresses: the host and port that responses give clients in place of each broker's.
 
     rule                            host                        port
-    advertise_brokers has the node  as it says                  as it says
+    advertise_brokers has the node  from there                  from there
     SNI mode                        broker_name                 advertise_port, or the one the client connected to
     port mode, advertise with       advertise                   advertise_port, or the broker's port of ours
       {node_id}
@@ -44,9 +44,9 @@ class AdvertisedAddresses:
 
     def address_of(self, node_id: int, listener: str) -> Address:
         """Return the advertised address of a broker; *listener* is the "host:port" of ours that the client connected to."""
-        found = self._of_node.get(node_id)
-        if found is not None:
-            return found
+        address = self._of_node.get(node_id)
+        if address is not None:
+            return address
         host, port = split_address(listener)
         host = self._host.replace(NODE_ID, str(node_id)) or host
         return Address(host, self._advertised_port(node_id, port))
@@ -56,7 +56,7 @@ class AdvertisedAddresses:
         return node_id not in self._of_node and self._advertised_port(node_id, 0) > MOST_PORT
 
     def node_of(self, host: str, port: int) -> int | None:
-        """Return the node that this address is advertised for; None: for none, or it depends on where the client connected."""
+        """Return the node that this address is advertised for; None: for none, or that depends on where clients connect."""
         found = self._node_of_address.get(Address(host.lower(), port))
         if found is None and self._host and not (self._is_sni and self._port is None):
             found = self._node_of_name(host) if NODE_ID in self._host else self._node_of_port(host, port)

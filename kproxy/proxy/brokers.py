@@ -1,7 +1,7 @@
-"""BrokerTable: node ids, the addresses of the brokers, and the port of ours that stands for each.
+"""BrokerTable: node ids, the addresses of the brokers, and the port of kproxy that stands for each.
 
-Addresses in brokers' responses are not trusted: a host that leads back to this proxy or to internal addresses of the machine or
-a cloud, or port 0, is not served, and neither are more brokers than a cluster can have.
+Addresses in brokers' responses are not trusted. A broker is not served if its host leads back to this proxy or to internal
+addresses of the machine or a cloud, if its port is 0, or if there are more brokers than a cluster can have.
 """
 
 import ipaddress
@@ -70,11 +70,11 @@ class BrokerTable:
         return self._advertised.address_of(node_id, connection.listener)
 
     def target(self, node_id: int) -> tuple[str, int] | None:
-        """The address of a broker; None: not known."""
+        """Return the address of a broker; None: not known."""
         return self._targets.get(node_id)
 
     def port_of(self, node_id: int) -> int:
-        """The port that stands for a broker in port mode, the same in every worker and after every restart."""
+        """Return the port that stands for a broker in port mode, the same in every worker and after every restart."""
         return self._first_port + node_id
 
     def node_of_name(self, server_name: str) -> int | None:
@@ -82,7 +82,7 @@ class BrokerTable:
         return self._advertised.node_of_name(server_name)
 
     def expected(self) -> list[int]:
-        """The node ids in the configuration, ascending: their ports are listened on from the start."""
+        """Return the node ids in the configuration, ascending: kproxy listens on their ports from the start."""
         return sorted({node_id for part in self._rules.node_ids for node_id in _node_ids(part)})
 
     def merge(self, brokers: Iterable[tuple[int, str, int]]) -> None:
@@ -92,11 +92,11 @@ class BrokerTable:
                 self._targets[node_id] = host, port
 
     def as_list(self) -> list[tuple[int, str, int]]:
-        """Node id, host and port of every broker, ascending."""
+        """Return node id, host and port of every broker, ascending."""
         return [(node_id, *self._targets[node_id]) for node_id in sorted(self._targets)]
 
     def _accept(self, node_id: int, host: str, port: int) -> bool:
-        """Whether the broker may be served, and is: in port mode its port is listened on now."""
+        """Return whether the broker may be served; in port mode listen on its port."""
         reason = self._why_not(node_id, host, port)
         if reason is None and self._rules.mode == "port" and node_id not in self._targets:
             reason = None if self._serve(node_id, self.port_of(node_id)) else "its port cannot be listened on"
@@ -137,7 +137,7 @@ class BrokerTable:
         return None
 
     def _is_advertised(self, node_id: int, host: str, port: int) -> bool:
-        """Whether an address is one that clients are given for this broker or a known one; it leads back here."""
+        """Return whether clients are given this address for this broker or a known one, so that it leads back here."""
         if host.lower() == (self._rules.advertise or "").lower() and self._rules.advertise_port is None:
             return self._is_our_port(node_id, port)
         advertised_for = self._advertised.node_of(host, port)
@@ -150,7 +150,7 @@ class BrokerTable:
         return self._rules.mode == "port" and (stands_for == node_id or stands_for in self._targets)
 
     def _is_our_host(self, host: str, address: IPAddress | None) -> bool:
-        """Whether the host is ours, as far as that is known without DNS."""
+        """Return whether the host is kproxy's own, as far as that is known without DNS."""
         listen = self._listen[0].lower() or "::"  # no host: all addresses
         if host.lower() == listen:
             return True
@@ -168,14 +168,14 @@ class BrokerTable:
 
 
 def parse_any_ip(host: str) -> IPAddress | None:
-    """The address that *host* is in any form that resolvers accept ("0xa9.254.43518" too), unmapped; None for a name."""
+    """Return the address that *host* is, in any form that resolvers accept ("0xa9.254.43518" too), unmapped; None for a name."""
     text = host.rstrip(".")
     address = parse_ip(text)
     return _parse_old_form(text) if address is None else unmapped(address)
 
 
 def _parse_old_form(text: str) -> IPAddress | None:
-    """inet_aton(3): one to four numbers, decimal, octal or hexadecimal, the last filling what is left."""
+    """Parse as inet_aton(3): one to four numbers, decimal, octal or hexadecimal; the last one fills the remaining bytes."""
     parts = text.lower().split(".")
     if len(parts) > 4 or not all(re.fullmatch("0x[0-9a-f]{1,8}|0[0-7]{0,11}|[1-9][0-9]{0,9}", part) for part in parts):
         return None
@@ -187,6 +187,6 @@ def _parse_old_form(text: str) -> IPAddress | None:
 
 
 def _node_ids(part: int | str) -> Iterator[int]:
-    """``3``, ``"3"`` or ``"100-120"``; kproxy.config has checked it."""
+    """Yield the node ids of ``3``, ``"3"`` or ``"100-120"``, which kproxy.config has checked."""
     low, _, high = str(part).partition("-")
     yield from range(int(low), int(high or low) + 1)

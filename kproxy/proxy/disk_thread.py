@@ -1,8 +1,8 @@
-"""DiskThread: calls that may hang, as a disk does that does not answer, made so that the caller waits for them only so long.
+"""DiskThread: makes calls that may hang, such as a write to a disk that does not answer, without holding up the caller for long.
 
-One thread, one call at a time. A caller waits for a call to end: SHORT_S always, longer while it has time left for that, which is
-MOST_WAIT_S at once and in all a tenth of the time (REFILL). So a disk that hangs, or is slow each time, holds up the event loop
-little, while one that answers is as good as written to directly.
+There is one thread, with one call at a time. The caller waits for a call to end: SHORT_S always; beyond that from an allowance of
+at most MOST_WAIT_S, which grows by a tenth of the passing time (REFILL). So a disk that hangs, or is slow each time, hardly holds
+up the event loop, while with a disk that answers it is as if the call were made directly.
 """
 
 import queue
@@ -35,18 +35,18 @@ class DiskThread:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a call has not ended yet; then no other one may be made."""
+        """Whether a call is still running; then no other one may be made."""
         if self._is_busy and self._done.acquire(blocking=False):
             self._is_busy = False
         return self._is_busy
 
     @property
     def hangs(self) -> bool:
-        """Whether the present call takes longer than a disk that works."""
+        """Whether the present call takes longer than a working disk needs."""
         return self.is_busy and self._clock() - self._began >= HANGS_AFTER_S
 
     def call(self, function: Call, most_wait_s: float | None = None) -> bool | None:
-        """Make a call and return its result; None: it has not ended in time and goes on. An exception in it counts as False."""
+        """Make a call and return its result; None: it is still running after the wait. An exception in it counts as False."""
         assert not self.is_busy
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
@@ -58,13 +58,13 @@ class DiskThread:
         return None if self._is_busy else self._result
 
     def settle(self, most_wait_s: float) -> bool:
-        """Wait for the present call; whether it has ended."""
+        """Wait for the present call; return whether it has ended."""
         if self.is_busy:
             self._wait(most_wait_s)
         return not self._is_busy
 
     def end(self) -> None:
-        """End the thread, after the call it is at."""
+        """End the thread after its present call."""
         if self._thread is not None:
             self._calls.put(None)
             self._thread = None
@@ -75,7 +75,7 @@ class DiskThread:
         self._left -= max(self._clock() - self._began - SHORT_S, 0.0)
 
     def _wait_s(self) -> float:
-        """How long the next call may be waited for."""
+        """Return how long the next call may be waited for."""
         now = self._clock()
         self._left = min(MOST_WAIT_S, self._left + (now - self._at) * REFILL)
         self._at = now

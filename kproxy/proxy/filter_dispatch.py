@@ -28,7 +28,7 @@ MOST_UNCHANGED = 64
 
 
 class FilterDispatch:
-    """Runs held frames through a chain. The methods up to ``on_too_large_to_hold`` are those of LinkOwner (forwarding/owner.py).
+    """Runs held frames through a chain. The ``on_`` methods are those of LinkOwner (forwarding/owner.py).
 
     Args:
         chain: the filters.
@@ -42,7 +42,7 @@ class FilterDispatch:
         self.use_chain(chain)
 
     def use_chain(self, chain: Chain) -> None:
-        """Use another chain from now on; verdicts that are awaited are still those of the chain before."""
+        """Use another chain from now on; awaited verdicts still come from the previous chain."""
         self.chain = chain
         self._unchanged: set[bytes] = set()  # ApiVersions responses, without size and correlation id
 
@@ -67,7 +67,7 @@ class FilterDispatch:
         return self._apply_when_ready(link, Direction.RESPONSE, outcome, frame)
 
     def _note_unchanged(self, api_version: int, frame: bytes) -> None:
-        """Remember a response that kproxy's own filter did not change: every connection begins with the same ApiVersions."""
+        """Remember a response that kproxy's own filter left unchanged, as every connection begins with the same ApiVersions."""
         filters = self.chain.filters_for(Direction.RESPONSE, ApiKey.API_VERSIONS, api_version)
         if len(filters) == 1 and isinstance(filters[0], NarrowApiVersions) and len(self._unchanged) < MOST_UNCHANGED:
             self._unchanged.add(frame[AFTER_CORRELATION_ID:])
@@ -102,7 +102,7 @@ class FilterDispatch:
         outcome = self.chain.refuse_large(self._facts_of(link), _request_of(current))
         if isinstance(outcome, Send):
             link.forward_response(outcome.frame)
-        elif isinstance(outcome, Awaitable):  # for what filters note: it is too late for the client
+        elif isinstance(outcome, Awaitable):  # let filters finish; for the client it is too late
             task = asyncio.ensure_future(_finish(outcome))
             self._waiting.add(task)
             task.add_done_callback(self._waiting.discard)
@@ -149,7 +149,7 @@ class FilterDispatch:
         self._mute_if_asked(link)
 
     def _mute_if_asked(self, link: Link) -> None:
-        """Read no requests of a client for as long as a filter says (ConnectionFacts.mute_s)."""
+        """Stop reading a client's requests for as long as a filter has asked (ConnectionFacts.mute_s)."""
         if link.closed:
             return
         known = self._facts_of(link)
@@ -163,7 +163,7 @@ class FilterDispatch:
             asyncio.get_running_loop().call_later(seconds, self._unmute, link, until)
 
     def _unmute(self, link: Link, until: float) -> None:
-        """Read requests again, unless the client was muted for longer since."""
+        """Read requests again, unless the client was muted for longer meanwhile."""
         if self._muted.get(link.number) == until:
             del self._muted[link.number]
             link.unmute()

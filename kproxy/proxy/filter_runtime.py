@@ -24,7 +24,7 @@ METRICS_A_MESSAGE = 20  # of the longest names and attributes, so many fit a lin
 
 
 class FilterRuntime:
-    """See kproxy.filters.contract.Runtime.
+    """What filters get from kproxy; kproxy.filters.contract.Runtime describes each method.
 
     Args:
         cluster: name of the virtual cluster.
@@ -87,14 +87,14 @@ class FilterRuntime:
         return self._counts
 
     def count_time(self, filter_name: str, spent_ns: int, calls: int) -> None:
-        """Add the time that a filter took to what all workers count; not if there is no room for it."""
+        """Add the time that a filter took to the counts of all workers, if they have room."""
         if self._counts is not None:
             with suppress(UsageError):
                 self._counts.count(self.cluster, filter_name, SPENT_NS, "").add(spent_ns)
                 self._counts.count(self.cluster, filter_name, CALLS, "").add(calls)
 
     def count_fault(self, filter_name: str, hook: Hook, kind: Kind) -> None:
-        """Add a fault of a filter to what all workers count; not if there is no room for it."""
+        """Add a fault of a filter to the counts of all workers, if they have room."""
         if self._counts is not None:
             with suppress(UsageError):
                 self._counts.count(self.cluster, filter_name, FAULTS, f"{hook} {kind}").add()

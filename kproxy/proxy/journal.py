@@ -1,4 +1,4 @@
-"""Journal: an append-only file of numbered JSON lines in which every number is there, or counted as dropped, also after a kill.
+"""FileJournal: an append-only file of numbered JSON lines; each number is in it or counted as dropped, even after a kill.
 
 For the path ``audit.jsonl`` worker 0 writes ``audit-0.jsonl`` (rotated parts: ``audit-0.000001.jsonl``) and keeps its counts in
 ``audit-0.jsonl.counts`` (journal_counts.py): what a process has counted stays when it is killed. Each worker has its own files,
@@ -7,16 +7,16 @@ so no process waits for another, and the next process of the same worker goes on
     a number is taken     ``seen`` grows
     its line is written   the counts say which line is being written, and where in the part; it goes to the file by one write(2);
                           ``written`` grows
-    it is dropped         ``dropped`` grows; a line {"event":"dropped"} says which, as soon as a line can be written
-    the process is killed the next one looks whether the line that was being written is in the part; what is neither written nor
-                          dropped then is dropped. A line {"event":"lost"} says how many dropped numbers no line tells of
+    it is dropped         ``dropped`` grows; a line {"event":"dropped"} lists it, as soon as a line can be written
+    the process is killed the next one looks whether the line that was being written is in the part. Numbers that are neither
+                          written nor dropped then are dropped; a line {"event":"lost"} has how many dropped numbers no line lists
     a part begins         its first line, {"event":"begin"}, has the three counts up to there
 
-So ``seen == written + dropped`` whenever nothing is open, and ``written`` is the number of lines with a sequence. What survives
-is the end of a process, not that of the machine: the kernel has the pages, and writes them when it likes.
+So ``seen == written + dropped`` whenever no number is open, and ``written`` is the number of lines with a sequence. Counts and
+lines survive the end of a process, not of the machine: the kernel has the pages and writes them when it likes.
 
-All that touches the disk is done in a thread, which is waited for only so long (disk_thread.py). While a call hangs nothing is
-writable; a number whose line hangs is open until that is known to be written, or not.
+Only a thread touches the disk, and it is waited for only so long (disk_thread.py). While a call hangs, the journal is not
+writable; a number whose line hangs stays open until it is known whether the line was written.
 """
 
 import json
@@ -72,18 +72,18 @@ class FileJournal:
         self._counts = JournalCounts(counts, memory(str(counts)) if memory else None)
         self._open: set[int] = set()
         self._writing = 0  # number of the line that the disk thread has, until its result is collected
-        self._is_written = False  # that line
-        self._late: set[int] = set()  # numbers written after ``write`` has said that they were not
+        self._is_written = False  # whether that line was written
+        self._late: set[int] = set()  # numbers whose lines were written after ``write`` had returned False
         self._given_up: set[int] = (
             set()
         )  # dropped while their lines were being written: counted once the result is known
-        self._telling = threading.Lock()  # of the next three
-        self._ranges: list[list[int]] = []  # of numbers dropped that no line tells of yet
-        self._untold = 0  # how many
-        self._lost = 0  # by a process before, and no line tells of it yet
-        self._is_ready = False  # what the last call has found
+        self._drops_lock = threading.Lock()  # of the next three
+        self._ranges: list[list[int]] = []  # of dropped numbers that no line lists yet
+        self._unlisted = 0  # how many
+        self._lost = 0  # numbers lost by an earlier process that no line reports yet
+        self._is_ready = False  # whether the last call could write
         self._unreported = ""
-        self._said_hanging = False
+        self._reported_hanging = False
         self._file = RotatingFile(
             path,
             most_size=file.most_size,
@@ -114,7 +114,7 @@ class FileJournal:
         """See Journal. Writes the lines about dropped numbers first."""
         if self._is_busy():
             return False
-        if self._is_ready and not self._untold and not self._lost:
+        if self._is_ready and not self._unlisted and not self._lost:
             return True
         return bool(self._call(self._prepare))
 
@@ -123,7 +123,7 @@ class FileJournal:
         return self._is_busy() and not self._disk.hangs
 
     def look(self) -> str:
-        """Look whether the files can be written. Returns "" or why not."""
+        """Try whether the files can be written. Return "" or why not."""
         if self._is_busy():
             return HANGS if self._disk.hangs else ""
         return "" if self._call(self._prepare) in (True, None) else self._file.reason
@@ -162,7 +162,7 @@ class FileJournal:
                 self._call(self._save)
 
     def close(self) -> None:
-        """Drop what is open, tell of it, and close the files. What a disk that hangs does not take, the next process tells."""
+        """Drop open numbers, list them, and close the files. If the disk hangs, the next process lists them."""
         if self._disk.settle(MOST_CLOSE_S):
             self._is_busy()
             for number in sorted(self._open):
@@ -177,7 +177,7 @@ class FileJournal:
         return result
 
     def _is_busy(self) -> bool:
-        """Whether the disk thread is at a call; if not, the result of the line that was late is collected."""
+        """Return whether the disk thread is busy; if it is not, collect the result of a late line."""
         self._report_failure()
         if self._disk.is_busy:
             return True
@@ -188,7 +188,7 @@ class FileJournal:
         return False
 
     def _collect(self) -> bool:
-        """Take the result of the line that the disk thread had; whether it is written."""
+        """Collect the result of the disk thread's line; return whether it was written."""
         number, self._writing = self._writing, 0
         if self._is_written:
             self._open.discard(number)
@@ -198,8 +198,8 @@ class FileJournal:
 
     def _drop(self, number: int) -> None:
         self._open.discard(number)
-        with self._telling:
-            self._untold += 1
+        with self._drops_lock:
+            self._unlisted += 1
             if self._ranges and self._ranges[-1][1] == number - 1:
                 self._ranges[-1][1] = number
             elif len(self._ranges) < MOST_RANGES:
@@ -208,10 +208,10 @@ class FileJournal:
         self._counts.remember()
 
     def _report_failure(self) -> None:
-        """Report why nothing can be written: here, as the disk thread must not."""
-        if self._disk.hangs != self._said_hanging:
-            self._said_hanging = not self._said_hanging
-            if self._said_hanging:
+        """Report why nothing can be written. The disk thread itself must not."""
+        if self._disk.hangs != self._reported_hanging:
+            self._reported_hanging = not self._reported_hanging
+            if self._reported_hanging:
                 self._is_ready, self._unreported = False, HANGS
         if self._unreported:
             reason, self._unreported = self._unreported, ""
@@ -232,32 +232,36 @@ class FileJournal:
         return True
 
     def _prepare(self) -> bool:
-        """Save the counts, begin a part if there is none, write what is to be told of numbers that were dropped or lost."""
-        self._is_ready = self._save() and self._file.is_open() and self._tell()
+        """Save the counts, begin a part if there is none, list dropped and lost numbers; return whether all that worked."""
+        self._is_ready = self._save() and self._file.is_open() and self._list_drops()
         return self._is_ready
 
     def _write(self, number: int, data: bytes) -> bool:
         self._is_written = self._prepare() and self._append(data, number)
         return self._is_written
 
-    def _tell(self) -> bool:
-        with self._telling:
-            lost, untold, ranges = self._lost, self._untold, self._ranges
-            self._lost, self._untold, self._ranges = 0, 0, []
-        if lost and self._append(self._event("lost", count=lost), told=lost):
+    def _list_drops(self) -> bool:
+        with self._drops_lock:
+            lost, unlisted, ranges = self._lost, self._unlisted, self._ranges
+            self._lost, self._unlisted, self._ranges = 0, 0, []
+        if lost and self._append(self._event("lost", count=lost), reported=lost):
             lost = 0
-        if untold and not lost and self._append(self._event("dropped", count=untold, numbers=ranges), told=untold):
-            untold, ranges = 0, []
-        with self._telling:
+        if (
+            unlisted
+            and not lost
+            and self._append(self._event("dropped", count=unlisted, numbers=ranges), reported=unlisted)
+        ):
+            unlisted, ranges = 0, []
+        with self._drops_lock:
             self._lost += lost
-            self._untold += untold
+            self._unlisted += unlisted
             self._ranges = [*ranges, *self._ranges][:MOST_RANGES]
-        return not lost and not untold
+        return not lost and not unlisted
 
-    def _append(self, data: bytes, number: int = 0, told: int = 0) -> bool:
-        """Write one line to the part that is open, so that a process after this one can tell whether it is there."""
+    def _append(self, data: bytes, number: int = 0, reported: int = 0) -> bool:
+        """Write one line to the open part, noting first where it will be, so that a later process can look for it."""
         inode, size = self._file.part
-        self._counts.pending = Pending(number, told, inode, size, len(data))
+        self._counts.pending = Pending(number, reported, inode, size, len(data))
         failures = self._file.failures
         if self._save():
             self._file.append(data)
@@ -267,7 +271,7 @@ class FileJournal:
         return is_written
 
     def _finish(self) -> bool:
-        if self._untold or self._lost:
+        if self._unlisted or self._lost:
             self._prepare()
         self._file.close()
         self._counts.close()
@@ -284,16 +288,16 @@ class FileJournal:
     # Before the first call
 
     def _recover(self, path: Path) -> None:
-        """Settle what a process before has left: a line that is not whole is cut off, what was open is dropped."""
+        """Settle what an earlier process has left: cut off an incomplete line, drop open numbers."""
         counts = self._counts
         parts = [path]
         with suppress(OSError):
             parts += reversed(self._file.parts())
         if counts.are_new:
-            counts.seen, counts.written, counts.told = counts_of_lines(parts)
-        counts.settle(is_in_part(parts, counts.pending))
+            counts.seen, counts.written, counts.reported = counts_of_lines(parts)
+        counts.settle(truncate_unfinished_part(parts, counts.pending))
         counts.dropped = counts.seen - counts.written
-        self._lost = max(counts.dropped - counts.told, 0)
+        self._lost = max(counts.dropped - counts.reported, 0)
         counts.remember()
 
 
@@ -303,8 +307,8 @@ def worker_path(path: Path, worker: int) -> Path:
     return path.with_name(f"{name}-{worker}{dot}{suffixes}")
 
 
-def is_in_part(parts: Iterable[Path], pending: Pending) -> bool:
-    """Whether the line that was to be written is in one of the parts; if only some of it is, that is cut off."""
+def truncate_unfinished_part(parts: Iterable[Path], pending: Pending) -> bool:
+    """Return whether the pending line is in one of the parts; if only a beginning of it is, truncate the part there."""
     if not pending.size:
         return False
     for part in parts:
@@ -321,9 +325,9 @@ def is_in_part(parts: Iterable[Path], pending: Pending) -> bool:
 
 
 def counts_of_lines(parts: Iterable[Path]) -> tuple[int, int, int]:
-    """What the newest part says that has anything: numbers seen, numbers written, dropped numbers that lines tell of.
+    """Return the counts by the newest part that has any lines: numbers seen, numbers written, dropped numbers that lines list.
 
-    For a journal whose counts were removed. What is not whole at the end of a part is cut off.
+    Used where the counts were removed. An incomplete line at the end of a part is cut off.
     """
     for part in parts:
         counts = [0, 0, 0]
@@ -334,13 +338,13 @@ def counts_of_lines(parts: Iterable[Path]) -> tuple[int, int, int]:
                     break
                 _count(counts, line)
         if any(counts):
-            seen, written, told = counts
-            return seen, written, min(told, seen - written)
+            seen, written, reported = counts
+            return seen, written, min(reported, seen - written)
     return 0, 0, 0
 
 
 def _count(counts: list[int], line: bytes) -> None:
-    """Count one line: seen, written, told."""
+    """Count one line in [seen, written, reported]."""
     with suppress(ValueError):
         match json.loads(line):
             case {"event": "begin", "seen": int(seen), "written": int(written), "dropped": int(dropped)}:

@@ -39,8 +39,8 @@ class Memory(Protocol):
 class Pending(NamedTuple):
     """A line that is about to be written: what it is, and where its bytes will be once it is in the file."""
 
-    number: int  # of the journal; 0: it tells of numbers that were dropped
-    told: int  # how many it tells of
+    number: int  # of the journal; 0: a line that reports dropped numbers
+    reported: int  # how many it reports
     inode: int  # of the part
     offset: int
     size: int
@@ -50,11 +50,11 @@ NOTHING = Pending(0, 0, 0, 0, 0)
 
 
 class JournalCounts:
-    """The counts, loaded when it is made. Raises UsageError if another process has the file."""
+    """The counts, loaded when the object is made. Raises UsageError if another process has the file."""
 
     def __init__(self, path: Path, memory: Memory | None = None) -> None:
         self.seen = self.written = self.dropped = 0
-        self.told = 0  # numbers dropped of which a line says so
+        self.reported = 0  # dropped numbers that lines of the journal report
         self.pending = NOTHING
         self.are_new = True  # nothing was found
         self._path = path
@@ -71,7 +71,7 @@ class JournalCounts:
         self._load()
 
     def save(self) -> None:
-        """Write the counts to the disk. Raises OSError if they cannot be, and then they are in the memory at least."""
+        """Write the counts to the memory and to the disk. Raises OSError if the disk takes them nowhere."""
         data = self.remember()
         if self._fd < 0 or self._is_replaced():
             self._release()
@@ -85,23 +85,23 @@ class JournalCounts:
             os.setxattr(self._fd, ATTRIBUTE, data)
 
     def remember(self) -> bytes:
-        """Write the counts to the memory, which does not need the disk; returns what was written."""
+        """Write the counts to the memory alone; return the bytes."""
         with self._lock:
-            data = COUNTS.pack(MAGIC, self.seen, self.written, self.dropped, self.told, *self.pending)
+            data = COUNTS.pack(MAGIC, self.seen, self.written, self.dropped, self.reported, *self.pending)
             if self._memory is not None:
                 self._memory.write(data)
             return data
 
     def settle(self, is_written: bool) -> None:
-        """Count the line that was pending, if it is in the file now."""
+        """Count the pending line as written if *is_written*; no line is pending after this."""
         with self._lock:
             if is_written:
                 self.written += self.pending.number > 0
-                self.told += self.pending.told
+                self.reported += self.pending.reported
             self.pending = NOTHING
 
     def close(self) -> None:
-        """Save, and release the file: another process may have it now."""
+        """Save, and release the file for other processes."""
         with suppress(OSError):
             self.save()
         self._release()
@@ -123,7 +123,7 @@ class JournalCounts:
             os.close(fd)
 
     def _is_replaced(self) -> bool:
-        """Whether the path has another file than ours, or none."""
+        """Return whether the path has another file than the one that is open, or none."""
         try:
             found = self._path.lstat()
         except FileNotFoundError:
@@ -131,20 +131,20 @@ class JournalCounts:
         return (found.st_dev, found.st_ino) != self._identity
 
     def _load(self) -> None:
-        """Take the newest counts that are kept anywhere."""
+        """Load the newest counts of the three places."""
         kept = [self._in_file(), self._in_attribute(), self._memory.read() if self._memory else b""]
         found = [COUNTS.unpack_from(data)[1:] for data in kept if data[:8] == MAGIC and len(data) >= COUNTS.size]
         if found:
             newest = max(found, key=lambda words: sum(words[:4]))
-            self.seen, self.written, self.dropped, self.told = newest[:4]
+            self.seen, self.written, self.dropped, self.reported = newest[:4]
             self.pending = Pending(*newest[4:])
             self.are_new = False
 
     def _check_is_not_newer(self) -> None:
-        """Raise OSError if the file has counts that could not be read at the start: they must not be lost."""
+        """Raise OSError if the file has newer counts, which could not be read at the start and must not be overwritten."""
         data = self._in_file()
         if data[:8] == MAGIC and len(data) == COUNTS.size:
-            newer = sum(COUNTS.unpack(data)[1:5]) > self.seen + self.written + self.dropped + self.told
+            newer = sum(COUNTS.unpack(data)[1:5]) > self.seen + self.written + self.dropped + self.reported
             if newer:
                 self._release()
                 raise OSError(errno.EBUSY, "it has the counts of another run: start kproxy anew", str(self._path))

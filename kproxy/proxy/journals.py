@@ -1,4 +1,4 @@
-"""Journals: the journals of a worker process. A worker whose filters have none does without what they import."""
+"""Journals: the journals of a worker process. Workers without journals never import kproxy.proxy.journal."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -24,11 +24,11 @@ class Journals:
         self.worker = worker
         self._counts = counts
         self._opened: dict[str, FileJournal] = {}
-        self._required: Counter[str] = Counter()  # path -> filters that refuse requests while it cannot be written
-        self._reasons: dict[str, str] = {}  # path -> why it cannot be written, as the supervisor was told
+        self._required: Counter[str] = Counter()  # path -> how many filters refuse requests while it cannot be written
+        self._reasons: dict[str, str] = {}  # path -> why it cannot be written, as last reported
 
     def open(self, file: Rotated, report: Callable[[str], None]) -> "FileJournal":
-        """The journal at a path; its size and age are those it was opened with. Raises UsageError if another process has it."""
+        """Return the journal at a path, opened with the first *file* given. Raises UsageError if another process has it."""
         from kproxy.proxy.journal import FileJournal  # noqa: PLC0415 - a megabyte that few workers need
 
         if file.path not in self._opened:
@@ -37,11 +37,11 @@ class Journals:
         return self._opened[file.path]
 
     def require(self, path: str, is_required: bool) -> None:
-        """Note that one filter more, or less, refuses requests while the journal at a path cannot be written."""
+        """Note that one filter more (or less) refuses requests while the journal at a path cannot be written."""
         self._required[path] += 1 if is_required else -1
 
     def changes(self) -> list[JournalState]:
-        """Look at the journals that are required; what the supervisor does not know yet."""
+        """Look at the required journals; return the states that have changed since the last call."""
         required = {path for path, filters in self._required.items() if filters > 0 and path in self._opened}
         states = {path: self._opened[path].look() if path in required else "" for path in {*required, *self._reasons}}
         changed = [JournalState(path, why) for path, why in states.items() if why != self._reasons.get(path, "")]

@@ -1,4 +1,4 @@
-"""A link in words: its addresses as text, the tap's OPEN record, its row at /connections."""
+"""Describe a link: its addresses as text, the tap's OPEN record, its row at /connections."""
 
 import msgspec
 
@@ -11,28 +11,28 @@ from kproxy.proxy.tap.tapped import Opened
 
 
 def client_of(link: Link) -> str:
-    """The client's address; with PROXY protocol the one in the header."""
+    """Return the client's address; with PROXY protocol the one in the header."""
     return link.facts.client if link.facts is not None else join_address(*from_sockaddr(link.peer))
 
 
 def broker_of(link: Link) -> str:
-    """The broker's address; empty while it is not known."""
+    """Return the broker's address; empty while it is not known."""
     return join_address(*link.target) if link.target else ""
 
 
 def listener_of(link: Link) -> str:
-    """The address that the client connected to."""
+    """Return the address that the client connected to."""
     return join_address(*from_sockaddr(link.local_address()))
 
 
 def open_record(link: Link, cluster: str, from_start: bool) -> bytes:
-    """The body of the tap's OPEN record."""
+    """Return the body of the tap's OPEN record."""
     tls = None if link.facts is None else link.facts.tls
     return msgspec.json.encode(Opened(link.number, cluster, client_of(link), broker_of(link), from_start, True, tls))
 
 
 def connection_row(link: Link, cluster: str, now: int, worker: int) -> Connection:
-    """The link as /connections shows it; *now* in ns of the monotonic clock."""
+    """Return the link as /connections shows it; *now* in ns of the monotonic clock."""
     requests, responses = link.frames_received
     received, sent = link.bytes_received
     api = facts().apis.get(link.last_request)

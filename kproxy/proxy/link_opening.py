@@ -1,7 +1,8 @@
 """Open links that take more than connecting two sockets: TLS, names, another proxy on the way, PROXY headers.
 
-The steps, in order: receive the PROXY header, TLS handshake with the client, choose the broker, connect to it, send the PROXY
-header, TLS handshake with the broker, join both sides.
+The steps, in order (``_open``): receive the PROXY header, TLS handshake with the client, choose the broker, connect to it, send
+the PROXY header, TLS handshake with the broker, join both sides. A login of kproxy's own at the broker would be a step before the
+join.
 """
 
 import asyncio
@@ -50,7 +51,7 @@ class LinkOpener:
         cluster, config: the configuration.
         counters: of the worker.
         brokers: the addresses of the brokers.
-        reachability: is told whether a broker could be reached.
+        reachability: notes whether a broker could be reached.
         facts_of: returns what filters may know of a link's connection; the opener adds client, principal and broker.
     """
 
@@ -89,14 +90,14 @@ class LinkOpener:
         return server_name(self._cluster.broker_tls, host)
 
     def reload(self) -> None:
-        """Read certificates and keys again; where they cannot be used, those before stay in use."""
+        """Read certificates and keys again; where the new ones cannot be used, the old ones stay in use."""
         for side, contexts in (("listener", self.listener_tls), ("broker", self.broker_tls)):
             why = contexts.reload() if contexts else None
             if why:
                 log("warning", "certificates are kept as they were", cluster=self._cluster.name, path=side, reason=why)
 
     async def open(self, link: Link) -> None:
-        """Take a link from an accepted socket to two joined sides, or close it with the cause."""
+        """Take a link from an accepted socket to two joined sides, or close it with the right cause."""
         try:
             async with asyncio.timeout(self._timeouts.first_request + self._timeouts.connect):
                 await self._open(link)
@@ -117,7 +118,7 @@ class LinkOpener:
             link.close(CloseCause.ERROR)
 
     async def give_up(self, link: Link, why: str) -> None:
-        """Close a link whose broker cannot be reached; after a moment, so that the client does not reconnect at once."""
+        """Close a link whose broker cannot be reached, after a delay, so that the client does not reconnect at once."""
         about = {"connection": link.number, "client": client_of(link), "broker": broker_of(link)}
         log("warning", "no connection to a broker", reason=why, **about)
         self._note_failure(f"{broker_of(link)}: {why}" if link.target else why)
@@ -164,10 +165,10 @@ class LinkOpener:
             if not link.closed:
                 pump(link, link.take_client(), connected.detach(), client, broker)
         finally:
-            connected.close()  # unless it is the link's
+            connected.close()  # has no effect on a socket that the link took over
 
     async def _read_proxy_header(self, link: Link) -> str | None:
-        """Read the PROXY header off the stream, note its client address, and return its destination."""
+        """Read the PROXY header from the client, note the client address in it, and return its destination."""
         loop = asyncio.get_running_loop()
         peeked = socket.socket(
             fileno=link.take_client()

@@ -1,12 +1,12 @@
 """The log of the running proxy, on standard error: one event one line, JSON or, on a terminal, text.
 
-The event is a few fixed words; the keys, all of them in KEYS, hold the values. Values come from hostile peers too: they are cut
-and escaped, so that a line stays a line. Only the supervisor writes;
-workers and the analyzer send it their events (LogEvent in messages.py). Writing never waits and never fails: events that a full
-pipe or disk does not take are counted, and their number is logged later.
+The event is a few fixed words; the keys, all of them in KEYS, hold the values. Values may come from hostile peers, so they are
+cut and escaped: a line stays a line. Only the supervisor writes; workers and the analyzer send it their events (LogEvent in
+messages.py). Writing never waits and never fails: events that a full pipe or disk does not take are counted, and their number is
+logged later.
 
-Standard library logging rather than structlog: uvicorn and asyncio speak it anyhow, and structlog with what it imports
-costs 5.7 MB more of a process that is to stay small.
+It uses logging of the standard library rather than structlog: uvicorn and asyncio do too, and structlog with its imports costs
+5.7 MB of a process that is to stay small.
 """
 
 import json
@@ -38,8 +38,8 @@ KEYS = {
     "connection": "number of the connection in its worker",
     "direction": "request or response",
     "api_name": "Kafka's name of the API",
-    "api_version": "its version",
-    "correlation_id": "of the frame",
+    "api_version": "version of the API",
+    "correlation_id": "correlation id of the frame",
     "client_id": "the client id in a request",
     "filter": "name of the filter",
     "cause": "why a connection was closed: one of CloseCause",
@@ -87,7 +87,7 @@ class Relay:
         self._credit, self._at, self._suppressed = float(BURST), time.monotonic(), 0
 
     def write(self, event: LogEvent) -> None:
-        """Write the event; keys that are none of KEYS are left out."""
+        """Write the event; keys that are not in KEYS are left out."""
         if not self._may():
             self._suppressed += 1
             return
@@ -108,7 +108,7 @@ class Relay:
 
 
 def start_logging(logs: str, fd: int = 2) -> None:
-    """Send events to *fd*: as JSON or text, or by ``auto`` as text if it is a terminal."""
+    """Send events to *fd*, as JSON or text; ``auto``: as text if it is a terminal."""
     style: Style = "text" if logs == "text" or (logs == "auto" and os.isatty(fd)) else "json"
     root = logging.getLogger()
     root.handlers[:] = [LineHandler(fd, style)]
@@ -150,7 +150,7 @@ LOST = {"name": "kproxy", "levelname": "WARNING", "levelno": logging.WARNING, "m
 
 
 def render_json(record: logging.LogRecord) -> str:
-    """``{"at": "2026-01-31T12:00:00.000000Z", "level": "info", "event": "serving", ...}``, ASCII."""
+    """Return ``{"at": "2026-01-31T12:00:00.000000Z", "level": "info", "event": "serving", ...}``, ASCII."""
     at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
     fraction = int(record.created % 1 * 1_000_000)
     head = {"at": f"{at}.{fraction:06d}Z", "level": record.levelname.lower(), "event": _cut(record.getMessage())}
@@ -160,7 +160,7 @@ def render_json(record: logging.LogRecord) -> str:
 
 
 def render_text(record: logging.LogRecord) -> str:
-    """``12:00:00 info    serving  workers=1 listen=127.0.0.1:9092``."""
+    """Return ``12:00:00 info    serving  workers=1 listen=127.0.0.1:9092``."""
     at = time.strftime("%H:%M:%S", time.localtime(record.created))
     keys = " ".join(f"{name}={_text(value)}" for name, value in _keys(record).items())
     return f"{at} {record.levelname.lower():7} {_text(record.getMessage(), quote=False)}  {keys}".rstrip()[
@@ -169,7 +169,7 @@ def render_text(record: logging.LogRecord) -> str:
 
 
 def event_of(record: logging.LogRecord) -> LogEvent:
-    """The record as a message to the supervisor; long values are cut."""
+    """Return the record as a message to the supervisor; long values are cut."""
     keys = {name: _plain(value) for name, value in _keys(record).items()}
     return LogEvent(record.levelname.lower(), _cut(record.getMessage()), keys)
 

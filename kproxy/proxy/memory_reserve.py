@@ -1,8 +1,8 @@
-"""MemoryReserve: address space that is given up when the process cannot get more, so that what is open can go on.
+"""MemoryReserve: address space that a worker gives up when it can get no more memory, so that open connections can go on.
 
-A worker without memory for one more connection releases it and stops accepting; log lines, timeouts and the connections that are
-open have that much. It accepts again once it could take the reserve back. The pages are never touched: they cost no memory, only
-room below RLIMIT_AS or the limit of overcommitment.
+A worker that has no memory for one more connection releases the reserve and stops accepting. The open connections, timeouts and
+log lines can use it. The worker accepts again once it could take the reserve back. The pages are never touched, so the reserve
+costs no memory, only room below RLIMIT_AS or the limit of overcommitment.
 """
 
 RESERVE = 4 * 1024 * 1024  # bytes
@@ -16,11 +16,11 @@ class MemoryReserve:
         self._held: bytearray | None = bytearray(size)  # calloc(3): zero pages that are not there yet
 
     def release(self) -> None:
-        """Give it up."""
+        """Give the reserve up."""
         self._held = None
 
     def take(self) -> bool:
-        """Take it again, unless it is held; return whether it is held."""
+        """Take the reserve back if it was given up; return whether it is held now."""
         if self._held is None:
             try:
                 self._held = bytearray(self._size)

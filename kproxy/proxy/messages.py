@@ -49,12 +49,12 @@ class Configure(Message, frozen=True, tag="configure"):
         return cls(msgspec.Raw(msgspec.json.encode(config)), reload_filters)
 
     def decode(self) -> Config:
-        """The configuration. Raises msgspec.MsgspecError, which is to be answered by Failed."""
+        """Return the configuration. Raises msgspec.MsgspecError; answer that by Failed."""
         return msgspec.json.decode(self.config, type=Config)
 
 
 class Drain(Message, frozen=True, tag="drain"):
-    """Finish and exit. A worker: accept no more, wait for responses to what is in flight, close. The analyzer: read the taps."""
+    """Finish and exit: a worker once all that is in flight is answered, the analyzer once it has read the taps."""
 
     seconds: float
 
@@ -80,7 +80,7 @@ class SetBreakpoint(Struct, frozen=True):
 
 
 class UseBreakpoints(Message, frozen=True, tag="use_breakpoints"):
-    """Stop what these breakpoints meet, and no more what those before met."""
+    """Stop messages that match these breakpoints, in place of those that were set before."""
 
     breakpoints: list[SetBreakpoint]
     question: int = 0  # number of the answer, once they are in use
@@ -94,7 +94,7 @@ class ShowStop(Message, frozen=True, tag="show_stop"):
 
 
 class Decide(Message, frozen=True, tag="decide"):
-    """Do something with a stopped message. The bytes of one that replaces it come in parts, the last one with the rest."""
+    """Decide about a stopped message. A body that replaces it comes in parts; the last part decides."""
 
     question: int
     id: str
@@ -106,17 +106,17 @@ class Decide(Message, frozen=True, tag="decide"):
     more: bool = False  # another part follows
 
     def parts(self, body: bytes) -> Iterator[Self]:
-        """The messages with these bytes."""
+        """Yield the messages that carry this body."""
         for start in range(0, len(body) or 1, STOP_PART):
             part, more = body[start : start + STOP_PART], start + STOP_PART < len(body)
             yield type(self)(self.question, self.id, self.action, self.by, self.error, self.seconds, part, more)
 
 
 class ResumeAll(Message, frozen=True, tag="resume_all"):
-    """Let all stopped messages go on as they came."""
+    """Let all stopped messages go on unchanged."""
 
-    by: str  # address of the browser; "" where no person asked for it
-    why: str = ""  # where no person did: Why in kproxy.filters.breakpoints.decision
+    by: str  # address of the browser; "" if no person decided
+    why: str = ""  # the reason if no person decided: Why in kproxy.filters.breakpoints.decision
 
 
 # To the analyzer
@@ -129,7 +129,7 @@ class ForgetWorker(Message, frozen=True, tag="forget_worker"):
 
 
 class FeedPage(Message, frozen=True, tag="feed_page"):
-    """Send exchanges to the live page that listens at this path (Unix domain socket); "": to none."""
+    """Send exchanges to the live page that listens at this path (Unix domain socket); "": stop sending."""
 
     path: str
 
@@ -148,7 +148,7 @@ class Failed(Message, frozen=True, tag="failed"):
 
     @classmethod
     def because(cls, error: Exception) -> Self:
-        """The message for an error, whose text is cut where it would not fit the channel."""
+        """Return the message for an error; a text that would not fit the channel is cut."""
         why = str(error).encode("utf-8", "backslashreplace").decode()
         return cls(why if len(why) <= LONGEST_REASON else f"{why[:LONGEST_REASON]}...")
 
@@ -164,7 +164,7 @@ class LogEvent(Message, frozen=True, tag="log"):
 class Drained(Message, frozen=True, tag="drained"):
     """The process exits now."""
 
-    left: int = 0  # connections that are closed although something was in flight: the time was over
+    left: int = 0  # connections closed with something in flight, as the time was over
 
 
 # From a worker
@@ -178,7 +178,7 @@ class Brokers(Message, frozen=True, tag="brokers"):
 
 
 class Learned(Message, frozen=True, tag="learned"):
-    """What filters of a worker have added to a shared set (shared_sets.py); the supervisor passes it on to the others."""
+    """Values that a worker's filters have added to a shared set; the supervisor passes them on (shared_sets.py)."""
 
     cluster: str
     name: str  # of the set
@@ -186,7 +186,7 @@ class Learned(Message, frozen=True, tag="learned"):
 
 
 class ClientMetrics(Message, frozen=True, tag="client_metrics"):
-    """What a client has measured and sent, or a part of it (filters/telemetry), for /metrics."""
+    """Metrics that a client has pushed, or a part of them (filters/telemetry), for /metrics."""
 
     cluster: str
     client_id: str
@@ -271,13 +271,13 @@ class Stop(Struct, frozen=True):
 
 
 class Stopped(Message, frozen=True, tag="stopped"):
-    """A message is stopped; or it is stopped for longer than was told."""
+    """A message is stopped, or will stay stopped for longer."""
 
     stop: Stop
 
 
 class StopEnded(Message, frozen=True, tag="stop_ended"):
-    """A message is stopped no more. The rest is of its Decision (kproxy.filters.breakpoints.decision)."""
+    """A stop has ended; the other fields are those of its Decision (kproxy.filters.breakpoints.decision)."""
 
     id: str
     action: str = "resume"
@@ -286,7 +286,7 @@ class StopEnded(Message, frozen=True, tag="stop_ended"):
 
 
 class BreakpointGivenUp(Message, frozen=True, tag="breakpoint_given_up"):
-    """A worker does not ask the condition of a breakpoint any more: it takes too long."""
+    """A worker has given up a breakpoint, as its condition takes too long to evaluate."""
 
     condition: str
     direction: str
@@ -303,14 +303,14 @@ class StopAnswer(Message, frozen=True, tag="stop_answer"):
 
 
 class Alive(Message, frozen=True, tag="alive"):
-    """The worker's loop turns: once a second. Of the analyzer AnalyzerCounts says the same (supervisor/watchdog.py)."""
+    """Sent once a second while the worker's event loop turns; AnalyzerCounts says the same of the analyzer (watchdog.py)."""
 
 
 # From the analyzer
 
 
 class OutputCounts(Struct, frozen=True):
-    """Of one file that is written."""
+    """Counts of one output file."""
 
     written: int  # bytes
     dropped: int  # bytes
@@ -318,7 +318,7 @@ class OutputCounts(Struct, frozen=True):
 
 
 class AnalyzerCounts(Message, frozen=True, tag="counts", kw_only=True):
-    """Counts of the analyzer for /metrics, once a second: since it started, except where "now" stands."""
+    """Counts of the analyzer for /metrics, sent once a second: since it started, except for those marked "now"."""
 
     at: int = 0  # ns since the epoch: when it was sent
     exchanges: int = 0  # analysed, whether they could be decoded or not
@@ -351,11 +351,11 @@ class AnalyzerCounts(Message, frozen=True, tag="counts", kw_only=True):
 
 
 class AnalyzerSeries(Message, frozen=True, tag="series"):
-    """Numbers of the analyzer by names from traffic, after each AnalyzerCounts: one message for each kind of name."""
+    """The analyzer's numbers by names from traffic; after each AnalyzerCounts one message for each kind of name."""
 
     kind: str  # of SERIES in kproxy/output/metrics.py
-    rows: list[tuple[tuple[str, ...], list[int]]] = []  # labels, numbers; those that are no more there have ended
-    is_gauge: bool = False  # the numbers are those of the moment; else they grow while the analyzer runs
+    rows: list[tuple[tuple[str, ...], list[int]]] = []  # labels, numbers; rows that are missing have ended
+    is_gauge: bool = False  # the numbers are values of the moment; else they grow while the analyzer runs
 
 
 ToWorker: TypeAlias = (

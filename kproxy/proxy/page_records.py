@@ -1,10 +1,10 @@
-"""What the analyzer tells the process of the live page: records in msgpack, many in a piece, each piece behind its size.
+"""What the analyzer sends the process of the live page: pieces of many records in msgpack, each piece after its size.
 
-A feed begins with Topics of each cluster and the Begun of each open connection. An exchange refers to its connection by a number
-that is unique in the feed. Tally comes behind each piece of exchanges: what came so far, and what of it was left out, so that the
-numbers are exact at that place of the stream.
+A feed begins with the Topics of each cluster and the Begun of each open connection. An exchange refers to its connection by a
+number that is unique in the feed. Each piece of exchanges ends with a Tally: how many there were so far and how many of them were
+left out, so that the numbers are exact at that point of the stream.
 
-Bytes of frames are as they came, but for messages that may hold credentials: those are rewritten (kproxy.output.rewriting).
+Bytes of frames are as they came, except in messages that may hold credentials: those are rewritten (kproxy.output.rewriting).
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ MOST_PIECE = 1 << 30  # bytes: a piece has at most one frame more than SEND of p
 
 
 class Side(Struct, frozen=True, array_like=True, gc=False):
-    """A frame that was sent whole, of the message of its API (kproxy.session.Frame)."""
+    """The request or response of an exchange (kproxy.session.Frame). Frames that need more fields have *unusual*."""
 
     data: bytes
     started_at: int
@@ -25,11 +25,11 @@ class Side(Struct, frozen=True, array_like=True, gc=False):
     sent_at: int
     body_start: int
     body_version: int
-    odd: "Odd | None" = None
+    unusual: "Unusual | None" = None
 
 
-class Odd(Struct, frozen=True, array_like=True, gc=False):
-    """Fields that few frames need: of those that cannot be read, are cut, or have another layout than the newest."""
+class Unusual(Struct, frozen=True, array_like=True, gc=False):
+    """Fields of frames that cannot be read, are cut, or do not have the newest layout."""
 
     is_read: bool  # whether its message is known
     layout: str | None
@@ -60,7 +60,7 @@ class Shown(Struct, frozen=True, array_like=True, tag=0, gc=False):
 
 
 class Begun(Struct, frozen=True, array_like=True, tag=1):
-    """A connection is there, or more is known of it."""
+    """A connection was opened, or more is known of it now."""
 
     connection: int
     at: int
@@ -72,10 +72,10 @@ class Begun(Struct, frozen=True, array_like=True, tag=1):
     sasl_mechanism: str | None = None
     closed: str | None = None  # who ended it, in words
     user_name: str | None = None  # who logged in by SASL, maybe before the feed began
-    tls: "ToldTls | None" = None
+    tls: "TlsToProxy | None" = None
 
 
-class ToldTls(Struct, frozen=True, array_like=True, gc=False):
+class TlsToProxy(Struct, frozen=True, array_like=True, gc=False):
     """A client's TLS, which ends at kproxy (kproxy.session.TlsFacts)."""
 
     version: str | None
@@ -84,7 +84,7 @@ class ToldTls(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Seen(Struct, frozen=True, array_like=True, tag=2):
-    """An event that is no exchange: a gap, a frame that is none, what is not Kafka."""
+    """An event that is not an exchange: a gap, a bad frame, bytes that are not Kafka."""
 
     connection: int
     at: int
@@ -114,8 +114,8 @@ class Tally(Struct, frozen=True, array_like=True, tag=5):
     """Exchanges since the feed began."""
 
     seen: int
-    dropped: int  # of them, those that were not sent
-    missed: int  # others that the analyzer itself could not read, as it was behind or its rings overflowed
+    dropped: int  # how many of them were not sent
+    missed: int  # others, which the analyzer could not read, as it was behind or its rings overflowed
     share: float  # of the exchanges that are sent now
     at: int = 0  # ns: when the newest of them was complete; 0 before the first
 
@@ -128,13 +128,13 @@ decode_shown = msgspec.msgpack.Decoder(list[Shown]).decode
 
 
 class Pieces:
-    """Cuts a stream into pieces. Raises ValueError for one that is larger than any of an analyzer, or is none."""
+    """Cuts a stream into pieces. Raises ValueError for a piece that no analyzer sends."""
 
     def __init__(self) -> None:
         self._held = bytearray()
 
     def feed(self, data: "bytes | memoryview") -> Iterator[list[Record]]:
-        """The records of the pieces that these bytes complete."""
+        """Yield the records of each piece that these bytes complete."""
         held = self._held
         held += data
         at = 0

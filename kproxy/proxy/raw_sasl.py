@@ -1,4 +1,4 @@
-"""Raw SASL tokens on a link: which frames of a client are tokens and not requests (session/sasl.py has the rules)."""
+"""Tell raw SASL tokens on a link from requests; session/sasl.py has the rules."""
 
 from kproxy.errors import DecodeError
 from kproxy.protocol import read_request_header
@@ -19,7 +19,7 @@ def begins_tokens(link: Link, frame: bytes) -> bool:
 
 
 def is_token(link: Link, frame: bytes) -> bool:
-    """Return whether a frame is a raw token; asked for a connection's first frame too, which may be a GSSAPI token."""
+    """Return whether a frame is a raw token. Also called for a connection's first frame, which may be a GSSAPI token."""
     data = frame[4:]
     if link.sasl is None:
         link.sasl = SaslPhase()

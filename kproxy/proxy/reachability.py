@@ -1,4 +1,4 @@
-"""Whether a broker of a virtual cluster has been reached, as one worker knows it; the supervisor hears of it, for /readyz.
+"""Reachability: whether a worker has reached a broker of a virtual cluster; reported to the supervisor, for /readyz.
 
 UNKNOWN    no attempt yet under the present configuration
 FAILING    no attempt has succeeded yet
@@ -29,7 +29,7 @@ class Reachability:
         self._settings: object = None
 
     def use(self, cluster: Cluster) -> None:
-        """Begin again if this configuration reaches brokers in another way."""
+        """Start over if this configuration reaches brokers in another way."""
         settings = cluster.bootstrap, cluster.broker_tls, cluster.through, cluster.send_proxy_protocol
         if settings != self._settings:
             self._settings, self.state = settings, Reach.UNKNOWN

@@ -4,7 +4,7 @@ worker      short slices (sched_setattr(2)): woken, it preempts what has longer 
             Since Linux 6.12; older kernels ignore it
 analyzer    SCHED_IDLE (sched(7)): it gets what others leave, and anything that wakes up preempts it at once. A thread cannot
             leave that policy without CAP_SYS_NICE; another thread of its process need never enter it (analyzer/pace.py)
-page        SCHED_IDLE as well, but for the threads that answer browsers: those have a low priority (supervisor/live_page.py)
+page        SCHED_IDLE as well, except for the threads that answer browsers, which have a low priority (supervisor/live_page.py)
 """
 
 import ctypes
@@ -33,7 +33,7 @@ class SchedAttr(ctypes.Structure):
 
 
 def take_short_slices() -> bool:
-    """Have this thread, and those that it starts, run in short slices. Returns whether the kernel took it."""
+    """Have this thread, and those that it starts, run in short slices. Return whether the kernel accepted that."""
     number = SYSCALL_NUMBERS.get(platform.machine())
     if number is None or os.sched_getscheduler(0) != SCHED_OTHER:  # someone chose another policy: leave it
         return False

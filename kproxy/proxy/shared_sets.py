@@ -1,7 +1,7 @@
-"""SharedSets: what the filters of a virtual cluster know together in all workers (filters/contract.py, SharedSet).
+"""SharedSets: sets of names that the filters of a virtual cluster share over all workers (filters/contract.py, SharedSet).
 
-A worker sends what its filters add to the supervisor (messages.Learned), which keeps it, passes it on to the other workers and
-gives it to those that start later. So another worker knows it milliseconds later, not at once.
+A worker sends what its filters add to the supervisor (messages.Learned). The supervisor keeps it and passes it on to the other
+workers, also to those that start later. So another worker knows a name milliseconds later, not at once.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ class SharedSets:
         self._unsent: dict[str, list[str]] = {}
 
     def named(self, name: str) -> BoundedSet:
-        """The set of that name."""
+        """Return the set of that name."""
         found = self._sets.get(name)
         if found is None:
-            found = self._sets[name] = BoundedSet(on_new=lambda value: self._tell(name, value))
+            found = self._sets[name] = BoundedSet(on_new=lambda value: self._queue(name, value))
         return found
 
     def receive(self, name: str, values: Iterable[str]) -> None:
-        """Add what other workers have learned."""
+        """Add values from other workers."""
         self.named(name).receive(values)
 
-    def _tell(self, name: str, value: str) -> None:
-        """Send a value with all others of this turn of the loop."""
+    def _queue(self, name: str, value: str) -> None:
+        """Send a value, together with all others of this turn of the loop."""
         if not self._unsent:
             asyncio.get_running_loop().call_soon(self._flush)
         self._unsent.setdefault(name, []).append(value)
@@ -52,27 +52,27 @@ class SharedSets:
 
 
 class LearnedSets:
-    """What all workers have learned: kept by the supervisor for workers that start later."""
+    """The shared sets of all clusters, which the supervisor keeps for workers that start later."""
 
     def __init__(self) -> None:
         self._sets: dict[tuple[str, str], BoundedSet] = {}
 
     def receive(self, message: Learned) -> None:
-        """Keep what a worker has learned."""
+        """Keep values from a worker."""
         self._sets.setdefault((message.cluster, message.name), BoundedSet()).receive(message.values)
 
     def messages(self) -> Iterator[Learned]:
-        """All of it."""
+        """Yield messages with all values."""
         for (cluster, name), values in list(self._sets.items()):
             yield from in_parts(cluster, name, list(values))
 
     def forget_all_but(self, clusters: Iterable[str]) -> None:
-        """Forget what is of clusters that are no more."""
+        """Forget the sets of all other clusters."""
         kept = set(clusters)
         self._sets = {key: values for key, values in self._sets.items() if key[0] in kept}
 
 
 def in_parts(cluster: str, name: str, values: list[str]) -> Iterator[Learned]:
-    """The messages for some values."""
+    """Yield messages with these values, as many in each as fit."""
     for start in range(0, len(values), VALUES_A_MESSAGE):
         yield Learned(cluster, name, values[start : start + VALUES_A_MESSAGE])

@@ -1,11 +1,11 @@
-"""Stops: the messages of one worker that breakpoints have stopped (kproxy.filters.breakpoints), and the way to the supervisor.
+"""Stops: the messages that breakpoints have stopped in one worker (kproxy.filters.breakpoints).
 
-A stop ends in one of these ways, whichever is first: a person decides (Decide, ResumeAll), its time is over, the client or the
-broker closes its connection (ClosedPeers), kproxy does, the worker drains, the configuration allows no edits any more or has its
-cluster no more. Until then its connection waits. What ends by itself goes on as it came, and the supervisor is told why. At most
-page.most_stops messages of page.most_stopped_size bytes are held; others pass, and filters count them.
+A stop ends with the first of these: a person decides (Decide, ResumeAll); its time is over; the client, the broker or kproxy
+closes the connection (ClosedPeers); the worker drains; a new configuration forbids edits or removes the cluster. Until then the
+connection waits. A message that no person decided about goes on unchanged, and the supervisor is sent the reason. At most
+page.most_stops messages, of page.most_stopped_size bytes together, are held; others pass, and filters count them.
 
-The stops of a worker outlive a reload of the configuration: they wait for the chain of filters that was in use when they began.
+The stops of a worker outlive a reload of the configuration: they wait with the chain of filters that was in use when they began.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from kproxy.proxy.messages import (
 
 ACTIONS: tuple[Action, ...] = ("resume", "replace", "error", "drop", "close")
 GONE = "it is not stopped any more"
-Sockets = tuple[int, int]  # file descriptors of a connection: the client's, the broker's; -1: there is none
+Sockets = tuple[int, int]  # file descriptors of a connection: the client's and the broker's; -1: there is none
 NO_SOCKETS: Sockets = (-1, -1)
 CLOSED: tuple[Why, Why] = ("client closed", "broker closed")
 TOO_MUCH_TIME = f"a message is stopped for at most {MOST_HOLD_S:g} s"
@@ -78,7 +78,7 @@ class Stops:
         self._peers = ClosedPeers()
 
     def configure(self, page: Page) -> None:
-        """Use these settings; where they allow no edits, all goes on."""
+        """Use these settings; if they forbid edits, let all stopped messages go on."""
         self._page = page
         if not page.edits:
             self.resume_all(why="edits off")
@@ -94,12 +94,12 @@ class Stops:
         self._send(BreakpointGivenUp(condition, direction, why))
 
     def drain(self) -> None:
-        """Let all go on, and stop nothing more."""
+        """Let all stopped messages go on, and stop no more."""
         self._draining = True
         self.resume_all(why="draining")
 
     def resume_all(self, by: str = "", why: Why = "", cluster: str | None = None) -> None:
-        """Let all go on as it came, or all of a cluster."""
+        """Let all stopped messages go on unchanged, or all of one cluster."""
         for held in list(self._held.values()):
             if cluster is None or held.stop.cluster == cluster:
                 self._end(held, Decision("resume", by, why=why))
@@ -107,7 +107,7 @@ class Stops:
     def of_cluster(
         self, cluster: str, sockets_of: Callable[[int], Sockets] = lambda number: NO_SOCKETS
     ) -> "ClusterStops":
-        """The Holder of a virtual cluster; *sockets_of* returns those of a connection by its number."""
+        """Return the Holder of a virtual cluster; *sockets_of* returns the sockets of a connection by its number."""
         return ClusterStops(self, cluster, sockets_of)
 
     def hold(self, stopped: StoppedMessage, sockets: Sockets = NO_SOCKETS) -> Awaitable[Decision] | str:
@@ -131,13 +131,13 @@ class Stops:
         return held.decision
 
     def release(self, cluster: str, connection: int) -> None:
-        """Let what is stopped of a connection go: it is closed."""
+        """Let the stopped messages of a connection go on, as it is closed."""
         for held in list(self._held.values()):
             if (held.stop.cluster, held.stop.connection) == (cluster, connection):
                 self._end(held, Decision("resume", why="connection closed"))
 
     def handle(self, message: ShowStop | Decide | ResumeAll) -> None:
-        """Do what the supervisor asks for, and answer."""
+        """Do what the supervisor asks, and answer."""
         match message:
             case ResumeAll(by, why):
                 self.resume_all(by, next((one for one in WHYS if one == why), ""))
@@ -154,7 +154,7 @@ class Stops:
                     self._send(StopAnswer(question, refused=self._decide(message, bytes(parts))))
 
     def _decide(self, message: Decide, body: bytes) -> str:
-        """Apply what a person has decided. Returns "", or why that cannot be."""
+        """Apply a person's decision. Return "", or why that is not possible."""
         held = self._held.get(message.id)
         if held is None:
             return GONE
@@ -198,7 +198,7 @@ class Stops:
         self._forget(held.stop.id, decision)
 
     def _forget(self, id_: str, decision: Decision) -> None:
-        """Forget a stop, also one whose waiting task was cancelled."""
+        """Forget a stop, even if the task that waited for it was cancelled."""
         held = self._held.pop(id_, None)
         if held is not None:
             held.timer.cancel()
@@ -273,14 +273,19 @@ Closed = Callable[[], None]
 
 
 class ClosedPeers:
-    """The sockets that are watched. One may be watched for several things, each with a key."""
+    """Calls back when the other side of a socket has closed it, without reading what else it has sent.
+
+    A connection with a stopped message is not read, so its end would only be noticed after the stop. This is an epoll of its own
+    that waits for nothing but the end (EPOLLRDHUP), and exists only while a socket is watched. A socket may have several keys,
+    each with its own callback.
+    """
 
     def __init__(self) -> None:
         self._epoll: select.epoll | None = None
         self._watched: dict[int, dict[str, Closed]] = {}  # file descriptor -> key -> what is called
 
     def watch(self, fd: int, key: str, closed: Closed) -> None:
-        """Call *closed* once the other side has closed, from the next turn of the loop on. -1: there is no socket."""
+        """Call *closed* once the other side has closed, at the earliest in the next turn of the loop. -1: there is no socket."""
         if fd < 0:
             return
         if self._epoll is None:
@@ -291,7 +296,7 @@ class ClosedPeers:
         self._watched.setdefault(fd, {})[key] = closed
 
     def forget(self, fd: int, key: str) -> None:
-        """Watch it no more for this; it may have been closed."""
+        """Stop watching a socket under this key; the socket may be closed already."""
         keys = self._watched.get(fd)
         if keys is None or keys.pop(key, None) is None or keys:
             return
@@ -306,7 +311,7 @@ class ClosedPeers:
             self._epoll = None
 
     def _run(self) -> None:
-        """Tell of those that have ended. What is called has to forget its own: a closed one is reported again and again."""
+        """Call back for sockets that have ended. Each key is forgotten first, as epoll reports a closed socket forever."""
         assert self._epoll is not None
         for fd, _ in self._epoll.poll(0):
             for key, closed in list(self._watched.get(fd, {}).items()):

@@ -1,10 +1,10 @@
-"""VirtualCluster: one bootstrap address of ours in front of the brokers of one Kafka cluster, in one worker.
+"""VirtualCluster: one bootstrap address of kproxy in front of the brokers of one Kafka cluster, in one worker.
 
-It has the listeners, the plan and the limits of its links, and is their owner (LinkOwner in forwarding/owner.py). Its parts:
+It has the listeners, and the plan and the limits of its links; it is their owner (LinkOwner in forwarding/owner.py). Its parts:
 
     filter_dispatch.py   runs held frames through the filters
-    link_opening.py      opens links; those of two plain sockets and a numeric broker address the acceptor opens by itself
-    brokers.py           node ids, their addresses, and the ports of ours that stand for them
+    link_opening.py      opens links, except for those of two plain sockets and a numeric broker address, which the acceptor opens
+    brokers.py           node ids, their addresses, and the ports of kproxy that stand for them
     advertised.py        the address that responses give clients for each broker
     asking.py            asks a broker for the addresses of all brokers
     reachability.py      whether a broker can be reached, for /readyz
@@ -134,7 +134,7 @@ class VirtualCluster:
     # Configuration
 
     def configure(self, cluster: Cluster, config: Config, reload_filters: bool = False) -> None:
-        """Use a configuration for what begins from now on. Raises UsageError, and then nothing has changed."""
+        """Use a configuration from now on; open links keep their limits. Raises UsageError, and then nothing has changed."""
         breakpoints = self._make_breakpoints(config)
         chain = self._load_chain(cluster, config, reload_filters, breakpoints)
         opener = LinkOpener(cluster, config, self.worker.counters, self.brokers, self.reachability, self.facts_of)
@@ -166,7 +166,7 @@ class VirtualCluster:
             link.use_plan(self.plan)
 
     def _make_breakpoints(self, config: Config) -> "Breakpoints | None":
-        """The filter that stops messages, where the configuration allows edits."""
+        """Return the filter that stops messages, if the configuration allows edits."""
         if not config.page.edits or self._stops is None:
             return None
         from kproxy.filters.breakpoints.filter import Breakpoints  # noqa: PLC0415 - most workers do without it
@@ -176,11 +176,11 @@ class VirtualCluster:
         )
 
     def _sockets_of(self, number: int) -> tuple[int, int]:
-        """The client's and the broker's socket of a connection: file descriptors, -1 where there is none."""
+        """Return the client's and the broker's socket of a connection: file descriptors, -1 where there is none."""
         return next((link.sockets() for link in self.worker.links if link.number == number), (-1, -1))
 
     def use_breakpoints(self, breakpoints: Sequence[SetBreakpoint]) -> None:
-        """Stop what these meet. Raises ValueError."""
+        """Stop messages that match these breakpoints. Raises ValueError."""
         self._set_breakpoints = breakpoints
         if self._breakpoints is not None:
             self._breakpoints.use(_breakpoints(breakpoints))
@@ -206,16 +206,16 @@ class VirtualCluster:
             raise UsageError(f"clusters[{config.clusters.index(cluster)}].{error}") from error
 
     def count_filter_times(self) -> None:
-        """Add the time that filters took since the last call to what all workers count."""
+        """Add the time that filters took since the last call to the counts of all workers."""
         for name, (spent_ns, calls) in self._filters.chain.take_times().items():
             self._runtime.count_time(name, spent_ns, calls)
 
     def serves(self, cluster: Cluster) -> bool:
-        """Whether the listeners are those of a configuration."""
+        """Return whether the listeners are those that a configuration asks for."""
         return (self.cluster.listen, self.cluster.addresses) == (cluster.listen, cluster.addresses)
 
     def links(self) -> list[Link]:
-        """The links of this cluster in this worker."""
+        """Return the links of this cluster in this worker."""
         return [link for link in self.worker.links if link.owner is self]
 
     # Listeners
@@ -238,7 +238,7 @@ class VirtualCluster:
             acceptor.start()
 
     async def _discover(self) -> bool:
-        """Ask for the brokers; False if none answers, as one that wants a login first."""
+        """Ask a broker for all brokers; False if none answers, for example because it wants a login first."""
         tls = self.opener.broker_tls
         context = tls.get() if tls else None
         try:
@@ -250,7 +250,7 @@ class VirtualCluster:
                 self.reachability.reached()
             else:
                 self.reachability.failed(why)
-            if why != self._why_unknown:  # it is asked every few seconds, perhaps for days
+            if why != self._why_unknown:  # this is repeated every few seconds, perhaps for days
                 log("warning", "brokers are not known yet", cluster=self.cluster.name, reason=why)
             self._why_unknown = why
             return False
@@ -266,7 +266,7 @@ class VirtualCluster:
                 return
 
     def _serve(self, node_id: int, port: int) -> bool:
-        """Listen on a broker's port; False: that is not possible."""
+        """Listen on a broker's port; return whether that is possible."""
         if node_id in self._listeners:
             return True
         if self.stopped:
@@ -291,7 +291,7 @@ class VirtualCluster:
         self._send(Brokers(self.cluster.name, self.brokers.as_list()))
         asyncio.get_running_loop().call_soon(
             self._drain_misled
-        )  # not now: the response that tells of it is being rewritten
+        )  # not now: the response that names the broker is being rewritten
 
     def learn(self, brokers: list[tuple[int, str, int]]) -> None:
         """Learn the brokers that another worker has learned."""
@@ -300,10 +300,10 @@ class VirtualCluster:
         self._drain_misled()
 
     def _drain_misled(self) -> None:
-        """Drain links to a bootstrap broker of clients that came for another one, whose address was not known then.
+        """Drain links to a bootstrap broker whose clients wanted another broker, which was not known when they connected.
 
-        A cluster that wants a login first tells kproxy nothing, so that a client's own Metadata response is the first to name
-        the brokers. The client connects again, to the right one.
+        A cluster that wants a login first answers no question of kproxy's own, so a client's Metadata response is the first to
+        name the brokers. The drained client connects again, to the right broker.
         """
         bootstrap = {split_address(address) for address in self.cluster.bootstrap}
         for link in self.links():
@@ -312,13 +312,13 @@ class VirtualCluster:
                 link.drain()
 
     def _set_targets(self) -> None:
-        """Set the target of each acceptor again: a name may have other addresses by now."""
+        """Set the target of each acceptor anew, as a name may have other addresses by now."""
         self._targets_set_at = time.monotonic_ns()
         for acceptor, _ in self._listeners.values():
             self._set_target(acceptor)
 
     def _set_target(self, acceptor: Acceptor) -> None:
-        """Have the acceptor connect by itself, if two plain sockets and a numeric address are all there is to a link."""
+        """Have the acceptor connect by itself if a link takes no more than two plain sockets and a numeric address."""
         target = None if acceptor.node_id is None else self.brokers.target(acceptor.node_id)
         if target is None and len(self.cluster.bootstrap) == 1:
             target = split_address(self.cluster.bootstrap[0])
@@ -343,10 +343,10 @@ class VirtualCluster:
                 acceptor.start()
 
     def stop(self) -> None:
-        """Close the listeners; accepted clients are served on.
+        """Close the listeners; accepted clients go on.
 
-        So are those in the backlog, also where nothing was accepted yet (the brokers are still being asked for) or for now:
-        closing the listener would reset them, with the requests that they have sent.
+        Clients in the backlog are accepted first, even if accepting had not begun or was paused: closing the listener would reset
+        them, and lose the requests that they have sent.
         """
         self.stopped = True
         for acceptor, listener in list(self._listeners.values()):
@@ -366,7 +366,7 @@ class VirtualCluster:
         self._set_target(acceptor)  # a name may have been resolved since
 
     def on_unreachable(self, link: Link, error: int) -> None:
-        """Close a link whose broker does not answer; its other addresses, if any, are tried first from now on."""
+        """Close a link whose broker does not answer; from now on the broker's other addresses, if any, are tried first."""
         self.worker.counters.add(Total.UPSTREAM_CONNECT_FAILURES)
         address = self.opener.upstream.resolved(*link.target) if link.target else None
         if address is not None:
@@ -405,7 +405,7 @@ class VirtualCluster:
     # LinkOwner: called for what goes wrong, and at the end
 
     def on_fault(self, link: Link | None, error: Exception) -> None:
-        """Log an unexpected exception; for want of memory, make room and accept no more for a while."""
+        """Log an unexpected exception. After a MemoryError free the reserve and pause accepting instead."""
         if isinstance(error, MemoryError):
             self._pause_accepting(errno.ENOMEM)
             return
@@ -419,7 +419,7 @@ class VirtualCluster:
         self.worker.counters.add(Total.WITHHELD_ADDRESSES)
 
     def on_mispaired(self, link: Link) -> bool:
-        """Log a response without a request; a filter that fails closed does not allow forwarding without framing."""
+        """Log a response without a request; return whether to go on without framing: not if a filter fails closed."""
         log("warning", "a response without its request", connection=link.number, client=client_of(link))
         return not self._strict
 
@@ -440,7 +440,7 @@ class VirtualCluster:
         log("warning", "closed to free memory", bytes=size, reason="limits.memory is used up", **about)
 
     def on_closed(self, link: Link, cause: int) -> None:
-        """Close the sockets of a link, uncount its client, and let filters know."""
+        """Close the sockets of a link, uncount its client, and notify the filters."""
         if link.client_host_slot is not None:
             self.admission.uncount(link.client_host_slot)
         client_tls, broker_tls = link.tls or (False, False)
@@ -484,7 +484,7 @@ class VirtualCluster:
         """Close links that have exceeded a timeout; *now* in ns of the monotonic clock."""
         timeouts = self.config.timeouts
         self._lingering.sweep()
-        self._look_after_reachability(now)
+        self._update_reachability(now)
         if now > self._targets_set_at + RETARGET_NS:
             self._set_targets()
         self._close_overdue(overdue(self.worker, self, timeouts, now))
@@ -500,8 +500,8 @@ class VirtualCluster:
         if found[CLOSED_IN_A_TURN:]:
             asyncio.get_running_loop().call_soon(self._close_overdue, found[CLOSED_IN_A_TURN:])
 
-    def _look_after_reachability(self, now: int) -> None:
-        """Note that a broker has answered; if none was ever reached, try again, as /readyz may keep all clients away."""
+    def _update_reachability(self, now: int) -> None:
+        """Note that a broker has answered. If none was ever reached, try again: /readyz may keep all clients away."""
         state = self.reachability.state
         if state is not Reach.REACHED and any(link.bytes_received[1] for link in self.links()):
             self.reachability.reached()
@@ -548,5 +548,5 @@ def _breakpoints(breakpoints: Sequence[SetBreakpoint]) -> "list[Breakpoint]":
 
 
 def clock_offset() -> int:
-    """ns from the monotonic clock to the epoch."""
+    """Return the offset from the monotonic clock to the epoch in ns."""
     return time.time_ns() - time.monotonic_ns()

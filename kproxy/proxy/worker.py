@@ -29,16 +29,15 @@ from kproxy.proxy.otlp.exporters import FLUSH_S, Exporters
 from kproxy.proxy.scheduling import take_short_slices
 from kproxy.proxy.shared_counts import SharedCounts
 from kproxy.proxy.tap.counted import Total
-from kproxy.proxy.tap.counters import Counters
+from kproxy.proxy.tap.counters import Counters, SharedLimits
 from kproxy.proxy.tap.ring import TapWriter
-from kproxy.proxy.tap.shared_limits import SharedLimits
 from kproxy.proxy.virtual_cluster import VirtualCluster, clock_offset
 
 if TYPE_CHECKING:
     from kproxy.proxy.stops import Stops
 
 TICK_S = 0.25
-ALIVE_TICKS = 4  # ticks after which the supervisor is told that the loop turns
+ALIVE_TICKS = 4  # ticks after which Alive is sent to the supervisor
 PAUSE_TAP_ABOVE, PAUSE_ACCEPTING_ABOVE = 0.90, 0.98  # of the memory budget
 CONNECTIONS_A_MESSAGE = 200
 LINKS_IN_A_TURN = 32  # drained or forgotten before other work gets its turn
@@ -100,7 +99,7 @@ class Forwarding:
             end_codec_thread()
 
     async def _receive(self, changing: asyncio.Task[None]) -> None:
-        """Receive messages until the channel ends. Only what changes the clusters waits for such changes before."""
+        """Receive messages until the channel ends. Changes of the clusters are queued; all else is handled at once."""
         async for message in self._channel:
             match message:
                 case messages.Drain(seconds):
@@ -116,7 +115,7 @@ class Forwarding:
                     self._changes.put_nowait(message)
 
     async def _change(self) -> None:
-        """Make the changes that are queued, one after the other."""
+        """Make the queued changes, one after the other."""
         while True:
             match await self._changes.get():
                 case messages.Configure() as message:
@@ -186,7 +185,7 @@ class Forwarding:
         gc.freeze()
 
     def _count_present_clients(self) -> None:
-        """Count the clients that came before there was a limit by address, so that it holds for them too."""
+        """Count the clients that came before there was a limit for each address, so that it includes them."""
         assert self._admission is not None
         for link in self._worker.links:
             if link.client_host_slot is None:
@@ -197,7 +196,7 @@ class Forwarding:
         return running is not None and running.serves(cluster)
 
     async def _start_all(self, clusters: list[Cluster], config: Config) -> dict[str, VirtualCluster]:
-        """Start new virtual clusters beside those that run; if one cannot start, none does."""
+        """Start new virtual clusters in addition to those that run; if one cannot start, none does."""
         assert self._admission is not None
         fresh: dict[str, VirtualCluster] = {}
         try:
@@ -222,7 +221,7 @@ class Forwarding:
         return fresh
 
     def _retire(self, cluster: VirtualCluster) -> None:
-        """Close its listeners. Its links are served on, and none of their messages is stopped: nobody could change that."""
+        """Close its listeners. Its links go on, without breakpoints: no page could show their stopped messages."""
         cluster.stop()
         cluster.use_breakpoints([])
         self._retired.append(cluster)
@@ -231,7 +230,7 @@ class Forwarding:
         return [*self._clusters.values(), *self._retired]
 
     def _send(self, message: messages.Message) -> None:
-        """Send a message; numbers of clients only while the supervisor reads, as newer ones follow."""
+        """Send a message. Metrics of clients are dropped while the supervisor does not read, as newer ones follow."""
         if isinstance(message, messages.ClientMetrics) and len(self._background) >= MOST_METRICS_WAITING:
             return
         task = asyncio.ensure_future(self._channel.send(message))
@@ -270,9 +269,9 @@ class Forwarding:
         self._channel.close()
 
     async def _tick(self) -> None:
-        """Measure how late the loop is, then look after timeouts, the memory budget and closed links, four times a second.
+        """Four times a second measure how late the loop is, then see to timeouts, the memory budget and closed links.
 
-        Once a second the supervisor is told that the loop turns.
+        Once a second send Alive to the supervisor.
         """
         due = time.monotonic() + TICK_S
         alive: asyncio.Future[bool] | None = None
@@ -292,9 +291,9 @@ class Forwarding:
             try:
                 await self._forget_closed()
                 self._look_after()
-            except MemoryError:  # what is paused by it stays so until there is memory
+            except MemoryError:  # what this has paused stays paused until there is memory
                 OF_THIS_PROCESS.release()
-            except Exception as error:  # a tick that ended would end all timeouts
+            except Exception as error:  # an end of this loop would end all timeouts
                 log("error", "a fault", reason=repr(error))
 
     async def _forget_closed(self) -> None:
@@ -325,7 +324,7 @@ class Forwarding:
 
 
 class ToSupervisor(logging.Handler):
-    """Send events to the supervisor, which writes them."""
+    """Sends log events to the supervisor, which writes them."""
 
     def __init__(self, channel: Channel[messages.ToWorker]) -> None:
         super().__init__()
@@ -334,7 +333,7 @@ class ToSupervisor(logging.Handler):
         self._lost = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send the event, or count it as lost if MOST_EVENTS_WAITING are not sent yet."""
+        """Send the event, or count it as lost if MOST_EVENTS_WAITING events are not sent yet."""
         if len(self._sending) >= MOST_EVENTS_WAITING:
             self._lost += 1
             return

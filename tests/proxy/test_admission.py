@@ -8,8 +8,7 @@ from kproxy.config import Limits
 from kproxy.proxy import admission
 from kproxy.proxy.admission import Admission
 from kproxy.proxy.network.socket_addresses import to_sockaddr
-from kproxy.proxy.tap.counters import Counters
-from kproxy.proxy.tap.shared_limits import SharedLimits
+from kproxy.proxy.tap.counters import Counters, SharedLimits
 
 HERE, THERE = (to_sockaddr(socket.AF_INET, (host, 5_000)) for host in ("10.0.0.1", "10.0.0.2"))
 SIX = to_sockaddr(socket.AF_INET6, ("2001:db8::1", 5_000, 0, 0))

@@ -166,7 +166,7 @@ def test_a_line_that_tells_of_drops_and_whose_count_was_not_reached_tells_of_the
     first.write(first.take(), b'{"a":1}')
     first.drop(first.take())
     line = b'{"event":"dropped","count":1,"numbers":[[2,2]]}\n'
-    killed_at(first, 0, tmp_path, line, told=1)
+    killed_at(first, 0, tmp_path, line, reported=1)
     with (tmp_path / "audit-0.jsonl").open("ab") as file:
         file.write(line)
     second = journal(tmp_path)
@@ -188,10 +188,10 @@ def test_a_kill_before_a_line_tells_of_drops(tmp_path: Path) -> None:
     assert said_to_be_missing(tmp_path) == second.dropped == 2
 
 
-def killed_at(kept: FileJournal, number: int, folder: Path, line: bytes, told: int = 0) -> None:
+def killed_at(kept: FileJournal, number: int, folder: Path, line: bytes, reported: int = 0) -> None:
     """As if the process were killed when it was about to write a line."""
     part = (folder / "audit-0.jsonl").stat()
-    kept._counts.pending = Pending(number, told, part.st_ino, part.st_size, len(line))
+    kept._counts.pending = Pending(number, reported, part.st_ino, part.st_size, len(line))
     kept._counts.close()
 
 

@@ -24,11 +24,11 @@ class Kept:
 
 
 def words(counts: JournalCounts) -> tuple[int, ...]:
-    return counts.seen, counts.written, counts.dropped, counts.told
+    return counts.seen, counts.written, counts.dropped, counts.reported
 
 
 def set_to(counts: JournalCounts, *values: int) -> JournalCounts:
-    counts.seen, counts.written, counts.dropped, counts.told = values
+    counts.seen, counts.written, counts.dropped, counts.reported = values
     return counts
 
 

@@ -140,7 +140,7 @@ def test_it_serves_counts_taps_and_drains() -> None:
             beat(client)
             running.send(ListConnections(5))
             answer = running.until(Connections)
-            assert (answer.id, answer.more) == (5, False)
+            assert (answer.question, answer.more) == (5, False)
             assert [(row.worker, row.cluster, row.requests) for row in answer.connections] == [(3, "one", 1)]
             assert running.counters.total_of(Total.CONNECTIONS_OPEN) == 1
             running.send(Drain(10))

@@ -13,7 +13,7 @@ from kproxy.proxy.admission import Admission
 from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.tap.counted import GAUGES, CloseCause, Total
 from kproxy.proxy.tap.counters import Counters
-from kproxy.proxy.tap.shared_limits import SharedLimits
+from kproxy.proxy.tap.counters import SharedLimits
 from kproxy.proxy.virtual_cluster import VirtualCluster
 from tests.support.filtering import make, part
 from tests.support.loops import PATIENCE_S

@@ -27,7 +27,7 @@ from kproxy.protocol import (
     response_message,
 )
 from kproxy.protocol.embedded import Viewers
-from kproxy.proxy.page_records import Begun, Odd, Shown, Side, Topics
+from kproxy.proxy.page_records import Begun, Shown, Side, Topics, Unusual
 from kproxy.session import ClusterView, Connection, Cut, Exchange, Frame
 from kproxy.session.cluster import REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES, TopicNames
 from kproxy.session.tls_facts import TlsFacts
@@ -202,22 +202,27 @@ def _frame(side: Side, of: Message | None) -> Frame:
         side.body_version,
         sent_at=side.sent_at,
     )
-    if side.odd is not None:
-        _note_odd(frame, side.odd)
+    if side.unusual is not None:
+        _note_unusual(frame, side.unusual)
     return frame
 
 
-def _note_odd(frame: Frame, odd: Odd) -> None:
+def _note_unusual(frame: Frame, unusual: Unusual) -> None:
     """Note what the analyzer says of a frame that could not be read whole, or not as Kafka writes it."""
-    if not odd.is_read:
+    if not unusual.is_read:
         frame.message = None
-    frame.layout, frame.assumed_version = odd.layout, odd.assumed_version
-    frame.error = None if odd.error is None else Told(odd.error)
-    frame.cut, frame.unread, frame.size, frame.trailing = Cut(odd.cut), odd.unread, odd.size, odd.trailing
+    frame.layout, frame.assumed_version = unusual.layout, unusual.assumed_version
+    frame.error = None if unusual.error is None else Told(unusual.error)
+    frame.cut, frame.unread, frame.size, frame.trailing = (
+        Cut(unusual.cut),
+        unusual.unread,
+        unusual.size,
+        unusual.trailing,
+    )
 
 
 def _noted(side: blocks.Side | None, told: Side | None) -> blocks.Side | None:
     """The side with what the analyzer says was withheld of it."""
-    if side is None or told is None or told.odd is None or not told.odd.note:
+    if side is None or told is None or told.unusual is None or not told.unusual.note:
         return side
-    return msgspec.structs.replace(side, note=told.odd.note)
+    return msgspec.structs.replace(side, note=told.unusual.note)

@@ -127,7 +127,7 @@ class AnalysisCounts(Observer):
         }
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
-        """Count an event; with its bodies, if they were read for another output. Never raises for what the bytes hold."""
+        """Count an event, with its bodies if another output has read them. Never raises, whatever the bytes hold."""
         if not isinstance(event, Exchange):
             self.events[type(event)] += 1
             if isinstance(event, SaslToken):
@@ -163,7 +163,7 @@ class AnalysisCounts(Observer):
             count(event, None if bodies is None else bodies.request, response)
 
     def _count_frames(self, event: Exchange, bodies: Bodies | None) -> None:
-        """Count what could not be read, or is not as it should be."""
+        """Count frames that could not be read, were cut, or have trailing bytes."""
         asked, answered = event.request, event.response
         if event.undecoded is not None or (bodies is not None and bodies.undecoded is not None):
             self.undecoded.add(self._name(event))
@@ -185,7 +185,7 @@ class AnalysisCounts(Observer):
             self.throttle_ms.add(self._name(event), n=throttle_ms)
 
     def message(self, at: int) -> AnalyzerCounts:
-        """The counts of sessions; the caller adds the rest."""
+        """Return the counts of sessions; the caller adds the rest."""
         return AnalyzerCounts(
             at=at,
             exchanges=self.exchanges,
@@ -211,14 +211,14 @@ class AnalysisCounts(Observer):
         return sent
 
     def _count_clients(self) -> None:
-        """Add what was counted since the last time by client and software to their series."""
+        """Add what was counted since the last call to the series of clients and software."""
         sent, self._sent = self._sent, {}
         for (cluster, client_id, *software), numbers in sent.items():
             self.clients.add((cluster, client_id), *numbers)
             self.software.add((cluster, *software), numbers[0], 0)
 
     def series(self) -> list[AnalyzerSeries]:
-        """The numbers by names that peers invent, a message for each kind."""
+        """Return the numbers by names from traffic, one message for each kind."""
         self._count_clients()
         found = [AnalyzerSeries(name, series.rows()) for name, series in self._series.items()]
         return [*found, AnalyzerSeries("lag", self.lag.rows(), is_gauge=True)]
@@ -268,7 +268,7 @@ class AnalysisCounts(Observer):
                 self.topics.add((cluster, topic.name_or_id(names), direction), 1, size)
 
     def _count_software(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
-        """Count a connection by its software once: ApiVersions says it, and may come several times."""
+        """Count a connection once by its software, which ApiVersions names, perhaps several times."""
         peer = exchange.connection
         connection = self._source, peer.number
         if peer.client_software_name is not None and connection not in self._software_known:
@@ -276,14 +276,14 @@ class AnalysisCounts(Observer):
             self.software.add((peer.cluster, peer.client_software_name, peer.client_software_version), 0, 1)
 
     def _count_group(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
-        """Count what concerns a group."""
+        """Count a request about a group."""
         failed = response is not None and NONZERO_ERROR.search(response) is not None
         cluster = exchange.connection.cluster
         for group in _groups_of(exchange, request):
             self.groups.add((cluster, group), 1, failed, self._is_rebalance(group, exchange, response))
 
     def _count_commit(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
-        """Count a request of a group that says up to where it has read."""
+        """Count a request about the offsets that a group has committed."""
         self._count_group(exchange, request, response)
         asked = _json(exchange.request, request)
         if asked is not None and response is not None and len(asked) + len(response) <= LARGEST_COUNTED:
@@ -314,7 +314,7 @@ class AnalysisCounts(Observer):
 
 
 def _groups_of(exchange: Exchange, request: bytes | None) -> list[str]:
-    """The groups that a request of _GROUP_APIS names."""
+    """Return the groups that a request of _GROUP_APIS names."""
     if exchange.api_key not in _NAMED_INSIDE:
         first = _first_string(exchange)
         return [] if first is None else [first]
@@ -333,7 +333,7 @@ def _is_flexible(message: Message, version: int) -> bool:
 
 
 def _first_string(exchange: Exchange) -> str | None:
-    """The string that a request begins with; None where there is none, or not all of it."""
+    """Return the string that a request begins with; None if there is none, or only a part of it."""
     frame = exchange.request
     if frame is None or frame.message is None or frame.error is not None:
         return None
@@ -353,7 +353,7 @@ def _first_string(exchange: Exchange) -> str | None:
 
 
 def _json(frame: Frame | None, body: bytes | None) -> bytes | None:
-    """The body, if it was read or can be; of a cut one what is here."""
+    """Return the body as JSON if it was read or can be; of a cut one, what is here."""
     if body is not None or frame is None or frame.message is None or frame.error is not None:
         return body
     if frame.cut:

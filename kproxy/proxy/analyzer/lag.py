@@ -1,11 +1,11 @@
-"""GroupLag: how far consumer groups are behind, as seen here: from commits that pass, and from ends of partitions that pass.
+"""GroupLag: how far consumer groups are behind, from the commits and the ends of partitions that pass here.
 
     committed   OffsetCommit and TxnOffsetCommit that the broker accepted, OffsetFetch responses
     end         high watermarks of Fetch responses, ListOffsets responses for the latest offset; Produce responses say that it is
                 at least one behind their first record, and a commit that it is not before the commit
 
-What passes elsewhere, by another proxy or by none, is not known here: a partition of which commit or end was not seen does not
-count. Bounded: the groups and partitions that were not named for longest are forgotten.
+What passes elsewhere, through another proxy or none, is not known here: a partition counts only once both a commit and its end
+were seen. Memory is bounded: the groups and partitions that were not named for longest are forgotten.
 """
 
 from collections import OrderedDict
@@ -78,7 +78,7 @@ class GroupLag:
                 self._note_end(place, partition.highWatermark)
 
     def note_produced(self, exchange: Exchange, response: bytes) -> None:
-        """Note what a Produce response says of ends."""
+        """Note the ends in a Produce response."""
         for place, partition in _places(exchange, _produced.decode(response).responses):
             if not partition.errorCode and partition.baseOffset is not None and partition.baseOffset >= 0:
                 self._note_end(place, max(partition.baseOffset + 1, self._ends.get(place, 0)))
@@ -92,7 +92,7 @@ class GroupLag:
                 self._note_end(place, partition.offset)
 
     def note_committed(self, exchange: Exchange, request: bytes, response: bytes) -> None:
-        """Note a commit, or what a group has committed before and asks for."""
+        """Note a commit, or the committed offsets that a group asks for."""
         cluster = exchange.connection.cluster
         if exchange.api_key != ApiKey.OFFSET_FETCH:
             asked = _committed.decode(request)
@@ -140,7 +140,7 @@ class GroupLag:
         self._commits -= len(self._groups.pop(key).commits)
 
     def limit(self, most: int, idle: float) -> None:
-        """Say at most *most* groups, of which none has committed nothing for *idle* seconds."""
+        """Report at most *most* groups, and forget groups that committed nothing for *idle* seconds."""
         self._most, self._idle = most, idle
 
     def age(self, now: float) -> None:
@@ -150,7 +150,7 @@ class GroupLag:
             self._forget(key)
 
     def rows(self) -> list[Row]:
-        """(cluster, group) and [sum, largest] of the groups that are behind most; the others are together OTHER."""
+        """Return (cluster, group) and [sum, largest] for the groups that are furthest behind; all others are one row, OTHER."""
         ends = self._ends
         lags: list[Lag] = []
         for key, known in self._groups.items():
@@ -168,7 +168,7 @@ class GroupLag:
 
 
 def _largest(lags: list[Lag], kept: list[Lag]) -> int:
-    """The largest lag of a partition of groups that are not kept."""
+    """Return the largest lag of a partition among groups that are not kept."""
     shown = set(map(id, kept))
     return max(one[1] for one in lags if id(one) not in shown)
 

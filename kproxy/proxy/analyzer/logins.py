@@ -1,7 +1,7 @@
 """Logins: SASL authentications by mechanism and result, from what passes on a connection.
 
-A broker says that it refuses a login, not always that it has accepted one: after SaslHandshake v0, and of mechanisms with several
-rounds, that shows when the client's next request is answered. A broker that refuses a raw token closes the connection.
+A broker says when it refuses a login, but not always when it accepts one: after SaslHandshake v0, and for mechanisms with several
+rounds, the answer to the client's next request shows it. A broker that refuses a raw token closes the connection.
 """
 
 from collections import OrderedDict
@@ -33,7 +33,7 @@ class _Begun:
 
 
 class Logins:
-    """Counts in ``counts``: rows of mechanism, result and number. At most MOST_BEGUN that go on are followed."""
+    """Counts logins by mechanism and result. At most MOST_BEGUN unfinished logins are followed."""
 
     def __init__(self) -> None:
         self.counts = BoundedCounter()
@@ -41,11 +41,11 @@ class Logins:
 
     @property
     def has_begun(self) -> bool:
-        """Whether there are logins of which the result is not known yet: every exchange is then to be noted."""
+        """Whether there are logins whose result is not known yet; every exchange must then be noted."""
         return bool(self._begun)
 
     def note(self, connection: ConnectionKey, exchange: Exchange) -> None:
-        """Note an exchange: a step of a login, or what comes after it."""
+        """Note an exchange: a step of a login, or the first after it."""
         if exchange.api_key not in SASL_APIS:
             if connection in self._begun:
                 self._finish(connection, "succeeded")

@@ -2,13 +2,13 @@
 
 The event loop runs in a thread beside the main one:
 
-    BACKGROUND   the everyday. The thread has SCHED_IDLE: it never makes a worker on its core wait
-    FAIR         the thread has the process' own priority (NICE in process.py): about a quarter of a core that a worker fills
+    BACKGROUND   as a rule. The thread has SCHED_IDLE, so it never makes a worker on its core wait
+    FAIR         the thread has the process's own priority (NICE in process.py): about a quarter of a core that a worker fills
 
     BACKGROUND -> FAIR    for STARVED_S the analyzer was behind and got less than FAIR_SHARE of a core: more would have helped
     FAIR -> BACKGROUND    it has caught up
 
-An analyzer that is behind although it gets its share stays in the background: it would gain nothing, and traffic would wait.
+An analyzer that is behind although it gets its share stays in the background: more would not help it, and traffic would wait.
 
 A thread cannot leave SCHED_IDLE without a privilege, so a change of the pace is a change of the thread that the loop runs in: the
 loop stops between two of its callbacks and goes on in a new thread. The main thread only watches: the pace, and records that take
@@ -42,7 +42,7 @@ class Starvation:
 
     def __init__(self, now: float, cpu: float) -> None:
         self.pace = Pace.BACKGROUND
-        self._since, self._cpu = now, cpu  # since when it is behind, and the CPU time until then
+        self._since, self._cpu = now, cpu  # since when it is behind, and its CPU time at that moment
 
     def look(self, now: float, cpu: float, *, behind: bool) -> Pace:
         """Return the pace from here on; *now* in seconds, *cpu* the seconds of CPU that the process had so far."""

@@ -1,9 +1,10 @@
-"""PageFeed: exchanges for the live page, as records over a socket. Never waited for: what the page cannot take is left out.
+"""PageFeed: exchanges for the live page, as records over a socket. The analyzer never waits: what the page cannot take is left
+out.
 
-What is left out is spread evenly over the exchanges: while bytes wait for the page, a smaller share of them is sent, each by
-chance; when none wait for a while, a larger one. While the rings fill nothing is sent. Exchanges that are few and that analyses
-need each of (rare_exchanges.py) are sent all the same, up to a rate. All of it is counted (Tally). What is told of connections is
-never left out: a feed of which nothing is taken until MOST_HELD bytes wait is closed, and another one follows it.
+Exchanges are left out evenly, by chance: while bytes wait for the page, a smaller share of them is sent; after a while without
+waiting bytes, a larger share. While the rings are filling up, none are sent. Rare exchanges, of which analyses need each one
+(rare_exchanges.py), are sent all the same, up to a rate. What is left out is counted (Tally). Records about connections are never
+left out: if the page takes nothing until MOST_HELD bytes wait, the feed is closed and another one follows it.
 """
 
 import socket
@@ -25,14 +26,14 @@ from kproxy.proxy.page_records import (
     SIZE,
     Begun,
     Ended,
-    Odd,
     Record,
     Seen,
     Shown,
     Side,
     Tally,
-    ToldTls,
+    TlsToProxy,
     Topics,
+    Unusual,
     encode,
 )
 from kproxy.session import ClusterView, Connection, Event, Exchange, Frame, Gap, NotKafka
@@ -54,7 +55,7 @@ WITH_NAMES = REQUESTS_WITH_NAMES | RESPONSES_WITH_NAMES
 
 
 class _Known(Struct):
-    """A connection that the page was told of, and what it knows of it."""
+    """What the page knows of a connection."""
 
     number: int
     software_name: str | None
@@ -64,7 +65,7 @@ class _Known(Struct):
 
 
 class _Count(NamedTuple):
-    """Of a Tally."""
+    """The numbers of a Tally."""
 
     seen: int
     dropped: int
@@ -76,10 +77,10 @@ class PageFeed(Output):
 
     Args:
         connected: a stream socket to the page, owned from here on.
-        clusters: what the connections have shown of each cluster, by its name.
-        missed: how many exchanges the analyzer could not read so far.
-        has_failed: whether the exchange that is written now has an error.
-        before: the feed to the same page that this one follows, closed.
+        clusters: returns what the connections have shown of each cluster, by its name.
+        missed: returns how many exchanges the analyzer could not read so far.
+        has_failed: returns whether the exchange that is written now has an error.
+        before: the closed feed to the same page that this one follows.
         clock: the time in seconds.
     """
 
@@ -107,29 +108,29 @@ class PageFeed(Output):
         self._rare = RareExchanges(clock)
         self._sent = 0  # bytes, and of each piece that waits: the bytes until its end, and the exchanges until there
         self._pieces: deque[tuple[int, _Count]] = deque()
-        self._told_whole = _Count(0, 0, 0)  # of the pieces that were sent whole
+        self._delivered = _Count(0, 0, 0)  # in the pieces that were sent to their end
         self._connections = 0
         self._of_sources: dict[int, dict[int, _Known]] = {}
         self._known: dict[int, _Known] = {}  # those of the current source
         self._share_changed_at = self._names_sent_at = clock()
         self._names_due = False
-        self._told: tuple[int, int, int, float] | None = None
+        self._last_tally: tuple[int, int, int, float] | None = None
         self._at = 0  # ns, of the newest exchange
         self.is_busy = False  # whether the analyzer has no time for the page
-        self.is_too_slow = False  # whether it ended as the page did not take what it was told
+        self.is_too_slow = False  # whether it ended because the page took too little
         self.share = 1.0
-        # What the one before has not told of is lost: nobody knows it but these counts
-        self.carried: int = 0 if before is None else before.seen - before._told_whole.seen
+        # exchanges that the previous feed did not deliver are lost: they are only in these counts
+        self.carried: int = 0 if before is None else before.seen - before._delivered.seen
         self.seen: int = self.carried
         self.dropped: int = self.carried
         if before is not None:
-            self._missed_before = before._missed_before + before._told_whole.missed
+            self._missed_before = before._missed_before + before._delivered.missed
             self._at = before._at
         self._send_names()
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is closed, by either end."""
+        """Whether the feed is closed, by either end."""
         return self._socket is None
 
     @property
@@ -143,13 +144,13 @@ class PageFeed(Output):
         self._known = self._of_sources.setdefault(source.number, {})
 
     def begin(self, connection: Connection, at: int) -> None:
-        self._tell_of(connection, at)
+        self._announce(connection, at)
 
     def begin_all(self, source: Source, connections: "Connections") -> None:
-        """Tell of the connections that are open already."""
+        """Announce the connections that are open already."""
         self.start_source(source)
         for connection, at in connections.opened():
-            self._tell_of(connection, at)
+            self._announce(connection, at)
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         if type(event) is not Exchange:
@@ -184,10 +185,10 @@ class PageFeed(Output):
         self._adapt()
 
     def close(self, error: BaseException | None = None) -> None:
-        """Close it; what waits is not sent, and counts as left out."""
+        """Close the feed; what waits is not sent, and counts as left out."""
         ended, self._socket = self._socket, None
-        told = self._told_whole
-        self.dropped = self.seen - (told.seen - told.dropped)
+        delivered = self._delivered
+        self.dropped = self.seen - (delivered.seen - delivered.dropped)
         self._pieces.clear()
         self._waiting.clear()
         self._records.clear()
@@ -216,7 +217,7 @@ class PageFeed(Output):
             or known.user_name is not connection.user_name
             or known.closed is not connection.closed
         ):
-            known = self._tell_of(connection, exchange.at)
+            known = self._announce(connection, exchange.at)
         request, response = exchange.request, exchange.response
         notes = "", ""
         if self._may_hold_secrets(exchange.api_key, request) or self._may_hold_secrets(exchange.api_key, response):
@@ -240,14 +241,14 @@ class PageFeed(Output):
         )
 
     def _may_hold_secrets(self, api_key: int | None, frame: Frame | None) -> bool:
-        """Whether there may be credentials in a frame: in its fields, in its records, or where it cannot be read."""
+        """Return whether a frame may hold credentials: in its fields, in its records, or because it cannot be read."""
         if frame is None:
             return False
         if frame.message is None or api_key is None:
             return True
         return api_key in self._secret and self._rewriter.wants(frame)
 
-    def _tell_of(self, connection: Connection, at: int) -> _Known:
+    def _announce(self, connection: Connection, at: int) -> _Known:
         known = self._known.get(connection.number)
         if known is None:
             self._connections += 1
@@ -267,13 +268,13 @@ class PageFeed(Output):
                 connection.sasl_mechanism,
                 connection.closed,
                 connection.user_name,
-                None if tls is None else ToldTls(tls.version, tls.server_name, tls.client_certificate),
+                None if tls is None else TlsToProxy(tls.version, tls.server_name, tls.client_certificate),
             )
         )
         return known
 
     def _note(self, event: Event) -> None:
-        known = self._known.get(event.connection.number) or self._tell_of(event.connection, event.at)
+        known = self._known.get(event.connection.number) or self._announce(event.connection, event.at)
         kind, number, at = type(event).__name__, known.number, event.at
         if isinstance(event, Gap):
             self._records.append(Seen(number, at, kind, event.size, event.skipped))
@@ -288,16 +289,16 @@ class PageFeed(Output):
     # Pieces
 
     def _end_piece(self) -> None:
-        told = self.seen, self.dropped, self._missed() - self._missed_before, self.share
-        if told == self._told and not self._records:
+        tally = self.seen, self.dropped, self._missed() - self._missed_before, self.share
+        if tally == self._last_tally and not self._records:
             return
-        self._told = told
-        self._records.append(Tally(*told, self._at))
+        self._last_tally = tally
+        self._records.append(Tally(*tally, self._at))
         if self._socket is not None:
             piece = encode(self._records)
             self._waiting += len(piece).to_bytes(SIZE, "big")
             self._waiting += piece
-            self._pieces.append((self._sent + len(self._waiting), _Count(*told[:3])))
+            self._pieces.append((self._sent + len(self._waiting), _Count(*tally[:3])))
         self._records, self._size = [], 0
         if len(self._waiting) > MOST_HELD:
             self.is_too_slow = True
@@ -315,10 +316,10 @@ class PageFeed(Output):
             del self._waiting[:sent]
             self._sent += sent
             while self._pieces and self._pieces[0][0] <= self._sent:
-                _, self._told_whole = self._pieces.popleft()
+                _, self._delivered = self._pieces.popleft()
 
     def _adapt(self) -> None:
-        """Change the share that is sent."""
+        """Adapt the share of exchanges that is sent."""
         now = self._clock()
         since = now - self._share_changed_at
         if self.is_busy or len(self._waiting) > MANY_WAITING:
@@ -329,7 +330,7 @@ class PageFeed(Output):
 
 
 def _side(frame: Frame, note: str) -> Side:
-    odd = None
+    unusual = None
     if (
         note
         or frame.message is None
@@ -340,7 +341,7 @@ def _side(frame: Frame, note: str) -> Side:
         or frame.layout is not None
         or frame.assumed_version is not None
     ):
-        odd = Odd(
+        unusual = Unusual(
             frame.message is not None,
             frame.layout,
             frame.assumed_version,
@@ -351,7 +352,9 @@ def _side(frame: Frame, note: str) -> Side:
             frame.trailing,
             note,
         )
-    return Side(frame.data, frame.started_at, frame.ended_at, frame.sent_at, frame.body_start, frame.body_version, odd)
+    return Side(
+        frame.data, frame.started_at, frame.ended_at, frame.sent_at, frame.body_start, frame.body_version, unusual
+    )
 
 
 def connect(

@@ -1,6 +1,6 @@
 """The analyzer process: reads the taps of all workers, decodes them, and writes and counts what is in them.
 
-It may be killed, hang or fall behind: the taps then drop and count, and traffic does not notice. It handles the messages of
+When it is killed, hangs or falls behind, the taps leave out bytes and count them, and traffic goes on. It handles the messages of
 ToAnalyzer (messages.py) and sends AnalyzerCounts and AnalyzerSeries once a second.
 """
 
@@ -86,7 +86,7 @@ class File:
 
 
 class Analyzer:
-    """A Run of the pipeline that reads rings and writes files and counts; and what to say to the supervisor."""
+    """A Run of the pipeline that reads rings and writes files and counts; collects what is sent to the supervisor."""
 
     def __init__(self, readers: list[TapReader]) -> None:
         self.counts = AnalysisCounts()
@@ -99,26 +99,26 @@ class Analyzer:
             TapDecoder(self._run.open_live(f"worker {ring}", self._report_fault)) for ring in range(len(readers))
         ]
         self.settlement = Settlement(readers, [tap.connections for tap in self.taps])
-        self.is_configured = False  # before, nothing is read: it would not be in the files
-        self._cut_off = False  # whether the log of the analyzer before was, see settling.py
+        self.is_configured = False  # nothing is read before that: it would be missing in the files
+        self._cut_off = False  # whether the log of the previous analyzer was cut off, see settling.py
         self._faults = [reader.faults for reader in readers]
         self._busy = False
-        self._seen = (0, 0.0)  # records taken, and the CPU time (seconds) when that was new
+        self._seen = (0, 0.0)  # records taken, and the CPU time (seconds) when that number was new
         sizes = [os.fstat(reader.fd).st_size for reader in readers]
         self.wait = WAIT * min(1.0, min(sizes, default=WAIT_FOR) / WAIT_FOR)
         self._positions = [reader.position for reader in readers]  # when the main thread looked last
         self.starved: Callable[[], int] = lambda: 0
         self._reading = asyncio.Lock()  # one reads at a time, in the order of each ring
-        self.spans: dict[str, int] = {}  # what became of them, over all exporters
+        self.spans: dict[str, int] = {}  # how many were exported, dropped and failed, over all exporters
         self._traces: TraceExport | None = None
-        self._ending: set[asyncio.Task[None]] = set()  # exporters that send their last
+        self._ending: set[asyncio.Task[None]] = set()  # exporters that send their last spans
         self._page: PageFeed | None = None
         self._page_path = ""
         self._behind = [min(BEHIND, size // 8) for size in sizes]
         self._most_lag = 0
 
     def report(self, event: str, **keys: messages.LogValue) -> None:
-        """Add an error to the events for the log; the oldest is dropped, and counted, if there are MOST_MESSAGES."""
+        """Add an error to the events for the log. If there are MOST_MESSAGES already, the oldest is dropped and counted."""
         self._messages_lost += len(self.messages) == MOST_MESSAGES
         self.messages.append(messages.LogEvent("error", event, keys))
 
@@ -134,10 +134,10 @@ class Analyzer:
         reason = type(fault).__name__  # the exception's text may quote traffic
         self.report("analysis of a connection failed", connection=number, reason=reason)
 
-    # The supervisor's
+    # Called for the supervisor's messages
 
     def configure(self, options: Analysis) -> None:
-        """Write the files that the configuration asks for; one whose options are the same goes on."""
+        """Write the files that the configuration asks for; a file whose options are the same goes on."""
         for name, make in FILES.items():
             wanted: Rotated | None = getattr(options, name)
             existing = self.files.get(name)
@@ -186,7 +186,7 @@ class Analyzer:
         return TraceExport(options, report, self.spans)
 
     def feed_page(self, path: str) -> None:
-        """Send exchanges to the live page at a path from now on, and to no other; "": to none."""
+        """Send exchanges to the live page at this path from now on, and to no other page; "": to none."""
         before = self._end_page()
         same = before if before is not None and path == self._page_path else None
         self._page_path = path
@@ -203,11 +203,11 @@ class Analyzer:
             self._run.add_output(page)
 
     def _left_out(self) -> int:
-        """Requests that came, and of which no exchange was made."""
+        """Return how many requests came without becoming an exchange."""
         return sum(sum(tap.connections.left_out.values()) for tap in self.taps)
 
-    def _fills(self) -> bool:
-        """Whether some ring fills."""
+    def _is_filling(self) -> bool:
+        """Return whether some ring is filling up."""
         return any(reader.waiting > most for reader, most in zip(self._readers, self._behind, strict=True))
 
     def _end_page(self) -> PageFeed | None:
@@ -223,7 +223,7 @@ class Analyzer:
         return page
 
     async def end_traces(self, seconds: float) -> None:
-        """Export what is left, for at most *seconds*."""
+        """Export the remaining spans, for at most *seconds*."""
         if self._traces is not None:
             await self._traces.close(seconds)
         if self._ending:
@@ -236,7 +236,7 @@ class Analyzer:
         return report
 
     async def forget(self, ring: int) -> None:
-        """Close the connections of a worker that died; those of its successor are others."""
+        """Read the rest of a dead worker's ring and close its connections; its successor has connections of its own."""
         if 0 <= ring < len(self.taps):
             async with self._reading:
                 await self._read_rest(ring)
@@ -246,22 +246,22 @@ class Analyzer:
     # Rings
 
     def read(self, ring: int) -> int:
-        """Decode a batch of one ring; give the number of its records."""
+        """Decode a batch of one ring; return the number of its records."""
         reader, tap = self._readers[ring], self.taps[ring]
         items = reader.read(BATCH)
         if self._page is not None:
-            self._page.is_busy = self._fills()
+            self._page.is_busy = self._is_filling()
         with self._watched():
             if items:
                 tap.decode(items)
                 self._most_lag = max(self._most_lag, time.time_ns() - items[-1][3])
             if reader.faults != self._faults[ring]:
                 self._faults[ring] = reader.faults
-                tap.connections.drop_all()  # the writer describes anew what is open, and counts what was lost
+                tap.connections.drop_all()  # the writer describes open connections again, and counts what was lost
         return len(items)
 
     async def _read_rest(self, ring: int) -> None:
-        """Decode what is in a ring now, not what a worker writes meanwhile; between batches the loop may change its thread."""
+        """Decode what is in a ring now, but not what is written meanwhile. Between batches the loop may change its thread."""
         reader = self._readers[ring]
         end = reader.position + reader.waiting
         while reader.position < end and self.read(ring):
@@ -269,11 +269,11 @@ class Analyzer:
 
     @property
     def is_behind(self) -> bool:
-        """Whether some ring has so much in it that it must be read at once."""
+        """Whether some ring has more than FEW bytes waiting, so that it must be read at once."""
         return any(reader.waiting > FEW for reader in self._readers)
 
     def is_far_behind(self) -> bool:
-        """Whether some ring fills, or nothing was read of one since the last call, although there is something in it."""
+        """Return whether a ring is filling up, or has bytes waiting of which none were read since the last call."""
         before, self._positions = self._positions, [reader.position for reader in self._readers]
         return any(
             reader.waiting > most or (reader.waiting > 0 and reader.position == position)
@@ -281,12 +281,12 @@ class Analyzer:
         )
 
     async def read_all(self) -> int:
-        """Decode a batch of each ring; give the number of records of the largest."""
+        """Decode a batch of each ring; return the number of records of the largest batch."""
         async with self._reading:
             return max(map(self.read, range(len(self._readers))), default=0)
 
     async def finish(self) -> None:
-        """Decode what is left in the rings, and close the files."""
+        """Decode the rest of the rings, and close the files."""
         for ring, (reader, tap) in enumerate(zip(self._readers, self.taps, strict=True)):
             await self._read_rest(ring)
             reader.detach()
@@ -301,7 +301,7 @@ class Analyzer:
             self.feed_page(self._page_path if self._page.is_too_slow else "")
 
     def message(self) -> messages.AnalyzerCounts:
-        """The counts for the supervisor."""
+        """Return the counts for the supervisor."""
         self.settlement.publish()
         lag, self._most_lag = self._most_lag, 0
         connections = [tap.connections for tap in self.taps]
@@ -327,24 +327,24 @@ class Analyzer:
         )
 
     def series(self) -> list[messages.AnalyzerSeries]:
-        """The numbers by names from traffic, for the supervisor."""
+        """Return the numbers by names from traffic, for the supervisor."""
         self.counts.age(time.monotonic())
         return self.counts.series()
 
-    # The alarm: a record that takes too long is given up
+    # A record that takes too long is given up
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
         self._busy = True
         try:
             yield
-        except Stuck:  # between two records: there is nothing to be given up
+        except Stuck:  # it came between two records: there is nothing to give up
             pass
         finally:
             self._busy = False
 
     def watch(self, thread: Thread) -> None:
-        """Called several times a second by another thread: raise Stuck in *thread* where it decodes one record for too long."""
+        """Raise Stuck in *thread* if it decodes one record for too long. Called several times a second in another thread."""
         taken, cpu = sum(tap.taken for tap in self.taps), time.process_time()
         before, since = self._seen
         if taken != before or not self._busy:
@@ -355,7 +355,7 @@ class Analyzer:
 
 
 async def _look(analyzer: Analyzer, stop: asyncio.Event) -> None:
-    """Read the rings until *stop*: at once while there is more, else some times a second, and less often without traffic."""
+    """Read the rings until *stop*: without pause while there is more, else some times a second, less often without traffic."""
     flushed, quiet = False, 0
     while not stop.is_set():
         most = await analyzer.read_all() if analyzer.is_configured else 0
@@ -441,7 +441,7 @@ def main(arguments: ChildArguments) -> None:
     readers = [TapReader(fd) for fd in arguments.taps]
     analyzer = Analyzer(readers)
     gc.collect()
-    gc.freeze()  # the collector skips the objects made until here: they stay to the end
+    gc.freeze()  # the collector skips the objects made so far, which live to the end
     gc.set_threshold(20_000, 20, 20)
     for reader in readers:
         reader.attach()

@@ -1,6 +1,6 @@
-"""Exchanges of which analyses need each: of groups and transactions. They are few.
+"""Rare exchanges, of which analyses need each one: those of groups and transactions.
 
-One of a thousand fetches tells as much as the thousand; of a rebalance or a transaction each step counts.
+One fetch in a thousand shows as much as all of them, while each step of a rebalance or a transaction matters.
 """
 
 import time
@@ -10,8 +10,8 @@ from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey, MessageStruct
 from kproxy.session import Exchange
 
-PER_SECOND = 500.0  # that are sent beyond the share: a storm of them is shown by chance, as all others are
-AT_ONCE = 2_000.0  # after a quiet while, as a large group joins at once
+PER_SECOND = 500.0  # sent beyond the share; in a storm the rest is sampled, as all other exchanges are
+AT_ONCE = 2_000.0  # after a quiet time: the members of a large group join at once
 ALWAYS = frozenset(
     {
         ApiKey.JOIN_GROUP,
@@ -36,13 +36,13 @@ CHANGES_OF_RESPONSE = ("assignment", "active_tasks")  # what it is to have; null
 
 
 def is_rare(exchange: Exchange) -> bool:
-    """Whether analyses need it whatever else is left out."""
+    """Return whether analyses need this exchange, whatever else is left out."""
     key = exchange.api_key
     return key in ALWAYS or (key in HEARTBEATS and _changes_group(exchange))
 
 
 def _changes_group(exchange: Exchange) -> bool:
-    """Whether a heartbeat joins, leaves, or is about another assignment."""
+    """Return whether a heartbeat joins, leaves, or brings another assignment."""
     try:
         asked, answered = exchange.request_body(), exchange.response_body()
     except DecodeError:
@@ -62,7 +62,7 @@ def _has_any(body: MessageStruct, names: tuple[str, ...]) -> bool:
 
 
 class RareExchanges:
-    """How many of them may go now.
+    """Limits the rate of rare exchanges that are sent beyond the share.
 
     Args:
         clock: the time in seconds.
@@ -74,7 +74,7 @@ class RareExchanges:
         self._at = clock()
 
     def may_go(self) -> bool:
-        """Whether another one may, which then counts."""
+        """Return whether another one may be sent now, and count it."""
         now = self._clock()
         self._left = min(self._left + (now - self._at) * PER_SECOND, AT_ONCE)
         self._at = now

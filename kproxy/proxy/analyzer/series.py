@@ -1,11 +1,13 @@
-"""Numbers by names from traffic, for a bounded number of names: those that send most have their own, all others share OTHER.
+"""Series: numbers by names from traffic. The names that send most have their own numbers; all others share OTHER.
 
-admitted    a name that is new has its own numbers at once while there is room, from 0
-shared      without room it is counted as OTHER, and its requests of this period are counted approximately beside it
+BoundedCounter is simpler: the first names have their own counts, all later ones share OTHER. In a Series, a name is
+
+admitted    while there is room: a new name has its own numbers, from 0
+shared      without room: it is counted as OTHER, and its requests of this period are also counted approximately
             (a frequent-items sketch: Misra and Gries, with the median taken off when it is full)
-exchanged   at the end of a period, the names of which most requests were shared take the places of those that had
-            less than half as many of their own; few in each period, so that an attacker makes few new series
-ended       names that were idle for long leave their places
+exchanged   at the end of a period: shared names with the most requests take the places of names that had less than half
+            as many; only a few in each period, so that an attacker makes few new series
+ended       once it was idle for long: its place is free
 """
 
 from heapq import nlargest, nsmallest
@@ -31,12 +33,12 @@ Row: TypeAlias = tuple[Labels, list[int]]
 
 
 def labels_of(key: Key) -> Labels:
-    """The labels of the names in a key."""
+    """Return the labels of the names in a key."""
     return tuple(map(label_of, key))
 
 
 class Kept:
-    """The numbers of a name that has its place; the first one is its requests."""
+    """The numbers of a name that has its own; the first one is its requests."""
 
     __slots__ = ("began", "numbers", "seen", "used")
 
@@ -47,7 +49,7 @@ class Kept:
         self.used = now
 
     def is_idle(self, now: float, longest: float) -> bool:
-        """Whether it has had no request for so long."""
+        """Return whether it had no request for *longest* seconds."""
         if self.numbers[0] != self.seen:
             self.seen, self.used = self.numbers[0], now
         return now - self.used >= longest
@@ -101,7 +103,7 @@ class Series:
             self._shared = {labels: n - median for labels, n in shared.items() if n > median}
 
     def limit(self, most: int, idle: float) -> None:
-        """Have at most *most* series, of which none is idle for *idle* seconds."""
+        """Keep at most *most* series, and end those that are idle for *idle* seconds."""
         self._most, self._idle = most, idle
         self._remove(list(self._kept)[max(0, most - 1) :])
 
@@ -141,7 +143,7 @@ class Series:
             self._known.clear()
 
     def rows(self) -> list[Row]:
-        """Labels and numbers of each series."""
+        """Return labels and numbers of each series."""
         rows: list[Row] = [(labels, list(kept.numbers)) for labels, kept in self._kept.items()]
         return [*rows, (self._other_labels, list(self._other))] if any(self._other) else rows
 
@@ -160,7 +162,7 @@ class BoundedCounter:
         self._room = MOST_NAMES
 
     def add(self, *name: str, n: int = 1) -> None:
-        """Count *n* of a name."""
+        """Add *n* to the count of a name."""
         counts = self._counts
         known = counts.get(name)
         if known is None and not self._has_room(name):
@@ -169,7 +171,7 @@ class BoundedCounter:
         counts[name] = n + (known or 0)
 
     def _has_room(self, name: tuple[str, ...]) -> bool:
-        """Whether another name fits; takes its room."""
+        """Return whether another name fits, and take its room."""
         size = len(msgspec.json.encode([well_formed(part) for part in name])) + 24  # with a number
         if len(self._counts) >= self._most - 1 or size > self._room:
             return False
@@ -177,5 +179,5 @@ class BoundedCounter:
         return True
 
     def rows(self) -> list[Any]:
-        """(*name, count) of each name; text that is no Unicode is escaped."""
+        """Return (*name, count) of each name; text that is not valid Unicode is escaped."""
         return [(*map(well_formed, name), count) for name, count in self._counts.items()]

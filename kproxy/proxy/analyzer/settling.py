@@ -1,11 +1,10 @@
-"""How much of each ring is in the decoded log for good: no exchange is counted twice, or not at all, when an analyzer is killed.
+"""Settle which requests of each ring are in the decoded log for good, so that each is counted once when an analyzer is killed.
 
 A worker counts the requests that it wrote to its ring. The analyzer settles (TapReader.settle) those whose exchanges are on
-the disk, could not be written there, or could not be made; and beside them, in the same step, the size of the log. After a kill
+the disk, could not be written there, or could not be made, together with the size of the log, in one step. After a kill
 
-    * the worker counts what was written and not settled as left out, once the next reader is there (tap_cursor.pyx)
-    * the next analyzer cuts the log off at the size that was settled (``cut_off``): lines behind it came between a write and its
-      settling, or are half a line
+    * the worker counts what was written and not settled as left out, once the next reader is there (tap_cursor.pyx) * the next
+    analyzer cuts the log off at the settled size (``cut_off``): what follows was written but not settled, or is half a line
 
 Without a log, an exchange is settled when it was handed to the outputs.
 """
@@ -28,7 +27,7 @@ from kproxy.session import Event, Exchange
 
 
 class Settlement:
-    """What was settled of the rings; ring and connections of a worker have the same place in *readers* and *connections*."""
+    """What is settled of the rings. *readers* and *connections* have one element for each worker, in the same order."""
 
     def __init__(self, readers: Sequence[TapReader], connections: Sequence[Connections]) -> None:
         self._readers = readers
@@ -38,14 +37,14 @@ class Settlement:
         self.log: LogLines | None = None
 
     def use(self, log: "LogLines | None") -> None:
-        """Settle by this log from now on; the one before is closed. None: by what is handed to the outputs."""
+        """Settle by this log from now on; the previous one is closed. None: settle what is handed to the outputs."""
         self.log = log
         if log is not None:
             log.settlement = self
             log.settled = {ring: connections.requests for ring, connections in enumerate(self._connections)}
 
     def left_out(self) -> dict[str, int]:
-        """Requests that came and are not in the log, by reason."""
+        """Return how many requests came and are not in the log, by reason."""
         found = Counter(self._output)
         for connections in self._connections:
             found.update(connections.left_out)
@@ -65,7 +64,7 @@ class Settlement:
 
 
 class LogLines(Lines):
-    """The decoded log, which knows how many requests of each ring are in its file, or were dropped."""
+    """The decoded log; counts for each ring how many requests are in its file, or were dropped."""
 
     def __init__(self, render: Render, file: RotatingFile) -> None:
         super().__init__(render, file)
@@ -92,7 +91,7 @@ class LogLines(Lines):
             self._settle()
 
     def _note(self, dropped: bool) -> None:
-        """Count the request that was written last, before or after what was settled meanwhile."""
+        """Count the request that was just written, before or after settling what was flushed meanwhile."""
         file = self.file
         refused = (
             dropped and file.discards == self._seen[1]
@@ -126,7 +125,7 @@ class LogLines(Lines):
 
 
 def cut_off(path: Path, readers: Sequence[TapReader]) -> None:
-    """Cut the log at *path*, or the part of it that an analyzer that was killed wrote last, off where that one settled it."""
+    """Cut off the log at *path*, or the part of it that a killed analyzer wrote last, at the size that it had settled."""
     settled = [reader.settled[1:] for reader in readers]
     files = {file: min(size for other, size in settled if other == file) for file, _ in settled if file}
     stem, _, suffixes = path.name.partition(".")

@@ -32,7 +32,7 @@ _read_opened = msgspec.json.Decoder(Opened).decode
 
 
 class TapDecoder:
-    """Feeds *connections* with the records of a ring. No record can raise an exception, whatever is in it."""
+    """Feeds *connections* with the records of a ring. No record raises an exception, whatever is in it."""
 
     def __init__(self, connections: Connections) -> None:
         self.connections = connections
@@ -59,7 +59,7 @@ class TapDecoder:
                 connections.close(number, at, requests, ended=ENDED.get(data[:1]))
 
     def _open(self, number: int, at: int, data: bytes) -> None:
-        """Begin a connection; one whose record cannot be read has failed."""
+        """Begin a connection; if its record cannot be read, it has failed."""
         try:
             opened = _read_opened(data)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Traces: the spans of the analyzer: an output of the pipeline and the exporter that it gives them to."""
+"""TraceExport: exchanges as spans, by an output of the pipeline and an exporter."""
 
 from collections.abc import Callable, MutableMapping
 
@@ -19,7 +19,7 @@ class TraceExport:
     Args:
         options: where, and which exchanges.
         report: called with why spans could not be exported.
-        counts: of outcomes, which go on from one TraceExport to the next.
+        counts: of outcomes; they outlive the TraceExport.
     """
 
     def __init__(self, options: Traces, report: Callable[[str], None], counts: MutableMapping[str, int]) -> None:

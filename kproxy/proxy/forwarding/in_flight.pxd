@@ -20,7 +20,7 @@ cdef struct Entry:
     int16_t api_key
     int16_t api_version
     uint8_t kind
-    uint32_t told  # whether the tap gets the response: see LinkTap (tap_cursor.pyx)
+    uint32_t opening  # LinkTap.opening when the tap got the request, and so whether it gets the response (tap_cursor.pyx)
     PyObject *held  # RequestFacts of a request that was held, bytes of an answer; owned
 
 

@@ -8,9 +8,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from kproxy.proxy.forwarding.in_flight cimport Entry, InFlight
 from kproxy.proxy.forwarding.plan cimport Plan, Row, Walker
 from kproxy.proxy.forwarding.tap_cursor cimport LinkTap, TapCursor, WorkerTap
-from kproxy.proxy.tap.counters cimport Counters
+from kproxy.proxy.tap.counters cimport Counters, SharedLimits
 from kproxy.proxy.tap.ring cimport TapWriter
-from kproxy.proxy.tap.shared_limits cimport SharedLimits
 
 
 cdef enum:
@@ -218,14 +217,14 @@ cdef class Lane:
 
 @cython.final
 cdef class RequestLane(Lane):
-    cdef uint32_t told  # of the request that began last, until it is in flight: see Entry.told
+    cdef uint32_t opening  # of the request that began last, until it is in flight: see Entry.opening
     cdef int32_t walked_id  # correlation id of the Produce request the walker follows
 
     cdef int route_request(self, Row *row, int api_key, int api_version, const uint8_t *at, uint64_t now) except -1
     cdef void count_request(self, Row *row, int api_key, int api_version, uint64_t size) noexcept
     cdef int note_request(self, Row *row, int api_key, int api_version, int32_t correlation_id, PyObject *held) except -1
     cdef int drop_walked_request(self) except -1
-    cdef uint32_t take_told(self) noexcept
+    cdef uint32_t take_opening(self) noexcept
     cdef int send_token(self, bytes frame) except -1
     cdef int send_request(self, bytes frame, object held) except -1
     cdef void note_sent_requests(self, uint64_t now) noexcept

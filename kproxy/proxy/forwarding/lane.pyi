@@ -5,9 +5,8 @@ from typing import final
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.owner import LinkOwner
 from kproxy.proxy.forwarding.plan import Plan
-from kproxy.proxy.tap.counters import Counters
+from kproxy.proxy.tap.counters import Counters, SharedLimits
 from kproxy.proxy.tap.ring import TapWriter
-from kproxy.proxy.tap.shared_limits import SharedLimits
 from kproxy.session.sasl import SaslPhase
 
 class Worker:

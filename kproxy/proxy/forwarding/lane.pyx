@@ -165,7 +165,7 @@ cdef class Worker:
         counters: where this worker counts.
         tap: the ring that traffic is copied to; None: none.
         loop: uvloop's.
-        memory_budget: bytes that the buffers of all lanes stay below, but for BEYOND_BUDGET for each link; 0: no limit.
+        memory_budget: bytes that the buffers of all lanes together may take, plus BEYOND_BUDGET for each link; 0: no limit.
         limits: the places of clients over all workers; None: this worker is the only one.
     """
 
@@ -215,7 +215,7 @@ cdef class Worker:
 
     @property
     def tap_is_read(self):
-        """Whether a reader of the tap is attached, or awaited; what the one before lost is counted by now."""
+        """Whether a reader of the tap is attached, or awaited. Requests that its predecessor lost are counted by now."""
         return self.tapping is not None and self.tapping.is_read()
 
     @property
@@ -224,7 +224,7 @@ cdef class Worker:
         return 0 if self.tapping is None else self.tapping.faults
 
     cdef void charge(self, int64_t size) noexcept:
-        """Count bytes that a buffer has more (or less); see to the memory budget in the next turn if it is used up, or was."""
+        """Count bytes that a buffer grows (or shrinks) by. If the memory budget is used up, or was, call ``relieve`` in the next turn."""
         self.buffered[0] += <uint64_t>size
         if self.memory_budget == 0 or self.relief_is_due:
             return
@@ -233,7 +233,7 @@ cdef class Worker:
             self.loop.call_soon(self.relieve)
 
     def relieve(self):
-        """Close those links that have most in their buffers if the budget is exceeded; read those that starve if there is room."""
+        """Close the links with the largest buffers while the budget is exceeded; read starved lanes again if there is room."""
         self.relief_is_due = False
         while self.memory_budget and self.buffered[0] > self.memory_budget + BEYOND_BUDGET * len(self.links):
             if not self.close_largest():
@@ -243,9 +243,9 @@ cdef class Worker:
         self.feed_starved()
 
     def look_after_starved(self, uint64_t now):
-        """Read those that starve if there is room; after STARVED_NS close the link that has most in its buffers.
+        """Read starved lanes again if there is room; after STARVED_NS without room, close the link with the largest buffers.
 
-        What is held may never be complete otherwise, if each of those that have the memory waits for more of it.
+        Otherwise lanes that share all the memory, each waiting for more of it, would never complete what they hold.
         """
         self.starved = [lane for lane in self.starved if (<Lane>lane).blocked & BY_MEMORY]
         if not self.starved:
@@ -264,7 +264,7 @@ cdef class Worker:
         return 0
 
     cdef int close_largest(self) except -1:
-        """Close the link that has most in its buffers; return whether there was one."""
+        """Close the link with the largest buffers; return whether there was one."""
         cdef LinkBase largest = None
         cdef size_t most = 0
         cdef size_t size
@@ -286,7 +286,7 @@ cdef class Worker:
 
 
 cdef object not_overridden(object instance, str method):
-    """The error of an abstract method that a subclass has forgotten: doing nothing would lose bytes."""
+    """Return the error for an abstract method that a subclass does not override: doing nothing would lose bytes."""
     return TypeError(f"{type(instance).__name__} does not override {method}")
 
 
@@ -334,7 +334,7 @@ cdef class LinkBase:
         drop_all(&self.in_flight)
 
     cdef int send_due_answers(self) except -1:
-        """Send the client the responses of filters whose turn has come."""
+        """Send the client those responses of filters whose turn has come."""
         raise not_overridden(self, "LinkBase.send_due_answers")
 
     cdef int go_opaque(self) except -1:
@@ -545,7 +545,7 @@ cdef class Lane:
         return self.end_turn(c)
 
     cdef int end_turn(self, Chunk *c) except -1:
-        """Keep the rest of the chunk for later: if the held frame is not decided about yet, or if it took long."""
+        """Defer the rest of the chunk if the held frame waits for its verdict, or if handling it took long."""
         if self.link.closed:
             return 0
         if self.blocked & (BY_VERDICT | BY_ANSWERS):
@@ -557,12 +557,12 @@ cdef class Lane:
         return 0
 
     cdef bint is_starving(self) noexcept:
-        """Return whether no more of a held frame may be read: small ones go on, so that connections can begin."""
+        """Return whether the memory budget forbids reading more of a held frame. Small frames go on, so that connections can begin."""
         cdef Worker worker = self.link.worker
         return self.held_size > HELD_AT_FIRST and worker.memory_budget and worker.buffered[0] >= worker.memory_budget
 
     cdef int starve(self) except -1:
-        """Stop reading, as the memory budget is used up, until there is room."""
+        """Stop reading until the memory budget has room."""
         cdef Worker worker = self.link.worker
         if not self.blocked & BY_MEMORY:
             if not worker.starved:
@@ -582,11 +582,11 @@ cdef class Lane:
         return self.held_capacity + self.deferred_size + self.awaited + self.pipe.buffered()
 
     def begin_turn(self):
-        """Process and read on, after other connections had their turn."""
+        """Go on processing and reading, after other connections had their turn."""
         self.resume_after(BY_TURN)
 
     def resume_after(self, int why):
-        """Process and read on, as the reason not to is gone: the loop calls this, and nothing of the link is running."""
+        """Go on processing and reading, as a reason to block has ended. Called by the event loop, outside of any call into the link."""
         cdef LinkBase link = self.link
         if link is None or link.closed:
             return
@@ -626,7 +626,7 @@ cdef class Lane:
     # What the functions of states share
 
     cdef int advance(self, Chunk *c, size_t size) except -1:
-        """Pass over bytes of a frame that is cut through; after its last one, send the answers of filters that are due."""
+        """Advance over bytes of a frame that is cut through; after its last byte, send the answers of filters that are due."""
         c.at += size
         self.left -= size
         if self.left:
@@ -642,7 +642,7 @@ cdef class Lane:
         return 0
 
     cdef int note_passed(self, int api_key) except -1:
-        """Note that a frame was given to the pipe to its end, or is the last in what the next ``flush`` gives it."""
+        """Note that the last byte of a frame was given to the pipe, or ends what the next ``flush`` gives it."""
         cdef Passed *last = &self.passed[self.passed_count - 1] if self.passed_count else NULL
         if api_key == NOT_TIMED:
             return 0
@@ -650,13 +650,13 @@ cdef class Lane:
             last.count += 1
             return 0
         if self.passed_count == MOST_PASSED and self.note_sent() == 0:
-            return 0  # the sink takes nothing, and what it has not taken is as much as a chunk: these are not counted
+            return 0  # the sink takes nothing, and a chunk waits for it: these frames are not timed
         self.passed[self.passed_count] = Passed(self.begun_at, api_key, 1)
         self.passed_count += 1
         return 0
 
     cdef uint64_t note_sent(self) except? 0:
-        """Count the phase of the frames that have passed, if the sink has taken all of them; return when, 0 if it has not."""
+        """If the sink has taken all passed frames, count their phase and return the time now; else return 0."""
         cdef uint64_t now
         cdef uint64_t elapsed
         cdef Passed *one
@@ -677,7 +677,7 @@ cdef class Lane:
         return now
 
     cdef int note_sent_later(self) except -1:
-        """As ``note_sent``, after the chunk: the sink has taken what it left, or a filter has decided."""
+        """Call ``note_sent`` after the chunk: the sink has taken the rest, or a filter has decided."""
         cdef uint64_t sent_at = self.note_sent()
         if sent_at:
             self.tap.note_sent(sent_at)
@@ -736,7 +736,7 @@ cdef class Lane:
         return 0 if self.link.closed else self.note_passed(self.timed_key)
 
     cdef int complete_head(self, Chunk *c, size_t size) except -1:
-        """Hand the head over, of which the last *size* bytes are in the chunk; go on behind it."""
+        """Hand over the head, whose last *size* bytes are in the chunk, and go on after it."""
         cdef bytes head
         if self.held_size:
             self.add_to_held(c.at, size)
@@ -777,7 +777,7 @@ cdef class Lane:
         return self.refuse(at, cause)
 
     cdef int refuse_large(self, const uint8_t *at) except -1:
-        """Refuse the frame that begins at *at*, as it is too large to be held (``is_too_large``)."""
+        """Refuse the frame that begins at *at* because it is too large to be held (``is_too_large``)."""
         raise not_overridden(self, "Lane.refuse_large")
 
     # Blocking
@@ -794,14 +794,14 @@ cdef class Lane:
         return 0
 
     cdef void end_pause(self) noexcept:
-        """Count how long the source was not read as the sink did not take its bytes."""
+        """Count how long the source was not read because the sink did not take its bytes."""
         if self.paused_at:
             self.link.worker.counters.total(READ_PAUSED_NS[self.direction])[0] += monotonic_ns() - self.paused_at
             self.link.worker.counters.total(READING_PAUSED[self.direction])[0] -= 1
             self.paused_at = 0
 
     cdef int unblock(self, int why) except -1:
-        """Remove a reason not to read; without any left, process what was deferred and read on."""
+        """Remove a reason not to read. If it was the last, process what was deferred and read on."""
         if not self.blocked & why:
             return 0
         self.blocked &= ~why
@@ -845,7 +845,7 @@ cdef class Lane:
         return 0 if self.discarding else self.pipe.end_output()
 
     cdef bint at_boundary(self) noexcept:
-        """Return whether the lane is between frames and waits for no filter, or will begin no further frame."""
+        """Return whether the lane is between frames without waiting for a filter, or will begin no further frame."""
         return self.state == BETWEEN_FRAMES and not self.header_part_size and not self.blocked & BY_VERDICT or self.blocked & BY_DRAIN
 
     cdef void release(self) noexcept:
@@ -867,7 +867,7 @@ cdef class Lane:
     # What requests and responses do differently
 
     cdef int waits_for(self) except -1:
-        """Return the BlockReason for which no further frame may begin; 0: one may."""
+        """Return the BlockReason that forbids another frame to begin; 0: it may begin."""
         raise not_overridden(self, "Lane.waits_for")
 
     cdef size_t header_size(self, const uint8_t *at, size_t have) except 0:
@@ -875,7 +875,7 @@ cdef class Lane:
         raise not_overridden(self, "Lane.header_size")
 
     cdef int is_bad_size(self, const uint8_t *at) except -1:
-        """Return whether no frame can have the size at *at*."""
+        """Return whether the size at *at* is impossible for a frame."""
         raise not_overridden(self, "Lane.is_bad_size")
 
     cdef int begin_frame(self, const uint8_t *at, uint64_t now) except -1:
@@ -900,7 +900,7 @@ cdef class Lane:
 
 
 cdef class RequestLane(Lane):
-    """From client to broker: frames by their header, raw SASL tokens, what is in flight from now on, acks=0."""
+    """From client to broker: reads headers, recognises raw SASL tokens, puts requests in flight unless a Produce has acks=0."""
 
     def __cinit__(self, *args, **kwargs):
         self.direction = DIRECTION_REQUEST
@@ -936,7 +936,7 @@ cdef class RequestLane(Lane):
         self.timed_key = NOT_TIMED
         if link.tokens or first and at[4] == FIRST_GSSAPI_BYTE and size <= link.unauthenticated_limit:
             link.tokens = True
-            self.told = link.tap.begin_token(
+            self.opening = link.tap.begin_token(
                 link, self.tap, link.sampled and link.plan.row(SASL_HANDSHAKE, 0).tapped, first, at, self.left, now
             )
             return self.enter(HOLD_FRAME)
@@ -951,7 +951,7 @@ cdef class RequestLane(Lane):
         """Hold a request, cut it through or refuse it, as the plan says."""
         cdef LinkBase link = self.link
         self.count_request(row, api_key, api_version, self.left)
-        self.told = link.tap.begin_request(
+        self.opening = link.tap.begin_request(
             link, self.tap, link.plan, row, link.sampled, api_key, api_version, at, self.left, now
         )
         if row.want_request == WANT_REFUSE:
@@ -975,7 +975,7 @@ cdef class RequestLane(Lane):
             self.link.worker.counters.total(UNKNOWN_APIS)[0] += 1
 
     cdef int note_request(self, Row *row, int api_key, int api_version, int32_t correlation_id, PyObject *held) except -1:
-        """Put a request in flight; of a Produce, begin the walk to its acks. *held*: its RequestFacts, of which it takes a reference."""
+        """Put a request in flight; for a Produce, begin the walk to its acks. *held*: its RequestFacts; takes over the reference."""
         cdef LinkBase link = self.link
         cdef Entry *entry = push_entry(&link.in_flight)
         entry.at = self.begun_at
@@ -984,7 +984,7 @@ cdef class RequestLane(Lane):
         entry.api_key = api_key
         entry.api_version = api_version
         entry.kind = REQUEST_ENTRY
-        entry.told = self.take_told()
+        entry.opening = self.take_opening()
         entry.held = held
         link.charge_in_flight()
         link.worker.counters.total(IN_FLIGHT)[0] += 1
@@ -1009,9 +1009,9 @@ cdef class RequestLane(Lane):
         return -1
 
     cdef int drop_walked_request(self) except -1:
-        """Take the Produce with acks=0 out of what is in flight: no response follows.
+        """Take the Produce with acks=0 out of what is in flight, as no response follows.
 
-        Not if a broker answered it before it was complete: the response has taken it out then.
+        If a broker answered it before it was complete, that response has taken it out already.
         """
         cdef InFlight *in_flight = &self.link.in_flight
         cdef Entry *entry
@@ -1019,16 +1019,16 @@ cdef class RequestLane(Lane):
             return 0
         entry = last_entry(in_flight)
         if entry.kind == REQUEST_ENTRY and entry.api_key == PRODUCE and entry.correlation_id == self.walked_id:
-            self.link.tap.forget_request(entry.told)
+            self.link.tap.forget_request(entry.opening)
             drop_last(in_flight)
             self.link.worker.counters.total(IN_FLIGHT)[0] -= 1
         return 0
 
-    cdef uint32_t take_told(self) noexcept:
-        """Return ``Entry.told`` for the request that began last; one response belongs to it."""
-        cdef uint32_t told = self.told
-        self.told = LEFT_OUT_OF_TAP
-        return told
+    cdef uint32_t take_opening(self) noexcept:
+        """Return ``Entry.opening`` for the request that began last, and forget it: one response belongs to it."""
+        cdef uint32_t opening = self.opening
+        self.opening = LEFT_OUT_OF_TAP
+        return opening
 
     cdef int handle_held_frame(self, bytes frame) except -1:
         """Send on a token or a handshake; have the owner decide about a request that a filter wants."""
@@ -1048,7 +1048,7 @@ cdef class RequestLane(Lane):
             api_version = <int16_t>be16(at + 6)
             row = link.plan.row(api_key, api_version)
             self.count_request(row, api_key, api_version, PyBytes_GET_SIZE(frame))
-            link.tap.note_request(self.told)
+            link.tap.note_request(self.opening)
             if row.want_request == WANT_REFUSE:
                 return self.refuse(at, REFUSED_VERSION)
         api_key = <int16_t>be16(at + 4)
@@ -1073,7 +1073,7 @@ cdef class RequestLane(Lane):
         cdef Entry *entry = push_entry(&self.link.in_flight)
         memset(entry, 0, sizeof(Entry))
         entry.kind = TOKEN_ENTRY
-        entry.told = self.take_told()
+        entry.opening = self.take_opening()
         entry.at = monotonic_ns()
         self.link.worker.counters.total(IN_FLIGHT)[0] += 1
         return self.pipe.emit(<const uint8_t *>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame))
@@ -1098,7 +1098,7 @@ cdef class RequestLane(Lane):
         return 0 if self.link.closed else self.note_passed(api_key)
 
     cdef void note_sent_requests(self, uint64_t now) noexcept:
-        """Note when the broker's socket took the last requests in flight, except one that is not here to its end."""
+        """Note when the broker's socket took the last requests in flight, except for one whose end has not come yet."""
         cdef InFlight *in_flight = &self.link.in_flight
         cdef uint32_t i = in_flight.count - 1 if self.state == CUT_THROUGH and in_flight.count else in_flight.count
         cdef Entry *entry
@@ -1112,7 +1112,7 @@ cdef class RequestLane(Lane):
 
 
 cdef class ResponseLane(Lane):
-    """From broker to client: which request each response answers, and from where on addresses may be in it."""
+    """From broker to client: pairs each response with its request, and finds where addresses may be in it."""
 
     def __cinit__(self, *args, **kwargs):
         self.direction = DIRECTION_RESPONSE
@@ -1126,7 +1126,7 @@ cdef class ResponseLane(Lane):
     cdef size_t header_size(self, const uint8_t *at, size_t have) except 0:
         cdef Entry *entry
         if self.link.in_flight.count == 0:
-            return 1  # it answers no request, whatever it is
+            return 1  # whatever it is, it answers no request
         entry = first_entry(&self.link.in_flight)
         if entry.kind != TOKEN_ENTRY or self.link.tokens:
             return 4 if entry.kind == TOKEN_ENTRY else 8
@@ -1181,7 +1181,7 @@ cdef class ResponseLane(Lane):
         cdef int want = row.want_response
         self.count_response(now)
         self.timed_key = api_key
-        link.tap.begin_response(self.tap, link.plan, row, self.current.told, at, self.left, now)
+        link.tap.begin_response(self.tap, link.plan, row, self.current.opening, at, self.left, now)
         if api_key == SASL_AUTHENTICATE:
             link.authenticating = False
         if want == WANT_REFUSE:
@@ -1211,13 +1211,13 @@ cdef class ResponseLane(Lane):
         counts.latency_ns += latency
         counts.histogram[duration_bucket(latency)] += 1
         key.sizes[1][size_bucket(self.left)] += 1
-        # 0 where the broker answered before it had the whole request
+        # 0 if the broker answered before it had the whole request
         latency = self.begun_at - self.current.sent_at if 0 < self.current.sent_at < self.begun_at else 0
         key.phases[IN_BROKER].sum_ns += latency
         key.phases[IN_BROKER].histogram[duration_bucket(latency)] += 1
 
     cdef bint skips_tokens(self, int32_t correlation_id) noexcept:
-        """Drop tokens that were never answered (the last of GSSAPI) if the response is that of the request after them."""
+        """Drop unanswered tokens (the last one of GSSAPI) if the response belongs to the request after them; return whether it does."""
         cdef InFlight *in_flight = &self.link.in_flight
         cdef uint32_t tokens = 0
         cdef Entry *entry
@@ -1230,7 +1230,7 @@ cdef class ResponseLane(Lane):
             return False
         self.link.worker.counters.total(IN_FLIGHT)[0] -= tokens
         while tokens:
-            self.link.tap.forget_request(first_entry(in_flight).told)
+            self.link.tap.forget_request(first_entry(in_flight).opening)
             drop_first(in_flight)
             tokens -= 1
         return True
@@ -1238,14 +1238,14 @@ cdef class ResponseLane(Lane):
     cdef int begin_token(self, const uint8_t *at, int32_t size, uint64_t now) except -1:
         """Cut a broker's raw SASL token through."""
         cdef LinkBase link = self.link
-        cdef uint32_t told = first_entry(&link.in_flight).told
+        cdef uint32_t opening = first_entry(&link.in_flight).opening
         drop_first(&link.in_flight)
         link.worker.counters.total(IN_FLIGHT)[0] -= 1
         link.authenticating = False
         if link.sasl is not None:
             link.sasl.on_server_token()
         self.left = <uint64_t>size + 4
-        link.tap.begin_response(self.tap, link.plan, link.plan.row(SASL_HANDSHAKE, 0), told, at, self.left, now)
+        link.tap.begin_response(self.tap, link.plan, link.plan.row(SASL_HANDSHAKE, 0), opening, at, self.left, now)
         return self.enter(CUT_THROUGH)
 
     cdef int handle_held_frame(self, bytes frame) except -1:
@@ -1289,7 +1289,7 @@ cdef class ResponseLane(Lane):
         return 0 if self.link.closed else self.refuse_begun(at, FRAME_TOO_BIG)
 
     cdef object take_paired_request(self):
-        """Return the PairedRequest (see LinkOwner) of the response in processing; its RequestFacts are handed over."""
+        """Return the PairedRequest (see owner.py) of the response in processing, and hand over its RequestFacts."""
         held = None
         if self.current.held != NULL:
             held = <object>self.current.held

@@ -1,7 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The link: a client's connection and the broker's, joined; what is in flight, what the tap gets, and how it ends.
+"""The link: a client's connection joined with the broker's; what is in flight, what the tap gets, and how it ends.
 
-The bytes are the lanes' (lane.pyx). Here are what both lanes share and the life of the pair.
+The lanes own all bytes that come and go (lane.pyx); the link owns responses that filters made, until their turn (``in_flight``).
+Here is what both lanes share, and the life of the pair.
 
 Life (LinkLife; LIFE_TRANSITIONS below has the same as data, and ``enter`` raises for any other)
     OPENING      accepted; the broker is not connected or not joined. There are no lanes, and the client's bytes wait in the kernel
@@ -19,8 +20,8 @@ Life (LinkLife; LIFE_TRANSITIONS below has the same as data, and ``enter`` raise
     DRAINING -> HALF_CLOSED  likewise
     JOINED, DRAINING, HALF_CLOSED -> CLOSED
 
-A connection that is HALF_CLOSED and idle is closed after ``timeouts.half_closed`` (virtual_cluster.py): that setting is an idle time.
-A client that was reset or cannot be written to gets no more responses, but the broker is sent all that the client sent before.
+A link that is HALF_CLOSED is closed after ``timeouts.half_closed`` without any byte (virtual_cluster.py). A client that was reset or
+cannot be written to gets no more responses, but the broker still gets all that the client sent before.
 After CLOSED, ``forget`` drops the lanes; the worker calls it from outside of any callback of theirs.
 
 The tap: lanes report their frames to TapCursor; the link reports its ends. What the tap gets is decided in tap_cursor.pyx.
@@ -136,7 +137,7 @@ cdef class Link(LinkBase):
         responses.start_reading()
 
     cdef int enter(self, int life) except -1:
-        """Go on to another part of the life; raises RuntimeError for what is not among LIFE_TRANSITIONS."""
+        """Change the state of the life; raises RuntimeError for a transition that is not among LIFE_TRANSITIONS."""
         cdef uint32_t transition = <uint32_t>1 << <uint32_t>(self.life * LIFE_STATES + life)
         if not allowed & transition:
             raise RuntimeError(f"no transition from {LinkLife(self.life)!r} to {LinkLife(life)!r}")
@@ -179,7 +180,7 @@ cdef class Link(LinkBase):
 
     @property
     def half_closed(self):
-        """Whether the client, the broker or both have sent their end, and the link is still open."""
+        """Whether the client, the broker or both have closed their direction, and the link is still open."""
         return self.life == HALF_CLOSED
 
     def take_client(self):
@@ -236,11 +237,11 @@ cdef class Link(LinkBase):
             self.worker.loop.remove_writer(self.broker_fd)
 
     def note_progress(self):
-        """Note that a sink took bytes: the connection is not idle."""
+        """Note that a sink took bytes, so the connection is not idle."""
         self.last_at = monotonic_ns()
 
     def use_plan(self, Plan plan not None):
-        """Look frames up in *plan* from the next one on."""
+        """Use *plan* for all further frames."""
         self.plan = plan
 
     # Decisions of filters about held frames: the owner calls these, at once or later
@@ -275,7 +276,7 @@ cdef class Link(LinkBase):
         entry = push_entry(&self.in_flight)
         memset(entry, 0, sizeof(Entry))
         entry.kind = ANSWER_ENTRY
-        entry.told = (<RequestLane>self.requests).take_told()
+        entry.opening = (<RequestLane>self.requests).take_opening()
         Py_INCREF(frame)
         entry.held = <PyObject *>frame
         self.answers += 1
@@ -286,14 +287,14 @@ cdef class Link(LinkBase):
         self.send_due_answers()
 
     def go_silent(self, int direction):
-        """Drop everything that comes in a direction from now on, and leave both sides open until the client ends or the link drains."""
+        """Drop everything that arrives in a direction from now on; leave both sides open until the client ends or the link drains."""
         if not self.closed:
             self.silent = True
             (self.requests if direction == DIRECTION_REQUEST else self.responses).discarding = True
             self.settle()
 
     def resume(self, int direction):
-        """Process and read on in a direction whose held frame has been decided about."""
+        """Go on processing and reading in a direction, as the verdict about its held frame is there."""
         cdef Lane lane = self.requests if direction == DIRECTION_REQUEST else self.responses
         if not self.closed:
             if lane.passed_count:
@@ -302,7 +303,7 @@ cdef class Link(LinkBase):
             self.settle()
 
     def mute(self):
-        """Begin no further request until ``unmute``: the client is throttled."""
+        """Let no further request begin until ``unmute``: the client is throttled."""
         self.muted = True
 
     def unmute(self):
@@ -312,7 +313,7 @@ cdef class Link(LinkBase):
             self.requests.resume_after(BY_MUTE)
 
     def drain(self):
-        """Begin no further request; close once everything in flight is answered."""
+        """Let no further request begin; close once everything in flight is answered."""
         self.draining = True
         if self.life == JOINED:
             self.enter(DRAINING)
@@ -325,7 +326,7 @@ cdef class Link(LinkBase):
         """Send the client the responses of filters whose turn has come; between two frames of the response lane only."""
         cdef Entry *entry
         cdef bytes frame
-        cdef uint32_t told
+        cdef uint32_t opening
         while self.in_flight.count and not self.closed:
             entry = first_entry(&self.in_flight)
             if entry.kind != ANSWER_ENTRY or self.responses.state != BETWEEN_FRAMES or self.responses.header_part_size:
@@ -333,14 +334,14 @@ cdef class Link(LinkBase):
             if self.responses.blocked & BY_VERDICT:  # an earlier response is with a filter
                 return 0
             frame = <bytes><object>entry.held
-            told = entry.told
+            opening = entry.opening
             drop_first(&self.in_flight)
             self.answers -= 1
             self.answer_bytes -= PyBytes_GET_SIZE(frame)
             self.worker.charge(-<int64_t>PyBytes_GET_SIZE(frame))
             self.worker.counters.total(IN_FLIGHT)[0] -= 1
             self.tap.write_made_response(
-                self.requests.tap, self.responses.tap, told, <const uint8_t *>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame),
+                self.requests.tap, self.responses.tap, opening, <const uint8_t *>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame),
                 monotonic_ns(),
             )
             self.responses.pipe.emit(<const uint8_t *>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame))
@@ -357,7 +358,7 @@ cdef class Link(LinkBase):
         self.worker.counters.total(OPAQUE_CONNECTIONS)[0] += 1
         self.worker.counters.total(IN_FLIGHT)[0] -= self.in_flight.count
         while self.in_flight.count:
-            self.tap.forget_request(first_entry(&self.in_flight).told)
+            self.tap.forget_request(first_entry(&self.in_flight).opening)
             drop_first(&self.in_flight)
         self.drop_in_flight()
         self.requests.go_opaque()
@@ -411,7 +412,7 @@ cdef class Link(LinkBase):
         self.on_eof(lane)
 
     def sink_lost(self, Lane lane not None, bint after_end=False):
-        """Handle that the side a lane writes to cannot be written; *after_end*: it had sent its end. It may still be read."""
+        """Handle that the side a lane writes to takes no more bytes; *after_end*: it had sent its end. It may still be read."""
         if self.closed:
             return
         lane.discarding = True
@@ -441,14 +442,14 @@ cdef class Link(LinkBase):
             self.broker_first = True
         if requests.ended and (responses.ended or not self.awaits_broker()) and (responses.discarding or responses.pipe.is_flushed()):
             self.close(self.cause_of_end())
-        elif self.silent and (self.draining or requests.eof):  # what is in flight is never answered
+        elif self.silent and (self.draining or requests.eof):  # what is in flight will never be answered
             self.close(DRAIN if self.draining else self.cause_of_end())
         elif self.draining and requests.at_boundary() and not self.in_flight.count and responses.at_boundary() and responses.pipe.is_flushed():
             self.close(DRAIN)
         return 0
 
     cdef bint awaits_broker(self) noexcept:
-        """Return whether the broker may still send what a client that has ended waits for."""
+        """Return whether the broker may still send something that a half-closed client waits for."""
         return self.in_flight.count > 0 or not self.responses.at_boundary()
 
     cdef int cause_of_end(self) noexcept:
@@ -489,7 +490,7 @@ cdef class Link(LinkBase):
 
 
 def overdue(Worker worker not None, owner, timeouts, uint64_t now):
-    """Return (link, cause) of an owner's links that have exceeded a timeout; cause None: the broker did not answer its connect.
+    """Return (link, cause) for the owner's links that exceeded a timeout; cause None: connecting to the broker took too long.
 
     Args:
         timeouts: first_request, frame, half_closed, idle and connect in seconds.
@@ -519,7 +520,7 @@ def overdue(Worker worker not None, owner, timeouts, uint64_t now):
 
 
 cdef bint has_stalled(Link link, uint64_t frame, uint64_t now) except -1:
-    """Return whether a frame is incomplete and no byte of it came for so long."""
+    """Return whether a frame is incomplete and no byte of it came for *frame* nanoseconds."""
     cdef uint64_t since
     if link.requests is None:
         return False

@@ -1,13 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""What a lane looks up of an API at a version (Plan), and the walk to a field of a body that is not kept (Walker).
+"""Plan: what a lane does with an API at a version. Walker: finds a field in a body that passes in pieces and is not kept.
 
 A Plan is made once for a configuration, from the chain of filters and the facts, and shared by all links that begin under it.
 
-A walk follows the same table as kproxy.protocol.program, over a body that comes in pieces: it remembers where it is, not what it
-saw. It checks only what it needs to find its way: a size is believed and passed over, as the bytes are forwarded in any case.
-Every turn of its loop uses a byte or ends, and frames have an end, so no count in them can hold it up. Numbers that lie across
-pieces are put together in ``Walker.value``. Lanes walk to a Produce request's acks, and in
-responses to the end of the addresses (a head) or to the first of them (a tail).
+A walk follows the same tables as kproxy.protocol.program. It remembers where it is, not what it saw, and checks only what it needs to
+find its way: a size is believed and skipped, as the bytes are forwarded in any case. Every turn of its loop uses a byte or ends, and
+frames have an end, so no count in a frame can hold it up. A number that is split between two pieces is put together in
+``Walker.value``. Lanes walk to a Produce request's acks, and in responses to the end of the addresses (a head) or to the first
+address (a tail).
 """
 
 from libc.stdint cimport int8_t, int16_t
@@ -22,7 +22,7 @@ from kproxy.filters.contract import Want
 from kproxy.protocol import ApiKey, Direction, facts, message, request_header_version, response_header_version
 
 cdef int PRODUCE = ApiKey.PRODUCE
-cdef set LEARNED = {  # what they say of names, software and logins is needed to read others
+cdef set LEARNED = {  # sessions need their names, software and logins to read other frames
     ApiKey.API_VERSIONS, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_TOPIC_PARTITIONS, ApiKey.FIND_COORDINATOR, ApiKey.JOIN_GROUP,
     ApiKey.METADATA, ApiKey.SASL_AUTHENTICATE, ApiKey.SASL_HANDSHAKE,
 }
@@ -98,16 +98,16 @@ cdef class Plan:
         self.produce_tags[version] = request_header_version(PRODUCE, version) > 1
 
     def wanted(self, int direction, int api_key, int api_version):
-        """Return what is done with frames of an API at a version."""
+        """Return what lanes do with frames of an API at a version."""
         cdef Row *row = self.row(api_key, api_version)
         return Want(row.want_response if direction == DIRECTION_RESPONSE else row.want_request)
 
     def is_tapped(self, int api_key, int api_version):
-        """Return whether the tap gets frames of an API: what lanes read from the row, for Python."""
+        """Return whether the tap gets frames of an API, as lanes read it from the row; for Python."""
         return bool(self.row(api_key, api_version).tapped)
 
     def head_step(self, int api_key, int api_version):
-        """Return the top-level step behind the head of a response; None: it has no head to hold. As ``tail_step``, for Python."""
+        """Return the top-level step after the head of a response; None: it has no head to hold. For Python, as ``tail_step``."""
         cdef Row *row = self.row(api_key, api_version)
         return row.head_stop if row.head != NULL else None
 
@@ -221,7 +221,7 @@ cdef inline int read_number(Walker *w, const uint8_t **at, const uint8_t *limit)
 
 
 cdef inline int64_t sized(Walker *w, Op *op) noexcept nogil:
-    """Return the number that was read as a length or count; negative is null."""
+    """Return the number that was read, as a length or count; a negative one means null."""
     if op.compact:
         return <int64_t><int32_t>(w.value - 1)
     if w.have == 2:
@@ -230,7 +230,7 @@ cdef inline int64_t sized(Walker *w, Op *op) noexcept nogil:
 
 
 cdef int use(Walker *w) noexcept nogil:
-    """Do what the number that was read means for the walk."""
+    """Use the number that was read: skip so many bytes, enter an array or struct, or stop."""
     cdef Level *level = &w.levels[w.depth - 1]
     cdef Step *step
     cdef int64_t n

@@ -186,7 +186,7 @@ cdef class Acceptor:
         return 0
 
     cdef int starve(self) except -1:
-        """There is no memory for one more link."""
+        """Count and report that there is no memory for one more link."""
         self.worker.counters.total(ACCEPT_ERRORS)[0] += 1
         self.owner.on_accept_error(self, ENOMEM)
         return 0
@@ -314,7 +314,7 @@ cdef class Poller:
             self.detached = []
 
     def run_rest(self):
-        """Go on where the turn before ended."""
+        """Go on where the previous turn ended."""
         self.run_is_due = False
         self.run()
 
@@ -339,7 +339,7 @@ cdef class PolledSocket:
     """One socket; in the epoll while a pipe reads it or has to write it."""
 
     cdef int update(self) except -1:
-        """Have epoll report what the pipes wait for now."""
+        """Have epoll report the events that the pipes wait for now."""
         cdef epoll_event event
         cdef uint32_t wanted = 0
         if self.reads is not None and self.reads.reading:
@@ -365,7 +365,7 @@ cdef class SocketPipe(Pipe):
         free(self.unsent)
 
     cdef int receive(self, bint to_the_end) except -1:
-        """Receive chunks and pass them to the lane; *to_the_end* of a broken socket, as no event follows."""
+        """Receive chunks and pass them to the lane; *to_the_end*: the socket is broken, so read until its end, as no event follows."""
         cdef Lane lane = self.lane
         cdef Worker worker = lane.link.worker
         cdef size_t most = CHUNK
@@ -525,7 +525,7 @@ cdef class SocketPipe(Pipe):
         return 0
 
     cdef int end_output(self) except -1:
-        """Send FIN. Of two sides over TLS, each ends with the link: a broker that is told earlier may drop what it has to answer."""
+        """Send FIN. A side over TLS ends with the link: a broker that got close_notify earlier could drop what it has to answer."""
         if self.sink_tls is None:
             c_shutdown(self.sink.fd, SHUT_WR)
         elif self.lane.direction == DIRECTION_RESPONSE:
@@ -551,7 +551,7 @@ cdef class SocketPipe(Pipe):
 
 
 def pump(Link link not None, int client, int broker, TlsSide client_tls=None, TlsSide broker_tls=None):
-    """Join two connected, non-blocking sockets (file descriptors), which the link owns from now on; *_tls* of those with TLS."""
+    """Join two connected, non-blocking sockets (file descriptors), which the link owns from now on; *_tls*: of a side with TLS."""
     cdef Worker worker = link.worker
     cdef PolledSocket client_socket = PolledSocket()
     cdef PolledSocket broker_socket = PolledSocket()

@@ -10,7 +10,7 @@ from kproxy.proxy.tap.ring cimport TapWriter
 
 
 cdef enum:
-    # What the tap gets of a request and its response (Entry.told); any other number is that of LinkTap.opening
+    # What the tap gets of a request and its response (Entry.opening); any other number is that of LinkTap.opening
     LEFT_OUT_OF_TAP = 0  # nothing: there was no room, or no reader
     NOT_SELECTED_FOR_TAP = 0xFFFFFFFF  # nothing: the configuration says so
 
@@ -56,15 +56,15 @@ cdef class LinkTap:
         const uint8_t *at, uint64_t size, uint64_t now,
     ) except -1
     cdef void begin_response(
-        self, TapCursor cursor, Plan plan, Row *row, uint32_t told, const uint8_t *at, uint64_t size, uint64_t now
+        self, TapCursor cursor, Plan plan, Row *row, uint32_t opening, const uint8_t *at, uint64_t size, uint64_t now
     ) noexcept
-    cdef void note_request(self, uint32_t told) noexcept
-    cdef void forget_request(self, uint32_t told) noexcept
+    cdef void note_request(self, uint32_t opening) noexcept
+    cdef void forget_request(self, uint32_t opening) noexcept
     cdef int64_t begin_token(
         self, object link, TapCursor cursor, bint selected, bint first, const uint8_t *at, uint64_t size, uint64_t now
     ) except -1
     cdef int write_made_response(
-        self, TapCursor requests, TapCursor responses, uint32_t told, const uint8_t *frame, size_t size, uint64_t now
+        self, TapCursor requests, TapCursor responses, uint32_t opening, const uint8_t *frame, size_t size, uint64_t now
     ) except -1
     cdef void write_left_out(self, int kind, int direction, uint64_t size, uint64_t now) noexcept
     cdef void write_close(self, int cause, uint64_t now) noexcept
@@ -80,17 +80,17 @@ cdef class TapCursor:
     cdef const uint8_t *seen  # the lane has reported the chunk's bytes before
     cdef const uint8_t *run  # these bytes of the chunk, up to run_end, are to be written; NULL: none
     cdef const uint8_t *run_end
-    cdef uint32_t run_told  # LinkTap.opening when it was begun
+    cdef uint32_t run_opening  # LinkTap.opening when it was begun
     cdef uint64_t due  # bytes of the ring reserved for the run
     cdef uint64_t ahead  # and for what is still to come in this chunk of the frame in processing
-    cdef uint32_t told  # of the frame in processing: see LinkTap.opening; LEFT_OUT_OF_TAP: the tap gets nothing of it
+    cdef uint32_t opening  # of the frame in processing: see LinkTap.opening; LEFT_OUT_OF_TAP: the tap gets nothing of it
     cdef bint counts  # what is left out of it counts as dropped
     cdef bint snaps  # what is left out of it was cut off by snaplen
     cdef uint64_t keep  # bytes of it that the tap still gets
     cdef uint64_t omitted  # bytes of it that were left out, of which no record was written yet
     cdef bint untimed  # requests whose records do not say when they were sent on may have been written
 
-    cdef bint is_told(self) noexcept
+    cdef bint is_tapped(self) noexcept
     cdef void begin_chunk(self, const uint8_t *data, const uint8_t *limit, uint64_t left, uint64_t now) noexcept
     cdef void end_chunk(self, uint64_t now, uint64_t sent_at) noexcept
     cdef void note_sent(self, uint64_t sent_at) noexcept

@@ -1,37 +1,38 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""What the tap gets of a link: by frames, so that the analyzer never sees half of what it needs, and always what came of it.
+"""What the tap gets of a link. That is decided by frames: the analyzer gets a request and its response, at least their beginnings, or
+neither.
 
-    WorkerTap   of a worker: its ring, and the reader of it
-    LinkTap     of a link: whether the reader knows the connection; which requests, and so which responses, the tap gets
-    TapCursor   of a lane: how far the tap has got its bytes
+    WorkerTap   a worker's ring, and which reader it has
+    LinkTap     for a link: whether the reader knows the connection; which requests, and so which responses, the tap gets
+    TapCursor   for a lane: how far the tap has got its bytes
 
-A lane reports each frame (``begin_request``, ``begin_response``), its bytes (``take``) and its end (``end_frame``). Neighbouring
-bytes that the tap gets are one run and are copied by one memcpy at the end of the chunk.
+A lane reports each frame (``begin_request``, ``begin_response``), its bytes (``take``) and its end (``end_frame``). Adjacent
+bytes that the tap gets form a run, which is copied by one memcpy at the end of the chunk.
 
 What is kept of a frame depends on how much of the ring is free beyond what is reserved
     more than half            all of it. Of a frame that comes in several chunks, each chunk as long as there is that much room
     more than a quarter       ENOUGH bytes: small frames whole
     less                      A_LITTLE bytes: the header, and what a line about the exchange shows
     no room for that          nothing of the request, and nothing of its response; the exchange is counted as left out
-APIs of which sessions learn (Row.learned) are kept LEARNED times as long. What is cut off a frame becomes one LEFT_OUT record
-when its last byte has come; its header is kept whole where that is known, and the acks of a Produce, by which a session
-knows whether a response follows. Plan.snaplen cuts likewise, with a SNAPPED record.
+LEARNED times as much is kept of APIs that sessions learn from (Row.learned). What is cut off a frame becomes one LEFT_OUT record
+once its last byte has come. The header is kept whole where its size is known, and so are the acks of a Produce, which say whether a
+response follows. Plan.snaplen cuts in the same way, with a SNAPPED record.
 
 What is reserved
     for a connection      END of both sides, LEFT_OUT of both sides, CLOSE; from OPEN on
     for a request         the beginning of its response (LEAST bytes) and LEFT_OUT; until the response begins
     for a frame           LEFT_OUT; until it ends
     for a run             its bytes; until it is written
-So of a request that the tap has got it also gets the response, whatever happens to the ring meanwhile. A connection whose OPEN
-does not fit is left out until one of its requests finds room; OPEN then stands before that request, and the session begins there:
+So once the tap has got a request it also gets the response, whatever happens to the ring meanwhile. A connection whose OPEN does not
+fit is left out until one of its requests finds room. Then OPEN is written before that request and the session begins there;
 responses to earlier requests are left out, as those requests were.
 
-An entry in flight has the number of the OPEN record after which its request was tapped (Entry.told). A response is tapped if that
-is still the number of the link: after another reader attached, it is not. What the reader before had got and not written
-is counted then (``WorkerTap.change_reader``).
+An entry in flight has the number of the OPEN record after which its request was tapped (Entry.opening). The response is tapped if that
+is still the number of the link. After another reader attached it is not; requests that the previous reader had read but not
+written are counted then (``WorkerTap.change_reader``).
 
-SASL tokens are no exchanges and are kept whole or not at all; once one is left out, so are the others of that login, and the
-session knows nothing of it. A SaslHandshake or SaslAuthenticate that cannot be kept whole ends the session for the reader
+SASL tokens are not exchanges. They are kept whole or not at all; once one is left out, so are the others of that login, and the
+session knows nothing of the login. A SaslHandshake or SaslAuthenticate that cannot be kept whole ends the session for the reader
 (CLOSE), if nothing else is in flight: the next request opens another, which has not missed a part of a login.
 
 Bytes without frames (an opaque link, what a refused frame begins with) are copied as long as there is room for all of them.
@@ -106,11 +107,11 @@ cdef class WorkerTap:
         return reader != 0
 
     cdef void change_reader(self, uint64_t reader) noexcept:
-        """Note that the reader is another one, or gone: it knows no connection, and what the one before left is lost."""
+        """Note that there is another reader, or none. A new one knows no connection; what its predecessor left unwritten is lost."""
         self.reader = reader
         if reader:
             self.ring.begin_for(reader)
-            self.counters.total(RESTARTED)[0] += self.ring.give_up_untold()
+            self.counters.total(RESTARTED)[0] += self.ring.give_up_unsettled()
 
     cdef uint64_t most_of(self, uint64_t size, bint learned) noexcept:
         """Return how many bytes to keep of a frame of *size* bytes."""
@@ -182,13 +183,13 @@ cdef class LinkTap:
         return 0
 
     cdef void abandon(self, uint64_t now) noexcept:
-        """End the session of the reader, as it will miss something it needs; the next request opens another."""
+        """End the reader's session, which would miss something it needs; the next request opens another."""
         self.release(CLOSE_ROOM)
         self.write_close(0, now)
         self.forget()
 
     cdef void forget(self) noexcept:
-        """The reader does not know this connection any more: nothing is reserved for it, and what was begun is not told on."""
+        """Drop what the reader knows of this connection: nothing is reserved for it any more, and what was begun is not continued."""
         if self.reader:
             self.reader = 0
             self.opening += 1
@@ -203,7 +204,7 @@ cdef class LinkTap:
         self.worker.ring.reserved -= size
 
     cdef uint32_t leave_out(self, int why, TapCursor cursor, uint64_t now) noexcept:
-        """Count a request of which the tap gets nothing."""
+        """Count a request that the tap does not get; return LEFT_OUT_OF_TAP."""
         self.worker.counters.total(why)[0] += 1
         self.worker.counters.total(TAP_DROPPED_CHUNKS)[0] += 1
         self.missed = True
@@ -216,7 +217,7 @@ cdef class LinkTap:
         self, object link, TapCursor cursor, Plan plan, Row *row, bint selected, int api_key, int api_version,
         const uint8_t *at, uint64_t size, uint64_t now,
     ) except -1:
-        """Decide what the tap gets of a request whose header is at *at*; return ``told`` for its entry in flight."""
+        """Decide what the tap gets of a request whose header is at *at*; return ``opening`` for its entry in flight."""
         cdef WorkerTap worker = self.worker
         cdef uint64_t here, keep
         cdef bint is_login = api_key == SASL_HANDSHAKE or api_key == SASL_AUTHENTICATE
@@ -251,17 +252,17 @@ cdef class LinkTap:
             return self.leave_out(BEHIND, cursor, now)
         self.reserve(RESPONSE_ROOM)
         self.requests += 1
-        worker.ring.told[0] += 1
+        worker.ring.requests_written[0] += 1
         cursor.begin(plan.snaplen, keep, at, here, now)
         return self.opening
 
     cdef void begin_response(
-        self, TapCursor cursor, Plan plan, Row *row, uint32_t told, const uint8_t *at, uint64_t size, uint64_t now
+        self, TapCursor cursor, Plan plan, Row *row, uint32_t opening, const uint8_t *at, uint64_t size, uint64_t now
     ) noexcept:
         """Decide what the tap gets of the response to a request."""
         cdef uint64_t here, keep
-        if told != self.opening or not self.is_open():
-            cursor.pass_over(told != NOT_SELECTED_FOR_TAP)
+        if opening != self.opening or not self.is_open():
+            cursor.pass_over(opening != NOT_SELECTED_FOR_TAP)
             if cursor.counts:
                 self.worker.counters.total(TAP_DROPPED_CHUNKS)[0] += 1
             return
@@ -272,25 +273,25 @@ cdef class LinkTap:
             keep = min(keep, <uint64_t>LEAST)
         cursor.begin(plan.snaplen, keep, at, here, now)
 
-    cdef void note_request(self, uint32_t told) noexcept:
-        """Learn that what seemed to be a token was a request."""
-        if self.worker is None or told == NOT_SELECTED_FOR_TAP:
+    cdef void note_request(self, uint32_t opening) noexcept:
+        """Note that a frame that seemed to be a token was a request."""
+        if self.worker is None or opening == NOT_SELECTED_FOR_TAP:
             return
-        if told == LEFT_OUT_OF_TAP:
+        if opening == LEFT_OUT_OF_TAP:
             self.worker.counters.total(BEHIND)[0] += 1
         else:
             self.requests += 1
-            self.worker.ring.told[0] += 1
+            self.worker.ring.requests_written[0] += 1
 
-    cdef void forget_request(self, uint32_t told) noexcept:
-        """Learn that a request gets no response after all."""
-        if told == self.opening and self.reader != 0:
+    cdef void forget_request(self, uint32_t opening) noexcept:
+        """Note that a request gets no response after all."""
+        if opening == self.opening and self.reader != 0:
             self.release(RESPONSE_ROOM)
 
     cdef int64_t begin_token(
         self, object link, TapCursor cursor, bint selected, bint first, const uint8_t *at, uint64_t size, uint64_t now
     ) except -1:
-        """Decide whether the tap gets a token of the client; return ``told`` for its entry in flight."""
+        """Decide whether the tap gets a token of the client; return ``opening`` for its entry in flight."""
         cdef WorkerTap worker = self.worker
         cdef uint64_t here = min(size, <uint64_t>(cursor.limit - at))
         if worker is None or not selected:
@@ -309,13 +310,13 @@ cdef class LinkTap:
         return self.opening
 
     cdef int write_made_response(
-        self, TapCursor requests, TapCursor responses, uint32_t told, const uint8_t *frame, size_t size, uint64_t now
+        self, TapCursor requests, TapCursor responses, uint32_t opening, const uint8_t *frame, size_t size, uint64_t now
     ) except -1:
-        """Write the response that a filter made, behind what came before it on both lanes."""
+        """Write a response that a filter made, after what came before it on both lanes."""
         cdef uint64_t keep
-        if told == NOT_SELECTED_FOR_TAP or self.worker is None:
+        if opening == NOT_SELECTED_FOR_TAP or self.worker is None:
             return 0
-        if told != self.opening or not self.is_open():
+        if opening != self.opening or not self.is_open():
             self.worker.drop(size)
             return 0
         requests.flush(now)
@@ -330,7 +331,7 @@ cdef class LinkTap:
         return 0
 
     cdef void write_left_out(self, int kind, int direction, uint64_t size, uint64_t now) noexcept:
-        """Write how many bytes are left out here, and count them unless the configuration wants it so."""
+        """Write how many bytes are left out here, and count them, unless the configuration asked for it (snaplen)."""
         self.worker.write(kind, self.number, direction, now, <const uint8_t *>&size, sizeof(size))
         if kind == TAP_LEFT_OUT:
             self.worker.drop(size)
@@ -347,7 +348,7 @@ cdef class LinkTap:
             self.worker.write(TAP_END, self.number, cursor.direction, now, &byte, 1)
 
     cdef void close(self, TapCursor requests, TapCursor responses, int cause, uint64_t now) noexcept:
-        """Write what the tap has not got of a chunk in processing, then CLOSE."""
+        """Write what the tap has not yet got of the chunk in processing, then CLOSE."""
         if self.worker is not None and self.is_open():
             requests.settle(now)
             responses.settle(now)
@@ -384,9 +385,9 @@ cdef class TapCursor:
         self.link = link
         self.direction = direction
 
-    cdef bint is_told(self) noexcept:
+    cdef bint is_tapped(self) noexcept:
         """Return whether the tap gets the frame in processing."""
-        return self.told != LEFT_OUT_OF_TAP and self.told == self.link.opening
+        return self.opening != LEFT_OUT_OF_TAP and self.opening == self.link.opening
 
     cdef void begin_chunk(self, const uint8_t *data, const uint8_t *limit, uint64_t left, uint64_t now) noexcept:
         """Begin with a chunk, of which the first *left* bytes belong to the frame in processing."""
@@ -395,9 +396,9 @@ cdef class TapCursor:
         self.flush(now)
         self.seen = data
         self.limit = limit
-        if self.told == LEFT_OUT_OF_TAP:
+        if self.opening == LEFT_OUT_OF_TAP:
             return
-        if not self.is_told() or not self.link.is_open():
+        if not self.is_tapped() or not self.link.is_open():
             self.pass_over(True)
             return
         here = min(min(self.keep, left), <uint64_t>(limit - data))
@@ -414,7 +415,7 @@ cdef class TapCursor:
             self.promise(here)
 
     cdef void end_chunk(self, uint64_t now, uint64_t sent_at) noexcept:
-        """The chunk's bytes are not there any more after this: write those that the tap gets.
+        """Write the bytes that the tap gets, as the chunk's memory is not valid after this.
 
         *sent_at*: when the sink had taken all frames that end in the chunk; 0 if it has not, or if none ends in it.
         """
@@ -427,17 +428,17 @@ cdef class TapCursor:
             self.ahead = 0
 
     cdef void note_sent(self, uint64_t sent_at) noexcept:
-        """Write SENT if requests were written of which it was not known yet. Without room for it, that stays so."""
+        """Write SENT for requests recorded before their send time was known. If the ring is full, the time stays unknown."""
         cdef WorkerTap worker = self.link.worker
         if self.untimed and self.link.is_open() and worker.ring.has_room(RECORD):
             worker.write(TAP_SENT, self.link.number, self.direction, sent_at, NULL, 0)
         self.untimed = False
 
     cdef void begin(self, uint64_t snaplen, uint64_t keep, const uint8_t *at, uint64_t here, uint64_t now) noexcept:
-        """Begin a frame of which the tap gets *keep* bytes, if *snaplen* is not less; there is room for those in the chunk."""
+        """Begin a frame of which the tap gets *keep* bytes, or *snaplen* if that is less; the part in the chunk has room."""
         if self.run != NULL and self.run_end != at:
             self.flush(now)
-        self.told = self.link.opening
+        self.opening = self.link.opening
         self.counts = True
         self.snaps = 0 < snaplen <= keep
         self.keep = snaplen if self.snaps else keep
@@ -446,19 +447,19 @@ cdef class TapCursor:
         self.promise(min(self.keep, here))
 
     cdef void pass_over(self, bint counts) noexcept:
-        """Begin a frame of which the tap gets nothing; *counts*: its bytes count as dropped."""
-        self.told = LEFT_OUT_OF_TAP
+        """Begin a frame that the tap does not get; *counts*: its bytes count as dropped."""
+        self.opening = LEFT_OUT_OF_TAP
         self.counts = counts
         self.keep = self.omitted = 0
 
     cdef void promise(self, uint64_t size) noexcept:
-        """Reserve what *size* bytes take in the ring, which has room for them."""
+        """Reserve room in the ring, which has it, for *size* bytes."""
         cdef uint64_t need = size if self.run != NULL else RUN_ROOM + size
         self.link.worker.ring.reserved += need
         self.ahead += need
 
     cdef void take(self, const uint8_t *data, uint64_t size, uint64_t now) noexcept:
-        """Take bytes of the frame in processing, those that are reported a second time excepted."""
+        """Take bytes of the frame in processing; bytes that were reported before are skipped."""
         cdef uint64_t n
         if data < self.seen:
             n = min(<uint64_t>(self.seen - data), size)
@@ -467,7 +468,7 @@ cdef class TapCursor:
         if size == 0:
             return
         self.seen = data + size
-        if not self.is_told():
+        if not self.is_tapped():
             if self.counts:
                 self.link.worker.counters.total(TAP_DROPPED_BYTES)[0] += size
             return
@@ -475,7 +476,7 @@ cdef class TapCursor:
         if n:
             if self.run == NULL:
                 self.run = data
-                self.run_told = self.told
+                self.run_opening = self.opening
                 self.ahead -= RUN_ROOM
                 self.due += RUN_ROOM
             self.run_end = data + n
@@ -485,7 +486,7 @@ cdef class TapCursor:
         self.omitted += size - n
 
     cdef void take_raw(self, object link, bint selected, const uint8_t *data, const uint8_t *limit, uint64_t now) noexcept:
-        """Take bytes that are in no frame, or in one that is refused."""
+        """Take bytes outside of frames, or of a frame that is refused."""
         cdef LinkTap tap = self.link
         cdef uint64_t size
         if data < self.seen:
@@ -513,36 +514,36 @@ cdef class TapCursor:
         tap.worker.write_data(tap.number, self.direction, now, 0, data, size)
 
     cdef void take_refused(self, object link, bint selected, const uint8_t *at, uint64_t left, uint64_t now) noexcept:
-        """Take what is here of a frame over which the connection is closed; *left*: of it, if it was begun."""
+        """Take what is here of a frame for which the connection is closed; *left*: bytes to come, if it was begun."""
         if left:
             self.take(at, min(left, <uint64_t>(self.limit - at)), now)
         else:
             self.take_raw(link, selected, at, self.limit, now)
 
     cdef void end_frame(self, uint64_t now) noexcept:
-        """The last byte of the frame in processing has been taken."""
-        if not self.is_told():
+        """Finish the frame in processing, whose last byte was taken."""
+        if not self.is_tapped():
             return
         if self.omitted:
             self.flush(now)
             self.link.write_left_out(TAP_SNAPPED if self.snaps else TAP_LEFT_OUT, self.direction, self.omitted, now)
             self.omitted = 0
-        self.told = LEFT_OUT_OF_TAP
+        self.opening = LEFT_OUT_OF_TAP
         self.link.release(LEFT_OUT_ROOM)
 
     cdef void settle(self, uint64_t now) noexcept:
-        """Nothing more comes: write what is due."""
+        """Write what is due, as nothing more comes."""
         self.flush(now)
         if self.omitted:
             self.link.write_left_out(
-                TAP_SNAPPED if self.is_told() and self.snaps else TAP_LEFT_OUT, self.direction, self.omitted, now
+                TAP_SNAPPED if self.is_tapped() and self.snaps else TAP_LEFT_OUT, self.direction, self.omitted, now
             )
             self.omitted = 0
-            if not self.is_told():
+            if not self.is_tapped():
                 self.link.release(LEFT_OUT_ROOM)
-        if self.is_told():
+        if self.is_tapped():
             self.link.release(LEFT_OUT_ROOM)
-        self.told = LEFT_OUT_OF_TAP
+        self.opening = LEFT_OUT_OF_TAP
 
     cdef void flush(self, uint64_t now, uint64_t sent_at=0) noexcept:
         """Write the run; *sent_at*: see ``end_chunk``."""
@@ -551,7 +552,7 @@ cdef class TapCursor:
             return
         worker = self.link.worker
         worker.ring.reserved -= self.due
-        if self.run_told == self.link.opening:
+        if self.run_opening == self.link.opening:
             worker.write_data(
                 self.link.number, self.direction, now, sent_at - now if sent_at > now else 0, self.run, self.run_end - self.run
             )

@@ -1,4 +1,4 @@
-"""Pages over HTTP: the listening socket, and how uvicorn serves an ASGI application on it, in the supervisor and in the page."""
+"""Serve pages over HTTP: the listening socket, and uvicorn's settings, for the supervisor and the live page."""
 
 import asyncio
 import socket
@@ -16,9 +16,9 @@ REQUEST_S = 30.0  # that a request may take to come
 
 
 def listen_for_pages(host: str, port: int) -> socket.socket:
-    """A listening socket; "" for all addresses of both families, port 0 for any that is free.
+    """Return a listening socket; host "": all addresses of both families, port 0: any free port.
 
-    Raises OSError where the address is in use or none of this machine's.
+    Raises OSError if the address is in use or not one of this machine.
     """
     listener, name = unbound_socket(host, port)
     try:
@@ -32,10 +32,10 @@ def listen_for_pages(host: str, port: int) -> socket.socket:
 
 
 class BoundedProtocol(H11Protocol):
-    """HTTP/1.1 on one connection, which is closed where no request comes on it.
+    """HTTP/1.1 on one connection, which is closed if no request comes.
 
-    Who connects and says nothing, or a byte now and then, takes a place from scrapers and from what looks whether kproxy is
-    well: after REQUEST_S, and before that as soon as all places are taken, the one that has waited for longest is closed.
+    A client that connects and sends nothing, or a byte now and then, takes a place from scrapers and health checks. It is closed
+    after REQUEST_S, or earlier when all places are taken: then the one that has waited for longest is closed.
     """
 
     _waits_until: asyncio.TimerHandle | None = None
@@ -58,7 +58,7 @@ class BoundedProtocol(H11Protocol):
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP; where that comes in the middle of a request, whose answer may have begun, nobody hears it."""
+        """Answer bytes that are not HTTP with 400, or close the connection if an answer may have begun."""
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -69,11 +69,11 @@ class BoundedProtocol(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request has not come whole."""
+        """Whether no complete request is here."""
         return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
 
     def deadline(self) -> float:
-        """Until when it may wait, by the event loop's clock."""
+        """Return until when the connection may wait, by the event loop's clock."""
         return 0.0 if self._waits_until is None else self._waits_until.when()
 
     def give_up(self) -> None:
@@ -89,18 +89,18 @@ class BoundedProtocol(H11Protocol):
 
 
 def server_settings(app: ASGIApp) -> uvicorn.Config:
-    """How an application is served: HTTP/1.1 alone, a bounded number of requests, nothing in headers that tells of the server."""
+    """Return uvicorn's settings for an application: only HTTP/1.1, bounded requests, no headers that identify the server."""
     return uvicorn.Config(
         app,
         http=BoundedProtocol,
         ws="none",
         lifespan="off",
         log_config=None,
-        log_level="error",  # whoever connects may send what is no request: that is no line in the log
+        log_level="error",  # bytes that are not a request, from any client, are not worth a line in the log
         access_log=False,
         date_header=False,
         server_header=False,
-        proxy_headers=False,  # who asks is in the audit log: no header says that it was another one
+        proxy_headers=False,  # the audit log has the client: a header must not claim another one
         limit_concurrency=MOST_REQUESTS,
         timeout_graceful_shutdown=1,
     )

@@ -13,7 +13,7 @@ CHUNK = 65_536
 
 
 class LingeringClose:
-    """The sockets that wait for their clients to close."""
+    """Sockets that wait for their peers to close."""
 
     def __init__(self) -> None:
         self._sockets: list[tuple[socket.socket, float]] = []
@@ -34,7 +34,7 @@ class LingeringClose:
     def add_tls(self, fd: int) -> None:
         """Own a socket on which close_notify was sent, from now on.
 
-        No FIN is sent: some peers drop what they have not read when it comes.
+        No FIN is sent, as some peers drop unread data when FIN arrives.
         """
         leaving = socket.socket(fileno=fd)
         if _is_open(leaving):

@@ -19,7 +19,7 @@ MOST_REMEMBERED = 65_536
 
 
 def original_destination(client: int | socket.socket) -> tuple[str, int] | None:
-    """Return numeric host and port that the client connected to; None if it was not redirected: it connected to the listener.
+    """Return the numeric host and port that the client connected to; None if it connected to the listener itself.
 
     *client*: an accepted socket, or its file descriptor, which stays open.
     """
@@ -33,10 +33,10 @@ def original_destination(client: int | socket.socket) -> tuple[str, int] | None:
 
 
 class OwnConnections:
-    """The connections that this process makes to brokers. A client that is one of them was redirected by a wrong rule.
+    """The connections that this process makes to brokers. If a client is one of them, a wrong rule redirected it back here.
 
-    Such a rule would turn one client connection into as many as there are sockets. Among several workers the circle ends
-    as soon as it meets one of them twice.
+    Such a rule would multiply one client connection until no socket is left. With several workers the loop ends as soon as it
+    reaches the same worker again.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -60,7 +60,7 @@ class OwnConnections:
         self._made[ours] = now + REMEMBERED_S
 
     def has(self, client: tuple[str, int]) -> bool:
-        """Whether this client's address is that of one of them."""
+        """Return whether this client's address is that of one of them."""
         client = _unmapped(client)
         if self._made.get(client, 0.0) >= self._now():
             return True

@@ -1,7 +1,7 @@
 """Reaching brokers through another proxy: SOCKS5 (RFC 1928, 1929) or HTTP CONNECT (RFC 9110, section 9.3.6).
 
-SOCKS5 is python-socks'. Its HTTP CONNECT takes what one read returns for the whole answer, so the second half of an answer
-in two segments would stand before the broker's bytes; here h11 reads to the answer's end.
+python-socks does SOCKS5. For HTTP CONNECT it takes what one read returns for the whole answer, so the rest of an answer in two
+segments would be taken for the broker's bytes; here h11 reads to the answer's end.
 """
 
 import asyncio
@@ -105,7 +105,7 @@ class OutboundProxy:
 
     @staticmethod
     async def _answer(dialogue: h11.Connection, connected: socket.socket) -> h11.Response:
-        """Read the head of the final answer, in however many parts; h11 refuses one of more than 16 KiB."""
+        """Read the head of the final answer, in any number of parts; h11 refuses one of more than 16 KiB."""
         while True:
             event = dialogue.next_event()
             if isinstance(event, h11.Response):

@@ -27,9 +27,9 @@ TRANSPORTS = (0x0, 0x1, 0x2)
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A PROXY header. Addresses are "address:port"; both are None if it has none, and the socket's own are to be used.
+    """A PROXY header. Addresses are "address:port"; both are None if it has none: then use those of the socket.
 
-    That is so for LOCAL and UNKNOWN (the balancer itself, for its health checks), UNIX sockets and datagrams.
+    It has none for LOCAL and UNKNOWN (the balancer's own health checks), UNIX sockets and datagrams.
     """
 
     version: Literal[1, 2]
@@ -39,9 +39,9 @@ class Header:
 
 
 def read_header(data: bytes) -> Header | None:
-    """The header that *data* begins with; None while its end has not come: ask again with more.
+    """Return the header that *data* begins with; None while it is incomplete: call again with more.
 
-    Of a version 1 header at most 107 bytes are waited for, of version 2 at most 16 + 4,096.
+    A version 1 header has at most 107 bytes, one of version 2 at most 16 + 4,096.
 
     Raises:
         ProxyProtocolError: there is no header, or one that the specification does not allow.
@@ -54,13 +54,13 @@ def read_header(data: bytes) -> Header | None:
 
 
 def write_v1(source: str, destination: str) -> bytes:
-    """The line for a connection from *source* to *destination*, each "address:port" with a numeric address."""
+    """Return the line for a connection from *source* to *destination*, each "address:port" with a numeric address."""
     (client, client_port), (server, server_port) = _same_family(source, destination)
     return f"PROXY TCP{client.version} {client} {server} {client_port} {server_port}\r\n".encode("ascii")
 
 
 def write_v2(source: str, destination: str) -> bytes:
-    """The binary header for a connection from *source* to *destination*, without TLVs."""
+    """Return the binary header for a connection from *source* to *destination*, without TLVs."""
     (client, client_port), (server, server_port) = _same_family(source, destination)
     addresses = client.packed + server.packed + struct.pack("!HH", client_port, server_port)
     family = TCP4 if client.version == 4 else TCP6
@@ -121,7 +121,7 @@ def _read_v2(data: bytes) -> Header | None:
 
 
 def _check_v2(command: int, kind: int, length: int) -> int:
-    """Bytes that the addresses take; of LOCAL nothing but the length counts (section 2.2)."""
+    """Check the start of a header; return how many bytes its addresses take. For LOCAL only the length matters (section 2.2)."""
     if command not in (LOCAL, PROXY):
         raise ProxyProtocolError(f"the PROXY header has version and command 0x{command:02x}; 0x20 and 0x21 are known")
     if length > V2_MOST:
@@ -150,7 +150,7 @@ def _with_addresses(size: int, kind: int, block: bytes) -> Header:
 
 
 def _same_family(source: str, destination: str) -> tuple[tuple[IPAddress, int], tuple[IPAddress, int]]:
-    """Both addresses; where one is IPv4 and the other IPv6, the IPv4 one as "::ffff:a.b.c.d"."""
+    """Return both addresses in one family: if they differ, the IPv4 one as "::ffff:a.b.c.d"."""
     (client, client_port), (server, server_port) = _plain(source), _plain(destination)
     if client.version != server.version:
         client, server = mapped(client), mapped(server)

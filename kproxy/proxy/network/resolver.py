@@ -14,7 +14,7 @@ Address = tuple[int, SocketAddress]  # family, and what socket.connect takes
 Resolve = Callable[[str, int], Awaitable[list[Address]]]
 
 CACHED_S = 30.0  # an answer; Java's default (networkaddress.cache.ttl) without a security manager
-FAILURE_CACHED_S = 1.0  # so that a burst of clients is one question
+FAILURE_CACHED_S = 1.0  # so that a burst of clients is one query
 FAILED_S = 10.0  # how long an address that did not answer is tried last
 MOST_NAMES = 4_096  # names come from brokers' responses too
 MOST_ADDRESSES = 16  # of one name
@@ -35,7 +35,7 @@ async def resolve_by_system(host: str, port: int) -> list[Address]:
 
 
 def resolve_blocking(host: str, port: int) -> list[Address]:
-    """The same, for a thread."""
+    """Resolve as ``resolve_by_system`` does, but blocking, for a thread."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     return [(int(family), address) for family, _, _, _, address in found if isinstance(address[0], str)]
 
@@ -45,14 +45,14 @@ def _loop_time() -> float:
 
 
 class Resolver:
-    """A caching resolver, one per event loop. At most one question for a name is in flight, however many wait for it."""
+    """A caching resolver for one event loop. At most one query for a name is in flight, however many callers wait for it."""
 
     def __init__(self, resolve: Resolve = resolve_by_system, now: Callable[[], float] = _loop_time) -> None:
-        """*resolve* asks for a name; *now*: seconds of a clock that does not go back."""
+        """*resolve* resolves a name; *now*: seconds of a clock that does not go back."""
         self._resolve = resolve
         self._now = now
         self._answers: dict[tuple[str, int], _Answer] = {}
-        self._asked: dict[tuple[str, int], asyncio.Future[_Answer]] = {}
+        self._queries: dict[tuple[str, int], asyncio.Future[_Answer]] = {}
         self._failed: dict[Address, float] = {}
 
     def known(self, host: str, port: int) -> list[Address]:
@@ -103,13 +103,13 @@ class Resolver:
         return sorted(addresses, key=lambda address: self._failed.get(address, 0.0) > now)
 
     async def _shared(self, host: str, port: int) -> _Answer:
-        question = self._asked.get((host, port))
-        if question is None:
-            question = asyncio.ensure_future(self._ask(host, port))
-            self._asked[host, port] = question
-            question.add_done_callback(lambda _: self._asked.pop((host, port), None))
-        # Cancelling one waiter does not cancel the question for the others.
-        return await asyncio.shield(question)
+        query = self._queries.get((host, port))
+        if query is None:
+            query = asyncio.ensure_future(self._ask(host, port))
+            self._queries[host, port] = query
+            query.add_done_callback(lambda _: self._queries.pop((host, port), None))
+        # cancelling one waiter does not cancel the query for the others
+        return await asyncio.shield(query)
 
     async def _ask(self, host: str, port: int) -> _Answer:
         try:
@@ -128,7 +128,7 @@ class Resolver:
 
 
 def _drop_oldest(remembered: dict[Any, Any]) -> None:
-    """Make room for one more entry."""
+    """Drop the oldest entries to make room for one more."""
     while len(remembered) >= MOST_NAMES:
         del remembered[next(iter(remembered))]
 

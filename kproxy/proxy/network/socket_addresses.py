@@ -1,4 +1,4 @@
-"""Addresses as sockets have them: Python's tuples, the kernel's sockaddr, and which of them no broker may have."""
+"""Socket addresses: Python's tuples, the kernel's sockaddr, and which addresses no broker may have."""
 
 import socket
 from ipaddress import IPv6Address, ip_address
@@ -22,7 +22,7 @@ def numeric_address(host: str, port: int = 0) -> tuple[int, SocketAddress] | Non
 
 
 def to_sockaddr(family: int, address: SocketAddress) -> bytes:
-    """The address as the kernel has it: struct sockaddr_in or sockaddr_in6 (ip(7), ipv6(7))."""
+    """Return the address as the kernel has it: struct sockaddr_in or sockaddr_in6 (ip(7), ipv6(7))."""
     port = address[1].to_bytes(2, "big")
     start = family.to_bytes(2, "little") + port
     if family == socket.AF_INET:
@@ -33,7 +33,7 @@ def to_sockaddr(family: int, address: SocketAddress) -> bytes:
 
 
 def from_sockaddr(raw: bytes) -> Address:
-    """Host and port of a sockaddr, an IPv4-mapped address as IPv4; an empty host for another family."""
+    """Return host and port of a sockaddr, an IPv4-mapped address as IPv4; an empty host for another family."""
     family = int.from_bytes(raw[:2], "little")
     port = int.from_bytes(raw[2:4], "big")
     if family == socket.AF_INET:
@@ -44,5 +44,5 @@ def from_sockaddr(raw: bytes) -> Address:
 
 
 def is_internal(address: IPAddress) -> bool:
-    """Whether an address is link-local or a cloud's metadata service, which tells a machine its secrets."""
+    """Return whether an address is link-local or a cloud's metadata service, which gives a machine its secrets."""
     return address.is_link_local or address == CLOUD_METADATA

@@ -1,7 +1,7 @@
 """TLS contexts towards clients and brokers, replaced when their files change; a client's principal and the name it asked for.
 
-TLS 1.2 or later, no ALPN (Kafka has none), no renegotiation by the client. Keys with a password are refused: no person is
-there to type it.
+TLS 1.2 or later, no ALPN (Kafka has none), no renegotiation by the client. Keys with a password are refused, as no
+person is there to type it.
 """
 
 import asyncio
@@ -70,10 +70,10 @@ def server_name(tls: BrokerTls, host: str) -> str:
 async def handshake(
     connected: socket.socket, context: ssl.SSLContext, name: str | None, seconds: float
 ) -> tuple[ssl.SSLObject, ssl.MemoryBIO, ssl.MemoryBIO]:
-    """Do the handshake on a connected socket, whose owner the caller stays: as the client of *name*, or as the server if None.
+    """Do the handshake on a connected socket, which stays the caller's: as the client of *name*, or as the server if None.
 
-    Returns what decrypts and encrypts from then on, with the buffers of what was received and of what is to be sent. The first
-    may have bytes already. Raises OSError: ssl.SSLError, a lost connection, or no end within so many seconds.
+    Returns the SSLObject that decrypts and encrypts from then on, its buffer of received bytes, which may have some already, and
+    its buffer of bytes to send. Raises OSError: ssl.SSLError, a lost connection, or no end within so many seconds.
     """
     connected.setblocking(False)
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -109,7 +109,7 @@ async def _shake_hands(
 
 
 class Contexts:
-    """The context of one leg; another after a reload. Connections keep the one they began with."""
+    """The TLS context of one side, replaced by a reload. Connections keep the one they began with."""
 
     def __init__(self, tls: ListenerTls | BrokerTls, *, names: bool = False) -> None:
         """*names*: see ``listener_context``. Raises UsageError if the files cannot be used."""
@@ -122,7 +122,7 @@ class Contexts:
         return self._context
 
     def reload(self) -> str | None:
-        """Read the files again. Returns why the new ones cannot be used, and keeps the old; None if they are in use."""
+        """Read the files again. Return None, or why they cannot be used; then the old context stays in use."""
         try:
             self._context = self._made()
         except UsageError as error:

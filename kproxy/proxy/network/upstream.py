@@ -31,8 +31,8 @@ Endpoint = tuple[str, int]  # host and port
 class Upstream:
     """Connects to the brokers of one cluster, from one event loop.
 
-    Each client connection makes one attempt and there is none without a client, so a broker sees no more connects than clients
-    made. Close a client whose attempt failed only after ``delay()``, so that it does not reconnect at once.
+    Each client connection makes one attempt, and there are no others, so a broker sees no more connects than clients make. Close
+    a client whose attempt failed only after ``delay()``, so that it does not reconnect at once.
     """
 
     def __init__(
@@ -78,19 +78,19 @@ class Upstream:
         return self._proxy is None
 
     def resolved(self, host: str, port: int) -> Address | None:
-        """(family, socket address) to try first, if it is known without waiting and brokers are reached directly.
+        """Return (family, socket address) to try first, if it is known without waiting and brokers are reached directly.
 
-        None too for an address that is refused: ``connect()`` raises with the reason.
+        Otherwise None, as for an address that is refused: ``connect()`` raises with the reason.
         """
         known = self._resolver.known(host, port) if self.direct else []
         return known[0] if known and not self._refusal(known[0]) else None
 
     def only_address(self, host: str, port: int) -> Address | None:
-        """As ``resolved``, if there is no other address to try."""
+        """Return what ``resolved`` does if the host has just that address; else None."""
         return self.resolved(host, port) if len(self._resolver.known(host, port)) == 1 else None
 
     async def connect(self, host: str, port: int) -> socket.socket:
-        """A connected, non-blocking socket without Nagle's delay and with keep-alive.
+        """Return a connected, non-blocking socket without Nagle's delay and with keep-alive.
 
         Raises:
             UpstreamError: no address of the host could be connected to in time.
@@ -98,9 +98,9 @@ class Upstream:
         return (await self._counted([(host, port)], trusted=False))[0]
 
     async def connect_bootstrap(self) -> tuple[socket.socket, str]:
-        """A socket to the first bootstrap broker that can be reached, and that broker as "host:port".
+        """Return a socket to the first bootstrap broker that can be reached, and that broker as "host:port".
 
-        Each call begins with the next one of the list, so that they are asked in turn.
+        Each call begins with the next broker of the list, so that they take turns.
 
         Raises:
             UpstreamError: none could be reached in time, or there are none.
@@ -113,17 +113,17 @@ class Upstream:
         return connected, join_address(*reached)
 
     def proxy_header(self, source: str, destination: str) -> bytes:
-        """The PROXY protocol header that a broker is sent first; empty if it expects none."""
+        """Return the PROXY protocol header that is sent to a broker first; empty if it expects none."""
         if self._send_proxy_protocol is None:
             return b""
         return (write_v1 if self._send_proxy_protocol == "v1" else write_v2)(source, destination)
 
     def own_proxy_header(self) -> bytes:
-        """The PROXY protocol header for a connection of kproxy's own, which no client caused."""
+        """Return the PROXY protocol header for a connection of kproxy's own, without a client."""
         return {None: b"", "v1": V1_OWN, "v2": V2_OWN}[self._send_proxy_protocol]
 
     def delay(self) -> float:
-        """Seconds to wait before closing a client whose attempt failed: 0.1, doubled with each failure in a row, up to 1."""
+        """Return how many seconds to wait before closing a client whose attempt failed: 0.1, doubled with each failure, up to 1."""
         return float(min(LEAST_DELAY_S * 2 ** min(max(self._failures - 1, 0), 10), MOST_DELAY_S))
 
     def note_attempt(self, address: Address, reached: bool) -> None:
@@ -145,7 +145,7 @@ class Upstream:
         return connected
 
     async def _connect_any(self, endpoints: list[Endpoint], trusted: bool) -> tuple[socket.socket, Endpoint]:
-        """Give each endpoint an equal part of the time that is left, so that silent ones leave some for the last."""
+        """Connect to the first endpoint that answers; each gets an equal part of the remaining time."""
         until = _now() + self._timeout
         problems = []
         for left, (host, port) in zip(range(len(endpoints), 0, -1), endpoints, strict=True):
@@ -222,7 +222,7 @@ class Upstream:
         return self.direct and self._resolver.failed_lately(*endpoint)
 
     def _refusal(self, address: Address) -> str:
-        """Why an address that a broker gave is not connected to: cloud providers' metadata services are link-local."""
+        """Return why kproxy does not connect to an address that a broker named, or "". Metadata services of clouds are link-local."""
         ip = parse_ip(address[1][0])
         assert ip is not None
         number = unmapped(ip)
@@ -254,7 +254,7 @@ def _now() -> float:
 
 
 def _part(until: float, left: int) -> float:
-    """When the next of *left* attempts must be over."""
+    """Return when the next of *left* attempts must be over."""
     now = _now()
     return now + max(until - now, 0.0) / left
 

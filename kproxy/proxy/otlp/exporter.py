@@ -1,12 +1,12 @@
-"""Exporter: a bounded queue of encoded items that a task of the event loop sends in batches.
+"""Exporter: a bounded queue of encoded items, which a task of the event loop sends in batches.
 
-What becomes of an item, each counted once:
+Each item is counted once, as
 
     dropped    the queue is full, or the process ends before there was time to send it
     exported   the collector took it
     failed     the collector refused it, or was unavailable MOST_ATTEMPTS times
 
-While a batch waits for another attempt, the queue fills: that is the memory an unavailable collector costs.
+While a batch waits for another attempt the queue fills; that is the memory that an unavailable collector costs.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class Exporter:
         transport: sends requests; closed with the exporter.
         request_of: makes a request of encoded items.
         report: called with why items could not be exported, at most every REPORT_EVERY_S.
-        count: called with an outcome (OUTCOMES) and of how many items it is; ``counts`` has the sums.
+        count: called with an outcome (OUTCOMES) and its number of items; ``counts`` has the sums.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Exporter:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="export")
 
     def offer(self, encoded: bytes, count: int = 1) -> bool:
-        """Queue an item, which counts for *count*; False if it is dropped. Never waits."""
+        """Queue an item, which counts for *count*; return whether it was queued or dropped. Never waits."""
         if self._closing or len(self._queue) >= MOST_ITEMS or self._queued_bytes + len(encoded) > MOST_BYTES:
             self._count(DROPPED, count)
             return False
@@ -80,7 +80,7 @@ class Exporter:
         return True
 
     def end(self) -> None:
-        """Take no more items: those offered from now on are dropped."""
+        """Take no more items; those offered from now on are dropped."""
         self._closing = True
         self._filled.set()
         self._batch_ready.set()
@@ -125,7 +125,7 @@ class Exporter:
         return batch
 
     async def _export(self, batch: list[Item]) -> None:
-        """Send a batch, several times if need be. No error gets out: the next batch has its own."""
+        """Send a batch, several times if need be. Never raises, so that the next batch gets its turn."""
         try:
             body = self._request_of(encoded for encoded, _ in batch)
             await self._send(body)
@@ -147,7 +147,7 @@ class Exporter:
                 case Refused(reason):
                     break
                 case Unavailable(reason, after):
-                    self._tell(reason)
+                    self._report_seldom(reason)
             if attempt + 1 < MOST_ATTEMPTS:
                 backoff = min(self._first_backoff * 2**attempt, MOST_BACKOFF_S) * random.uniform(0.5, 1.5)
                 await asyncio.sleep(max(backoff, after))
@@ -156,9 +156,9 @@ class Exporter:
     def _fail(self, reason: str) -> None:
         self._count(FAILED, self._in_flight)
         self._in_flight = 0
-        self._tell(reason)
+        self._report_seldom(reason)
 
-    def _tell(self, reason: str) -> None:
+    def _report_seldom(self, reason: str) -> None:
         now = asyncio.get_running_loop().time()
         if now - self._reported_at >= REPORT_EVERY_S:
             self._reported_at = now

@@ -1,4 +1,4 @@
-"""Exporters: those of a worker for the metrics that its filters forward; filters with the same endpoint share one."""
+"""Exporters: a worker's exporters for the metrics that its filters forward; filters with the same endpoint share one."""
 
 import asyncio
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class Exporters:
         report: Callable[[str], None],
         count: Callable[[str, int], object],
     ) -> "MetricsExport":
-        """Use the exporter of an endpoint; *report* and *count* (outcome, items) are those it was opened with.
+        """Return a handle on the exporter of an endpoint; *report* and *count* (outcome, items) are those it was opened with.
 
         Raises UsageError if the endpoint cannot be used.
         """

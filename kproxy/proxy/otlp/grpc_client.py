@@ -1,6 +1,6 @@
-"""OTLP/gRPC by grpcio: unary calls whose messages are bytes that are made and read elsewhere.
+"""OTLP/gRPC by grpcio: unary calls with messages that are encoded and decoded elsewhere.
 
-grpcio works in threads of its own; what it answers is passed to the event loop.
+grpcio works in threads of its own; its answers are passed to the event loop.
 """
 
 import asyncio

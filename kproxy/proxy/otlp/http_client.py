@@ -1,6 +1,6 @@
-"""OTLP/HTTP: a client for one URL on a connection that is kept open. h11 reads and writes; a time limit ends whatever hangs.
+"""OTLP/HTTP: a client for one URL over a connection that is kept open. h11 reads and writes; a time limit ends whatever hangs.
 
-No redirect is followed and no proxy of the environment is used: what is exported goes where the configuration says.
+It follows no redirect and uses no proxy of the environment: what is exported goes where the configuration says.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ OK = range(200, 300)
 
 
 async def resolve_in_a_thread(host: str, port: int) -> list[Address]:
-    """As ``resolve_by_system``, in a thread that the end of the process does not wait for, as it does for asyncio's own."""
+    """Resolve in a daemon thread; unlike a thread of asyncio's, it does not hold up the end of the process."""
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[list[Address]] = loop.create_future()
 
@@ -176,7 +176,7 @@ class _Connection:
                 raise EOFError("the connection was closed")
 
     async def body(self) -> bytes | None:
-        """The body; None if it is too long, and then the connection is of no use any more."""
+        """Return the body; None if it is too long: then the connection cannot be used again."""
         found = bytearray()
         while isinstance(event := await self._next(), h11.Data):
             found += event.data
@@ -185,7 +185,7 @@ class _Connection:
         return bytes(found)
 
     def can_be_used_again(self) -> bool:
-        """Begin a new cycle, if both sides keep the connection."""
+        """Return whether both sides keep the connection, and begin a new cycle on it."""
         if self._state.our_state is not h11.DONE or self._state.their_state is not h11.DONE:
             return False
         self._state.start_next_cycle()
@@ -206,7 +206,7 @@ class _Connection:
 
 
 def _retry_after(response: h11.Response) -> float:
-    """Seconds of a Retry-After header; a date, which a clock would have to be trusted for, is passed over."""
+    """Return the seconds of a Retry-After header. A date is ignored, as it would need a clock that can be trusted."""
     for name, value in response.headers:
         if name == b"retry-after" and value.isdigit() and len(value) < 10:
             return min(float(value), LONGEST_WAIT_S)

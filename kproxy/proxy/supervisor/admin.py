@@ -1,32 +1,33 @@
-"""The admin port: pages about a running proxy. Nothing can be changed here but below /page, where the configuration allows it.
+"""The admin port: pages about a running proxy. Only pages below /page can change anything, if the configuration allows it.
 
     /metrics       Prometheus: text, OpenMetrics, or protobuf with native histograms, as the scraper asks
     /healthz       200 while the supervisor runs
     /readyz        200 while clients are served; else 503 and why (below)
     /connections   open connections as JSON; ?limit=
-    /filters       what filters have counted, as JSON: the faults that fired
+    /filters       what filters have counted, as JSON, such as the faults that fired
     /config        the configuration in use, as JSON, defaults included, secrets withheld (kproxy/config/redaction.py)
-    /              this list; the live page, for who has the token in the log (live_page.py)
-    /page/         what that loads
+    /              this list; with the token, the live page (live_page.py)
+    /page/         what the live page loads
     /page/api/     stopped messages and breakpoints (stop_pages.py)
 
-/readyz is for the readiness of a pod, /healthz for its liveness: a proxy whose brokers are away must not be restarted. It is 503
+/readyz is for the readiness of a pod, /healthz for its liveness: a proxy whose brokers are away must not be restarted. /readyz is
+503
 
     while a worker starts or the process drains
-    while a journal cannot be written without which requests are refused: a full disk under the filter audit in its mode block
-    until a broker of every cluster has been reached, if attempts have failed: a rollout with a wrong address, port or
-    certificate stops there. kproxy keeps trying by itself, as no client comes to a pod that is not ready
+    while a journal cannot be written whose filter then refuses requests: a full disk under the filter audit in its mode block
+    if attempts to reach a broker have failed, until a broker of every cluster has been reached: a rollout with a wrong address,
+    port or certificate stops there. kproxy keeps trying by itself, as no client comes to a pod that is not ready
 
-and not when brokers go away later: without endpoints clients would not even get an error that they understand, and all pods would
-leave at once. kproxy_upstream_connect_failures_total is for that. In fixed mode the first attempt is the first client's; in
-transparent mode there is no broker to look for. With ``Accept: application/json`` or ``?format=json`` the answer is
+It is not 503 when brokers go away later: all pods would leave at once, and without endpoints clients would not even get an error
+that they understand. kproxy_upstream_connect_failures_total shows that. In fixed mode the first client makes the first attempt;
+in transparent mode there is no broker to look for. With ``Accept: application/json`` or ``?format=json`` the answer is
 
     {"ready": false, "reason": "...", "clusters": [{"name": "orders", "broker_reached": false, "reason": "..."}]}
 
 where ``broker_reached`` is null before the first attempt.
 
-Above /page only GET and HEAD. A browser that came by a foreign name (DNS rebinding) is refused: the Host header must be an IP
-address, a loopback name, or one of the names given.
+Outside of /page only GET and HEAD are allowed. A browser that came by a foreign name (DNS rebinding) is refused: the Host header
+must be an IP address, a loopback name, or one of the names given.
 """
 
 import math
@@ -93,10 +94,10 @@ def admin_app(
 
     Args:
         source: what is shown.
-        hosts: names under which it may be asked, beside loopback ones and IP addresses.
-        guard: who may read and change what is below /page.
+        hosts: names under which it may be requested, in addition to loopback names and IP addresses.
+        guard: decides who may read and change what is below /page.
         more: routes below /page.
-        page: what else is below /page, and / for who may read it.
+        page: answers everything else below /page, and / for requests with the token.
     """
     shown = _Pages(source)
     routes = [
@@ -113,7 +114,7 @@ def admin_app(
 
 
 class _Pages:
-    """The answers."""
+    """The pages outside of /page."""
 
     def __init__(self, source: "Overview") -> None:
         self._source = source
@@ -190,13 +191,13 @@ class _Pages:
 
 
 def _open_files_limit() -> float:
-    """The supervisor's limit, which its children inherit."""
+    """Return the supervisor's limit of open files, which its children inherit."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return math.inf if limit == resource.RLIM_INFINITY else limit
 
 
 class _Guard:
-    """Refuses requests that are not for a name of ours; those that are not GET or HEAD; below /page those without the token."""
+    """Refuses requests for foreign names; outside of /page any but GET and HEAD; below /page those without the token."""
 
     def __init__(self, app: ASGIApp, guard: BrowserGuard, page: "LivePage | None") -> None:
         self._app = app
@@ -236,7 +237,7 @@ class _Guard:
 
 
 def _is_of_page(path: str) -> bool:
-    """Whether the page's own process answers."""
+    """Return whether the process of the live page answers this path."""
     return path == "/" or (path.startswith(PAGE) and not path.startswith(STOPS))
 
 

@@ -21,14 +21,14 @@ OFF = "breakpoints are off: set page.edits in the configuration"
 
 
 def listen_admin(address: str) -> socket.socket:
-    """A listening socket. Raises OSError where the address is in use or none of this machine's."""
+    """Return a listening socket. Raises OSError where the address is in use or none of this machine's."""
     listener = listen_for_pages(*parse_address(address, any_host=True))
     listener.setblocking(False)
     return listener
 
 
 class AdminServer:
-    """Uvicorn without its main loop, which wakes up ten times a second to look for signals that are ours."""
+    """Uvicorn without its main loop, which would wake up ten times a second to look for signals; the supervisor handles those."""
 
     def __init__(
         self,

@@ -1,12 +1,12 @@
-"""Whom a page in the browser obeys: requests of its own scripts and of people with its token, not those of other sites.
+"""BrowserGuard: allows requests of the page's own scripts and of people with its token, not those of other sites.
 
 A page that another site opens in the same browser can send requests here, and after DNS rebinding even under a name of its own.
-What it cannot do is read the token, set a header of its own (kproxy allows no cross-origin request, so the browser refuses to
-send one), or forge Host, Origin and Sec-Fetch-Site, which the browser writes. So:
+It can neither read the token, nor set a header of its own (kproxy allows no cross-origin request, so the browser refuses to send
+one), nor forge Host, Origin and Sec-Fetch-Site, which the browser writes. So:
 
-    every request   names a host of ours: a loopback name, an IP address, or one that the configuration lists
-                    Origin and Sec-Fetch-Site, where a browser has sent them, name this page: to a browser another port of
-                    this host is the same site, to which it sends the cookie
+    every request   names a host of kproxy: a loopback name, an IP address, or one that the configuration lists.
+                    Origin and Sec-Fetch-Site, if sent, name this page: a browser takes another port of this host for the same
+                    site, and sends it the cookie
     reading         has the token, in the cookie or in the header X-Kproxy-Token
     changing        has the token in the header
 
@@ -35,8 +35,8 @@ class BrowserGuard:
     """Decides about requests.
 
     Args:
-        hosts: names under which the page may be asked, beside loopback ones and IP addresses.
-        token: None: a new one.
+        hosts: names under which the page may be requested, in addition to loopback names and IP addresses.
+        token: the token of the page; None: a new one.
     """
 
     def __init__(self, hosts: Iterable[str] = (), token: str | None = None) -> None:
@@ -44,7 +44,7 @@ class BrowserGuard:
         self.token = new_token() if token is None else token
 
     def refusal(self, method: str, headers: Headers) -> Refusal | None:
-        """Why a request is refused; None: it is allowed."""
+        """Return why a request is refused; None: it is allowed."""
         listed = list(headers)
         found = self.host_refusal(listed)
         if found is not None:
@@ -56,7 +56,7 @@ class BrowserGuard:
         return (403, "the request comes from a page of another site") if _is_of_another_site(listed) else None
 
     def host_refusal(self, headers: Headers) -> Refusal | None:
-        """Why a request is refused by its Host header alone."""
+        """Return why a request is refused by its Host header alone; None: it is not."""
         named = _values(headers, b"host")
         if len(named) == 1 and self.is_ours(named[0]):
             return None
@@ -82,7 +82,7 @@ class BrowserGuard:
         return any(self.is_known(text, host) for text in _values(listed, b"cookie"))
 
     def is_known(self, cookies: str, host: str) -> bool:
-        """Whether the token is in a Cookie header of a request to *host*."""
+        """Return whether the token is in a Cookie header of a request to *host*."""
         return any(self.is_token(value) for value in _cookie_values(cookies, cookie_name(host)))
 
     def _may_change(self, headers: list[tuple[bytes, bytes]]) -> bool:
@@ -90,13 +90,13 @@ class BrowserGuard:
         return len(given) == 1 and self.is_token(given[0])
 
     def is_ours(self, host: str) -> bool:
-        """Whether a Host header is ours; an IP address always is, as no foreign name led to it."""
+        """Return whether a Host header names kproxy; an IP address always does, as no foreign name led to it."""
         name = host_name(host)
         return name in self._hosts or parse_ip(name) is not None
 
 
 def new_token() -> str:
-    """A token that cannot be guessed."""
+    """Return a new token that cannot be guessed."""
     return secrets.token_urlsafe(TOKEN_BYTES)
 
 
@@ -119,13 +119,13 @@ def token_page(sentence: str, more: str = "") -> str:
 
 
 def cookie_name(host: str) -> str:
-    """The name of the cookie for the Host header of a request."""
+    """Return the name of the cookie for the Host header of a request."""
     port = host.rpartition(":")[2]
     return f"{COOKIE}_{port}" if port.isdecimal() and port.isascii() else COOKIE
 
 
 def host_name(host: str) -> str:
-    """The host of a Host header (RFC 9110, 7.2): small letters, without its port, brackets and the root's dot; "" for none."""
+    """Return the host of a Host header (RFC 9110, 7.2): small letters, without port, brackets and final dot; "" for none."""
     if host.startswith("["):
         name, bracket, port = host[1:].partition("]")
         return name if bracket and (not port or port.startswith(":")) else ""
@@ -138,7 +138,7 @@ def _values(headers: Headers, wanted: bytes) -> list[str]:
 
 
 def _is_of_another_site(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether a browser says that a page of another site has sent the request; its Host header is ours."""
+    """Return whether the browser says that a page of another site sent the request, whose Host header is valid."""
     (host,) = _values(headers, b"host")
     ours = (f"http://{host.lower()}", f"https://{host.lower()}")
     if any(origin.lower() not in ours for origin in _values(headers, b"origin")):
@@ -147,9 +147,9 @@ def _is_of_another_site(headers: list[tuple[bytes, bytes]]) -> bool:
 
 
 def _cookie_values(cookies: str, name: str) -> Iterator[str]:
-    """The values of the cookies of that name. Others may be anything: whatever is served on this machine sets some.
+    """Yield the values of the cookies of that name. Other cookies may hold anything, as other servers on this host set them.
 
-    http.cookies gives up at the first cookie that it does not understand, and of two with one name has the last.
+    http.cookies stops at the first cookie that it does not understand, and knows only the last of two with the same name.
     """
     for cookie in cookies.split(";"):
         key, _, value = cookie.partition("=")

@@ -19,8 +19,8 @@ from kproxy.proxy.supervisor.watchdog import LOOK_EVERY_S, Activity, Watchdog, c
 
 FIRST_DELAY, MOST_DELAY = 0.1, 1.5  # seconds before a restart; the very first one is at once
 LONG_ENOUGH = 10.0  # seconds; a process that lived so long did not die of its start
-LAST_MESSAGES = 0.5  # seconds that the channel of a dead process is read, and that a process without a channel may live
-MOST_SEND = 5.0  # seconds; a process that does not read its channel for so long hangs
+LAST_MESSAGES = 0.5  # seconds for which the channel of a dead process is read, and a process without a channel may live
+MOST_SEND = 5.0  # seconds without reading its channel after which a process hangs
 
 
 class ProcessEnded(str):
@@ -34,7 +34,7 @@ class ChildListener(Protocol):
         """Called when a process was started and its channel is open."""
 
     async def on_message(self, child: "Child", message: messages.ToFleet) -> None:
-        """Called for a message that Child does not handle itself."""
+        """Called for each message that Child does not handle itself."""
 
     def ended(self, child: "Child", code: int | None) -> None:
         """Called when the process is gone, with its exit code, or could not be started (None)."""
@@ -56,11 +56,10 @@ class Child:
     """Keeps one child process running: starts it, and starts it again when it dies, until ``stop()``.
 
     Args:
-        module: what is run, by dotted name.
-        number: of a worker; None for the analyzer.
-        arguments: makes its arguments, given the file descriptors of its end of the channel and of memory for its stack.
-        listener: called when a process starts, sends a message, or ends.
-        progress: gives something that differs when the process has done more of its work, for when that keeps it from messages.
+        module: what is run, by dotted name. number: of a worker; None for the analyzer. arguments: makes its arguments from two
+        file descriptors: its end of the channel, and memory for its stack. listener: called when a process starts, sends a
+        message, or ends. progress: returns a value that changes when the process has done some of its work, which may keep it
+        from sending messages.
     """
 
     def __init__(
@@ -106,7 +105,7 @@ class Child:
             self.ended_for_good.set()
 
     async def configure(self, message: messages.Configure) -> str:
-        """Have the process, if there is one, use a configuration. Returns "" once it is ready, or why it cannot."""
+        """Have the process, if there is one, use a configuration. Return "" once it is ready, or why it cannot."""
         if self._channel is None:
             return ""
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -118,9 +117,9 @@ class Child:
         return await answer
 
     async def send(self, message: messages.Message) -> bool:
-        """Send a message if there is a process; a process that does not read is killed (and started again).
+        """Send a message if there is a process; if it does not read, kill it (it is started again).
 
-        Returns False if the message is too long and was dropped.
+        Return False if the message is too long and was dropped.
         """
         if self._channel is None:
             return True
@@ -164,7 +163,7 @@ class Child:
         self._process = process
         self._channel = await Channel.open(ours, messages.ToSupervisor, self._on_malformed)
         process.ended.add_done_callback(self._close_later)
-        if self._stopping.is_set():  # Drain did not reach it, as it had no channel; it serves nothing yet
+        if self._stopping.is_set():  # it had no channel when Drain was sent, and serves nothing yet
             process.kill()
         else:
             await self._listener.started(self)
@@ -184,7 +183,7 @@ class Child:
         log("error", "a process could not be started", **self._about(), reason=os.strerror(error.errno or 0))
 
     async def _watch(self, process: Process, stack: int) -> None:
-        """Kill the process when it hangs. One that drains is not watched: the time to drain bounds it."""
+        """Kill the process when it hangs, unless it drains, which has a time limit of its own."""
         before = self._progress()
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
@@ -229,7 +228,7 @@ class Child:
         self._relay.write(messages.LogEvent("error", "a message of a process cannot be decoded", {"reason": reason}))
 
     def _close_later(self, _: object) -> None:
-        """Close the channel of a dead process soon, even if a process of its own holds the other end."""
+        """Close the channel of a dead process soon, even if a process that it started holds the other end."""
         channel = self._channel
         if channel:
             asyncio.get_running_loop().call_later(LAST_MESSAGES, channel.close)
@@ -287,7 +286,7 @@ def _code_words(code: int | None) -> str:
 
 
 def _signal_name(number: int) -> str:
-    """A signal by number and name."""
+    """Return a signal's number and name."""
     try:
         return f"signal {number} ({signal.Signals(number).name})"
     except ValueError:  # a real-time signal

@@ -1,16 +1,16 @@
-"""Notice changed files, by polling: a mounted secret changes by a symbolic link far from it, which inotify misses."""
+"""FileWatch: notices changed files by polling, as inotify misses a mounted secret, which changes by a distant symbolic link."""
 
 import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-EVERY = 0.25  # seconds; a change counts once it has stayed for one more look, as files are seldom written in one go
+EVERY = 0.25  # seconds between two looks; a change counts if the next look finds the same, as files are rarely written at once
 
 Stamp = tuple[int, int, int, int] | None  # None: not there
 
 
 def stamp(file: str) -> Stamp:
-    """Return device, inode, size and time of change of a file, which tell its states apart."""
+    """Return device, inode, size and time of change of a file, by which its states differ."""
     try:
         status = Path(file).stat()
     except (OSError, ValueError):
@@ -26,12 +26,12 @@ class FileWatch:
         self._before: dict[str, Stamp] = {}
 
     def watch(self, files: Iterable[str]) -> None:
-        """Watch these files from now on; one that was watched before keeps its state, so no change is missed."""
+        """Watch these files from now on. A file that was watched before keeps its state, so no change is missed."""
         self._returned = {file: self._returned[file] if file in self._returned else stamp(file) for file in files}
         self._before = dict(self._returned)
 
     def look(self) -> list[str]:
-        """Return the files that have changed since they were last returned, and not since the last look."""
+        """Return the files that have changed since they were last returned and are the same as at the previous look."""
         now = {file: stamp(file) for file in self._returned}
         changed = [file for file in now if now[file] != self._returned[file] and now[file] == self._before[file]]
         self._returned.update((file, now[file]) for file in changed)

@@ -14,17 +14,16 @@ from kproxy.proxy.shared_sets import LearnedSets
 from kproxy.proxy.supervisor.child import Child, ProcessEnded
 from kproxy.proxy.supervisor.processes import ANALYZER, WORKER
 from kproxy.proxy.supervisor.questions import Questions
-from kproxy.proxy.tap.counters import Counters
+from kproxy.proxy.tap.counters import Counters, SharedLimits
 from kproxy.proxy.tap.ring import await_reader, create_ring, detach_reader, reader_position
-from kproxy.proxy.tap.shared_limits import SharedLimits
 
 ANALYZER_START_S = 3.0  # longest wait for the analyzer before the fleet counts as started
-# How long a worker may live beyond its time to drain before it is killed; the analyzer half of it more.
+# How long a worker may go on after its time to drain until it is killed; the analyzer half of that longer
 DRAIN_GRACE_S = 0.5
 
 
 class Modules(NamedTuple):
-    """The modules that are run as worker and as analyzer."""
+    """The modules that run as worker and as analyzer."""
 
     worker: str = WORKER
     analyzer: str = ANALYZER
@@ -34,13 +33,13 @@ OURS = Modules()
 
 
 class WorkerSlot(NamedTuple):
-    """A worker, and the memory that it shares with supervisor and analyzer, which stays when its process dies."""
+    """A worker, and the memory that it shares with supervisor and analyzer, which outlives its process."""
 
     child: Child
     counters: Counters
-    # File descriptor of the tap ring; () if the run was started without analysis: a ring costs memory.
+    # File descriptor of the tap ring; () if the run was started without analysis, as a ring costs memory
     tap: tuple[int, ...]
-    first: asyncio.Future[str]  # of the first process: "" once it uses its configuration, or why it cannot
+    first: asyncio.Future[str]  # about the first process: "" once it uses its configuration, or why it cannot
 
 
 class Fleet:
@@ -66,7 +65,7 @@ class Fleet:
         self._modules = modules
         self._tapped = config.analysis.enabled
         self._leaving: list[WorkerSlot] = []  # draining: the configuration has fewer workers now
-        self._retired: list[Counters] = []  # of workers that have left: their counts are still part of the totals
+        self._retired: list[Counters] = []  # of workers that are gone: their counts are still part of the totals
         self._analyzer: Child | None = None
         self._brokers: dict[str, messages.Brokers] = {}
         self._learned = LearnedSets()
@@ -75,7 +74,7 @@ class Fleet:
         self._tasks: set[asyncio.Task[None]] = set()
         self._analyzing: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._serving = False
-        self._hung = {"worker": 0, "analyzer": 0}  # processes killed as they hung, of children that are no more
+        self._hung = {"worker": 0, "analyzer": 0}  # processes that were killed as they hung, for workers that are gone
 
     async def start(self) -> str:
         """Start everything. Returns "" once every worker is ready, or at once why one cannot be."""
@@ -85,15 +84,15 @@ class Fleet:
             why = await first
             if why:
                 return why
-        if self._analyzer:  # it misses what passes before it reads; traffic does not wait for it long
+        if self._analyzer:  # without it traffic would be missing in the log; but clients do not wait long
             await asyncio.wait([self._analyzing], timeout=ANALYZER_START_S)
         self._serving = True
         return ""
 
     async def change(self, config: Config, reload_filters: bool = False) -> str:
-        """Have all workers use another configuration; if one cannot, all go back to the one before. Returns "" or why.
+        """Have all workers use another configuration. If one cannot, all go back to the previous one. Return "" or why.
 
-        *reload_filters*: they load the modules of filters again.
+        *reload_filters*: the workers load the modules of filters again.
         """
         before = self.config
         staying = [slot.child for slot in self.slots[: config.workers]]
@@ -119,7 +118,7 @@ class Fleet:
         await asyncio.gather(*(slot.child.send(message) for slot in self._all_slots()))
 
     async def drain(self, seconds: float) -> bool:
-        """Drain the workers, then the analyzer. Returns whether all exited in time; the others are killed."""
+        """Drain the workers, then the analyzer; kill those that are late. Return whether all exited in time."""
         self.draining = True
         end = asyncio.get_running_loop().time() + seconds + DRAIN_GRACE_S
         in_time = await _end([slot.child for slot in self._all_slots()], seconds, end)
@@ -136,17 +135,17 @@ class Fleet:
         await asyncio.gather(*(child.ended_for_good.wait() for child in children))
 
     async def feed(self, message: messages.FeedPage) -> None:
-        """Have the analyzer, and those that follow it, feed a live page; or none."""
+        """Have this and later analyzers feed a live page, or none."""
         self.feed_page = message if message.path else None
         if self._analyzer is not None:
             await self._analyzer.send(message)
 
     def counters(self) -> list[Counters]:
-        """The counters of all workers, those that are leaving or have left included."""
+        """Return the counters of all workers, including those that are leaving or gone."""
         return [slot.counters for slot in self._all_slots()] + self._retired
 
     def hung(self) -> dict[str, int]:
-        """How many processes were killed as they hung, by kind."""
+        """Return how many processes were killed as they hung, by kind."""
         analyzer = self._analyzer.hung if self._analyzer else 0
         workers = sum(slot.child.hung for slot in self._all_slots())
         return {"worker": self._hung["worker"] + workers, "analyzer": self._hung["analyzer"] + analyzer}
@@ -158,7 +157,7 @@ class Fleet:
         self._start_task(self._prepare(child), f"configure {child.name}")
 
     async def on_message(self, child: Child, message: messages.ToFleet) -> None:
-        """Pass on to the other workers what one has learned, and the rest to Overview."""
+        """Pass what a worker has learned on to the other workers, and everything else to its callback."""
         match message:
             case messages.Brokers():
                 self._brokers[message.cluster] = message
@@ -189,7 +188,7 @@ class Fleet:
         await asyncio.gather(*(other.send(message) for other in others))
 
     def ended(self, child: Child, code: int | None) -> None:
-        """Clean up after a process that is gone: its open connections, its reading of the rings, its slot."""
+        """Clean up after a process that ended: its open connections, its reading of the rings, its slot."""
         if child.number is None:
             self.on_analyzer_ended()
             if child is self._analyzer and not self.draining:
@@ -253,7 +252,7 @@ class Fleet:
         return ChildArguments(os.getpid(), control, taps=taps, stack=stack)
 
     def _read_so_far(self) -> list[int]:
-        """What the analyzer has read of each ring."""
+        """Return how much the analyzer has read of each ring."""
         return [reader_position(tap) for slot in self.slots for tap in slot.tap]
 
     def _await_reader(self) -> None:
@@ -268,7 +267,7 @@ class Fleet:
                 detach_reader(tap)
 
     async def _change_analyzer(self, before: Config) -> None:
-        other_rings = before.workers != self.config.workers  # which another process inherits
+        other_rings = before.workers != self.config.workers  # another process has to inherit them
         if self._analyzer is None or not self.config.analysis.enabled or other_rings:
             await self._stop_analyzer()
             self._set_analyzer()
@@ -327,13 +326,13 @@ def _ignore(_: messages.Message) -> None:
 
 
 async def _configure(children: list[Child], message: messages.Configure) -> str:
-    """Have all use a configuration. Returns "" or why one of them cannot."""
+    """Have all children use a configuration. Return "" or why one of them cannot."""
     answers = await asyncio.gather(*(child.configure(message) for child in children))
     return next((why for why in answers if why), "")
 
 
 async def _end(children: list[Child], seconds: float, end: float) -> bool:
-    """Have processes drain and exit; at *end* (loop time) kill the rest. Returns whether none was killed."""
+    """Have processes drain and exit; at *end* (loop time) kill the rest. Return whether none was killed."""
     for child in children:
         child.stop()
     try:

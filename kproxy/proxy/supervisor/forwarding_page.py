@@ -1,7 +1,7 @@
-"""Forward a question of a browser to the page's process, over its Unix domain socket, and its answer back, as it comes.
+"""Forward a browser's request to the process of the live page, over its Unix domain socket, and stream the answer back.
 
-Nothing is asked there but GET and HEAD, so that a body is not passed on: what says where a request ends is written here alone,
-and two readers of one request cannot see two ends of it.
+Only GET and HEAD are forwarded, and no body: where a request ends is then decided here alone, and two readers of one request
+cannot see different ends (request smuggling).
 """
 
 import asyncio
@@ -17,7 +17,7 @@ OF_BODIES = {b"content-length", b"expect"}
 
 
 async def forward(path: str, scope: Scope, receive: Receive, send: Send) -> None:
-    """Forward one GET or HEAD. Raises OSError or h11.ProtocolError, if the process is gone or broken before it has answered."""
+    """Forward one GET or HEAD. Raises OSError or h11.ProtocolError if the process ends or breaks before it has answered."""
     reader, writer = await asyncio.open_unix_connection(path)
     try:
         exchange = _Exchange(reader, writer, send)
@@ -59,7 +59,7 @@ class _Exchange:
         await self._write(h11.EndOfMessage())
 
     async def answer(self) -> None:
-        """Pass the answer on. A stream of events just ends where the process does: another one may follow."""
+        """Pass the answer on. A stream of events simply ends with the process, as another process may follow."""
         try:
             await self._pass_on()
         except (OSError, h11.RemoteProtocolError):

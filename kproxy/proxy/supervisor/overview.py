@@ -1,4 +1,4 @@
-"""What the admin server shows: counters, open connections, the analysis, whether we are ready."""
+"""Overview: what the admin pages show: counters, open connections, the analysis, readiness."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ MOST_CONNECTIONS = 100_000  # in one answer
 
 
 class Overview:
-    """The AdminSource of a fleet."""
+    """What the admin pages show of a fleet."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -41,7 +41,7 @@ class Overview:
         self._journals: dict[tuple[int, str], str] = {}  # worker, path -> why it cannot be written
 
     def counters(self) -> list[Counters]:
-        """The counters of all workers."""
+        """Return the counters of all workers."""
         return self._fleet.counters()
 
     def clients(self) -> int:
@@ -49,11 +49,11 @@ class Overview:
         return sum(counters.totals()[Total.CONNECTIONS_OPEN] for counters in self.counters())
 
     def analysis(self) -> messages.AnalyzerCounts | None:
-        """The analyzer's counts, those of processes that have ended included; None before there are any."""
+        """Return the analyzer's counts, including those of processes that have ended; None before the first."""
         return self._totals.total
 
     def series(self) -> dict[str, list[Row]]:
-        """The analyzer's numbers by names from traffic, by kind of name."""
+        """Return the analyzer's numbers by names from traffic, by kind of name."""
         limits, now = self._fleet.config.metrics, time.monotonic()
         return {kind: totals.rows(limits.series, limits.idle, now) for kind, totals in self._series.items()}
 
@@ -68,15 +68,15 @@ class Overview:
             totals.end(time.monotonic())
 
     def hung(self) -> dict[str, int]:
-        """How many processes were killed as they hung, by kind."""
+        """Return how many processes were killed as they hung, by kind: worker or analyzer."""
         return self._fleet.hung()
 
     def filter_counts(self) -> list[FilterCount]:
-        """What filters have counted, over all workers."""
+        """Return what filters have counted, over all workers."""
         return [one for one in self._fleet.counts.rows() if one.event not in OF_EVERY_FILTER]
 
     def filter_times(self) -> list[tuple[str, str, int, int]]:
-        """Cluster, name, nanoseconds and calls of each filter, over all workers."""
+        """Return cluster, name, nanoseconds and calls of each filter, over all workers."""
         found: dict[tuple[str, str], dict[str, int]] = {}
         for one in self._fleet.counts.rows():
             if one.event in (SPENT_NS, CALLS):
@@ -84,7 +84,7 @@ class Overview:
         return [(*names, times.get(SPENT_NS, 0), times.get(CALLS, 0)) for names, times in found.items()]
 
     def filter_faults(self) -> list[tuple[str, str, str, str, int]]:
-        """Cluster, filter, method, kind and number of filters' faults, over all workers."""
+        """Return cluster, filter, method, kind and number of filters' faults, over all workers."""
         rows = (one for one in self._fleet.counts.rows() if one.event == FAULTS)
         found = []
         for one in rows:
@@ -93,19 +93,19 @@ class Overview:
         return found
 
     def client_series(self) -> ClientSeries:
-        """What clients have measured, without what is too old."""
+        """Return the metrics that clients have pushed, without those that are too old."""
         self._client_series.expire(time.monotonic())
         return self._client_series
 
     def config(self) -> dict[str, Any]:
-        """The configuration in use, without secrets."""
+        """Return the configuration in use, without secrets."""
         return redacted(self._fleet.config, BUILT_IN)
 
     def ready(self) -> tuple[bool, str]:
         """Return whether clients are served, and if not, why.
 
-        That is so while every worker serves, can write the journals it cannot do without and, once a broker was looked for, one
-        was reached in every cluster.
+        They are while every worker serves and can write its required journals and, in each cluster whose brokers were tried,
+        one was reached.
         """
         if self._fleet.draining:
             return False, "draining"
@@ -121,7 +121,7 @@ class Overview:
         return not reasons, "; ".join(reasons)
 
     def clusters(self) -> list[messages.ClusterState]:
-        """Whether a broker of each cluster has been reached."""
+        """Return for each cluster whether a broker has been reached."""
         found = []
         for cluster in self._fleet.config.clusters:
             reach = self._reach.get(cluster.name)
@@ -130,7 +130,7 @@ class Overview:
         return found
 
     async def connections(self) -> list[messages.Connection]:
-        """The open connections of the workers that answer in time."""
+        """Return the open connections of the workers that answer in time."""
         asked = [self._ask(slot.child) for slot in self._fleet.slots if slot.child.ready]
         return [connection for part in await asyncio.gather(*asked) for connection in part][:MOST_CONNECTIONS]
 
@@ -144,8 +144,8 @@ class Overview:
                 log("warning", "a worker does not list its connections", worker=child.number, seconds=ASK_SECONDS)
             return [connection for part in question.parts for connection in part.connections]
 
-    def tell_of_ended_workers(self, function: Callable[[int], None]) -> None:
-        """Call a function with the number of each worker whose process ends from now on."""
+    def on_ended_workers(self, function: Callable[[int], None]) -> None:
+        """Call *function* with the number of each worker whose process ends from now on."""
         self._on_worker_ended = function
 
     def _note_journal(self, worker: int, message: messages.JournalState) -> None:
@@ -172,7 +172,7 @@ class Overview:
 
 
 class ClusterReach:
-    """What the workers say of one cluster under one list of bootstrap brokers."""
+    """Whether workers have reached a broker of one cluster, under one list of bootstrap brokers."""
 
     def __init__(self, bootstrap: list[str]) -> None:
         self.bootstrap = bootstrap
@@ -180,10 +180,10 @@ class ClusterReach:
         self._reason = ""
 
     def note(self, message: messages.BrokerReach) -> None:
-        """Note what a worker says; one that has reached a broker is enough."""
+        """Note what a worker reports; one worker that has reached a broker is enough."""
         self._reached |= message.reached
         self._reason = message.reason or self._reason
 
     def state(self, name: str) -> messages.ClusterState:
-        """The state to show."""
+        """Return the state to show."""
         return messages.ClusterState(name, self._reached, None if self._reached else self._reason)

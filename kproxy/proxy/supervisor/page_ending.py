@@ -10,12 +10,12 @@ READ_S = 1.0  # that the rest may take: a process that it started may hold the p
 # The last line of a traceback: its type. The text may quote traffic
 EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit))(?::|$)")
 OURS = "kproxy page: "  # before what the process says itself (kproxy.page.live.process, which is not imported here)
-# It was told to end, as by systemd, which signals all processes of a service
+# it was asked to end, for example by systemd, which signals all processes of a service
 ASKED = (0, -signal.SIGTERM, -signal.SIGINT)
 
 
 class Ending:
-    """Reads what the page writes to standard error, and keeps the end of it.
+    """Reads what the process of the page writes to standard error, and keeps the end of it.
 
     Args:
         stream: its standard error.
@@ -27,7 +27,7 @@ class Ending:
         self._reading = asyncio.ensure_future(self._read())
 
     async def reason(self, code: int) -> str:
-        """Why it ended, in words, once it has; *code* as of subprocess.Popen.returncode."""
+        """Return in words why the process ended; *code*: its exit code, as subprocess.Popen.returncode."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._reading, READ_S)
         said = self._said()

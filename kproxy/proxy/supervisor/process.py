@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 DONE, FAILED, USAGE = 0, 1, 2
 STDIN = 0
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-OTHER_FILES = 200  # file descriptors of a worker beside clients: listeners, memory, the channel
+OTHER_FILES = 200  # file descriptors of a worker that are not for clients: listeners, memory, the channel
 TOGETHER = 0.1  # seconds; signals within it count as one
 LOOK_EVERY = 0.25  # seconds between two counts of clients, with outlive
 
@@ -53,13 +53,13 @@ class Supervisor:
         self._watch = FileWatch()
         self._signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
         self._reload = asyncio.Event()
-        self._asked_to_reload = False  # by a signal: even if no file seems to have changed
+        self._asked_to_reload = False  # by a signal: reload even if no file seems to have changed
         self._filter_files: set[str] = set()  # watched, with --reload-filters
         self._filters_changed = False
         self._watch_files()
 
     async def run(self) -> int:
-        """Serve until asked to stop. Returns the exit code; a start that fails is one sentence on standard error."""
+        """Serve until asked to stop. Return the exit code; a start that fails prints one sentence on standard error."""
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             loop.add_signal_handler(number, self._signals.put_nowait, number)
@@ -82,9 +82,7 @@ class Supervisor:
             advice = advice_on_binding(error, "admin, or off")
             return _print_failure(f"{self._config.admin}: {error.strerror}: {advice}")
         first = await _first_of(self._next_stop(), self._fleet.start())
-        if isinstance(
-            first, signal.Signals
-        ):  # a worker may serve clients before the others, or the analyzer, are ready
+        if isinstance(first, signal.Signals):  # some workers may serve clients already
             return await self._stop(first)
         if first:
             return _print_failure(first)
@@ -110,7 +108,7 @@ class Supervisor:
         return _print_failure(why) if isinstance(why, str) else await self._stop(why)
 
     async def _stop(self, why: signal.Signals) -> int:
-        """Drain, with outlive once no client is connected. Returns the exit code."""
+        """Drain; with outlive, once no client is connected. Return the exit code."""
         await self._skip_signals_together()
         if self._config.outlive and why == signal.SIGTERM:
             log("info", "asked to stop, going on until no client is connected", signal=why.name)
@@ -145,7 +143,7 @@ class Supervisor:
             self._signals.get_nowait()
 
     async def _no_clients(self) -> None:
-        """Wait until no client is connected in two looks: one that moves to another broker is between two connections."""
+        """Wait until two looks in a row find no client: one that moves to another broker is between two connections."""
         looks = 0
         while looks < 2:
             looks = 0 if self._overview.clients() else looks + 1
@@ -177,7 +175,7 @@ class Supervisor:
                 log("error", "the configuration is in use in part", reason=str(error))
 
     async def _read_again(self, asked: bool, filters_changed: bool) -> None:
-        """Read and use the configuration. Raises UsageError (ConfigError is one), also if a worker cannot use it."""
+        """Read and use the configuration. Raises UsageError (such as ConfigError), also if a worker cannot use it."""
         config = config_from_options(self._options, filters=False)
         if config == self._config and not asked and not filters_changed:
             await self._fleet.send_all(ReloadCertificates())
@@ -245,7 +243,7 @@ class Admin:
         self._token = self._token or new_token()
         guard = BrowserGuard(config.admin_hosts, self._token)
         page = LivePage(self._fleet, guard, config.admin_hosts)
-        self._entry = self._entry or PageEntry(self._fleet, self._overview.tell_of_ended_workers)
+        self._entry = self._entry or PageEntry(self._fleet, self._overview.on_ended_workers)
         server = AdminServer(listener, self._overview, config.admin_hosts, guard, [self._entry.mount()], page)
         await self.stop()
         await server.start()
@@ -276,7 +274,7 @@ class Admin:
 async def _first_of(*awaitables: Awaitable[Any]) -> Any:
     """Return the result of the first that is done; cancel the others.
 
-    Of several that are done at once it is that which was named first, and the results of the others are lost: name signals first.
+    If several are done at once, the one named first wins and the results of the others are lost, so name signals first.
     """
     tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
     try:
@@ -288,7 +286,7 @@ async def _first_of(*awaitables: Awaitable[Any]) -> Any:
 
 
 def allow_files(config: Config) -> None:
-    """Raise the limit of open files as far as needed and allowed; workers inherit it. A client takes two."""
+    """Raise the limit of open files as far as needed and allowed. Workers inherit it; a client takes two files."""
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2 * config.limits.connections + OTHER_FILES
     allowed = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
@@ -316,7 +314,7 @@ def _print_failure(sentence: str) -> int:
 
 
 def main(options: Options, modules: Modules = OURS) -> int:
-    """Run with *options* until asked to stop. Returns the exit code."""
+    """Run with *options* until asked to stop. Return the exit code."""
     set_process_title(supervisor_title(options), "kproxy")
     try:
         config = config_from_options(options, filters=False)

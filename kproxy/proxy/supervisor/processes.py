@@ -1,6 +1,6 @@
-"""How our processes are started: the supervisor in place of the command line, children beside it.
+"""How processes are started: the supervisor replaces the command line's process, and starts children.
 
-The supervisor's options go through a memfd, so that none of them stands in its command line.
+The supervisor gets its options through a memfd, so that none of them can be seen in its command line.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ def become_supervisor(options: Options) -> NoReturn:
 
 
 def supervisor_command(options: Options) -> tuple[list[str], int]:
-    """The command line of a supervisor, and the file descriptor with its options, which it inherits."""
+    """Return the command line of a supervisor, and the file descriptor with its options, which it inherits."""
     fd = os.memfd_create("kproxy options", 0)
     os.write(fd, msgspec.json.encode(options))
     return [
@@ -43,14 +43,14 @@ def supervisor_command(options: Options) -> tuple[list[str], int]:
 
 
 def inherited_options(fd: int) -> Options:
-    """The options that ``supervisor_command`` wrote."""
+    """Return the options that ``supervisor_command`` wrote."""
     with open(fd, "rb") as file:
         file.seek(0)
         return msgspec.json.decode(file.read(), type=Options)
 
 
 def supervisor_title(options: Options) -> str:
-    """`kproxy run` with the options that tell one run from another."""
+    """Return `kproxy run` with the options that distinguish one run from another."""
     words = ["kproxy run"]
     if options.file is not None:
         words.append(f"-c {options.file}")
@@ -62,7 +62,7 @@ def supervisor_title(options: Options) -> str:
 
 
 class Process:
-    """A child process by its pidfd (pidfd_open(2)): no thread waits for it, and no signal goes to another with its number."""
+    """A child process, by its pidfd (pidfd_open(2)): no thread waits for it, and no signal hits a later process with its id."""
 
     def __init__(self, started: subprocess.Popen[bytes]) -> None:
         self.pid = started.pid
@@ -93,7 +93,7 @@ class Process:
 
 
 def start_child(module: str, arguments: ChildArguments) -> Process:
-    """Start a child in a process group of its own, so that Ctrl-C reaches the supervisor alone. Raises OSError."""
+    """Start a child in a process group of its own, so that Ctrl-C reaches only the supervisor. Raises OSError."""
     started = subprocess.Popen(
         child_command(module, arguments),
         stdin=subprocess.DEVNULL,
@@ -110,7 +110,7 @@ def start_child(module: str, arguments: ChildArguments) -> Process:
 
 
 def child_command(module: str, arguments: ChildArguments) -> list[str]:
-    """The command line of a child, before it takes its title."""
+    """Return the command line of a child, before it takes its title."""
     name = [ANALYZER_NAME] if arguments.worker < 0 else []
     return [*_python(CHILD), module, *name, *arguments.words()]
 

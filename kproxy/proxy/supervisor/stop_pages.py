@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 
 class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a page sends."""
+    """The body of a request about a stopped message."""
 
     id: str = ""
     action: str = "replace"
@@ -76,7 +76,7 @@ class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Refused(Exception):
-    """An answer that says why not."""
+    """An answer that refuses a request, with the reason."""
 
     def __init__(self, status: int, error: str, **more: Any) -> None:
         super().__init__(error)
@@ -85,7 +85,7 @@ class Refused(Exception):
 
 
 class StopPages:
-    """The answers.
+    """The pages below /page/api.
 
     Args:
         stopped: the messages that are stopped, and the breakpoints.
@@ -112,7 +112,7 @@ class StopPages:
         ]
 
     def _guarded(self, answer: Answer) -> Answer:
-        """The answer, or why there is none; a page that asks is there."""
+        """Return a handler that answers refusals too, and notes that a page is there."""
 
         async def guarded(request: Request) -> Response:
             try:
@@ -235,7 +235,7 @@ class StopPages:
         return None if self._shows_records() else came
 
     async def _edited(self, stop: Stop, asked: Asked, before: bytes | None = None) -> bytes:
-        """The body that the edited text describes."""
+        """Return the body that the edited text describes."""
         message = message_of(stop.direction, stop.api_key)
         came = await self._stopped.body(stop.id) if before is None else before
         if (asked.json is None) == (asked.hex is None):
@@ -253,12 +253,12 @@ class StopPages:
 
 @functools.cache
 def _stoppable_count() -> int:
-    """How many APIs have messages that can be stopped."""
+    """Return how many APIs have messages that can be stopped."""
     return len(stoppable_apis(Breakpoint("true")))
 
 
 def _error(stop: Stop, asked: Asked) -> int:
-    """The code of the error that is asked for."""
+    """Return the code of the requested error."""
     if not stop.can_fail:
         raise Refused(
             422, f"a response of {facts().apis[stop.api_key].name} has no place for an error: drop or close it"
@@ -270,7 +270,7 @@ def _error(stop: Stop, asked: Asked) -> int:
 
 
 def _shown_stop(stop: Stop) -> dict[str, Any]:
-    """A stop as JSON, with the name of its API."""
+    """Return a stop as JSON, with the name of its API."""
     plain = {_camel(name): value for name, value in msgspec.structs.asdict(stop).items()}
     return {**plain, "api": facts().apis[stop.api_key].name}
 
@@ -286,12 +286,12 @@ def _camel(name: str) -> str:
 
 
 def _by(request: Request) -> str:
-    """The address of the browser."""
+    """Return the address of the browser."""
     return f"{request.client.host}:{request.client.port}" if request.client is not None else "unknown"
 
 
 async def _body(request: Request) -> bytes:
-    """The body of a request, of bounded size."""
+    """Return the body of a request, up to MOST_BODY bytes."""
     found = bytearray()
     try:
         async for part in request.stream():
@@ -304,7 +304,7 @@ async def _body(request: Request) -> bytes:
 
 
 def _decoded(body: bytes, kind: type[T]) -> T:
-    """The values in a request. Nothing is made of what *kind* has no place for: 32 MiB take 40 ms, and not seconds."""
+    """Decode a request. Values for which *kind* has no field are not built: 32 MiB take 40 ms, not seconds."""
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -312,5 +312,5 @@ def _decoded(body: bytes, kind: type[T]) -> T:
 
 
 def _json(value: Any, status: int = 200) -> Response:
-    """ASCII: text from traffic may hold what no UTF-8 has."""
+    """Return JSON in ASCII, as text from traffic may hold surrogates, which UTF-8 cannot."""
     return Response(json.dumps(value), status, media_type="application/json")

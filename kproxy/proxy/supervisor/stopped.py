@@ -1,8 +1,9 @@
-"""StoppedMessages: what breakpoints have stopped in all workers, what a person does with it, and the breakpoints themselves.
+"""StoppedMessages: the messages that breakpoints have stopped in all workers, decisions about them, and the breakpoints
+themselves.
 
-The stopped messages stay in their workers; here is what is shown of each. Breakpoints are in force while a page asks for what is
-stopped: once none has asked for page.away seconds they are removed and what is stopped goes on, so that a browser that was closed
-does not leave a cluster that stops for five seconds at each message.
+The messages stay in their workers; the supervisor has what the page shows of each. Breakpoints are in force while a page asks for
+stopped messages. After page.away seconds without a page they are removed and what is stopped goes on: a closed browser must not
+leave a cluster in which each message waits for five seconds.
 """
 
 import asyncio
@@ -39,11 +40,11 @@ LONGEST_WAIT_S = 30.0  # for news
 
 
 class NotDone(Exception):
-    """Why something was not done, as a clause."""
+    """Says in a clause why something was not done."""
 
 
 class StoppedMessages:
-    """Those of a fleet."""
+    """The stopped messages and the breakpoints of a fleet."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -59,28 +60,28 @@ class StoppedMessages:
 
     @property
     def breakpoints(self) -> list[Breakpoint]:
-        """Those that are set."""
+        """The breakpoints that are set."""
         used = self._fleet.breakpoints
         return [] if used is None else [Breakpoint(one.condition, _direction(one)) for one in used.breakpoints]
 
     @property
     def given_up(self) -> dict[Breakpoint, str]:
-        """Of them, those that a worker does not ask any more as they take too long, and why, in sentences."""
+        """The breakpoints that a worker has given up as they take too long, and why, in sentences."""
         return self._given_up
 
     def stops(self) -> list[Stop]:
-        """What is stopped, the oldest first."""
+        """Return the stopped messages, the oldest first."""
         return sorted((stop for _, stop in self._stops.values()), key=lambda stop: stop.stopped_ms)
 
     def stop(self, id_: str) -> Stop:
-        """One of them. Raises NotDone."""
+        """Return one stopped message. Raises NotDone."""
         found = self._stops.get(id_)
         if found is None:
             raise self._not_stopped(id_)
         return found[1]
 
     def ended(self, most: int) -> list[StopEnded]:
-        """The latest that have ended, the latest first."""
+        """Return the latest stops that have ended, the latest first."""
         return [one for one, _ in zip(reversed(self._ended.values()), range(most), strict=False)]
 
     def _not_stopped(self, id_: str) -> NotDone:
@@ -93,7 +94,7 @@ class StoppedMessages:
         self._looked_at = time.monotonic()
 
     async def news(self, generation: int, seconds: float) -> None:
-        """Wait until something is other than in a generation, at most so long."""
+        """Wait until something has changed since *generation*, for at most *seconds*."""
         until = time.monotonic() + min(max(seconds, 0.0), LONGEST_WAIT_S)
         self._waiting_pages += 1
         try:
@@ -110,7 +111,7 @@ class StoppedMessages:
             self.look()
 
     async def use(self, breakpoints: Sequence[Breakpoint], by: str) -> None:
-        """Set these breakpoints in place of those before: what comes from here on is stopped.
+        """Set these breakpoints in place of the previous ones, for messages from now on.
 
         Raises ValueError, one sentence, for one that cannot be used.
         """
@@ -123,11 +124,11 @@ class StoppedMessages:
             self._watching = asyncio.ensure_future(self._watch())
 
     async def body(self, id_: str) -> bytes:
-        """The bytes of a stopped message, without header. Raises NotDone."""
+        """Return the body of a stopped message. Raises NotDone."""
         return await self._ask(id_, lambda question: [ShowStop(question, id_)])
 
     async def decide(self, id_: str, decision: Decide, body: bytes = b"") -> None:
-        """Do something with a stopped message. Raises NotDone."""
+        """Apply a decision about a stopped message. Raises NotDone."""
 
         def messages(question: int) -> list[Decide]:
             asked = Decide(question, id_, decision.action, decision.by, decision.error, decision.seconds)
@@ -136,13 +137,13 @@ class StoppedMessages:
         await self._ask(id_, messages)
 
     async def resume_all(self, by: str) -> int:
-        """Let all go on. Returns how many were stopped."""
+        """Let all stopped messages go on. Return how many there were."""
         count = len(self._stops)
         await self._fleet.send_all(ResumeAll(by))
         return count
 
     def forget_worker(self, worker: int) -> None:
-        """Forget what a worker had stopped: its process has ended, and the connections with it."""
+        """Forget what a worker had stopped, as its process and its connections have ended."""
         for id_ in [id_ for id_, (at, _) in self._stops.items() if at == worker]:
             self._end(StopEnded(id_, why="worker ended"))
         self._tell()
@@ -177,12 +178,12 @@ class StoppedMessages:
             message = UseBreakpoints([SetBreakpoint(one.condition, one.direction) for one in breakpoints], number)
             self._fleet.breakpoints = message
             await self._fleet.send_all(message)
-            if questions:  # a worker that hangs is not waited for long; one that follows another begins with them
+            if questions:  # do not wait long for a worker that hangs; the one that replaces it begins with them
                 await asyncio.wait([question.answered for question in questions], timeout=ASK_SECONDS)
         self._tell()
 
     async def _watch(self) -> None:
-        """Remove the breakpoints once no page is there any more."""
+        """Remove the breakpoints once no page has asked for page.away seconds."""
         while self.breakpoints:
             away = self._fleet.config.page.away
             left = self._looked_at + away - time.monotonic()

@@ -1,6 +1,6 @@
 # Declarations of counters.pyx.
 
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 
@@ -92,3 +92,19 @@ cdef class Counters:
     cdef uint64_t* total(self, int which) noexcept nogil
     cdef uint64_t* closed(self, int cause) noexcept nogil
     cdef uint32_t* address(self, uint64_t address_hash) noexcept nogil
+
+
+cdef struct SharedPlaces:
+    uint64_t layout
+    uint64_t connections  # open now, over all workers
+    int64_t due_ns  # monotonic: when the last accepted client would have come, had all come one interval after the other
+    uint64_t unused[509]  # to a page of 4,096
+    uint32_t addresses[ADDRESSES]  # open connections by the hash of their client's host
+
+
+cdef class SharedLimits:
+    cdef SharedPlaces* shared
+    cdef readonly int fd
+
+    cdef bint take_connection(self, uint64_t most) noexcept nogil
+    cdef void release_connection(self) noexcept nogil

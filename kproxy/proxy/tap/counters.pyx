@@ -1,8 +1,8 @@
-"""What a worker counts: a memfd per worker, written by the worker, read by the supervisor while it runs and after it died.
+"""Counters: what a worker counts, in a memfd of its own. SharedLimits: the places of clients, in one memfd for all workers.
 
-Every number is one aligned 64-bit word with one writer, so a reader never sees half of it; numbers that belong together may
-differ by what happened between two reads. Slots for an API at a version are assigned when first used, one after the other,
-so the counters of an idle worker cost a few pages.
+Only the worker writes its counters; the supervisor reads them while it runs and after it died. Every number is one aligned 64-bit
+word, so a reader never sees half of it; numbers that belong together may differ by what happened between two reads. Slots for an
+API at a version are assigned when first used, one after the other, so the counters of an idle worker cost a few pages.
 """
 
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
@@ -21,7 +21,43 @@ if len(Total) > MOST_TOTALS or len(CloseCause) > MOST_CAUSES:
 if len(Phase) != PHASES:
     raise ImportError("the counters' memory has another number of phases: see counters.pxd")
 
+cdef extern from * nogil:
+    """
+    #define KPROXY_PLACES(bits) \\
+        static inline int kproxy_take##bits(uint##bits##_t *at, uint##bits##_t most) { \\
+            uint##bits##_t found = __atomic_load_n(at, __ATOMIC_RELAXED); \\
+            while (found < most) \\
+                if (__atomic_compare_exchange_n(at, &found, found + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) \\
+                    return 1; \\
+            return 0; \\
+        } \\
+        static inline void kproxy_release##bits(uint##bits##_t *at, uint##bits##_t count) { \\
+            uint##bits##_t found = __atomic_load_n(at, __ATOMIC_RELAXED); \\
+            while (!__atomic_compare_exchange_n(at, &found, found > count ? found - count : 0, 0, \\
+                                                __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {} \\
+        }
+    KPROXY_PLACES(32)
+    KPROXY_PLACES(64)
+    static inline int kproxy_take_turn(int64_t *at, int64_t now, int64_t interval, int64_t depth) {
+        int64_t due = __atomic_load_n(at, __ATOMIC_RELAXED);
+        for (;;) {
+            int64_t next = (due > now ? due : now) + interval;
+            if (next - now > depth)
+                return 0;
+            if (__atomic_compare_exchange_n(at, &due, next, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+                return 1;
+        }
+    }
+    """
+    bint take64 "kproxy_take64"(uint64_t* at, uint64_t most)
+    bint take32 "kproxy_take32"(uint32_t* at, uint32_t most)
+    void release64 "kproxy_release64"(uint64_t* at, uint64_t count)
+    void release32 "kproxy_release32"(uint32_t* at, uint32_t count)
+    bint take_turn "kproxy_take_turn"(int64_t* at, int64_t now, int64_t interval, int64_t depth)
+
 cdef uint64_t LAYOUT = 0x6B70726F78790002  # "kproxy", 2
+cdef uint64_t LAYOUT_OF_LIMITS = 0x6B70726F78790101  # "kproxy", 1, 1
+cdef int64_t SECOND = 1_000_000_000
 cdef enum:
     OTHER_KEY = MOST_KEYS - 1
     OTHER_VERSION = MOST_VERSIONS - 1
@@ -32,6 +68,21 @@ GAUGES_OF_CONNECTIONS = (
 )
 
 
+cdef void* mapped(int fd, size_t size, uint64_t layout, str what) except NULL:
+    """Map a memfd of this layout; its first word says which it is, and is 0 in a new one. Raises ValueError, OSError."""
+    cdef uint64_t* shared
+    if sealed_size(fd) != size:
+        raise ValueError(f"file descriptor {fd} holds no {what}: its size is not {size}")
+    shared = <uint64_t*>map_shared(fd, size)
+    if shared == NULL:
+        raise OSError(f"the {what} cannot be mapped")
+    if shared[0] not in (0, layout):
+        unmap_shared(shared, size)
+        raise ValueError(f"file descriptor {fd} holds {what} of another version of kproxy")
+    shared[0] = layout
+    return shared
+
+
 cdef class Counters:
     """The counters in a memfd made by ``Counters.create()``, in any process that has its *fd*; the caller closes it.
 
@@ -39,16 +90,8 @@ cdef class Counters:
     """
 
     def __cinit__(self, int fd):
-        self.shared = NULL
         self.fd = fd
-        if sealed_size(fd) != sizeof(Shared):
-            raise ValueError(f"file descriptor {fd} holds no counters: its size is not {sizeof(Shared)}")
-        self.shared = <Shared*>map_shared(fd, sizeof(Shared))
-        if self.shared == NULL:
-            raise OSError("the counters cannot be mapped")
-        if self.shared.layout not in (0, LAYOUT):
-            raise ValueError(f"file descriptor {fd} holds counters of another version of kproxy")
-        self.shared.layout = LAYOUT
+        self.shared = <Shared*>mapped(fd, sizeof(Shared), LAYOUT, "counters")
         memset(self.known, 0, sizeof(self.known))
         for key, api in facts().apis.items():
             if 0 <= key < OTHER_KEY:
@@ -182,6 +225,72 @@ cdef class Counters:
             self.shared.totals[<int>which] = 0
         if forget_shared(self.shared.addresses, sizeof(self.shared.addresses)):
             memset(self.shared.addresses, 0, sizeof(self.shared.addresses))
+
+
+cdef class SharedLimits:
+    """The places of clients, in a memfd made by ``SharedLimits.create()``, in any process that has its *fd*; the caller closes it.
+
+    A place is taken before a client is accepted and released when its connection ends, each by one atomic step. So limits hold for all
+    workers together and to the last client: two workers never take the same last place, and none is refused a free one. The
+    supervisor releases what a worker that died had taken, from that worker's own counters.
+
+    Raises ValueError for a file that holds no limits, OSError if it cannot be mapped.
+    """
+
+    def __cinit__(self, int fd):
+        self.fd = fd
+        self.shared = <SharedPlaces*>mapped(fd, sizeof(SharedPlaces), LAYOUT_OF_LIMITS, "limits")
+
+    def __dealloc__(self):
+        if self.shared != NULL:
+            unmap_shared(self.shared, sizeof(SharedPlaces))
+
+    @classmethod
+    def create(cls):
+        """Make one in which no place is taken, in a new memfd that is closed on exec unless inherited explicitly."""
+        return cls(create_sealed("kproxy-limits", sizeof(SharedPlaces)))
+
+    cdef bint take_connection(self, uint64_t most) noexcept nogil:
+        """Take one of *most* places; return False if all are taken."""
+        return take64(&self.shared.connections, most)
+
+    cdef void release_connection(self) noexcept nogil:
+        """Release a place."""
+        release64(&self.shared.connections, 1)
+
+    @property
+    def connections(self):
+        """Open connections, over all workers."""
+        return self.shared.connections
+
+    def take_address(self, uint64_t address_hash, uint32_t most):
+        """Take one of the *most* places of a client's host; return False if all are taken."""
+        return take32(&self.shared.addresses[address_hash & (ADDRESSES - 1)], most)
+
+    def release_address(self, uint64_t address_hash):
+        """Release a place of a client's host."""
+        release32(&self.shared.addresses[address_hash & (ADDRESSES - 1)], 1)
+
+    def address_count(self, uint64_t address_hash):
+        """Return how many places of a client's host are taken."""
+        return self.shared.addresses[address_hash & (ADDRESSES - 1)]
+
+    def take_turn(self, int64_t now_ns, int64_t per_second):
+        """Return whether a client that comes now is within the rate of *per_second* (at least 1); a second's worth may come at once.
+
+        This is the generic cell rate algorithm: a token bucket in one word.
+        """
+        return take_turn(&self.shared.due_ns, now_ns, SECOND // per_second, SECOND)
+
+    def release_all_of(self, Counters counters not None):
+        """Release what a worker that died had taken. Call this before ``counters.close_open_gauges()``."""
+        cdef uint32_t count
+        cdef size_t at
+        release64(&self.shared.connections, counters.shared.totals[<int>Total.CONNECTIONS_OPEN])
+        for at in range(ADDRESSES):
+            count = counters.shared.addresses[at]
+            if count:
+                release32(&self.shared.addresses[at], count)
 
 
 cdef object _totals(Slot* slot):

@@ -14,7 +14,7 @@ cdef class TapWriter:
     cdef uint64_t head  # bytes ever written
     cdef uint64_t tail  # bytes known to be read
     cdef uint64_t reserved  # bytes promised to records to come
-    cdef uint64_t* told  # requests ever written, in the shared memory; who writes them counts them
+    cdef uint64_t* requests_written  # in the shared memory; the link taps that write requests count them
     cdef readonly int fd
 
     cdef int write(
@@ -29,7 +29,7 @@ cdef class TapWriter:
     cdef void begin_for(self, uint64_t reader) noexcept nogil
     cdef uint64_t room(self, uint64_t enough) noexcept nogil
     cdef bint has_room(self, uint64_t size) noexcept nogil
-    cdef uint64_t give_up_untold(self) noexcept nogil
+    cdef uint64_t give_up_unsettled(self) noexcept nogil
     cdef int write_lost(self, uint64_t connection, int direction, uint64_t at, uint64_t size) noexcept nogil
     cdef uint64_t reader_epoch(self) noexcept nogil
 

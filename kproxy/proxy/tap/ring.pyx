@@ -2,26 +2,27 @@
 
 In a memfd: a page of control words, each on a cache line of its own, then the bytes of the ring.
 
-    head    bytes ever written; the writer writes it
-    tail    bytes ever read; the reader's
-    epoch   0 while no reader is attached; else the number of readers so far; the reader's
-    readers the number of readers so far; the reader's
-    told    requests ever written, and given_up, those of them that a reader lost; the writer's, beside head
-    begun   the reader for which the writer writes now, and where in the ring its records begin; the writer's
-    settled what the reader has written for good, see TapReader.settle; the reader's
-    awaited the number of the next reader, for which the writer writes already; who starts readers writes it
+    word       meaning                                                                               written by
+    head       bytes ever written                                                                    the writer
+    requests_written, given_up: requests ever written, and how many of them a reader lost            the writer
+    begun      the reader for which the writer writes now, and where in the ring its records begin   the writer
+    tail       bytes ever read                                                                       the reader
+    epoch      0 while no reader is attached, else the number of readers so far                      the reader
+    readers    the number of readers so far                                                          the reader
+    settled    what the reader has written for good, see TapReader.settle                            the reader
+    awaited    the number of the next reader, for which the writer writes already                    the supervisor
 
 A record is a header of 32 bytes (size, kind and direction in one word; connection; time; of DATA, how many nanoseconds after that
 all its frames had been sent on, 0 where that is not known, MADE_BY_PROXY where a filter has made them), its bytes, and padding to 8.
-It lies in one piece: where it does not fit before the end of the ring, a word of kind TAP_SKIP stands there and it begins at the start.
-The writer stores head after the record
-(release), the reader loads it before (acquire), and the other way round with tail.
+A record is in one piece: where it does not fit before the end of the ring, a word of kind TAP_SKIP is written there and the record
+begins at the start. The writer stores head after the record (release), the reader loads it before (acquire), and vice versa for
+tail.
 
-The reader trusts no word of the ring: it loads each once and checks it against the size of its own mapping. An impossible value is
-a fault, after which it attaches again, as a new reader would.
+The reader trusts no word of the ring: it loads each once and checks it against the size of its own mapping. After an impossible
+value, which counts as a fault, it attaches again as a new reader.
 
-``TapWriter.reserved`` is room that the writer has promised to records to come (kproxy.proxy.forwarding.tap_cursor); ``has_room`` and
-``room`` leave it alone, and SLACK besides, as a record that does not fit before the end of the ring wastes some bytes there.
+``TapWriter.reserved`` is room that the writer has promised to later records (kproxy.proxy.forwarding.tap_cursor). ``has_room`` and
+``room`` leave it free, and SLACK too, as a record that does not fit before the end of the ring wastes some bytes there.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -47,7 +48,7 @@ cdef enum:
     TAIL = 64
     EPOCH = 128
     READERS = 192
-    TOLD = 8
+    REQUESTS_WRITTEN = 8
     GIVEN_UP = 16
     BEGUN = 24  # the reader, then the position
     SETTLED = 256  # which of the two that follow holds, then each: requests, file, size
@@ -83,9 +84,9 @@ def reader_position(fd):
 
 
 def await_reader(fd):
-    """Have the writer write for the next reader, which is being started: it misses nothing for which the ring has room.
+    """Have the writer write for the next reader, which is being started, so that it misses nothing for which the ring has room.
 
-    What the reader before has not read is skipped. Only while no reader is attached, or after it died.
+    What the previous reader has not read is skipped. Call this only while no reader is attached, or after the reader died.
     """
     cdef TapReader reader = TapReader(fd)
     reader.await_next()
@@ -134,7 +135,7 @@ cdef class TapWriter:
         self.data = self.shared + PAGE
         self.head = _padded(load_acquire(self.shared + HEAD))
         self.tail = load_acquire(self.shared + TAIL)
-        self.told = <uint64_t*>(self.shared + TOLD)
+        self.requests_written = <uint64_t*>(self.shared + REQUESTS_WRITTEN)
 
     def __dealloc__(self):
         if self.shared != NULL:
@@ -145,12 +146,12 @@ cdef class TapWriter:
         return load_acquire(self.shared + EPOCH)
 
     cdef void begin_for(self, uint64_t reader) noexcept nogil:
-        """Say that what is written from here on is for *reader*; records before were for another."""
+        """Mark where the records for *reader* begin; records before were for another."""
         store_release(self.shared + BEGUN + 8, self.head)
         store_release(self.shared + BEGUN, reader)
 
     cdef uint64_t room(self, uint64_t enough) noexcept nogil:
-        """Return how many bytes are free beyond what is reserved; looks for what was read meanwhile if less than *enough* are."""
+        """Return how many bytes are free beyond what is reserved; where that seems less than *enough*, look what was read since."""
         cdef uint64_t kept = self.reserved + SLACK
         cdef uint64_t free = self.capacity - (self.head - self.tail)
         if free < kept + enough:
@@ -162,11 +163,11 @@ cdef class TapWriter:
         """Return whether *size* bytes are free beyond what is reserved."""
         return self.room(size) >= size
 
-    cdef uint64_t give_up_untold(self) noexcept nogil:
-        """Return how many requests the reader before did not write to the end, if they are not given up already; give them up."""
+    cdef uint64_t give_up_unsettled(self) noexcept nogil:
+        """Give up the requests that the previous reader has not settled; return how many there are."""
         cdef uint64_t* given_up = <uint64_t*>(self.shared + GIVEN_UP)
         cdef uint64_t settled = _settlement(self.shared)[0] + given_up[0]
-        cdef uint64_t lost = self.told[0] - settled if self.told[0] > settled else 0
+        cdef uint64_t lost = self.requests_written[0] - settled if self.requests_written[0] > settled else 0
         given_up[0] += lost
         return lost
 
@@ -236,12 +237,12 @@ cdef class TapWriter:
 
     @property
     def requests(self):
-        """Requests ever written, as the links' taps count them."""
-        return self.told[0]
+        """Requests ever written, as the link taps count them."""
+        return self.requests_written[0]
 
     @property
     def reserved_bytes(self):
-        """Bytes promised to records to come."""
+        """Bytes promised to later records."""
         return self.reserved
 
     @property
@@ -271,9 +272,9 @@ cdef class TapReader:
             unmap_shared(self.shared, self.capacity + PAGE)
 
     def attach(self):
-        """Become the reader: skip what is in the ring; the writer then describes open connections again. Return the epoch.
+        """Become the reader; return the epoch. The writer then describes the open connections again.
 
-        Nothing is skipped by the reader that was awaited.
+        What is in the ring is skipped, unless it was written for this reader (``await_reader``).
         """
         cdef uint64_t readers = _number_after(load_acquire(self.shared + READERS))
         cdef uint64_t awaited = load_acquire(self.shared + AWAITED)
@@ -303,7 +304,7 @@ cdef class TapReader:
         store_release(self.shared + EPOCH, next_reader)
 
     cdef void begin(self) noexcept:
-        """Pass over records that the writer wrote for a reader before, once it has said where those for this one begin."""
+        """Skip the records for the previous reader, once the writer has marked where those for this one begin."""
         cdef uint64_t position
         if load_acquire(self.shared + BEGUN) != self.epoch:
             return
@@ -313,9 +314,9 @@ cdef class TapReader:
             self.tail = position
 
     def settle(self, uint64_t requests, uint64_t file=0, uint64_t size=0):
-        """Say that of the requests ever written so many are in the outputs for good, or were counted as lost there.
+        """Note how many of the requests ever written are in the outputs for good, or were counted as lost there.
 
-        And that the log, the *file* with this inode, then had *size* bytes: a reader that takes over cuts it off there.
+        *file* and *size*: inode and bytes of the log at that moment. A reader that takes over cuts the log off there.
         """
         cdef uint64_t which = (load_acquire(self.shared + SETTLED) & 1) ^ 1
         cdef uint64_t* settlement = <uint64_t*>(self.shared + SETTLED + 8 + SETTLEMENT * which)
@@ -326,13 +327,13 @@ cdef class TapReader:
 
     @property
     def settled(self):
-        """What was last given to ``settle``, by this reader or one before: requests, file, size."""
+        """What this reader or an earlier one last gave to ``settle``: requests, file, size."""
         cdef uint64_t* settlement = _settlement(self.shared)
         return settlement[0], settlement[1], settlement[2]
 
     @property
     def given_up(self):
-        """Requests ever written that readers before lost."""
+        """Requests ever written that earlier readers lost."""
         return load_acquire(self.shared + GIVEN_UP)
 
     def detach(self):

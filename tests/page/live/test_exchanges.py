@@ -3,7 +3,7 @@
 from kproxy.output.jsonl import event_line
 from kproxy.page.live.exchanges import LiveExchanges
 from kproxy.protocol import ApiKey
-from kproxy.proxy.page_records import Begun, Odd, Shown, Side, Topics
+from kproxy.proxy.page_records import Begun, Shown, Side, Topics, Unusual
 from kproxy.session import Exchange, Frame
 from tests.page.feeding import ORDERS
 from tests.page.live.test_rows import read
@@ -13,8 +13,8 @@ BEGUN = Begun(1, 5, "127.0.0.1:1", "127.0.0.1:2", "orders", sasl_mechanism="PLAI
 
 def test_what_the_analyzer_says_of_a_frame_is_shown() -> None:
     known = LiveExchanges()
-    odd = Odd(False, None, None, "no such version", 0, False, 4, 2, "body of 4 bytes blanked")
-    side = Side(b"\0\0\0\7", 1, 2, 3, 4, 9, odd)
+    unusual = Unusual(False, None, None, "no such version", 0, False, 4, 2, "body of 4 bytes blanked")
+    side = Side(b"\0\0\0\7", 1, 2, 3, 4, 9, unusual)
     connection = known.begin(3, BEGUN)
     shown = Shown(3, 6, ApiKey.FETCH, 99, 7, "client", None, side, False, True, None, None)
     exchange = known.exchange(connection, shown)

@@ -17,7 +17,7 @@ from kproxy.page.live.process import FEED
 from kproxy.page.live.rows import LiveRows
 from kproxy.page.live.store import Live
 from kproxy.page.work import Work
-from kproxy.proxy.page_records import SIZE, Begun, Ended, Record, Shown, Side, Tally, ToldTls, encode
+from kproxy.proxy.page_records import SIZE, Begun, Ended, Record, Shown, Side, Tally, TlsToProxy, encode
 from kproxy.session import Exchange
 from tests.page.feeding import live
 from tests.support.kafka.processes import eventually
@@ -93,7 +93,7 @@ def test_counts_go_on_over_feeds(store: Live, folder: Path) -> None:
 def test_who_logged_in_before_the_page_was_opened(store: Live, folder: Path) -> None:
     """Beside it one with a certificate alone, one with neither."""
     analyzer = Analyzer(folder)
-    told = ToldTls("TLS 1.3", None, "CN=app")
+    told = TlsToProxy("TLS 1.3", None, "CN=app")
     analyzer.send(
         *(
             msgspec.structs.replace(BEGUN, connection=number, user_name=user, sasl_mechanism=mechanism, tls=tls)

@@ -14,7 +14,7 @@ from kproxy.protocol import MessageStruct, message
 from kproxy.protocol import records as kafka_records
 from kproxy.proxy.analyzer.page_feed import LEAST_SHARE, MANY_WAITING, MOST_HELD, MOST_WAITING, PageFeed, connect
 from kproxy.proxy.analyzer.rare_exchanges import AT_ONCE
-from kproxy.proxy.page_records import Begun, Pieces, Record, Shown, Tally, ToldTls, Topics
+from kproxy.proxy.page_records import Begun, Pieces, Record, Shown, Tally, TlsToProxy, Topics
 from kproxy.session import ClusterView, Connection, Exchange, Frame
 from kproxy.session.tls_facts import TlsFacts
 from tests.output.rewriting.test_rewriter import conversation
@@ -86,7 +86,7 @@ def test_who_logged_in_is_told_when_the_feed_begins_late_and_when_it_is_known_la
     watched.feed.write(Exchange(connection, 2, 18, 3, 2, "client", Frame(b"", 2, 2)), None)
     begun = [record for record in watched.received() if isinstance(record, Begun)]
     assert [record.user_name for record in begun] == [None, "alice"]
-    assert {record.tls for record in begun} == {ToldTls("TLS 1.3", "kafka", "CN=app")}
+    assert {record.tls for record in begun} == {TlsToProxy("TLS 1.3", "kafka", "CN=app")}
 
 
 def test_what_is_left_out_is_spread_and_counted(watched: Watched) -> None:
