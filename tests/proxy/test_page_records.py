@@ -2,14 +2,14 @@
 
 import pytest
 
-from kproxy.proxy.page_records import MOST_PIECE, SIZE, Begun, Odd, Pieces, Record, Shown, Side, Tally, Topics, encode
+from kproxy.proxy.page_records import MOST_PIECE, SIZE, Begun, Unusual, Pieces, Record, Shown, Side, Tally, Topics, encode
 
-ODD = Odd(False, None, None, "why", 1, False, 9, 0, "withheld")
+UNUSUAL = Unusual(False, None, None, "why", 1, False, 9, 0, "withheld")
 RECORDS: list[Record] = [
     Topics("orders", {"id": "name"}),
     Begun(1, 5, "127.0.0.1:1", "127.0.0.1:2", "orders"),
     Shown(1, 6, 0, 9, 3, "client", Side(b"abc", 1, 2, 3, 4, 9), None, True, False, None, None),
-    Shown(1, 7, None, None, None, None, None, Side(b"", 1, 2, 0, 0, 0, ODD), False, True, "none came", "no"),
+    Shown(1, 7, None, None, None, None, None, Side(b"", 1, 2, 0, 0, 0, UNUSUAL), False, True, "none came", "no"),
     Tally(2, 1, 0, 0.5),
 ]
 

@@ -123,7 +123,7 @@ class Upstream:
         return {None: b"", "v1": V1_OWN, "v2": V2_OWN}[self._send_proxy_protocol]
 
     def delay(self) -> float:
-        """Return how many seconds to wait before closing a client whose attempt failed: 0.1, doubled with each failure, up to 1."""
+        """Return the seconds to wait before closing a client whose attempt failed: 0.1, doubled with each failure, up to 1."""
         return float(min(LEAST_DELAY_S * 2 ** min(max(self._failures - 1, 0), 10), MOST_DELAY_S))
 
     def note_attempt(self, address: Address, reached: bool) -> None:
@@ -222,7 +222,7 @@ class Upstream:
         return self.direct and self._resolver.failed_lately(*endpoint)
 
     def _refusal(self, address: Address) -> str:
-        """Return why kproxy does not connect to an address that a broker named, or "". Metadata services of clouds are link-local."""
+        """Return why kproxy does not connect to an address of a broker, or "" (metadata services of clouds are link-local)."""
         ip = parse_ip(address[1][0])
         assert ip is not None
         number = unmapped(ip)
