@@ -6,12 +6,60 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.peers import Script, ScriptedBroker
+from tests.chaos.peers import Script, ScriptedBroker, swallowing
+from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy, cluster
 
 FIXED = {"mode": "fixed"}
 
 Start = Callable[..., Proxy]
+
+
+class SharedProxy(Proxy):
+    """A proxy for all tests that neither change nor end it. Its totals count from the beginning of a test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.broker = ScriptedBroker(swallowing)
+        super().__init__(folder, [cluster([self.broker.address], addresses=FIXED)])
+        self._before: dict[str, float] = {}
+
+    def begin_test(self) -> None:
+        """Wait until the connections of earlier tests are closed, and count from now on."""
+        eventually(lambda: self.count("kproxy_connections_open") == 0, what="earlier connections to be closed")
+        self._before = {name: value for name, value in super().metrics().items() if "_total" in name}
+
+    def metrics(self) -> dict[str, float]:
+        return {name: value - self._before.get(name, 0) for name, value in super().metrics().items()}
+
+    def close(self) -> None:
+        super().close()
+        self.broker.close()
+
+
+Shared = Callable[[Script], SharedProxy]
+
+
+@pytest.fixture(scope="session")
+def shared_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedProxy]:
+    proxy = SharedProxy(tmp_path_factory.mktemp("shared"))
+    try:
+        proxy.start()
+        yield proxy
+    finally:
+        proxy.close()
+
+
+@pytest.fixture
+def shared(shared_proxy: SharedProxy) -> Iterator[Shared]:
+    """``shared(script)``: the proxy that tests share, in front of a broker that plays the script."""
+    shared_proxy.begin_test()
+
+    def play(script: Script) -> SharedProxy:
+        shared_proxy.broker.script = script
+        return shared_proxy
+
+    yield play
+    assert shared_proxy.broker.faults == []
 
 
 @pytest.fixture

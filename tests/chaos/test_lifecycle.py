@@ -258,7 +258,7 @@ def _reloads(connections: int, scripted: Scripted, proxied: Start, record_proper
 
 
 def test_promise_15_a_reload_refuses_no_connection(scripted: Scripted, proxied: Start, record_property: Record) -> None:
-    _reloads(3_000, scripted, proxied, record_property)
+    _reloads(500, scripted, proxied, record_property)
 
 
 @pytest.mark.long
@@ -266,21 +266,18 @@ def test_promise_15_ten_thousand_times(scripted: Scripted, proxied: Start, recor
     _reloads(10_000, scripted, proxied, record_property)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["clusters: [", '{"clusters": [], "nonsense": 1}', "!!python/object/apply:os.system ['true']", ""],
-    ids=["not YAML", "an unknown key", "a Python object", "empty"],
-)
-def test_promise_15_a_bad_configuration_keeps_the_old_one(scripted: Scripted, proxied: Start, text: str) -> None:
+MISTAKES = ("clusters: [", '{"clusters": [], "nonsense": 1}', "!!python/object/apply:os.system ['true']", "")
+
+
+def test_promise_15_a_bad_configuration_keeps_the_old_one(scripted: Scripted, proxied: Start) -> None:
     proxy = proxied(scripted(answering).address)
     with client(proxy.bootstrap()) as steady:
-        steady.send(heartbeat(1))
-        steady.frame()
-        proxy.file.write_text(text, encoding="utf-8")
-        proxy.process.send_signal(signal.SIGHUP)
-        eventually(lambda: "stays" in proxy.said(), what="it says why")
-        steady.send(heartbeat(2))
-        assert steady.frame() == answer(heartbeat(2))
+        for count, text in enumerate(MISTAKES, 1):
+            proxy.file.write_text(text, encoding="utf-8")
+            proxy.process.send_signal(signal.SIGHUP)
+            eventually(lambda count=count: proxy.log.read_text().count("before stays") >= count, what="it says why")
+            steady.send(heartbeat(2))
+            assert steady.frame() == answer(heartbeat(2))
         with client(proxy.bootstrap()) as fresh:
             fresh.send(heartbeat(3))
             assert fresh.frame() == answer(heartbeat(3))
@@ -322,7 +319,10 @@ def test_promise_16_a_new_certificate_drops_no_connection(
     before = serial_number(proxy.bootstrap(), authority.ca)
     with Wire(proxy.bootstrap(), tls=context) as steady:
         steady.ask(12, 0, b"\0\1g\0\0\0\5\0\1m")
-        for _ in range(3):
+        key.write_text("no key", encoding="utf-8")
+        eventually(lambda: "does not contain a private key" in proxy.said(), what="it says why")
+        assert serial_number(proxy.bootstrap(), authority.ca) == before
+        for _ in range(2):
             begun = time.monotonic()
             authority.issue("kproxy")
             tries = [before]
@@ -333,19 +333,6 @@ def test_promise_16_a_new_certificate_drops_no_connection(
             before = tries[-1]
             steady.ask(12, 0, b"\0\1g\0\0\0\5\0\1m")
     assert proxy.count("kproxy_tls_handshake_failures_total") == 0
-
-
-def test_promise_16_a_key_that_does_not_fit_keeps_the_old_certificate(
-    scripted: Scripted, proxied: Start, tmp_path: Path
-) -> None:
-    authority = Authority(tmp_path / "pki", "proxy")
-    certificate, key = authority.issue("kproxy")
-    tls = {"certificate": str(certificate), "key": str(key)}
-    proxy = proxied(scripted(answering).address, virtual={"addresses": {"mode": "fixed"}, "listener_tls": tls})
-    before = serial_number(proxy.bootstrap(), authority.ca)
-    key.write_text("no key", encoding="utf-8")
-    eventually(lambda: "does not contain a private key" in proxy.said(), what="it says why")
-    assert serial_number(proxy.bootstrap(), authority.ca) == before
 
 
 @pytest.fixture
@@ -390,7 +377,7 @@ def test_promise_17_twenty_times(mortal: Cluster, proxied: Start, record_propert
 def test_without_the_analyzer_traffic_goes_on(
     scripted: Scripted, proxied: Start, record_property: Record, kill: signal.Signals
 ) -> None:
-    proxy = proxied(scripted(answering).address).analyzing()
+    proxy = proxied(scripted(answering).address, analysis={"ring_size": 1 << 20}).analyzing()
     (analyzer,) = proxy.named("kproxy-analyzer")
     with client(proxy.bootstrap()) as one:
 
@@ -402,7 +389,7 @@ def test_without_the_analyzer_traffic_goes_on(
         ask(100)
         os.kill(analyzer, kill)
         begun = time.monotonic()
-        ask(5_000)  # more than the ring holds
+        ask(500)  # more than the ring holds
         if kill == signal.SIGKILL:
             eventually(lambda: proxy.named("kproxy-analyzer"), what="there is another")
             assert proxy.named("kproxy-analyzer") != [analyzer]

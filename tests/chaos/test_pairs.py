@@ -13,7 +13,7 @@ from struct import pack
 
 import pytest
 
-from tests.chaos.conftest import Start
+from tests.chaos.conftest import Shared, Start
 from tests.chaos.peers import Peer, Recorder, Script, ScriptedBroker, answer, client, is_answered
 from tests.support.frames import (
     frame,
@@ -65,7 +65,7 @@ def send_in_pieces(peer: Peer, seed: int, data: bytes) -> None:
         peer.send(piece)
 
 
-def _never_mispaired(count: int, scripted: Scripted, proxied: Start, record_property: Record) -> None:
+def _never_mispaired(count: int, shared: Shared, record_property: Record) -> None:
     """Answers carry a number of their own: what the client reads is byte for byte what the broker said, in its order."""
     received: list[bytes] = []
 
@@ -78,7 +78,7 @@ def _never_mispaired(count: int, scripted: Scripted, proxied: Start, record_prop
                 peer.send(answer(asked, pack(">q", number) + bytes(number % 97)))
                 number += 1
 
-    proxy = proxied(scripted(numbered).address)
+    proxy = shared(numbered)
     total = 0
     for seed in range(count // 10_000):
         received.clear()
@@ -100,13 +100,13 @@ def _never_mispaired(count: int, scripted: Scripted, proxied: Start, record_prop
     assert sum(proxy.count(f"kproxy_{what}_total") for what in ("requests",)) == total
 
 
-def test_promise_12_never_mispaired(scripted: Scripted, proxied: Start, record_property: Record) -> None:
-    _never_mispaired(50_000, scripted, proxied, record_property)
+def test_promise_12_never_mispaired(shared: Shared, record_property: Record) -> None:
+    _never_mispaired(20_000, shared, record_property)
 
 
 @pytest.mark.long
-def test_promise_12_never_mispaired_in_a_million(scripted: Scripted, proxied: Start, record_property: Record) -> None:
-    _never_mispaired(1_000_000, scripted, proxied, record_property)
+def test_promise_12_never_mispaired_in_a_million(shared: Shared, record_property: Record) -> None:
+    _never_mispaired(1_000_000, shared, record_property)
 
 
 def test_promise_12_the_decoded_log_pairs_as_the_client_does(
@@ -149,7 +149,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("kind", ODD)
-def test_attack_10_odd_correlation_ids_pass_and_are_counted(scripted: Scripted, proxied: Start, kind: str) -> None:
+def test_attack_10_odd_correlation_ids_pass_and_are_counted(shared: Shared, kind: str) -> None:
     asked = [heartbeat(1), heartbeat(2)]
     odd = b"".join(ODD[kind](asked))
     after = answer(heartbeat(3)) + b"".join(map(answer, asked))
@@ -160,7 +160,7 @@ def test_attack_10_odd_correlation_ids_pass_and_are_counted(scripted: Scripted, 
         peer.frame()
         peer.send(after)
 
-    proxy = proxied(scripted(script).address)
+    proxy = shared(script)
     with client(proxy.bootstrap()) as one:
         one.send(asked[0] + asked[1])
         assert one.exactly(len(odd)) == odd
@@ -170,22 +170,6 @@ def test_attack_10_odd_correlation_ids_pass_and_are_counted(scripted: Scripted, 
     with client(proxy.bootstrap()) as other:  # other connections are not affected
         other.send(asked[0] + asked[1])
         assert other.exactly(len(odd)) == odd
-
-
-def test_attack_10_a_response_before_any_request_passes(scripted: Scripted, proxied: Start) -> None:
-    early = answer(heartbeat(5), b"early")
-
-    def script(peer: Peer) -> None:
-        peer.send(early)
-        while True:
-            peer.send(answer(peer.frame()))
-
-    proxy = proxied(scripted(script).address)
-    with client(proxy.bootstrap()) as one:
-        assert one.exactly(len(early)) == early
-        one.send(heartbeat(6))
-        assert one.frame() == answer(heartbeat(6))
-    assert proxy.count("kproxy_mispaired_responses_total") >= 1
 
 
 def raw(token: bytes) -> bytes:
@@ -203,7 +187,7 @@ TOKENS = {
 
 
 @pytest.mark.parametrize("token", TOKENS)
-def test_attack_12_raw_tokens_after_a_handshake_of_version_0(scripted: Scripted, proxied: Start, token: str) -> None:
+def test_attack_12_raw_tokens_after_a_handshake_of_version_0(shared: Shared, token: str) -> None:
     """No header in them, either way: they pass as they are, and then requests are requests again."""
     data = TOKENS[token]
 
@@ -215,7 +199,7 @@ def test_attack_12_raw_tokens_after_a_handshake_of_version_0(scripted: Scripted,
         while True:
             peer.send(answer(peer.frame()))
 
-    proxy = proxied(scripted(script).address)
+    proxy = shared(script)
     with client(proxy.bootstrap()) as one:
         one.send(sasl_handshake(1, 0))
         assert one.frame() == sasl_handshake_answer(1)
@@ -223,27 +207,6 @@ def test_attack_12_raw_tokens_after_a_handshake_of_version_0(scripted: Scripted,
         assert one.frame() == raw(b"")
         one.send(heartbeat(9))
         assert one.frame() == answer(heartbeat(9))
-
-
-def test_attack_12_the_first_token_of_gssapi_without_a_handshake(scripted: Scripted, proxied: Start) -> None:
-    """Kafka 0.9's clients begin with it; its first byte is 0x60."""
-    token = b"\x60\x82\x02\x1e" + bytes(300)
-    recorder = Recorder()
-    proxy = proxied(scripted(recorder).address)
-    with client(proxy.bootstrap()) as one:
-        one.send(raw(token) + raw(b"\x60more"))
-        one.end()
-        assert recorder.wait() == [raw(token) + raw(b"\x60more")]
-
-
-def test_attack_12_a_request_while_a_token_is_due(scripted: Scripted, proxied: Start) -> None:
-    recorder = Recorder()
-    proxy = proxied(scripted(recorder).address)
-    sent = sasl_handshake(1, 1) + heartbeat(2) + sasl_handshake(3, 1)
-    with client(proxy.bootstrap()) as one:
-        one.send(sent)
-        one.end()
-        assert recorder.wait() == [sent]
 
 
 def produce_acks_zero(topic: str, number: int, count: int) -> bytes:
@@ -307,12 +270,12 @@ def test_promise_10_attack_9_a_hundred_times(single: Cluster, proxied: Start, re
     _acks_zero_then_close(single, proxied, record_property, 100)
 
 
-def test_promise_10_a_slow_broker_gets_all_of_it(scripted: Scripted, proxied: Start) -> None:
+def test_promise_10_a_slow_broker_gets_all_of_it(shared: Shared) -> None:
     """The client has gone with RST or FIN while most of what it sent is still underway."""
     recorder = Recorder()
-    proxy = proxied(scripted(recorder).address)
-    sent = b"".join(produce(number, 0) for number in range(20_000))
-    for _ in range(10):
+    proxy = shared(recorder)
+    sent = b"".join(produce(number, 0) for number in range(10_000))
+    for _ in range(4):
         with client(proxy.bootstrap()) as one:
             one.send(sent)
-    assert set(recorder.wait(10)) == {sent}
+    assert set(recorder.wait(4)) == {sent}

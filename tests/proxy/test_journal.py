@@ -1,10 +1,12 @@
 """The journal: every number is in the file or counted as dropped, whatever happens to the disk and the process."""
 
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,11 @@ import pytest
 
 from kproxy.errors import UsageError
 from kproxy.filters.options import Rotated
+from kproxy.proxy.disk_thread import MOST_WAIT_S, SHORT_S, DiskThread
 from kproxy.proxy.journal import FileJournal, worker_path
-from kproxy.proxy.journal_counts import Pending
+from kproxy.proxy.journal_counts import ATTRIBUTE, COUNTS, JournalCounts, Pending
+from kproxy.proxy.journals import Journals
+from kproxy.proxy.messages import JournalState
 from kproxy.proxy.shared_counts import SharedCounts
 from tests.support.clock import Clock
 from tests.support.small_disk import available, fill, fill_inodes, small_disk
@@ -344,3 +349,218 @@ def test_a_directory_that_becomes_read_only(tmp_path: Path) -> None:
 
 def test_a_worker_has_files_of_its_own() -> None:
     assert worker_path(Path("a/x.y.z"), 7) == Path("a/x-7.y.z")
+
+
+def test_journals_are_opened_once_and_by_worker(tmp_path: Path) -> None:
+    journals = Journals(2)
+    file = Rotated(path=str(tmp_path / "audit.jsonl"))
+    assert journals.open(file, print) is journals.open(file, print)
+    journals.close()
+    assert (tmp_path / "audit-2.jsonl.counts").exists()
+
+
+def test_a_worker_without_journals_imports_no_files() -> None:
+    words = "import sys, kproxy.proxy.worker; print(*({'difflib', 'pathlib', 'kproxy.pipeline'} & sys.modules.keys()))"
+    found = subprocess.run([sys.executable, "-c", words], capture_output=True, check=True, text=True)
+    assert found.stdout.split() == []
+
+
+def test_required_journals_are_looked_at(tmp_path: Path) -> None:
+    """What is told is what has changed; a journal that no filter requires any more is well."""
+    journals, folder = Journals(0), tmp_path / "not-there"
+    file = Rotated(path=str(folder / "audit.jsonl"))
+    journals.open(file, lambda reason: None)
+    assert journals.changes() == []
+    journals.require(file.path, True)
+    journals.require(file.path, True)
+    assert journals.changes() == [JournalState(file.path, "No such file or directory")]
+    assert journals.changes() == []
+    journals.require(file.path, False)
+    assert journals.changes() == []
+    journals.require(file.path, False)
+    assert journals.changes() == [JournalState(file.path, "")]
+    journals.close()
+
+
+class Kept:
+    """A Memory."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def read(self) -> bytes:
+        return self.data
+
+    def write(self, data: bytes) -> None:
+        self.data = data
+
+
+def words(counts: JournalCounts) -> tuple[int, ...]:
+    return counts.seen, counts.written, counts.dropped, counts.reported
+
+
+def set_to(counts: JournalCounts, *values: int) -> JournalCounts:
+    counts.seen, counts.written, counts.dropped, counts.reported = values
+    return counts
+
+
+def test_they_are_loaded_again(tmp_path: Path) -> None:
+    path = tmp_path / "counts"
+    counts = JournalCounts(path)
+    assert counts.are_new
+    set_to(counts, 5, 3, 2, 1).pending = Pending(5, 0, 7, 100, 10)
+    counts.save()
+    counts._release()
+    again = JournalCounts(path)
+    assert (words(again), again.pending, again.are_new) == ((5, 3, 2, 1), (5, 0, 7, 100, 10), False)
+    assert path.stat().st_size == COUNTS.size
+    again.close()
+
+
+def test_the_newest_of_all_places_are_taken(tmp_path: Path) -> None:
+    path, memory = tmp_path / "counts", Kept()
+    counts = set_to(JournalCounts(path, memory), 5, 3, 2, 1)
+    counts.close()
+    newer = set_to(JournalCounts(path, memory), 6, 3, 2, 1)
+    newer.remember()
+    newer._release()  # as a kill does
+    assert words(loaded(path, memory)) == (6, 3, 2, 1)
+    assert words(loaded(path)) == (5, 3, 2, 1)
+    if can_have_attributes(path):
+        newest = COUNTS.pack(b"kpcount3", 7, 3, 2, 1, 0, 0, 0, 0, 0)
+        os.setxattr(path, ATTRIBUTE, newest)
+        assert words(loaded(path, memory)) == (7, 3, 2, 1)
+
+
+def loaded(path: Path, memory: Kept | None = None) -> JournalCounts:
+    counts = JournalCounts(path, memory)
+    counts._release()
+    return counts
+
+
+def can_have_attributes(path: Path) -> bool:
+    try:
+        os.setxattr(path, "user.kproxy.test", b"")
+    except OSError as error:
+        assert error.errno == errno.ENOTSUP
+        return False
+    return True
+
+
+def test_they_are_one_process_s(tmp_path: Path) -> None:
+    counts = JournalCounts(tmp_path / "counts")
+    with pytest.raises(UsageError, match="used by another process"):
+        JournalCounts(tmp_path / "counts")
+    counts.close()
+    JournalCounts(tmp_path / "counts").close()
+
+
+def test_what_is_removed_or_truncated_is_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "counts"
+    counts = set_to(JournalCounts(path), 1, 1, 0, 0)
+    counts.save()
+    path.unlink()
+    counts.save()
+    os.truncate(path, 3)
+    counts.save()
+    counts._release()
+    assert words(loaded(path)) == (1, 1, 0, 0)
+
+
+def test_counts_of_another_run_are_not_overwritten(tmp_path: Path) -> None:
+    """A file that could not be opened at the start, and holds more."""
+    folder = tmp_path / "later"
+    counts = set_to(JournalCounts(folder / "counts"), 1, 0, 1, 0)
+    with pytest.raises(FileNotFoundError):
+        counts.save()
+    folder.mkdir()
+    set_to(JournalCounts(folder / "counts"), 9, 9, 0, 0).close()
+    with pytest.raises(OSError, match="the counts of another run"):
+        counts.save()
+    assert words(loaded(folder / "counts")) == (9, 9, 0, 0)
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("untouched")
+    (tmp_path / "counts").symlink_to(tmp_path / "precious")
+    counts = JournalCounts(tmp_path / "counts")
+    with pytest.raises(OSError, match="symbolic links"):
+        counts.save()
+    assert (tmp_path / "precious").read_text() == "untouched"
+
+
+def test_settling_counts_once() -> None:
+    counts = JournalCounts(Path("/nowhere/counts"))
+    counts.pending = Pending(1, 0, 7, 0, 10)
+    counts.settle(True)
+    counts.settle(True)
+    assert words(counts) == (0, 1, 0, 0)
+    counts.pending = Pending(0, 4, 7, 0, 10)
+    counts.settle(True)
+    assert words(counts) == (0, 1, 0, 4)
+    counts.pending = Pending(0, 4, 7, 0, 10)
+    counts.settle(False)
+    assert words(counts) == (0, 1, 0, 4)
+
+
+def test_results_come_at_once() -> None:
+    disk = DiskThread("test")
+    assert [disk.call(lambda number=number: number % 2 == 0) for number in range(4)] == [True, False, True, False]
+    assert not disk.is_busy
+    disk.end()
+
+
+def test_a_call_that_fails_counts_as_false() -> None:
+    disk = DiskThread("test")
+    assert disk.call(lambda: bool(1 // 0)) is False
+    assert disk.call(lambda: True) is True
+    disk.end()
+
+
+def test_a_call_that_hangs_is_left_to_go_on() -> None:
+    answering = threading.Event()
+    disk = DiskThread("test")
+    assert disk.call(answering.wait, 0.0) is None
+    assert disk.is_busy
+    assert not disk.settle(0.0)
+    answering.set()
+    assert disk.settle(60.0)
+    assert disk.call(lambda: True) is True
+    disk.end()
+
+
+def test_slow_calls_are_waited_for_less_and_less() -> None:
+    """By a clock of the test's: each call has taken 50 ms when it was waited for. What is waited is a tenth of the time."""
+
+    class Timed(DiskThread):
+        waits: list[float]
+
+        def _wait(self, seconds: float) -> None:
+            self.waits.append(seconds)
+            clock[0] += 0.05
+            super()._wait(60.0)
+
+    clock = [0.0]
+    disk = Timed("test", lambda: clock[0])
+    disk.waits = []
+    for _ in range(10):
+        disk.call(lambda: True)
+    assert disk.waits[0] == SHORT_S + MOST_WAIT_S
+    assert disk.waits[-1] == SHORT_S
+    clock[0] += 100.0
+    disk.call(lambda: True)
+    assert disk.waits[-1] == SHORT_S + MOST_WAIT_S
+    disk.end()
+
+
+def test_hanging_is_said_after_a_second() -> None:
+    clock, answering = [0.0], threading.Event()
+    disk = DiskThread("test", lambda: clock[0])
+    disk.call(answering.wait, 0.0)
+    assert disk.is_busy and not disk.hangs
+    clock[0] = 1.5
+    assert disk.hangs
+    answering.set()
+    disk.settle(60.0)
+    assert not disk.hangs
+    disk.end()

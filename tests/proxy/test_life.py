@@ -1,4 +1,7 @@
-"""The life of `kproxy run` before a broker of a few lines: it drains, outlives, reloads, mends itself (promises 14 and 15)."""
+"""The life of `kproxy run` before a broker of a few lines: reloads, limits over all workers, readiness, its end.
+
+tests/chaos/test_lifecycle.py has the rest: drains, bad configurations, processes that die.
+"""
 
 import json
 import os
@@ -54,57 +57,6 @@ def begin(wire: Wire, broker: HeldBroker) -> None:
     broker.hold()
     wire.send(b"\0\0\0\x1e" + pack(">hhih", HEARTBEAT, 0, 77, 3) + b"app" + BODY + b"\0" * (30 - 13 - len(BODY)))
     assert broker.asked.wait(20)
-
-
-def refused(proxy: Proxy) -> bool:
-    """Whether nobody listens any more."""
-    try:
-        Wire(proxy.bootstrap()).close()
-    except ConnectionRefusedError:
-        return True
-    return False
-
-
-def test_14_what_is_in_flight_is_answered_before_the_end(start: Any, broker: HeldBroker) -> None:
-    proxy = start(workers=2, timeouts={"drain": "1h"})
-    with Wire(proxy.bootstrap()) as idle, Wire(proxy.bootstrap()) as busy:
-        beat(idle)
-        begin(busy, broker)
-        proxy.process.send_signal(signal.SIGTERM)
-        with pytest.raises(EOFError):
-            idle.frame()  # nothing was in flight on it
-        eventually(lambda: refused(proxy), what="the listener to be closed")
-        assert proxy.get("/readyz", but=(503,)) == (503, "draining\n")
-        broker.may_answer.set()
-        assert busy.frame() == b"\0\0\0\6" + pack(">ih", 77, 0)
-        with pytest.raises(EOFError):
-            busy.frame()
-    assert proxy.process.wait(30) == 0
-
-
-def test_14_a_drain_ends_though_a_broker_never_answers(start: Any, broker: HeldBroker) -> None:
-    proxy = start(timeouts={"drain": "200ms"})
-    with Wire(proxy.bootstrap()) as busy:
-        begin(busy, broker)
-        proxy.process.send_signal(signal.SIGTERM)
-        assert proxy.process.wait(30) in (0, 1)  # 1: a worker on a busy machine was late to end, and was ended
-        with pytest.raises((EOFError, ConnectionResetError)):
-            busy.frame()
-
-
-def test_14_it_outlives_its_clients(start: Any) -> None:
-    proxy = start(outlive=True)
-    first = Wire(proxy.bootstrap())
-    beat(first)
-    proxy.process.send_signal(signal.SIGTERM)
-    eventually(lambda: "going on until no client" in proxy.said(), what="the signal to be seen")
-    second = Wire(proxy.bootstrap())
-    beat(second)
-    first.close()
-    beat(second)
-    assert proxy.process.poll() is None
-    second.close()
-    assert proxy.process.wait(30) == 0
 
 
 class Reloaded:
@@ -167,18 +119,6 @@ def test_15_a_reload_drops_no_connection(reloaded: Reloaded) -> None:
         beat(wire)
 
 
-def test_15_a_bad_configuration_keeps_the_one_before(reloaded: Reloaded) -> None:
-    proxy = reloaded.proxy
-    with Wire(proxy.bootstrap()) as wire:
-        beat(wire)
-        proxy.file.write_text("clusters: [{listen: nowhere}]\n", encoding="utf-8")
-        reloaded.await_event("the configuration before stays")
-        assert "clusters[0].listen" in [event.get("path") for event in reloaded.events()]
-        beat(wire)
-        with Wire(proxy.bootstrap()) as other:
-            beat(other)
-
-
 def test_15_an_address_that_is_taken_keeps_the_configuration_before(reloaded: Reloaded) -> None:
     proxy = reloaded.proxy
     with socket.create_server(("127.0.0.1", 0)) as other:
@@ -217,15 +157,6 @@ def test_15_a_filter_that_does_not_load_is_told_with_its_place_in_the_file(
     assert reason in mistake["reason"]
     with Wire(proxy.bootstrap()) as wire:
         beat(wire)
-
-
-def test_15_nobody_is_refused_while_it_reloads(reloaded: Reloaded) -> None:
-    for reload in range(1, 4):
-        reloaded.proxy.process.send_signal(signal.SIGHUP)
-        for _ in range(50):
-            with Wire(reloaded.proxy.bootstrap()) as wire:
-                beat(wire)
-        reloaded.await_event("the configuration was taken", reload)
 
 
 def is_open(wire: Wire) -> bool:
@@ -300,23 +231,6 @@ def test_it_is_not_ready_before_a_broker_was_reached(tmp_path: Path, mode: str) 
         assert answer()[0] == 200
     finally:
         proxy.close()
-
-
-def test_who_dies_is_replaced_and_clients_do_not_notice_that_the_analyzer_died(start: Any) -> None:
-    proxy = start(analysis={})
-    with Wire(proxy.bootstrap()) as wire:
-        for _ in range(2):
-            (pid,) = eventually(lambda: proxy.named("kproxy-analyzer"), what="an analyzer")
-            os.kill(pid, signal.SIGKILL)
-            for _ in range(200):
-                beat(wire)
-            eventually(lambda pid=pid: proxy.named("kproxy-analyzer") not in ([], [pid]), what="another analyzer")
-    (pid,) = proxy.workers()
-    os.kill(pid, signal.SIGKILL)
-    eventually(lambda: proxy.workers() not in ([], [pid]), what="another worker")
-    eventually(lambda: proxy.get("/readyz", but=(503,))[0] == 200, what="/readyz")
-    with Wire(proxy.bootstrap()) as wire:
-        beat(wire)
 
 
 def test_nothing_is_left_when_it_is_killed(start: Any) -> None:

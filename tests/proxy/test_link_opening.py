@@ -3,24 +3,26 @@
 import asyncio
 import contextlib
 import gc
+import json
 import resource
 import socket
 import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from kproxy.config import Addresses, BrokerTls, ListenerTls, Timeouts
 from kproxy.proxy.network.tls import broker_context
 from kproxy.proxy.tap.counted import CloseCause, Total
+from tests.proxy.test_virtual_cluster import BEAT, BEATEN
 from tests.support.certificates import certificates
 from tests.support.links import request, run
 from tests.support.virtual_clusters import Broker, ask, front, listening
 
 FIXED = Addresses(mode="fixed")
 LISTENER = ListenerTls(certificate=certificates().server.certificate, key=certificates().server.key)
-BEAT = request(12, 0, 1)
 # From the examples of haproxy's doc/proxy-protocol.txt, sections 2.1 and 2.2
 V1 = b"PROXY TCP4 203.0.113.7 198.51.100.2 56324 443\r\n"
 V2 = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c" + bytes((203, 0, 113, 7, 198, 51, 100, 2)) + b"\xdc\x04\x01\xbb"
@@ -226,5 +228,37 @@ def test_every_way_of_not_beginning_leaves_no_descriptor() -> None:
                 before = before or descriptors()
                 await proxy.until(lambda before=before: descriptors() <= before)  # transports close in the next turn
         silent.close()
+
+    run(work)
+
+
+def test_a_connection_as_it_is_shown_and_told_of() -> None:
+    async def work() -> None:
+        broker = Broker()
+        async with listening(broker.serve) as broker.port, front(f"127.0.0.1:{broker.port}") as proxy:
+            reader, writer = await proxy.connect(proxy.port + 1)
+            await ask(reader, writer, BEAT)
+            link = next(iter(proxy.worker.links))
+            row = msgspec.to_builtins(proxy.cluster.row_of(link, time.monotonic_ns(), 5))
+            client = "{}:{}".format(*writer.get_extra_info("sockname"))
+            assert 0 <= row.pop("idle_s") <= row.pop("age_s") < 60
+            assert row == {
+                "worker": 5,
+                "number": link.number,
+                "cluster": "default",
+                "client": client,
+                "broker": f"127.0.0.1:{broker.port}",
+                "node_id": 0,
+                "requests": 1,
+                "responses": 1,
+                "request_bytes": len(BEAT),
+                "response_bytes": len(BEATEN),
+                "in_flight": 0,
+                "last_api": "Heartbeat",
+                "tls": False,
+            }
+            told = json.loads(proxy.cluster.describe(link, True))
+            assert (told["client"], told["broker"], told["from_start"]) == (client, row["broker"], True)
+            writer.close()
 
     run(work)

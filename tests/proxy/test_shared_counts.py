@@ -1,5 +1,6 @@
 """Counts of filters, and times that several processes move on together."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -8,7 +9,9 @@ import sys
 import pytest
 
 from kproxy.errors import UsageError
+from kproxy.proxy.messages import Learned, Message
 from kproxy.proxy.shared_counts import GROUPS, SLOTS, TIMES_START, WAYS, FilterCount, SharedCounts, SharedTimes
+from kproxy.proxy.shared_sets import VALUES_A_MESSAGE, LearnedSets, SharedSets, in_parts
 from kproxy.proxy.tap.sealed import create_sealed
 from tests.support.traffic import ROOT
 
@@ -127,3 +130,39 @@ def test_times_are_no_counts(counts: SharedCounts) -> None:
 def test_any_name(counts: SharedCounts, name: str) -> None:
     assert counts.times("t").move_on(name, 1, 0) == 1
     assert counts.times("t").move_on(name, 1, 0) == 2
+
+
+def test_what_is_added_in_a_turn_is_sent_in_one_message_and_once() -> None:
+    sent: list[Message] = []
+
+    async def add() -> None:
+        sets = SharedSets("orders", sent.append)
+        for value in ("a", "b", "a"):
+            sets.named("ids").add(value)
+        assert not sent
+        await asyncio.sleep(0)
+        sets.named("ids").add("b")
+        sets.receive("ids", ["c"])
+        sets.named("ids").add("c")
+        await asyncio.sleep(0)
+        assert sets.named("ids") is sets.named("ids")
+        assert list(sets.named("ids")) == ["a", "b", "c"]
+
+    asyncio.run(add())
+    assert sent == [Learned("orders", "ids", ["a", "b"])]
+
+
+def test_many_values_go_in_several_messages() -> None:
+    values = [str(number) for number in range(2 * VALUES_A_MESSAGE + 1)]
+    messages = list(in_parts("orders", "ids", values))
+    assert [len(each.values) for each in messages] == [VALUES_A_MESSAGE, VALUES_A_MESSAGE, 1]
+    assert [value for each in messages for value in each.values] == values
+
+
+def test_the_supervisor_keeps_what_workers_that_start_later_need() -> None:
+    learned = LearnedSets()
+    for message in (Learned("a", "ids", ["1", "2"]), Learned("b", "ids", ["3"]), Learned("a", "ids", ["2", "4"])):
+        learned.receive(message)
+    assert list(learned.messages()) == [Learned("a", "ids", ["1", "2", "4"]), Learned("b", "ids", ["3"])]
+    learned.forget_all_but(["b"])
+    assert list(learned.messages()) == [Learned("b", "ids", ["3"])]

@@ -4,8 +4,12 @@ import asyncio
 import contextlib
 import logging
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,7 +17,10 @@ from kproxy.config import Addresses, Cluster, FilterUse, Timeouts
 from kproxy.errors import UsageError
 from kproxy.filters.contract import Filter
 from kproxy.proxy import virtual_cluster
+from kproxy.proxy.messages import BrokerReach, Message
 from kproxy.proxy.network.listening import ListenError
+from kproxy.proxy.raw_sasl import begins_tokens, is_token
+from kproxy.proxy.reachability import Reach, Reachability
 from kproxy.proxy.tap.counted import CloseCause
 from tests.support.links import request, response, run
 from tests.support.ports import free_ports
@@ -401,3 +408,92 @@ def test_a_filter_that_has_changed_is_loaded_again(tmp_path: Path, monkeypatch: 
             writer.close()
 
     run(work)
+
+
+CLUSTER = Cluster(listen=":1", bootstrap=["b:1"])
+
+
+def test_each_transition_is_told_once() -> None:
+    told: list[Message] = []
+    found = Reachability("orders", told.append)
+    found.use(CLUSTER)
+    assert found.state is Reach.UNKNOWN
+    found.failed("b:1: Connection refused")
+    found.failed("b:1: no answer in time")
+    assert found.state is Reach.FAILING
+    found.reached()
+    found.reached()
+    found.failed("later")
+    assert found.state is Reach.REACHED
+    assert told == [BrokerReach("orders", False, "b:1: Connection refused"), BrokerReach("orders", True)]
+
+
+def test_other_brokers_are_not_known() -> None:
+    found = Reachability("orders", lambda message: None)
+    found.use(CLUSTER)
+    found.reached()
+    found.use(Cluster(listen=":2", bootstrap=["b:1"], name="other"))
+    assert found.state is Reach.REACHED
+    found.use(Cluster(listen=":1", bootstrap=["c:1"]))
+    assert found.state is Reach.UNKNOWN
+
+
+HELD_BACK = """
+import resource
+from pathlib import Path
+from kproxy.proxy.memory_reserve import MemoryReserve
+
+reserve = MemoryReserve(64 << 20)
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * 4096 + (8 << 20), -1))
+
+def fits(size):
+    try:
+        return len(bytearray(size)) == size
+    except MemoryError:
+        return False
+
+print(fits(32 << 20), reserve.take())
+reserve.release()
+print(fits(32 << 20))
+taken = bytearray(48 << 20)
+print(reserve.take())
+del taken
+print(reserve.take(), fits(32 << 20))
+"""
+
+
+def test_what_is_held_back_is_there_when_it_is_released() -> None:
+    done = subprocess.run([sys.executable, "-c", HELD_BACK], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.split() == ["False", "True", "True", "False", "True", "False"], done.stderr
+
+
+TOKEN = b"\0\0\0\4\0a\0p"
+GSSAPI = b"\0\0\0\4\x60\1\2\3"
+HEARTBEAT = request(12, 0, 1, b"\0\1g\0\0\0\1\0\1m")
+
+
+def link() -> Any:
+    return SimpleNamespace(sasl=None)
+
+
+@pytest.mark.parametrize(("version", "tokens"), [(0, True), (1, False)])
+def test_tokens_follow_version_0_of_the_handshake_until_a_request_follows(version: int, tokens: bool) -> None:
+    one = link()
+    assert begins_tokens(one, request(17, version, 1, b"\0\5PLAIN")) is tokens
+    if tokens:
+        assert is_token(one, TOKEN)
+        assert is_token(one, HEARTBEAT)  # before any token was answered
+        one.sasl.on_server_token()
+        assert is_token(one, TOKEN)
+        assert not is_token(one, HEARTBEAT)
+        assert not one.sasl.in_tokens
+
+
+def test_a_handshake_that_cannot_be_decoded_begins_nothing() -> None:
+    assert begins_tokens(link(), b"\0\0\0\2\0\x11") is False
+
+
+def test_a_first_frame_may_be_a_token_of_gssapi() -> None:
+    assert is_token(link(), GSSAPI)
+    assert not is_token(link(), HEARTBEAT)

@@ -13,14 +13,27 @@ from kproxy.pipeline.run import Options, Run
 from kproxy.protocol import MessageStruct, message
 from kproxy.protocol import records as kafka_records
 from kproxy.proxy.analyzer.page_feed import LEAST_SHARE, MANY_WAITING, MOST_HELD, MOST_WAITING, PageFeed, connect
-from kproxy.proxy.analyzer.rare_exchanges import AT_ONCE
-from kproxy.proxy.page_records import Begun, Pieces, Record, Shown, Tally, TlsToProxy, Topics
+from kproxy.proxy.analyzer.rare_exchanges import AT_ONCE, PER_SECOND, RareExchanges, is_rare
+from kproxy.proxy.page_records import (
+    MOST_PIECE,
+    SIZE,
+    Begun,
+    Pieces,
+    Record,
+    Shown,
+    Side,
+    Tally,
+    TlsToProxy,
+    Topics,
+    Unusual,
+    encode,
+)
 from kproxy.session import ClusterView, Connection, Exchange, Frame
 from kproxy.session.tls_facts import TlsFacts
 from tests.output.rewriting.test_rewriter import conversation
 from tests.support.filtering import make, part, request_frame, response_frame
 from tests.support.frames import compact
-from tests.support.traffic import CAPTURES
+from tests.support.traffic import CAPTURES, golden_exchanges
 
 CONNECTION = Connection(7, "127.0.0.1:1", "127.0.0.1:2", cluster="orders")
 LARGE = bytes(100_000)
@@ -278,3 +291,70 @@ def test_a_page_that_takes_nothing_is_not_told_of_connections_for_ever(watched: 
 def test_a_page_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         connect(f"{tmp_path}/nothing", dict, lambda: 0)
+
+
+UNUSUAL = Unusual(False, None, None, "why", 1, False, 9, 0, "withheld")
+RECORDS: list[Record] = [
+    Topics("orders", {"id": "name"}),
+    Begun(1, 5, "127.0.0.1:1", "127.0.0.1:2", "orders"),
+    Shown(1, 6, 0, 9, 3, "client", Side(b"abc", 1, 2, 3, 4, 9), None, True, False, None, None),
+    Shown(1, 7, None, None, None, None, None, Side(b"", 1, 2, 0, 0, 0, UNUSUAL), False, True, "none came", "no"),
+    Tally(2, 1, 0, 0.5),
+]
+
+
+def stream() -> bytes:
+    pieces = encode(RECORDS[:2]), encode(RECORDS[2:])
+    return b"".join(len(piece).to_bytes(SIZE, "big") + piece for piece in pieces)
+
+
+@pytest.mark.parametrize("step", [1, 3, 7, 10_000])
+def test_pieces_come_out_however_the_stream_is_cut(step: int) -> None:
+    pieces, data = Pieces(), stream()
+    found = [piece for at in range(0, len(data), step) for piece in pieces.feed(data[at : at + step])]
+    assert found == [RECORDS[:2], RECORDS[2:]]
+
+
+@pytest.mark.parametrize("data", [b"\xff" * 8, (MOST_PIECE + 1).to_bytes(4, "big"), b"\0\0\0\2\x91\xc0"])
+def test_what_is_no_piece_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        list(Pieces().feed(data))
+
+
+def heartbeat(asked: dict[str, object], answered: dict[str, object]) -> Exchange:
+    """ConsumerGroupHeartbeat v0."""
+    body = message("ConsumerGroupHeartbeatResponse").encode(0, make("ConsumerGroupHeartbeatResponse", **answered))
+    frame = request_frame("ConsumerGroupHeartbeatRequest", 0, make("ConsumerGroupHeartbeatRequest", **asked))
+    return conversation(frame, response_frame(68, 0, body))
+
+
+def test_steps_of_groups_and_transactions_are_rare_and_fetches_are_not() -> None:
+    """By the keys of Kafka's message definitions, in exchanges of which all fields are filled."""
+    rare = {exchange.api_key: is_rare(exchange) for _, _, exchange in golden_exchanges()}
+    assert {11, 13, 14, 22, 24, 25, 26, 28} <= {key for key, one in rare.items() if one}
+    assert not any(rare[key] for key in (0, 1, 3, 8, 12))
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "rare"),
+    [
+        ({"member_epoch": 0, "topic_partitions": []}, {"member_epoch": 1}, True),
+        ({"member_epoch": -1}, {"member_epoch": -1}, True),
+        ({"member_epoch": 7}, {"member_epoch": 7}, False),
+        ({"member_epoch": 7}, {"member_epoch": 8}, True),
+        ({"member_epoch": 7, "topic_partitions": []}, {"member_epoch": 7}, True),
+    ],
+    ids=["joins", "leaves", "is there", "another epoch", "says what it has"],
+)
+def test_a_heartbeat_of_kip_848_is_rare_where_it_changes_the_group(
+    asked: dict[str, object], answered: dict[str, object], rare: bool
+) -> None:
+    assert is_rare(heartbeat(asked, answered)) is rare
+
+
+def test_a_storm_of_them_is_bounded() -> None:
+    now = 0.0
+    rare = RareExchanges(lambda: now)
+    assert sum(rare.may_go() for _ in range(10_000)) == AT_ONCE
+    now += 2.0
+    assert sum(rare.may_go() for _ in range(10_000)) == 2 * PER_SECOND

@@ -3,10 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from kproxy.proxy.forwarding.owner import LinkOwner
-from kproxy.proxy.virtual_cluster import VirtualCluster
 from tests.support.links import Owner
 
 PACKAGE = Path(__file__).parents[3] / "kproxy" / "proxy"
@@ -21,17 +18,6 @@ def members(protocol: type) -> set[str]:
 def test_every_member_is_used_by_the_extension_modules_and_they_use_no_other() -> None:
     sources = "\n".join(path.read_text("utf-8") for path in (PACKAGE / "forwarding").glob("*.pyx"))
     assert set(re.findall(r"\bowner\.(\w+)", sources)) == members(LinkOwner) - USED_BY_THE_WORKER
-
-
-@pytest.mark.parametrize("name", sorted(members(LinkOwner)))
-def test_every_member_says_what_it_answers(name: str) -> None:
-    member = vars(LinkOwner)[name]
-    assert (member.fget if isinstance(member, property) else member).__doc__
-
-
-@pytest.mark.parametrize("name", sorted(members(LinkOwner) - READ_WHEN_A_LINK_IS_MADE))
-def test_a_virtual_cluster_has_every_method(name: str) -> None:
-    assert callable(getattr(VirtualCluster, name))
 
 
 def test_the_owner_of_the_tests_has_what_lanes_and_links_use() -> None:

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -13,11 +15,13 @@ import msgspec
 import pytest
 
 from kproxy.config import Analysis, Cluster, Config, Page
+from kproxy.page.live.process import SAYS
 from kproxy.proxy.messages import FeedPage
 from kproxy.proxy.network.http_server import MOST_REQUESTS
 from kproxy.proxy.supervisor.admin import admin_app
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
 from kproxy.proxy.supervisor.live_page import NICE, LivePage
+from kproxy.proxy.supervisor.page_ending import KEPT, OURS, Ending
 from tests.proxy.supervisor.test_admin import Proxy
 from tests.support.foreign_sites import ORIGINS, REBOUND
 from tests.support.kafka.processes import children
@@ -192,3 +196,39 @@ def test_the_other_pages_are_answered_without_it(path: str) -> None:
             assert (await bench.get(path, x_kproxy_token=TOKEN)).status_code in (200, 404)
 
     run(work)
+
+
+def test_the_page_says_it_as_it_is_read() -> None:
+    assert SAYS == OURS
+
+
+def reason(code: str) -> str:
+    """Of a process that runs this."""
+
+    async def work() -> str:
+        words = [sys.executable, "-S", "-c", code]
+        process = await asyncio.create_subprocess_exec(*words, stderr=subprocess.PIPE)
+        assert process.stderr is not None
+        ending = Ending(process.stderr)
+        try:
+            return await ending.reason(await process.wait())
+        finally:
+            ending.close()
+
+    return asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("raise ValueError('secret')", "ValueError"),
+        ("import no_such_module", "ModuleNotFoundError"),
+        (f"import sys; sys.exit('{OURS}KeyError in feed.py, line 7')", "KeyError in feed.py, line 7"),
+        ("import sys; sys.exit('secret')", "it ended with exit code 1"),
+        ("import os; os.kill(os.getpid(), 9)", "it was ended by SIGKILL, as the kernel does where memory is short"),
+        ("import os; os.abort()", "it was ended by SIGABRT"),
+        (f"import sys; sys.stderr.write('secret\\n' * {KEPT}); raise MemoryError", "MemoryError"),
+    ],
+)
+def test_it_is_one_line_without_secrets(code: str, told: str) -> None:
+    assert reason(code) == told

@@ -3,16 +3,19 @@
 import math
 import os
 import random
+import re
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from enum import IntEnum
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from kproxy.protocol.facts import facts
-from kproxy.proxy.tap.counted import CloseCause, Phase, Total
+from kproxy.proxy.tap.counted import GAUGES, CloseCause, Phase, Total
 from kproxy.proxy.tap.counters import (
     DURATION_BUCKETS,
     LOWEST_DURATION,
@@ -22,6 +25,7 @@ from kproxy.proxy.tap.counters import (
     address_hash,
 )
 from kproxy.proxy.tap.sealed import create_sealed
+from kproxy.proxy.tap.tapped import TapKind
 
 METADATA, PRODUCE = 3, 0
 WORKER = """
@@ -247,3 +251,36 @@ def test_a_file_that_holds_no_limits() -> None:
             SharedLimits(fd)
     finally:
         os.close(fd)
+
+
+PACKAGE = Path(str(files("kproxy.proxy")))
+SOURCES = [path for pattern in ("*.pyx", "*.pxd") for path in PACKAGE.rglob(pattern)]
+
+
+@pytest.mark.parametrize("names", [Total, CloseCause])
+def test_places_are_numbered_from_0_and_fit(names: type[IntEnum]) -> None:
+    assert [name.value for name in names] == list(range(len(names)))
+    assert len(names) <= 64  # MOST_TOTALS, MOST_CAUSES
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
+def test_extension_modules_take_the_numbers_from_the_python_enums(source: Path) -> None:
+    text = source.read_text("utf-8")
+    for enum, prefix in ((Total, ""), (CloseCause, ""), (TapKind, "TAP_")):
+        for name in enum:
+            defined = re.findall(rf"^(?:cdef int +| +){prefix}{name.name} = (.+)$", text, re.M)
+            assert [value for value in defined if value != f"{enum.__name__}.{name.name}"] == []
+
+
+def test_every_total_and_every_cause_has_a_place_of_its_own() -> None:
+    counters = Counters.create()
+    for total in Total:
+        counters.add(total, 1 + total)
+    for cause in CloseCause:
+        counters.count_close(cause)
+    assert counters.totals() == {total: 1 + total for total in Total}
+    assert counters.closes() == dict.fromkeys(CloseCause, 1)
+
+
+def test_gauges_are_what_can_go_down() -> None:
+    assert {"CONNECTIONS_OPEN", "IN_FLIGHT", "BUFFERED_BYTES"} <= {gauge.name for gauge in GAUGES}

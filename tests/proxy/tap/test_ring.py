@@ -5,6 +5,7 @@ import random
 import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from hashlib import sha256
 from itertools import pairwise
@@ -20,6 +21,7 @@ from kproxy.proxy.tap.ring import (
     detach_reader,
     reader_position,
 )
+from kproxy.proxy.tap.sealed import create_sealed, sealed_size
 from kproxy.proxy.tap.tapped import TapKind
 
 HEAD, TAIL, DATA = 0, 64, 4096
@@ -247,3 +249,53 @@ def test_the_writer_notices_that_what_it_wrote_for_an_awaited_reader_is_skipped(
     reader = TapReader(ring)
     assert reader.attach() == writer.epoch != epoch
     assert reader.read(10) == []
+
+
+@pytest.mark.parametrize("size", [0, 4096, 16384])
+def test_the_size_cannot_be_changed(size: int) -> None:
+    fd = create_sealed("test", 8192)
+    try:
+        with pytest.raises(PermissionError):
+            os.ftruncate(fd, size)
+        assert sealed_size(fd) == 8192
+        assert os.pread(fd, 8192, 0) == bytes(8192)
+    finally:
+        os.close(fd)
+
+
+def test_a_memfd_that_can_shrink_is_refused() -> None:
+    fd = os.memfd_create("test", os.MFD_CLOEXEC)
+    try:
+        with pytest.raises(ValueError, match="not sealed"):
+            sealed_size(fd)
+    finally:
+        os.close(fd)
+
+
+def test_another_file_is_refused() -> None:
+    with tempfile.TemporaryFile() as file, pytest.raises(ValueError, match=r"no memfd|not sealed"):
+        sealed_size(file.fileno())
+
+
+def test_untouched_pages_cost_nothing() -> None:
+    fd = create_sealed("test", 64 << 20)
+    try:
+        assert os.fstat(fd).st_blocks == 0
+    finally:
+        os.close(fd)
+
+
+def test_every_kind_passes_the_ring_and_the_next_number_is_a_fault() -> None:
+    fd = create_ring(1 << 16)
+    writer, reader = TapWriter(fd), TapReader(fd)
+    reader.attach()
+    for kind in TapKind:
+        assert writer.put(kind, 1, 0, 5, b"x")
+    assert [item[0] for item in reader.read(10)] == list(TapKind)
+    assert writer.put(max(TapKind) + 1, 1, 0, 5, b"x")
+    assert reader.read(10) == []
+    assert reader.faults == 1
+
+
+def test_no_kind_is_0_which_marks_the_end_of_the_ring() -> None:
+    assert 0 not in list(TapKind)
