@@ -2,6 +2,8 @@
 
 import gc
 import os
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
 
 import hypothesis
@@ -30,6 +32,18 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "determini
 def pytest_xdist_auto_num_workers() -> int:
     """A worker for each processor that we may use: `-n auto` in pyproject.toml; `-n 0` runs the tests in this process."""
     return min(len(os.sched_getaffinity(0)), MOST_WORKERS)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let processes that tests start keep compiled modules for this run, where the environment wants none beside the sources.
+
+    Otherwise each `kproxy run` compiles kproxy anew, three times.
+    """
+    if sys.dont_write_bytecode and not hasattr(config, "workerinput"):
+        folder = tempfile.TemporaryDirectory(prefix="kproxy-test-bytecode-")
+        config.add_cleanup(folder.cleanup)
+        os.environ["PYTHONPYCACHEPREFIX"] = folder.name
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.hookimpl(trylast=True)

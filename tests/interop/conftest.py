@@ -16,7 +16,7 @@ from tests.support.kafka.security import PLAINTEXT, Security
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What the clients warn of is not ours to mend."""
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
+        if item.nodeid.startswith("tests/interop/"):
             item.add_marker(pytest.mark.filterwarnings("default"))
 
 
