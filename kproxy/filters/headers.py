@@ -11,15 +11,16 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta
 
 from kproxy.filters.contract import Filter, Forward, Replace, Request, Verdict
-from kproxy.filters.large_records import take_long
+from kproxy.filters.large_records import TOO_LARGE, TOO_OLD, UNREADABLE, BatchCounts, take_long
 from kproxy.filters.options import OptionMistakes, Options, text
 from kproxy.filters.units import quoted
 from kproxy.protocol import ApiKey
 from kproxy.protocol.records import read_batches
 from kproxy.protocol.records.inserting import insert_headers
-from kproxy.protocol.records.rebatching import change_plain
+from kproxy.protocol.records.rebatching import TooLarge, change_plain
 
 COUNT_AT, HEADER_SIZE = 57, 61  # of a batch of magic 2
+MAGIC_WITH_HEADERS = 2
 TRACE_BYTES, SPAN_BYTES = 16, 8
 LONGEST = 1_024  # characters of a value
 PATIENCE_S = 60.0  # of a large request, while others have their turns
@@ -66,9 +67,10 @@ class HeadersOptions(Options, frozen=True):
 class Headers(Filter):
     """Add headers to every record that is produced: origin, client id, principal, trace.
 
-    The codec, offsets, times, sequence numbers and all else of a batch stay. What passes as it came, and is counted: batches of
-    magic 0 and 1, which have no headers; batches that cannot be read, which the broker refuses; and batches that unpack to more
-    than 64 MiB or 1,000 times their size, which a broker takes. So a client that wants to can produce without these headers.
+    The codec, offsets, times, sequence numbers and everything else in a batch stay. Three kinds of batches pass as they came:
+    those of magic 0 and 1, which have no headers; those that cannot be read, which the broker refuses; and those that unpack to
+    more than 64 MiB or 1,000 times their size, which a broker takes. So a client that wants to can produce without these
+    headers. They are counted at /metrics and /filters of the admin port, by reason, and the first of each is logged.
     A batch grows by some bytes for each record: see the broker's message.max.bytes.
     """
 
@@ -81,8 +83,7 @@ class Headers(Filter):
     def __init__(self, options: HeadersOptions) -> None:
         self.options = options
         self.names_topics = options.topics != ("*",)
-        self.changed = 0  # batches
-        self.unchanged = 0  # batches that have no headers, or cannot be read
+        self._unchanged = BatchCounts(self.name, "unchanged", "they pass as they came, without these headers")
         self._random = random.SystemRandom()
 
     def on_request(self, request: Request) -> Verdict | Any:
@@ -110,23 +111,12 @@ class Headers(Filter):
         return Replace(message) if changed else Forward()
 
     def _put(self, partition: Any, found: "Rewritten") -> bool:
-        """Put rewritten records in their place; return whether they are others."""
-        for changed in found.changed:
-            self._count(changed)
+        """Store rewritten records in a partition and count batches that could not be changed; return whether records differ."""
+        for reason in found.unchanged:
+            self._unchanged.add(self.runtime, reason)
         is_new = found.records is not partition.records
         partition.records = found.records
         return is_new
-
-    def _count(self, changed: bool) -> None:
-        if changed:
-            self.changed += 1
-            return
-        self.unchanged += 1
-        if str(self.unchanged).strip("0") == "1":
-            self.runtime.warn(
-                "headers: a batch is damaged, too old for headers, or unpacks to too much",
-                f"batch {self.unchanged}; it passes as it came",
-            )
 
     def _is_chosen(self, topic: Any) -> bool:
         patterns = self.options.topics
@@ -159,33 +149,37 @@ class Headers(Filter):
 
 
 class Added(NamedTuple):
-    """What records get."""
+    """The headers that are added to records."""
 
     headers: bytes  # encoded
-    number: int  # of them
-    own_name: bytes | None  # of the one that records may have themselves
-    own: bytes  # that one, encoded
+    number: int  # how many these are
+    own_name: bytes | None  # name of the header that is added only to records without it
+    own: bytes  # that header, encoded
 
 
 class Rewritten(NamedTuple):
     """A records field with headers added."""
 
     records: bytes
-    changed: list[bool]  # whether each batch was
+    unchanged: list[str]  # for each batch without the headers, why it could not be changed
 
 
 def _rewritten(records: bytes, added: Added) -> Rewritten:
-    """Add the headers to each batch; the same object where none was changed."""
+    """Add the headers to each batch; the records are the same object if no batch was changed."""
     batches = read_batches(records)
     if batches.tail is not None:
-        return Rewritten(records, [False])
-    parts, changed = [], []
+        return Rewritten(records, [UNREADABLE])
+    parts, unchanged = [], []
     for batch in batches:
-        count = int.from_bytes(batch.raw[COUNT_AT:HEADER_SIZE], "big", signed=True)
-        new = change_plain(batch, partial(_inserted, count, added))
-        changed.append(new is not None)
+        try:
+            count = int.from_bytes(batch.raw[COUNT_AT:HEADER_SIZE], "big", signed=True)
+            new, reason = change_plain(batch, partial(_inserted, count, added)), UNREADABLE
+        except TooLarge:
+            new, reason = None, TOO_LARGE
+        if new is None:
+            unchanged.append(TOO_OLD if batch.magic < MAGIC_WITH_HEADERS else reason)
         parts.append(batch.raw if new is None else new)
-    return Rewritten(b"".join(parts) if any(changed) else records, changed)
+    return Rewritten(b"".join(parts) if len(unchanged) < len(parts) else records, unchanged)
 
 
 def _inserted(records: int, added: Added, plain: bytes) -> bytes | None:

@@ -13,12 +13,12 @@ from msgspec import Meta
 from kproxy.filters.contract import Filter, Forward, Replace, RequestFacts, Response, Verdict
 from kproxy.filters.json_masks import JsonMask
 from kproxy.filters.json_paths import parse_path, parse_paths
-from kproxy.filters.large_records import take_long
+from kproxy.filters.large_records import TOO_LARGE, UNREADABLE, BatchCounts, take_long
 from kproxy.filters.options import OptionMistakes, Options, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.records import Batch, Batches, read_batches
-from kproxy.protocol.records.rebatching import change_fields
+from kproxy.protocol.records.rebatching import TooLarge, change_fields
 
 PART = 262_144  # bytes of batches that are masked before another response has its turn
 PATIENCE_S = 60.0  # of a large response, while others have their turns
@@ -98,21 +98,26 @@ class Masked(NamedTuple):
 
 
 Steps = Generator[
-    Callable[[], list[bytes | None]], list[bytes | None], Masked
+    Callable[[], list[bytes | str]], list[bytes | str], Masked
 ]  # each step takes long, and is for a thread
 
 
 class MaskRecords(Filter):
     """Hide fields of records, by JSON path, from those that fetch them.
 
-    Changed batches keep their codec, offsets, times, producer and flags and get a right CRC; control batches and records that
-    have none of the fields stay byte for byte, and so does all of a value but what is hidden. A batch that cannot be read, or
-    unpacks to more than 64 MiB or 1,000 times its size, is not given out, nor what is behind it: where it is the first one, its
-    partition has the error CORRUPT_MESSAGE. A response is held whole, so that clients get at most half of limits.held_frame_size
-    at a time, whatever they ask for. A single batch that does not fit is not given out: its client gets UNKNOWN_SERVER_ERROR and
-    the log says why. Topics by id are known by the Metadata responses that workers have seen. A consumer that fetches a topic
-    before, as one does that was connected when kproxy was restarted, gets UNKNOWN_TOPIC_ID and no records where the rules do not
-    name all topics ("*"): it asks for Metadata then, and fetches again.
+    Changed batches keep their codec, offsets, times, producer and flags, and get a valid CRC. Control batches, records without
+    any of the fields, and the other parts of a value stay byte for byte.
+
+    A batch that cannot be read, or that unpacks to more than 64 MiB or 1,000 times its size, is withheld, and so is everything
+    behind it in its partition. If it is the first batch, the partition gets the error CORRUPT_MESSAGE. Such batches are counted
+    at /metrics and /filters of the admin port, by reason, and the first of each is logged.
+
+    A response is held until all of it is here, so clients get at most half of limits.held_frame_size at a time, whatever they ask
+    for. A single batch that does not fit is withheld: its client gets UNKNOWN_SERVER_ERROR, and the log says why.
+
+    The names of topics by id come from the Metadata responses that workers have seen. Where the rules do not name all topics
+    ("*"), a consumer that fetches a topic before that, as after a restart of kproxy, gets UNKNOWN_TOPIC_ID and no records: it
+    then asks for Metadata and fetches again.
 
     Each worker masks large responses in one thread, 256 KiB or one batch of each in turn. One that is not finished within 60 s is
     refused with UNKNOWN_SERVER_ERROR.
@@ -130,7 +135,7 @@ class MaskRecords(Filter):
         self._masks: dict[str | None, Masks | None] = {}  # by topic
         self._same_for_all = all("*" in rule.topics for rule in options.rules)
         self.names_topics = not self._same_for_all
-        self.corrupt = 0  # batches that were not given out
+        self._withheld = BatchCounts(self.name, "withheld", "neither they nor what is behind them is given out")
 
     def on_response(self, response: Response) -> Verdict | Any:
         """Mask the records of the topics that have rules."""
@@ -212,8 +217,8 @@ class MaskRecords(Filter):
         for some in _in_parts(batches):
             masked = yield partial(_mask_batches, some, masks)
             for batch, new in zip(some, masked, strict=False):
-                if new is None:
-                    self.corrupt += 1
+                if isinstance(new, str):
+                    self._withheld.add(self.runtime, new)
                     last = batches[len(parts) - 1].last_offset if parts else None
                     return Masked(b"".join(parts), last, is_corrupt=not parts)
                 changed |= len(new) != batch.size or new != batch.raw
@@ -223,7 +228,7 @@ class MaskRecords(Filter):
     def _without_batch(self, batches: Batches, records: bytes, request: RequestFacts) -> Masked:
         """What brokers give to clients where there is no whole batch: see ReplicaManager.readFromLog."""
         if batches.tail is None or batches.tail.kind == "error":
-            self.corrupt += 1
+            self._withheld.add(self.runtime, UNREADABLE)
             return Masked(b"", is_corrupt=True)
         is_old = request.api_key == ApiKey.FETCH and request.api_version < SINCE_WHOLE
         return Masked(
@@ -245,13 +250,17 @@ def _in_parts(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
         yield some
 
 
-def _mask_batches(batches: list[Batch], masks: Masks) -> list[bytes | None]:
-    """The batches, masked, up to the first that cannot be read: None."""
-    masked: list[bytes | None] = []
+def _mask_batches(batches: list[Batch], masks: Masks) -> list[bytes | str]:
+    """Return the batches with their values masked; for the first that cannot be masked, the reason, and nothing behind it."""
+    masked: list[bytes | str] = []
     for batch in batches:
-        masked.append(change_fields(batch, *masks))
-        if masked[-1] is None:
-            break
+        try:
+            changed = change_fields(batch, *masks)
+        except TooLarge:
+            return [*masked, TOO_LARGE]
+        if changed is None:
+            return [*masked, UNREADABLE]
+        masked.append(changed)
     return masked
 
 

@@ -1,7 +1,8 @@
 """A batch with other records in it: everything in its header stays but its size and its CRC, and so does its codec.
 
 So a batch keeps its offsets, times, producer id, epoch, sequence and flags: transactions and idempotent producers go on.
-A batch whose CRC is wrong, or that cannot be read whole, is not changed: its damage must not get a valid checksum.
+A batch whose CRC is wrong, or that cannot be read to its end, is not changed: its damage must not get a valid checksum.
+One that decompresses to more than the limits allow raises TooLarge.
 """
 
 from collections.abc import Callable
@@ -25,6 +26,10 @@ Change = Callable[[bytes], bytes | None]
 ChangeRecord = Callable[[Record], bool]
 
 
+class TooLarge(ValueError):
+    """A batch decompresses to more than the limits allow."""
+
+
 def with_header_of(raw: bytes, records: bytes) -> bytes:
     """A batch of magic 2 with the header of *raw*, and these records, compressed already."""
     size = (HEADER_SIZE - LOG_OVERHEAD + len(records)).to_bytes(4, "big")
@@ -34,12 +39,17 @@ def with_header_of(raw: bytes, records: bytes) -> bytes:
 
 
 def change_plain(batch: Batch, change: Change, limits: Limits = DEFAULT_LIMITS) -> bytes | None:
-    """A batch of magic 2 after *change* of its records, decompressed; None where it cannot be, or *change* gives None."""
+    """Return a batch of magic 2 after *change* of its decompressed records.
+
+    None if the batch cannot be changed, or *change* returns None. Raises TooLarge.
+    """
     if batch.magic != 2 or batch.attributes & CONTROL or batch.codec not in CODECS or not batch.crc_valid:
         return None
     raw = batch.raw
     unpacked = decompress(batch.codec, memoryview(raw)[HEADER_SIZE:], limits=limits)
-    if unpacked.error is not None or unpacked.skipped is not None:
+    if unpacked.skipped is not None:
+        raise TooLarge(unpacked.skipped)
+    if unpacked.error is not None:
         return None
     changed = change(bytes(unpacked.data))
     return None if changed is None else with_header_of(raw, compress(Codec(batch.codec), changed))
@@ -48,9 +58,9 @@ def change_plain(batch: Batch, change: Change, limits: Limits = DEFAULT_LIMITS) 
 def change_fields(
     batch: Batch, values: Editor | None, keys: Editor | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> bytes | None:
-    """A batch of any magic after its values and keys were edited; its own bytes if none was changed.
+    """Return a batch of any magic after its values and keys were edited; its own bytes if none was changed.
 
-    None where it cannot be read whole or its CRC is wrong. Control batches are not changed.
+    None if it cannot be read to its end or its CRC is wrong. Control batches are not changed. Raises TooLarge.
     """
     if not batch.crc_valid:
         return None
@@ -58,8 +68,11 @@ def change_fields(
         return change_records(batch, lambda record: _edit(record, values, keys), limits)
     if batch.attributes & CONTROL:
         return batch.raw
+    opened = batch.open(limits)
+    if opened.skipped is not None:
+        raise TooLarge(opened.skipped)
     try:
-        changed = replace_fields(batch.open(limits), values, keys)
+        changed = replace_fields(opened, values, keys)
     except Malformed:
         return None
     return batch.raw if changed is None else with_header_of(batch.raw, compress(Codec(batch.codec), changed))
@@ -74,14 +87,16 @@ def _edit(record: Record, values: Editor | None, keys: Editor | None) -> bool:
 
 
 def change_records(batch: Batch, change: ChangeRecord, limits: Limits = DEFAULT_LIMITS) -> bytes | None:
-    """A batch of any magic after *change* of each record in place, which says whether it did; the same bytes if none was.
+    """Return a batch of any magic after *change* of each record in place, which says whether it changed it.
 
-    None where it cannot be read whole or its CRC is wrong. Control batches are not changed.
+    The same bytes if no record was changed. None if it cannot be read to its end or its CRC is wrong. Control batches are not
+    changed. Raises TooLarge.
     """
-    opened = batch.open(limits)
-    read = read_batch(opened)
-    if read.error is not None or read.skipped is not None or not batch.crc_valid:
+    read = read_batch(batch.open(limits))
+    if read.error is not None or not batch.crc_valid:
         return None
+    if read.skipped is not None:
+        raise TooLarge(read.skipped)
     if read.is_control or not sum(change(record) for record in read.records):  # any() would stop at the first
         return batch.raw
     return _written(read, batch.raw)
