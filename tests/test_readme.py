@@ -140,3 +140,15 @@ def test_files_that_the_readme_names_are_there() -> None:
     named = re.findall(r"(?<![\w/.])(?:kproxy|tests|captures|deploy|dashboards|\.ci)/[\w./-]*[\w]", README)
     assert named
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_every_promise_and_attack_that_a_test_names_is_in_the_list() -> None:
+    text = (ROOT / "tests" / "README.md").read_text(encoding="utf-8")
+    promises, attacks = (set(re.findall(r"^\| (\d+) \|", part, re.MULTILINE)) for part in text.split("## Attacks"))
+    names = [
+        name
+        for module in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"def test_(\w+)\(", module.read_text(encoding="utf-8"))
+    ]
+    assert {number for name in names for number in re.findall(r"promise_(\d+)_", name)} <= promises
+    assert {number for name in names for number in re.findall(r"attack_(\d+)_", name)} <= attacks
