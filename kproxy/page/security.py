@@ -19,10 +19,17 @@ from urllib.parse import parse_qs
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from kproxy.proxy.supervisor.browser_guard import READING, SAME_SITE, TOKEN_HEADER, BrowserGuard, token_page
+from kproxy.proxy.supervisor.browser_guard import (
+    READING,
+    SAME_SITE,
+    TOKEN_HEADER,
+    TOKEN_PAGE_STYLE,
+    BrowserGuard,
+    token_page,
+)
 
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    f"default-src 'none'; script-src 'self'; style-src 'self' {TOKEN_PAGE_STYLE}; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = [

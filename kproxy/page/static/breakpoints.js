@@ -31,7 +31,7 @@ export class Breakpoints {
     place.classList.add("page");
     render(
       html`<h2>Breakpoints</h2>
-        <p class="note">A message that meets one of these waits here, and with it all that follows it on its connection. It goes on by itself when its time is over.
+        <p class="note">A message that meets one of these waits here, and with it all that follows it on its connection. It goes on by itself when its time is over, unless it is open below.
           Breakpoints are removed when this page is closed.</p>
         <div class="controls breakpoint"></div>
         <ul class="breakpoints"></ul>
@@ -87,7 +87,9 @@ export class Breakpoints {
   tick() {
     if (this.rows.isEmpty && !this.editor.isOpen) return;
     this.rows.draw();
-    if (this.editor.isOpen && !this.editor.gone) this.editor.draw();
+    if (!this.editor.isOpen || this.editor.gone) return;
+    this.editor.stay();
+    this.editor.draw();
   }
 
   draw() {

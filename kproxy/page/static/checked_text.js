@@ -158,7 +158,7 @@ export class CheckedText {
     const { verdict } = this;
     if (this.isFrozen) return nothing;
     if (this.checking) return html`<p class="muted">Checking…</p>`;
-    if (verdict === null) return html`<p class="muted">As it came. Editing keeps it stopped.</p>`;
+    if (verdict === null) return html`<p class="muted">As it came.</p>`;
     if (verdict.error) return this.wrong(verdict.error);
     const size = verdict.size === this.stop.size ? counted(verdict.size, "byte") : `${count(verdict.size)} bytes, as it came ${count(this.stop.size)}`;
     if (!this.differs) return html`<p class="muted">It would be sent as it came.</p>`;

@@ -6,6 +6,7 @@ import { html } from "./lit-html.js";
 const ON_A_PHONE = ["requestAt", "apiName", "latencyMs", "clientId", "topics", "errorName"];
 const KEPT = "kproxy columns";
 const NEVER_CUT = new Set(["client", "broker"]); // a port that is cut off is no address
+const MARKED = new Set(["number", "apiName"]); // a sign may stand before them: edited, the colour of the API
 const PADDING = 13; // pixels, of a cell
 const LEAST = 84; // pixels, of a text that is cut to fit
 const MOST_TEXT = 40; // characters that a text is given room for
@@ -53,7 +54,7 @@ export function needsOf(columns, texts) {
   return columns.map((column, at) => {
     const longest = texts.reduce((most, row) => Math.max(most, row[at].length), 0);
     const head = isPhone() ? column.name.length + 1 : Math.max(...wordsOf(column.name).map((word) => word.length)) + 1;
-    const need = Math.max(longest + (column.name === "apiName" ? 2 : 0), head, 4); // its colour stands before it
+    const need = Math.max(longest + (MARKED.has(column.name) ? 2 : 0), head, 4);
     return isText(column) && !NEVER_CUT.has(column.name) ? Math.min(need, MOST_TEXT) : need;
   });
 }

@@ -15,7 +15,8 @@ const SAMPLE = 100; // rows that columns are measured with
 export class ExchangeTable {
   /**
    * `scroller` is an empty element. `rows` is what the table shows, Rows; `doings`: `look(focus)` opens the chosen exchange, `leave()`
-   * closes it, `chosen()`, `moved()` away from the last rows by hand, `menu(place)` of the chosen cell at {x, y}, `write(which, column)` a condition, `sortBy(name)`, `undo(event)`.
+   * closes it, `chosen()`, `moved()` away from the last rows by hand, `menu(place)` of the chosen cell at {x, y}, `write(which, column)` a condition, `sortBy(name)`, `undo(event)`,
+   * `isEdited({client, correlationId})` of an exchange.
    */
   constructor(scroller, rows, doings) {
     Object.assign(this, { scroller, rows, doings });
@@ -138,9 +139,21 @@ export class ExchangeTable {
     this.scroller.setAttribute("aria-rowcount", this.rows.total + 1);
     this.nothing.hidden = this.rows.total > 0 || this.empty === "";
     if (!this.nothing.hidden) this.nothing.firstElementChild.textContent = this.empty;
-    this.lines.draw(from, to, shift, (at) => this.rows.at(at), { chosen: this.row, column: this.column, marked: this.marked });
+    this.lines.draw(from, to, shift, (at) => this.rows.at(at), (row) => this.isEdited(row), { chosen: this.row, column: this.column, marked: this.marked });
     const shown = this.row >= from && this.row < to;
     shown ? this.scroller.setAttribute("aria-activedescendant", `row-${this.row}`) : this.scroller.removeAttribute("aria-activedescendant");
+  }
+
+  isEdited(row) {
+    const names = this.rows.question.columns.split(",");
+    const [client, correlationId] = ["client", "correlationId"].map((name) => row[names.indexOf(name)]);
+    return this.doings.isEdited({ client, correlationId });
+  }
+
+  /** Draw all rows anew, as other ones are edited now. */
+  markAnew() {
+    this.lines.clear();
+    this.list.ask();
   }
 
   pressed(event) {

@@ -9,6 +9,7 @@ import { exportMenu } from "./export.js";
 import { FilterLine } from "./filter_line.js";
 import { Narrowing } from "./narrowing.js";
 import { Opened } from "./opened.js";
+import { replay } from "./replay.js";
 import { current, note } from "./route.js";
 import { openMenu } from "./row_menu.js";
 import { Rows } from "./rows.js";
@@ -34,14 +35,17 @@ export const KEYS = [
   ["c", "compare with another exchange: mark one, then the other"],
   ["v", "choose columns"],
   ["f p", "follow new exchanges; pause"],
-  ["e", "export what is shown"],
-  ["b", "write a breakpoint for this API and client, where the page may set some"],
+  ["e r", "export what is shown; replay it"],
+  ["b", "add a breakpoint that stops requests like this one, where the page may set some"],
 ];
 
+const MARKING = ["client", "correlationId"]; // columns by which edited exchanges are known
+
 export class Exchanges {
-  constructor(place, source) {
+  constructor(place, source, stopped = null) {
     this.place = place;
     this.source = source;
+    this.stopped = stopped;
     this.filter = "";
     this.sort = "";
     this.columns = firstColumns(source.columns);
@@ -60,9 +64,10 @@ export class Exchanges {
       write: (which, name) => this.narrowing.write(which, name),
       sortBy: (name) => this.sortBy(name),
       undo: (event) => this.line.undone(event),
+      isEdited: (exchange) => stopped?.ends.isEdited(exchange) ?? false,
     });
     this.line = new FilterLine(this.place.querySelector(".filter"), (filter) => this.apply({ filter }));
-    this.narrowing = new Narrowing(source, this.line, { valueOf: (name) => this.valueOf(name), row: () => this.row() });
+    this.narrowing = new Narrowing(source, this.line, { valueOf: (name) => this.valueOf(name), row: () => this.row() }, stopped);
     this.opened = new Opened(this.place.querySelector(".detail"), {
       opened: (number) => this.shown(number),
       close: () => this.leave(),
@@ -118,7 +123,8 @@ export class Exchanges {
 
   ask() {
     this.table.setColumns(this.columns, this.sort);
-    return this.rows.ask({ filter: this.filter, sort: this.sort, columns: this.columns.map((one) => one.name).join(",") });
+    const names = new Set([...this.columns.map((one) => one.name), ...(this.stopped ? MARKING : [])]);
+    return this.rows.ask({ filter: this.filter, sort: this.sort, columns: [...names].join(",") });
   }
 
   async apply(changes) {
@@ -167,6 +173,12 @@ export class Exchanges {
     return lines(["No Kafka exchange was found.", ...(this.source.unread ?? [])]);
   }
 
+  /** Something was stopped or edited, or a breakpoint was set. */
+  stopsChanged() {
+    this.table.markAnew();
+    this.drawBar();
+  }
+
   /** New exchanges came (or the oldest left), says the server. */
   renewed(news) {
     if (!this.following.takes(news)) return;
@@ -201,10 +213,12 @@ export class Exchanges {
         ${this.filter ? html`<button @click=${() => { this.line.write(""); this.table.scroller.focus(); }}>Clear filter</button>` : nothing}
         <button @click=${() => { this.line.add('apiName != "Heartbeat"'); }}>Not Heartbeat</button>
         <button @click=${() => { this.line.add("size(errors) > 0"); }}>Errors</button>
+        ${this.stopped?.ends.edited.size ? html`<button title="Those that were changed, answered or dropped at a breakpoint" @click=${() => this.line.write(this.stopped.ends.editedFilter)}>Edited</button>` : nothing}
         ${live ? html`<button aria-pressed=${String(on)} @click=${() => this.following.follow()}>Follow</button>
           <button aria-pressed=${String(paused)} @click=${() => this.pause()}>${paused ? "Resume" : "Pause"}</button>` : nothing}
         <button @click=${() => this.chooseColumns()}>Columns</button>
         <button @click=${() => this.export()}>Export</button>
+        ${this.source.live ? nothing : html`<button @click=${() => this.replay()}>Replay</button>`}
         ${marked !== null ? html`<button @click=${() => { this.setMarked(null); this.table.scroller.focus(); }}>Compare with #${marked} ✕</button>` : nothing}`,
       this.bar,
     );
@@ -214,8 +228,8 @@ export class Exchanges {
   key(event) {
     const doings = {
       "/": () => this.line.focus(), f: () => this.following.follow(), p: () => this.pause(), v: () => this.chooseColumns(),
-      e: () => this.export(), c: () => this.mark(), h: () => this.narrowing.onlyHost(),
-      b: () => this.source.editable && this.narrowing.stopSuch(),
+      e: () => this.export(), r: () => this.replay(), c: () => this.mark(), h: () => this.narrowing.onlyHost(),
+      b: () => this.narrowing.stopSuch(),
     };
     doings[event.key]?.();
     return event.key in doings || (this.isFree(event.target) && this.keyOfTable(event));
@@ -323,6 +337,10 @@ export class Exchanges {
 
   export() {
     exportMenu(this.filter);
+  }
+
+  replay() {
+    replay({ filter: this.filter, fromNs: null, toNs: null }, this.source.token);
   }
 
   close() {

@@ -9,9 +9,12 @@ import { html } from "./lit-html.js";
 const MOST_ELEMENTS = 8; // of a list, in a menu
 
 export class Narrowing {
-  /** `chosen` gives of the chosen exchange: `valueOf(column)`, `row()` (all of it, null: none is chosen). */
-  constructor(source, line, chosen) {
-    Object.assign(this, { line, chosen });
+  /**
+   * `chosen` gives of the chosen exchange: `valueOf(column)`, `row()` (all of it, null: none is chosen). `stopped` has the
+   * breakpoints; null where there are none.
+   */
+  constructor(source, line, chosen, stopped) {
+    Object.assign(this, { line, chosen, stopped });
     this.columns = new Map(source.columns.map((one) => [one.name, one]));
     this.names = new Set(source.names.map((one) => one.name));
   }
@@ -47,18 +50,32 @@ export class Narrowing {
     if (row?.client) this.line.add(fromHost(row.client));
   }
 
-  /** Write a breakpoint that meets exchanges like the chosen one; in its view a person sets it. */
+  /** Ask which exchanges like the chosen one to stop, and set that breakpoint. */
   async stopSuch() {
+    if (!this.stopped) return say("Breakpoints are off here: they are for kproxy run with page.edits in its configuration.");
     const row = await this.chosen.row();
-    if (!row) return;
-    const write = (condition) => {
+    if (!row) return undefined;
+    const choose = (work) => () => {
       dialog.close();
-      go("breakpoints", { condition });
+      work();
     };
+    const choices = stopConditions(row);
     const dialog = ask(
-      "Write a breakpoint",
-      html`<ul class="choices-of-stops">${stopConditions(row).map(({ title, condition }) => html`<li><button @click=${() => write(condition)}>${visible(title)}</button></li>`)}</ul>`,
+      "Add a breakpoint",
+      html`<ul class="choices-of-stops">${choices.map(({ title, condition }) => html`<li><button title=${visible(condition)} @click=${choose(() => this.addBreakpoint(condition))}>${visible(title)}</button></li>`)}
+        <li><button @click=${choose(() => go("breakpoints", { condition: choices[0].condition }))}>Write another condition…</button></li></ul>`,
     );
-    dialog.querySelector(".choices-of-stops button").focus();
+    return dialog.querySelector(".choices-of-stops button").focus();
+  }
+
+  async addBreakpoint(condition) {
+    const { breakpoints } = this.stopped;
+    const made = { condition, direction: "request" };
+    try {
+      if (!breakpoints.some((one) => one.condition === condition && one.direction === made.direction)) await this.stopped.set([...breakpoints, made]);
+      go("breakpoints");
+    } catch (error) {
+      say(error.message);
+    }
   }
 }

@@ -6,8 +6,8 @@ import { effectsOf, seconds, titleOf } from "./stop_words.js";
 import { counted, named, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
-const MORE_S = 60; // that "keep" and editing ask for
-const SOON_MS = 30_000; // with less time than this left, editing asks for more
+const MORE_S = 60; // that "keep" and an open editor ask for
+const SOON_MS = 30_000; // with less time than this left, an open editor asks for more
 const UNSENT = "What is below was not sent. It can be copied from here.";
 
 export class StopEditor {
@@ -159,6 +159,6 @@ export class StopEditor {
   time() {
     const left = this.stopped.left(this.stop);
     return html`<div class="bar time"><progress max=${Math.max(this.stop.resumesMs - this.stop.stoppedMs, 1)} .value=${left} aria-label="Time until it goes on by itself"></progress>
-      <span>goes on by itself in ${seconds(left)}</span><button @click=${() => { this.asked = null; this.keep(); }} title="Key m">Keep for ${MORE_S} s</button></div>`;
+      <span>held while it is open here; else it goes on in ${seconds(left)}</span><button @click=${() => { this.asked = null; this.keep(); }} title="Key m">Keep for ${MORE_S} s</button></div>`;
   }
 }

@@ -1,18 +1,30 @@
 /** How stops have ended, as the server tells it, and the text that was edited and not sent: it is kept until its stop is over. */
 
-const MOST = 1_000; // stops of which something is known
+import { literal } from "./text.js";
+
+const MOST = 1_000; // stops whose end is known
+const MOST_IN_FILTER = 20; // exchanges that one filter names
 const USUAL = new Set(["time over"]);
+const EDITS = new Set(["replace", "error", "drop", "close"]);
+
+/** Names an exchange: correlation ids are unique on a connection, a connection has its client's address. */
+const keyOf = ({ client, correlationId }) => `${client} ${correlationId}`;
 
 export class StopEnds {
   constructor() {
     this.ends = new Map(); // id -> {action, by, why, how}
     this.own = new Set(); // ids on which this page has decided
     this.drafts = new Map(); // id -> {form, text}
+    this.edited = new Map(); // keyOf an exchange -> {client, correlationId}: those that did not go on as they came
   }
 
   /** Take what the server tells of stops that are over. */
   take(ended) {
-    for (const one of ended) this.ends.set(one.id, one);
+    for (const one of ended) {
+      this.ends.set(one.id, one);
+      if (EDITS.has(one.action)) this.edited.set(keyOf(one), one);
+    }
+    while (this.edited.size > MOST) this.edited.delete(this.edited.keys().next().value);
     while (this.ends.size > MOST) this.ends.delete(this.ends.keys().next().value);
   }
 
@@ -25,6 +37,17 @@ export class StopEnds {
   sentence(id) {
     const end = this.of(id);
     return `It is not stopped any more${end ? `: ${end.how}` : ""}.`;
+  }
+
+  /** Whether a person edited, answered or dropped the request or the response of this exchange. */
+  isEdited(exchange) {
+    return this.edited.has(keyOf(exchange));
+  }
+
+  /** The filter that selects these exchanges, the latest of them. */
+  get editedFilter() {
+    const latest = [...this.edited.values()].slice(-MOST_IN_FILTER);
+    return latest.map(({ client, correlationId }) => `(client == ${literal(client)} && correlationId == ${correlationId})`).join(" || ");
   }
 
   /** This page decides on it, so that its end is no news. */

@@ -26,8 +26,9 @@ export class TableRows {
     this.place.replaceChildren();
   }
 
-  /** Show the places from..to-1: `found(at)` is {number, row}, null of what is not there yet. `marks` says what is chosen. */
-  draw(from, to, shift, found, marks) {
+  /** Show the places from..to-1: `found(at)` is {number, row}, null of what is not there yet; `isEdited(row)`; `marks` says what is chosen. */
+  draw(from, to, shift, found, isEdited, marks) {
+    this.isEdited = isEdited;
     this.keep(from, to);
     while (this.rows.length < to - from) this.rows.push(this.made());
     while (this.rows.length > to - from) this.rows.pop().line.remove();
@@ -94,6 +95,9 @@ export class TableRows {
     line.classList.toggle("waiting", found === null);
     found === null ? delete line.dataset.number : (line.dataset.number = found.number);
     line.classList.toggle("failed", found !== null && this.columns.some(({ name }, index) => name === "errorName" && found.row[index]));
+    const edited = found !== null && this.isEdited(found.row);
+    line.classList.toggle("edited", edited);
+    edited ? line.setAttribute("aria-description", "edited at a breakpoint") : line.removeAttribute("aria-description");
     cells.forEach(({ cell, text }, index) => {
       if (this.columns[index].name === "apiName" && found !== null) cell.className = `api ${colourOfApi(found.row[index] ?? "")}${row.here === index ? " cell-here" : ""}`;
       const shown = found === null ? (index ? "" : "…") : visible(this.text(found.row[index], this.columns[index]));

@@ -48,7 +48,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kproxy.output.metrics import Metrics, Scrape
 from kproxy.proxy.messages import ClusterState
-from kproxy.proxy.supervisor.browser_guard import READING, BrowserGuard, token_page
+from kproxy.proxy.supervisor.browser_guard import READING, TOKEN_PAGE_STYLE, BrowserGuard, token_page
 
 if TYPE_CHECKING:
     from kproxy.proxy.supervisor.live_page import LivePage
@@ -61,7 +61,7 @@ DEFAULT_LIMIT, MOST_LIMIT = 1_000, 100_000
 HEADERS = [
     (b"cache-control", b"no-store"),
     (b"cross-origin-resource-policy", b"same-origin"),
-    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"content-security-policy", f"default-src 'none'; style-src {TOKEN_PAGE_STYLE}; frame-ancestors 'none'".encode()),
     (b"x-content-type-options", b"nosniff"),
 ]
 INDEX = """kproxy

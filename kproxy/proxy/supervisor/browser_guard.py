@@ -13,6 +13,8 @@ one), nor forge Host, Origin and Sec-Fetch-Site, which the browser writes. So:
 The cookie has the port in its name: all ports of a host share their cookies, and two pages on one machine have two tokens.
 """
 
+import base64
+import hashlib
 import hmac
 import secrets
 from collections.abc import Iterable, Iterator
@@ -103,11 +105,21 @@ def new_token() -> str:
 HOW = "open the address that kproxy has told (see kproxy run --help), or send the token in the header X-Kproxy-Token"
 
 
+_STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:60ch;margin:8vh auto;padding:0 16px}h1{font-size:20px}"
+    "dt{font-weight:600;margin-top:8px}dd{margin:0}pre{overflow:auto}"
+)
+TOKEN_PAGE_STYLE = (
+    f"'sha256-{base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()}'"  # for style-src of a policy
+)
+
+
 def token_page(sentence: str, more: str = "") -> str:
     """Return what a browser shows that asks for the page without its token: an HTML page that says what to do."""
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         '<meta name="color-scheme" content="light dark"><title>kproxy: the token is missing</title>'
+        f"<style>{_STYLE}</style>"
         f"<h1>kproxy</h1><p>{escape(sentence)}</p>"
         "<p>The page shows traffic, so it opens only by an address with a token in it. Open that address once; the browser "
         "remembers the token while kproxy runs.</p><dl>"

@@ -7,9 +7,9 @@
     GET  /page/api/stops             {"generation": n, "nowMs": n, "total": n, "stops": [STOP], "breakpoints": as above,
                                      "givenUp": [{"condition", "direction", "why": in sentences}]: those that are not asked any
                                      more, as they take too long;
-                                     "ended": [{"id", "action", "by", "why", "how"}]}; waits for another generation with
-                                     ?after=GENERATION&wait=SECONDS; ?limit= stops, the oldest; of those that are over the
-                                     latest, and how they have ended
+                                     "ended": [{"id", "action", "by", "why", "how", "client": its address, "correlationId"}]:
+                                     the stops that ended last, with the exchange that each was of}; waits for another
+                                     generation with ?after=GENERATION&wait=SECONDS; ?limit= stops, the oldest
     GET  /page/api/stops/errors      [{"code", "name", "meaning", "retriable", "clients"}]: those that can be answered
     GET  /page/api/stops/ID          STOP, with "json" and "hex": the body as text to edit. Without page.records the "hex" of
                                      messages with records is null, and {"withheld": n, "bytes": n} stands in "json" for each
@@ -177,7 +177,7 @@ class StopPages:
             "nowMs": time_ns() // 1_000_000,
             "total": len(stops),
             "stops": [_shown_stop(stop) for stop in stops[: max(limit, 0)]],
-            "ended": [_shown_end(one) for one in self._stopped.ended(MOST_ENDS_SHOWN)],
+            "ended": [_shown_end(*one) for one in self._stopped.ended(MOST_ENDS_SHOWN)],
             "breakpoints": msgspec.to_builtins(self._stopped.breakpoints),
             "givenUp": [{**msgspec.to_builtins(one), "why": why} for one, why in self._stopped.given_up.items()],
         }
@@ -275,9 +275,10 @@ def _shown_stop(stop: Stop) -> dict[str, Any]:
     return {**plain, "api": facts().apis[stop.api_key].name}
 
 
-def _shown_end(ended: StopEnded) -> dict[str, str]:
+def _shown_end(ended: StopEnded, stop: Stop) -> dict[str, str | int]:
     how = how_it_ended(ended.action, ended.by, ended.why)
-    return {"id": ended.id, "action": ended.action, "by": ended.by, "why": ended.why, "how": how}
+    exchange: dict[str, str | int] = {"client": stop.client, "correlationId": stop.correlation_id}
+    return {"id": ended.id, "action": ended.action, "by": ended.by, "why": ended.why, "how": how, **exchange}
 
 
 def _camel(name: str) -> str:

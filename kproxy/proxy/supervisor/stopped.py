@@ -49,7 +49,7 @@ class StoppedMessages:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._stops: dict[str, tuple[int, Stop]] = {}  # by id, with the worker
-        self._ended: OrderedDict[str, StopEnded] = OrderedDict()  # by id, the latest last
+        self._ended: OrderedDict[str, tuple[StopEnded, Stop]] = OrderedDict()  # by id, the latest last
         self._given_up: dict[Breakpoint, str] = {}  # why they are not asked any more, of those that are set
         self._looked_at = 0.0  # monotonic, when a page was here last
         self._waiting_pages = 0
@@ -80,12 +80,12 @@ class StoppedMessages:
             raise self._not_stopped(id_)
         return found[1]
 
-    def ended(self, most: int) -> list[StopEnded]:
-        """Return the latest stops that have ended, the latest first."""
+    def ended(self, most: int) -> list[tuple[StopEnded, Stop]]:
+        """Return how the latest stops ended, and what was stopped; the latest first."""
         return [one for one, _ in zip(reversed(self._ended.values()), range(most), strict=False)]
 
     def _not_stopped(self, id_: str) -> NotDone:
-        ended = self._ended.get(id_)
+        ended, _ = self._ended.get(id_, (None, None))
         how = "" if ended is None else f": {how_it_ended(ended.action, ended.by, ended.why)}"
         return NotDone(f"{GONE}{how}")
 
@@ -195,8 +195,9 @@ class StoppedMessages:
             await self._fleet.send_all(ResumeAll("", "no page"))
 
     def _end(self, ended: StopEnded) -> None:
-        if self._stops.pop(ended.id, None) is not None:
-            self._ended[ended.id] = ended
+        if ended.id in self._stops:
+            _, stop = self._stops.pop(ended.id)
+            self._ended[ended.id] = ended, stop
             if len(self._ended) > MOST_ENDED:
                 self._ended.popitem(last=False)
 
