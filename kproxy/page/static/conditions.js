@@ -52,12 +52,5 @@ export function stopConditions({ apiName, clientId }) {
   ];
 }
 
-/** For a word as other tools search for it, rather than a condition: what has it in its name. */
-export function havingWord(word) {
-  if (!/^[\w.-]{2,100}$/.test(word)) return [];
-  return [
-    { title: `an API with ${word}`, condition: `apiName.matches(${literal(`(?i)${word.replaceAll(".", "[.]")}`)})` },
-    { title: `a client with ${word}`, condition: `clientId.contains(${literal(word)})` },
-    { title: `a topic with ${word}`, condition: `topics.exists(t, t.contains(${literal(word)}))` },
-  ];
-}
+/** Conditions joined by &&; empty ones are left out. Free text stays without brackets, in which the server would not read it. */
+export const joined = (...parts) => parts.filter(Boolean).map((one, _, all) => (all.length > 1 && /\|\||\?/.test(one) ? `(${one})` : one)).join(" && ");

@@ -100,7 +100,7 @@ export class Exchanges {
     this.line.set(filter);
     this.drawBar();
     await this.ask();
-    if (this.problem) await this.line.check();
+    await this.explainFilter();
     if (/^\d+$/.test(at)) await this.goTo(Number(at));
     else if (this.isFree(document.activeElement)) this.table.scroller.focus();
   }
@@ -113,12 +113,18 @@ export class Exchanges {
       Object.assign(this, { filter, sort });
       this.drawBar();
       await this.ask();
-      if (this.problem) await this.line.check();
+      await this.explainFilter();
       this.table.list.scrollTo(0);
     }
     this.covers &&= at !== "";
     if (!at) this.opened.number !== null && this.leave();
     else if (Number(at) !== this.opened.number) await this.goTo(Number(at));
+  }
+
+  /** Show below the line what a filter of the URL means, or what is wrong with it. */
+  async explainFilter() {
+    if (this.problem) await this.line.check();
+    else if (this.filter) this.line.tell(this.rows);
   }
 
   ask() {

@@ -1,7 +1,7 @@
 /** The line that a condition in CEL is written in: completion of names, the error at its column, what it would mean. */
 
 import { get, Refused } from "./api.js";
-import { havingWord } from "./conditions.js";
+import { joined } from "./conditions.js";
 import { counted, visible } from "./text.js";
 import { Undo } from "./undo.js";
 import { used, usedFilters } from "./used_filters.js";
@@ -11,20 +11,20 @@ const PAUSE_MS = 200; // in typing, before the server is asked
 
 /** The filter of exchanges: `check` says how many match. */
 const FILTER = {
-  label: "Filter, a condition in CEL",
-  placeholder: 'Filter, as in apiName == "Fetch" && latencyMs > 500.0',
+  label: "Filter: words, or a condition in CEL",
+  placeholder: 'A word, as in orders, or a condition: apiName == "Fetch" && latencyMs > 500.0',
   complete: (text, cursor, signal) => get("complete", { text, cursor }, signal),
-  check: async (filter, signal) => (await get("exchanges", { filter, limit: 1 }, signal)).total,
+  check: (filter, signal) => get("exchanges", { filter, limit: 1 }, signal),
   used: { list: usedFilters, add: used },
-  meant: havingWord,
-  meaning: (total) => html`<p class="said hidden">${counted(total, "exchange matches", "exchanges match")}</p>`,
+  meaning: ({ total, texts = [] }) => html`<p class="said hidden">${counted(total, "exchange matches", "exchanges match")}</p>
+    ${texts.length ? html`<p class="said note">Read as text, not as a condition: finds ${texts.map((text, at) => html`${at ? " and " : ""}<code><bdi>${visible(text)}</bdi></code>`)} in names, addresses and errors.</p>` : nothing}`,
 };
 
 export class FilterLine {
   /**
    * `applied(text)` is called when a person means it: Enter, or a click that wrote it. `kind` says what the line is called and
-   * whom it asks: `check(text, signal)` gives what `meaning` shows, or throws Refused; `used`: those of before, where it has some;
-   * `meant(text)`: {title, condition} of what somebody may have meant with a text that is no condition.
+   * whom it asks: `check(text, signal)` gives what `meaning` shows, or throws Refused; `used`: the filters used before, where
+   * it has some.
    */
   constructor(place, applied, kind = FILTER) {
     this.place = place;
@@ -70,7 +70,7 @@ export class FilterLine {
   add(condition) {
     const present = this.input.value.trim();
     if (present.split(" && ").includes(condition)) return undefined;
-    return this.write(present === "" ? condition : `${/\|\||\?/.test(present) ? `(${present})` : present} && ${condition}`);
+    return this.write(joined(present, condition));
   }
 
   /** A key with Ctrl or Cmd: what stood here before (Z) or after (Y, Shift-Z) is back; whether it was one of these. */
@@ -114,6 +114,7 @@ export class FilterLine {
     }
   }
 
+  /** Show what a filter means that is applied already, or null; see `kind.meaning`. */
   tell(said) {
     this.said = said;
     this.draw();
@@ -228,12 +229,7 @@ export class FilterLine {
     const from = column - 1;
     const to = Math.max(from + (length || 1), from + 1);
     return html`<div class="said"><pre>${visible(text.slice(Math.max(from - 60, 0), from))}<mark>${visible(text.slice(from, to) || " ⌃")}</mark>${visible(text.slice(to, to + 60))}</pre>
-      <span class="critical">Column ${column}: ${visible(message)}</span>${this.meant(text.trim())}</div>`;
-  }
-
-  meant(text) {
-    const found = this.kind.meant?.(text) ?? [];
-    return found.length ? html`<div class="bar">Did you mean ${found.map(({ title, condition }) => html`<button title=${visible(condition)} @click=${() => this.write(condition)}>${visible(title)}</button>`)}</div>` : nothing;
+      <span class="critical">Column ${column}: ${visible(message)}</span></div>`;
   }
 }
 

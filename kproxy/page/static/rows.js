@@ -21,6 +21,7 @@ export class Rows {
     this.total = 0;
     this.known = false; // whether the total is
     this.generation = null;
+    this.texts = []; // what the filter searches for as text
     this.left = 0; // exchanges before the first place, where all are in their order
     this.forget();
   }
@@ -131,8 +132,9 @@ export class Rows {
     this.next();
   }
 
-  take(first, { total, generation, numbers, rows }) {
+  take(first, { total, generation, numbers, rows, texts }) {
     this.generation = generation;
+    this.texts = texts;
     this.total = total;
     this.known = true;
     this.failed = false;

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { say } from "./asking.js";
 import { Brush, brushed, datesOf, heatCells, stackedBars, timeScale, widthOf } from "./charts.js";
 import { colourOfApi, colourOfOrder } from "./colours.js";
-import { within } from "./conditions.js";
+import { joined, within } from "./conditions.js";
 import { leftOutNote, missingMarks, missingSeries, missingSum } from "./left_out.js";
 import { KEYS as LIVE, LiveSpan } from "./live_span.js";
 import { fragmentOf, go, note } from "./route.js";
@@ -184,10 +184,7 @@ export class Time {
 
   /** The filter of the exchanges that are counted here, with another condition, and within a span if there is one. */
   among(condition, span) {
-    const { filter } = this.parameters;
-    const parts = [filter, condition].filter(Boolean);
-    if (!span) return parts.length > 1 ? parts.map((one) => `(${one})`).join(" && ") : parts.join();
-    return [...parts.map((one) => `(${one})`), within(...span)].join(" && ");
+    return joined(this.parameters.filter, condition, span && within(...span));
   }
 
   take() {

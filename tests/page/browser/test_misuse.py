@@ -1,9 +1,11 @@
 """Links that name what is not there, and a server that has ended: in Chromium the page says so, and the way back is in sight."""
 
+import urllib.parse
 from pathlib import Path
 from typing import Any
 
 import pytest
+from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from tests.page.browser.driving import WIDE, Page, opened
@@ -103,22 +105,26 @@ def test_how_times_are_written_in_a_filter_is_said(orders: Page) -> None:
     orders.until(said, "how")
 
 
-def test_a_word_in_place_of_a_condition_is_offered_as_one(orders: Page) -> None:
+def test_words_find_what_has_them_and_join_conditions(orders: Page) -> None:
     orders.size(WIDE)
     lines = decoded(ORDERS)
-    having = {
-        "an API with produce": sum("produce" in line["apiName"].lower() for line in lines),
-        "a client with produce": sum("produce" in (line["clientId"] or "") for line in lines),
-        "a topic with order": sum(line["apiName"] == "Produce" for line in lines),  # at least
-    }
-    assert all(having.values())
-    for title, count in having.items():
-        orders.show()
-        orders.write_filter(title.rpartition(" ")[2])
-        press(orders, title)
-        orders.until(lambda count=count: count <= total(orders) < len(lines), "filtered")
-        assert total(orders) == count or title.startswith("a topic")
-        assert not orders.texts("#filter-said .critical")
+    orders.show()
+    orders.write_filter("PRODUCE")
+    texts = [" ".join(str(line[name]) for name in ("apiName", "clientId")).lower() for line in lines]
+    expected = sum("produce" in text for text in texts)
+    orders.until(lambda: total(orders) == expected, "filtered")
+    assert orders.texts("#filter-said code") == ["PRODUCE"]
+    press(orders, "Errors")
+    orders.until(
+        lambda: "PRODUCE && size(errors) > 0" in urllib.parse.unquote_plus(orders.driver.current_url), "joined"
+    )
+    assert not orders.texts("#filter-said .critical")
+    orders.show(filter="PRODUCE")
+    assert orders.texts("#filter-said code") == ["PRODUCE"], "of a link too"
+    orders.show("time", filter="PRODUCE")
+    orders.driver.find_element(By.XPATH, "//*[@aria-label='Sums']//a[.='Produce']").click()
+    produced = sum(line["apiName"] == "Produce" for line in lines)
+    orders.until(lambda: total(orders) == produced, "from the sums of a filter of words")
 
 
 def test_an_export_that_cannot_be_is_no_link(driver: Any, tmp_path: Path) -> None:

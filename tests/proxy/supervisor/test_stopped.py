@@ -93,7 +93,7 @@ def test_what_is_stopped_is_known_until_it_ends_or_its_worker_does() -> None:
         assert [one.id for one in stopped.stops()] == ["0-1", "1-2"]
         stopped.forget_worker(1)
         assert [one.id for one in stopped.stops()] == ["0-1"]
-        assert [(one.id, one.why) for one in stopped.ended(5)] == [("1-2", "worker ended"), ("1-1", "")]
+        assert [(one.id, one.why) for one, _ in stopped.ended(5)] == [("1-2", "worker ended"), ("1-1", "")]
         with pytest.raises(NotDone, match="not stopped any more: the process that held it has ended"):
             stopped.stop("1-2")
         with pytest.raises(NotDone, match=r"not stopped any more: 10\.0\.0\.9:4000 dropped it"):
@@ -124,7 +124,7 @@ def test_how_many_ends_are_known_is_bounded() -> None:
             fleet.on_stop(0, Stopped(stop(str(number))))
             fleet.on_stop(0, StopEnded(str(number), by="a"))
         assert len(stopped.ended(10_000)) == MOST_ENDED
-        assert stopped.ended(1)[0].id == str(MOST_ENDED + 9)
+        assert stopped.ended(1)[0][0].id == str(MOST_ENDED + 9)
 
     with_fleet(work)
 
