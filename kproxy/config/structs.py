@@ -281,6 +281,13 @@ class Page(Struct, frozen=True):
     away: Annotated[
         Seconds, text("Breakpoints are removed when no page has asked for what is stopped for so long.")
     ] = 30.0
+    past: Annotated[
+        Annotated[int, Meta(ge=0, le=1_073_741_824, extra_json_schema={UNIT: "bytes"})],
+        text(
+            "Bytes of the last exchanges that are kept, from the first request on, for a page that no browser has opened yet; a "
+            "quarter of them is for groups and transactions. Only where the page's packages are installed. 0: none."
+        ),
+    ] = 4_194_304
     memory: Annotated[
         Size,
         text(

@@ -29,7 +29,8 @@ Seams
 URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` JSON. An answer that is no 200 is
 ``{"error": "one sentence", "column": from 1 or null, "length": n or null}``.
 
-    source                     what is open: name, version, live, editable, token, instance (of the process: numbers of another
+    source                     what is open: name, version, live, editable, clientAddresses (of a running proxy: what to give
+                               clients as bootstrap address), token, instance (of the process: numbers of another
                                one are others), exchanges (here), left (made room), dropped (never came here, as there was no
                                time for them), seen (the sum), share (of the exchanges, what comes here now), fed (whether an
                                analyzer is connected), bytes, spill (null, or of older exchanges in a directory: directory,

@@ -116,6 +116,7 @@ class Answers:
                 "version": __version__,
                 "live": store.live,
                 "editable": store.editable,
+                "clientAddresses": list(store.client_addresses),
                 "token": self._token,
                 "exchanges": store.exchanges,
                 "bytes": store.size,

@@ -98,6 +98,7 @@ class Store(ABC):
     sources: Sequence[Path] = ()
     live = False
     editable = False  # whether breakpoints may be set
+    client_addresses: Sequence[str] = ()  # of a running proxy: what to give clients as bootstrap address
     size = 0  # bytes kept in memory
     first = 1  # number of the first exchange
     last = 0  # number of the last one

@@ -129,9 +129,13 @@ class ForgetWorker(Message, frozen=True, tag="forget_worker"):
 
 
 class FeedPage(Message, frozen=True, tag="feed_page"):
-    """Send exchanges to the live page that listens at this path (Unix domain socket); "": stop sending."""
+    """Send exchanges to the live page that listens at this path (Unix domain socket); "": stop sending.
+
+    Keep the last exchanges, of so many bytes in all, for a page that comes later.
+    """
 
     path: str
+    past: int = 0
 
 
 # From a worker or the analyzer

@@ -33,6 +33,7 @@ class Told(msgspec.Struct, frozen=True):
 
     editable: bool = False  # whether breakpoints may be set
     analyzed: Analyzed = Analyzed()
+    clients: list[str] = []  # addresses to which clients connect
 
 
 class LiveArguments(msgspec.Struct, frozen=True):
@@ -110,4 +111,5 @@ def _follow_input(store: Live, folder: Path) -> None:
 
 def _use(store: Live, told: Told) -> None:
     store.editable = told.editable
+    store.client_addresses = told.clients
     store.narrowed.use(told.analyzed)

@@ -30,6 +30,7 @@ from kproxy.proxy import messages
 from kproxy.proxy.analyzer.counts import AnalysisCounts
 from kproxy.proxy.analyzer.pace import PacedLoop, raise_in
 from kproxy.proxy.analyzer.page_feed import PageFeed, connect
+from kproxy.proxy.analyzer.past import Past
 from kproxy.proxy.analyzer.settling import LogLines, Settlement, cut_off
 from kproxy.proxy.analyzer.tap_decoder import TapDecoder
 from kproxy.proxy.channel import MESSAGE_DROPPED, Channel
@@ -113,6 +114,8 @@ class Analyzer:
         self._traces: TraceExport | None = None
         self._ending: set[asyncio.Task[None]] = set()  # exporters that send their last spans
         self._page: PageFeed | None = None
+        self._past: Past | None = None
+        self._past_size = 0
         self._page_path = ""
         self._behind = [min(BEHIND, size // 8) for size in sizes]
         self._most_lag = 0
@@ -185,8 +188,18 @@ class Analyzer:
 
         return TraceExport(options, report, self.spans)
 
+    def keep_past(self, most: int) -> None:
+        """Keep the last exchanges for a page that comes later, of so many bytes in all; 0: none."""
+        if most == self._past_size:
+            return
+        if self._past is not None:
+            self._run.remove_output(self._past)
+        self._past, self._past_size = Past(most) if most else None, most
+        if self._past is not None:
+            self._run.add_output(self._past)
+
     def feed_page(self, path: str) -> None:
-        """Send exchanges to the live page at this path from now on, and to no other page; "": to none."""
+        """Send the last exchanges and those from now on to the live page at this path, and to no other page; "": to none."""
         before = self._end_page()
         same = before if before is not None and path == self._page_path else None
         self._page_path = path
@@ -198,6 +211,8 @@ class Analyzer:
             except OSError as error:
                 self.report("the page gets no exchanges", reason=error.strerror or str(error))
                 return
+            if self._past is not None and same is None:  # a page that goes on has them
+                self._past.replay(page)
             for ring, tap in enumerate(self.taps):
                 page.begin_all(Source(ring + 1, f"worker {ring}"), tap.connections)
             self._run.add_output(page)
@@ -391,7 +406,8 @@ async def _receive(analyzer: Analyzer, channel: Channel[messages.ToAnalyzer], st
                 await channel.send(_configure(analyzer, message))
             case messages.ForgetWorker(worker):
                 await analyzer.forget(worker)
-            case messages.FeedPage(path):
+            case messages.FeedPage(path, past):
+                analyzer.keep_past(past)
                 analyzer.feed_page(path)
             case messages.Drain():
                 break

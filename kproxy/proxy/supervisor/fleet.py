@@ -136,7 +136,7 @@ class Fleet:
 
     async def feed(self, message: messages.FeedPage) -> None:
         """Have this and later analyzers feed a live page, or none."""
-        self.feed_page = message if message.path else None
+        self.feed_page = message if message.path or message.past else None
         if self._analyzer is not None:
             await self._analyzer.send(message)
 

@@ -2,7 +2,8 @@
 
 It is a process of its own (kproxy.page.live), which holds rows in DuckDB. Importing and taking exchanges get what CPU is left;
 answers have a low priority, so that they come where traffic fills the cores. It is started for the first request with the token,
-fed by the analyzer, and ended when no browser has asked for IDLE_S: until then and after that nothing is kept or done for it.
+fed by the analyzer, and ended when no browser has asked for IDLE_S. Before and after that the analyzer keeps the last exchanges
+in memory, of page.past bytes, with which the page begins; nothing else is done for it.
 When the analyzer or the page is killed, the next request finds another one.
 """
 
@@ -24,6 +25,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from kproxy.config import Config
+from kproxy.protocol.addresses import as_reached_here
 from kproxy.proxy.logs import log
 from kproxy.proxy.messages import FeedPage
 from kproxy.proxy.network.http_server import MOST_REQUESTS
@@ -101,6 +103,16 @@ class LivePage:
             self._asking -= 1
             self._asked_at = loop.time()
 
+    async def keep_past(self) -> None:
+        """Have the analyzer keep the last exchanges from now on, if there can be a page."""
+        if self._past:
+            await self._fleet.feed(FeedPage("", self._past))
+
+    @property
+    def _past(self) -> int:
+        """Bytes of the last exchanges that the analyzer keeps for a page that is not there yet."""
+        return self._fleet.config.page.past if _is_installed() else 0
+
     def tell(self) -> None:
         """Tell the process, if there is one, what the configuration has now."""
         if self._process is not None and not self._process.has_ended:
@@ -112,7 +124,7 @@ class LivePage:
             self._watching.cancel()  # else it is about to log why
         process, self._process = self._process, None
         if process is not None:
-            await self._fleet.feed(FeedPage(""))
+            await self._fleet.feed(FeedPage("", self._past))
             await process.stop()
 
     async def _running(self) -> "PageProcess":
@@ -121,13 +133,13 @@ class LivePage:
             if self._process is not None and not self._process.has_ended:
                 self.tell()  # another configuration may have been taken while it started
                 return self._process
-            if not all(find_spec(name) is not None for name in NEEDED):
+            if not _is_installed():
                 raise NoPage("the page needs packages that are missing: pip install 'kproxy-kafka[page]'")
             if not self._fleet.config.analysis.enabled:
                 raise NoPage("the page shows what is analyzed: set analysis.enabled, and start kproxy again")
             await self.stop()
             self._process = await PageProcess.start(self._fleet, self._guard.token, self._hosts)
-            await self._fleet.feed(FeedPage(self._process.feed))
+            await self._fleet.feed(FeedPage(self._process.feed, self._past))
             log("info", "the page was started", pid=self._process.pid)
             self._watching = asyncio.ensure_future(self._watch(self._process))
             return self._process
@@ -143,7 +155,7 @@ class LivePage:
                 if self._asking or loop.time() < self._asked_at + self._idle_s or self._process is not process:
                     continue
                 self._process = self._watching = None
-                await self._fleet.feed(FeedPage(""))
+                await self._fleet.feed(FeedPage("", self._past))
                 await process.stop()
                 log("info", "the page was ended", pid=process.pid)
                 return
@@ -275,6 +287,10 @@ class PageProcess:
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)  # large files take a while
 
 
+def _is_installed() -> bool:
+    return all(find_spec(name) is not None for name in NEEDED)
+
+
 async def _end_of(pid: int) -> None:
     """Wait until a process has ended. Raises ProcessLookupError, if it is gone."""
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
@@ -291,7 +307,8 @@ def _told(config: Config) -> dict[str, Any]:
     """What the process is told of a configuration: Told of kproxy.page.live.process."""
     analysis = config.analysis
     analyzed = {"apis": sorted(set(analysis.apis)), "sample": analysis.sample, "snaplen": analysis.snaplen}
-    return {"editable": config.page.edits, "analyzed": analyzed}
+    clients = [as_reached_here(cluster.listen) for cluster in config.clusters]
+    return {"editable": config.page.edits, "analyzed": analyzed, "clients": clients}
 
 
 def _refusal(scope: Scope, sentence: str) -> Response:

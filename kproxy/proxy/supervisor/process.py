@@ -248,6 +248,7 @@ class Admin:
         await self.stop()
         await server.start()
         self._address, self._server, self._page = address, server, page
+        await page.keep_past()
 
     def log_page(self, config: Config) -> None:
         """Tell where the page is, and whether breakpoints may be set in it."""
