@@ -40,7 +40,7 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
                                (sentences: connections that are not Kafka, as of TLS without keys, and gaps),
                                narrowed (what the configuration has analyzed, as a sentence; "": all), generation (below), grown
                                (that a file has grown since it was read to its end, as a sentence, or "")
-    exchanges?filter=&sort=[-]COLUMN&offset=&limit=&columns=a,b
+    exchanges?filter=&sort=[-]COLUMN&offset=&limit=&columns=a,b    without sort by number; of several sources by time
                                total, offset, generation, numbers, columns, rows; limit at most 500; texts: what the filter
                                searches for as text (filtering/free_text.py), to be shown: a name with a slip is text
     position?number=&filter=&sort=   offset of an exchange, or null

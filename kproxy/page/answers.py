@@ -152,7 +152,7 @@ class Answers:
         names = asked.get("columns")
         columns = SHOWN if names is None else tuple(filter(None, names.split(",")))
         offset, limit = _whole(asked.get("offset"), 0), _whole(asked.get("limit"), 100)
-        condition, sort = asked.get("filter", ""), asked.get("sort", "number")
+        condition, sort = asked.get("filter", ""), asked.get("sort") or self._store.default_sort
         page = await answer(request, lambda work: self._store.page(work, condition, sort, offset, limit, columns))
         return _json(
             {
@@ -170,7 +170,11 @@ class Answers:
     async def position(self, request: Request) -> Response:
         """Where an exchange is in a view."""
         asked = request.query_params
-        number, condition, sort = _whole(asked.get("number"), 0), asked.get("filter", ""), asked.get("sort", "number")
+        number, condition, sort = (
+            _whole(asked.get("number"), 0),
+            asked.get("filter", ""),
+            asked.get("sort") or self._store.default_sort,
+        )
         return _json(
             {"offset": await answer(request, lambda work: self._store.index(work, condition, sort).offset_of(number))}
         )

@@ -177,6 +177,11 @@ class Store(ABC):
         return self.last - self.first + 1
 
     @property
+    def default_sort(self) -> str:
+        """The column that rows are in the order of unless another is asked for: several sources are merged by time."""
+        return "requestAt" if len(self.sources) > 1 else "number"
+
+    @property
     def left(self) -> int:
         """How many have left, to make room."""
         return self.first - 1

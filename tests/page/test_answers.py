@@ -10,6 +10,7 @@ import kproxy.page
 from kproxy.page.server import page_app
 from tests.page.asking import TOKEN, Browser, browsed, opened
 from tests.page.test_recorded import ORDERS, decoded
+from tests.support.traffic import CAPTURES
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +113,14 @@ def test_a_failure_of_ours_is_locked_down_too(monkeypatch: pytest.MonkeyPatch) -
     assert (answer.status_code, list(answer.json())) == (500, ["error", "column", "length"])
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert "ZeroDivisionError" in answer.json()["error"] and "Traceback" not in answer.text
+
+
+def test_several_sources_are_merged_by_time() -> None:
+    later, earlier = CAPTURES / "01-java-produce-consume-group.pcap", CAPTURES / "03-classic-rebalance-range.pcap"
+    with browsed(later, earlier) as browser:
+        page = browser.get("/page/api/exchanges?limit=500&columns=requestAt").json()
+        assert page["numbers"][0] != 1
+        times = [int(row[0]) for row in page["rows"]]
+        assert times == sorted(times)
+        place = browser.get(f"/page/api/position?number={page['numbers'][7]}").json()
+        assert place == {"offset": 7}
