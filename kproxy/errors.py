@@ -20,7 +20,7 @@
 Anything else that leaves a public function is a bug.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 
@@ -151,3 +151,22 @@ class ConfigError(UsageError):
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+
+FEW = 12  # names that a sentence may list
+
+
+def did_you_mean(name: str, known: Iterable[str], where: str = "") -> str:
+    """Return "did you mean a or b?" for a name that is not known.
+
+    If no known name is close: all of them if they are few, else *where* they are listed.
+    """
+    import difflib  # noqa: PLC0415 - needed for mistakes only
+
+    lowered = {one.lower(): one for one in known}
+    wanted = name[:100].lower()
+    close = [wanted] if wanted in lowered else difflib.get_close_matches(wanted, lowered, 3, 0.6)
+    close = close or [one for one in lowered if len(wanted) > 2 and wanted in one][:3]
+    if close:
+        return f"did you mean {' or '.join(lowered[one] for one in close)}?"
+    return f"there are {', '.join(lowered.values())}" if len(lowered) <= FEW or not where else where

@@ -8,7 +8,6 @@ A folder of a user has the same layout (``views`` and ``findings`` in it are opt
 earlier one: a user's folder replaces what is built in, the later folder the earlier.
 """
 
-import difflib
 import functools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -16,7 +15,7 @@ from pathlib import Path
 from kproxy.analyses.analysis import Analysis, View, mistake, read_analysis, read_view
 from kproxy.analyses.facts import FACTS_TABLES
 from kproxy.analyses.translate import tables_in
-from kproxy.errors import UsageError
+from kproxy.errors import UsageError, did_you_mean
 from kproxy.output.tables.contracts import TABLES
 
 BUILT_IN = Path(__file__).parent
@@ -47,8 +46,7 @@ def find(analyses: Mapping[str, Analysis], wanted: str) -> Analysis:
     """The analysis of that id. Raises UsageError with similar ones."""
     if wanted in analyses:
         return analyses[wanted]
-    close = difflib.get_close_matches(wanted, analyses, 3, 0.5) or [name for name in analyses if wanted in name][:3]
-    hint = f"did you mean {', '.join(close)}?" if close else f"there are {', '.join(analyses)}"
+    hint = did_you_mean(wanted, analyses, "kproxy report --list shows them")
     raise UsageError(f"there is no analysis {wanted[:80]!r}; {hint}")
 
 
@@ -88,8 +86,7 @@ def _check_tables(analysis: Analysis, views: Mapping[str, View]) -> None:
     known = [*TABLES, *FACTS_TABLES, *views]
     for name in tables_of(analysis):
         if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+            hint = did_you_mean(name, known)
             raise mistake(
                 analysis.path, _line_of(analysis.sql, name), 1, f"there is no table or view {name[:80]!r}; {hint}"
             )

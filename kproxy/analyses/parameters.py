@@ -1,10 +1,9 @@
 """Values of parameters: texts of a command line to the types of the defaults; unknown names, numbers out of range refused."""
 
-import difflib
 from collections.abc import Mapping
 
 from kproxy.analyses.analysis import Analysis, Parameter, Value, is_number
-from kproxy.errors import UsageError
+from kproxy.errors import UsageError, did_you_mean
 
 TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")
 
@@ -29,8 +28,7 @@ def known_to(analysis: Analysis, given: Mapping[str, Value]) -> dict[str, Value]
 def _hint(name: str, known: Mapping[str, Value]) -> str:
     if not known:
         return "it has none"
-    close = difflib.get_close_matches(name, known, 1)
-    return f"did you mean {close[0]}?" if close else f"it has {', '.join(known)}"
+    return did_you_mean(name, known)
 
 
 def _check_range(name: str, value: Value, parameter: Parameter) -> None:

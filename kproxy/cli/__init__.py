@@ -5,6 +5,9 @@
     jobs.py           --jobs: a large capture in several processes
     formats.py        --format: the output of each format
     anonymizing.py    --anonymize: the key of the pseudonyms
+    selection.py      --api, --topic, --client, --group: short for --where; what a shell completes
+    following.py      --follow: a file that grows
+    completion.py     kproxy completion: the script for a shell
     progress.py       the progress bar on a terminal
     reading.py        sources read for kproxy report: bar, first answer, Ctrl-C
     first_answer.py   the process that gives the first answer

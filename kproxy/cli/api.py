@@ -1,6 +1,5 @@
 """``kproxy api``: the reference of the Kafka protocol on the terminal, made from the facts."""
 
-import difflib
 import os
 import shutil
 import sys
@@ -21,7 +20,8 @@ from kproxy.cli.protocol_text import (
     fields_at,
     layout_at,
 )
-from kproxy.errors import UsageError
+from kproxy.cli.selection import complete_apis, find_api
+from kproxy.errors import UsageError, did_you_mean
 from kproxy.output.text.styles import Style, is_terminal, style_for
 from kproxy.pipeline.sink import Sink
 from kproxy.protocol import request_header_version, response_header_version
@@ -30,14 +30,6 @@ from kproxy.protocol.facts import Api, Field, facts, releases
 from kproxy.protocol.versions import Versions
 
 WIDEST = 120
-# Former names of APIs, and names that other projects use -> Kafka's present name, in lower case
-FORMER_NAMES = {
-    "offsets": "ListOffsets",
-    "listoffset": "ListOffsets",
-    "groupcoordinator": "FindCoordinator",
-    "alterisr": "AlterPartition",
-    "listclientmetricsresources": "ListConfigResources",
-}
 
 
 class Format(StrEnum):
@@ -48,7 +40,7 @@ class Format(StrEnum):
 
 
 @click.command()
-@click.argument("name", metavar="[NAME]", required=False)
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=complete_apis)
 @click.argument("version", metavar="[VERSION]", required=False, type=click.IntRange(min=0))
 @click.option("--diff", metavar="OLD NEW", nargs=2, type=int, help="Show what changed between two versions.")
 @click.option("--errors", is_flag=True, help="List the error codes and what they ask of a client.")
@@ -117,19 +109,16 @@ def _named(name: str, version: int | None, diff: tuple[int, int] | None) -> tupl
 def _find(name: str) -> tuple[Api | None, list[str]]:
     """Find the API and its messages, or one message, by name or key. Raises UsageError with similar names."""
     every = facts()
-    names = {api.name.lower(): api for api in every.apis.values()}
-    name = FORMER_NAMES.get(name.lower(), name)
-    found = every.apis.get(int(name)) if name.isdecimal() and len(name) < 6 else names.get(name.lower())
+    found = find_api(name)
     if found is not None:
         return found, [f"{found.name}Request", f"{found.name}Response"]
     messages = {message.lower(): message for message in every.messages()}
     if name.lower() in messages:
         return None, [messages[name.lower()]]
     known = [api.name for api in every.apis.values()] + every.messages()
-    lowered = {k.lower(): k for k in known}
-    close = difflib.get_close_matches(name.lower(), lowered, 3, 0.6) or [k for k in lowered if name.lower() in k][:3]
-    hint = f"did you mean {', '.join(lowered[k] for k in close)}?" if close else "kproxy api lists them all"
-    raise UsageError(f"there is no API or message {name[:80]!r}; {hint}")
+    raise UsageError(
+        f"there is no API or message {name[:80]!r}; {did_you_mean(name, known, 'kproxy api lists them all')}"
+    )
 
 
 def _check_version(title: str, messages: list[str], version: int) -> None:
@@ -313,7 +302,9 @@ def _find_errors(wanted: str | None) -> list[ErrorDescription]:
     found = [e for e in error_codes().values() if str(e.code) == wanted]
     found = found or [e for e in error_codes().values() if wanted.lower() in e.name.lower()]
     if not found:
-        raise UsageError(f"there is no error code {wanted[:80]!r}; kproxy api --errors lists them all")
+        names = [known.name for known in error_codes().values()]
+        hint = did_you_mean(wanted, names, "kproxy api --errors lists them all")
+        raise UsageError(f"there is no error code {wanted[:80]!r}; {hint}")
     return found
 
 

@@ -18,7 +18,7 @@ from click.shell_completion import shell_complete
 
 from kproxy import __version__
 from kproxy.cli import end_start_up
-from kproxy.errors import CaptureError, ConfigError, KproxyError, OptionError, OutputClosed, UsageError
+from kproxy.errors import CaptureError, ConfigError, KproxyError, OptionError, OutputClosed, UsageError, did_you_mean
 
 DONE, FAILED, USAGE, DAMAGED, INTERRUPTED = 0, 1, 2, 3, 130  # the last two are also in decode.py
 # Command -> its line in `kproxy --help`. The command is the function of this name (or NAME_) in kproxy/cli/NAME.py.
@@ -34,6 +34,7 @@ COMMANDS = {
     "check": "Check a configuration file of kproxy run.",
     "doctor": "Say what is wrong with a set-up, and what to do.",
     "filters": "List the filters, or show one and its options.",
+    "completion": "Print the script for completion in a shell.",
 }
 CLICK_WORDS = {  # as Click words it, and as we do
     "not a valid integer range": "not a whole number",
@@ -63,11 +64,7 @@ class LazyCommands(click.Group):
         """As Click does it, and with the commands that were perhaps meant."""
         name = str(args[0]) if args else ""
         if name and not name.startswith("-") and name not in COMMANDS:
-            import difflib  # noqa: PLC0415 - only for a mistake
-
-            close = difflib.get_close_matches(name, COMMANDS)
-            meant = f" (did you mean {' or '.join(close)}?)" if close else ""
-            raise click.UsageError(f"no such command '{name}'{meant}", ctx)
+            raise click.UsageError(f"no such command '{name}': {did_you_mean(name, COMMANDS)}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -89,8 +86,7 @@ def kproxy() -> None:
     kproxy run --listen :19092 --bootstrap kafka:9092
     kproxy COMMAND --help
 
-    Completion in the shell: eval "$(_KPROXY_COMPLETE=bash_source kproxy)", or zsh_source, or for fish
-    _KPROXY_COMPLETE=fish_source kproxy | source.
+    Completion in the shell: eval "$(kproxy completion bash)", or zsh; for fish, kproxy completion fish | source.
     """
 
 

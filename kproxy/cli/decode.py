@@ -3,14 +3,21 @@
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
-from kproxy.capture import Capture
+from kproxy.capture import Capture, open_capture
+from kproxy.capture.files import name_of, see_through
+from kproxy.cli.following import GrowingFile
 from kproxy.cli.formats import OUTPUTS, STANDARD_INPUT, SUFFIXES, Format, OutputOptions, format_of
 from kproxy.cli.progress import progress
+from kproxy.cli.selection import condition_of, selection_options
 from kproxy.errors import CaptureError, UsageError
-from kproxy.pipeline.decoded_log import DecodedLog, open_input
+from kproxy.output.times import Clock
+from kproxy.pipeline.decoded_log import DecodedLog, open_input, open_stream
+from kproxy.pipeline.line_output import ListedLines
+from kproxy.pipeline.output import Output
 from kproxy.pipeline.run import Input, Run
 from kproxy.pipeline.run import Options as RunOptions
 from kproxy.pipeline.summary import Summary
@@ -33,7 +40,13 @@ DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
 @click.option("-v", "--verbose", is_flag=True, help="With text: every field of the exchange below its line.")
 @click.option("--records", is_flag=True, help="Show the records of all topics, not only of Kafka's internal ones.")
 @click.option("--bodies", "json_bodies", is_flag=True, help="With parquet: add both bodies of each exchange, as JSON.")
-@click.option("--where", metavar="CEL", help="Show only what matches this condition on the fields of jsonl.")
+@selection_options
+@click.option(
+    "-n", "--count", metavar="COUNT", type=click.IntRange(min=1), help="With text and jsonl: end after COUNT."
+)
+@click.option("-f", "--follow", is_flag=True, help="Read on as the last FILE grows or is rotated, until Ctrl-C.")
+@click.option("--utc", is_flag=True, help="With text: show times in UTC; otherwise in local time.")
+@click.option("--wide", is_flag=True, help="With text: do not cut lines to the width of the terminal.")
 @click.option("--keylog", metavar="FILE", type=Path, help="Session keys of TLS (NSS key log); see above.")
 @click.option("--anonymize", is_flag=True, help="With pcapng: replace names, addresses and records; see above.")
 @click.option(
@@ -58,7 +71,10 @@ def decode(
     verbose: bool,
     records: bool,
     json_bodies: bool,
-    where: str | None,
+    count: int | None,
+    follow: bool,
+    utc: bool,
+    wide: bool,
     keylog: Path | None,
     anonymize: bool,
     anonymize_key: Path | None,
@@ -66,6 +82,7 @@ def decode(
     output: Path | None,
     jobs: int | None,
     quiet: bool,
+    **selected: Any,
 ) -> int:
     """Decode captures of Kafka traffic.
 
@@ -78,6 +95,8 @@ def decode(
     \b
     kproxy decode trace.pcapng
     kproxy decode -v --records trace.pcap.gz
+    kproxy decode --api Produce --topic orders -n 20 trace.pcapng
+    kproxy decode --follow --client billing kafka.jsonl
     kproxy decode --where 'apiName == "Fetch" && latencyMs > 500.0' trace.pcapng
     kproxy decode --where 'errors.exists(e, e.code == 16)' trace.pcapng
     kproxy decode -v --where 'size(errors) > 0' kafka.*.jsonl kafka.jsonl
@@ -88,7 +107,12 @@ def decode(
     kproxy decode --anonymize -o report.pcapng trace.pcapng
 
     A line of text has the time, client and broker, latency, API and version,
-    client id, then what matters: errors, topics, groups, sizes. -v adds every
+    client id, then what matters: errors, topics, groups, sizes. The date and the
+    zone of the times are said once, on standard error; a time of another date has
+    its date. Lines of a file are in the order of their requests, as far as five
+    minutes or 16 MB of lines reach; of a pipe, and with --follow, a line comes when
+    its response does, and jsonl always has that order. On a terminal lines are cut
+    to its width, unless with --wide. -v adds every
     field of both sides, special values by name, what is inside bytes and records
     fields (subscriptions and assignments of consumers, Streams and Connect, client
     telemetry, forwarded requests, SASL steps, records of Kafka's own topics), and
@@ -101,6 +125,10 @@ def decode(
     segments), there are the true sizes and times, the fields up to the cut, then
     how much is missing and why. The summary on standard error says what was read,
     what could not be decoded and why, and how many bytes are missing.
+
+    --api, --topic, --client and --group choose exchanges: each may be given more
+    than once for one or another of its values; different options, and --where, must
+    all match. --topic and --group match what a request or its response names.
 
     --where is a condition in CEL (https://cel.dev) on the fields of jsonl.
     kproxy/output/jsonl.py describes them: request and response are Kafka's own
@@ -163,23 +191,32 @@ def decode(
         anonymize=anonymize or anonymize_key is not None,
         anonymize_key=anonymize_key,
         withholds_records=withhold_records,
+        quiet=quiet,
+        wide=wide,
+        live=follow or any(map(is_live, files)),
+        most=count,
+        clock=Clock(local=not utc),
     )
     _check_options(options)
-    run = Run(RunOptions(where=where, keylog=keylog, records=records))
+    run = Run(RunOptions(where=condition_of(**selected), keylog=keylog, records=records))
     needs_captures = _needs_captures(options)
     _check_inputs(files, needs_captures)
     open_output = OUTPUTS[output_format](options)
     summary = Summary()
     with run:
-        run.add_output(open_output())
+        lines = open_output()
+        run.add_output(lines)
         run.add_output(summary)
+        decoder = _Decoder(run, lines, options, needs_captures, jobs)
         for file in files:
-            _decode(run, file, needs_captures, jobs, show_progress=not (options.on_terminal or quiet))
+            decoder.decode(file, follow=follow and file is files[-1])
+    if count is not None:
+        summary.shown = min(summary.shown, count)
     if not quiet:
         _print_summary(run, summary)
     for damage in run.damages:
         print(f"kproxy: {damage}", file=sys.stderr)
-    return INTERRUPTED if run.interrupted else DAMAGED if run.damages else DONE
+    return INTERRUPTED if run.interrupted and not follow else DAMAGED if run.damages else DONE
 
 
 def _check_options(options: OutputOptions) -> None:
@@ -201,45 +238,86 @@ def _check_options(options: OutputOptions) -> None:
         )
     if options.anonymize and chosen is not Format.PCAPNG:
         raise UsageError(f"--anonymize is for --format pcapng; {chosen} shows the traffic as it is")
+    if options.most is not None and chosen not in (Format.TEXT, Format.JSONL):
+        raise UsageError(f"-n is for --format text and jsonl; {chosen} has all that is selected")
+    if (options.wide or not options.clock.local) and not is_text:
+        raise UsageError(f"--wide and --utc are for --format text; {chosen} has whole lines, and times in UTC")
 
 
-def _decode(run: Run, file: Path, needs_captures: str | None, jobs: int | None, *, show_progress: bool) -> None:
-    """Decode one capture or decoded log. Raises UsageError when it is neither; damage further in is kept for later.
+class _Decoder:
+    """Decodes one file after the other to the outputs of a run.
 
-    An interrupt (Ctrl-C) ends the file there: requests in flight are written as at any other end. Files after it are not read.
+    Args:
+        output: of the events, one of the outputs.
+        needs_captures: see _needs_captures.
+        jobs: --jobs.
     """
-    if run.interrupted:
-        return
-    with _open(file, needs_captures) as source:
-        number = _jobs_for(file, jobs) if isinstance(source, Capture) else 1
-        if number > 1 and _decode_in_parts(run, file, number, show_progress=show_progress):
+
+    def __init__(
+        self, run: Run, output: Output, options: OutputOptions, needs_captures: str | None, jobs: int | None
+    ) -> None:
+        self._run = run
+        self._output = output
+        self._options = options
+        self._needs_captures = needs_captures
+        self._jobs = jobs
+        self._shows_progress = not (options.on_terminal or options.quiet)
+
+    def decode(self, file: Path, *, follow: bool) -> None:
+        """Decode one capture or decoded log. Raises UsageError when it is neither; damage further in is kept for later.
+
+        An interrupt (Ctrl-C) ends the file there: requests in flight are written as at any other end. Files after it are not
+        read, nor any after the last line of -n.
+        """
+        if self._run.interrupted or self._is_full:
             return
-        is_live = file == STANDARD_INPUT or not file.is_file()
-        with progress(file, source, wanted=show_progress) as advance:
-            try:
-                for _ in run.read(source, name=file.name, wait_for_names=not is_live):
-                    if advance is not None:
-                        advance()
-            except KeyboardInterrupt:
-                run.interrupt()
+        with _open(file, self._needs_captures, follow=follow) as source:
+            live = follow or is_live(file)
+            if isinstance(source, Capture) and not live:
+                self._start_clock(file)
+                number = _jobs_for(file, self._jobs) if self._options.most is None else 1
+                if number > 1 and self._decode_in_parts(file, number):
+                    return
+            with progress(file, source, wanted=self._shows_progress and not follow) as advance:
+                try:
+                    for _ in self._run.read(source, name=file.name, wait_for_names=not live):
+                        if advance is not None:
+                            advance()
+                        if self._is_full:
+                            break
+                except KeyboardInterrupt:
+                    self._run.interrupt()
+
+    @property
+    def _is_full(self) -> bool:
+        return isinstance(self._output, ListedLines) and self._output.is_full
+
+    def _start_clock(self, file: Path) -> None:
+        """Take the date of the first packet for the one that lines are without: processes of --jobs have it from here."""
+        with open_capture(file) as capture:
+            for packet in capture:
+                self._options.clock.start(packet.time_ns)
+                break
+
+    def _decode_in_parts(self, file: Path, jobs: int) -> bool:
+        from kproxy.cli.jobs import Progress, decode_in_parts  # noqa: PLC0415 - only for large captures
+
+        shown = Progress()
+        with progress(file, shown, wanted=self._shows_progress) as advance:
+            return decode_in_parts(self._run, file, jobs, shown, advance or (lambda: None))
+
+
+def is_live(file: Path) -> bool:
+    """Whether a source is standard input, a pipe or a device, which may be written while it is read."""
+    return file == STANDARD_INPUT or not file.is_file()
 
 
 def _jobs_for(file: Path, wanted: int | None) -> int:
-    """How many processes shall decode a file: as many as wanted, or by its size if that is None. Pipes are read once, by one."""
-    if not file.is_file():
-        return 1
+    """How many processes shall decode a file: as many as wanted, or by its size if that is None."""
     cores = min(len(os.sched_getaffinity(0)), MOST_JOBS)
     if wanted is not None:
         return min(wanted, 2 * cores)  # more only cost time
     return cores if file.stat().st_size >= AUTOMATIC_SIZE else 1
-
-
-def _decode_in_parts(run: Run, file: Path, jobs: int, *, show_progress: bool) -> bool:
-    from kproxy.cli.jobs import Progress, decode_in_parts  # noqa: PLC0415 - only for large captures
-
-    shown = Progress()
-    with progress(file, shown, wanted=show_progress) as advance:
-        return decode_in_parts(run, file, jobs, shown, advance or (lambda: None))
 
 
 def _print_summary(run: Run, summary: Summary) -> None:
@@ -278,9 +356,11 @@ def _check_input(file: Path, needs_captures: str | None) -> None:
         _open(file, needs_captures).close()
 
 
-def _open(file: Path, needs_captures: str | None) -> Input:
+def _open(file: Path, needs_captures: str | None, *, follow: bool = False) -> Input:
     try:
-        source = open_input(file)
+        source = (
+            open_stream(see_through(GrowingFile(file), name_of(file)), name_of(file)) if follow else open_input(file)
+        )
     except CaptureError as error:
         raise UsageError(str(error)) from error
     if isinstance(source, DecodedLog) and needs_captures is not None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import shutil
 import sys
+import textwrap
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -119,9 +121,22 @@ def _object(finding: Finding) -> dict[str, Any]:
 def _print_lines(finding: Finding) -> None:
     colour = COLOURS[finding.state] if is_terminal(sys.stdout) else None
     mark = click.style(f"{MARKS[finding.state]:8}", fg=colour, bold=finding.state is State.PROBLEM)
-    click.echo(f"{mark} {printable(finding.subject, LONGEST)}: {printable(finding.what, LONGEST)}")
-    if finding.advice:
-        click.echo(f"{'':8} → {printable(finding.advice, LONGEST)}")
+    first, *more = _wrapped(f"{printable(finding.subject, LONGEST)}: {printable(finding.what, LONGEST)}", "")
+    click.echo(f"{mark} {first.lstrip()}")
+    for line in [*more, *(_wrapped(printable(finding.advice, LONGEST), "→ ") if finding.advice else [])]:
+        click.echo(line)
+
+
+def _wrapped(text: str, sign: str) -> list[str]:
+    """Lines behind the column of marks; as wide as the terminal, where there is one."""
+    margin = " " * 9
+    if not is_terminal(sys.stdout):
+        return [f"{margin}{sign}{text}"]
+    width = max(shutil.get_terminal_size((100, 24)).columns, 40)
+    indent = margin + " " * len(sign)
+    return textwrap.wrap(
+        text, width, initial_indent=f"{margin}{sign}", subsequent_indent=indent, break_long_words=False
+    )
 
 
 def _number(count: int, what: str) -> str:

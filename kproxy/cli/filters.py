@@ -6,6 +6,7 @@ from enum import StrEnum
 import click
 import msgspec
 
+from kproxy.cli.selection import complete_filters
 from kproxy.filters.loading import filter_class, filter_names
 from kproxy.filters.reference import described, render_list, render_page
 from kproxy.pipeline.sink import Sink
@@ -21,7 +22,7 @@ class Format(StrEnum):
 
 
 @click.command()
-@click.argument("name", metavar="[NAME]", required=False)
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=complete_filters)
 @click.option(
     "--format",
     "format_name",

@@ -11,12 +11,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from kproxy.output.bodies import Bodies
 from kproxy.output.jsonl import event_line
 from kproxy.output.text.styles import PLAIN, is_terminal, style_for
-from kproxy.pipeline.line_output import Lines, Render
+from kproxy.output.times import Clock
+from kproxy.pipeline.line_output import ListedLines, Render
 from kproxy.pipeline.output import Output
 from kproxy.pipeline.sink import Sink, check_output
 from kproxy.session import Event, Exchange
@@ -71,6 +72,11 @@ class OutputOptions(Struct, frozen=True):
     anonymize: bool = False
     anonymize_key: Path | None = None
     withholds_records: bool = False
+    quiet: bool = False
+    wide: bool = False
+    live: bool = False  # lines are read while they are written
+    most: int | None = None  # lines that are written; None: all
+    clock: Clock = field(default_factory=Clock)
 
     @property
     def on_terminal(self) -> bool:
@@ -79,7 +85,13 @@ class OutputOptions(Struct, frozen=True):
 
     def open_sink(self) -> Sink:
         """Open the file or pipe to write to; line by line if the output is read while it is written."""
-        return Sink(self.path, live=self.on_terminal or (self.path is None and STANDARD_INPUT in self.inputs))
+        return Sink(self.path, live=self.on_terminal or (self.path is None and self.live))
+
+    def say_zone(self, at: int) -> None:
+        """Say once, before the first line, what its time is a time of."""
+        self.clock.start(at)
+        if not self.quiet:
+            print(f"{self.clock.first_date}, times in {self.clock.zone(at)}", file=sys.stderr, flush=True)
 
 
 # What only one format or option needs is imported by its function: a decode of a small capture takes as long as its imports.
@@ -89,17 +101,30 @@ Open: TypeAlias = Callable[[], Output]  # creates files; what can be checked bef
 
 def _text(options: OutputOptions) -> Open:
     check_output(options.path, options.inputs)
-    render = text_renderer(verbose=options.verbose, on_terminal=options.on_terminal)
-    return lambda: Lines(render, options.open_sink())
+    from kproxy.output.text.lines import time_of  # noqa: PLC0415
+
+    render = text_renderer(
+        verbose=options.verbose, on_terminal=options.on_terminal, wide=options.wide, clock=options.clock
+    )
+    return lambda: ListedLines(
+        render,
+        options.open_sink(),
+        time_of=None if options.live else time_of,
+        most=options.most,
+        on_first=options.say_zone,
+    )
 
 
-def text_renderer(*, verbose: bool, on_terminal: bool) -> Render:
-    """Return the function that renders events as text, in the width and colours of the terminal if there is one."""
+def text_renderer(*, verbose: bool, on_terminal: bool, wide: bool = False, clock: Clock | None = None) -> Render:
+    """Return the function that renders events as text.
+
+    On a terminal it has colours, and lines are cut to the width unless they may be *wide*.
+    """
     from kproxy.output.text.lines import TextLines  # noqa: PLC0415
 
     width = shutil.get_terminal_size((100, 24)).columns if on_terminal else None
     style = style_for(sys.stdout, os.environ) if on_terminal else PLAIN
-    lines = TextLines(style, width)
+    lines = TextLines(style, None if wide else width, clock)
     if not verbose:
         return lambda event, bodies: f"{lines.render(event, bodies)}\n".encode("utf-8", "backslashreplace")
     from kproxy.output.text.tree import Tree  # noqa: PLC0415
@@ -117,7 +142,7 @@ def text_renderer(*, verbose: bool, on_terminal: bool) -> Render:
 
 def _jsonl(options: OutputOptions) -> Open:
     check_output(options.path, options.inputs)
-    return lambda: Lines(event_line, options.open_sink())
+    return lambda: ListedLines(event_line, options.open_sink(), most=options.most)
 
 
 def _pcapng(options: OutputOptions) -> Open:

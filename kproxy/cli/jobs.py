@@ -31,15 +31,23 @@ from types import FrameType
 from typing import Any, TypeAlias
 
 from kproxy.capture import Capture
+from kproxy.output.bodies import Bodies
 from kproxy.pipeline.decoded_log import open_input
 from kproxy.pipeline.division import HEAD, CannotDivide, Division, Fact
 from kproxy.pipeline.line_output import Lines
+from kproxy.pipeline.output import Observer
 from kproxy.pipeline.run import Part, Run
 from kproxy.pipeline.summary import Summary
+from kproxy.session import Event
 
 BLOCK = 256 * 1024  # bytes of lines in a message
 MOST_KEPT = 32 * 1024 * 1024  # bytes of lines of a task that is ahead
 END = 1 << 62  # a position beyond all
+
+
+_Line: TypeAlias = tuple[int, int, bytes]  # its position, the time of its event, and itself
+_Answer: TypeAlias = tuple[int, list[Fact]]
+_position = itemgetter(0)  # of a line
 
 
 class Progress:
@@ -109,14 +117,9 @@ class _Message:
     progress: int  # all before and at this position is here
     read: int  # bytes of the file
     facts: list[Fact]
-    positions: list[int]  # of the lines
-    lines: list[bytes]
+    lines: list[_Line]
     asks: bool = False
     result: _Result | None = None
-
-
-_position = itemgetter(0)  # of a line
-_Answer: TypeAlias = tuple[int, list[Fact]]
 
 
 @dataclass(slots=True, eq=False)
@@ -127,16 +130,16 @@ class _Child:
     pipe: Connection
     progress: int = 0
     asks: bool = False
-    kept: list[tuple[int, bytes]] = field(default_factory=list)  # lines to be written
+    kept: list[_Line] = field(default_factory=list)  # to be written
     kept_size: int = 0
     facts_sent: int = 0  # of the parent's list
     result: _Result | None = None
 
-    def take(self, until: int) -> list[tuple[int, bytes]]:
+    def take(self, until: int) -> list[_Line]:
         """Its lines before position *until*."""
         end = bisect_left(self.kept, until, key=_position)
         taken, self.kept = self.kept[:end], self.kept[end:]
-        self.kept_size -= sum([len(line) for _, line in taken])
+        self.kept_size -= sum([len(line) for _, _, line in taken])
         return taken
 
 
@@ -210,8 +213,8 @@ class _Parent:
         child.progress = END if message.result is not None else message.progress
         child.result = message.result
         child.asks = message.asks
-        child.kept += zip(message.positions, message.lines, strict=True)
-        child.kept_size += sum(map(len, message.lines))
+        child.kept += message.lines
+        child.kept_size += sum([len(line) for _, _, line in message.lines])
         for fact in message.facts:
             if self._values.setdefault(fact.key, fact.value) != fact.value:  # connections contradict each other
                 self.failed = True
@@ -222,10 +225,9 @@ class _Parent:
         complete = min(END, *(child.progress + 1 for child in self._children))
         lines = [line for child in self._children for line in child.take(complete)]
         lines.sort(key=_position)  # they are in order but for the turns of the tasks, which sort is fast with
-        data = b"".join([line for _, line in lines])
-        if data:
-            self._lines.write_lines(data)
-            self.written += len(data)
+        if lines:
+            self._lines.write_at([line[1:] for line in lines])
+            self.written += sum([len(line) for _, _, line in lines])
 
     def _answer(self) -> None:
         for child in self._children:
@@ -251,7 +253,7 @@ def _decode_part(run: Run, file: Path, division: tuple[int, int, int], pipe: Con
 
 
 class _Task:
-    """Decodes a part; the Link of its Division, and what its Lines write to.
+    """Decodes a part; the Link of its Division.
 
     In the head all tasks have the same events, and only those of task 0 count.
     """
@@ -269,16 +271,15 @@ class _Task:
         self._notes_before = len(run.condition.notes) if run.condition is not None else 0
         self._notes: list[tuple[int, str]] = []
         self._facts: list[Fact] = []
-        self._positions: list[int] = []
-        self._lines: list[bytes] = []
+        self._lines: list[_Line] = []
         self._size = 0
         signal.signal(signal.SIGINT, self._interrupt)
 
     def decode(self) -> None:
         """Decode, and send lines and result."""
         run = self._run
-        render = next(output.render for output in run.outputs if isinstance(output, Lines))
-        run.begin_part([Lines(render, self), self._summary])
+        lines = next(output for output in run.outputs if isinstance(output, Lines))
+        run.begin_part([_PartLines(lines, self), self._summary])
         with open_input(self._file) as source:
             if not isinstance(source, Capture):
                 raise CannotDivide("a decoded log")
@@ -315,23 +316,14 @@ class _Task:
         if self._interrupted:
             raise KeyboardInterrupt
 
-    # Of Lines: what they write to
-
-    def write(self, line: bytes) -> None:
-        """See Writable."""
+    def add_line(self, at: int, line: bytes) -> None:
+        """Send a line to the parent, with others; *at*: the time of its event."""
         if not self._counts:
             return
-        self._positions.append(self._division.position)
-        self._lines.append(line)
+        self._lines.append((self._division.position, at, line))
         self._size += len(line)
         if self._size >= BLOCK:
             self._send(self._division.position - 1)
-
-    def flush(self) -> None:
-        """See Writable."""
-
-    def close(self, error: BaseException | None = None) -> None:
-        """See Writable."""
 
     # Of Division: its Link
 
@@ -352,6 +344,21 @@ class _Task:
 
     def _send(self, progress: int, *, asks: bool = False, result: _Result | None = None) -> None:
         read = 0 if self._source is None else self._source.position
-        self._pipe.send(_Message(progress, read, self._facts, self._positions, self._lines, asks, result))
-        self._facts, self._positions, self._lines = [], [], []
+        self._pipe.send(_Message(progress, read, self._facts, self._lines, asks, result))
+        self._facts, self._lines = [], []
         self._size = 0
+
+
+class _PartLines(Observer):
+    """The lines of a task, as *lines* of the parent would render them."""
+
+    reads_bodies = True
+
+    def __init__(self, lines: Lines, task: _Task) -> None:
+        self._lines = lines
+        self._task = task
+
+    def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
+        """See Output."""
+        if shown:
+            self._task.add_line(self._lines.time_of(event), self._lines.render(event, bodies))

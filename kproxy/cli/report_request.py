@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import click
 from msgspec import Struct
 
+from kproxy.cli.selection import complete_analyses
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
 
@@ -70,7 +71,13 @@ class Asked(Struct, frozen=True):
 
 
 OPTIONS = (
-    click.option("--only", metavar="ID", multiple=True, help="Run this analysis and show its rows; may be repeated."),
+    click.option(
+        "--only",
+        metavar="ID",
+        multiple=True,
+        shell_complete=complete_analyses,
+        help="Run this analysis and show its rows; may be repeated.",
+    ),
     click.option(
         "--param", "parameters", metavar="NAME=VALUE", multiple=True, help="Set a parameter, such as a threshold."
     ),

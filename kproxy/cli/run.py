@@ -2,6 +2,7 @@
 
 import click
 
+from kproxy.cli.selection import complete_faults
 from kproxy.config.reading import Options, config_from_options
 from kproxy.proxy.supervisor.processes import become_supervisor
 
@@ -18,7 +19,11 @@ from kproxy.proxy.supervisor.processes import become_supervisor
 @click.option("--capture", metavar="PATH", help="Write a capture of the decrypted traffic here: pcapng, rotated.")
 @click.option("--outlive", is_flag=True, help="When stopped, serve until no client is connected (sidecar).")
 @click.option(
-    "--fault", metavar="WORDS", multiple=True, help="Fail on purpose: 'api_name=Produce error=... times=2'; repeatable."
+    "--fault",
+    metavar="WORDS",
+    multiple=True,
+    shell_complete=complete_faults,
+    help="Fail on purpose: 'api_name=Produce error=... times=2'; repeatable.",
 )
 @click.option("--reload-filters", is_flag=True, help="Load filters again when their files change: for development.")
 def run(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Protocol
 
-from kproxy.errors import UsageError
+from kproxy.errors import UsageError, did_you_mean
 from kproxy.filters.chain import HELD_FRAME_SIZE, Chain, OnFault, Wait, name_of, wait_without_limit
 from kproxy.filters.contract import Filter, Runtime
 from kproxy.filters.options import OptionMistakes, Problem, read_options
@@ -243,8 +243,8 @@ def _by_name(name: str) -> object:
 
     registered = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in registered:
-        names = ", ".join(sorted({*registered, *BUILT_IN}))
-        raise UsageError(f'there is no filter {name!r}; there are {names}, or give "package.module:Class"')
+        hint = did_you_mean(name, sorted({*registered, *BUILT_IN}))
+        raise UsageError(f'there is no filter {name!r}; {hint} A filter of your own is named "package.module:Class"')
     return _load(name, registered[name].module, registered[name].attr)
 
 

@@ -28,6 +28,50 @@ def render_clock(at: int) -> str:
     return f"{render_second(second)[11:]}.{fraction // 1000:06d}"
 
 
+class Clock:
+    """Renders times of day, in UTC or in local time. A time of another date than the first one is rendered with its date.
+
+    Args:
+        local: local time, with the offset that each time has there (TZ, daylight saving).
+    """
+
+    def __init__(self, *, local: bool = False) -> None:
+        self.local = local
+        self.first_date = ""  # of the first time that was rendered: 2026-11-21
+        self._second = _render_local_second if local else render_second
+
+    def start(self, at: int) -> None:
+        """Take the date of *at* for the first one, if there is none yet."""
+        if not self.first_date:
+            self.first_date = self._second(at // SECOND)[:10]
+
+    def render(self, at: int, digits: int = 6) -> str:
+        """The time of day, 09:30:00.000123, with this many digits of the second, cut off; 2026-11-22 00:00:00 on another date."""
+        second, fraction = divmod(at, SECOND)
+        text = self._second(second)
+        self.start(at)
+        clock = text[11:] if text.startswith(self.first_date) else f"{text[:10]} {text[11:]}"
+        return f"{clock}.{fraction:09d}"[: len(clock) + 1 + digits] if digits else clock
+
+    def zone(self, at: int) -> str:
+        """The zone at a time: "UTC", or "UTC+02:00, local time"."""
+        offset = _local_moment(at // SECOND).strftime("%z") if self.local else "+0000"
+        return "UTC" if offset == "+0000" else f"UTC{offset[:3]}:{offset[3:5]}, local time"
+
+
+@functools.lru_cache(maxsize=256)
+def _render_local_second(second: int) -> str:
+    return _local_moment(second).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _local_moment(second: int) -> datetime:
+    return _moment(min(second, LAST_SECOND - 86_400)).astimezone()  # a later one could be in the year 10000
+
+
+def _moment(second: int) -> datetime:
+    return EPOCH + timedelta(seconds=min(max(second, 0), LAST_SECOND))
+
+
 def render_duration(nanoseconds: int) -> str:
     """A duration for people, in three digits or so: 85 µs, 3.1 ms, 12.5 s."""
     if nanoseconds < 999_500:
@@ -55,8 +99,7 @@ def render_size(size: int) -> str:
 @functools.lru_cache(maxsize=256)  # captures go forward: the same second comes again and again
 def render_second(second: int) -> str:
     """The date and time of a second since the epoch: 2026-11-21T09:30:00."""
-    moment = EPOCH + timedelta(seconds=min(max(second, 0), LAST_SECOND))
-    return moment.strftime("%Y-%m-%dT%H:%M:%S")
+    return _moment(second).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def parse_instant(text: str) -> int:

@@ -1,15 +1,19 @@
 """Write events as lines, of text or of the decoded log, to a file, a pipe, or a file in parts."""
 
+import heapq
 from collections.abc import Callable
 from typing import TypeAlias
 
 from kproxy.output.bodies import Bodies
 from kproxy.output.jsonl import event_line
-from kproxy.pipeline.output import Output
+from kproxy.pipeline.output import Output, Source
 from kproxy.pipeline.sink import Writable
 from kproxy.session import Event
 
 Render: TypeAlias = Callable[[Event, Bodies | None], bytes]  # the line or lines of an event, newline included
+TimeOf: TypeAlias = Callable[[Event], int]  # in ns
+LOOK_BACK = 300 * 1_000_000_000  # ns: a member waits so long for a rebalance (max.poll.interval.ms)
+MOST_HELD = 16 * 1024 * 1024  # bytes of lines
 
 
 class Lines(Output):
@@ -27,15 +31,21 @@ class Lines(Output):
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         """See Output. A line of a decoded log that becomes one again stays as it is, to the byte."""
         if shown:
-            self.write_lines(line if line is not None and self._is_log else self.render(event, bodies))
+            self.write_lines(line if line is not None and self._is_log else self.render(event, bodies), event)
 
-    def write_lines(self, lines: bytes) -> None:
-        """Write lines that were rendered elsewhere."""
-        if self._to_skip:
-            skipped = min(self._to_skip, len(lines))
-            self._to_skip -= skipped
-            lines = lines[skipped:]
-        self._sink.write(lines)
+    def write_lines(self, lines: bytes, event: Event | None = None) -> None:
+        """Write lines that were rendered elsewhere, or those of *event*."""
+        lines = self._without_skipped(lines)
+        if lines:
+            self._sink.write(lines)
+
+    def write_at(self, lines: list[tuple[int, bytes]]) -> None:
+        """Write lines that were rendered elsewhere, each with the time of its event."""
+        self.write_lines(b"".join([line for _, line in lines]))
+
+    def time_of(self, event: Event) -> int:
+        """The time by which the line of an event is put in order; 0 where lines are not."""
+        return 0
 
     def skip(self, size: int) -> None:
         """Do not write the next *size* bytes: they are written already."""
@@ -48,3 +58,100 @@ class Lines(Output):
     def close(self, error: BaseException | None = None) -> None:
         """See Output."""
         self._sink.close(error)
+
+    def _without_skipped(self, lines: bytes) -> bytes:
+        if not self._to_skip:
+            return lines
+        skipped = min(self._to_skip, len(lines))
+        self._to_skip -= skipped
+        return lines[skipped:]
+
+
+class ListedLines(Lines):
+    """Lines for a person: in the order of their times within each source, and no more than wanted.
+
+    A line is written when the newest is LOOK_BACK later, or when MOST_HELD bytes of lines are held: one that comes after that
+    stands where it comes.
+
+    Args:
+        time_of: the time of an event; None to write lines as they come.
+        most: events whose lines are written; None for all.
+        on_first: called with the time of the first line, before it is written.
+    """
+
+    def __init__(
+        self,
+        render: Render,
+        sink: Writable,
+        *,
+        time_of: TimeOf | None = None,
+        most: int | None = None,
+        on_first: Callable[[int], None] = lambda at: None,
+    ) -> None:
+        super().__init__(render, sink)
+        self._time_of = time_of
+        self._left = most
+        self._on_first: Callable[[int], None] | None = on_first
+        self._held: list[tuple[int, int, bytes]] = []  # a heap of time, number, lines
+        self._held_size = 0
+        self._number = 0
+        self._newest = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many were written as are wanted."""
+        return self._left == 0
+
+    def start_source(self, source: Source) -> None:
+        """See Output."""
+        self._release(0)
+        self._newest = 0
+
+    def write_lines(self, lines: bytes, event: Event | None = None) -> None:
+        """See Lines."""
+        self._add(0 if event is None else self.time_of(event), lines)
+
+    def write_at(self, lines: list[tuple[int, bytes]]) -> None:
+        """See Lines."""
+        for at, line in lines:
+            self._add(at, line)
+
+    def time_of(self, event: Event) -> int:
+        """See Lines."""
+        return 0 if self._time_of is None else self._time_of(event)
+
+    def close(self, error: BaseException | None = None) -> None:
+        """See Output."""
+        try:
+            self._release(0)
+        finally:
+            super().close(error)
+
+    def _add(self, at: int, lines: bytes) -> None:
+        lines = self._without_skipped(lines)
+        if not lines:
+            return
+        if self._time_of is None:
+            self._put(at, lines)
+            return
+        heapq.heappush(self._held, (at, self._number, lines))
+        self._number += 1
+        self._held_size += len(lines)
+        self._newest = max(self._newest, at)
+        if self._held_size > MOST_HELD or self._held[0][0] < self._newest - LOOK_BACK:
+            self._release(MOST_HELD, before=self._newest - LOOK_BACK)
+
+    def _release(self, most: int, before: int = 0) -> None:
+        """Write the oldest lines that are held, until what is left has at most *most* bytes and is not from *before* a time."""
+        while self._held and (self._held_size > most or self._held[0][0] < before):
+            at, _, lines = heapq.heappop(self._held)
+            self._held_size -= len(lines)
+            self._put(at, lines)
+
+    def _put(self, at: int, lines: bytes) -> None:
+        if self._on_first is not None:
+            self._on_first(at)
+            self._on_first = None
+        if self._left != 0:
+            self._left = None if self._left is None else self._left - 1
+            self._sink.write(lines)

@@ -41,22 +41,6 @@ def test_without_a_command_the_help_is_shown_as_it_is(kproxy: Kproxy) -> None:
     assert kproxy() == (2, "", out)
 
 
-def test_a_shell_completes_commands_options_and_their_values(tmp_path: Path) -> None:
-    """As bash does it: Click's protocol, by the name of the program on PATH."""
-    program = tmp_path / "kproxy"
-    program.write_text(f"#!{sys.executable}\nfrom kproxy.cli import main\nmain()\n", encoding="utf-8")
-    program.chmod(0o755)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "_KPROXY_COMPLETE": "bash_complete"}
-    for words, index, expected in (
-        ("kproxy de", 1, {"decode", "demo"}),
-        ("kproxy decode --form", 2, {"--format"}),
-        ("kproxy decode --format ", 3, {"text", "jsonl", "pcapng", "parquet"}),
-    ):
-        asked = {**environment, "COMP_WORDS": words, "COMP_CWORD": str(index)}
-        done = subprocess.run([program], capture_output=True, encoding="utf-8", check=True, env=asked)
-        assert {line.removeprefix("plain,") for line in done.stdout.splitlines()} >= expected
-
-
 def imported_by(*words: str) -> set[str]:
     """Names of the modules that a run of the command imports, and their packages."""
     done = subprocess.run(
@@ -155,7 +139,7 @@ def test_standard_output_that_is_closed_is_one_sentence(
 def test_unknown_commands_are_one_sentence(kproxy: Kproxy) -> None:
     code, _, errors = kproxy("decoed")
     assert code == 2
-    assert errors.startswith("kproxy: no such command 'decoed' (did you mean decode")
+    assert errors.startswith("kproxy: no such command 'decoed': did you mean decode")
     assert errors.count("\n") == 1
 
 

@@ -230,7 +230,7 @@ def test_a_damaged_capture_is_decoded_up_to_the_damage(kproxy: Kproxy, tmp_path:
         (("--format", "pcapng", "--anonymize-key", "/nope/key", str(FIRST)), "/nope/key cannot be read"),
         (("--format", "pcapng", "--anonymize-key", "/dev/null", str(FIRST)), "a key has at least 16"),
         (("--bogus",), "no such option"),
-        (("--port",), "no such option '--port' (did you mean --format?); see "),
+        (("--port",), "no such option '--port' (did you mean --count or --format?); see "),
         ((), "missing argument"),
     ],
 )

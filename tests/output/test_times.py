@@ -1,12 +1,21 @@
 """Times, durations and sizes as text; expected values from GNU date and by hand."""
 
+import time
 from datetime import datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.output.times import parse_instant, render_clock, render_duration, render_instant, render_size
+from kproxy.output.times import (
+    Clock,
+    _render_local_second,
+    parse_instant,
+    render_clock,
+    render_duration,
+    render_instant,
+    render_size,
+)
 
 
 def test_instants_are_rfc_3339_in_utc() -> None:
@@ -72,3 +81,37 @@ def test_durations_have_about_three_digits() -> None:
 def test_sizes_are_in_bytes_and_thousands_of_them() -> None:
     shown = {0: "0 B", 999: "999 B", 1200: "1.2 KB", 999_949: "999.9 KB", 1_500_000: "1.5 MB", 2_000_000_000: "2.0 GB"}
     assert {size: render_size(size) for size in shown} == shown
+
+
+NEW_YEAR = 1_735_689_600_000_000_000  # date -u -d 2025-01-01T00:00:00Z +%s
+
+
+def test_a_clock_shows_the_date_of_other_days_only() -> None:
+    clock = Clock()
+    assert clock.render(NEW_YEAR - 1_000) == "23:59:59.999999"
+    assert clock.render(NEW_YEAR + 1_500_000, 3) == "2025-01-01 00:00:00.001"
+    assert clock.render(NEW_YEAR - 1, 0) == "23:59:59"
+    assert (clock.first_date, clock.zone(NEW_YEAR)) == ("2024-12-31", "UTC")
+
+
+@pytest.mark.parametrize(
+    ("zone", "at", "expected", "name"),
+    [  # TZ=... date -d @1735689600
+        ("Asia/Kolkata", NEW_YEAR, "05:30:00.000000", "UTC+05:30, local time"),
+        ("America/New_York", NEW_YEAR, "19:00:00.000000", "UTC-05:00, local time"),
+        ("America/New_York", NEW_YEAR + 181 * 86_400_000_000_000, "20:00:00.000000", "UTC-04:00, local time"),  # summer
+        ("UTC", NEW_YEAR, "00:00:00.000000", "UTC"),
+    ],
+)
+def test_a_clock_of_local_time(monkeypatch: pytest.MonkeyPatch, zone: str, at: int, expected: str, name: str) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    _render_local_second.cache_clear()
+    try:
+        clock = Clock(local=True)
+        assert (clock.render(at), clock.zone(at)) == (expected, name)
+        assert clock.render(1 << 80).startswith("9999-12-3")  # of a damaged capture
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+        _render_local_second.cache_clear()

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from kproxy.output.jsonl import event_line
-from kproxy.pipeline.line_output import Lines
+from kproxy.pipeline import line_output
+from kproxy.pipeline.line_output import LOOK_BACK, Lines, ListedLines
 from kproxy.pipeline.sink import Sink
+from kproxy.session import Event
 from tests.support.traffic import golden_exchanges
 
 
@@ -41,3 +43,42 @@ def test_a_flush_makes_lines_visible(path: Path) -> None:
         assert path.read_bytes() == b""
         lines.flush()
         assert path.read_bytes() == event_line(exchange)
+
+
+def listed(path: Path, times: list[int], most: int | None = None) -> list[int]:
+    """Write a line for each event of these times; the times of the lines in the file."""
+    _, _, event = next(iter(golden_exchanges()))
+    events = {at: event.copy() for at in times}
+    of_event = {id(event): at for at, event in events.items()}
+
+    def time_of(event: Event) -> int:
+        return of_event[id(event)]
+
+    first: list[int] = []
+    with ListedLines(
+        lambda event, bodies: b"%d\n" % time_of(event),
+        Sink(path, live=False),
+        time_of=time_of,
+        most=most,
+        on_first=first.append,
+    ) as lines:
+        for at in times:
+            lines.write(events[at], None)
+        assert not lines.is_full
+    found = [int(line) for line in path.read_text(encoding="ascii").splitlines()]
+    assert first == found[:1]
+    return found
+
+
+def test_listed_lines_are_in_the_order_of_their_times(path: Path) -> None:
+    assert listed(path, [3, 1, 2]) == [1, 2, 3]
+    assert listed(path, [3, 1, 2], most=2) == [1, 2]
+
+
+def test_a_line_that_comes_too_late_stands_where_it_comes(path: Path) -> None:
+    assert listed(path, [5, 4, LOOK_BACK + 6, 3, LOOK_BACK + 5]) == [4, 5, 3, LOOK_BACK + 5, LOOK_BACK + 6]
+
+
+def test_few_bytes_of_lines_are_held(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_output, "MOST_HELD", 4)  # two lines
+    assert listed(path, [9, 8, 7, 6]) == [7, 6, 8, 9]

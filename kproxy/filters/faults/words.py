@@ -6,7 +6,7 @@ A word without "=" is a scenario, or an effect that needs no value (disconnect, 
 import shlex
 from typing import Any
 
-from kproxy.errors import UsageError
+from kproxy.errors import UsageError, did_you_mean
 from kproxy.filters.faults.options import Fault, FaultsOptions
 from kproxy.filters.faults.scenarios import SCENARIOS
 from kproxy.filters.options import OptionMistakes, read_options
@@ -33,7 +33,9 @@ def parse_fault(text: str) -> dict[str, Any]:
         if name in options:
             raise UsageError(f"the fault {quoted(text)} has {quoted(name)} twice")
         if not equals and name not in ("scenario", *FLAGS):
-            raise UsageError(f"the fault {quoted(text)}: {quoted(word)} is no scenario, and no NAME=VALUE")
+            raise UsageError(
+                f"the fault {quoted(text)}: {quoted(word)} is no scenario and no NAME=VALUE: {did_you_mean(word, SCENARIOS)}"
+            )
         options[name] = _value(name, value)
     check_fault(options, text)
     return options

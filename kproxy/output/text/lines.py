@@ -18,7 +18,7 @@ from kproxy.output.escaping import printable, word
 from kproxy.output.text.key_facts import key_facts
 from kproxy.output.text.payload_facts import token_words
 from kproxy.output.text.styles import PLAIN, Style, cut
-from kproxy.output.times import render_clock, render_duration, render_size
+from kproxy.output.times import Clock, render_clock, render_duration, render_size
 from kproxy.output.tls import tls_words
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
@@ -39,17 +39,19 @@ class TextLines:
 
     Args:
         style: colours, or none.
-        width: of the terminal, in cells; None when there is none, then lines are as long as they are.
+        width: of the terminal, in cells; None for lines of any length.
+        clock: renders the times; None: in UTC, always without the date.
     """
 
-    def __init__(self, style: Style = PLAIN, width: int | None = None) -> None:
+    def __init__(self, style: Style = PLAIN, width: int | None = None, clock: Clock | None = None) -> None:
         self.style = style
+        self._clock = clock
         self.width = None if width is None else max(width, FEWEST_WIDTH)
         self.narrow = width is not None and width < NARROW
         self.short = width is not None and width < MEDIUM
         self.tiny = width is not None and width < TINY
         self._route_width = (
-            0  # of the widest route so far: columns stay aligned without reserving the widest possible one
+            0  # of the widest route so far: columns stay aligned without room for the widest possible one
         )
 
     def render(self, event: Event, bodies: Bodies | None = None) -> str:
@@ -62,7 +64,7 @@ class TextLines:
         known = key_facts(event.api_key, bodies, event.topic_names)
         client_id = "-" if event.client_id is None else word(event.client_id, CLIENT_ID)
         if self.style is PLAIN and self.width is None:
-            head = f"{_clock(event)}  {self._route(event)}  {_latency(event):>7}"
+            head = f"{self._time(event, 6)}  {self._route(event)}  {_latency(event):>7}"
             tail = "  ".join(filter(None, (trouble, known, notes(event))))
             return f"{head}  {_api(event.api_key, event.api_version):<22}  {client_id:<16}  {tail}".rstrip()
         return self._on_terminal(event, client_id, trouble, known)
@@ -80,16 +82,15 @@ class TextLines:
         where = _addresses(connection.client, connection.broker, False)
         what = _api(event.api_key, event.api_version)
         latency = "-" if alone else _latency(event)
-        return f"{_clock(event)} {where} {latency} {what} {_client(event.client_id)}{_tail(event, bodies, alone)}"
+        return f"{render_clock(time_of(event))} {where} {latency} {what} {_client(event.client_id)}{_tail(event, bodies, alone)}"
 
     def _on_terminal(self, event: Exchange, client_id: str, trouble: str, known: str) -> str:
         """A line cut to the width; on a narrow terminal, errors come before the client id."""
         style = self.style
-        clock = _clock(event)
         named = (style.key, cut(client_id, NARROW_CLIENT_ID) if self.narrow else f"{client_id:<16}")
         wrong = (style.error, trouble)
         parts = [
-            (style.dim, clock[: 8 if self.tiny else 12] if self.short else clock),
+            (style.dim, self._time(event, 0 if self.tiny else 3 if self.short else 6)),
             (style.dim, "" if self.tiny else self._route(event)),
             ("", f"{_latency(event):>7}"),
             (style.name, f"{_api(event.api_key, event.api_version):<{14 if self.narrow else 20}}"),
@@ -102,11 +103,16 @@ class TextLines:
     def _other(self, event: Event) -> str:
         what, severe = OTHER_EVENTS[type(event)](event)
         parts = [
-            (self.style.dim, render_clock(event.at)[: 12 if self.short else None]),
+            (self.style.dim, self._time(event, 3 if self.short else 6)),
             (self.style.dim, self._route(event)),
             (self.style.error if severe else self.style.warning, printable(what, 400)),
         ]
         return self._join(parts)
+
+    def _time(self, event: Event, digits: int) -> str:
+        if self._clock is not None:
+            return self._clock.render(time_of(event), digits)
+        return render_clock(time_of(event))[: 9 + digits if digits else 8]
 
     def _route(self, event: Event) -> str:
         connection = event.connection
@@ -128,9 +134,10 @@ class TextLines:
         return (" " * gap).join(line).rstrip()
 
 
-def _clock(exchange: Exchange) -> str:
-    frame = exchange.request or exchange.response
-    return render_clock(exchange.at if frame is None else frame.started_at)
+def time_of(event: Event) -> int:
+    """The time of an event in a listing, in ns since the epoch: of an exchange, when its request began."""
+    frame = event.request or event.response if isinstance(event, Exchange) else None
+    return event.at if frame is None else frame.started_at
 
 
 @lru_cache(maxsize=1024)

@@ -235,8 +235,12 @@ class Tree:
             found_at += f" and {counts[code] - 1:,} more" if counts[code] > 1 else ""
             retriable = "retriable" if known.retriable else "no RetriableException"
             yield f"  {self.style.paint(self.style.error, known.name)} ({code}, {retriable}){found_at}"
-            yield f"  {BRANCH}{known.meaning}"
-            yield f"  {LAST}Client: {known.then}."
+            yield from self._sentence(f"  {BRANCH}", f"  {DOWN}", known.meaning)
+            yield from self._sentence(f"  {LAST}", f"  {SPACE}", f"Client: {known.then}.")
+
+    def _sentence(self, first: str, others: str, text: str) -> Iterator[str]:
+        """A sentence for people, wrapped."""
+        yield from textwrap.wrap(text, self.width, initial_indent=first, subsequent_indent=others)
 
 
 class Inside:

@@ -1,0 +1,184 @@
+"""The short options for conditions, ``--api Fetch --topic orders``, and what a shell completes for the options of all commands.
+
+selection_options   a decorator: gives a command --api, --topic, --client and --group
+condition_of        their values and --where, as one condition in CEL
+complete_...        what Click calls for completion (``shell_complete=`` of an option or argument)
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kproxy.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from kproxy.protocol.facts import Api
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+# Former names of APIs, and names that other projects use -> Kafka's present name, in lower case
+FORMER_NAMES = {
+    "offsets": "ListOffsets",
+    "listoffset": "ListOffsets",
+    "groupcoordinator": "FindCoordinator",
+    "alterisr": "AlterPartition",
+    "listclientmetricsresources": "ListConfigResources",
+}
+WORD = re.compile(r"\w*$")
+GLOB = re.compile(r"[*?]")
+
+
+# What a shell completes; each function imports what it needs, since most runs complete nothing
+
+
+def complete_apis(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The names of APIs."""
+    from kproxy.protocol.facts import facts  # noqa: PLC0415
+
+    return _beginning(incomplete, [api.name for api in facts().apis.values()])
+
+
+def complete_condition(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The names that a condition may use, behind what is typed of it."""
+    from kproxy.protocol.vocabulary import Scope, fields_in  # noqa: PLC0415
+
+    word = WORD.search(incomplete)
+    before = incomplete[: word.start() if word else 0]
+    names = _beginning(incomplete[len(before) :], fields_in(Scope.LOG, Scope.OTHER_LINES))
+    return [f"{before}{name}" for name in names]
+
+
+def complete_filters(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The names of filters."""
+    from kproxy.filters.loading import filter_names  # noqa: PLC0415
+
+    return _beginning(incomplete, filter_names())
+
+
+def complete_analyses(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The ids of kproxy's own analyses."""
+    from kproxy.analyses import library  # noqa: PLC0415 - an extra
+
+    return _beginning(incomplete, library.load(()))
+
+
+def complete_faults(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The names of scenarios, and the options of a fault."""
+    from kproxy.filters.faults.options import Fault  # noqa: PLC0415
+    from kproxy.filters.faults.scenarios import SCENARIOS  # noqa: PLC0415
+
+    before, space, word = incomplete.rpartition(" ")
+    options = [f"{name}=" for name in Fault.__struct_fields__ if name != "scenario"]
+    return [f"{before}{space}{name}" for name in _beginning(word, [*SCENARIOS, *options])]
+
+
+def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.lower().startswith(incomplete.lower())]
+
+
+OPTIONS = (
+    click.option(
+        "--api",
+        "apis",
+        metavar="NAME",
+        multiple=True,
+        shell_complete=complete_apis,
+        help="Only this API, by name or key: Fetch, 1.",
+    ),
+    click.option(
+        "--topic",
+        "topics",
+        metavar="NAME",
+        multiple=True,
+        help="Only what names this topic, such as orders or orders-*.",
+    ),
+    click.option("--client", "clients", metavar="ID", multiple=True, help="Only this client, by client id or address."),
+    click.option("--group", "groups", metavar="ID", multiple=True, help="Only what names this group."),
+    click.option(
+        "--where",
+        metavar="CEL",
+        shell_complete=complete_condition,
+        help="Only what matches this condition on the fields of jsonl; see above.",
+    ),
+)
+
+
+def selection_options(command: Command) -> Command:
+    """Give a command the options, as keyword arguments that ``condition_of`` takes."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+def condition_of(
+    *,
+    apis: tuple[str, ...] = (),
+    topics: tuple[str, ...] = (),
+    clients: tuple[str, ...] = (),
+    groups: tuple[str, ...] = (),
+    where: str | None = None,
+) -> str | None:
+    """Return the condition in CEL; None without any option. Values of one option are alternatives, options must all match.
+
+    Raises UsageError for an API that does not exist.
+    """
+    names = [f"apiKey == {_api(name).key}" for name in apis]
+    of_topics = [_matching("topics", topic) for topic in topics]
+    of_clients = [condition for client in clients for condition in _client(client)]
+    of_groups = [_matching("groups", group) for group in groups]
+    parts = [" || ".join(part) for part in (names, of_topics, of_clients, of_groups) if part]
+    if not parts:
+        return where
+    if where is not None:
+        from kproxy.output.where import Where  # noqa: PLC0415 - brings CEL
+
+        parts.append(Where(where).expression)  # a mistake in it has its place in it, not in the whole
+    return parts[0] if len(parts) == 1 else " && ".join(f"({part})" for part in parts)
+
+
+def find_api(name: str) -> "Api | None":
+    """Return the API with this key, or this name in any case, present or former."""
+    from kproxy.protocol.facts import facts  # noqa: PLC0415 - --version and --help do without
+
+    apis = facts().apis
+    if name.isdecimal() and len(name) < 6:
+        return apis.get(int(name))
+    name = FORMER_NAMES.get(name.lower(), name).lower()
+    return next((api for api in apis.values() if api.name.lower() == name), None)
+
+
+def _api(name: str) -> "Api":
+    from kproxy.protocol.facts import facts  # noqa: PLC0415
+
+    found = find_api(name)
+    if found is None:
+        hint = did_you_mean(name, [api.name for api in facts().apis.values()], "kproxy api lists them all")
+        raise UsageError(f"--api: there is no API {name[:80]!r}; {hint}")
+    return found
+
+
+def _matching(names: str, wanted: str) -> str:
+    """Whether one of *names* is *wanted*, which may have * and ?."""
+    if not GLOB.search(wanted):
+        return f"{_text(wanted)} in {names}"
+    return f"{names}.exists(one, one.matches({_pattern(wanted)}))"
+
+
+def _client(wanted: str) -> list[str]:
+    """Conditions for a client: its id, its address, or its address with the port."""
+    if GLOB.search(wanted):
+        return [f"clientId != null && clientId.matches({_pattern(wanted)})"]
+    return [f"{field} == {_text(wanted)}" for field in ("clientId", "address", "client")]
+
+
+def _pattern(glob: str) -> str:
+    """A regular expression, as a literal in CEL, of what * (any characters) and ? (one) mean."""
+    parts = {"*": ".*", "?": "."}
+    return _text(f"^{''.join(parts.get(character, re.escape(character)) for character in glob)}$")
+
+
+def _text(value: str) -> str:
+    """A literal in CEL, whose escapes include those of JSON."""
+    return json.dumps(value, ensure_ascii=False)
