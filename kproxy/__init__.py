@@ -16,6 +16,7 @@ Packages, each above those that import it (extract is apart); the docstring of e
     analyses    answers: analyses in Spark SQL, run on DuckDB; reports
     spark       the same tables and analyses on Spark: a data source, jobs, streams
     replay      the requests of a capture, sent to another cluster; where its answers differ
+    manual      the topics of `kproxy help`, as Markdown
     page        what was seen, in a browser: `kproxy open`, and live beside `kproxy run`
     doctor      what is wrong with a set-up
     cli         one module per command: decode, report, sql, open, replay, demo, api, run, check, doctor
@@ -23,7 +24,7 @@ Packages, each above those that import it (extract is apart); the docstring of e
     extract     makes the facts file from Kafka's own jars; nothing imports it at run time
 
 Imports go one way: errors <- protocol <- session <- capture | output | filters <- pipeline <- config | login
-<- proxy | analyses <- spark | page | replay | doctor <- cli | testing.
+<- proxy | analyses <- manual <- spark | page | replay | doctor <- cli | testing.
 
 Where to add: a link type, capture; a codec of records, protocol.records; an event, session; an output or a source, pipeline; a
 metric or a close cause, proxy.tap; a filter, filters; a setting, config; a command or an option, cli.

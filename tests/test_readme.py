@@ -1,4 +1,4 @@
-"""README.md: .ci/run runs its two commands, its examples print what it shows, and what it names is there."""
+"""README.md and the manual: .ci/run runs README's two commands, examples print what is shown, and what is named exists."""
 
 import doctest
 import html
@@ -18,14 +18,16 @@ import pytest
 
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, ConnectionFacts, Send
+from kproxy.manual import TOPICS, text
 from kproxy.protocol import message
 from tests.conftest import Require
 from tests.support.tables import MANIFEST
 
 ROOT = Path(__file__).parents[1]
 FOUND = 4  # exit status of a report that found what was asked for
-LONGEST = 250  # lines
+LONGEST = 160  # lines
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCUMENTS = README + "\n".join(map(text, TOPICS))
 PICTURE = ROOT / "deploy" / "release" / "terminal.svg"
 PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
 PROMPT = re.compile(r"^\$ (.+)$", re.MULTILINE)
@@ -69,7 +71,7 @@ def test_ci_runs_the_two_commands_word_for_word() -> None:
         assert run.stdout == command + "\n"
 
 
-@pytest.mark.parametrize(("command", "shown"), EXAMPLE.findall(README), ids=lambda text: text[:60])
+@pytest.mark.parametrize(("command", "shown"), EXAMPLE.findall(README), ids=lambda shown: shown[:60])
 def test_an_example_prints_what_is_shown(command: str, shown: str) -> None:
     parts = [re.escape(part) for part in re.split(r"^…\n", shown, flags=re.MULTILINE)]
     assert re.fullmatch("(?:.*\n)+".join(parts), printed(command)), printed(command)
@@ -89,11 +91,11 @@ def test_the_frames_that_tshark_calls_malformed_are_counted_in_the_manifest() ->
     made = [entry["tshark_4_0_17"] for entry in MANIFEST if entry.get("tshark_4_0_17")]
     frames, malformed = (sum(each[name] for each in made) for name in ("kafka_frames", "malformed_frames"))
     assert f"of the {frames:,} Kafka frames in `captures`, tshark 4.0.17 calls {malformed} malformed" in " ".join(
-        README.split()
+        DOCUMENTS.split()
     )
 
 
-def test_the_picture_and_the_table_are_what_kproxy_gives_today(require: Require) -> None:
+def test_the_picture_is_what_kproxy_gives_today(require: Require) -> None:
     require("report", importlib.util.find_spec("duckdb"), "duckdb is not installed")
     words = [sys.executable, "deploy/release/readme.py", "--check"]
     run = subprocess.run(
@@ -108,7 +110,7 @@ def test_there_are_examples() -> None:
 
 def test_the_library_does_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    blocks = [text for text in PYTHON.findall(README) if text.startswith(">>>")]
+    blocks = [block for block in PYTHON.findall(DOCUMENTS) if block.startswith(">>>")]
     assert len(blocks) == 1
     for block in blocks:
         session = doctest.DocTestParser().get_doctest(block, {}, "README.md", "README.md", 0)
@@ -119,7 +121,7 @@ def test_the_library_does_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize(("name", "answered"), [("internal-a", {"internal-a": 44}), ("orders", None)])
 def test_the_filter_does_what_it_says(name: str, answered: dict[str, int] | None) -> None:
-    (block,) = (text for text in PYTHON.findall(README) if "class DenyTopics" in text)
+    (block,) = (block for block in PYTHON.findall(DOCUMENTS) if "class DenyTopics" in block)
     defined: dict[str, Any] = {}
     exec(block, defined)
     wish = {"name": name, "numPartitions": 1, "replicationFactor": 1, "assignments": [], "configs": []}
@@ -136,8 +138,8 @@ def test_the_filter_does_what_it_says(name: str, answered: dict[str, int] | None
         assert {topic.name: topic.error_code for topic in response.topics} == answered
 
 
-def test_files_that_the_readme_names_are_there() -> None:
-    named = re.findall(r"(?<![\w/.])(?:kproxy|tests|captures|deploy|dashboards|\.ci)/[\w./-]*[\w]", README)
+def test_files_that_are_named_exist() -> None:
+    named = re.findall(r"(?<![\w/.])(?:kproxy|tests|captures|deploy|dashboards|\.ci)/[\w./-]*[\w]", DOCUMENTS)
     assert named
     assert [name for name in named if not (ROOT / name).exists()] == []
 

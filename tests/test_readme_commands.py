@@ -1,4 +1,4 @@
-"""Every command in README.md runs: those on captures one by one, those around `kproxy run` with a cluster of mock brokers."""
+"""Every command in README.md and the manual runs: on captures, one by one; around `kproxy run`, with mock brokers."""
 
 import json
 import os
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.manual import TOPICS, text
 from tests.conftest import Require
 from tests.support.command import kproxy
 from tests.support.kafka.processes import eventually, spawn, stop, tail
@@ -21,19 +22,19 @@ from tests.support.kafka.wire import create_topic
 from tests.support.ports import free_ports
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCUMENTS = (ROOT / "README.md").read_text(encoding="utf-8") + "\n".join(map(text, TOPICS))
 FOUND = 4  # exit status of a report that found what was asked for
 IN_BLOCKS = [
-    line for block in re.findall(r"^```sh\n(.*?)^```", README, re.MULTILINE | re.DOTALL) for line in block.splitlines()
+    *(line for block in re.findall(r"^```sh\n(.*?)^```", DOCUMENTS, re.M | re.S) for line in block.splitlines()),
+    *re.findall(r"^    ((?:kproxy|kproxy-spark|tcpdump) .*)$", DOCUMENTS, re.M),
 ]
 IN_TEXT = re.findall(
-    r"`((?:PYTHONPATH=\. )?kproxy(?:-spark)? [^`]+|python -m [^`]+|tcpdump [^`]+|kubectl [^`]+)`", README
+    r"`((?:PYTHONPATH=\. )?kproxy(?:-spark)? [^`]+|python -m [^`]+|tcpdump [^`]+|kubectl [^`]+)`", DOCUMENTS
 )
-PLACEHOLDER = re.compile(r"\b(COMMAND|NAME)\b")
+PLACEHOLDER = re.compile(r"\b(COMMAND|NAME|TOPIC|FILE|SOURCE|DIR)\b")
 INSTALLS = {
     ". .venv/bin/activate",
     "pip install -e '.[demo,report,sql]'",
-    "pip install -e '.[spark]'",
 }  # test_readme_walk.py
 SPARK = {
     "kproxy-spark ingest -o tables 'captures/*.pcap*'",
@@ -53,7 +54,8 @@ FAULT = 'kproxy run --listen :19092 --bootstrap localhost:9092 --fault "api_name
 REPLAY = "kproxy replay captures/01-java-produce-consume-group.pcap --to localhost:9092"
 OPEN = "kproxy open captures/04-transactions.pcap captures/03-classic-rebalance-range.pcap"
 OWN_FILTER = {
-    "PYTHONPATH=. kproxy check kproxy.yaml",
+    "kproxy check kproxy.yaml",
+    "kproxy run -c kproxy.yaml",
     "PYTHONPATH=. kproxy run -c kproxy.yaml --reload-filters",
 }
 ELSEWHERE = {  # tests/deploy, tests/extract; benchmarks are for people; a capture of all interfaces needs root
@@ -222,14 +224,16 @@ def test_a_capture_in_the_browser(checkout: Path) -> None:
 
 
 def test_the_filter_of_ones_own_in_its_configuration(broker: str, tmp_path: Path) -> None:
-    (filter_,) = (text for text in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "class DenyTopics" in text)
-    (config,) = (text for text in re.findall(r"```yaml\n(.*?)```", README, re.DOTALL) if "DenyTopics" in text)
+    (filter_,) = (
+        block for block in re.findall(r"```python\n(.*?)```", DOCUMENTS, re.DOTALL) if "class DenyTopics" in block
+    )
+    (config,) = (block for block in re.findall(r"```yaml\n(.*?)```", DOCUMENTS, re.DOTALL) if "DenyTopics" in block)
     (tmp_path / "my_filters.py").write_text(filter_, encoding="utf-8")
     listen = f"127.0.0.1:{free_ports(8)}"
-    text = config.replace(f"listen: {LISTEN}", f"listen: {listen}").replace(BOOTSTRAP, broker)
-    (tmp_path / "kproxy.yaml").write_text(text, encoding="utf-8")
-    check, run = sorted(OWN_FILTER)
-    words = [sys.executable, "-m", "kproxy", *shlex.split(check)[2:]]
+    here = config.replace(f"listen: {LISTEN}", f"listen: {listen}").replace(BOOTSTRAP, broker)
+    (tmp_path / "kproxy.yaml").write_text(here, encoding="utf-8")
+    run, check, _ = sorted(OWN_FILTER)
+    words = [sys.executable, "-m", "kproxy", *shlex.split(check)[1:]]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"}
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -239,10 +243,10 @@ def test_the_filter_of_ones_own_in_its_configuration(broker: str, tmp_path: Path
 
 
 def test_the_fixture_of_pytest(broker: str, tmp_path: Path) -> None:
-    (test,) = (text for text in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "kproxy_proxy" in text)
+    (test,) = (block for block in re.findall(r"```python\n(.*?)```", DOCUMENTS, re.DOTALL) if "kproxy_proxy" in block)
     program = re.sub(r"^    \.\.\..*$", "    produce(proxy.bootstrap, 'readme-fixture', 1)", test, flags=re.MULTILINE)
-    text = f"from tests.test_readme_commands import produce\n\n{program}".replace(BOOTSTRAP, broker)
-    (tmp_path / "test_program.py").write_text(text, encoding="utf-8")
+    module = f"from tests.test_readme_commands import produce\n\n{program}".replace(BOOTSTRAP, broker)
+    (tmp_path / "test_program.py").write_text(module, encoding="utf-8")
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "kproxy.testing.plugin", "."]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

@@ -9,12 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.manual import text
 from tests.conftest import Require
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FIRST = re.findall(r"^\$ (.+)$", README, re.MULTILINE)[0]
-BLOCKS = re.findall(r"^```sh\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+BLOCKS = [
+    block for block in re.findall(r"^```sh\n(.*?)^```", README, re.MULTILINE | re.DOTALL) if " --fault " not in block
+]  # with a fault: tests/test_readme_commands.py
+SPARK = ["pip install -e '.[spark]'", *re.findall(r"^    (kproxy-spark .+)$", text("spark"), re.MULTILINE)]
 PORTS = (9092, 19092, 9644)
 PATIENCE_S = 3_000  # compilation and downloads on a busy machine
 # A cluster at localhost:9092 of the newcomer's own: the mock brokers of the extra `demo`, until its standard input ends.
@@ -41,7 +45,7 @@ sys.exit(client.flush(120))
 def script(folder: Path) -> str:
     """All of it as one shell script; `kproxy run` goes on beside the block after it until that has ended."""
     lines = ["set -euo pipefail", FIRST]
-    for block in BLOCKS:
+    for block in [*BLOCKS, "\n".join(SPARK)]:
         if not block.startswith("kproxy run "):
             lines.append(block)
             continue

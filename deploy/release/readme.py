@@ -1,9 +1,8 @@
-"""What is made of README.md: its picture and its table of APIs. `--check` says whether both are what kproxy gives today.
+"""Draw the picture of README.md; `--check` says whether it is what kproxy prints today.
 
     pip install -e '.[report]' && python deploy/release/readme.py
 
-The picture is a terminal in which COMMANDS were run; the table is from the facts: which versions of an API the brokers of a
-release offer, all of which kproxy decodes.
+The picture is a terminal in which COMMANDS were run.
 """
 
 import argparse
@@ -28,11 +27,8 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-from kproxy.analyses.facts import FACTS_TABLES
-from kproxy.protocol.facts import facts
-
 ROOT = Path(__file__).parents[2]
-README, PICTURE = ROOT / "README.md", Path(__file__).with_name("terminal.svg")
+PICTURE = Path(__file__).with_name("terminal.svg")
 COLUMNS = 118  # of the terminal
 GROUP, OLD = "captures/03-classic-rebalance-range.pcap", "captures/08-old-broker-0.9-format0.pcap"
 COMMANDS = {  # and how many lines of each are shown
@@ -41,12 +37,6 @@ COMMANDS = {  # and how many lines of each are shown
     f"kproxy report --target 4.0 {OLD}": 6,
 }
 FOUND = 4  # exit status of a report that found what was asked for
-RELEASES = ("0.8.2", "0.9.0", "0.11.0", "1.1", "2.0", "2.8", "3.9", "4.0", "4.3")
-APIS = (
-    *("Produce", "Fetch", "Metadata", "OffsetCommit", "JoinGroup", "ConsumerGroupHeartbeat", "ShareFetch"),
-    "LeaderAndIsr",
-)
-TABLE = re.compile(r"(?<=<!-- made by deploy/release/readme\.py -->\n).*?(?=<!-- until here -->)", re.DOTALL)
 TEXT = re.compile(r'<text class="[^"]*" x="[^"]*" y="([^"]*)"[^>]*>([^<]*)</text>')
 FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)  # loaded from another host: pictures in pages may not
 DARK, LIGHT = "48 4f 58,ff 7b 72,7e e7 87,e2 b4 54,79 c0 ff,d2 a8 ff,76 e3 ea,c9 d1 d9", "16 1b 22,c9 d1 d9"
@@ -58,43 +48,19 @@ def colours(text: str) -> list[tuple[int, int, int]]:
 
 
 def main() -> int:
-    """Make both, or with --check compare them."""
+    """Draw it, or with --check compare it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1, with the difference, if one is not current"
+        "--check", action="store_true", help="write nothing; exit 1, with the difference, if it is not current"
     )
     checked: bool = parser.parse_args().check
-    readme = README.read_text(encoding="utf-8")
     picture = drawn(recorded())
-    current = TABLE.sub(lambda _: api_table(), readme)
     if not checked:
-        README.write_text(current, encoding="utf-8")
         PICTURE.write_text(picture, encoding="utf-8")
         return 0
-    stale = [
-        *difference(README.name, readme, current),
-        *difference(PICTURE.name, shown(PICTURE.read_text(encoding="utf-8")), shown(picture)),
-    ]
-    print("\n".join(stale) or "both are current")
+    stale = difference(PICTURE.name, shown(PICTURE.read_text(encoding="utf-8")), shown(picture))
+    print("\n".join(stale) or "it is current")
     return 1 if stale else 0
-
-
-def api_table() -> str:
-    """A row for each of APIS and a column for each of RELEASES, with the versions; the last row counts all APIs."""
-    offered: dict[tuple[str, str], str] = {}
-    for release, key, name, least, most in FACTS_TABLES["api_versions"].rows():
-        offered[str(release), str(name)] = str(least) if least == most else f"{least}-{most}"
-        decoded = facts().apis[int(str(key))].versions
-        assert least in decoded and most in decoded, f"{name} of {release} is offered and not decoded"
-    missing = [name for name in (*RELEASES, *APIS) if not any(name in at for at in offered)]
-    assert not missing, f"the facts do not have {', '.join(missing)}"
-    rows = [
-        ["API", *RELEASES],
-        ["---"] * (len(RELEASES) + 1),
-        *([name, *(offered.get((release, name), "") for release in RELEASES)] for name in APIS),
-        ["*APIs in all*", *(str(sum(at == release for at, _ in offered)) for release in RELEASES)],
-    ]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def recorded() -> str:

@@ -35,6 +35,7 @@ COMMANDS = {
     "doctor": "Say what is wrong with a set-up, and what to do.",
     "filters": "List the filters, or show one and its options.",
     "completion": "Print the script for completion in a shell.",
+    "help": "Read the manual: conditions, page, filters, tables, limits.",
 }
 CLICK_WORDS = {  # as Click words it, and as we do
     "not a valid integer range": "not a whole number",

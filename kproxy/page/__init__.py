@@ -20,6 +20,7 @@
     replaying.py  Replaying: a selection replayed by kproxy replay, after its plan was shown
     work.py       Work: a question that may be given up
     answers.py    what each URL gives
+    manual.py     the topics of kproxy help as pages
     server.py     the routes, and uvicorn on a loopback port
     security.py   who may ask: Host, Origin, token; the headers of every answer
     modules.py    modules of others that the page in the browser uses, with their versions and checksums
@@ -29,6 +30,7 @@ Seams
 URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` JSON. An answer that is no 200 is
 ``{"error": "one sentence", "column": from 1 or null, "length": n or null}``.
 
+    /page/help/TOPIC           a topic of the manual (kproxy.manual) as a page
     source                     what is open: name, version, live, editable, clientAddresses (of a running proxy: what to give
                                clients as bootstrap address), token, instance (of the process: numbers of another
                                one are others), exchanges (here), left (made room), dropped (never came here, as there was no
@@ -92,6 +94,5 @@ An exchange has a number, from 1, in the order in which exchanges were complete 
 are stable while a source is open; of a source that drops its oldest exchanges they begin with a higher one. ``generation`` grows
 whenever rows came or left.
 
-Needs DuckDB, pyarrow and sqlglot: ``pip install 'kproxy-kafka[page]'``.
-The supervisor of ``kproxy run`` never imports this package.
+Needs DuckDB, pyarrow and sqlglot: ``pip install 'kproxy-kafka[page]'``. The supervisor of ``kproxy run`` does not import it.
 """

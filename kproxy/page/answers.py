@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from kproxy import __version__
 from kproxy.errors import UsageError
+from kproxy.manual import TOPICS
 from kproxy.page import exporting, findings
 from kproxy.page.activity import activity, heatmap
 from kproxy.page.columns import COLUMNS, SHOWN
@@ -30,6 +31,7 @@ from kproxy.page.filtering.free_text import searched_texts
 from kproxy.page.findings import Findings
 from kproxy.page.live.exporting import in_pieces
 from kproxy.page.live.store import Live
+from kproxy.page.manual import manual_page
 from kproxy.page.replaying import MOST_SECONDS as MOST_REPLAY_SECONDS
 from kproxy.page.replaying import Chosen, Replaying, Wanted
 from kproxy.page.security import refusal
@@ -74,6 +76,7 @@ class Answers:
         return [
             Route("/", self.index),
             Route("/page/static/{name:path}", self.static),
+            Route("/page/help/{topic}", self.manual),
             Route("/page/api/source", self.source),
             Route("/page/api/exchanges", self.exchanges),
             Route("/page/api/exchanges/{number}", self.exchange),
@@ -105,6 +108,13 @@ class Answers:
             return refusal(404, "there is no such file")
         suffix = name[name.rfind(".") :]
         return Response(path.read_bytes(), headers={"content-type": TYPES.get(suffix, "application/octet-stream")})
+
+    async def manual(self, request: Request) -> Response:
+        """A topic of the manual."""
+        topic = request.path_params["topic"]
+        if topic not in TOPICS:
+            return refusal(404, f"the manual has no such topic; it has {', '.join(TOPICS)}")
+        return HTMLResponse(await run_in_threadpool(manual_page, topic))
 
     async def source(self, _request: Request) -> Response:
         """What is open."""
