@@ -1,7 +1,7 @@
 """Make the Grafana dashboards: `python dashboards/make.py` writes them beside this file, `--check` says whether they are current.
 
 Each dashboard is a list of rows of panels; a panel is a question, its unit and its queries. The JSON is what
-grafana-foundation-sdk makes of it. To add a panel, add it here, run this, and look at it (render.py).
+grafana-foundation-sdk makes of it. To add a panel, add it here, run this, and import the JSON into a Grafana to look at it.
 """
 
 import argparse
@@ -18,13 +18,14 @@ from grafana_foundation_sdk.builders.common import (
 )
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.common import LegendDisplayMode, LegendPlacement, StackingMode, TooltipDisplayMode
-from grafana_foundation_sdk.models.dashboard import DataSourceRef, VariableRefresh
+from grafana_foundation_sdk.models.dashboard import DataSourceRef, FieldColorModeId, VariableRefresh
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 FOLDER = Path(__file__).parent
 SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 WIDTH = 24  # columns of Grafana's grid
 HEIGHT = 8
+AT_ONCE = 'api!~"Fetch|JoinGroup|ShareFetch|SyncGroup"'  # the others wait for records, or for members of a group
 
 
 class Query(NamedTuple):
@@ -137,7 +138,7 @@ OVERVIEW = Page(
                     "Latency, 99 %",
                     "From a request to its response, without the time that Fetch waits for records.",
                     "s",
-                    (Query(quantile(0.99, "kproxy_latency_seconds", "", 'api!~"Fetch|JoinGroup|SyncGroup"')),),
+                    (Query(quantile(0.99, "kproxy_latency_seconds", "", AT_ONCE)),),
                     "now",
                     4,
                 ),
@@ -186,9 +187,9 @@ OVERVIEW = Page(
                 ),
                 Panel(
                     "Latency by API, 99 %",
-                    "Fetch, JoinGroup and SyncGroup wait on purpose.",
+                    "Without Fetch, JoinGroup, SyncGroup and their like, which wait on purpose: see the dashboard on latency.",
                     "s",
-                    (Query(most(quantile(0.99, "kproxy_latency_seconds", "api")), "{{api}}"),),
+                    (Query(most(quantile(0.99, "kproxy_latency_seconds", "api", AT_ONCE)), "{{api}}"),),
                 ),
                 Panel(
                     "Connections",
@@ -340,7 +341,7 @@ LATENCY = Page(
                     "All requests but those that wait",
                     "From a request's first byte to its response, without Fetch, JoinGroup, SyncGroup.",
                     "s",
-                    quantiles("kproxy_latency_seconds", 'api!~"Fetch|JoinGroup|SyncGroup"'),
+                    quantiles("kproxy_latency_seconds", AT_ONCE),
                 ),
                 Panel(
                     "By part, 99 %",
@@ -348,7 +349,7 @@ LATENCY = Page(
                     "s",
                     (
                         Query(
-                            quantile(0.99, "kproxy_phase_seconds", "phase", 'api!~"Fetch|JoinGroup|SyncGroup"'),
+                            quantile(0.99, "kproxy_phase_seconds", "phase", AT_ONCE),
                             "{{phase}}",
                         ),
                     ),
@@ -750,6 +751,9 @@ def _panel(panel: Panel) -> stat.Panel | table.Panel | timeseries.Panel:
             timeseries.Panel()
             .height(HEIGHT)
             .min(0)
+            .color_scheme(
+                dashboard.FieldColor().mode(FieldColorModeId.PALETTE_CLASSIC_BY_NAME)
+            )  # an API has one colour everywhere
             .line_width(1)
             .fill_opacity(60 if panel.stacked else 10)
             .legend(

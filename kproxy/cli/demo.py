@@ -6,6 +6,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,12 +14,15 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from kproxy.cli.demo_proxy import Proxy, Scrolling
+from kproxy.cli.demo_proxy import Digest, Proxy
 from kproxy.cli.demo_summary import Files, read_metrics, show_summary
 from kproxy.errors import KproxyError
+from kproxy.output.text.styles import cut
 
 POLL_S = 0.2
-LEAVING = "\nEnding: the consumers leave their group; the mock cluster takes some seconds for it.\n"
+WIDEST = 400  # columns of a line where standard output is no terminal
+COUNT_EVERY_S = 5.0  # between two lines that count the requests not shown
+LEAVING = "\nEnding: the consumers leave their group, which takes some seconds.\n"
 
 
 @click.command()
@@ -31,8 +35,8 @@ def demo(seconds: float | None) -> None:
     kproxy demo --seconds 30
 
     Three mock brokers run inside this process (librdkafka's mock cluster), kproxy forwards to them, and a producer and a
-    consumer group connect to kproxy. Each exchange is shown as one line, and a summary at the end. Log and capture
-    stay in a temporary folder. Needs pip install 'kproxy-kafka[demo]', and neither Kafka nor a network.
+    consumer group connect to kproxy. The live page shows all of it; the terminal what is new, and a summary at the end. Log
+    and capture stay in a temporary folder. Needs pip install 'kproxy-kafka[demo,page]', and neither Kafka nor a network.
     """
     with _until_signalled() as ending:
         console = Console(highlight=False)
@@ -50,45 +54,45 @@ def _show(console: Console, ending: threading.Event, seconds: float | None) -> N
     with ExitStack() as stack:
         proxy = Proxy(folder, cluster.bootstrap)
         stack.callback(proxy.stop)
-        _introduce(console, SCENE, proxy, folder, seconds)
+        console.print(f"kproxy starts on {proxy.listen}, in front of {len(cluster.bootstrap)} mock brokers.")
         proxy.wait(ending)
         if ending.is_set():
             return
-        scrolling = Scrolling(proxy.capture)
-        stack.callback(scrolling.stop)
+        _introduce(console, SCENE, proxy, seconds)
+        terminal = _Terminal(console)
+        digest = Digest(proxy.capture, terminal.show)
+        stack.callback(digest.stop)
         begun = time.monotonic()
         workload = Workload(proxy.listen)
         workload.start()
         try:
-            _wait(ending, scrolling, seconds)
-            if not scrolling.ended:
-                console.print(LEAVING)
+            _wait(ending, terminal, digest, seconds)
+            terminal.show(LEAVING)
         finally:
             counts = workload.stop()
         metrics = proxy.metrics()
         took = time.monotonic() - begun
         stack.pop_all()
         proxy.stop()
-        scrolling.stop()
+        digest.stop()
+    if terminal.closed:
+        return
     if not metrics:
         raise KproxyError(f"kproxy run ended before the demo did; see {proxy.log_file}")
-    files = Files(f"http://{proxy.admin}/metrics", str(proxy.decoded_log), str(proxy.capture))
+    files = Files(str(proxy.decoded_log), str(proxy.capture))
     show_summary(console, counts, read_metrics(metrics), took, files)
 
 
-def _introduce(console: Console, scene: tuple[str, ...], proxy: Proxy, folder: Path, seconds: float | None) -> None:
+def _introduce(console: Console, scene: tuple[str, ...], proxy: Proxy, seconds: float | None) -> None:
+    page = proxy.page()
     end = "Ctrl-C ends the demo" if seconds is None else f"The demo ends after {seconds:g} s, or with Ctrl-C"
     for line in (
-        f"kproxy listens on {proxy.listen}.",
+        f"Watch it in a browser: {page}" if page else "To watch it in a browser too: pip install 'kproxy-kafka[page]'",
+        "",
         *scene,
-        "",
-        "Each line is one request with its response, decoded from what kproxy captures:",
-        "time, client → broker, latency, API and version, client id, topic or group.",
-        "Not shown: ApiVersions and telemetry. The mock cluster sends one byte after its",
-        "Metadata, which clients ignore; kproxy says so.",
-        "",
-        f"Files: {folder}",
-        f"Metrics: http://{proxy.admin}/metrics",
+        "Below is what is new: time, client → broker, latency, API and version,",
+        "client id, topic or group. The mock cluster sends one byte after its Metadata,",
+        "which clients ignore; kproxy says so.",
         f"{end}.",
         "",
     ):
@@ -96,11 +100,40 @@ def _introduce(console: Console, scene: tuple[str, ...], proxy: Proxy, folder: P
     sys.stdout.flush()
 
 
-def _wait(ending: threading.Event, scrolling: Scrolling, seconds: float | None) -> None:
-    until = None if seconds is None else time.monotonic() + seconds
-    while not ending.wait(POLL_S):
-        if scrolling.ended or (until is not None and time.monotonic() >= until):
+class _Terminal:
+    """Standard output for lines of several threads."""
+
+    def __init__(self, console: Console) -> None:
+        self.closed = False  # by its reader
+        self._width = console.width if console.is_terminal else WIDEST
+        self._lock = threading.Lock()
+
+    def show(self, line: str) -> None:
+        """Print a line, cut to the width of the terminal."""
+        with self._lock:
+            try:
+                print("\n".join(cut(part, self._width) for part in line.split("\n")), flush=True)
+            except OSError:
+                self.closed = True
+
+
+def _wait(ending: threading.Event, terminal: _Terminal, digest: Digest, seconds: float | None) -> None:
+    """Wait for the end, and say every COUNT_EVERY_S how many requests were not shown."""
+    begun = counted = time.monotonic()
+    while not ending.wait(POLL_S) and not terminal.closed:
+        now = time.monotonic()
+        if now >= counted + COUNT_EVERY_S:
+            counted = now
+            _count(terminal, digest)
+        if seconds is not None and now >= begun + seconds:
             return
+
+
+def _count(terminal: _Terminal, digest: Digest) -> None:
+    left_out, digest.left_out = digest.left_out, Counter()
+    if left_out:
+        apis = ", ".join(f"{api} {count}" for api, count in left_out.most_common())
+        terminal.show(f"{time.strftime('%H:%M:%S')}         and {left_out.total()} more alike: {apis}")
 
 
 @contextmanager

@@ -4,12 +4,16 @@ import contextlib
 import json
 import os
 import random
+import re
 import socket
 import subprocess
 import sys
 import threading
 import time
 import urllib.request
+from collections import Counter
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
@@ -21,6 +25,11 @@ POLL_S = 0.1
 READ_SIZE = 262_144
 HIDDEN = ["ApiVersions", "GetTelemetrySubscriptions", "PushTelemetry"]  # how each connection begins
 SHOWN = f"!(apiName in {json.dumps(HIDDEN)})"
+EXCHANGE = re.compile(r" (?P<api>[A-Z]\w+) v\d+ +(?P<client_id>\S+)  (?P<rest>.*)")  # in a line of kproxy decode
+ERROR = re.compile(r"\b[A-Z]+_[A-Z_]+\b")
+REBALANCE = {"JoinGroup", "SyncGroup", "LeaveGroup"}
+MOST_OF_A_REBALANCE = 4  # lines for each client and API
+PAGE = re.compile(r"http://\S+/\?token=[\w-]+")
 
 
 def free_ports(count: int) -> int:
@@ -61,6 +70,13 @@ class Proxy:
                 return
         raise KproxyError(f"kproxy run was not ready in {READY_S:.0f} s: {self._last_log_line()}")
 
+    def page(self) -> str:
+        """Return the address of the live page; "" where the packages that it needs are missing."""
+        if not all(map(find_spec, ("duckdb", "pyarrow", "sqlglot"))):
+            return ""
+        address = PAGE.search(self.log_file.read_text(encoding="utf-8", errors="replace"))
+        return address[0] if address else ""
+
     def metrics(self) -> str:
         """Return the text of /metrics; "" when it cannot be read."""
         with contextlib.suppress(OSError):
@@ -96,32 +112,56 @@ class Proxy:
             return last
 
 
-class Scrolling:
-    """Decodes a capture that is still being written, to this process's standard output."""
+class Digest:
+    """Decodes the capture while it is written, and passes on the lines that say something new.
 
-    def __init__(self, capture: Path) -> None:
+    *show* gets the first request of each API and client, and the first four of each with an error or of a rebalance;
+    ``left_out`` counts the others.
+    """
+
+    def __init__(self, capture: Path, show: Callable[[str], None]) -> None:
+        self.left_out: Counter[str] = Counter()  # by API
         self._capture = capture
+        self._show = show
+        self._shown: Counter[tuple[str, str]] = Counter()  # by client id and API
         self._ending = threading.Event()
-        self._decoder = _kproxy(["decode", "--where", SHOWN, "-"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        self._thread = threading.Thread(target=self._follow, name="demo-scrolling")
-        self._thread.start()
-
-    @property
-    def ended(self) -> bool:
-        """Whether the decoder has ended: the reader of standard output closed it."""
-        return self._decoder.poll() is not None
+        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        self._decoder = _kproxy(["decode", "--where", SHOWN, "-"], **streams)
+        self._threads = [
+            threading.Thread(target=self._copy, name="demo-capture"),
+            threading.Thread(target=self._choose, name="demo-digest"),
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
-        """Show the rest, and wait for it. Call this when the capture is complete."""
+        """Show what is left, and wait for it. Call this when the capture is complete."""
         self._ending.set()
-        self._thread.join()
-        try:
-            self._decoder.wait(END_S)
-        except subprocess.TimeoutExpired:
+        for thread in self._threads:
+            thread.join(END_S)
+        if self._decoder.poll() is None:
             self._decoder.kill()
-            self._decoder.wait()
+        self._decoder.wait()
 
-    def _follow(self) -> None:
+    def _choose(self) -> None:
+        lines = self._decoder.stdout
+        assert lines is not None
+        with contextlib.closing(lines):
+            for data in lines:
+                line = data.decode("utf-8", "replace").rstrip()
+                exchange = EXCHANGE.search(line)
+                if exchange is None or self._says_something_new(*exchange.groups()):
+                    self._show(line)
+                else:
+                    self.left_out[exchange["api"]] += 1
+
+    def _says_something_new(self, api: str, client_id: str, rest: str) -> bool:
+        self._shown[client_id, api] += 1
+        most = MOST_OF_A_REBALANCE if api in REBALANCE or ERROR.search(rest) else 1
+        return self._shown[client_id, api] <= most
+
+    def _copy(self) -> None:
+        """Copy the capture to the decoder."""
         pipe = self._decoder.stdin
         assert pipe is not None
         with contextlib.suppress(OSError), contextlib.closing(pipe):

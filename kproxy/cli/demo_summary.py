@@ -64,7 +64,6 @@ def read_metrics(text: str) -> dict[str, Api]:
 class Files:
     """What the demo leaves behind."""
 
-    metrics: str
     decoded_log: str
     capture: str
 
@@ -81,7 +80,7 @@ def show_summary(console: Console, counts: "Counts", apis: dict[str, Api], secon
     both = f"{render_size(int(sent))} to brokers, {render_size(int(received))} back"
     console.print(f"{requests:.0f} requests, {both}\n")
     console.print(_table(apis))
-    console.print()
+    console.print("\nNext:")
     for name, text in _next_steps(files).items():
         console.print(Text.assemble((f"{name:<14}", "dim"), text), soft_wrap=True)
 
@@ -104,10 +103,11 @@ def _table(apis: dict[str, Api]) -> Table:
 
 def _next_steps(files: Files) -> dict[str, str]:
     return {
+        "the page": f"kproxy open {files.capture}",
+        "findings": f"kproxy report {files.capture}",
         "all fields": f"kproxy decode -v --records {files.capture}",
         "slow ones": f"kproxy decode --where 'latencyMs > 100.0' {files.capture}",
         "Wireshark": f"wireshark {files.capture}",
         "decoded log": files.decoded_log,
-        "metrics": f"{files.metrics} (while it ran)",
         "your cluster": "kproxy run --listen :19092 --bootstrap your-broker:9092",
     }

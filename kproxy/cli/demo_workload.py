@@ -27,9 +27,8 @@ PAUSE_S = 0.15  # between orders, so that a person can read along
 SECOND_MEMBER_S = 8.0  # then the group rebalances, which takes the mock cluster some seconds
 POLL_S = 0.2
 SCENE = (  # for the introduction
-    f"It forwards to {BROKERS} mock brokers in this process. A shop produces to the topic",
-    f"{TOPIC}, the group {GROUP} consumes it; after {SECOND_MEMBER_S:g} s a second member joins, and",
-    "the group rebalances.",
+    f"A shop produces to the topic {TOPIC}, and the group {GROUP} consumes it.",
+    f"After {SECOND_MEMBER_S:g} s a second member joins, and the group rebalances.",
 )
 QUIET = {"log_level": 2}  # keep librdkafka's own log lines out of the output
 

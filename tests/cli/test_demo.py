@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -109,7 +110,20 @@ def test_piped_it_shows_traffic_and_a_summary_that_agrees_with_its_files(demo: D
     shown = re.search(r"^Produce +(\d+) ", out, re.MULTILINE)
     assert shown is not None
     assert int(shown[1]) <= len(produces) + 2  # metrics are read a moment before the end
-    assert f"kproxy decode -v --records {files / 'trace.pcapng'}" in out
+    assert len(out.splitlines()) < len(exchanges), "a digest, not every request"
+    for command in ("decode -v --records", "open", "report"):
+        assert f"kproxy {command} {files / 'trace.pcapng'}\n" in out
+
+
+def test_it_begins_with_the_address_of_the_page(demo: Demo) -> None:
+    pytest.importorskip("duckdb")
+    process = demo.begin()
+    line = until(process, re.compile("browser: http"))
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    with browser.open(line.split()[-1], timeout=PATIENCE_S) as page:
+        assert "<title>kproxy</title>" in page.read().decode()
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(PATIENCE_S) == 0
 
 
 def test_on_a_terminal_of_80_columns_no_line_of_traffic_is_wider(demo: Demo) -> None:
