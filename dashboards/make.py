@@ -25,6 +25,7 @@ FOLDER = Path(__file__).parent
 SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 WIDTH = 24  # columns of Grafana's grid
 HEIGHT = 8
+BY_NAME = dashboard.FieldColor().mode(FieldColorModeId.PALETTE_CLASSIC_BY_NAME)  # an API has one colour everywhere
 AT_ONCE = 'api!~"Fetch|JoinGroup|ShareFetch|SyncGroup"'  # the others wait for records, or for members of a group
 
 
@@ -751,9 +752,7 @@ def _panel(panel: Panel) -> stat.Panel | table.Panel | timeseries.Panel:
             timeseries.Panel()
             .height(HEIGHT)
             .min(0)
-            .color_scheme(
-                dashboard.FieldColor().mode(FieldColorModeId.PALETTE_CLASSIC_BY_NAME)
-            )  # an API has one colour everywhere
+            .color_scheme(BY_NAME)
             .line_width(1)
             .fill_opacity(60 if panel.stacked else 10)
             .legend(
