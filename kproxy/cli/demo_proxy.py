@@ -29,7 +29,7 @@ EXCHANGE = re.compile(r" (?P<api>[A-Z]\w+) v\d+ +(?P<client_id>\S+)  (?P<rest>.*
 ERROR = re.compile(r"\b[A-Z]+_[A-Z_]+\b")
 REBALANCE = {"JoinGroup", "SyncGroup", "LeaveGroup"}
 MOST_OF_A_REBALANCE = 4  # lines for each client and API
-PAGE = re.compile(r"http://\S+/\?token=[\w-]+")
+PAGE_FILE = re.compile(r"/\S*/kproxy-page-\S+?\.url")  # in the log: the file that has the address of the page
 
 
 def free_ports(count: int) -> int:
@@ -74,8 +74,8 @@ class Proxy:
         """Return the address of the live page; "" where the packages that it needs are missing."""
         if not all(map(find_spec, ("duckdb", "pyarrow", "sqlglot"))):
             return ""
-        address = PAGE.search(self.log_file.read_text(encoding="utf-8", errors="replace"))
-        return address[0] if address else ""
+        file = PAGE_FILE.search(self.log_file.read_text(encoding="utf-8", errors="replace"))
+        return Path(file[0]).read_text(encoding="ascii").strip() if file else ""
 
     def metrics(self) -> str:
         """Return the text of /metrics; "" when it cannot be read."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from kproxy.analyses.facts import FACTS_TABLES
 from kproxy.output.tables.contracts import TABLES, Column
+from kproxy.protocol.vocabulary import table_rows
 
 RELEASES = ("0.8.2", "0.9.0", "0.11.0", "1.1", "2.0", "2.8", "3.9", "4.0", "4.3")
 APIS = (
@@ -22,6 +23,12 @@ def versions() -> str:
         ["*APIs in all*", *(str(sum(at == release for at, _ in offered)) for release in RELEASES)],
     ]
     return _table(["API", *RELEASES], rows)
+
+
+def fields() -> str:
+    """One row per field of conditions: its type, where it is known, and what it means."""
+    rows = ([f"`{name}`", kind, known_in, meaning] for name, kind, meaning, known_in in table_rows())
+    return _table(["field", "type", "known in", "meaning"], rows)
 
 
 def columns() -> str:
@@ -47,4 +54,4 @@ def _table(head: list[str], rows: Iterable[list[str]]) -> str:
     return "".join(lines())
 
 
-MAKERS: dict[str, Callable[[], str]] = {"columns": columns, "versions": versions}
+MAKERS: dict[str, Callable[[], str]] = {"columns": columns, "fields": fields, "versions": versions}
