@@ -12,8 +12,7 @@ from kproxy.protocol import message, response_header_version
 from kproxy.proxy.admission import Admission
 from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.tap.counted import GAUGES, CloseCause, Total
-from kproxy.proxy.tap.counters import Counters
-from kproxy.proxy.tap.counters import SharedLimits
+from kproxy.proxy.tap.counters import Counters, SharedLimits
 from kproxy.proxy.virtual_cluster import VirtualCluster
 from tests.support.filtering import make, part
 from tests.support.loops import PATIENCE_S
