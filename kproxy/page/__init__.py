@@ -50,6 +50,8 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
                                startsNs, series: name, exchanges, bytes, errors by bucket; twelve of them, then "others"
     heatmap?filter=&buckets=&fromNs=&toNs=   startsNs, latencyUs (upper bounds), counts[bucket][level]
                                Both also: leftOut (below), leftOutBy: exchanges left out by bucket
+    groups?fromNs=&toNs=       groups: name, exchanges, clients (client ids), firstNs, lastNs, joined (whether a member has joined
+                               then; of others the members were there before); more: how many are not listed
     analyses                   list of id, title, severity, meaning, action, reference, finding, parameters
     analyses/ID?fromNs=&toNs=  the same with verdict, columns, rows, more, and numbers: the number of the exchange that each
                                row of a finding has as its example; null where rows have none; leftOut (below); uncertain: why

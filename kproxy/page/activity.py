@@ -50,6 +50,39 @@ class Span:
         return f"({AT} - {self.start}) // {self.width}"
 
 
+MOST_GROUPS = 200
+
+
+def groups(store: Store, work: Work, start: int | None, end: int | None) -> dict[str, Any]:
+    """Return the groups that requests of a span name, those that were used most first; also where nothing of a group has changed.
+
+    The answer of /page/api/groups. Raises UsageError, Cancelled.
+    """
+    span = Span(store, 1, start, end)
+    source = store.rows(["groups", "apiName", "clientId", "generationId", "requestAt", "responseAt"])
+    # KIP-848 and its likes have no JoinGroup: a member that joins says that its epoch is 0
+    joins = "e.api_name = 'JoinGroup' OR (e.api_name LIKE '%GroupHeartbeat' AND e.generation_id = 0)"
+    query = (
+        "SELECT name, count(*), count(DISTINCT client_id), min(ns), max(ns), coalesce(bool_or(joins), false), count(*) OVER ()"
+        f" FROM (SELECT unnest(e.groups) AS name, e.client_id, {AT} AS ns, {joins} AS joins FROM {source}"
+        f" WHERE len(e.groups) > 0 AND {span.condition}) GROUP BY name ORDER BY count(*) DESC, name LIMIT {MOST_GROUPS}"
+    )
+    with store.cursor() as cursor, work.ended_by(cursor.interrupt):
+        rows = [] if span.is_empty else cursor.execute(query).fetchall()
+    found = [
+        {
+            "name": name,
+            "exchanges": count,
+            "clients": clients,
+            "firstNs": str(first),
+            "lastNs": str(last),
+            "joined": joined,
+        }
+        for name, count, clients, first, last, joined, _ in rows
+    ]
+    return {"groups": found, "more": rows[0][-1] - len(rows) if rows else 0}
+
+
 def activity(
     store: Store, work: Work, condition: str, by: str, buckets: int, start: int | None = None, end: int | None = None
 ) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from kproxy import __version__
 from kproxy.errors import UsageError
 from kproxy.manual import TOPICS
 from kproxy.page import exporting, findings
-from kproxy.page.activity import activity, heatmap
+from kproxy.page.activity import activity, groups, heatmap
 from kproxy.page.columns import COLUMNS, SHOWN
 from kproxy.page.exchange.comparing import compare
 from kproxy.page.exchange.detail import bytes_of, detail_of
@@ -84,6 +84,7 @@ class Answers:
             Route("/page/api/position", self.position),
             Route("/page/api/activity", self.activity),
             Route("/page/api/heatmap", self.heatmap),
+            Route("/page/api/groups", self.groups),
             Route("/page/api/analyses", self.analyses),
             Route("/page/api/analyses/{name}", self.analysis),
             Route("/page/api/compare", self.compare),
@@ -215,6 +216,11 @@ class Answers:
         """How long it took when."""
         condition, span = request.query_params.get("filter", ""), _span(request)
         return _json(await answer(request, lambda work: heatmap(self._store, work, condition, *span)))
+
+    async def groups(self, request: Request) -> Response:
+        """The groups that requests name."""
+        _, start, end = _span(request)
+        return _json(await answer(request, lambda work: groups(self._store, work, start, end)))
 
     async def analyses(self, _request: Request) -> Response:
         """The analyses there are."""

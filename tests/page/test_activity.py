@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kproxy.errors import UsageError
-from kproxy.page.activity import LEVELS, activity, heatmap
+from kproxy.page.activity import LEVELS, activity, groups, heatmap
 from kproxy.page.recorded import Recorded
 from kproxy.page.work import Work
 from tests.page.asking import opened
@@ -84,3 +84,16 @@ def test_wrong_questions(store: Recorded) -> None:
     for by, buckets in (("nothing", 5), ("api", 0), ("api", 1_000_000)):
         with pytest.raises(UsageError):
             activity(store, Work(), "", by, buckets)
+
+
+def test_groups_are_known_by_any_request_that_names_them(store: Recorded) -> None:
+    first, last = store.times()
+    assert first is not None and last is not None
+    (whole,) = groups(store, Work(), None, None)["groups"]
+    (later,) = groups(store, Work(), last - 300_000_000, last)["groups"]
+    assert whole["joined"] and not later["joined"]
+    assert whole["name"] == later["name"] and later["exchanges"] < whole["exchanges"]
+    requests = [
+        msgspec.json.decode(line).get("request") or {} for line in store.lines(list(range(1, store.last + 1)), [])
+    ]
+    assert {request["groupId"] for request in requests if "groupId" in request} == {whole["name"]}

@@ -10,7 +10,7 @@ import { linksOf } from "./evidence.js";
 import { leftOutNote, uncertainNote } from "./left_out.js";
 import { KEYS as LIVE, LiveSpan } from "./live_span.js";
 import { go } from "./route.js";
-import { apart, count, duration, nsOf, sentence, visible } from "./text.js";
+import { apart, count, counted, duration, nsOf, sentence, visible } from "./text.js";
 import { html, nothing, render, svg } from "./lit-html.js";
 
 const LANE = 26;
@@ -44,8 +44,8 @@ export class Groups {
 
   async load() {
     try {
-      [this.rebalances, this.lag] = await this.span.ask((parameters) =>
-        Promise.all([get("analyses/rebalances", parameters), get("analyses/lag", parameters)]));
+      [this.rebalances, this.lag, this.groups] = await this.span.ask((parameters) =>
+        Promise.all([get("analyses/rebalances", parameters), get("analyses/lag", parameters), get("groups", parameters)]));
     } catch (error) {
       render(html`<p class="critical" role="alert">${visible(error.message)}</p>`, this.place);
       return;
@@ -61,7 +61,7 @@ export class Groups {
     const span = this.brush.span ? html`<div class="bar" role="status"><button @click=${() => this.brush.taken()}>Exchanges of the span</button><button @click=${() => this.brush.clear()}>Let go</button></div>` : nothing;
     const last = { ...this.lag, rows: this.lag.rows.filter((_, at) => objects(this.lag)[at].is_last !== false) };
     render(
-      html`<h2>Rebalances</h2>${this.span.bar()}${leftOutNote(this.rebalances)}${uncertainNote(this.rebalances)}<p class="verdict">${sentence(this.rebalances.verdict ?? "")}</p>${span}
+      html`${this.before()}<h2>Rebalances</h2>${this.span.bar()}${leftOutNote(this.rebalances)}${uncertainNote(this.rebalances)}<p class="verdict">${sentence(this.rebalances.verdict ?? "")}</p>${span}
         ${this.rebalances.rows.length ? this.timeline(scale) : nothing}
         ${answerTable(this.rebalances, { label: "Rebalances", state: this.tables[0], redraw: () => this.draw(), columns: isPhone() ? FIRST_ON_A_PHONE : FIRST, links: (row) => linksOf(row, null, { names: ["group_id"] }) })}
         <h2>Lag</h2>${uncertainNote(this.lag)}<p class="verdict">${sentence(this.lag.verdict ?? "")}</p>
@@ -69,6 +69,14 @@ export class Groups {
         ${answerTable(last, { label: "Lag", state: this.tables[1], redraw: () => this.draw(), links: (row) => linksOf(row, null, { names: ["group_id"] }) })}`,
       this.place,
     );
+  }
+
+  /** The groups whose members joined before what is here began: nothing else tells of them. */
+  before() {
+    const quiet = this.groups.groups.filter((one) => !one.joined);
+    if (!quiet.length) return nothing;
+    return html`<h2>Groups from before</h2><p class="note">Their members joined before what is shown here began.</p>
+      <ul>${quiet.map((one) => html`<li><bdi>${visible(one.name, LANE_NAME)}</bdi>: ${counted(one.clients, "client id")}, ${counted(one.exchanges, "exchange")}</li>`)}</ul>`;
   }
 
   timeline(scale) {
