@@ -1,6 +1,6 @@
-"""What ends ``kproxy replay`` before its last request: Ctrl-C, SIGTERM, and a standard output that nothing reads any more.
+"""What ends ``kproxy replay`` before its last request: Ctrl-C, SIGTERM, and a standard output whose reader is gone.
 
-The first ends the sending, so that what was done until then can be said; a second signal ends the process at once.
+The first one stops the sending, so that the report of what was done can be printed; a second signal ends the process at once.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ def interrupts(stop: Callable[[], object]) -> Iterator[None]:
 
 
 def _pipe() -> int | None:
-    """The file descriptor of standard output, where it is a pipe."""
+    """Return the file descriptor of standard output if it is a pipe, else None."""
     try:
         found = sys.stdout.fileno()
         return found if stat.S_ISFIFO(os.fstat(found).st_mode) else None

@@ -1,4 +1,7 @@
-"""Which element of a recorded array belongs to which of the new answer's: by the fields that identify it, ids translated."""
+"""Align arrays: which element of a recorded array corresponds to which element of the new answer's array.
+
+Elements are matched by the fields that identify them, after ids of the recorded cluster were translated.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
@@ -20,7 +23,7 @@ def align(
 ) -> list[Pair]:
     """Pair the structs of two arrays.
 
-    *by_place*: pair those without fields that identify them by their places; else they are left out.
+    Elements that no field identifies are paired by their index if *by_place* is true, else they are left out.
     """
     if not recorded and not new:
         return []
@@ -37,7 +40,7 @@ def align(
 def _by_key(
     message: str, recorded: Sequence[Any], new: Sequence[Any], identities: Identities, place: Place
 ) -> list[Pair] | None:
-    """Pairs by key; None where keys do not tell the elements apart."""
+    """Return pairs of elements with the same key; None if keys do not tell the elements apart."""
     if not key_fields(message, (recorded or new)[0]):
         return None
     old = {_key(message, one, identities, identities.place(one, place), ours=True): one for one in recorded}
@@ -56,7 +59,7 @@ def _joined(old: dict[Any, Any], other: dict[Any, Any]) -> Iterator[Pair]:
 
 
 def _key(message: str, struct: Any, identities: Identities, place: Place, *, ours: bool) -> tuple[Any, ...]:
-    """What identifies a struct, in the new cluster's ids; *ours*: it has recorded ids."""
+    """Return the values that identify a struct, with the new cluster's ids. *ours*: the struct has recorded ids, to translate."""
     values = []
     for field in key_fields(message, struct):
         value = getattr(struct, field.attribute)

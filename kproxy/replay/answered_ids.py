@@ -1,4 +1,4 @@
-"""What two answers to the same request, the recorded one and the new cluster's, say of ids: each stands for the other."""
+"""Learn ids from two answers to one request: an id in the recorded one stands for the id in the same field of the new one."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ CHOSEN = "Leader"  # of JoinGroup: each broker chooses one of the members, and t
 
 
 def learn_ids(identities: Identities, message: str, recorded: Any, new: Any, place: Place) -> None:
-    """Take the ids of two answers to the same request as the same thing.
+    """Learn which ids of the new cluster stand for recorded ones, from two answers to the same request.
 
     Args:
-        identities: these learn.
-        message: name of the response, as JoinGroupResponse.
+        identities: where the ids are noted.
+        message: name of the response, such as JoinGroupResponse.
         recorded: the recorded answer, or a struct in it.
-        new: the new cluster's.
-        place: what the request tells of where it belongs, by recorded names.
+        new: the same of the new cluster.
+        place: what the request says about the group, topic and so on of the ids, by recorded names.
     """
     place = identities.place(recorded, place)
     for spot in spots(message, type(recorded).__name__):

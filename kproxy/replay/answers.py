@@ -21,13 +21,13 @@ Pair = tuple[Any, Any]  # recorded, now
 
 @dataclass
 class Answers:
-    """Of one replay."""
+    """Learns ids from the answers of one replay, and compares them with the recorded ones."""
 
     learned: Learned
     result: Result
 
     def take(self, recorded: Recorded, ready: Ready, answer: Any) -> None:
-        """Learn from an answer, decoded, and note where it differs from the recorded one."""
+        """Learn from a decoded answer, and note where it differs from the recorded one."""
         response, old = recorded.response, recorded.answer()
         if response is None or old is None:
             self.result.note(recorded, Outcome.NOT_RECORDED)
@@ -47,14 +47,14 @@ class Answers:
         self._note(recorded, found)
 
     def finish(self) -> None:
-        """Compare what is compared over all answers: the records that were read."""
+        """Compare the records that were read, which are compared over all answers together."""
         for connection, difference in self.learned.fetched.differences():
             self.result.note_fetched(connection, difference)
         if self.learned.fetched.is_full:
             self.result.notes["more records were read than are compared"] += 1
 
     def _compared(self, recorded: Recorded, request: Any, answers: Pair, versions: tuple[int, int]) -> Comparison:
-        """Learn from both answers, in one form, and compare them."""
+        """Learn from both answers, brought into the same form, and compare them."""
         learned = self.learned
         message = response_message(recorded.api_key)
         assert message is not None
@@ -70,7 +70,7 @@ class Answers:
     def _in_one_form(
         self, recorded: Recorded, requests: Pair, answers: Pair, versions: tuple[int, int]
     ) -> tuple[int, int]:
-        """Make answers of two versions comparable; the versions to compare them as."""
+        """Make answers of two versions comparable; return the versions to compare them as."""
         for names, answer in zip((self.learned.plan.recording.names, self.learned.names()), answers, strict=True):
             name_topics(answer, names)
         if recorded.api_key not in OF_ANSWERS:

@@ -1,8 +1,8 @@
-"""Which partitions coordinators give to members by heartbeats (KIP-848, KIP-932): recorded, and now.
+"""The partitions that coordinators assign to members in answers to heartbeats (KIP-848, KIP-932), recorded and new.
 
-A coordinator computes assignments beside its answers and tells a member once, in the heartbeat that comes next; at which one is a
-matter of milliseconds. What is compared is what a member has been told by then, wherever the recorded coordinator told it of
-something; until it has, its heartbeat is sent again, as its client would go on doing.
+A coordinator computes assignments in the background and reports each to the member once, in its next heartbeat; which heartbeat
+that is depends on milliseconds. So where the recorded coordinator reported an assignment, everything that the member has been
+assigned by then is compared. Until it is the same, the heartbeat is sent again, as the client would go on doing.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ Partitions = frozenset[tuple[str, int]]  # topic, number
 
 @dataclass
 class Assigned:
-    """Of one replay. *recorded_name* and *new_name*: topic id -> topic."""
+    """The assignments of one replay. *recorded_name* and *new_name*: topic id -> topic."""
 
     recorded_name: Callable[[str], str]
     new_name: Callable[[str], str]
@@ -31,7 +31,10 @@ class Assigned:
     _given_up: set[str] = field(default_factory=set)  # groups whose members get others than recorded
 
     def is_as_recorded(self, recorded: Recorded, answer: Any) -> bool:
-        """Take in the answer to a heartbeat; whether its member has by now what the recorded one was told, if it was."""
+        """Note the answer to a heartbeat.
+
+        Returns whether its member has the recorded assignment by now, if the recorded answer reported one.
+        """
         old, key = recorded.answer(), _member(recorded)
         if old is None or key is None or answer.error_code or old.error_code:
             return True
@@ -42,7 +45,7 @@ class Assigned:
         return wanted is None or key[0] in self._given_up or self._told.get(key, frozenset()) == wanted
 
     def difference(self, recorded: Recorded, answer: Any) -> Difference | None:
-        """What the member has, where that is not what the recorded one was told; its group is not waited for again."""
+        """Return how the member's assignment differs from the recorded one, if it does; its group is not waited for again."""
         old, key = recorded.answer(), _member(recorded)
         if old is None or key is None or answer.error_code or old.error_code:
             return None
@@ -54,13 +57,13 @@ class Assigned:
 
 
 def go_on(body: Any, answer: Any) -> None:
-    """Make of a heartbeat that was answered the next of its member."""
+    """Turn a heartbeat that was answered into the next heartbeat of its member."""
     body.member_epoch = answer.member_epoch
     body.member_id = answer.member_id or body.member_id
 
 
 def _member(recorded: Recorded) -> Member | None:
-    """The first heartbeat of version 0 has no member id: its answer gives it."""
+    """Return group and member id. The first heartbeat of version 0 has no member id: its answer assigns one."""
     body, answer = recorded.body(), recorded.answer()
     member = body.member_id or (answer.member_id if answer is not None else "")
     return (body.group_id, member) if member else None

@@ -1,9 +1,9 @@
-"""Topics that brokers create by themselves when a request asks for them, where the cluster lacks them.
+"""Topics that brokers create by themselves when a request needs them and the cluster lacks them.
 
-Metadata              a topic that it names, with allowAutoTopicCreation or in a version before it, where the brokers'
-                      auto.create.topics.enable is true, as by default (KafkaApis.handleTopicMetadataRequest)
-FindCoordinator       the internal topic that coordinators of that kind keep their state in (KafkaApis.getCoordinator)
-StreamsGroupHeartbeat  the internal topics of the topology that it brings (KIP-1071)
+Metadata              creates a topic that it names, with allowAutoTopicCreation or before that version, if the brokers'
+                      auto.create.topics.enable is true, which is the default (KafkaApis.handleTopicMetadataRequest)
+FindCoordinator       creates the internal topic in which coordinators of that kind keep their state (KafkaApis.getCoordinator)
+StreamsGroupHeartbeat  creates the internal topics of the topology that it carries (KIP-1071)
 """
 
 from collections import Counter
@@ -23,18 +23,18 @@ BY_FIND_COORDINATOR = ", by FindCoordinator"
 
 @dataclass
 class AutomaticTopics:
-    """Of many requests."""
+    """The topics that a number of requests would have brokers create."""
 
     _asked: Counter[tuple[str, str]] = field(default_factory=Counter)  # topic, by what -> requests
 
     def add(self, api_key: int, body: Any) -> None:
-        """Add what a request, decoded, asks for."""
+        """Add the topics that a decoded request would have created."""
         for one in _asked(api_key, body):
             if one in self._asked or len(self._asked) < MOST_NAMES:
                 self._asked[one] += 1
 
     def note(self, effects: Effects, there: Container[str]) -> None:
-        """Note those topics as created that are not there."""
+        """Note as created those of the topics that the cluster does not have."""
         for (topic, by), count in self._asked.items():
             if topic not in there:
                 effects.note(Verb.CREATE, f"topic {topic}{by}", requests=count)

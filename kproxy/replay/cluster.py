@@ -1,6 +1,6 @@
-"""The new cluster: its address, nodes, versions and topics; which recorded broker is which of its nodes.
+"""The new cluster: its address, nodes, versions and topics, and which of its nodes stands for which recorded broker.
 
-What it is asked at first is ApiVersions and Metadata, which create nothing: topics are not named where that could.
+At first it gets only ApiVersions and Metadata, which create nothing: Metadata names no topics where that could create them.
 """
 
 import ssl
@@ -37,7 +37,7 @@ class Topic:
 
 @dataclass
 class Cluster:
-    """Where to send to; made by ``ask``."""
+    """The cluster that requests are sent to; made by ``ask``."""
 
     bootstrap: Address
     upstream: Upstream
@@ -53,7 +53,7 @@ class Cluster:
     async def ask(
         cls, bootstrap: Address, tls: BrokerTls | None, patience: float, credentials: Credentials | None = None
     ) -> "Cluster":
-        """Connect, log in where there are credentials, and ask what the cluster is. Raises UpstreamError."""
+        """Connect, log in if there are credentials, and ask for versions, nodes and topics. Raises UpstreamError."""
         context = None if tls is None else broker_context(tls)
         upstream = Upstream(timeout=patience, allow_link_local=True)
         cluster = cls(bootstrap, upstream, tls, patience, context, credentials=credentials)
@@ -62,7 +62,10 @@ class Cluster:
         return cluster
 
     async def open(self, node: int | None) -> Link:
-        """A connection to a node; None, or one of a single node: to the address that was given. Raises UpstreamError."""
+        """Connect to a node. Raises UpstreamError.
+
+        Without a node, or if there is only one, connect to the address that was given.
+        """
         only = len(self.nodes) < 2
         host, port = self.bootstrap if node is None or only else self.nodes.get(node, self.bootstrap)
         tls = None if self.tls is None or self.context is None else (self.context, server_name(self.tls, host))
@@ -72,11 +75,11 @@ class Cluster:
         return link
 
     def speaks(self, api_key: int) -> bool:
-        """Whether the brokers know an API, as far as they say."""
+        """Return whether the brokers list an API in ApiVersions; True if they did not answer that."""
         return self.versions is None or api_key in self.versions
 
     def spoken(self, api_key: int) -> Range | None:
-        """The versions of an API; None where the brokers do not say."""
+        """Return the versions of an API; None if the brokers did not say."""
         found = None if self.versions is None else self.versions.get(api_key)
         if found is None or api_key != ApiKey.PRODUCE or self.versions is None:
             return found
@@ -85,7 +88,7 @@ class Cluster:
         return (max(found[0], FIRST_OF_BATCHES), found[1]) if fetch[0] >= LEAST_FETCH else found
 
     def version(self, api_key: int, wanted: int) -> int:
-        """The version nearest to the wanted one. Raises Unsendable."""
+        """Return the version nearest to the wanted one that both sides know. Raises Unsendable."""
         message = request_message(api_key)
         assert message is not None
         return nearest(message, wanted, self.spoken(api_key))
@@ -126,7 +129,7 @@ class Cluster:
 
 
 def all_topics(version: int) -> Any:
-    """A Metadata request for all topics, which creates none."""
+    """Make a Metadata request for all topics that creates none."""
     body: Any = struct_types("MetadataRequest")["MetadataRequest"]()
     body.topics = None if version >= 1 else []
     body.allow_auto_topic_creation = version < NO_AUTO_CREATION  # else it cannot be said
@@ -134,7 +137,7 @@ def all_topics(version: int) -> Any:
 
 
 def map_nodes(recorded: Mapping[str, int], nodes: Mapping[int, Address]) -> dict[int, int]:
-    """Recorded node id -> node id of the new cluster: the same where there is one, else in turn."""
+    """Map recorded node ids to nodes of the new cluster: to the same id if it exists, else in turn."""
     if not nodes:
         return {}
     new = sorted(nodes)
@@ -143,7 +146,7 @@ def map_nodes(recorded: Mapping[str, int], nodes: Mapping[int, Address]) -> dict
 
 
 def node_of(address: str, recorded: Mapping[str, int]) -> int | None:
-    """The recorded node id of a connection's broker: by its address, or its port where that is one node's alone."""
+    """Return the recorded node id of a broker: by its address, or by its port if only one node has that."""
     if address in recorded:
         return recorded[address]
     port = address.rpartition(":")[2]

@@ -1,4 +1,4 @@
-"""Two answers to the same request -> where they differ, by field, in Kafka's names."""
+"""Compare two answers to the same request: where they differ, by field, with Kafka's names."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ MISSING = "(absent)"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One field, or one element, that is not the same."""
+    """A field, or an element of an array, that differs."""
 
     path: str  # fields from the message down, without which element: "topics.partitions.errorCode"
     where: str  # the same with what identifies the elements: "topics[orders].partitions[0].errorCode"
@@ -49,7 +49,7 @@ class Difference:
 
 @dataclass(slots=True)
 class Comparison:
-    """Of two answers."""
+    """The differences between two answers."""
 
     differences: list[Difference] = field(default_factory=list)
     left_out: Counter[LeftOut] = field(default_factory=Counter)  # fields that differ, and are not compared
@@ -57,7 +57,7 @@ class Comparison:
 
 @dataclass(slots=True)
 class _Walk:
-    """The two messages while they are walked through."""
+    """What the functions here pass along while they walk through two messages."""
 
     message: str
     versions: tuple[int, int]
@@ -69,14 +69,14 @@ class _Walk:
 def compare(
     message: str, recorded: Any, new: Any, versions: tuple[int, int], identities: Identities, place: Place
 ) -> Comparison:
-    """Compare two decoded answers; *versions*: of the recorded one and the new one. Only fields of both are compared."""
+    """Compare two decoded answers in the fields that both have. *versions*: that of the recorded one, that of the new one."""
     walk = _Walk(message, versions, identities, Comparison())
     _structs(walk, recorded, new, "", "", place)
     return walk.found
 
 
 def error_codes_of(struct: Any, depth: int = 0) -> Iterator[int]:
-    """Every error code in an answer, 0 too."""
+    """Yield every error code in an answer, 0 included."""
     for one in struct.fields if depth < MOST_DEEP else ():
         value = getattr(struct, one.attribute)
         if one.is_struct:
@@ -88,12 +88,15 @@ def error_codes_of(struct: Any, depth: int = 0) -> Iterator[int]:
 
 
 def is_error_code(one: Field) -> bool:
-    """Whether a field holds an error code."""
+    """Return whether a field holds an error code."""
     return one.type == "int16" and one.name.endswith("ErrorCode")
 
 
 def shown(message: str, one: Field, value: Any, struct: Any = None, *, sensitive: bool = False) -> str:
-    """A value for people; credentials withheld. *struct*: which it is in; *sensitive*: whether the broker says that it is."""
+    """Render a value for people, with credentials withheld.
+
+    *struct* has the field; *sensitive*: the broker marked it as sensitive.
+    """
     if is_hidden(message, one, struct, sensitive=sensitive):
         return WITHHELD
     if is_error_code(one) and isinstance(value, int):
@@ -107,7 +110,7 @@ def shown(message: str, one: Field, value: Any, struct: Any = None, *, sensitive
 
 
 def is_hidden(message: str, one: Field, struct: Any, *, sensitive: bool) -> bool:
-    """Whether a field carries a credential, or the value of a setting that may be one."""
+    """Return whether a field carries a credential, or the value of a setting that may be one."""
     match secrecy(message, (one.json_name,)):
         case Secrecy.ALWAYS:
             return True
@@ -152,7 +155,7 @@ def _was_not_ready(recorded: Struct, new: Struct) -> bool:
 
 
 def _own_error(struct: Struct) -> Field | None:
-    """The field with the error code of a message, or of an element of it."""
+    """Return the field with the error code of a message, or of an element of an array."""
     return next((struct.by_attribute[one] for one in ERRORS if one in struct.by_attribute), None)
 
 
@@ -188,14 +191,14 @@ def _inner(walk: _Walk, one: Field, values: tuple[Any, Any], steps: tuple[str, s
 
 
 def _only_of_nodes(message: str, pairs: list[tuple[Any, Any]]) -> bool:
-    """Whether elements are the cluster's nodes, which are not compared."""
+    """Return whether the elements are the nodes of the cluster, which are not compared."""
     first = next((one for pair in pairs for one in pair if one is not None), None)
     keys = () if first is None else key_fields(message, first)
     return bool(keys) and all(class_of(message, key) is LeftOut.NODES for key in keys)
 
 
 def _name(walk: _Walk, struct: Struct, place_in: int) -> str:
-    """What identifies an element, in words."""
+    """Return what identifies an element, in words."""
     keys = key_fields(walk.message, struct)
     names = walk.identities.names
     named = ((key, getattr(struct, key.attribute)) for key in keys)

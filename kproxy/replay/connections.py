@@ -1,6 +1,6 @@
-"""Connections to the new cluster: for each recorded one, one to each node that its requests go to.
+"""Connections to the new cluster: for each recorded connection, one to each node that its requests go to.
 
-One is opened at its first request and closed after its last; one that breaks is opened again for the next request.
+A connection is opened at its first request and closed after its last. If it breaks, the next request opens it again.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from kproxy.replay.routing import Router
 
 @dataclass(eq=False, slots=True)
 class Way:
-    """Of a recorded connection to one node."""
+    """The link from one recorded connection to one node of the new cluster."""
 
     node: int | None = None
     link: Link | None = None
@@ -35,7 +35,13 @@ class Way:
 
 
 class Connections:
-    """Of one replay; ``close`` them. *requests*: all that will be sent; *result*: counts the connections that were opened."""
+    """The connections of one replay; ``close`` them in the end.
+
+    Args:
+        cluster, router: where requests go.
+        requests: all that will be sent.
+        result: counts the connections that are opened.
+    """
 
     def __init__(self, cluster: Cluster, router: Router, requests: Iterable[Recorded], result: Result) -> None:
         self._cluster = cluster
@@ -46,16 +52,19 @@ class Connections:
         self._left = Counter(one.connection for one in requests)  # requests that are still to be sent
 
     def take(self, recorded: Recorded) -> None:
-        """A request is due: it is not among those of its connection any more that are still to be sent."""
+        """Note that a request is about to be sent, so that its connection is closed after the last one."""
         self._left[recorded.connection] -= 1
 
     async def way(self, recorded: Recorded, body: Any) -> Way:
-        """The way of a request, its ids replaced. Raises UpstreamError."""
+        """Return where to send a request whose ids were replaced. Raises UpstreamError."""
         node = await self._router.node(recorded, body)
         return self._ways.setdefault(recorded.connection, {}).setdefault(node, Way(node))
 
     async def send(self, way: Way, recorded: Recorded, ready: Ready) -> "asyncio.Future[bytes] | None":
-        """Send a request; the future gives the frame of its answer. None: none will come. Raises UpstreamError, LinkClosed."""
+        """Send a request. Raises UpstreamError, LinkClosed.
+
+        Returns a future of the frame of its answer; None if no answer will come.
+        """
         if way.link is None or way.link.closed is not None:
             way.link = await self._cluster.open(way.node)
             self._result.connections += 1
@@ -75,9 +84,9 @@ class Connections:
         return future
 
     async def confirm(self, but: ConnectionId | None = None) -> None:
-        """Wait until requests without answers were processed, before others follow from them on other connections.
+        """Wait until requests without answers were processed, as requests on other connections may depend on them.
 
-        A broker processes the requests of a connection in turn, so it has when it answers a later one.
+        A broker processes the requests of a connection in order: when it answers one, it has processed those before it.
         """
         for way in [one for connection, ways in self._unconfirmed.items() if connection != but for one in ways]:
             way.unconfirmed = False
@@ -99,13 +108,13 @@ class Connections:
         self._ways.pop(connection, None)
 
     def close(self) -> None:
-        """Close all at once."""
+        """Close all links at once."""
         for way in (way for ways in self._ways.values() for way in ways.values()):
             way.abort("the replay has ended")
 
 
 async def answer_within(way: Way, future: "asyncio.Future[bytes]", seconds: float) -> bytes:
-    """The frame of an answer. Raises LinkClosed where it does not come in time: its link is closed then."""
+    """Return the frame of an answer. If it does not come in time, close the link and raise LinkClosed."""
     try:
         async with asyncio.timeout(seconds):
             return await asyncio.shield(future)

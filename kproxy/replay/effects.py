@@ -1,9 +1,10 @@
-"""What requests would create, write, change and delete on a cluster, by Kafka's names.
+"""Effects: what requests would create, write, change and delete on a cluster, by Kafka's names.
 
-protocol/api_judgements.txt says which APIs change something; EFFECTS has what each of them changes. A test compares the two, and
+protocol/api_judgements.txt says which APIs change something; EFFECTS says what each of them changes. A test compares the two, and
 compares both with Kafka: with what brokers forward to the controller (ApiKeys.forwardable), and with the operation that each API
-needs, where one other than Describe or Read changes something ("Operations and resources on protocols" in the chapter on security
-of Kafka's documentation). Requests that the new cluster will refuse count as well: recorded answers do not show which these are.
+needs ("Operations and resources on protocols" in the chapter on security of Kafka's documentation): an API that needs another
+one than Describe or Read changes something. Requests that the new cluster will refuse are counted too, as nothing shows before
+which ones these are.
 """
 
 from collections import Counter
@@ -19,31 +20,29 @@ from kproxy.protocol.values import describe
 from kproxy.replay.recording import Recorded
 
 MOST_SUBJECTS = 10_000  # counted by name; further ones are counted together as "others"
-OTHERS = "others, of which there are too many to list"
+OTHERS = "others, too many to list"
 
 
 class Verb(StrEnum):
-    """What becomes of something."""
+    """What a request does to something."""
 
     CREATE = "create"
     WRITE = "write"
     CHANGE = "change"
     DELETE = "delete"
-    TAKE_PART = (
-        "join"  # groups: members that are there now are rebalanced; transactional ids: their producer of now is fenced
-    )
+    TAKE_PART = "join"  # a group, whose present members rebalance; a transactional id, whose present producer is fenced
 
 
 @dataclass
 class Effects:
-    """What requests would do: verb and subject -> counts of what."""
+    """What requests would do: counts for each verb and subject."""
 
     names: Mapping[str, str] = field(default_factory=dict)  # topic id -> topic
     found: dict[tuple[Verb, str], Counter[str]] = field(default_factory=dict)
     reads: Counter[str] = field(default_factory=Counter)  # API -> requests without an effect
 
     def add(self, recorded: Recorded, body: Any) -> None:
-        """Add what a request, decoded, would do."""
+        """Add what a decoded request would do."""
         effect = EFFECTS.get(recorded.api_key)
         if effect is None:
             self.reads[recorded.api_name] += 1
@@ -51,14 +50,14 @@ class Effects:
             effect(self, body)
 
     def note(self, verb: Verb, subject: str, **counts: int) -> None:
-        """Count something of a subject."""
+        """Add counts for a subject."""
         key = (verb, subject)
         if key not in self.found and len(self.found) >= MOST_SUBJECTS:
             key = (verb, OTHERS)
         self.found.setdefault(key, Counter()).update(counts)
 
     def topic(self, entry: Any) -> str:
-        """The topic that a struct names, by its name or id."""
+        """Return the topic in a struct as "topic NAME", by its name or its id."""
         by_attribute = entry.by_attribute
         name = next((getattr(entry, a) for a in ("name", "topic", "topic_name") if a in by_attribute), None)
         topic_id = getattr(entry, "topic_id", ZERO_UUID) if "topic_id" in by_attribute else ZERO_UUID
@@ -133,7 +132,7 @@ def _share(effects: Effects, body: Any) -> None:
 def _init_producer(effects: Effects, body: Any) -> None:
     if body.transactional_id:
         what = f"transactional id {body.transactional_id}"
-        effects.note(Verb.TAKE_PART, what, **{"new epochs, fencing its producer of now": 1})
+        effects.note(Verb.TAKE_PART, what, **{"new epochs, fencing its present producer": 1})
     else:
         effects.note(Verb.CREATE, "producer ids", ids=1)
 
@@ -158,7 +157,7 @@ def _alter_configs(effects: Effects, body: Any) -> None:
 
 
 def _replace_configs(effects: Effects, body: Any) -> None:
-    """All settings of each resource (KIP-133), which is why there is IncrementalAlterConfigs (KIP-339)."""
+    """Note that AlterConfigs replaces all settings of a resource (KIP-133); IncrementalAlterConfigs does not (KIP-339)."""
     for resource in () if body.validate_only else body.resources:
         subject = f"all {_settings_of(resource)}: those that are not named go back to their defaults"
         effects.note(Verb.CHANGE, subject, settings=len(resource.configs))
@@ -212,7 +211,7 @@ def _of_cluster(verb: Verb, what: str) -> "Effect":
 
 
 Effect = Callable[[Effects, Any], None]
-EFFECTS: dict[int, Effect] = {  # of the APIs that api_judgements.txt says change something
+EFFECTS: dict[int, Effect] = {  # for each API that changes something
     ApiKey.PRODUCE: _produce,
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.CREATE_PARTITIONS: _create_partitions,

@@ -1,7 +1,7 @@
-"""Why an answer differs from the recorded one, in a sentence; None where that is not known.
+"""Explain why an answer differs from the recorded one, in a sentence; None if the reason is not known.
 
-Rules in order, the first that fits says it. A rule looks at the API, at the field, and at both values as people are shown them.
-What is left is told as not explained: that is what to look at.
+The first rule that fits gives the reason. A rule looks at the API, at the field, and at both values as people see them.
+Differences without a reason are reported as unexplained: they are what to look at.
 """
 
 import re
@@ -147,7 +147,7 @@ _RULES = (
 
 
 def explain(api_name: str, difference: Difference) -> str | None:
-    """Why that is so, as far as the two values tell."""
+    """Return why a value differs, as far as the two values show it; None if that is not known."""
     if api_name == "ApiVersions" and re.search(r"\[(GetTelemetrySubscriptions|PushTelemetry)\]", difference.where):
         return TELEMETRY
     for rule in _RULES:
@@ -157,7 +157,7 @@ def explain(api_name: str, difference: Difference) -> str | None:
 
 
 def _of_errors(difference: Difference) -> str | None:
-    """What the new error means."""
+    """Return what the new error means."""
     known = _by_name().get(difference.new) if re.search(_ERROR, difference.path) else None
     if known is None or known.code == 0:
         return None

@@ -1,11 +1,12 @@
-"""Incremental fetch sessions (KIP-227) before the new broker: its ids and epochs in place of the recorded ones.
+"""Incremental fetch sessions (KIP-227): replace the recorded session ids and epochs by those of the new broker.
 
-A recorded session is one of these for the new broker:
+To the new broker, a recorded session is in one of two states:
 
     open       it gave an id: requests go on in it, with epochs of its own
-    refused    it gave none (its cache is full), or answered that it knows no such session: each request names all partitions
+    refused    it gave none (its cache is full), or does not know the session any more: each request names all partitions
 
-Every request is noted, so that a refused session can be asked for in full; so can one of which requests were not selected.
+Every request is noted, so that the full list of partitions is known for a refused session, and for one of which only some
+requests are sent.
 """
 
 from dataclasses import dataclass, field
@@ -41,9 +42,9 @@ class FetchSessions:
         self._beginning: Asked = {}  # what the latest request for a new session names
 
     def translate(self, request: Any, full: FetchSession | None) -> bool:
-        """Put the new broker's id and epoch into a Fetch, ids in it translated already; whether it was changed.
+        """Put the new broker's session id and epoch into a Fetch whose other ids are translated; return whether that changed it.
 
-        *full*: what it asks for in all, where requests before it are not sent.
+        *full*: the whole session at this request, if requests before it are not sent; else None.
         """
         if request.session_epoch in (FULL, FINAL) and not request.session_id:
             self._beginning = {}
@@ -64,7 +65,7 @@ class FetchSessions:
         return True
 
     def again(self, request: Any) -> bool:
-        """Make a Fetch of a session that was answered the next one of it; whether it was changed."""
+        """Turn a Fetch that was answered into the next request of its session; return whether that changed it."""
         for session in self._sessions.values():
             if session.new_id and session.new_id == request.session_id and request.session_epoch > FULL:
                 request.session_epoch = session.epoch
@@ -73,7 +74,7 @@ class FetchSessions:
         return False
 
     def learn(self, request: Any, recorded: Any, new: Any) -> None:
-        """Learn from both answers to a Fetch; *request* is the recorded one."""
+        """Learn the session from both answers to a Fetch. *request*: the recorded one."""
         if request.session_epoch == FULL and recorded.session_id and len(self._sessions) < MOST_PARTITIONS:
             self._sessions[recorded.session_id] = _Session(new.session_id, asked=self._beginning)
         elif new.error_code in REFUSALS and new.error_code != recorded.error_code:

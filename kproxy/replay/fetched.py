@@ -1,7 +1,7 @@
-"""What was read of each partition, over all Fetch answers of a connection: recorded, and now.
+"""Fetched: the records that were read from each partition in all Fetch answers of a connection, recorded and new.
 
-Which records an answer has depends on when it is asked, to the millisecond. So of one answer only errors are compared here,
-and the records of all answers together: by offset, with key, value, headers and time.
+Which records one answer holds depends on when it is asked, to the millisecond. So of a single answer only errors are compared;
+records are compared over all answers together: by offset, with key, value, headers and time.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,9 +18,11 @@ PATH = "responses.partitions.records"
 
 
 class Fetched:
-    """Records by where they were read.
+    """The records of one replay, by connection and partition.
 
-    *recorded_name* and *new_name*: topic id -> topic; *moved*: recorded offset, topic, partition -> where that is now.
+    Args:
+        recorded_name, new_name: topic id -> topic.
+        moved: recorded offset, topic, partition -> the offset of that record in the new cluster.
     """
 
     def __init__(
@@ -40,7 +42,7 @@ class Fetched:
         return self._count >= MOST_RECORDS
 
     def add(self, connection: ConnectionId, recorded: Any, new: Any) -> Comparison:
-        """Note the records of two answers; compare what else they say."""
+        """Note the records of two answers, and return how the answers differ in everything else."""
         found = Comparison()
         error = recorded.by_attribute["error_code"]
         if recorded.error_code != new.error_code:
@@ -58,7 +60,7 @@ class Fetched:
         return found
 
     def differences(self) -> Iterator[tuple[ConnectionId, Difference]]:
-        """Where all that was read of a partition is not the same."""
+        """Yield the partitions from which different records were read."""
         for (connection, topic, partition), (read, new) in self._found.items():
             recorded = {self._moved(offset, topic, partition): record for offset, record in read.items()}
             if recorded == new:
@@ -78,7 +80,7 @@ class Fetched:
             )
 
     def _note(self, connection: ConnectionId, side: int, answer: Any) -> dict[tuple[str, int], int]:
-        """Error codes by partition."""
+        """Note the records of an answer; return its error codes by partition."""
         errors = {}
         for topic in answer.responses:
             name = topic.topic or self._names[side](topic.topic_id)

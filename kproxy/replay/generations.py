@@ -1,15 +1,15 @@
-"""Members that were in one generation of a group are in one generation again.
+"""Generations: bring members that were in one generation of a group into one generation again.
 
-Which JoinGroup requests a coordinator answers together depends on its group.initial.rebalance.delay.ms and on the time: it may
-answer the first member alone, and then hold the second one's request until the first has joined again, as a client does when its
-heartbeat says so. The recording has no such request, as both were answered together there; so it is made here:
+Which JoinGroup requests a coordinator answers together depends on its group.initial.rebalance.delay.ms and on timing: it may
+answer the first member alone, and then hold the second member's request until the first has joined again, which a client does
+when a heartbeat tells it to. The recording has no such request, as both were answered together there. So it is made here:
 
-    answered, the others too, same generation     ─▶ done
-    answered, another one in a later generation   ─▶ sent again
-    answered, another one is held                 ─▶ sent again
+    answered, and the others too, same generation     ─▶ done
+    answered, another one in a later generation       ─▶ sent again
+    answered, another one is held                     ─▶ sent again
 
-A generation's leader brings the assignments of all, and each coordinator chooses a leader for itself. So the recorded assignments
-go with the SyncGroup of the member that is the leader now.
+The leader of a generation sends the assignments of all members, and each coordinator chooses a leader for itself. So the recorded
+assignments go out with the SyncGroup of the member that is the leader now.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class _Together:
     answered: dict[int, int] = field(default_factory=dict)  # the generation of the new cluster
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         self.changed.set()
         self.changed = asyncio.Event()
 
@@ -44,7 +44,9 @@ class Generations:
     """The generations of one replay."""
 
     def __init__(self, requests: Iterable[Recorded]) -> None:
-        """*requests*: all that will be sent."""
+        """Args:
+        requests: all that will be sent.
+        """
         self._of: dict[int, _Together] = {}
         self._assignments: dict[Generation, list[Any]] = {}  # SyncGroupRequestAssignment of the recorded leader
         self._leading: set[tuple[Generation, str]] = set()  # with the recorded id of the member that leads now
@@ -60,50 +62,53 @@ class Generations:
                 self._of.update(dict.fromkeys(numbers, _Together(numbers)))
 
     def note_sent(self, recorded: Recorded) -> None:
-        """A request goes out."""
+        """Note that a request was sent."""
         together = self._of.get(recorded.number)
         if together is not None:
             together.unsent.discard(recorded.number)
             together.held.add(recorded.number)
 
     def note_end(self, recorded: Recorded) -> None:
-        """A request is done with, in whatever way: the others do not wait for it."""
+        """Note that a request is finished in any way, so that the other members do not wait for it."""
         together = self._of.get(recorded.number)
         if together is not None:
             together.unsent.discard(recorded.number)
             together.held.discard(recorded.number)
-            together.tell()
+            together.notify()
 
     async def is_settled(self, recorded: Recorded, answer: Any, patience: float) -> bool:
-        """Wait until all members of its generation are in one again; False: it is to be sent again.
+        """Wait until all members of the request's generation are in one generation again; False: send the request again.
 
-        *patience*: seconds, after which it is settled as it is.
+        Gives up after *patience* seconds, and then counts as settled.
         """
         together = self._of.get(recorded.number)
         if together is None or answer.error_code:
             return True
         together.held.discard(recorded.number)
         together.answered[recorded.number] = answer.generation_id
-        together.tell()
+        together.notify()
         loop = asyncio.get_running_loop()
         until = loop.time() + patience
         while loop.time() < until:
             is_latest = max(together.answered.values()) == answer.generation_id
             if is_latest and not together.unsent and not together.held:
                 return True
-            came = (is_latest or bool(together.unsent)) and await _comes(together.changed, PATIENCE_S)
+            came = (is_latest or bool(together.unsent)) and await _is_set_within(together.changed, PATIENCE_S)
             if not came and not together.unsent:
                 together.held.add(recorded.number)
                 return False
         return True
 
     def note_leader(self, recorded: Recorded, old: Any, new: Any) -> None:
-        """Learn from both answers to a JoinGroup who leads."""
+        """Learn from both answers to a JoinGroup which member leads now."""
         if not old.error_code and not new.error_code and new.leader == new.member_id and len(self._leading) < MOST:
             self._leading.add(((recorded.body().group_id, old.generation_id), old.member_id))
 
     def assign(self, body: Any) -> bool:
-        """Give a SyncGroup, its ids not replaced yet, the assignments if its member leads now; whether it was changed."""
+        """Put the recorded assignments into a SyncGroup if its member leads now; return whether that changed it.
+
+        Its ids must still be the recorded ones.
+        """
         generation = (body.group_id, body.generation_id)
         if body.assignments or (generation, body.member_id) not in self._leading:
             return False
@@ -119,8 +124,8 @@ class Generations:
             self._assignments[body.group_id, body.generation_id] = body.assignments
 
 
-async def _comes(event: asyncio.Event, seconds: float) -> bool:
-    """Whether it is set within that time."""
+async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event; return whether it was set in time."""
     try:
         async with asyncio.timeout(seconds):
             return await event.wait()
@@ -129,7 +134,7 @@ async def _comes(event: asyncio.Event, seconds: float) -> bool:
 
 
 def _joined(recorded: Recorded) -> Generation | None:
-    """The generation that the recorded cluster answered a JoinGroup with; None where it refused, or no answer can be read."""
+    """Return the generation that a recorded JoinGroup got; None if it was refused or its answer cannot be read."""
     answer = recorded.answer()
     try:
         group = recorded.body().group_id
@@ -139,9 +144,9 @@ def _joined(recorded: Recorded) -> Generation | None:
 
 
 def _answered_together(requests: list[Recorded]) -> set[int]:
-    """Numbers of those that were all sent before the first was answered, one of each connection.
+    """Return the numbers of the requests that were all sent before the first was answered, one for each connection.
 
-    A member that asks again is told the same generation, so there may be others.
+    There may be others, as a member that asks again gets the same generation.
     """
     first = min(one.answered_at or one.sent_at for one in requests)
     found: dict[ConnectionId, int] = {one.connection: one.number for one in requests if one.sent_at < first}

@@ -1,4 +1,4 @@
-"""Which fields hold ids that a cluster hands out, so that another cluster's differ: by the types and names in the facts."""
+"""Which fields hold ids that a cluster assigns, so that another cluster's differ: found by types and names in the facts."""
 
 import functools
 from enum import Enum
@@ -9,7 +9,7 @@ from kproxy.protocol.structs import Struct, struct_types
 
 
 class Kind(Enum):
-    """Of an id. What tells its values apart stands behind it."""
+    """The kind of an id. The comment says within what its values are unique."""
 
     UUID = "uuid"  # topics, client instances, log directories; unique by themselves
     PRODUCER_ID = "producer id"
@@ -64,14 +64,14 @@ IDENTIFYING = frozenset(
 
 
 class Spot(NamedTuple):
-    """A field of a struct that holds an id, or structs in which one may be."""
+    """A field of a struct that holds an id, or that holds structs with ids in them."""
 
     field: Field
     kind: Kind | None  # None: structs
 
 
 def kind_of(message: str, field: Field) -> Kind | None:
-    """The kind of id in a field; None for what is no id that clusters hand out."""
+    """Return the kind of id in a field; None if a cluster does not assign its value."""
     if field.is_struct:
         return None
     found = BY_MESSAGE.get((message, field.name)) or NAMES.get(field.name) or ENTITIES.get(field.entity or "")
@@ -84,15 +84,15 @@ def kind_of(message: str, field: Field) -> Kind | None:
 
 @functools.cache
 def spots(message: str, struct: str) -> tuple[Spot, ...]:
-    """The fields of a struct in which ids are, or may be."""
+    """Return the fields of a struct that hold ids, directly or in structs below."""
     kinds = ((field, kind_of(message, field)) for field in struct_types(message)[struct].fields)
     return tuple(Spot(field, kind) for field, kind in kinds if kind is not None or field.is_struct)
 
 
 def key_fields(message: str, struct: Struct) -> tuple[Field, ...]:
-    """The fields that identify this element among those of its array; none where only its index does.
+    """Return the fields that identify an element among those of its array; none if only its index does.
 
-    A name, or a number of the client's own, where it has one: ids differ.
+    A name, or a number that the client chose, is preferred, as ids differ between clusters.
     """
     own, every = _key_fields(message, type(struct).__name__)
     return own if any(getattr(struct, field.attribute) not in ("", None) for field in own) else every
@@ -100,7 +100,7 @@ def key_fields(message: str, struct: Struct) -> tuple[Field, ...]:
 
 @functools.cache
 def _key_fields(message: str, struct: str) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
-    """Those that are no ids of the cluster, and all."""
+    """Return the key fields that are no ids of the cluster, and all key fields."""
     fields = struct_types(message)[struct].fields
     plain = (field for field in fields if not field.is_struct and not field.is_array)
     named = ("topicName", "groupId", "transactionalId", "brokerId", "producerId")

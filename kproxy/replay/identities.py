@@ -1,4 +1,4 @@
-"""Identities: the ids that the recorded cluster handed out, and those of the new one in their place."""
+"""Identities: maps ids that the recorded cluster assigned to those of the new cluster."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ SAME_UUIDS = (ZERO_UUID, METADATA_TOPIC_ID)  # of every cluster
 
 @dataclass(slots=True, frozen=True)
 class Place:
-    """What the value of a field belongs to, by the recorded cluster's names."""
+    """What a field belongs to (topic, partition, group …), by the recorded cluster's names."""
 
     group: str = ""
     member: str = ""
@@ -28,7 +28,7 @@ class Place:
 
 @dataclass
 class Identities:
-    """Recorded id -> the new cluster's."""
+    """Recorded ids and the new cluster's ids that stand for them."""
 
     names: Mapping[str, str] = field(default_factory=dict)  # recorded topic id -> topic
     uuids: dict[str, str] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Identities:
     # Requests
 
     def translate(self, message: str, struct: Any, place: Place = Place()) -> bool:
-        """Replace the ids in a decoded message, in place; whether any was."""
+        """Replace the ids in a decoded message, in place; return whether any was replaced."""
         place = self.place(struct, place)
         changed = False
         for spot in spots(message, type(struct).__name__):
@@ -64,11 +64,11 @@ class Identities:
         return self._translate_records(struct, changed) | self._translate_resource(struct)
 
     def new_id(self, kind: Kind, value: Any, place: Place, name: str = "") -> Any:
-        """The new cluster's id for a recorded one; the same where none is known, or it is special."""
+        """Return the new cluster's id for a recorded one; the same id if none is known, or if it is a special value."""
         return _REPLACE[kind](self, value, place, name)
 
     def producer(self, producer_id: int, epoch: int) -> Producer:
-        """The producer id and epoch of the new cluster; the same where none is known."""
+        """Return the new cluster's producer id and epoch; the same ones if none are known."""
         found = self.producers.get((producer_id, epoch))
         if found is not None:
             return found
@@ -79,11 +79,11 @@ class Identities:
         return Producer(new.producer_id, epoch if epoch < 0 else max(0, new.epoch + epoch - recorded))
 
     def offset(self, recorded: int, topic: str, partition: int) -> int:
-        """Where a record of a recorded offset is now; special values (below 0) stay."""
+        """Return the new offset of the record that had a recorded offset; special values (below 0) stay."""
         return recorded if recorded < 0 else max(0, recorded + self.shifts.get((topic, partition), 0))
 
     def place(self, struct: Any, place: Place) -> Place:
-        """*place* with what the fields of a struct add to it."""
+        """Return *place* with what the fields of a struct add to it."""
         kind: type[Struct] = type(struct)
         parts = _parts_of(kind)  # type: ignore[arg-type]  # structs cannot be hashed, but their types can
         if not parts and "topic_id" not in struct.by_attribute:
@@ -114,7 +114,7 @@ class Identities:
         return True
 
     def _translate_resource(self, struct: Any) -> bool:
-        """A node id as the name of a resource: of its settings."""
+        """Replace a node id that is the name of a resource whose settings are read or changed."""
         if "resource_name" not in struct.by_attribute or getattr(struct, "resource_type", 0) not in NODE_RESOURCES:
             return False
         name = struct.resource_name
@@ -123,7 +123,7 @@ class Identities:
         return bool(changed)
 
     def note_producer(self, recorded: Producer, new: Producer) -> None:
-        """The new cluster gave a producer id and epoch in place of the recorded ones."""
+        """Note the producer id and epoch that the new cluster assigned where the recorded one assigned others."""
         put(self.producers, tuple(recorded), new)
         put(self.last_epochs, recorded.producer_id, (recorded.epoch, new))
 
@@ -150,7 +150,7 @@ class Identities:
         return self.generations.get((place.group, "", value), value) if of_member is None else of_member
 
     def _leader_epoch(self, value: Any, place: Place, name: str) -> Any:
-        """One that is not known to be the new cluster's is left out: a broker then checks none (KIP-320)."""
+        """Leave out an epoch that is not known to be the new cluster's: a broker then checks none (KIP-320)."""
         if value < 0:
             return value
         known = self.leader_epochs.get((place.topic, place.partition, value))
@@ -195,7 +195,7 @@ _PARTS = (  # attribute -> part of Place
 
 @functools.cache
 def _parts_of(kind: type[Struct]) -> tuple[tuple[str, str], ...]:
-    """Of a type of structs: the attributes that say where it belongs, and what of Place each says."""
+    """Return the attributes of a type of structs that say what its fields belong to, with the part of Place that each sets."""
     fields = ((kind.by_attribute.get(attribute), part) for attribute, part in _PARTS)
     return tuple(
         (one.attribute, part)

@@ -1,9 +1,9 @@
-"""Members that the recorded cluster knew from before the capture, or from requests that are not sent: they join anew.
+"""Members that the recorded cluster knew from before the capture, or from requests that are not sent, join as new members.
 
     sent with the recorded member id  ─▶ UNKNOWN_MEMBER_ID, where it was known  ─▶ sent without one
     sent without one                  ─▶ MEMBER_ID_REQUIRED (KIP-394, from version 4 on) ─▶ sent with the id that came with it
 
-What the last answer gives stands for the recorded member from then on.
+The id in the last answer stands for the recorded member from then on.
 """
 
 from typing import Any
@@ -15,8 +15,11 @@ from kproxy.replay.identities import Identities
 from kproxy.replay.recording import Recorded
 
 
-def hears_later(recorded: Recorded, answer: Any) -> bool:
-    """Whether a Heartbeat was told of a rebalance when recorded, and is not as yet: the JoinGroup for it is on its way."""
+def learns_of_rebalance_later(recorded: Recorded, answer: Any) -> bool:
+    """Return whether a Heartbeat reported a rebalance when recorded and does not yet.
+
+    The JoinGroup that causes the rebalance is on its way then.
+    """
     if recorded.api_key != ApiKey.HEARTBEAT or answer.error_code != ErrorCode.NONE:
         return False
     old = recorded.answer()
@@ -24,7 +27,7 @@ def hears_later(recorded: Recorded, answer: Any) -> bool:
 
 
 def join_anew(recorded: Recorded, sent: Any, answer: Any, identities: Identities) -> bool:
-    """Change a JoinGroup that was sent, so that its member joins anew; whether it is to be sent again."""
+    """Change a JoinGroup that was sent so that its member joins as a new one; return whether to send it again."""
     if recorded.api_key != ApiKey.JOIN_GROUP:
         return False
     old = recorded.answer()

@@ -1,4 +1,4 @@
-"""Learned: what one replay knows of both clusters so far. Requests are rewritten with it, and answers add to it."""
+"""Learned: what one replay knows about both clusters so far. Requests are rewritten with it, and answers add to it."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,7 @@ from kproxy.replay.share_sessions import ShareSessions
 
 @dataclass
 class Learned:
-    """Of one replay."""
+    """What is known so far about both clusters."""
 
     plan: Plan
     _fetch_sessions: dict[ConnectionId, FetchSessions] = field(default_factory=dict)
@@ -29,15 +29,15 @@ class Learned:
         self.fetched = Fetched(self._recorded_name, self.name, self.identities.offset)
 
     def fetch_sessions(self, recorded: Recorded) -> FetchSessions:
-        """Those of the request's connection."""
+        """Return the fetch sessions of the request's connection."""
         return self._fetch_sessions.setdefault(recorded.connection, FetchSessions())
 
     def share_sessions(self, recorded: Recorded) -> ShareSessions:
-        """Those of the request's connection."""
+        """Return the share session of the request's connection."""
         return self._share_sessions.setdefault(recorded.connection, ShareSessions())
 
     def full_session(self, recorded: Recorded) -> Any:
-        """All that a Fetch asks for, with the new cluster's offsets and ids, where requests before it are not sent; else None."""
+        """Return the whole session of a Fetch, with the new cluster's offsets and ids, if requests before it are not sent."""
         if recorded.session is None:
             return None
         for one in recorded.session.partitions:
@@ -47,7 +47,7 @@ class Learned:
         return recorded.session
 
     def name(self, topic_id: str) -> str:
-        """The topic that has an id in the new cluster; the id where that is not known."""
+        """Return the topic with an id of the new cluster; the id if its topic is not known."""
         return self.names().get(topic_id, topic_id)
 
     def names(self) -> dict[str, str]:

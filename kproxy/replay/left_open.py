@@ -1,7 +1,7 @@
 """LeftOpen: transactions that were begun and not ended, and members that joined a group and did not leave it.
 
-A cluster keeps both until a time is over: a transaction for its producer's transaction.timeout.ms, a member for its session
-timeout. Until then consumers with isolation.level=read_committed wait at the transaction, and partitions belong to the member.
+A cluster keeps both until a timeout: a transaction for its producer's transaction.timeout.ms, a member for its session timeout.
+Until then consumers with isolation.level=read_committed wait at the transaction, and partitions stay assigned to the member.
 
     transaction   Produce, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit   ─▶ EndTxn, or InitProducerId of its id
     member        JoinGroup                                                       ─▶ LeaveGroup
@@ -26,7 +26,7 @@ Member = tuple[str, str]  # group, member id of the new cluster
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A transaction or a member. *certain*: whether the cluster has answered that it is so."""
+    """A transaction or a member that is open. *certain*: an answer of the cluster has confirmed it."""
 
     timeout_ms: int | None = None  # None: not known
     certain: bool = True
@@ -35,7 +35,7 @@ class Open:
 
 @dataclass
 class LeftOpen:
-    """Of one replay, until now."""
+    """What one replay has left open so far."""
 
     _transactions: dict[str, Open] = field(default_factory=dict)
     _members: dict[Member, Open] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class LeftOpen:
     _unanswered: dict[int, str | Member] = field(default_factory=dict)  # by number of the request
 
     def note_sent(self, number: int, api_key: int, body: Any) -> None:
-        """A request goes out: what it may begin, before its answer says so."""
+        """Note what a request that goes out may begin, before its answer confirms it."""
         begun: str | Member | None = None
         if api_key in BEGINNINGS:
             begun = _transactional_id(body)
@@ -55,7 +55,7 @@ class LeftOpen:
             self._unanswered[number] = begun
 
     def note_answer(self, number: int, api_key: int, body: Any, answer: Any) -> None:
-        """The last answer to a request, both decoded."""
+        """Note the last answer to a request, both decoded."""
         self._unanswered.pop(number, None)
         if api_key in (*BEGINNINGS, ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID):
             self._note_transaction(api_key, body, succeeded=_has_succeeded(api_key, answer))
@@ -70,14 +70,14 @@ class LeftOpen:
             self._note_leaving(body)
 
     def transactions(self) -> Iterator[tuple[str, Open]]:
-        """Transactional id and what is open of it."""
+        """Return what is open, by transactional id."""
         yield from self._transactions.items()
         for one in dict.fromkeys(self._unanswered.values()):
             if isinstance(one, str) and one not in self._transactions:
                 yield one, Open(self._timeouts.get(one), certain=False)
 
     def members(self) -> Iterator[tuple[Member, Open]]:
-        """Group with member id, and what is open of it; the id is "" where the cluster was to give it, and did not answer."""
+        """Return what is open, by group and member id; the id is "" if the cluster was to assign it and did not answer."""
         yield from self._members.items()
         for one in dict.fromkeys(self._unanswered.values()):
             if isinstance(one, tuple) and one not in self._members:
@@ -121,13 +121,16 @@ class LeftOpen:
 
 
 def _transactional_id(body: Any) -> str | None:
-    """Clients name it so; the batches of brokers (AddPartitionsToTxn from version 4 on) are not sent."""
+    """Return the transactional id of a request, from the field that clients use.
+
+    The batches of brokers (AddPartitionsToTxn from version 4 on), which use another one, are not sent.
+    """
     found = getattr(body, "transactional_id", None) or getattr(body, "v3_and_below_transactional_id", None)
     return None if found is None else str(found)
 
 
 def _has_succeeded(api_key: int, answer: Any) -> bool:
-    """Whether a part of it has, at least."""
+    """Return whether at least a part of the request succeeded."""
     # what it says of all is of the batches, and 0 in other versions
     of = answer.results_by_topic_v3_and_below if api_key == ApiKey.ADD_PARTITIONS_TO_TXN else (answer,)
     return any(code == ErrorCode.NONE for one in of for code in error_codes_of(one))

@@ -1,4 +1,4 @@
-"""What a replay leaves open, as lines of text and as an object for JSON."""
+"""Report what a replay leaves open: as lines of text, and as an object for JSON."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +9,7 @@ UNANSWERED = "perhaps, as a request was not answered: "
 
 
 def left_open_lines(found: LeftOpen) -> Iterator[str]:
-    """One for each transaction, and for each group whose members have not left."""
+    """Yield a line for each transaction, and for each group with members that have not left."""
     for name, one in found.transactions():
         after = _after("the producer's transaction.timeout.ms", [one])
         yield f"{_perhaps(one)}the transaction of {name}, which its coordinator aborts after {after}"
@@ -22,7 +22,7 @@ def left_open_lines(found: LeftOpen) -> Iterator[str]:
 
 
 def left_open_object(found: LeftOpen) -> dict[str, Any]:
-    """The same for JSON."""
+    """Return the same as an object for JSON."""
     return {
         "transactions": [
             {"transactionalId": name, "timeoutMs": one.timeout_ms, "certain": one.certain}
@@ -47,6 +47,6 @@ def _perhaps(one: Open) -> str:
 
 
 def _after(setting: str, opened: list[Open]) -> str:
-    """The name of a time, and how long it is where that is known: the longest of several."""
+    """Return the name of a timeout, with its length if that is known; of several, the longest."""
     known = [one.timeout_ms for one in opened if one.timeout_ms is not None]
     return f"{setting} ({max(known) / 1000:g} s)" if known else setting

@@ -1,4 +1,4 @@
-"""Fields that are not compared, in classes: what differs between any two clusters, or any two runs, without a meaning."""
+"""Fields that are not compared, in classes: they differ between any two clusters, or any two runs, without meaning anything."""
 
 import functools
 from enum import StrEnum
@@ -38,7 +38,7 @@ BY_NAME = {
 
 @functools.cache
 def class_of(message: str, field: Field) -> LeftOut | None:
-    """The class of a field of a response; None for one that is compared."""
+    """Return the class of a field of a response; None for a field that is compared."""
     kind = kind_of(message, field)
     if kind is Kind.NODE or field.name in ADDRESSES:
         return LeftOut.NODES

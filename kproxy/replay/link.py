@@ -1,4 +1,4 @@
-"""One connection to a broker of the new cluster: requests pipelined, answers in their order, within bounds."""
+"""Link: one connection to a broker of the new cluster, with pipelined requests, answers in their order, and bounds on both."""
 
 import asyncio
 import ssl
@@ -28,11 +28,11 @@ Tags = tuple[tuple[int, bytes], ...]
 
 
 class LinkClosed(Exception):
-    """No answer will come; why, in words."""
+    """Raised where no answer will come; the text says why."""
 
 
 class Link:
-    """An open connection; ``close`` it. A request gets a correlation id of the connection's own."""
+    """An open connection; ``close`` it in the end. Requests get correlation ids of this connection."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str, patience: float
@@ -66,7 +66,7 @@ class Link:
 
     @property
     def in_flight(self) -> int:
-        """Requests whose answers have not come."""
+        """How many requests have no answer yet."""
         return len(self._waiting)
 
     async def send(
@@ -104,7 +104,7 @@ class Link:
         return future
 
     async def ask(self, api_key: int, version: int, body: Any) -> Any:
-        """Send a request of replay's own, an object, and return the decoded answer. Raises LinkClosed, DecodeError."""
+        """Send a request of replay's own, as an object; return the decoded answer. Raises LinkClosed, DecodeError."""
         message = request_message(api_key)
         assert message is not None
         future = await self.send(api_key, version, message.encode(version, body))
@@ -118,7 +118,7 @@ class Link:
         return decode_answer(api_key, version, frame)
 
     def abort(self, why: str) -> None:
-        """Close it at once; what waits for an answer gets LinkClosed."""
+        """Close it at once; requests that wait for an answer get LinkClosed."""
         if self.closed is None:
             self.closed = why
         self._receiving.cancel()
@@ -126,7 +126,7 @@ class Link:
         self._fail()
 
     async def _receive(self) -> None:
-        """Give each answer to the request that it is for, until the connection ends."""
+        """Hand each answer to its request, until the connection ends."""
         try:
             while True:
                 self._give(await self._frame())
@@ -169,7 +169,7 @@ class Link:
 
 
 def header(api_key: int, version: int, correlation_id: int, client_id: bytes | None, tags: Tags = ()) -> bytes:
-    """A request header, in the version that belongs to that of the API."""
+    """Return a request header, in the header version that belongs to the version of the API."""
     name = pack(">h", -1) if client_id is None else pack(">h", len(client_id)) + client_id
     start = pack(">hhi", api_key, version, correlation_id) + name
     if request_header_version(api_key, version) < 2:
@@ -178,7 +178,7 @@ def header(api_key: int, version: int, correlation_id: int, client_id: bytes | N
 
 
 def decode_answer(api_key: int, version: int, frame: bytes) -> Any:
-    """The body of an answer, decoded; bytes behind it are ignored, as clients do. Raises DecodeError."""
+    """Decode the body of an answer; bytes behind it are ignored, as clients do. Raises DecodeError."""
     message = response_message(api_key)
     assert message is not None
     start = read_response_header(frame, response_header_version(api_key, version)).size
@@ -187,7 +187,7 @@ def decode_answer(api_key: int, version: int, frame: bytes) -> Any:
 
 
 def is_answered(api_key: int, body: Any) -> bool:
-    """Whether a broker answers a request: not Produce with acks=0."""
+    """Return whether a broker answers a request: all but Produce with acks=0."""
     return api_key != ApiKey.PRODUCE or body.acks != 0
 
 

@@ -1,7 +1,7 @@
-"""Where the logs of the new cluster begin otherwise: what to add to recorded offsets.
+"""Offsets: where logs of the new cluster end at other offsets, what to add to recorded ones.
 
-A capture appends records from offset 900 on, and the log ends at 20 now. What had offset 905 has offset 25 then, so a Fetch or an
-OffsetCommit of 905 is sent as one of 25. Where a capture appends nothing to a partition, its offsets stay as they were.
+Say a capture appends records from offset 900 on, and the log of the new cluster ends at 20. What had offset 905 then gets offset
+25, so a Fetch or an OffsetCommit of 905 is sent as one of 25. Offsets of partitions to which the capture appends nothing stay.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ Partition = tuple[str, int]  # topic, number
 
 
 def first_appended(recording: Recording, sent: list[Recorded]) -> dict[Partition, int]:
-    """The offset of the first record that requests append, by topic and partition, as the recorded brokers said."""
+    """Return the offset of the first record that requests append, by topic and partition, as the recorded brokers answered."""
     found: dict[Partition, int] = {}
     for one in sent:
         answer = one.answer() if one.api_key == ApiKey.PRODUCE else None
@@ -32,7 +32,7 @@ def first_appended(recording: Recording, sent: list[Recorded]) -> dict[Partition
 
 
 async def learn_shifts(plan: Plan, identities: Identities) -> None:
-    """Ask where the logs end that requests append to; those of topics that the requests create themselves are empty.
+    """Ask where the logs end that requests append to. Topics that the requests themselves create are empty.
 
     Raises LinkClosed, DecodeError, UpstreamError.
     """
@@ -44,7 +44,7 @@ async def learn_shifts(plan: Plan, identities: Identities) -> None:
 
 
 def by_leader(plan: Plan, partitions: Iterable[Partition]) -> dict[int, list[Partition]]:
-    """Partitions of topics that the new cluster has, by the node that leads them there."""
+    """Group partitions of topics that the new cluster has by the node that leads them there."""
     found: dict[int, list[Partition]] = {}
     for topic, number in partitions:
         found.setdefault(plan.cluster.topics[topic].leaders[number], []).append((topic, number))
@@ -52,7 +52,7 @@ def by_leader(plan: Plan, partitions: Iterable[Partition]) -> dict[int, list[Par
 
 
 async def ask_ends(plan: Plan, node: int, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
-    """Error code and end of the log of partitions that a node leads. Raises LinkClosed, DecodeError, UpstreamError."""
+    """Return error code and end of the log for partitions that a node leads. Raises LinkClosed, DecodeError, UpstreamError."""
     version = 0 if plan.cluster.versions is None else plan.cluster.version(ApiKey.LIST_OFFSETS, 1)
     types = struct_types("ListOffsetsRequest")
     topics: dict[str, Any] = {}

@@ -1,10 +1,10 @@
-"""When a request may be sent: at its time, and after the answers that had come before it when it was recorded.
+"""Order: when a request may be sent: at its time, and after the answers that had arrived before it when it was recorded.
 
-A request follows from what its client, or another one, had read by then: a fetch from the produce whose records it returns, a
-join from the coordinator that was found. So each answer that was recorded before a request must have come, on whatever
-connection; requests that were in flight together stay so.
+A request depends on what its client, or another one, had read by then: a fetch on the produce whose records it returns, a join on
+the coordinator that was found. So every answer that was recorded before a request must have arrived, on any connection. Requests
+that were in flight together stay so.
 
-Not so for the answers that brokers hold until other requests have come (syncing.py).
+Answers that brokers hold until other requests arrive (syncing.py) are the exception: they are not waited for.
 """
 
 import asyncio
@@ -16,10 +16,14 @@ NANOSECONDS = 1e9
 
 
 class Order:
-    """Of one replay. *speed*: how many times as fast as recorded; None: as fast as it goes."""
+    """The order of one replay. *speed*: how many times as fast as recorded; None: as fast as possible."""
 
     def __init__(self, speed: float | None, began_at: int, clock: Callable[[], float]) -> None:
-        """*began_at*: the recorded time of the first request, ns; *clock*: seconds, of the loop."""
+        """Args:
+        speed: see the class.
+        began_at: the recorded time of the first request, ns.
+        clock: seconds, of the event loop.
+        """
         self._speed = speed
         self._began_at = began_at
         self._clock = clock
@@ -29,21 +33,27 @@ class Order:
         self._answers: list[tuple[int, int, asyncio.Future[None], str]] = []
 
     def due_in(self, sent_at: int) -> float:
-        """Seconds until a request that was recorded at *sent_at* is due; 0 where it is."""
+        """Return the seconds until a request that was recorded at *sent_at* is due; 0 if it is due."""
         if self._speed is None:
             return 0.0
         due = self._began + (sent_at - self._began_at) / NANOSECONDS / self._speed
         return max(0.0, due - self._clock())
 
     def add(self, answered_at: int, answered: "asyncio.Future[None]", together: str = "") -> None:
-        """A request was sent whose answer was recorded at *answered_at*; *answered* never raises.
+        """Note a request that was sent, so that later ones wait for its answer.
 
-        *together*: what a broker may hold it for, until others like it have come.
+        Args:
+            answered_at: when the answer was recorded.
+            answered: done when the answer arrives; never raises.
+            together: names the requests whose answers a broker holds until all have arrived; "": none.
         """
         heapq.heappush(self._answers, (answered_at, next(self._counter), answered, together))
 
     async def wait(self, sent_at: int, together: str = "") -> None:
-        """Wait until a request that was recorded at *sent_at* may be sent: for answers to others of its *together*, never."""
+        """Wait until a request that was recorded at *sent_at* may be sent.
+
+        It does not wait for answers to requests of the same *together*.
+        """
         while (left := self.due_in(sent_at)) > 0:
             await asyncio.sleep(left)
         held = []

@@ -1,4 +1,4 @@
-"""Plan: a recording before a cluster. What is sent, what is not and why, and what that would do there."""
+"""Plan: which requests of a recording are sent to a cluster, which are not and why, and what they would do there."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 
 @dataclass
 class Needs:
-    """What requests use that the new cluster must have, or give."""
+    """What the new cluster must have, or assign, for the requests."""
 
     topics: dict[str, int] = field(default_factory=dict)  # topic -> partitions, at least
     created: set[str] = field(default_factory=set)  # by the requests themselves, before they are used
@@ -35,7 +35,7 @@ class Needs:
 
 @dataclass
 class Plan:
-    """What will be done."""
+    """What a replay will do."""
 
     recording: Recording
     cluster: Cluster
@@ -49,24 +49,24 @@ class Plan:
 
     @property
     def missing_topics(self) -> dict[str, int]:
-        """Topics that requests use and the cluster lacks -> partitions."""
+        """Topics that requests use and the cluster lacks, with their partitions."""
         there = self.cluster.topics
         lacking = (item for item in self.needs.topics.items() if item[0] not in there)
         return {name: count for name, count in lacking if name not in self.needs.created | INTERNAL_TOPICS}
 
     @property
     def foreign_producers(self) -> dict[int, int]:
-        """Producer ids that the recorded cluster gave before these requests -> their first epoch."""
+        """Producer ids that the recorded cluster assigned before these requests, with their first epoch."""
         return {one: epoch for one, epoch in self.needs.producers.items() if one not in self.needs.given}
 
     def node(self, recorded: Recorded) -> int | None:
-        """The node of the new cluster that a request goes to; None: to the address that was given."""
+        """Return the node of the new cluster that a request goes to; None: the address that was given."""
         node = node_of(recorded.broker, self.recording.nodes)
         return None if node is None else self.nodes.get(node)
 
 
 def make_plan(recording: Recording, cluster: Cluster, *, create_topics: bool = False) -> Plan:
-    """Decide for each request whether it is sent, and add up what those would do."""
+    """Decide for each request whether it is sent, and add up what the requests would do."""
     plan = Plan(recording, cluster, create_topics=create_topics)
     plan.effects.names = recording.names
     plan.nodes = map_nodes(recording.nodes, cluster.nodes)
@@ -95,7 +95,7 @@ def make_plan(recording: Recording, cluster: Cluster, *, create_topics: bool = F
 
 
 def internal_connections(requests: Iterable[Recorded]) -> set[ConnectionId]:
-    """Connections of brokers and controllers: nothing else is on them, but for ApiVersions."""
+    """Return the connections on which only brokers and controllers talk, ApiVersions aside."""
     found: dict[ConnectionId, bool] = {}
     for one in requests:
         if one.api_key != ApiKey.API_VERSIONS:
@@ -125,7 +125,7 @@ def _reason_of_broker(recorded: Recorded, cluster: Cluster, plan: Plan) -> str |
 
 
 def _of_new_transactions(recorded: Recorded) -> bool:
-    """Whether it relies on a transaction of version 2: there clients send no AddPartitionsToTxn."""
+    """Return whether a request relies on transactions of version 2, in which clients send no AddPartitionsToTxn."""
     first = IMPLICIT_FROM.get(recorded.api_key)
     if first is None or recorded.api_version < first:
         return False
@@ -163,7 +163,7 @@ def _note_producers(needs: Needs, found: set[Producer], transactional_id: str | 
 
 
 def _note_topics(plan: Plan, message: str, struct: Any) -> None:
-    """Topics with data that a request names, and their partitions as the recorded cluster had them."""
+    """Note the topics with data that a request names, with as many partitions as the recorded cluster had."""
     names: list[str] = []
     for one in struct.fields:
         value = getattr(struct, one.attribute)

@@ -1,4 +1,4 @@
-"""Player: the way of each request of a plan, from its time to the comparison of its answers.
+"""Player: takes each request of a plan from its time to the comparison of its answers.
 
 Order (its time) ─▶ Rewriter (ids) ─▶ Connections (send, receive) ─▶ Repeating (send again) ─▶ Answers (learn ids, compare)
 """
@@ -21,7 +21,7 @@ from kproxy.replay.repeating import Repeating
 from kproxy.replay.result import Outcome, Result
 from kproxy.replay.rewriting import Ready, Rewriter
 from kproxy.replay.routing import Router
-from kproxy.replay.syncing import held_together, sent_together
+from kproxy.replay.syncing import held_generation, sent_together
 from kproxy.replay.versions import Unsendable
 
 MOST_IN_FLIGHT = 1_000  # requests, of all connections
@@ -56,7 +56,10 @@ class Player:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def play(self) -> Result:
-        """Prepare and send; on cancellation, end what was begun and raise. Raises UpstreamError before the first request."""
+        """Prepare the cluster and send all requests. If cancelled, end what was begun, then raise.
+
+        Raises UpstreamError before the first request.
+        """
         await prepare(self.plan, self.learned.identities)
         try:
             await self._play(sent_together(self.plan.sent))
@@ -69,7 +72,7 @@ class Player:
         loop = asyncio.get_running_loop()
         order = Order(self.options.speed, requests[0].sent_at if requests else 0, loop.time)
         for recorded in requests:
-            together = held_together(recorded)
+            together = held_generation(recorded)
             await order.wait(recorded.sent_at, together)
             while len(self._tasks) >= MOST_IN_FLIGHT or (self._repeating.produced and self._tasks):
                 await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -86,7 +89,7 @@ class Player:
         await self._connections.confirm()
 
     async def _send(self, recorded: Recorded) -> "asyncio.Task[None] | None":
-        """Send one; the task ends when its answer was compared. None: no answer will come."""
+        """Send a request; return a task that ends when its answer was compared. None: no answer will come."""
         self._connections.take(recorded)
         try:
             ready = self._rewriter.rewrite(recorded)
@@ -131,7 +134,10 @@ class Player:
         self._connections.close_if_done(recorded.connection)
 
     async def _answer(self, way: Way, recorded: Recorded, ready: Ready, future: "asyncio.Future[bytes]") -> Any:
-        """The answer to compare, decoded; sent again until it is that. Raises LinkClosed, UpstreamError, DecodeError."""
+        """Return the decoded answer to compare; the request is sent again until there is one.
+
+        Raises LinkClosed, UpstreamError, DecodeError.
+        """
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:

@@ -1,4 +1,4 @@
-"""What requests need that the recording does not bring: topics that were there before it, producer ids handed out before it."""
+"""Prepare the cluster: create topics that requests need, and get producer ids for those assigned before the capture."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -27,7 +27,7 @@ TIMEOUT_MS = 60_000
 
 
 async def prepare(plan: Plan, identities: Identities) -> None:
-    """Create missing topics where the plan says so, and get producer ids; learn the new cluster's ids of both.
+    """Create missing topics if the plan says so, and get producer ids; learn the new cluster's ids of both.
 
     Raises UpstreamError with what the cluster refused.
     """
@@ -48,7 +48,7 @@ async def prepare(plan: Plan, identities: Identities) -> None:
 
 
 def learn_topic_ids(plan: Plan, identities: Identities) -> None:
-    """Take topics of the same name as the same."""
+    """Learn the new ids of topics: those with the same name are the same."""
     for topic_id, name in plan.recording.names.items():
         topic = plan.cluster.topics.get(name)
         if topic is not None:
@@ -91,7 +91,7 @@ async def _create_topics(plan: Plan) -> None:
 
 
 async def _until_led(plan: Plan, wanted: Mapping[str, int]) -> None:
-    """Wait until the cluster has topics, by name and partitions, and their leaders lead: brokers learn of them a little later."""
+    """Wait until the cluster has the topics and their leaders lead, which brokers learn a little later."""
     while True:
         topics = plan.cluster.topics
         are_there = all(name in topics and len(topics[name].leaders) >= count for name, count in wanted.items())
@@ -102,7 +102,7 @@ async def _until_led(plan: Plan, wanted: Mapping[str, int]) -> None:
 
 
 async def _are_led(plan: Plan, names: Iterable[str]) -> bool:
-    """Whether the leaders of these topics know that they are: metadata names them a little earlier."""
+    """Return whether the leaders of these topics know that they lead: metadata names them a little earlier."""
     partitions = [(name, number) for name in names for number in plan.cluster.topics[name].leaders]
     for node, led in by_leader(plan, partitions).items():
         if any(error for error, _ in (await ask_ends(plan, node, led)).values()):
@@ -111,7 +111,7 @@ async def _are_led(plan: Plan, names: Iterable[str]) -> bool:
 
 
 def leaders_of(plan: Plan, name: str, partitions: int) -> list[int] | None:
-    """A node for each partition that stands for its recorded leader, so that requests find their leaders; None: any will do."""
+    """Return for each partition the node that stands for its recorded leader, so that requests find it; None: any node."""
     if len(plan.cluster.nodes) < 2:
         return None
     recorded = (plan.recording.leaders.get((name, number)) for number in range(partitions))
@@ -145,13 +145,16 @@ async def _link(plan: Plan, node: int | None) -> AsyncIterator[Link]:
 
 
 def _link_to_controller(plan: Plan) -> Any:
-    """Any broker forwards to the controller (KIP-590), but not before 3.0: the first node will do, or a retry will not help."""
+    """Connect to a node that creates topics: any broker, which forwards to the controller (KIP-590), but not before 3.0.
+
+    There the first node is tried; if it is not the controller, trying again would not help.
+    """
     return _link(plan, None)
 
 
 @asynccontextmanager
 async def _link_to_coordinator(plan: Plan, transactional_id: str | None) -> AsyncIterator[Link]:
-    """Of a transactional id; any broker without one."""
+    """Connect to the coordinator of a transactional id; to any broker without one."""
     if transactional_id is None:
         async with _link(plan, None) as link:
             yield link

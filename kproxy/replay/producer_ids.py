@@ -1,4 +1,4 @@
-"""Producer ids and epochs in the headers of record batches, replaced, with the checksum that belongs to them.
+"""Replace producer ids and epochs in the headers of record batches, and the checksums that cover them.
 
 Only batches of magic 2 have them. A batch whose CRC is wrong stays as it is: its damage must not get a valid checksum.
 Nothing is decompressed.
@@ -16,14 +16,14 @@ CRC_AT, COVERED_AT, PRODUCER_ID_AT = 17, 21, 43  # in a batch (DefaultRecordBatc
 
 
 class Producer(NamedTuple):
-    """A producer id and its epoch; -1 of each: none."""
+    """A producer id and its epoch; both are -1 for none."""
 
     producer_id: int
     epoch: int
 
 
 def replace_producers(records: bytes, replacement: Callable[[int, int], Producer]) -> bytes:
-    """A records field with other producer ids and epochs; the same object where none changes."""
+    """Return a records field with other producer ids and epochs; the same object if none changes."""
     changed: bytearray | None = None
     for batch in read_batches(records):
         if batch.magic != MAGIC_OF_BATCHES or batch.producer_id in (None, -1) or not batch.crc_valid:
@@ -40,6 +40,6 @@ def replace_producers(records: bytes, replacement: Callable[[int, int], Producer
 
 
 def producers_of(records: bytes) -> set[Producer]:
-    """The producer ids and epochs in a records field."""
+    """Return the producer ids and epochs in a records field."""
     found = (batch for batch in read_batches(records) if batch.magic == MAGIC_OF_BATCHES)
     return {Producer(b.producer_id, b.producer_epoch or 0) for b in found if b.producer_id not in (None, -1)}

@@ -1,4 +1,4 @@
-"""The requests of captures in the order in which they were sent, and what the recorded answers showed of the cluster."""
+"""Recording: the requests of captures in the order in which they were sent, and what recorded answers show of the cluster."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ ConnectionId = tuple[int, int]  # number of the source, and of the connection in
 
 @dataclass(slots=True)
 class Recorded:
-    """A recorded request, and its answer where there is one."""
+    """A recorded request, with its answer if there is one."""
 
     number: int  # in the order of sending, from 1
     connection: ConnectionId
@@ -55,22 +55,22 @@ class Recorded:
     session: FetchSession | None = None  # in full, where requests that changed it are not among those to send
 
     def body(self) -> Any:
-        """The request decoded. Raises DecodeError."""
+        """Decode the request. Raises DecodeError."""
         return self.request.decode()
 
     def answer(self) -> Any:
-        """The recorded response decoded; None where there is none, or it cannot be read."""
+        """Decode the recorded response; None if there is none, or it cannot be read."""
         return None if self.response is None else self.response.body()
 
     @property
     def readable(self) -> bool:
-        """Whether the request can be decoded and is here to its end."""
+        """Whether the request is complete and can be decoded."""
         return self.request.message is not None and self.request.error is None and not self.request.cut
 
 
 @dataclass(slots=True)
 class Recording:
-    """What was read."""
+    """The content of the captures."""
 
     requests: list[Recorded] = field(default_factory=list)
     nodes: dict[str, int] = field(default_factory=dict)  # "host:port" -> node id, as Metadata named them
@@ -83,22 +83,22 @@ class Recording:
 
     @property
     def span_ns(self) -> int:
-        """From the first request to the last."""
+        """Nanoseconds from the first request to the last."""
         return self.requests[-1].sent_at - self.requests[0].sent_at if self.requests else 0
 
     @property
     def connections(self) -> int:
-        """Connections with a request that was selected."""
+        """How many connections have a request that was selected."""
         return len({one.connection for one in self.requests})
 
 
 def read_recording(
     paths: Sequence[Path], *, where: str | None = None, keylog: Path | None = None, most_held: int = MOST_HELD
 ) -> Recording:
-    """Read captures whole.
+    """Read captures completely.
 
     Raises:
-        UsageError: a source is a decoded log, *where* is no condition, or what is selected is more than *most_held* bytes.
+        UsageError: a source is a decoded log, *where* is no condition, or the selected requests exceed *most_held* bytes.
         CaptureError: a source is no capture.
     """
     collector = _Collector(most_held)
@@ -116,7 +116,7 @@ def read_recording(
 
 
 class _Collector(Observer):
-    """Keeps requests that are shown, and learns from all."""
+    """An output that keeps the requests that are shown, and learns from all."""
 
     def __init__(self, most_held: int) -> None:
         self._recording = Recording()
@@ -142,7 +142,7 @@ class _Collector(Observer):
         self._recording.requests.append(self._recorded(event))
 
     def _note_other(self, event: Event) -> None:
-        """What is no request, and may be why one that was expected is not there."""
+        """Note an event that is no request; it may explain why an expected one is missing."""
         kind = _OTHERS.get(type(event))
         if isinstance(event, NotKafka) and event.what:
             facts = event.connection.tls
@@ -153,7 +153,7 @@ class _Collector(Observer):
             found[kind] = found.get(kind, 0) + 1
 
     def finish(self, damages: list[str]) -> Recording:
-        """Sort what was kept; it is in the order of answers."""
+        """Sort the requests, which are in the order of their answers so far."""
         found = self._recording
         found.damages = damages
         found.requests.sort(key=lambda one: (one.sent_at, one.connection))
@@ -192,7 +192,7 @@ class _Collector(Observer):
         )
 
     def _broken_session(self, exchange: Exchange, connection: ConnectionId) -> FetchSession | None:
-        """The fetch session in full, where the selected requests of it do not follow each other."""
+        """Return the whole fetch session if its selected requests do not follow each other; else None."""
         if exchange.api_key != ApiKey.FETCH:
             return None
         session_id, epoch = _peek(exchange.request, "sessionId"), _peek(exchange.request, "sessionEpoch")
@@ -213,7 +213,7 @@ class _Collector(Observer):
             self._epochs[key] = epoch
 
     def _learn(self, exchange: Exchange) -> None:
-        """Topics, ids and nodes that answers name."""
+        """Learn topics, ids and nodes from an answer."""
         found = self._recording
         if exchange.topic_names and len(found.names) < MOST_NAMES:
             found.names.update(exchange.topic_names)

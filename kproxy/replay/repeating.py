@@ -1,8 +1,8 @@
-"""Repeating: which answered requests are sent again, as their clients would have done, and what is changed in them.
+"""Repeating: which requests are sent again after an answer, as their clients would do, and what is changed in them.
 
-The new coordinator or leader is not ready, and the recorded one was; a member has to join anew; a heartbeat or a share fetch has
-not yet brought what the recorded one brought. Of Produce only where nothing was appended, and nothing else is sent meanwhile, so
-that records keep their order.
+A request is sent again if the new coordinator or leader is not ready and the recorded one was; if a member has to join as a new
+one; and if a heartbeat or a share fetch has not yet returned what the recorded one did. Produce is sent again only if nothing was
+appended, and meanwhile nothing else is sent, so that records keep their order.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import Any
 from kproxy.protocol import ApiKey
 from kproxy.replay.assigned import HEARTBEATS, go_on
 from kproxy.replay.comparing import NOT_READY, error_codes_of
-from kproxy.replay.joining import hears_later, join_anew
+from kproxy.replay.joining import join_anew, learns_of_rebalance_later
 from kproxy.replay.learned import Learned
 from kproxy.replay.recording import Recorded
 from kproxy.replay.rewriting import Ready, encoded_again
@@ -24,7 +24,7 @@ RETRIES_S = 10.0  # for one request whose recorded answer was ready
 
 
 class Repeating:
-    """Of one replay. *timeout*: seconds, for each answer; no request is sent again for longer."""
+    """Decides for one replay. *timeout*: seconds for each answer; no request is sent again for longer."""
 
     def __init__(self, learned: Learned, router: Router, timeout: float) -> None:
         self.produced: set[int] = set()  # numbers of the Produce requests that are being sent again
@@ -35,7 +35,7 @@ class Repeating:
         self._in_vain: set[int] = set()
 
     async def again(self, recorded: Recorded, ready: Ready, answer: Any, seconds: float) -> Ready | None:
-        """The request to send again, when it is time to; None: the answer is the one to compare.
+        """Return the request to send again, when it is time to; None: the answer is the one to compare.
 
         *seconds*: since the request was first sent. Raises UpstreamError.
         """
@@ -43,7 +43,7 @@ class Repeating:
             return encoded_again(recorded, ready)
         if self._is_late(recorded, answer, seconds):
             return None
-        if hears_later(recorded, answer) and seconds < REBALANCE_S:
+        if learns_of_rebalance_later(recorded, answer) and seconds < REBALANCE_S:
             await asyncio.sleep(RETRY_S)
             return ready
         if self._goes_on(recorded, ready.body, answer):
@@ -54,11 +54,14 @@ class Repeating:
         return None
 
     def note_end(self, recorded: Recorded) -> None:
-        """A request is done with, in whatever way."""
+        """Note that a request is finished in any way."""
         self.produced.discard(recorded.number)
 
     def _is_late(self, recorded: Recorded, answer: Any, seconds: float) -> bool:
-        """Whether it was asked again for long enough: not as long, once a whole time of it was in vain for the same error."""
+        """Return whether a request was sent again for long enough.
+
+        That is less long once a whole time of trying again was in vain for the same error.
+        """
         errors = NOT_READY.intersection(error_codes_of(answer))
         patience = RETRY_S * 5 if errors and errors <= self._in_vain else RETRIES_S
         if seconds < min(patience, self._most):
@@ -68,7 +71,7 @@ class Repeating:
         return True
 
     def _goes_on(self, recorded: Recorded, body: Any, answer: Any) -> bool:
-        """Change a request that has got less than the recorded one as yet, as its client would ask for more."""
+        """Change a request that got less than the recorded one into the next one of its client; return whether it was changed."""
         if recorded.api_key in HEARTBEATS and not self._learned.assigned.is_as_recorded(recorded, answer):
             go_on(body, answer)
             return True
@@ -78,7 +81,7 @@ class Repeating:
         return False
 
     async def _joins_again(self, recorded: Recorded, body: Any, answer: Any) -> bool:
-        """Change a JoinGroup that was answered, where its member has to send it again."""
+        """Change a JoinGroup that was answered, if its member has to send it again; return whether it has."""
         if join_anew(recorded, body, answer, self._learned.identities):
             return True
         if await self._learned.generations.is_settled(recorded, answer, self._most):
@@ -87,7 +90,7 @@ class Repeating:
         return True
 
     def _is_to_be_ready(self, recorded: Recorded, answer: Any) -> bool:
-        """Whether the new cluster was not ready for a request that the recorded one was ready for."""
+        """Return whether the new cluster was not ready for a request that the recorded one was ready for."""
         found = NOT_READY.intersection(error_codes_of(answer))
         if not found:
             return False
@@ -97,7 +100,7 @@ class Repeating:
         return old is not None and not found.intersection(error_codes_of(old))
 
     async def _when_ready(self, recorded: Recorded, ready: Ready) -> Ready | None:
-        """Wait, and ask for leaders and coordinators again; None: it cannot be sent again, as its fetch session was ended."""
+        """Wait, and look up leaders and coordinators again; None: it cannot be sent again, as its fetch session was ended."""
         if recorded.api_key == ApiKey.PRODUCE:
             self.produced.add(recorded.number)  # what follows must not be appended before it
         await asyncio.sleep(RETRY_S)

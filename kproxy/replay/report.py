@@ -24,7 +24,7 @@ UNEXPLAINED = "no reason is known for these, so look at both answers:"
 
 
 def plan_lines(plan: Plan, *, dry: bool) -> Iterator[str]:
-    """What will be, or would be, done."""
+    """Yield what will be done; with *dry*, what would be done."""
     recording = plan.recording
     selected = "" if recording.seen == len(recording.requests) else f" of {recording.seen:,} in the capture"
     yield (
@@ -54,7 +54,7 @@ def plan_lines(plan: Plan, *, dry: bool) -> Iterator[str]:
 
 
 def result_lines(result: Result, seconds: float) -> Iterator[str]:
-    """What was done."""
+    """Yield what was done."""
     ended = "interrupted after" if result.interrupted else "ended after" if result.ended else "sent"
     yield (
         f"{ended} {_number(result.sent, 'request')} ({render_size(result.sent_bytes)}) on"
@@ -87,7 +87,7 @@ def result_lines(result: Result, seconds: float) -> Iterator[str]:
 
 
 def folded(lines: Iterable[str], width: int) -> Iterator[str]:
-    """Lines folded to a width, what goes on below where its text began."""
+    """Fold lines to a width; continuation lines are indented to where the text began."""
     for line in lines:
         text = line[MARGIN:] if line.startswith("  ") else line
         below = MARGIN + len(text) - len(text.lstrip()) if text is not line else 4
@@ -97,7 +97,7 @@ def folded(lines: Iterable[str], width: int) -> Iterator[str]:
 
 
 def plan_object(plan: Plan) -> dict[str, Any]:
-    """The plan for JSON."""
+    """Return the plan as an object for JSON."""
     return {
         "requests": len(plan.recording.requests),
         "connections": plan.recording.connections,
@@ -120,7 +120,7 @@ def plan_object(plan: Plan) -> dict[str, Any]:
 
 
 def result_object(result: Result, seconds: float) -> dict[str, Any]:
-    """The result for JSON."""
+    """Return the result as an object for JSON."""
     return {
         "sent": result.sent,
         "sentBytes": result.sent_bytes,
@@ -157,7 +157,7 @@ def result_object(result: Result, seconds: float) -> dict[str, Any]:
 
 
 def _differences(result: Result) -> Iterator[str]:
-    """By reason; first what has none, with where it is: that is what to look at."""
+    """Yield differences by reason; those without a reason come first, with their places, as they are what to look at."""
     by_reason: dict[str | None, list[str]] = {None: []}
     for (api, path, recorded, new), kind in result.differences.items():
         rows = by_reason.setdefault(kind.why, [])
@@ -200,7 +200,7 @@ def _reason_objects(unsent: Counter[tuple[str, str]]) -> list[dict[str, Any]]:
 
 
 def _effect(what: str, counts: Counter[str]) -> str:
-    """What becomes of something: "topic orders: 200 records"; of what is counted itself, only that, "topic orders"."""
+    """Render what happens to a subject: "topic orders: 200 records", or "topic orders" if the subject itself is counted."""
     [(unit, count), *others] = counts.items()
     if not others and what.startswith(f"{unit.removesuffix('s')} "):
         return what if count == 1 else f"{what} ({_times(count)})"
@@ -209,12 +209,12 @@ def _effect(what: str, counts: Counter[str]) -> str:
 
 
 def _singular(unit: str) -> str:
-    """ "requests" -> "request", "new epochs, fencing…" -> "new epoch, fencing…"."""
+    """Return "request" for "requests", "new epoch, fencing…" for "new epochs, fencing…"."""
     return PLURAL.sub(r"\1", unit, count=1)
 
 
 def _section(title: str, rows: Iterable[str], *, longest: int = LONGEST) -> Iterator[str]:
-    """Rows under a title that stands before the first."""
+    """Yield rows with a title in front of the first one."""
     for place, row in enumerate(rows):
         if place == MOST_LINES:
             yield f"  {'':{WIDTH}} …"

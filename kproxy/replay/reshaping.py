@@ -1,4 +1,4 @@
-"""Requests and answers that ask for one thing in old versions and for several in new ones: the one form as the other.
+"""Reshape requests and answers that ask for one thing in old versions and for several in new ones.
 
 FindCoordinator   key (to version 3)                  coordinatorKeys (KIP-699)
 OffsetFetch       groupId, topics (to version 7)      groups (KIP-709)
@@ -22,15 +22,15 @@ OF_ANSWERS = (ApiKey.FIND_COORDINATOR, ApiKey.OFFSET_FETCH)  # whose answers hav
 
 
 def in_new_form(api_key: int | None, body: Any, version: int) -> None:
-    """Change a request for a version that has the new form, before its topics are named."""
+    """Change a request into the new form, for a version that has it, before its topics get names."""
     if api_key in FIRST_OF_SEVERAL and version >= FIRST_OF_SEVERAL[api_key]:
         _TO_NEW[api_key](body)
 
 
 def in_old_form(api_key: int | None, body: Any, version: int) -> str | None:
-    """Change a request for a version that has the old form; why that cannot be, where it asks for several things.
+    """Change a request into the old form; return why that is impossible, if it asks for several things.
 
-    Its topics have names. The fields that are left then hold nothing that the version could lose.
+    Its topics must have names. What is left in other fields is nothing that the old version would lose.
     """
     if api_key not in FIRST_OF_SEVERAL or version >= FIRST_OF_SEVERAL[api_key]:
         return None
@@ -38,7 +38,7 @@ def in_old_form(api_key: int | None, body: Any, version: int) -> str | None:
 
 
 def several(api_key: int, request: Any, answer: Any, version: int) -> None:
-    """Give an answer of the old form the new one, too, to compare it with one that has it; *request*: what it answers."""
+    """Give an answer of the old form the fields of the new form as well, for a comparison. *request*: the one it answers."""
     if version >= FIRST_OF_SEVERAL.get(api_key, 0):
         return
     if api_key == ApiKey.FIND_COORDINATOR:
@@ -61,7 +61,7 @@ def several(api_key: int, request: Any, answer: Any, version: int) -> None:
 
 
 def _as(kind: Any, struct: Any) -> Any:
-    """A struct with the same fields, of another type."""
+    """Return a struct of another type with the same fields."""
     return kind(**{name: getattr(struct, name) for name in kind.by_attribute if name in struct.by_attribute})
 
 

@@ -1,4 +1,4 @@
-"""Result: what became of each request, where answers differ, and what was not compared; bounded, whatever is replayed."""
+"""Result: the outcome of each request, where answers differ, and what was not compared; bounded for any replay."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ OTHERS = "others"
 
 
 class Outcome(StrEnum):
-    """Of a request."""
+    """The outcome of a request."""
 
     SAME = "same"  # as recorded, but for what is left out
     DIFFERENT = "different"
@@ -43,7 +43,7 @@ class Kind:
 
 @dataclass
 class Result:
-    """Of a replay, or of its part so far."""
+    """The result of a replay, or of its part so far."""
 
     outcomes: dict[str, Counter[Outcome]] = field(default_factory=dict)  # API -> outcome -> requests
     differences: dict[tuple[str, str, str, str], Kind] = field(default_factory=dict)  # API, path, recorded, now
@@ -63,36 +63,36 @@ class Result:
 
     @property
     def differs(self) -> bool:
-        """Whether any answer was not the recorded one."""
+        """Whether any answer differed from the recorded one."""
         return bool(self.differences or self.troubles)
 
     @property
     def awaited(self) -> int:
-        """Requests that were sent and whose answers have not come: whether the cluster has processed them is not known."""
+        """How many requests were sent and have no answer yet: whether the cluster has processed them is not known."""
         return self.sent - sum(map(self.count, Outcome))
 
     @property
     def not_reached(self) -> int:
-        """Requests whose turn has not come."""
+        """How many requests were not due yet."""
         return max(self.planned - self.sent - self.unsent.total(), 0)
 
     def count(self, outcome: Outcome) -> int:
-        """Requests with that outcome."""
+        """Return how many requests had that outcome."""
         return sum(counts[outcome] for counts in self.outcomes.values())
 
     def note_sent(self, recorded: Recorded, encoded: Encoded) -> None:
-        """A request goes out."""
+        """Note a request that is sent."""
         self.sent += 1
         self.sent_bytes += len(encoded.body)
         for name in encoded.lost:
             self.lost[recorded.api_name, name] += 1
 
     def note(self, recorded: Recorded, outcome: Outcome) -> None:
-        """What became of a request."""
+        """Note the outcome of a request."""
         self.outcomes.setdefault(recorded.api_name, Counter())[outcome] += 1
 
     def note_trouble(self, recorded: Recorded, why: str) -> None:
-        """There is no answer, or none that can be read."""
+        """Note that a request has no answer, or none that can be read."""
         self.note(recorded, Outcome.NO_ANSWER)
         key = (recorded.api_name, why)
         if key not in self.troubles and len(self.troubles) >= MOST_KINDS:
@@ -100,11 +100,11 @@ class Result:
         self.troubles.setdefault(key, Kind()).add(which(recorded))
 
     def note_difference(self, recorded: Recorded, difference: Difference) -> None:
-        """A field of its answer is not the recorded one."""
+        """Note a field of an answer that differs from the recorded one."""
         self._note(recorded.api_name, difference, f"{difference.where}, {which(recorded)}")
 
     def note_fetched(self, connection: ConnectionId, difference: Difference) -> None:
-        """What was read of a partition in all is not what was recorded."""
+        """Note that the records read from a partition in all differ from the recorded ones."""
         self._note("Fetch", difference, f"{difference.where}, connection {connection[1]}")
 
     def _note(self, api_name: str, difference: Difference, example: str) -> None:
@@ -115,5 +115,5 @@ class Result:
 
 
 def which(recorded: Recorded) -> str:
-    """A request in words, as it is found in ``kproxy decode``."""
+    """Describe a request in words, so that it can be found with ``kproxy decode``."""
     return f"request {recorded.number} (correlation id {recorded.correlation_id} of {recorded.client})"

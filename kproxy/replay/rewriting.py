@@ -1,4 +1,4 @@
-"""A recorded request -> the bytes for the new cluster: its ids, sessions and version in place of the recorded ones."""
+"""Rewriter: turns a recorded request into bytes for the new cluster, with its ids, sessions and version."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -19,13 +19,16 @@ class Ready(NamedTuple):
 
 @dataclass
 class Rewriter:
-    """Of one replay. *notes*: what was changed that people would not expect, in words -> how often."""
+    """Rewrites the requests of one replay.
+
+    *notes*: changes that people would not expect, in words, with how often they were made.
+    """
 
     learned: Learned
     notes: Counter[str]
 
     def rewrite(self, recorded: Recorded) -> Ready:
-        """Replace what the cluster hands out, and encode again where anything changed.
+        """Replace what the new cluster assigns itself, and encode the request again if anything changed.
 
         Raises Unsendable, DecodeError, EncodeError.
         """
@@ -42,7 +45,7 @@ class Rewriter:
         return Ready(body, Encoded(version, frame.message.encode(version, body) + trailing))
 
     def _replace(self, recorded: Recorded, message: str, body: Any) -> bool:
-        """Change a decoded request; whether anything was."""
+        """Change a decoded request; return whether anything was changed."""
         learned = self.learned
         changed = recorded.api_key == ApiKey.SYNC_GROUP and learned.generations.assign(body)
         changed |= learned.identities.translate(message, body)
@@ -55,7 +58,7 @@ class Rewriter:
         return changed
 
     def _lower_replication(self, recorded: Recorded, body: Any) -> bool:
-        """Ask for as many replicas as the new cluster has brokers, where the recorded one had enough."""
+        """Ask for as many replicas as the new cluster has brokers, if the recorded cluster had more."""
         most = len(self.learned.plan.cluster.nodes)
         answer: Any = None if recorded.response is None else recorded.response.decode()
         refused = {topic.name for topic in answer.topics if topic.error_code} if answer is not None else set()
@@ -67,7 +70,7 @@ class Rewriter:
 
 
 def encoded_again(recorded: Recorded, ready: Ready) -> Ready:
-    """A request whose decoded body was changed after it was answered."""
+    """Encode a request whose decoded body was changed after it was answered."""
     message = recorded.request.message
     assert message is not None
     return Ready(ready.body, Encoded(ready.encoded.version, message.encode(ready.encoded.version, ready.body)))

@@ -1,9 +1,9 @@
-"""Which node of the new cluster a request goes to: it has leaders and coordinators of its own.
+"""Router: which node of the new cluster a request goes to, as that has leaders and coordinators of its own.
 
-one node                                     that one, at the address that was given
-a group, a transactional id                  its coordinator there, which is asked for once
-Produce, Fetch and others for leaders        the leader, where all partitions of the request have the same
-the rest, and where that is not known        the node that stands for the recorded connection's broker
+a cluster of one node                       that node, at the address that was given
+a group, a transactional id                 its coordinator, which is looked up once
+Produce, Fetch and others for leaders       the leader, if all partitions of the request have the same one
+all others, and where that is not known     the node that stands for the recorded connection's broker
 """
 
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ Key = tuple[int, str]  # key type, group or transactional id
 
 
 class Router:
-    """Of one replay. *name*: topic id of the new cluster -> topic."""
+    """Routes the requests of one replay. *name*: topic id of the new cluster -> topic."""
 
     def __init__(self, plan: Plan, name: Callable[[str], str]) -> None:
         self._plan = plan
@@ -47,7 +47,7 @@ class Router:
         self._fetching: dict[ConnectionId, int | None] = {}  # the node that has a connection's fetch session
 
     async def node(self, recorded: Recorded, body: Any) -> int | None:
-        """Where to send a request, its ids replaced; None: to the address that was given."""
+        """Return where to send a request whose ids were replaced; None: the address that was given."""
         default = self._plan.node(recorded)
         if len(self._plan.cluster.nodes) < 2 or recorded.api_key in OF_ANY:
             return default
@@ -64,9 +64,9 @@ class Router:
         return found
 
     async def renew(self, api_key: int, body: Any) -> None:
-        """Ask again for leaders and coordinators, as a node has said that it is not what it was taken for.
+        """Look up leaders and coordinators again, after a node answered that it is not the one.
 
-        Of a single node, too: brokers create the topic that coordinators keep their state in when they are first asked for one.
+        This is done for a single node too: brokers create the topic in which coordinators keep their state at the first look-up.
         """
         self._coordinators.clear()
         if len(self._plan.cluster.nodes) > 1:
@@ -108,7 +108,7 @@ class Router:
 
 
 def coordinator_key(api_key: int, body: Any) -> Key | None:
-    """The group or transactional id whose coordinator a request is for; the first of several. None: it is for none."""
+    """Return the group or transactional id whose coordinator handles a request, the first of several; None if there is none."""
     if api_key in OF_LEADERS or api_key in OF_ANY:
         return None
     kind, entity = (TRANSACTION, "transactionalId") if api_key in OF_TRANSACTIONS else (GROUP, "groupId")
@@ -117,7 +117,7 @@ def coordinator_key(api_key: int, body: Any) -> Key | None:
 
 
 def partitions(struct: Any, topic: str = "") -> Iterator[tuple[str, int]]:
-    """Topic, by name or id, and partition of each element of a request that names one."""
+    """Yield topic (by name or id) and partition for each element of a request that names a partition."""
     by_attribute = struct.by_attribute
     for attribute in ("topic", "name", "topic_id"):
         if attribute in by_attribute and (by_attribute[attribute].entity == "topicName" or attribute == "topic_id"):
@@ -135,7 +135,7 @@ def partitions(struct: Any, topic: str = "") -> Iterator[tuple[str, int]]:
 
 
 def _first(struct: Any, entity: str) -> str | None:
-    """The first value of a field of that entity type, the outermost first."""
+    """Return the first value of a field of that entity type, outermost fields first."""
     for one in struct.fields:
         value = getattr(struct, one.attribute)
         if one.entity == entity and value:

@@ -1,4 +1,4 @@
-"""Which requests are not for another broker, and why: logins, what brokers say to each other, what cannot be read whole."""
+"""Selection: which requests are not sent to another broker, and why: logins, requests between brokers, incomplete ones."""
 
 from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey, facts
@@ -8,7 +8,7 @@ from kproxy.replay.recording import Recorded
 
 LOGINS = apis_for_replay("login")
 BETWEEN_BROKERS = apis_for_replay("internal")
-OF_BROKERS_FROM: dict[int, int] = {ApiKey.ADD_PARTITIONS_TO_TXN: 4}  # in batches, to verify transactions (KIP-890)
+OF_BROKERS_FROM: dict[int, int] = {ApiKey.ADD_PARTITIONS_TO_TXN: 4}  # versions that only brokers send (KIP-890)
 LOGIN = "a login of the capture: connections to the new cluster log in by themselves, where --command-config says how"
 INTERNAL = "what brokers and controllers say to each other"
 DECLINED = "a version that the recorded broker did not know; its client asked again at a lower one, which is sent"
@@ -16,7 +16,7 @@ REPLICA = "a replica's fetch, not a client's"
 
 
 def reason_not_sent(recorded: Recorded) -> str | None:
-    """Why a request is not sent to any broker, in words; None where it is."""
+    """Return why a request is not sent to any broker, in words; None if it is sent."""
     api_key = recorded.api_key
     if api_key in LOGINS:
         return LOGIN
@@ -42,7 +42,7 @@ def _reason_of_body(recorded: Recorded) -> str | None:
 
 
 def _is_declined(recorded: Recorded) -> bool:
-    """Whether the recorded broker answered ApiVersions with the version to ask at instead (KIP-511)."""
+    """Return whether the recorded broker answered ApiVersions with the version to ask at instead (KIP-511)."""
     answer = recorded.answer() if recorded.api_key == ApiKey.API_VERSIONS else None
     return answer is not None and answer.error_code == ErrorCode.UNSUPPORTED_VERSION
 
@@ -53,7 +53,7 @@ def is_internal(api_key: int, api_version: int) -> bool:
 
 
 def _is_replica(body: object) -> bool:
-    """Whether a Fetch, ListOffsets or OffsetForLeaderEpoch is of a follower: it names itself."""
+    """Return whether a Fetch, ListOffsets or OffsetForLeaderEpoch comes from a follower, which names itself."""
     replica = getattr(body, "replica_id", -1)
     state = getattr(body, "replica_state", None)
     return replica >= 0 or (state is not None and state.replica_id >= 0)

@@ -1,7 +1,7 @@
-"""Share sessions (KIP-932) before the new broker: their epochs, and ShareFetch that is sent again until there are records.
+"""Share sessions (KIP-932): their epochs at the new broker, and ShareFetch that is sent again until it gets records.
 
-A broker that has just learned of a share group acquires nothing at first, so a client asks again; the recorded one may have been
-quicker. Each request of a session has the next epoch, so what follows one that is sent again has others than the recorded.
+A broker that has just learned of a share group acquires nothing at first, so a client asks again; the recorded broker may have
+been quicker. Each request of a session has the next epoch, so after a repeated request all epochs differ from the recorded ones.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class ShareSessions:
     epoch: int = 1  # of the next request
 
     def translate(self, body: Any) -> bool:
-        """Put the new broker's epoch into a ShareFetch or ShareAcknowledge; whether it was changed."""
+        """Put the new broker's epoch into a ShareFetch or ShareAcknowledge; return whether that changed it."""
         recorded = body.share_session_epoch
         if recorded in (INITIAL, FINAL):
             self.epoch = 1
@@ -31,14 +31,14 @@ class ShareSessions:
         return bool(body.share_session_epoch != recorded)
 
     def ask_again(self, body: Any) -> None:
-        """Make of a ShareFetch that was answered the next of its session: what it named is in the session, and acknowledged."""
+        """Turn a ShareFetch that was answered into the next one: what it named is in the session now, and acknowledged."""
         body.topics, body.forgotten_topics_data = [], []
         body.share_session_epoch = LAST  # any of a session that goes on
         self.translate(body)
 
 
 def acquires_later(recorded: Recorded, sent: Any, answer: Any) -> bool:
-    """Whether a ShareFetch got nothing where the recorded one got records."""
+    """Return whether a ShareFetch got no records and the recorded one got some."""
     if recorded.api_key != ApiKey.SHARE_FETCH or sent.share_session_epoch == FINAL:
         return False
     old = recorded.answer()
@@ -46,6 +46,6 @@ def acquires_later(recorded: Recorded, sent: Any, answer: Any) -> bool:
 
 
 def _acquired(answer: Any, *, errors: bool = False) -> int:
-    """Ranges of records that were acquired; with *errors*, partitions that were refused count, too."""
+    """Count ranges of acquired records; with *errors*, partitions that were refused count as well."""
     partitions = [one for topic in answer.responses for one in topic.partitions]
     return sum(len(one.acquired_records) + (errors and bool(one.error_code)) for one in partitions)

@@ -1,4 +1,4 @@
-"""The version to send a request at: the recorded one, or the nearest that both sides know, and what that would lose."""
+"""At which version to send a request: the recorded one, or the nearest that both sides know, and what that would lose."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -32,7 +32,10 @@ class Encoded(NamedTuple):
 
 
 def nearest(message: Message, recorded: int, spoken: Range | None) -> int:
-    """The version nearest to the recorded one that the broker speaks; *spoken* None: the recorded one. Raises Unsendable."""
+    """Return the version nearest to the recorded one that the broker speaks; the recorded one if *spoken* is None.
+
+    Raises Unsendable.
+    """
     if spoken is None or spoken[0] <= recorded <= spoken[1]:
         return recorded
     lowest, highest = max(spoken[0], message.versions.lowest), min(spoken[1], message.versions.highest)
@@ -70,7 +73,7 @@ def encode_at(message: Message, version: int, struct: Any, names: Mapping[str, s
 
 
 def _name_topics(struct: Struct, version: int, names: Mapping[str, str], ids: Mapping[str, str]) -> None:
-    """Give each topic of a request what the version names it by."""
+    """Give each topic of a request the name or the id by which its version names topics."""
     by_attribute = struct.by_attribute
     name_field = _name_field(struct)
     id_field = by_attribute.get("topic_id")
@@ -94,7 +97,7 @@ def _name_topics(struct: Struct, version: int, names: Mapping[str, str], ids: Ma
 
 
 def name_topics(struct: Struct, names: Mapping[str, str]) -> None:
-    """Give each topic of an answer its name, where it has only its id: to compare it with one of another version."""
+    """Give each topic of an answer that has only its id its name, to compare it with an answer of another version."""
     name_field = _name_field(struct)
     topic_id = getattr(struct, "topic_id", ZERO_UUID) if "topic_id" in struct.by_attribute else ZERO_UUID
     if name_field is not None and topic_id in names and not getattr(struct, name_field.attribute):
@@ -108,7 +111,7 @@ def _name_field(struct: Struct) -> Field | None:
 
 
 def _inner(struct: Struct) -> Iterator[Struct]:
-    """The structs in a struct."""
+    """Yield the structs in a struct."""
     for field in struct.fields:
         if field.is_struct:
             value = getattr(struct, field.attribute)
@@ -116,7 +119,7 @@ def _inner(struct: Struct) -> Iterator[Struct]:
 
 
 def _raise_magic(produce: Any, version: int) -> None:
-    """Records in the format that the version must have."""
+    """Convert records to the format that the version requires."""
     for topic in produce.topic_data:
         for partition in topic.partition_data:
             if partition.records and version >= FIRST_OF_BATCHES:
@@ -124,7 +127,7 @@ def _raise_magic(produce: Any, version: int) -> None:
 
 
 def in_batches(records: bytes) -> bytes:
-    """Messages of magic 0 and 1 as batches of magic 2; the same bytes where they are. Raises Unsendable."""
+    """Convert messages of magic 0 and 1 to batches of magic 2; batches stay the same bytes. Raises Unsendable."""
     read = read_records(records)
     if all(batch.magic == MAGIC_OF_BATCHES for batch in read):
         return records
@@ -144,7 +147,7 @@ def in_batches(records: bytes) -> bytes:
 
 
 def _lost(struct: Struct, again: Struct) -> list[str]:
-    """Kafka's names of the fields that differ."""
+    """Return Kafka's names of the fields that differ."""
     lost = []
     for field in struct.fields:
         old, new = getattr(struct, field.attribute), getattr(again, field.attribute)

@@ -6,7 +6,7 @@ from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.structs import struct_types
 from kproxy.replay.identities import Identities
-from kproxy.replay.joining import hears_later, join_anew
+from kproxy.replay.joining import learns_of_rebalance_later, join_anew
 from kproxy.replay.recording import Recorded
 from tests.support.replayed import recorded
 
@@ -49,8 +49,8 @@ def test_a_heartbeat_that_is_not_told_of_a_rebalance_as_yet() -> None:
         return struct_types("HeartbeatResponse")["HeartbeatResponse"](error_code=error)
 
     beats = [one for one in recorded(3).requests if one.api_key == ApiKey.HEARTBEAT]
-    late = [one for one in beats if hears_later(one, told(ErrorCode.NONE))]
+    late = [one for one in beats if learns_of_rebalance_later(one, told(ErrorCode.NONE))]
     codes = {one.response.decode().error_code for one in late if one.response is not None}  # type: ignore[attr-defined]
     assert 0 < len(late) < len(beats) and codes == {ErrorCode.REBALANCE_IN_PROGRESS}
-    assert not any(hears_later(one, told(ErrorCode.REBALANCE_IN_PROGRESS)) for one in beats)
-    assert not hears_later(recorded(1).requests[0], told(ErrorCode.NONE))
+    assert not any(learns_of_rebalance_later(one, told(ErrorCode.REBALANCE_IN_PROGRESS)) for one in beats)
+    assert not learns_of_rebalance_later(recorded(1).requests[0], told(ErrorCode.NONE))

@@ -1,7 +1,7 @@
 """SyncGroup requests of one generation are sent together."""
 
 from kproxy.protocol import ApiKey
-from kproxy.replay.syncing import held_together, sent_together
+from kproxy.replay.syncing import held_generation, sent_together
 from tests.support.replayed import recorded
 
 
@@ -13,7 +13,7 @@ def test_those_of_a_generation_stand_beside_each_other() -> None:
     asked = [one for one in after if one.api_key == ApiKey.SYNC_GROUP]
     assert len(asked) == 8
     for one in asked:
-        same = [place for place, other in enumerate(after) if held_together(other) == held_together(one)]
+        same = [place for place, other in enumerate(after) if held_generation(other) == held_generation(one)]
         assert same == list(range(same[0], same[-1] + 1))
     for connection in {one.connection for one in before}:
         order = [[one.number for one in some if one.connection == connection] for some in (before, after)]
@@ -21,4 +21,4 @@ def test_those_of_a_generation_stand_beside_each_other() -> None:
 
 
 def test_of_other_requests_nothing_is_held() -> None:
-    assert {held_together(one) for one in recorded(1).requests if one.api_key != ApiKey.SYNC_GROUP} == {""}
+    assert {held_generation(one) for one in recorded(1).requests if one.api_key != ApiKey.SYNC_GROUP} == {""}
