@@ -6,7 +6,7 @@ from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.structs import struct_types
 from kproxy.replay.identities import Identities
-from kproxy.replay.joining import learns_of_rebalance_later, join_anew
+from kproxy.replay.joining import join_anew, learns_of_rebalance_later
 from kproxy.replay.recording import Recorded
 from tests.support.replayed import recorded
 
