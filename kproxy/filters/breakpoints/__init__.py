@@ -1,42 +1,42 @@
-"""Built in, where the configuration allows it (page.edits): requests and responses that a person stops, changes and lets go.
+"""Breakpoints, if page.edits allows them: a person stops requests and responses, changes them and lets them go.
 
-    breakpoint.py     Breakpoint: a condition in CEL and a direction; which APIs it can meet
-    condition_steps.py  how many steps a condition takes at most, so that none is asked that would take too long
-    filter.py         Breakpoints: the filter. What it stops is held by a Holder until there is a Decision
-    decision.py       Stopped, Decision, Holder: what is asked of a person, and what is answered
-    credentials.py    what cannot be stopped, as it carries credentials
-    stopped_text.py   a stopped message as text to edit (Kafka's JSON, hex), and the message that edited text describes
-    batches_json.py   the record batches in it as JSON, and back, with their CRC right
+    breakpoint.py     Breakpoint: a condition in CEL and a direction; ActiveBreakpoint: the same in use, within bounds of CPU
+    condition_steps.py  how many steps evaluating a condition takes at most
+    filter.py         Breakpoints: the filter. A Holder holds what it stops until there is a Decision
+    decision.py       Stopped, Decision, Holder: the question to a person, and the answer
+    credentials.py    which messages cannot be stopped, as they carry credentials
+    stopped_text.py   a stopped message as text to edit (Kafka's JSON, hex), and edited text back as a message
+    batches_json.py   the record batches in it as JSON, and back, with valid CRCs
     batch_values.py   the values in that JSON
-    text_places.py    where a field or a byte stands in edited text
+    text_places.py    line and column of a field or a byte in edited text
     edit_lines.py     the line of the audit log for a message that was changed
-    kept_rules.py     what was done to a message as a rule of the filter faults, in YAML
+    kept_rules.py     what was done to a message, as a rule of the filter faults in YAML
 
-A breakpoint is no rule: a person sets it while a page is open, and it goes when the page has gone
+A breakpoint is not part of the configuration: a person sets it while a page is open, and it ends when the page closes
 (kproxy.proxy.supervisor.stopped).
-The filter stands before all others: what a person sees of a request is what the client has sent, and what a person makes of a
-response is what the client gets. A changed request still meets every filter behind: deny, audit, topic_prefix.
+The filter stands before all others: a person sees requests as the client sent them, and a response that a person changed is what
+the client gets. A changed request still passes all other filters: deny, audit, topic_prefix.
 
 What a stop does to traffic
 
-    Kafka's responses come in the order of their requests. A stopped request holds all that the client sends behind it on that
-    connection, a stopped response all responses behind it. Nothing else waits. A stop ends by itself after page.hold (5 s), so
-    that no consumer is taken for dead; the frame leaves as it came then. So it does once the client or the broker closes the
-    connection, be it only in its own direction.
+    Kafka's responses come in the order of their requests. A stopped request holds everything that the client sends behind it on
+    that connection, a stopped response all responses behind it. Nothing else waits. A stop ends by itself after page.hold (5 s),
+    so that a consumer does not count as dead; the frame then leaves as it came. It also leaves once the client or the broker
+    closes the connection, even if only in its own direction.
 
-    What can be done with a stop
+    What a person can do with it
 
-    resume    it goes on, byte for byte as it came
-    replace   the changed message goes on: encoded at the same version, unknown tagged fields kept, the CRC of batches made right
-    error     a request is answered with this error, and the broker never sees it; a response says it in place of what it said
-    drop      the message is dropped. As no other response may take its place, all that follows in its direction on this
+    resume    the message goes on, byte for byte as it came
+    replace   the changed message goes on: encoded at the same version, with unknown tagged fields, and with valid CRCs
+    error     a request is answered with this error and does not reach the broker; a response gets the error as its content
+    drop      the message is dropped. As no other response may take its place, everything that follows in its direction on this
               connection is dropped as well; only a Produce with acks=0, which has no response, is dropped alone
-    close     the connection is closed, both sides
+    close     both sides of the connection are closed
 
-What passes all the same is counted (events of the filter "breakpoints" in /filters): beyond page.most_stops or
-page.most_stopped_size, larger than limits.held_frame_size or MOST_TEXT_SIZE, with credentials, while the process drains.
-A breakpoint whose condition takes too long is given up (breakpoint.py): counted, logged, and said at it in the page.
+Messages that match and pass all the same are counted (events of the filter "breakpoints" in /filters): beyond page.most_stops or
+page.most_stopped_size, larger than limits.held_frame_size or MOST_TEXT_SIZE, with credentials, or while the process drains.
+A breakpoint whose condition takes too long is given up (breakpoint.py): counted, logged, and reported on the page.
 
-Of a condition is asked first whether it cannot hold, as the header of the message and its connection are: such a message is not
+A condition is first evaluated with the header of the message and its connection alone: a message for which it cannot hold is not
 decoded.
 """

@@ -1,4 +1,4 @@
-"""The values in the JSON of batches (batches_json.py): records, headers, keys and values, numbers, codecs; each has a place."""
+"""The values in the JSON of batches (batches_json.py): records, headers, keys, values, numbers and codecs. Each has a path."""
 
 import base64
 import binascii
@@ -11,7 +11,7 @@ OF_RECORDS = ("offset", "timestamp", "key", "value", "headers")
 
 
 class BatchMistake(ValueError):
-    """Something in the JSON of batches that cannot be written; *path* is below the records field ("[0].records[2].key")."""
+    """A value in the JSON of batches that cannot be written. *path* is below the records field ("[0].records[2].key")."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(reason)
@@ -20,7 +20,7 @@ class BatchMistake(ValueError):
 
 
 def shown_record(record: Record) -> dict[str, Any]:
-    """A record; its timestamp is the producer's, also where readers see that of the broker."""
+    """Return a record as JSON. Its timestamp is the producer's, even if readers see that of the broker."""
     headers = [{"key": key, "value": _shown_bytes(value)} for key, value in record.headers]
     return {
         "offset": record.offset,
@@ -41,7 +41,7 @@ def _shown_bytes(value: bytes | None) -> Any:
 
 
 def read_record(shown: Any, path: str) -> Record:
-    """Raises BatchMistake."""
+    """Return the record that JSON describes. Raises BatchMistake."""
     if not isinstance(shown, dict) or not set(shown) <= set(OF_RECORDS):
         raise BatchMistake(path, f"is no record: an object with {', '.join(OF_RECORDS)}")
     headers = shown.get("headers", [])
@@ -63,7 +63,7 @@ def _header(shown: Any, path: str) -> tuple[str, bytes | None]:
 
 
 def read_number(value: Any, path: str, bits: int = 64) -> int:
-    """A whole number of so many bits, one of them the sign. Raises BatchMistake."""
+    """Return a whole number of so many bits, the sign included. Raises BatchMistake."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise BatchMistake(path, "is no whole number")
     most = (1 << (bits - 1)) - 1
@@ -73,7 +73,7 @@ def read_number(value: Any, path: str, bits: int = 64) -> int:
 
 
 def read_codec(value: Any, path: str) -> Codec:
-    """Raises BatchMistake."""
+    """Return the codec with that name. Raises BatchMistake."""
     names = {codec.name.lower(): codec for codec in Codec}
     if not isinstance(value, str) or value not in names:
         raise BatchMistake(path, f"is none of {', '.join(names)}")
@@ -94,12 +94,12 @@ def _bytes(value: Any, path: str) -> bytes | None:
 
 
 def to_base64(data: bytes) -> str:
-    """As Kafka's JSON has bytes."""
+    """Return bytes as Kafka's JSON writes them."""
     return base64.b64encode(data).decode()
 
 
 def from_base64(value: Any, path: str) -> bytes:
-    """Raises BatchMistake."""
+    """Return the bytes that base64 describes. Raises BatchMistake."""
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, TypeError, ValueError):

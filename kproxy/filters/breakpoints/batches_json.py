@@ -1,16 +1,16 @@
-"""Record batches as JSON to edit, and back: their records by key, value and headers, each batch with its CRC right.
+"""Record batches as JSON to edit, and back: records by key, value and headers, each batch with a valid CRC.
 
     {"baseOffset": 0, "magic": 2, "compression": "gzip", "attributes": 0, "baseTimestamp": ..., "partitionLeaderEpoch": -1,
      "producerId": -1, "producerEpoch": -1, "baseSequence": -1,
      "records": [{"offset": 0, "timestamp": ..., "key": null, "value": "text", "headers": [{"key": "k", "value": "v"}]}]}
 
-Keys and values that are UTF-8 are text, others {"base64": "..."}. Of the numbers beside the records magic 0 and 1 have only
-``attributes``. ``lastOffset`` is there where it is not that of the last record, as in compacted topics; ``maxTimestamp`` where it
-does not follow from the records (LogAppendTime: it is what readers see, and timestamps are the producer's). A batch that cannot
-be read whole, whose CRC is wrong or that is a control batch is {"base64": "..."}, as are bytes behind the last one: brokers cut
+Keys and values that are UTF-8 are text, others {"base64": "..."}. Of the numbers outside of records, magic 0 and 1 have only
+``attributes``. ``lastOffset`` appears if it is not that of the last record, as in compacted topics; ``maxTimestamp`` if it does
+not follow from the records (LogAppendTime: readers see it, while timestamps are the producer's). A batch that cannot be read to
+its end, whose CRC is wrong or that is a control batch is {"base64": "..."}; so are bytes behind the last batch, as brokers cut
 off the last batch of a Fetch response.
 
-What the JSON says and a batch has no place for is a mistake. A batch that is not changed keeps its bytes, whatever they are.
+A value in the JSON for which a batch has no place is a mistake. A batch that was not changed keeps its bytes.
 """
 
 import json
@@ -52,7 +52,7 @@ WHY_NOT = {  # name -> why it cannot be what the JSON says
 
 
 def shown_field(data: bytes) -> list[dict[str, Any]]:
-    """A records field as a list of batches; those beyond LIMITS and MOST_RECORDS as base64."""
+    """Return a records field as a list of batches; batches beyond LIMITS and MOST_RECORDS as base64."""
     batches = read_batches(data)
     room = MOST_RECORDS
     shown = []
@@ -87,10 +87,10 @@ def _is_whole(read: RecordBatch) -> bool:
 
 
 def written_field(shown: Any, unchanged: "Unchanged", *, renumber: bool) -> bytes:
-    """The bytes of a records field. Raises BatchMistake.
+    """Return the bytes of a records field. Raises BatchMistake.
 
     Args:
-        shown: what ``shown_field`` gave, edited; or base64.
+        shown: what ``shown_field`` returned, edited; or base64.
         unchanged: the batches of the message as it came.
         renumber: number the records of changed batches without gaps, as brokers demand of a producer.
     """
@@ -123,7 +123,7 @@ def _written_batch(shown: Any, path: str, unchanged: "Unchanged", renumber: bool
 
 
 def _check_kept(shown: dict[str, Any], batch: RecordBatch, written: bytes, path: str, renumber: bool) -> None:
-    """Raise BatchMistake for what batches of that magic have no place for: an edit must not be lost in silence."""
+    """Raise BatchMistake for values that batches of that magic have no place for: an edit must not be lost silently."""
     read = [read_batch(opened) for opened in open_batches(read_batches(written), LIMITS)]
     if not all(_is_whole(one) for one in read):
         bits = bool(batch.attributes & CONTROL)
@@ -175,7 +175,7 @@ def _batch(shown: dict[str, Any], path: str) -> RecordBatch:
 
 
 class Unchanged:
-    """The batches of a message as it came: what a person has not changed leaves with the same bytes."""
+    """The batches of a message as it came; those that a person has not changed leave with the same bytes."""
 
     def __init__(self, fields: list[bytes]) -> None:
         self._raw: set[bytes] = set()
@@ -187,11 +187,11 @@ class Unchanged:
                 self._shown[_canonical(shown)] = batch.raw
 
     def as_it_was(self, shown: dict[str, Any]) -> bytes | None:
-        """The bytes of the batch that is shown like this."""
+        """Return the bytes of the batch that has this JSON; None if it was changed."""
         return self._shown.get(_canonical(shown))
 
     def with_checksums(self, data: bytes) -> bytes:
-        """The bytes of a records field, with the CRC of each batch made right that did not come like this."""
+        """Return a records field with a valid CRC in each batch, except batches that came with a wrong one."""
         out = bytearray()
         for batch in read_batches(data):
             raw = batch.raw

@@ -1,9 +1,9 @@
-"""ConditionSteps: how many steps a condition takes at most, before it is asked. CEL's library cannot stop one that it is at.
+"""ConditionSteps: how many steps evaluating a condition takes at most, as CEL's library cannot interrupt an evaluation.
 
-A loop (``all``, ``exists``, ``exists_one``) takes a step for each item of a list; ``map`` and ``filter`` copy what they have
-found for each item that they add. In a loop that stands in another one, or that looks at a whole list for each item, these
-multiply: ``topics.all(a, topics.exists(b, b == a))`` takes a million steps for 1,000 topics. A loop over what the item of the
-loop around it has, as in ``request.topics.all(t, t.partitions.all(p, p.index == 0))``, does not: it sees each item once.
+A loop (``all``, ``exists``, ``exists_one``) takes a step for each item of a list; ``map`` and ``filter`` copy their result for
+each item that they add. For a loop inside another one, or one that uses a whole list for each item, these numbers multiply:
+``topics.all(a, topics.exists(b, b == a))`` takes a million steps for 1,000 topics. They do not multiply for a loop over a part of
+the outer loop's item, as in ``request.topics.all(t, t.partitions.all(p, p.index == 0))``: it visits each partition once.
 """
 
 import re
@@ -26,7 +26,7 @@ TOKEN = re.compile(
 
 
 class ConditionSteps:
-    """Those of one condition, which is CEL that can be compiled."""
+    """The steps of one condition, which must be CEL that compiles."""
 
     def __init__(self, text: str) -> None:
         self._power = 0  # of the number of items
@@ -54,15 +54,15 @@ class ConditionSteps:
             owner = token["name"] or ""
 
     def most(self, items: int) -> int:
-        """With so many items in the lists that it names."""
+        """Return the largest number of steps, if the lists in the fields have so many items."""
         at_most: int = max(items, self._literals, 1) ** self._power
         return at_most * max(self._loops, 1) * self._each
 
 
-def items_in(value: Any) -> int:
-    """How many items a value has that a condition names, with those of all lists in it."""
+def count_items(value: Any) -> int:
+    """Return how many items the lists in the value of a field have in all."""
     if isinstance(value, dict):
-        return sum(map(items_in, value.values()))
+        return sum(map(count_items, value.values()))
     if isinstance(value, list):
-        return len(value) + sum(map(items_in, value)) if value and isinstance(value[0], dict | list) else len(value)
+        return len(value) + sum(map(count_items, value)) if value and isinstance(value[0], dict | list) else len(value)
     return 0

@@ -1,4 +1,4 @@
-"""What is asked of a person, and what is answered: Stopped, Decision, and the Holder between them; how a stop has ended."""
+"""Stopped, Decision and Holder: the message that a person is asked about, the answer, and who holds it until then."""
 
 from collections.abc import Awaitable
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ MOST_HOLD_S = 300.0  # that a message is stopped, however often its time is exte
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """A message that a breakpoint has met."""
+    """A message that matches a breakpoint."""
 
     connection: ConnectionFacts
     client_id: str | None
@@ -60,7 +60,7 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What becomes of it."""
+    """What happens to a stopped message."""
 
     action: Action
     by: str = ""  # the address of the browser; "" where no person has decided
@@ -70,7 +70,7 @@ class Decision:
 
 
 def how_it_ended(action: str, by: str, why: str) -> str:
-    """How a stop has ended, as a clause; the arguments are those of its Decision."""
+    """Return how a stop ended, as a clause. The arguments are those of its Decision."""
     if by:
         return f"{by} {DONE.get(action, 'decided')}"
     return SENTENCES.get(why, SENTENCES[""])
@@ -80,13 +80,19 @@ class Holder(Protocol):
     """Holds stopped messages of one virtual cluster."""
 
     def hold(self, stopped: Stopped) -> Awaitable[Decision] | str:
-        """Hold a message; the decision comes within MOST_HOLD_S. Or why it cannot be held, in a word or two for counts."""
+        """Hold a message; the decision comes within MOST_HOLD_S.
+
+        If it cannot be held, return why, in a word or two for counts.
+        """
 
     def release(self, connection: int) -> None:
-        """Forget what is stopped of a connection, which is closed."""
+        """Release the stopped messages of a connection that was closed."""
 
     def give_up(self, condition: str, direction: str, why: str) -> None:
-        """Log, and tell who has set it, that the condition of a breakpoint is not asked any more, and why, in sentences."""
+        """Log and show on the page that a condition is not evaluated any more, and why, in sentences."""
 
     def note(self, stopped: Stopped, decision: Decision, changed: list[str], refused: str) -> None:
-        """Log what becomes of a message by a person's decision; *refused*: why it goes on as it came all the same."""
+        """Log what a person decided about a message.
+
+        *refused*: why the message goes on as it came all the same; "" if it does not.
+        """

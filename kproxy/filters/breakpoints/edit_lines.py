@@ -1,13 +1,13 @@
-"""The line of the audit log for a message that a person has changed, answered, dropped, or closed the connection over.
+"""The line of the audit log for a message that a person changed, answered or dropped, or whose connection a person closed.
 
-So is one whose connection was closed by the client or the broker while it was stopped: action "resume", with "why".
+There is also a line if the client or the broker closed the connection while the message was stopped: action "resume", "why".
 
     {"event": "edit", "at": ..., "worker": 0, "cluster": ..., "connection": 7, "client": ..., "principal": ..., "clientId": ...,
      "api": "Produce", "apiVersion": 9, "correlationId": 4, "direction": "request", "action": "replace", "by": "127.0.0.1:40312",
      "why": null, "condition": ..., "before": {"size": 96, "sha256": ...}, "after": {...} or null, "error": null,
      "changed": [paths]}
 
-It has the paths and digests of what was changed, and no value: an audit log is read by more people than the traffic is.
+It has paths and digests of what was changed and no values, as more people read an audit log than may see the traffic.
 """
 
 import hashlib
@@ -24,19 +24,19 @@ from kproxy.protocol.facts import facts
 
 
 class AuditLog(Protocol):
-    """A filter audit."""
+    """A filter audit, as seen from here."""
 
     @property
     def journal(self) -> Journal:
-        """Its journal."""
+        """The journal that it writes to."""
 
     @property
     def blocks(self) -> bool:
-        """Whether nothing may pass that could not be written down."""
+        """Whether nothing may pass that cannot be written down."""
 
 
 def edit_line(stopped: Stopped, decision: Decision, changed: list[str], worker: int, now: float) -> bytes:
-    """The line; *now*: seconds since the epoch."""
+    """Return the line. *now*: seconds since the epoch."""
     at = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     connection = stopped.connection
     fields = {
@@ -67,7 +67,7 @@ def edit_line(stopped: Stopped, decision: Decision, changed: list[str], worker: 
 
 
 def write_lines(audits: Iterable[AuditLog], line: bytes) -> bool:
-    """Write a line to each journal. False: one that blocks cannot be written, and the change must not be made."""
+    """Write a line to each journal. Returns False if one that blocks cannot be written: the change must not be made then."""
     logs = {id(audit.journal): audit for audit in audits}
     if not all(audit.journal.is_writable for audit in logs.values() if audit.blocks):
         return False

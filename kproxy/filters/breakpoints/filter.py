@@ -1,11 +1,11 @@
-"""Breakpoints: the filter. A message that a breakpoint meets is given to the Holder, and waits for its Decision."""
+"""Breakpoints: the filter. A message that matches a breakpoint is given to the Holder, and waits for its Decision."""
 
 from collections.abc import Awaitable, Sequence
 from typing import Any, Literal
 
 from kproxy.errors import DecodeError
 from kproxy.filters.audit import AUDITS
-from kproxy.filters.breakpoints.breakpoint import Breakpoint, Met, StoppedSubject, in_use
+from kproxy.filters.breakpoints.breakpoint import ActiveBreakpoint, Breakpoint, StoppedSubject, activate
 from kproxy.filters.breakpoints.credentials import carries_credentials, why_api_is_refused
 from kproxy.filters.breakpoints.decision import MOST_HOLD_S, Decision, Holder, Stopped, Why
 from kproxy.filters.breakpoints.edit_lines import edit_line, write_lines
@@ -40,10 +40,10 @@ PASSED, ENDED, GIVEN_UP = "passed", "ended", "given up"  # events that are count
 
 
 class Breakpoints(Filter):
-    """Stops requests and responses for a person to change. kproxy puts it before all others where page.edits is set.
+    """Stops requests and responses for a person to change. kproxy puts it before all other filters if page.edits is set.
 
     Args:
-        breakpoints: those that are set now. Without any it wants no frame.
+        breakpoints: those that are set now. Without any, the filter wants no frames.
         holder: holds what is stopped.
 
     Raises ValueError for a condition that cannot be used.
@@ -56,51 +56,51 @@ class Breakpoints(Filter):
     timeout = MOST_HOLD_S + MARGIN_S
 
     def __init__(self, breakpoints: Sequence[Breakpoint], holder: Holder) -> None:
-        self._met = in_use(list(breakpoints))
+        self._met = activate(list(breakpoints))
         self._holder = holder
 
     def use(self, breakpoints: Sequence[Breakpoint]) -> None:
-        """Use other breakpoints from now on. Raises ValueError. ``Chain.forget_wants`` has to be called then."""
+        """Replace the breakpoints. Raises ValueError. Call ``Chain.forget_wants`` afterwards."""
         before = {one.breakpoint: one for one in self._met}
-        self._met = [before.get(one.breakpoint, one) for one in in_use(list(breakpoints))]
+        self._met = [before.get(one.breakpoint, one) for one in activate(list(breakpoints))]
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
-        """Hold what a breakpoint can meet; of a response its request as well."""
+        """Hold messages that a breakpoint can match; for a response, its request as well."""
         if not self._met or why_api_is_refused(api_key) is not None:
             return Want.PASS
         met = (one for one in self._met if direction in (Direction.REQUEST, one.direction))
-        return Want.HOLD if any(one.may_meet(api_key, api_version) for one in met) else Want.PASS
+        return Want.HOLD if any(one.may_match(api_key, api_version) for one in met) else Want.PASS
 
     def wants_frame(self, connection: ConnectionFacts, direction: Direction, request: RequestFacts) -> bool:
-        """Whether a breakpoint may meet it, of which only the header is known; of a request also whether one may its response."""
+        """Return whether a breakpoint may match a message, judging by its header alone; for a request, also its response."""
         if (
             direction == Direction.RESPONSE and request.message is None
         ):  # the request came before the breakpoint was set, or
             return False  # it was not wanted
         about = _request(connection, request, None)
         met = (one for one in self._met if direction in (Direction.REQUEST, one.direction))
-        return any(one.may_meet(about.api_key, about.api_version) and not one.is_out(about) for one in met)
+        return any(one.may_match(about.api_key, about.api_version) and not one.cannot_match(about) for one in met)
 
     def wants_of_large(self, direction: Direction, api_key: int, api_version: int) -> Want:
-        """Do without frames that are too large to be held."""
+        """Do not hold frames that are too large."""
         return Want.PASS
 
     def on_too_large(
         self, connection: ConnectionFacts, direction: Direction, api_key: int, api_version: int, size: int
     ) -> None:
-        """Count it."""
+        """Count a frame that passes because it is too large."""
         self._count(PASSED, "too large")
 
     def on_close(self, connection: ConnectionFacts) -> None:
-        """Forget what is stopped of the connection."""
+        """Release the stopped messages of the connection."""
         self._holder.release(connection.number)
 
     def on_request(self, request: Request) -> Verdict | Awaitable[Verdict]:
-        """Stop the request if a breakpoint meets it."""
+        """Stop the request if it matches a breakpoint."""
         return self._look_at(Direction.REQUEST, request, None)
 
     def on_response(self, response: Response) -> Verdict | Awaitable[Verdict]:
-        """Stop the response if a breakpoint meets it."""
+        """Stop the response if it matches a breakpoint."""
         asked = response.request
         if asked.message is None:  # the request came before the breakpoint was set
             return Forward()
@@ -110,49 +110,49 @@ class Breakpoints(Filter):
     def _look_at(
         self, direction: Direction, request: Request, response: MessageStruct | None
     ) -> Verdict | Awaitable[Verdict]:
-        """Stop the response, or the request where there is none, if a breakpoint meets it.
+        """Stop the response, or the request if *response* is None, if it matches a breakpoint.
 
-        Of what carries credentials no condition is asked: whether it holds would tell of them.
+        No condition is evaluated on a message that carries credentials, as the result would say something about them.
         """
         met = [
             one
             for one in self._met
             if one.direction == direction
             and one.given_up is None
-            and one.may_meet(request.api_key, request.api_version)
+            and one.may_match(request.api_key, request.api_version)
         ]
         if not met:
             return Forward()
         if _has_credentials(request, response):
             return self._pass("credentials")
         subject = StoppedSubject(request, self.runtime.kept.get(TOPIC_NAMES, {}), response)
-        if any(one.is_long(subject) for one in met):
+        if any(one.needs_turns(subject) for one in met):
             return self._look_in_turns(met, subject, request, response)
         cpu_time = self.runtime.cpu_time
-        condition = next((one.breakpoint.condition for one in met if one.meets(subject, cpu_time)), None)
-        self._tell_of_given_up(met)
+        condition = next((one.breakpoint.condition for one in met if one.matches(subject, cpu_time)), None)
+        self._report_given_up(met)
         return Forward() if condition is None else self._stop(request, response, condition)
 
     async def _look_in_turns(
-        self, met: list[Met], subject: StoppedSubject, request: Request, response: MessageStruct | None
+        self, met: list[ActiveBreakpoint], subject: StoppedSubject, request: Request, response: MessageStruct | None
     ) -> Verdict:
-        """Ask about many topics; other connections go on meanwhile."""
+        """Do the same for a request with many topics, letting other connections go on meanwhile."""
         for one in met:
-            is_met = await one.meets_in_turns(subject, self.runtime.cpu_time)
-            self._tell_of_given_up([one])
-            if is_met:
+            matches = await one.matches_in_turns(subject, self.runtime.cpu_time)
+            self._report_given_up([one])
+            if matches:
                 verdict = self._stop(request, response, one.breakpoint.condition)
                 return verdict if isinstance(verdict, Verdict) else await verdict
         return Forward()
 
-    def _tell_of_given_up(self, met: list[Met]) -> None:
+    def _report_given_up(self, met: list[ActiveBreakpoint]) -> None:
         for one in met:
             if one.given_up is not None:
                 self._count(GIVEN_UP, "too slow")
                 self._holder.give_up(one.breakpoint.condition, one.breakpoint.direction, one.given_up)
 
     def _stop(self, request: Request, response: MessageStruct | None, condition: str) -> Verdict | Awaitable[Verdict]:
-        """Stop the response, or the request where there is none; what may not be stopped passes, counted."""
+        """Stop the response, or the request if *response* is None; a message that may not be stopped passes, and is counted."""
         stopped = self._stopped(request, response, condition)
         held = self._holder.hold(stopped)
         if isinstance(held, str):
@@ -160,7 +160,7 @@ class Breakpoints(Filter):
         return self._decided(stopped, request, response, held)
 
     def _stopped(self, request: Request, response: MessageStruct | None, condition: str) -> Stopped:
-        """The message, for a person to look at."""
+        """Return the message as it is shown to a person."""
         direction: Literal["request", "response"] = "request" if response is None else "response"
         message = message_of(direction, request.api_key)
         value = request.message if response is None else response
@@ -185,7 +185,7 @@ class Breakpoints(Filter):
     async def _decided(
         self, stopped: Stopped, request: Request, response: MessageStruct | None, held: Awaitable[Decision]
     ) -> Verdict:
-        """Wait for the decision, write it down, and return the verdict that it means."""
+        """Wait for the decision, write it to the audit logs, and return the verdict that carries it out."""
         decision = await held
         self._count(ENDED, decision.action if decision.by else decision.why)
         if decision.action == "resume":
@@ -200,7 +200,7 @@ class Breakpoints(Filter):
         return _verdict(stopped, decision, request, response)
 
     def _write_line(self, stopped: Stopped, decision: Decision, changed: list[str]) -> bool:
-        """Write it down. False: an audit log that blocks cannot be written."""
+        """Write the decision to the audit logs. Returns False if one that blocks cannot be written."""
         line = edit_line(stopped, decision, changed, self.runtime.worker, self.runtime.now())
         return write_lines(self.runtime.kept.get(AUDITS, ()), line)
 
@@ -225,7 +225,7 @@ def _verdict(stopped: Stopped, decision: Decision, request: Request, response: M
 
 
 def _failed(request: Request, response: Any, decision: Decision) -> Verdict:
-    """The response with the error in place of what the broker says."""
+    """Return the verdict that puts the error in place of the broker's response."""
     if request.api_key in errors.ALWAYS_IN_PLACE:
         errors.put_in_place(request, response, decision.error, lambda name, topic_id: True)
         return Replace(response)
@@ -238,7 +238,7 @@ def _closed(decision: Decision) -> Close:
 
 
 def _has_credentials(request: Request, response: MessageStruct | None) -> bool:
-    """Whether the request has, or the response."""
+    """Return whether the request or the response carries credentials."""
     found = (
         [("request", request.message)] if response is None else [("request", request.message), ("response", response)]
     )
@@ -247,7 +247,7 @@ def _has_credentials(request: Request, response: MessageStruct | None) -> bool:
 
 
 def message_of(direction: str, api_key: int) -> Message:
-    """The message of an API that a stop has."""
+    """Return the message of an API in a direction."""
     message = request_message(api_key) if direction == "request" else response_message(api_key)
     assert message is not None  # what is not in the facts is not stopped
     return message

@@ -1,8 +1,8 @@
-"""What was done to a stopped message as a rule of the filter faults, to be kept in the configuration.
+"""What a person did to a stopped message, as a rule of the filter faults, to be kept in the configuration.
 
 An error, a dropped message and a closed connection are faults; so is a response in which only throttleTimeMs was changed. Other
-edited fields are not: no filter of kproxy's writes fields by a rule. A rule has the condition of the breakpoint, for requests and
-responses alike: a condition that asks about the response itself cannot be kept, as a fault is decided when the request comes.
+edited fields cannot be kept, as no filter of kproxy writes fields by a rule. A rule has the condition of the breakpoint. A
+condition about the response itself cannot be kept, as a fault is decided when the request comes.
 """
 
 import json
@@ -39,14 +39,14 @@ def kept_rule(
     before: bytes = b"",
     after: bytes = b"",
 ) -> str:
-    """The filter in YAML. Raises NoRule.
+    """Return the filter in YAML. Raises NoRule.
 
     Args:
-        condition, direction: of the breakpoint.
-        message, version: what was stopped.
+        condition, direction: those of the breakpoint.
+        message, version: the message that was stopped.
         action: what was done with it.
-        error: its code, of an error.
-        before, after: the body, of a replaced message.
+        error: for action "error", its code.
+        before, after: for action "replace", the body.
     """
     effect = _effect(direction, message, version, action, error, before, after)
     assert message.api_key is not None
@@ -89,7 +89,7 @@ def _where(condition: str) -> str:
 
 
 def _scalar(value: object) -> str:
-    """A value as YAML: JSON is YAML, and its text in quotes is what was meant."""
+    """Return a value as YAML. JSON is YAML, and its quoted texts stay texts."""
     if isinstance(value, float) and math.isfinite(value):
         return f"{value:g}"
     return json.dumps(value)

@@ -1,17 +1,17 @@
-"""A stopped message as text to edit, and the message that edited text describes.
+r"""A stopped message as text to edit, and edited text back as a message.
 
-    shown(message, version, body)      -> Shown: Kafka's JSON with its record batches opened, and hex; both without contents
-                                       of records, where those are withheld
-    from_json(message, version, text, before), from_hex(...)
-                                       -> the bytes of the body. Raises Mistake, which says where the text is wrong
+shown(message, version, body)      -> Shown: Kafka's JSON with its record batches opened, and hex; neither has contents of
+                                   records if these are withheld
+from_json(message, version, text, before), from_hex(...)
+                                   -> the bytes of the body. Raises Mistake, which says where the text is wrong
 
 *body* is a message without its header. Kafka's JSON is that of org.apache.kafka.common.message.*JsonConverter; where that has the
 size of a records field (``recordsSizeInBytes``), this has the field itself (batches_json.py), as it could not be read back.
 
-What is written is what the codec reads from it again: hex may spell a message in a longer way than Kafka does, and is written
-in Kafka's. Unknown tagged fields stay, and batches that were not changed keep their bytes, whatever their CRC says.
+The result is always in Kafka's own encoding, even if hex spells a message in a longer way. Unknown tagged fields stay, and
+batches that were not changed keep their bytes, whatever their CRC is.
 
-Characters that are not seen, or that move what is around them, are escapes in the JSON (\\u202e): controls, formatting, lone
+Characters that are invisible, or that move what is around them, are escapes in the JSON (\u202e): controls, formatting, lone
 surrogates, spaces that look like another, private use, and marks that pile up on one letter.
 """
 
@@ -43,18 +43,18 @@ UNSEEN = re.compile(  # controls, bidirectional formatting, line separators, wit
     "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+"
 )
 NOT_HEX = re.compile(r"[^0-9A-Fa-f\s]", re.ASCII)
-ODD = re.compile(r"(?<!\S)(?:\S\S)*\S(?!\S)", re.ASCII)
+INCOMPLETE_BYTE = re.compile(r"(?<!\S)(?:\S\S)*\S(?!\S)", re.ASCII)
 NAMED = re.compile(r"\w+ v-?\d+(?:: (?P<path>[\w.\[\]]+))?: (?P<reason>.*)", re.DOTALL)
 
 
 class Mistake(ValueError):
-    """Edited text that describes no message: one sentence, and where.
+    """Edited text that describes no message: one sentence, and the place.
 
     Args:
         reason: what is wrong, as a clause ("is missing").
-        path: the field ("topicData[0].name"); "" where it is not in a field.
-        line, column: in the text, from 1, in characters: where it is no JSON or no hex, or of the field.
-        position: in bytes from the start of the body, where hex describes no message.
+        path: the field ("topicData[0].name"); "" if the mistake is not in a field.
+        line, column: where in the text, from 1, in characters.
+        position: in bytes from the start of the body, if hex describes no message.
     """
 
     def __init__(
@@ -82,11 +82,10 @@ def shown(message: Message, version: int, body: bytes, withheld: bytes | None = 
     """Return the message as text. Raises DecodeError.
 
     Args:
-        message: what the body is.
-        version: its version.
-        body: to be shown.
-        withheld: the body as it came, if its record batches are not to be shown. {"withheld": NUMBER, "bytes": SIZE} stands for
-            each records field that came; ``from_json`` puts the field back. There is no hex.
+        message, version: what the body is.
+        body: the message without its header.
+        withheld: the body as it came, if its record batches are not to be shown. {"withheld": NUMBER, "bytes": SIZE} then stands
+            for each records field that came; ``from_json`` puts the field back. There is no hex.
     """
     tree = _tree(message, version, body)
     came = [] if withheld is None else _records_of(message, version, message.decode(version, withheld))
@@ -94,8 +93,8 @@ def shown(message: Message, version: int, body: bytes, withheld: bytes | None = 
         _withhold(tree, message, version, body, came)
     text = json.dumps(tree, indent=2, ensure_ascii=False)
     text = UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
-    odd = {ord(char): json.dumps(char)[1:-1] for char in set(text) if not char.isprintable() and char != "\n"}
-    return Shown(text.translate(odd), None if came else body.hex())
+    escapes = {ord(char): json.dumps(char)[1:-1] for char in set(text) if not char.isprintable() and char != "\n"}
+    return Shown(text.translate(escapes), None if came else body.hex())
 
 
 def _withhold(tree: Any, message: Message, version: int, body: bytes, came: list[bytes]) -> None:
@@ -111,7 +110,7 @@ def _withhold(tree: Any, message: Message, version: int, body: bytes, came: list
 
 
 def from_json(message: Message, version: int, text: str, before: bytes) -> bytes:
-    """The body that JSON describes; *before*: the body as it came. Raises Mistake."""
+    """Return the body that JSON describes. *before*: the body as it came. Raises Mistake."""
     try:
         tree = json.loads(text)
     except json.JSONDecodeError as error:
@@ -128,7 +127,7 @@ def from_json(message: Message, version: int, text: str, before: bytes) -> bytes
 
 
 def _written(message: Message, version: int, tree: Any, before: bytes) -> bytes:
-    """The body that a tree describes. Raises Mistake."""
+    """Return the body that a tree describes. Raises Mistake."""
     value = message.decode(version, before)
     writing = _Writing(_fields(message, version, value), _records_of(message, version, value))
     try:
@@ -139,7 +138,7 @@ def _written(message: Message, version: int, tree: Any, before: bytes) -> bytes:
 
 
 def from_hex(message: Message, version: int, text: str, before: bytes) -> bytes:
-    """The body that hex digits spell, in Kafka's own encoding; *before*: the body as it came. Raises Mistake."""
+    """Return the body that hex digits spell, in Kafka's own encoding. *before*: the body as it came. Raises Mistake."""
     data = _bytes_of(text)
     try:
         value = message.decode(version, data)
@@ -158,10 +157,10 @@ def from_hex(message: Message, version: int, text: str, before: bytes) -> bytes:
 
 
 def _bytes_of(text: str) -> bytes:
-    """What hex digits spell. Raises Mistake."""
+    """Return the bytes that hex digits spell. Raises Mistake."""
     for wrong, reason in (
         (NOT_HEX, "not hex: {} is no digit of it"),
-        (ODD, "not hex: {} lacks a digit, as a byte has two"),
+        (INCOMPLETE_BYTE, "not hex: {} lacks a digit, as a byte has two"),
     ):
         found = wrong.search(text)
         if found is not None:
@@ -171,13 +170,16 @@ def _bytes_of(text: str) -> bytes:
 
 
 def changed_paths(message: Message, version: int, before: bytes, after: bytes) -> list[str]:
-    """The paths of the fields that differ, at most MOST_PATHS; an element that is there on one side only counts as one."""
+    """Return the paths of the fields that differ, at most MOST_PATHS.
+
+    An element that exists on one side only counts as one field.
+    """
     found = _differences(_tree(message, version, before), _tree(message, version, after), "")
     return [path for path, _ in zip(found, range(MOST_PATHS), strict=False)]
 
 
 def _tree(message: Message, version: int, body: bytes) -> Any:
-    """Kafka's JSON as plain values, with batches in place of the sizes of records fields."""
+    """Return Kafka's JSON as plain values, with batches in place of the sizes of records fields."""
     tree = json.loads(message.to_json(version, body))
     value: Any = message.decode(version, body)
     return _opened(tree, value, _fields(message, version, value), version)
@@ -205,14 +207,17 @@ def _opened(tree: dict[str, Any], value: Any, fields: tuple[Field, ...], version
 
 
 def _exact(text: Any, value: Any) -> Any:
-    """Text whose bytes are no UTF-8 as the codec has it, with a lone surrogate for each such byte: Kafka's JSON has U+FFFD."""
+    """Return text that is not UTF-8 as the codec has it, with a lone surrogate for each wrong byte.
+
+    Kafka's JSON has U+FFFD for these.
+    """
     if isinstance(text, list) and isinstance(value, list):
         return [_exact(*pair) for pair in zip(text, value, strict=True)]
     return value if isinstance(text, str) and isinstance(value, str) and "\ufffd" in text else text
 
 
 class _Writing:
-    """Puts base64, as ``Message.from_json`` reads it, in place of the batches in a tree."""
+    """Replaces the batches in a tree by base64, which ``Message.from_json`` reads."""
 
     def __init__(self, fields: tuple[Field, ...], came: list[bytes]) -> None:
         self._fields = fields
@@ -220,7 +225,7 @@ class _Writing:
         self._unchanged = Unchanged(came)
 
     def close_batches(self, tree: Any, *, renumber: bool) -> None:
-        """Change the tree in place. Raises Mistake. What has another shape than the message is left to the codec to refuse."""
+        """Change the tree in place. Raises Mistake. The codec will refuse what does not have the shape of the message."""
 
         def close(owner: dict[str, Any], name: str, path: str) -> None:
             if owner[name] is None:
@@ -236,7 +241,7 @@ class _Writing:
         _each_records(tree, self._fields, "", close)
 
     def _withheld(self, shown: Any) -> bytes | None:
-        """The records field that came, where a placeholder stands for it."""
+        """Return the records field that came if a placeholder stands for it, else None."""
         number = shown.get(WITHHELD_FIELD) if isinstance(shown, dict) else None
         return self._came[number] if type(number) is int and 0 <= number < len(self._came) else None
 
@@ -261,7 +266,7 @@ def _each_records(
 
 
 def _fields(message: Message, version: int, value: MessageStruct) -> tuple[Field, ...]:
-    """The fields of the layout that the message has."""
+    """Return the fields of the layout that the message has."""
     layouts = [layout for layout in message.layouts if version in layout.versions]
     release = getattr(value, "layout", None)
     return next((layout for layout in layouts if layout.release == release), layouts[0]).fields
@@ -286,7 +291,7 @@ def _records_fields(fields: tuple[Field, ...], value: Any, version: int) -> Iter
 
 
 def _located(error: EncodeError) -> Mistake:
-    """The mistake that an error of the codec names in its text."""
+    """Return a Mistake for an error of the codec, whose text names the field."""
     found = NAMED.fullmatch(str(error))
     return Mistake(found["reason"], found["path"] or "") if found is not None else Mistake(str(error))
 

@@ -1,4 +1,4 @@
-"""Where something stands in text that a person edits, as line and column from 1: a path in JSON, a byte in hex digits."""
+"""Line and column, from 1, of something in text that a person edits: of a path in JSON, of a byte in hex digits."""
 
 import json
 import re

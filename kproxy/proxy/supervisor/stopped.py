@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from kproxy.filters.breakpoints.breakpoint import Breakpoint, in_use
+from kproxy.filters.breakpoints.breakpoint import Breakpoint, activate
 from kproxy.filters.breakpoints.decision import how_it_ended
 from kproxy.proxy.logs import log
 from kproxy.proxy.messages import (
@@ -115,7 +115,7 @@ class StoppedMessages:
 
         Raises ValueError, one sentence, for one that cannot be used.
         """
-        in_use(list(breakpoints))
+        activate(list(breakpoints))
         self.look()
         await self._send_breakpoints(breakpoints)
         conditions = [f"{one.direction}: {one.condition}" for one in breakpoints]

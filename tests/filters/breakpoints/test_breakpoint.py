@@ -9,11 +9,11 @@ from kproxy.filters.breakpoints.breakpoint import (
     AT_ONCE_S,
     MOST_BREAKPOINTS,
     MOST_STRUCTS,
+    ActiveBreakpoint,
     Breakpoint,
     BreakpointMistake,
-    Met,
     StoppedSubject,
-    in_use,
+    activate,
     stoppable_apis,
 )
 from kproxy.filters.contract import Request
@@ -62,19 +62,19 @@ class Clock:
     ],
 )
 def test_only_apis_that_a_condition_can_hold_for_are_looked_at(condition: str, expected: set[int]) -> None:
-    met = Met(Breakpoint(condition))
-    assert {key for key in facts().apis if met.may_meet(key, 0)} == expected
+    met = ActiveBreakpoint(Breakpoint(condition))
+    assert {key for key in facts().apis if met.may_match(key, 0)} == expected
 
 
 def test_what_depends_on_the_message_may_meet_every_api() -> None:
-    met = Met(Breakpoint('"orders" in topics'))
-    assert all(met.may_meet(key, 0) for key in facts().apis)
-    version_two = Met(Breakpoint('apiVersion == 2 && "orders" in topics'))
-    assert [version for version in range(6) if version_two.may_meet(0, version)] == [2]
+    met = ActiveBreakpoint(Breakpoint('"orders" in topics'))
+    assert all(met.may_match(key, 0) for key in facts().apis)
+    version_two = ActiveBreakpoint(Breakpoint('apiVersion == 2 && "orders" in topics'))
+    assert [version for version in range(6) if version_two.may_match(0, version)] == [2]
 
 
 @pytest.mark.parametrize(
-    ("condition", "is_met"),
+    ("condition", "matches"),
     [
         ('"orders" in topics', True),
         ('"other" in topics', False),
@@ -86,12 +86,15 @@ def test_what_depends_on_the_message_may_meet_every_api() -> None:
         ("request.noSuchField == 1", False),
     ],
 )
-def test_what_a_condition_meets_of_a_request(condition: str, is_met: bool) -> None:
-    assert Met(Breakpoint(condition)).meets(StoppedSubject(asked("orders", "payments"), {}), no_time) is is_met
+def test_what_a_condition_meets_of_a_request(condition: str, matches: bool) -> None:
+    assert (
+        ActiveBreakpoint(Breakpoint(condition)).matches(StoppedSubject(asked("orders", "payments"), {}), no_time)
+        is matches
+    )
 
 
 @pytest.mark.parametrize(
-    ("condition", "is_met"),
+    ("condition", "matches"),
     [
         ('errorNames == ["NOT_LEADER_OR_FOLLOWER"]', True),
         (
@@ -104,9 +107,9 @@ def test_what_a_condition_meets_of_a_request(condition: str, is_met: bool) -> No
         ("size(errors) == 0", False),
     ],
 )
-def test_what_a_condition_meets_of_a_response_and_its_request(condition: str, is_met: bool) -> None:
-    met = Met(Breakpoint(condition, "response"))
-    assert met.meets(StoppedSubject(asked("orders"), {}, answered(6)), no_time) is is_met
+def test_what_a_condition_meets_of_a_response_and_its_request(condition: str, matches: bool) -> None:
+    met = ActiveBreakpoint(Breakpoint(condition, "response"))
+    assert met.matches(StoppedSubject(asked("orders"), {}, answered(6)), no_time) is matches
 
 
 @pytest.mark.parametrize(
@@ -129,13 +132,13 @@ def test_what_a_condition_meets_of_a_response_and_its_request(condition: str, is
 )
 def test_conditions_that_cannot_be_used_are_refused_with_a_reason(condition: str, words: str) -> None:
     with pytest.raises(ValueError, match=r"^breakpoint 2: ") as refused:
-        in_use([Breakpoint('apiName == "Fetch"'), Breakpoint(condition)])
+        activate([Breakpoint('apiName == "Fetch"'), Breakpoint(condition)])
     assert words in str(refused.value)
 
 
 def test_a_condition_that_is_wrong_has_its_place() -> None:
     with pytest.raises(BreakpointMistake) as refused:
-        in_use([Breakpoint("true"), Breakpoint('apiName == "Fetch" && client == nobody')])
+        activate([Breakpoint("true"), Breakpoint('apiName == "Fetch" && client == nobody')])
     assert (refused.value.number, refused.value.wrong.column, refused.value.wrong.length) == (2, 33, 6)
 
 
@@ -150,7 +153,7 @@ def test_the_apis_that_it_may_stop_are_named() -> None:
 
 def test_the_number_of_breakpoints_is_bounded() -> None:
     with pytest.raises(ValueError, match="at most 50"):
-        in_use([Breakpoint("true")] * (MOST_BREAKPOINTS + 1))
+        activate([Breakpoint("true")] * (MOST_BREAKPOINTS + 1))
 
 
 @pytest.mark.parametrize(
@@ -163,48 +166,48 @@ def test_the_number_of_breakpoints_is_bounded() -> None:
 )
 def test_a_condition_of_too_many_steps_is_not_asked_and_given_up(condition: str) -> None:
     """In CEL's library the second takes a minute."""
-    met = Met(Breakpoint(condition))
-    assert met.meets(StoppedSubject(asked("a", "b"), {}), no_time) is (condition != "topics.map(a, topics) == []")
+    met = ActiveBreakpoint(Breakpoint(condition))
+    assert met.matches(StoppedSubject(asked("a", "b"), {}), no_time) is (condition != "topics.map(a, topics) == []")
     assert met.given_up is None
-    assert not met.meets(StoppedSubject(asked(*map(str, range(1_000))), {}), no_time)
+    assert not met.matches(StoppedSubject(asked(*map(str, range(1_000))), {}), no_time)
     assert met.given_up is not None
     assert "it takes too long to go through the 1,000 items of a message" in met.given_up
-    assert met.is_out(asked("a"))
+    assert met.cannot_match(asked("a"))
 
 
 def test_a_body_of_too_many_elements_is_not_made_for_a_condition() -> None:
     large = StoppedSubject(asked(*map(str, range(MOST_STRUCTS + 1))), {})
-    met, other = Met(Breakpoint("request.acks == -1")), Met(Breakpoint('"2500" in topics'))
-    assert not met.meets(large, no_time)
+    met, other = ActiveBreakpoint(Breakpoint("request.acks == -1")), ActiveBreakpoint(Breakpoint('"2500" in topics'))
+    assert not met.matches(large, no_time)
     assert "more than 2,500 elements" in str(met.given_up)
-    assert other.meets(large, no_time)
-    assert not other.meets(StoppedSubject(asked(*map(str, range(30_000))), {}), no_time)
+    assert other.matches(large, no_time)
+    assert not other.matches(StoppedSubject(asked(*map(str, range(30_000))), {}), no_time)
     assert "go through the 30,000 items of a message" in str(other.given_up)
 
 
 def test_a_condition_that_took_too_long_twice_is_given_up() -> None:
-    met = Met(Breakpoint('"orders" in topics'))
+    met = ActiveBreakpoint(Breakpoint('"orders" in topics'))
     subject = StoppedSubject(asked("orders"), {})
-    assert met.meets(subject, Clock(AT_ONCE_S))
-    assert met.meets(subject, Clock(AT_ONCE_S + 0.01)), "what it said holds all the same"
+    assert met.matches(subject, Clock(AT_ONCE_S))
+    assert met.matches(subject, Clock(AT_ONCE_S + 0.01)), "what it said holds all the same"
     assert met.given_up is None
-    assert met.meets(subject, Clock(0.08))
+    assert met.matches(subject, Clock(0.08))
     assert "as it took 80 ms for one message, and more than 50 ms before" in str(met.given_up)
     assert "Begin it with what is quick" in str(met.given_up)
 
 
 def test_the_time_of_all_topics_counts_and_each_part_of_them_has_its_own() -> None:
-    met, slow = Met(Breakpoint('topic == "none"')), Met(Breakpoint('topic == "none"'))
+    met, slow = ActiveBreakpoint(Breakpoint('topic == "none"')), ActiveBreakpoint(Breakpoint('topic == "none"'))
     subject = StoppedSubject(asked(*map(str, range(4 * AT_ONCE))), {})
     for _ in range(3):
-        assert not met.meets(subject, Clock(0.9 * AT_ONCE_S / AT_ONCE))
-        assert not slow.meets(subject, Clock(1.1 * AT_ONCE_S / AT_ONCE))
+        assert not met.matches(subject, Clock(0.9 * AT_ONCE_S / AT_ONCE))
+        assert not slow.matches(subject, Clock(1.1 * AT_ONCE_S / AT_ONCE))
     assert met.given_up is None
     assert slow.given_up is not None
 
 
 @pytest.mark.parametrize(
-    ("condition", "is_out"),
+    ("condition", "cannot_match"),
     [
         ('clientId == "other"', True),
         ('"orders" in topics && clientId == "other"', True),
@@ -215,7 +218,7 @@ def test_the_time_of_all_topics_counts_and_each_part_of_them_has_its_own() -> No
         ('clientId == "other" || "none" in topics', False),
     ],
 )
-def test_the_header_and_the_connection_may_say_that_it_cannot_hold(condition: str, is_out: bool) -> None:
+def test_the_header_and_the_connection_may_say_that_it_cannot_hold(condition: str, cannot_match: bool) -> None:
     request = asked("orders")
     request.message = None  # type: ignore[assignment]
-    assert Met(Breakpoint(condition)).is_out(request) is is_out
+    assert ActiveBreakpoint(Breakpoint(condition)).cannot_match(request) is cannot_match

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kproxy.filters.breakpoints.condition_steps import MATCH_STEPS, ConditionSteps, items_in
+from kproxy.filters.breakpoints.condition_steps import MATCH_STEPS, ConditionSteps, count_items
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,6 @@ def test_items_that_are_written_in_the_condition_count_as_well() -> None:
 
 
 def test_items_are_those_of_all_lists() -> None:
-    assert items_in(["a", "b"]) == 2
-    assert items_in({"topics": [{"partitions": [1, 2, 3]}, {"partitions": []}], "name": "abc"}) == 5
-    assert items_in("abc") == 0
+    assert count_items(["a", "b"]) == 2
+    assert count_items({"topics": [{"partitions": [1, 2, 3]}, {"partitions": []}], "name": "abc"}) == 5
+    assert count_items("abc") == 0

@@ -365,15 +365,15 @@ def test_of_another_client_nothing_is_decoded() -> None:
     bench = Bench(resume)
     bench.filter = Undecoded([Breakpoint('apiName == "Produce" && clientId == "x"', "response")], bench.person)
     bench.chain = Chain([bench.filter], runtime=bench.runtime)
-    for client_id, is_met in (("other", False), ("x", True)):
+    for client_id, matches in (("other", False), ("x", True)):
         body = message("ProduceRequest").encode(9, make("ProduceRequest", acks=-1))
         frame = request(0, 9, 7, body, tags=b"\0", client_id=client_id)
         sent = bench.ask(frame)
         assert isinstance(sent, Send)
         assert sent.frame is frame
         asked = sent.request or RequestFacts(0, 9, 7)
-        assert (asked.message is not None) is is_met
+        assert (asked.message is not None) is matches
         answer = produced()
         assert bench.answer(asked, answer) == Send(answer)
-        assert bench.filter.given == ([client_id] * 2 if is_met else [])
+        assert bench.filter.given == ([client_id] * 2 if matches else [])
     assert len(bench.person.held) == 1
