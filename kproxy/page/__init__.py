@@ -35,7 +35,8 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
                                clients as bootstrap address), token, instance (of the process: numbers of another
                                one are others), exchanges (here), left (made room), dropped (never came here, as there was no
                                time for them), seen (the sum), share (of the exchanges, what comes here now), fed (whether an
-                               analyzer is connected), bytes, spill (null, or of older exchanges in a directory: directory,
+                               analyzer is connected), bytes, mostBytes (in memory; with more the
+                               oldest leave; 0: none leaves), spill (null, or of older exchanges in a directory: directory,
                                bytes, most, trouble: why none can be written there, or ""), firstNs, lastNs, loading ({"done",
                                "of"} in bytes, or null), columns, names (what a filter may name), damages (sentences: what
                                could not be read, or that the analyzer was started again and some may be missing), unread

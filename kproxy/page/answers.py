@@ -131,6 +131,7 @@ class Answers:
                 "token": self._token,
                 "exchanges": store.exchanges,
                 "bytes": store.size,
+                "mostBytes": store.most_size,
                 "left": store.left,
                 "dropped": store.dropped,
                 "seen": store.seen,

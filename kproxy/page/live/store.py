@@ -64,7 +64,7 @@ class Live(Store):
     ) -> None:
         super().__init__()
         self.name = name
-        self._most = most
+        self._most = self.most_size = most
         self.records = records
         self._exchanges = LiveExchanges(records=records)
         into = None if spill is None else SpillFiles(spill, most_spilled)

@@ -1,6 +1,6 @@
 /** The answer of an analysis: its verdict, and its rows as a table that sorts by a click on a column. */
 
-import { cellText, counted, headOf, isMeasure, isNumber, sentence, visible } from "./text.js";
+import { cellText, counted, decimalsOf, headOf, isMeasure, isNumber, sentence, visible } from "./text.js";
 import { html, nothing } from "./lit-html.js";
 
 const FIRST_COLUMNS = 10;
@@ -16,7 +16,10 @@ export const objects = (answer) => answer.rows.map((row) => Object.fromEntries(a
  * `columns` are the names of those that come first, the others are shown when they are asked for.
  */
 export function answerTable(answer, { label, state = {}, redraw = () => {}, chooses = null, columns = null, links = null }) {
-  const every = answer.columns.map((column, at) => ({ ...column, at }));
+  const every = answer.columns.map((column, at) => {
+    const values = answer.rows.map((row) => row[at]);
+    return { ...column, at, decimals: decimalsOf(values), isRight: headOf(column) === column.name && values.some(isNumber) };
+  });
   const filled = every.filter((column) => answer.rows.some((row) => !isEmpty(row[column.at])));
   const first = columns ? columns.map((name) => filled.find((one) => one.name === name)).filter(Boolean) : filled.slice(0, FIRST_COLUMNS);
   const shown = state.all ? [...first, ...filled.filter((one) => !first.includes(one))] : first;
@@ -30,9 +33,9 @@ export function answerTable(answer, { label, state = {}, redraw = () => {}, choo
   };
   if (!answer.rows.length) return html`<p class="muted">No rows.</p>`;
   return html`<div class="rows" tabindex="0" role="region" aria-label=${label}><table>
-      <thead><tr>${links ? html`<td class="links"></td>` : nothing}${shown.map((column) => html`<th scope="col" class=${isNumber(answer.rows[0][column.at]) ? "number" : ""} title=${column.meaning ?? ""}
+      <thead><tr>${links ? html`<td class="links"></td>` : nothing}${shown.map((column) => html`<th scope="col" class=${column.isRight ? "number" : ""} title=${column.meaning ?? ""}
         aria-sort=${state.sort === column.name ? (state.descending ? "descending" : "ascending") : "none"}
-        ><button @click=${() => sortBy(column)}>${visible(headOf(column))}${state.sort === column.name ? (state.descending ? " ▾" : " ▴") : ""}</button></th>`)}</tr></thead>
+        ><button @click=${() => sortBy(column)}>${visible(headOf(column))}${unitOf(column)}${state.sort === column.name ? (state.descending ? " ▾" : " ▴") : ""}</button></th>`)}</tr></thead>
       <tbody>${rows.map((row) => line(row, shown, state, chooses, links && links(objectOf(row, every), answer.rows.indexOf(row))))}</tbody>
     </table></div>
     ${answer.more ? html`<p class="note">and ${counted(answer.more, "more row")}</p>` : nothing}
@@ -47,12 +50,15 @@ function line(row, columns, state, chooses, links) {
     const value = row[column.at];
     const text = cellText(value, column);
     const shown = text === "" ? html`<span class="none">${value === "" ? "empty" : ""}</span>` : html`<span title=${text.length > LONGEST ? visible(text, 2000) : nothing}>${NAMES.test(column.name) ? html`<bdi>${visible(text, LONGEST)}</bdi>` : sentence(text, LONGEST)}</span>`;
-    const kind = isNumber(value) ? "number" : text.length < 32 ? "short" : "";
+    const kind = column.isRight ? "number" : text.length < 32 ? "short" : "";
     return html`<td class=${kind}>${chooses && at === 0 ? html`<button class="plain" @click=${(event) => { event.stopPropagation(); chooses(row); }}>${shown}</button>` : shown}</td>`;
   });
   if (!chooses) return html`<tr>${before ?? nothing}${cells}</tr>`;
   return html`<tr class="choosable ${state.chosen === row ? "chosen" : ""}" @click=${() => chooses(row)}>${before ?? nothing}${cells}</tr>`;
 }
+
+/** The unit of a column, where its name does not end with it. */
+const unitOf = ({ name, unit }) => (unit && headOf({ name }) === name && !name.endsWith(unit) ? ` (${unit})` : "");
 
 const isEmpty = (value) => value === null || value === undefined || value === "" || (Array.isArray(value) && !value.length);
 

@@ -13,7 +13,7 @@ import { replay } from "./replay.js";
 import { current, note } from "./route.js";
 import { openMenu } from "./row_menu.js";
 import { Rows } from "./rows.js";
-import { count, counted, lines } from "./text.js";
+import { bytes, count, counted, lines } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
 export const KEYS = [
@@ -175,8 +175,16 @@ export class Exchanges {
   emptyText() {
     if (this.problem) return this.problem.column !== null ? "The filter has a mistake." : this.problem.status ? this.problem.message : "The server did not answer.";
     if (this.filter) return "No exchange matches the filter.";
-    if (this.source.live) return "There is no exchange yet.";
+    if (this.source.live) return lines(["There is no exchange yet.", ...this.waysIn()]);
     return lines(["No Kafka exchange was found.", ...(this.source.unread ?? [])]);
+  }
+
+  /** What to do for an empty live page to get exchanges. */
+  waysIn() {
+    const { clientAddresses = [], mostBytes } = this.source;
+    if (!clientAddresses.length) return [];
+    const kept = mostBytes ? [`The newest exchanges are kept, up to ${bytes(mostBytes)} of memory.`] : [];
+    return [`Give clients this address: bootstrap.servers=${clientAddresses.join("  or  ")}`, ...kept];
   }
 
   /** Something was stopped or edited, or a breakpoint was set. */

@@ -4,7 +4,7 @@
  */
 
 import { note } from "./route.js";
-import { isoOf, timeOfDay } from "./text.js";
+import { bytes, isoOf, timeOfDay } from "./text.js";
 import { html, nothing } from "./lit-html.js";
 
 const SPANS = [["1", "the last minute"], ["5", "the last 5 minutes"], ["15", "the last 15 minutes"], ["", "all that is here"]];
@@ -102,7 +102,7 @@ export class LiveSpan {
     return html`<div class="bar live-span">
       <label>Of <select aria-label="Of which time" @change=${(event) => this.choose(event.target.value)}>${SPANS.map(([minutes, title]) => html`<option value=${minutes} ?selected=${minutes === this.last}>${title}</option>`)}</select></label>
       <button aria-pressed=${String(this.paused)} @click=${() => this.pause()}>${this.paused ? "Go on" : "Pause"}</button>
-      <span class="note">${this.shownAt ? `${clock(from)} to ${clock(to)} UTC${this.paused ? ", paused" : ""}` : "no exchange yet"}</span></div>`;
+      <span class="note" title=${this.source.mostBytes ? `The newest ${bytes(this.source.mostBytes)} of exchanges are kept.` : nothing}>${this.shownAt ? `${clock(from)} to ${clock(to)} UTC${this.paused ? ", paused" : ""}` : "no exchange yet"}</span></div>`;
   }
 
   key(event) {

@@ -72,7 +72,7 @@ function sourceText() {
   return [
     html`<bdi>${visible(source.name)}</bdi>`,
     ` · ${counted(source.exchanges, "exchange")}`,
-    source.bytes ? ` · ${bytes(source.bytes)} in memory` : nothing,
+    source.bytes || source.mostBytes ? html` · <span title=${bound()}>${bytes(source.bytes)}${source.mostBytes ? ` of ${bytes(source.mostBytes)}` : ""} in memory</span>` : nothing,
     spill?.bytes ? html` and <span title=${visible(spill.directory)}>${bytes(spill.bytes)} on disk</span>` : nothing,
     spill?.trouble ? warning("nothing can be written to disk", visible(spill.trouble)) : nothing,
     left ? ` · ${counted(left, "older one")} removed to make room` : nothing,
@@ -84,6 +84,9 @@ function sourceText() {
     stateText(),
   ];
 }
+
+/** How far back a running proxy's exchanges go. */
+const bound = () => (source.mostBytes ? `The newest exchanges are kept, up to ${bytes(source.mostBytes)} of memory; the oldest then leave${source.spill ? ", to disk first" : ""}.` : nothing);
 
 function stateText() {
   const { loading, lost, live } = source;

@@ -52,13 +52,16 @@ export const lines = (sentences) => sentences.map((one) => visible(one, 500)).jo
 export const apart = (text) => `\u2068${visible(String(text))}\u2069`;
 
 const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
-const FIXED = new Intl.NumberFormat("en", { minimumFractionDigits: 3, maximumFractionDigits: 3 });
+const FIXED = [0, 1, 2, 3].map((digits) => new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
 const PARTS = new Intl.NumberFormat("en", { maximumFractionDigits: 3 });
 
 export const count = (number) => WHOLE.format(number);
 
 /** Milliseconds, always to the microsecond, so that they line up: "1,204.300". */
-export const milliseconds = (number) => FIXED.format(number);
+export const milliseconds = (number) => FIXED[3].format(number);
+
+/** How many decimals the numbers of a column need, at most three: all of them are shown with as many, so that they line up. */
+export const decimalsOf = (values) => Math.max(0, ...values.filter(isNumber).map((value) => (PARTS.format(value).split(".")[1] ?? "").length));
 
 /** "1 row", "2,000 rows" */
 export const counted = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
@@ -118,7 +121,7 @@ export function cellText(value, column = { name: "" }) {
   if (/_micros$/.test(column.name)) return timeText(`${value}000`);
   if (isTime(column) && (typeof value === "string" || typeof value === "bigint")) return timeText(value);
   if (/(^|_)at_ms$/.test(column.name)) return timeText(`${value}000000`);
-  if (typeof value === "number") return UNGROUPED.test(column.name) ? String(value) : PARTS.format(value);
+  if (typeof value === "number") return UNGROUPED.test(column.name) ? String(value) : column.decimals ? FIXED[column.decimals].format(value) : PARTS.format(value);
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (Array.isArray(value)) return value.map((one) => cellText(one)).join(", ");
   if (typeof value === "object") return Object.entries(value).map(([key, one]) => `${key} ${cellText(one)}`).join(", ");

@@ -131,6 +131,23 @@ def test_a_view_goes_on_by_itself_and_keeps_what_a_person_chose(watched: tuple[P
     assert page.complaints() == []
 
 
+def test_an_empty_page_says_where_clients_connect(driver: Any, tmp_path: Path) -> None:
+    with live(tmp_path, 1 << 26) as store, listen_for_pages("127.0.0.1", 0) as listener:
+        store.client_addresses = ["127.0.0.1:9192"]
+        server = uvicorn.Server(server_settings(page_app(store, TOKEN)))
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            page = Page(driver, f"http://127.0.0.1:{listener.getsockname()[1]}/?token={TOKEN}")
+            page.until(lambda: "bootstrap.servers=127.0.0.1:9192" in page.one("[role=grid]").text, "the address")
+            assert "67.1 MB" in page.one("[role=grid]").text, "how much is kept"
+            page.complaints()
+        finally:
+            driver.get("about:blank")
+            server.should_exit = True
+            thread.join()
+
+
 def test_what_the_configuration_narrows_is_said(watched: tuple[Page, Traffic]) -> None:
     page, traffic = watched
     traffic.store.narrowed.use(Analyzed(["ApiVersions"]))
