@@ -8,7 +8,7 @@ The file has two parts, each with its own locks (fcntl(2); the kernel releases t
     times    GROUPS groups of WAYS places of 32 bytes (SharedTimes). A name is in the group that its digest selects: BLAKE2b
              of the name (16 bytes), its time (8 bytes, seconds of CLOCK_MONOTONIC as a double), 8 unused bytes
 
-Taking a lock costs some microseconds, which is enough here: filters count what they were told to look for, not every frame.
+Taking a lock costs some microseconds, which is enough here: filters count what they look for, not every frame.
 Counters that every frame changes are in kproxy.proxy.tap.counters.
 """
 

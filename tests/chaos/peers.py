@@ -166,17 +166,6 @@ class Recorder:
             return list(self.received)
 
 
-def flooding(chunk: bytes, count: int) -> Script:
-    """A script: after the first request, *count* times *chunk*, as fast as they are taken."""
-
-    def script(peer: Peer) -> None:
-        peer.frame()
-        for _ in range(count):
-            peer.send(chunk)
-
-    return script
-
-
 def size_field(size: int) -> bytes:
     """Four bytes of a size, negative ones too."""
     return struct.pack(">I", size & 0xFFFFFFFF)

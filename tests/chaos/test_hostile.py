@@ -23,8 +23,6 @@ from tests.support.frames import (
     array,
     heartbeat,
     heartbeat_answer,
-    metadata,
-    metadata_answer,
     request,
     sasl_authenticate,
     sasl_handshake,
@@ -134,32 +132,6 @@ def test_promise_4_others_are_served_while_a_hostile_response_is_decoded(
     record_property("the loop was late by at most, seconds", proxy.count("kproxy_loop_lag_seconds"))
     record_property("promise 3: resident bytes grown per byte", grown / len(body))
     assert grown < 100 * len(body)
-
-
-def test_attack_20_addresses_that_are_a_trap_are_not_told(scripted: Scripted, proxied: Start) -> None:
-    """Link-local, our own listener, port 0: withheld. A good one beside them is told, as ours."""
-    told: dict[int, tuple[str, int]] = {}
-
-    def script(peer: Peer) -> None:
-        while True:
-            asked = peer.frame()
-            number = int.from_bytes(asked[8:12], "big")
-            if asked[4:8] != pack(">hh", 3, 12):
-                return
-            peer.send(metadata_answer(number, {}, told))
-
-    broker = scripted(script)
-    proxy = proxied(broker.address, virtual={"addresses": {"mode": "port"}})
-    port = int(proxy.bootstrap().rpartition(":")[2])
-    good = int(broker.address.rpartition(":")[2])
-    told.update({1: ("169.254.169.254", 80), 2: ("127.0.0.1", port), 3: ("127.0.0.1", 0), 4: ("127.0.0.1", good)})
-    with client(proxy.bootstrap()) as one:
-        one.send(metadata(5))
-        answered = one.frame()
-    assert b"169.254" not in answered
-    assert pack(">i", good) not in answered
-    assert pack(">i", port + 1 + 4) in answered
-    assert proxy.count("kproxy_withheld_addresses_total") == 3
 
 
 def test_attack_19_brokers_without_end_do_not_take_all_ports(scripted: Scripted, proxied: Start) -> None:

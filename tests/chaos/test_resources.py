@@ -23,7 +23,6 @@ from tests.support.kafka.proxies import Proxy
 from tests.support.small_disk import available, fill, small_disk
 
 Scripted = Callable[[Script], ScriptedBroker]
-UNLIMITED = resource.RLIM_INFINITY
 
 
 def ask(one: Peer, count: int = 1) -> None:
@@ -82,22 +81,6 @@ def test_enospc_a_full_disk(scripted: Scripted, proxied: Start, require: Require
 def descriptors(pid: int) -> int:
     """One more than the highest descriptor of a process."""
     return max(int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()) + 1
-
-
-def test_emfile_a_worker_says_once_that_it_cannot_accept(scripted: Scripted, proxied: Start) -> None:
-    proxy = proxied(scripted(answering).address)
-    (worker,) = proxy.workers()
-    with client(proxy.bootstrap()) as held:
-        ask(held)
-        before = resource.prlimit(worker, resource.RLIMIT_NOFILE)
-        resource.prlimit(worker, resource.RLIMIT_NOFILE, (descriptors(worker), before[1]))
-        with client(proxy.bootstrap()) as waiting:
-            waiting.send(heartbeat(7))
-            eventually(lambda: proxy.count("kproxy_accept_errors_total") >= 5, what="accept fails again and again")
-            ask(held)
-            assert len(events(proxy, "clients cannot be accepted")) == 1
-            resource.prlimit(worker, resource.RLIMIT_NOFILE, before)
-            assert waiting.frame() == answer(heartbeat(7))
 
 
 def test_emfile_the_supervisor_starts_a_worker_again_when_it_can(scripted: Scripted, proxied: Start) -> None:

@@ -19,31 +19,25 @@ from tests.support.ports import free_ports
 from tests.support.virtual_clusters import Broker, listening
 
 
-def test_versions_then_brokers() -> None:
-    async def work() -> None:
-        told = [(3, "kafka.test", 9_092)]
-        async with listening(Broker(told, 9).serve) as port:
-            asking = Asking(*await asyncio.open_connection("127.0.0.1", port))
-            assert await asking.versions() == {3: 9, 18: 3}
-            assert await asking.brokers({3: 9}) == told
-            asking.close()
-
-    run(work)
+async def test_versions_then_brokers() -> None:
+    told = [(3, "kafka.test", 9_092)]
+    async with listening(Broker(told, 9).serve) as port:
+        asking = Asking(*await asyncio.open_connection("127.0.0.1", port))
+        assert await asking.versions() == {3: 9, 18: 3}
+        assert await asking.brokers({3: 9}) == told
+        asking.close()
 
 
-def test_a_peer_that_closes() -> None:
-    async def work() -> None:
-        async def closes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read(1)
-            writer.close()
+async def test_a_peer_that_closes() -> None:
+    async def closes(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.close()
 
-        async with listening(closes) as port:
-            asking = Asking(*await asyncio.open_connection("127.0.0.1", port))
-            with pytest.raises((EOFError, OSError)):
-                await asking.versions()
-            asking.close()
-
-    run(work)
+    async with listening(closes) as port:
+        asking = Asking(*await asyncio.open_connection("127.0.0.1", port))
+        with pytest.raises((EOFError, OSError)):
+            await asking.versions()
+        asking.close()
 
 
 BROKERS = [(0, "kafka-0.example", 9_092), (7, "10.1.2.3", 19_092), (2_000_000_000, "::1", 1)]
@@ -55,16 +49,12 @@ async def asked(port: int, **words: Any) -> list[tuple[int, str, int]]:
 
 
 @pytest.mark.parametrize("most", [OLDEST, 1, 4, 8, 9, 12, NEWEST, 40])
-def test_a_broker_of_any_age_is_asked_in_its_newest_version(most: int) -> None:
+async def test_a_broker_of_any_age_is_asked_in_its_newest_version(most: int) -> None:
     """Kafka 0.10 has Metadata 0 to 1, 4.3 has it to 13; 40 is one that nobody knows yet."""
-
-    async def work() -> None:
-        broker = Broker(BROKERS, most)
-        async with listening(broker.serve) as port:
-            assert await asked(port) == BROKERS
-        assert broker.asked == [(18, 0), (3, min(most, NEWEST))]
-
-    run(work)
+    broker = Broker(BROKERS, most)
+    async with listening(broker.serve) as port:
+        assert await asked(port) == BROKERS
+    assert broker.asked == [(18, 0), (3, min(most, NEWEST))]
 
 
 def test_what_is_asked_creates_no_topic_and_asks_for_none() -> None:
@@ -88,18 +78,15 @@ def test_what_is_asked_creates_no_topic_and_asks_for_none() -> None:
     assert not value.include_topic_authorized_operations
 
 
-def test_over_tls() -> None:
-    async def work() -> None:
-        broker = Broker(BROKERS)
-        pair = certificates().server
-        listener = listener_context(ListenerTls(certificate=pair.certificate, key=pair.key))
-        async with listening(broker.serve, listener) as port:
-            assert await asked(port, tls=broker_context(BrokerTls(ca=certificates().ca))) == BROKERS
-            asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # the broker's, whom we refuse
-            with pytest.raises(UpstreamError, match="certificate"):
-                await asked(port, tls=broker_context(BrokerTls(ca=certificates().other_ca)))
-
-    run(work)
+async def test_over_tls() -> None:
+    broker = Broker(BROKERS)
+    pair = certificates().server
+    listener = listener_context(ListenerTls(certificate=pair.certificate, key=pair.key))
+    async with listening(broker.serve, listener) as port:
+        assert await asked(port, tls=broker_context(BrokerTls(ca=certificates().ca))) == BROKERS
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # the broker's, whom we refuse
+        with pytest.raises(UpstreamError, match="certificate"):
+            await asked(port, tls=broker_context(BrokerTls(ca=certificates().other_ca)))
 
 
 ANSWERS = {
@@ -118,7 +105,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
-def test_what_is_no_broker_is_an_error_that_names_it(answer: bytes) -> None:
+async def test_what_is_no_broker_is_an_error_that_names_it(answer: bytes) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(4)
         writer.write(answer)
@@ -126,15 +113,12 @@ def test_what_is_no_broker_is_an_error_that_names_it(answer: bytes) -> None:
         await reader.read()
         writer.close()
 
-    async def work() -> None:
-        async with listening(serve) as port:
-            with pytest.raises(UpstreamError, match=f"127.0.0.1:{port}"):
-                await asked(port)
-
-    run(work)
+    async with listening(serve) as port:
+        with pytest.raises(UpstreamError, match=f"127.0.0.1:{port}"):
+            await asked(port)
 
 
-def test_a_broker_that_wants_a_login_first_closes_and_that_is_said() -> None:
+async def test_a_broker_that_wants_a_login_first_closes_and_that_is_said() -> None:
     """After ApiVersions, which SaslServerAuthenticator lets pass, Metadata ends the connection."""
 
     class Locked(Broker):
@@ -143,16 +127,13 @@ def test_a_broker_that_wants_a_login_first_closes_and_that_is_said() -> None:
                 raise OSError("closed")
             return super().answer(frame)
 
-    async def work() -> None:
-        broker = Locked()
-        async with listening(broker.serve) as port:
-            with pytest.raises(UpstreamError, match=r"does not list the brokers: .*node_ids"):
-                await asked(port)
-
-    run(work)
+    broker = Locked()
+    async with listening(broker.serve) as port:
+        with pytest.raises(UpstreamError, match=r"does not list the brokers: .*node_ids"):
+            await asked(port)
 
 
-def test_a_broker_that_wants_tls_says_so_in_an_alert() -> None:
+async def test_a_broker_that_wants_tls_says_so_in_an_alert() -> None:
     """fatal, unexpected_message (RFC 8446, section 6): what Java's SSLEngine sends when a request comes in the clear."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -160,23 +141,17 @@ def test_a_broker_that_wants_tls_says_so_in_an_alert() -> None:
         writer.write(b"\x15\x03\x03\0\2\2\x0a")
         writer.close()
 
-    async def work() -> None:
-        async with listening(serve) as port:
-            with pytest.raises(UpstreamError, match="broker_tls"):
-                await asked(port)
-
-    run(work)
+    async with listening(serve) as port:
+        with pytest.raises(UpstreamError, match="broker_tls"):
+            await asked(port)
 
 
-def test_nobody_there() -> None:
-    async def work() -> None:
-        with pytest.raises(UpstreamError, match="refused"):
-            await asked(free_ports())
-
-    run(work)
+async def test_nobody_there() -> None:
+    with pytest.raises(UpstreamError, match="refused"):
+        await asked(free_ports())
 
 
-def test_bytes_after_an_answer_are_passed_over() -> None:
+async def test_bytes_after_an_answer_are_passed_over() -> None:
     """As librdkafka's mock cluster sends one after Metadata."""
 
     class Longer(Broker):
@@ -184,12 +159,9 @@ def test_bytes_after_an_answer_are_passed_over() -> None:
             answer = super().answer(frame)
             return (len(answer) - 4 + 3).to_bytes(4, "big") + answer[4:] + b"\1\0\0"
 
-    async def work() -> None:
-        broker = Longer(BROKERS, NEWEST)
-        async with listening(broker.serve) as port:
-            assert await asked(port) == BROKERS
-
-    run(work)
+    broker = Longer(BROKERS, NEWEST)
+    async with listening(broker.serve) as port:
+        assert await asked(port) == BROKERS
 
 
 @pytest.mark.parametrize(

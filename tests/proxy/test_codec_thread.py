@@ -37,13 +37,10 @@ def test_calls_return_and_raise_in_one_thread_that_is_not_the_loops() -> None:
     assert order == list(range(20))
 
 
-def test_the_loop_goes_on_meanwhile() -> None:
-    async def go() -> None:
-        gate = threading.Event()
-        waiting = asyncio.ensure_future(in_codec_thread(gate.wait))
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        gate.set()
-        assert await waiting
-
-    asyncio.run(go())
+async def test_the_loop_goes_on_meanwhile() -> None:
+    gate = threading.Event()
+    waiting = asyncio.ensure_future(in_codec_thread(gate.wait))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    gate.set()
+    assert await waiting

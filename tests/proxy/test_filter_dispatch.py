@@ -12,7 +12,7 @@ from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import message
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.support.filtering import make
-from tests.support.links import Bench, Judge, Limits, request, response, run
+from tests.support.links import Bench, Judge, Limits, request, response
 from tests.support.virtual_clusters import api_versions, metadata
 
 HEARTBEAT = message("HeartbeatRequest")
@@ -61,271 +61,225 @@ LATER = pytest.mark.parametrize("later", [0, 3])
 
 
 @LATER
-def test_forward_and_replace_of_requests(later: int) -> None:
+async def test_forward_and_replace_of_requests(later: int) -> None:
     def rename(asked: Any) -> Any:
         if asked.message.group_id == "old":
             asked.message.group_id = "a longer name"
             return Replace(asked.message)
         return Forward()
 
-    async def work() -> None:
-        made = bench(on_request=rename, later=later)
-        sent = b"".join(beat(n, "old" if n % 3 == 0 else "g") for n in range(30))
-        expected = b"".join(beat(n, "a longer name" if n % 3 == 0 else "g") for n in range(30))
-        await made.send(made.client, sent)
-        assert await made.receive(made.broker, len(expected)) == expected
-        answers = b"".join(response(n, ANSWER) for n in range(30))
-        await made.send(made.broker, answers)
-        assert await made.receive(made.client, len(answers)) == answers
-        assert made.counters.total_of(Total.REWRITTEN_FRAMES) == 10
-        assert made.counters.total_of(Total.HELD_FRAMES) == 30
-
-    run(work)
+    made = bench(on_request=rename, later=later)
+    sent = b"".join(beat(n, "old" if n % 3 == 0 else "g") for n in range(30))
+    expected = b"".join(beat(n, "a longer name" if n % 3 == 0 else "g") for n in range(30))
+    await made.send(made.client, sent)
+    assert await made.receive(made.broker, len(expected)) == expected
+    answers = b"".join(response(n, ANSWER) for n in range(30))
+    await made.send(made.broker, answers)
+    assert await made.receive(made.client, len(answers)) == answers
+    assert made.counters.total_of(Total.REWRITTEN_FRAMES) == 10
+    assert made.counters.total_of(Total.HELD_FRAMES) == 30
 
 
 @LATER
-def test_replies_come_in_the_order_of_requests(later: int) -> None:
+async def test_replies_come_in_the_order_of_requests(later: int) -> None:
     def refuse(asked: Any) -> Any:
         return Reply(asked.new_response(error_code=25)) if asked.message.group_id == "no" else Forward()
 
-    async def work() -> None:
-        made = bench(on_request=refuse, later=later)
-        await made.send(made.client, b"".join(beat(n, "no" if n % 2 else "g") for n in range(20)))
-        passed = b"".join(beat(n) for n in range(0, 20, 2))
-        assert await made.receive(made.broker, len(passed)) == passed
-        await made.send(made.broker, b"".join(response(n, ANSWER) for n in range(0, 20, 2)))
-        expected = b"".join(response(n, b"\0\x19" if n % 2 else ANSWER) for n in range(20))
-        assert await made.receive(made.client, len(expected)) == expected
-
-    run(work)
+    made = bench(on_request=refuse, later=later)
+    await made.send(made.client, b"".join(beat(n, "no" if n % 2 else "g") for n in range(20)))
+    passed = b"".join(beat(n) for n in range(0, 20, 2))
+    assert await made.receive(made.broker, len(passed)) == passed
+    await made.send(made.broker, b"".join(response(n, ANSWER) for n in range(0, 20, 2)))
+    expected = b"".join(response(n, b"\0\x19" if n % 2 else ANSWER) for n in range(20))
+    assert await made.receive(made.client, len(expected)) == expected
 
 
 @LATER
-def test_responses_are_replaced(later: int) -> None:
+async def test_responses_are_replaced(later: int) -> None:
     def change(answered: Any) -> Any:
         answered.message.error_code = 27
         return Replace(answered.message)
 
-    async def work() -> None:
-        made = bench(on_response=change, later=later)
-        await made.send(made.client, beat(1) + beat(2))
-        await made.settled()
-        await made.send(made.broker, response(1, ANSWER) + response(2, ANSWER))
-        expected = response(1, b"\0\x1b") + response(2, b"\0\x1b")
-        assert await made.receive(made.client, len(expected)) == expected
-
-    run(work)
+    made = bench(on_response=change, later=later)
+    await made.send(made.client, beat(1) + beat(2))
+    await made.settled()
+    await made.send(made.broker, response(1, ANSWER) + response(2, ANSWER))
+    expected = response(1, b"\0\x1b") + response(2, b"\0\x1b")
+    assert await made.receive(made.client, len(expected)) == expected
 
 
 @LATER
 @pytest.mark.parametrize("side", ["on_request", "on_response"])
-def test_close_ends_both_sides(side: str, later: int) -> None:
-    async def work() -> None:
-        made = bench(**{side: lambda _: Close("not here")}, later=later)
-        await made.send(made.client, beat(1) + beat(2))
-        if side == "on_response":
-            await made.settled()
-            await made.send(made.broker, response(1, ANSWER))
-        assert await made.rest(made.client) == b""
-        await made.rest(made.broker)
-        assert made.owner.cause is CloseCause.FILTER
-
-    run(work)
-
-
-@LATER
-def test_a_response_is_cut_and_both_sides_end(later: int) -> None:
-    async def work() -> None:
-        made = bench(
-            on_response=lambda answered: Truncate(9 if answered.request.correlation_id == 2 else 99), later=later
-        )
-        await made.send(made.client, beat(2) + beat(3))
+async def test_close_ends_both_sides(side: str, later: int) -> None:
+    made = bench(**{side: lambda _: Close("not here")}, later=later)
+    await made.send(made.client, beat(1) + beat(2))
+    if side == "on_response":
         await made.settled()
-        await made.send(made.broker, response(2, ANSWER) + response(3, ANSWER))
-        assert await made.rest(made.client) == response(2, ANSWER)[:9]
-        await made.rest(made.broker)
-        assert made.owner.cause is CloseCause.FILTER
-
-    run(work)
+        await made.send(made.broker, response(1, ANSWER))
+    assert await made.rest(made.client) == b""
+    await made.rest(made.broker)
+    assert made.owner.cause is CloseCause.FILTER
 
 
 @LATER
-def test_a_silenced_request_and_all_behind_it_reach_no_broker_and_responses_before_it_come(later: int) -> None:
+async def test_a_response_is_cut_and_both_sides_end(later: int) -> None:
+    made = bench(on_response=lambda answered: Truncate(9 if answered.request.correlation_id == 2 else 99), later=later)
+    await made.send(made.client, beat(2) + beat(3))
+    await made.settled()
+    await made.send(made.broker, response(2, ANSWER) + response(3, ANSWER))
+    assert await made.rest(made.client) == response(2, ANSWER)[:9]
+    await made.rest(made.broker)
+    assert made.owner.cause is CloseCause.FILTER
+
+
+@LATER
+async def test_a_silenced_request_and_all_behind_it_reach_no_broker_and_responses_before_it_come(later: int) -> None:
     asked: list[int] = []
 
     def judge(request: Any) -> Any:
         asked.append(request.correlation_id)
         return Silence() if request.correlation_id == 2 else Forward()
 
-    async def work() -> None:
-        made = bench(on_request=judge, later=later)
-        await made.send(made.client, beat(1) + beat(2) + beat(3) + request(3, 0, 4, b"\0\0\0\0"))
-        assert await made.receive(made.broker, len(beat(1))) == beat(1)
-        await made.settled()
-        await made.send(made.client, beat(5))
-        await made.send(made.broker, response(1, ANSWER))
-        assert await made.receive(made.client, len(response(1, ANSWER))) == response(1, ANSWER)
-        await made.settled()
-        assert (made.link.closed, asked) == (False, [1, 2])
-        made.client.close()
-        assert await made.rest(made.broker) == b""
-        assert made.owner.cause is CloseCause.CLIENT_CLOSED
-
-    run(work)
+    made = bench(on_request=judge, later=later)
+    await made.send(made.client, beat(1) + beat(2) + beat(3) + request(3, 0, 4, b"\0\0\0\0"))
+    assert await made.receive(made.broker, len(beat(1))) == beat(1)
+    await made.settled()
+    await made.send(made.client, beat(5))
+    await made.send(made.broker, response(1, ANSWER))
+    assert await made.receive(made.client, len(response(1, ANSWER))) == response(1, ANSWER)
+    await made.settled()
+    assert (made.link.closed, asked) == (False, [1, 2])
+    made.client.close()
+    assert await made.rest(made.broker) == b""
+    assert made.owner.cause is CloseCause.CLIENT_CLOSED
 
 
 @LATER
-def test_behind_a_silenced_response_nothing_comes_and_requests_go_on(later: int) -> None:
+async def test_behind_a_silenced_response_nothing_comes_and_requests_go_on(later: int) -> None:
     def judge(answered: Any) -> Any:
         return Silence() if answered.request.correlation_id == 2 else Forward()
 
-    async def work() -> None:
-        made = bench(on_response=judge, later=later)
-        await made.send(made.client, b"".join(beat(n) for n in range(1, 5)))
-        assert await made.receive(made.broker, 4 * len(beat(1))) == b"".join(beat(n) for n in range(1, 5))
-        await made.send(made.broker, b"".join(response(n, ANSWER) for n in range(1, 5)))
-        assert await made.receive(made.client, len(response(1, ANSWER))) == response(1, ANSWER)
-        await made.settled()
-        assert not made.link.closed
-        made.link.drain()
-        assert await made.rest(made.client) == b""
-        assert made.owner.cause is CloseCause.DRAIN
-
-    run(work)
+    made = bench(on_response=judge, later=later)
+    await made.send(made.client, b"".join(beat(n) for n in range(1, 5)))
+    assert await made.receive(made.broker, 4 * len(beat(1))) == b"".join(beat(n) for n in range(1, 5))
+    await made.send(made.broker, b"".join(response(n, ANSWER) for n in range(1, 5)))
+    assert await made.receive(made.client, len(response(1, ANSWER))) == response(1, ANSWER)
+    await made.settled()
+    assert not made.link.closed
+    made.link.drain()
+    assert await made.rest(made.client) == b""
+    assert made.owner.cause is CloseCause.DRAIN
 
 
 @LATER
 @pytest.mark.parametrize("open_", [False, True])
-def test_promise_19_a_filter_that_raises(open_: bool, later: int) -> None:
+async def test_promise_19_a_filter_that_raises(open_: bool, later: int) -> None:
     """An observer's fault lets traffic pass; any other's answers with an error, UNKNOWN_SERVER_ERROR."""
 
     def fail(_: Any) -> Any:
         raise ZeroDivisionError("of a user's filter")
 
-    async def work() -> None:
-        made = bench(on_request=fail, later=later)
-        made.owner.chain.filters[0].fails_open = open_  # type: ignore[attr-defined]
-        await made.send(made.client, beat(1))
-        if open_:
-            assert await made.receive(made.broker, len(beat(1))) == beat(1)
-        else:
-            assert await made.receive(made.client, 10) == bytes.fromhex("00000006 00000001 ffff")
-
-    run(work)
-
-
-def test_attack_22_a_filter_that_hangs_is_waited_for_no_longer_than_it_may_take() -> None:
-    async def work() -> None:
-        made = bench(on_request=lambda _: Forward(), later=1 << 40)
-        await made.send(made.client, beat(1))
+    made = bench(on_request=fail, later=later)
+    made.owner.chain.filters[0].fails_open = open_  # type: ignore[attr-defined]
+    await made.send(made.client, beat(1))
+    if open_:
+        assert await made.receive(made.broker, len(beat(1))) == beat(1)
+    else:
         assert await made.receive(made.client, 10) == bytes.fromhex("00000006 00000001 ffff")
 
-    run(work)
+
+async def test_attack_22_a_filter_that_hangs_is_waited_for_no_longer_than_it_may_take() -> None:
+    made = bench(on_request=lambda _: Forward(), later=1 << 40)
+    await made.send(made.client, beat(1))
+    assert await made.receive(made.client, 10) == bytes.fromhex("00000006 00000001 ffff")
 
 
-def test_a_connection_that_ends_while_a_filter_thinks() -> None:
-    async def work() -> None:
-        made = bench(on_request=lambda _: Forward(), later=50)
-        await made.send(made.client, beat(1))
-        await made.settled()
-        made.link.close(CloseCause.IDLE)
-        made.link.forget()
-        for _ in range(100):
-            await asyncio.sleep(0)
-        assert await made.rest(made.broker) in (b"", beat(1))
-        assert made.owner.told == []
-
-    run(work)
+async def test_a_connection_that_ends_while_a_filter_thinks() -> None:
+    made = bench(on_request=lambda _: Forward(), later=50)
+    await made.send(made.client, beat(1))
+    await made.settled()
+    made.link.close(CloseCause.IDLE)
+    made.link.forget()
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert await made.rest(made.broker) in (b"", beat(1))
+    assert made.owner.told == []
 
 
-def test_the_same_api_versions_answer_is_read_once_and_another_chain_reads_again() -> None:
+async def test_the_same_api_versions_answer_is_read_once_and_another_chain_reads_again() -> None:
     """Every connection begins with it; what is left as it was need not be read again. Not so where it is narrowed."""
+    judge = Judge(Chain([RewriteAddresses()]))
+    made = Bench(judge, judge.chain)
+    times = 0
+    original = judge.chain.on_response
 
-    async def work() -> None:
-        judge = Judge(Chain([RewriteAddresses()]))
-        made = Bench(judge, judge.chain)
-        times = 0
-        original = judge.chain.on_response
+    def counted(*words: Any) -> Any:
+        nonlocal times
+        times += 1
+        return original(*words)
 
-        def counted(*words: Any) -> Any:
-            nonlocal times
-            times += 1
-            return original(*words)
-
-        judge.chain.on_response = counted  # type: ignore[method-assign]
-        for number, most in enumerate((12, 12, 12, 99, 99)):
-            body = api_versions(0, most)
-            await made.send(made.client, request(18, 0, number))
-            await made.settled()
-            await made.send(made.broker, response(number, body))
-            expected = response(number, api_versions(0, 13 if most == 99 else most))
-            assert await made.receive(made.client, len(expected)) == expected
-        assert times == 3  # the first, and both that are narrowed
-        judge.use_chain(Chain([RewriteAddresses()]))
-        assert not judge._unchanged
-
-    run(work)
+    judge.chain.on_response = counted  # type: ignore[method-assign]
+    for number, most in enumerate((12, 12, 12, 99, 99)):
+        body = api_versions(0, most)
+        await made.send(made.client, request(18, 0, number))
+        await made.settled()
+        await made.send(made.broker, response(number, body))
+        expected = response(number, api_versions(0, 13 if most == 99 else most))
+        assert await made.receive(made.client, len(expected)) == expected
+    assert times == 3  # the first, and both that are narrowed
+    judge.use_chain(Chain([RewriteAddresses()]))
+    assert not judge._unchanged
 
 
-def test_metadata_that_names_an_unservable_broker_is_withheld() -> None:
+async def test_metadata_that_names_an_unservable_broker_is_withheld() -> None:
     from tests.proxy.forwarding.test_responses import table  # noqa: PLC0415
 
-    async def work() -> None:
-        judge = Judge(Chain([RewriteAddresses()]), table())
-        made = Bench(judge, judge.chain)
-        await made.send(made.client, request(3, 4, 1, b"\0\0\0\0\0"))
-        await made.settled()
-        brokers = [(1, "kafka-1.secret", 9_092), (2, "169.254.169.254", 80), (3, "kafka-3.secret", 0)]
-        await made.send(made.broker, response(1, metadata(4, brokers)))
-        expected = response(1, metadata(4, [(1, "127.0.0.1", 19_094)]))
-        assert await made.receive(made.client, len(expected)) == expected
-
-    run(work)
+    judge = Judge(Chain([RewriteAddresses()]), table())
+    made = Bench(judge, judge.chain)
+    await made.send(made.client, request(3, 4, 1, b"\0\0\0\0\0"))
+    await made.settled()
+    brokers = [(1, "kafka-1.secret", 9_092), (2, "169.254.169.254", 80), (3, "kafka-3.secret", 0)]
+    await made.send(made.broker, response(1, metadata(4, brokers)))
+    expected = response(1, metadata(4, [(1, "127.0.0.1", 19_094)]))
+    assert await made.receive(made.client, len(expected)) == expected
 
 
-def test_a_client_that_is_muted_is_not_read_before_its_time_is_over() -> None:
+async def test_a_client_that_is_muted_is_not_read_before_its_time_is_over() -> None:
     """Its response leaves at once; the request that is there already goes to the broker afterwards (KIP-219)."""
 
     def mute(answered: Any) -> Any:
         answered.connection.mute_s = 0.2
         return Forward()
 
-    async def work() -> None:
-        made = bench(on_response=mute)
-        loop = asyncio.get_running_loop()
-        await made.send(made.client, beat(1))
-        assert await made.receive(made.broker, len(beat(1))) == beat(1)
-        began = loop.time()
-        await made.send(made.broker, response(1, ANSWER))
-        assert await made.receive(made.client, 10) == response(1, ANSWER)
-        await made.send(made.client, beat(2) + beat(3))
-        assert await made.receive(made.broker, len(beat(2))) == beat(2)
-        assert loop.time() - began > 0.2 - 0.002  # the clock of uvloop counts whole milliseconds
-        assert await made.receive(made.broker, len(beat(3))) == beat(3)
-
-    run(work)
+    made = bench(on_response=mute)
+    loop = asyncio.get_running_loop()
+    await made.send(made.client, beat(1))
+    assert await made.receive(made.broker, len(beat(1))) == beat(1)
+    began = loop.time()
+    await made.send(made.broker, response(1, ANSWER))
+    assert await made.receive(made.client, 10) == response(1, ANSWER)
+    await made.send(made.client, beat(2) + beat(3))
+    assert await made.receive(made.broker, len(beat(2))) == beat(2)
+    assert loop.time() - began > 0.2 - 0.002  # the clock of uvloop counts whole milliseconds
+    assert await made.receive(made.broker, len(beat(3))) == beat(3)
 
 
 @LATER
-def test_a_response_that_is_too_large_to_be_held_is_an_error_and_the_end_of_the_connection(later: int) -> None:
+async def test_a_response_that_is_too_large_to_be_held_is_an_error_and_the_end_of_the_connection(later: int) -> None:
     """UNKNOWN_SERVER_ERROR, which a filter before it may note, at once or later; what comes later is too late for the client."""
+    noted: list[int] = []
 
-    async def work() -> None:
-        noted: list[int] = []
+    def note(answer: Any) -> Forward:
+        noted.append(answer.message.error_code)
+        return Forward()
 
-        def note(answer: Any) -> Forward:
-            noted.append(answer.message.error_code)
-            return Forward()
-
-        chain = Chain([Says(None, note, later), Says(None, lambda _: Forward(), 0)], wait=asyncio.wait_for)
-        made = Bench(Judge(chain), chain, Limits(held_frame_size=100))
-        await made.send(made.client, beat(1))
-        await made.settled()
-        await made.send(made.broker, b"\0\0\x10\0\0\0\0\1" + bytes(1_000))
-        assert await made.rest(made.client) == (b"" if later else response(1, b"\xff\xff"))
-        assert made.owner.cause is CloseCause.FRAME_TOO_BIG
-        while not noted:
-            await asyncio.sleep(0)
-        assert noted == [-1]
-
-    run(work)
+    chain = Chain([Says(None, note, later), Says(None, lambda _: Forward(), 0)], wait=asyncio.wait_for)
+    made = Bench(Judge(chain), chain, Limits(held_frame_size=100))
+    await made.send(made.client, beat(1))
+    await made.settled()
+    await made.send(made.broker, b"\0\0\x10\0\0\0\0\1" + bytes(1_000))
+    assert await made.rest(made.client) == (b"" if later else response(1, b"\xff\xff"))
+    assert made.owner.cause is CloseCause.FRAME_TOO_BIG
+    while not noted:
+        await asyncio.sleep(0)
+    assert noted == [-1]

@@ -18,7 +18,7 @@ from kproxy.proxy.network.tls import broker_context
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.proxy.test_virtual_cluster import BEAT, BEATEN
 from tests.support.certificates import certificates
-from tests.support.links import request, run
+from tests.support.links import request
 from tests.support.virtual_clusters import Broker, ask, front, listening
 
 FIXED = Addresses(mode="fixed")
@@ -30,235 +30,200 @@ LOCAL = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"
 LATER_NS = 3_600_000_000_000  # when every timeout is over
 
 
-def test_a_broker_that_has_a_name_is_found_and_then_connected_to_straight() -> None:
-    async def work() -> None:
-        broker = Broker()
-        async with listening(broker.serve) as broker.port, front(f"localhost:{broker.port}", addresses=FIXED) as proxy:
-            for number in range(4):
-                reader, writer = await proxy.connect()
-                assert len(await ask(reader, writer, request(12, 0, number))) == 11
-                writer.close()
-            assert broker.came == 4
-
-    run(work)
+async def test_a_broker_that_has_a_name_is_found_and_then_connected_to_straight() -> None:
+    broker = Broker()
+    async with listening(broker.serve) as broker.port, front(f"localhost:{broker.port}", addresses=FIXED) as proxy:
+        for number in range(4):
+            reader, writer = await proxy.connect()
+            assert len(await ask(reader, writer, request(12, 0, number))) == 11
+            writer.close()
+        assert broker.came == 4
 
 
 @pytest.mark.parametrize("piece", [1, 5, 1_000])
 @pytest.mark.parametrize(("header", "client"), [(V1, "203.0.113.7:56324"), (V2, "203.0.113.7:56324"), (LOCAL, None)])
-def test_the_client_is_who_the_balancer_says(header: bytes, client: str | None, piece: int) -> None:
-    async def work() -> None:
-        broker = Broker()
-        async with (
-            listening(broker.serve) as broker.port,
-            front(f"127.0.0.1:{broker.port}", addresses=FIXED, proxy_protocol=True) as proxy,
-        ):
-            reader, writer = await proxy.connect()
-            writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sent = header + BEAT
-            for at in range(0, len(sent), piece):
-                writer.write(sent[at : at + piece])
-                await asyncio.sleep(0)
-            assert await reader.readexactly(11) == b"\0\0\0\7\0\0\0\1\0\1t"
-            link = next(iter(proxy.worker.links))
-            own = "{}:{}".format(*writer.get_extra_info("sockname"))
-            assert proxy.cluster.row_of(link, 0, 0).client == (client or own)
-            writer.close()
-
-    run(work)
+async def test_the_client_is_who_the_balancer_says(header: bytes, client: str | None, piece: int) -> None:
+    broker = Broker()
+    async with (
+        listening(broker.serve) as broker.port,
+        front(f"127.0.0.1:{broker.port}", addresses=FIXED, proxy_protocol=True) as proxy,
+    ):
+        reader, writer = await proxy.connect()
+        writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sent = header + BEAT
+        for at in range(0, len(sent), piece):
+            writer.write(sent[at : at + piece])
+            await asyncio.sleep(0)
+        assert await reader.readexactly(11) == b"\0\0\0\7\0\0\0\1\0\1t"
+        link = next(iter(proxy.worker.links))
+        own = "{}:{}".format(*writer.get_extra_info("sockname"))
+        assert proxy.cluster.row_of(link, 0, 0).client == (client or own)
+        writer.close()
 
 
 @pytest.mark.parametrize("start", [b"GET / HTTP/1.1\r\n", BEAT, b"PROXY TCP4 nobody\r\n", V2[:12] + b"\x31" + V2[13:]])
-def test_without_a_proxy_header_nobody_comes_in(start: bytes) -> None:
-    async def work() -> None:
-        async with front("127.0.0.1:1", addresses=FIXED, proxy_protocol=True) as proxy:
-            reader, writer = await proxy.connect()
-            writer.write(start)
-            with contextlib.suppress(ConnectionResetError):
-                assert await reader.read() == b""
-            await proxy.until(lambda: not proxy.worker.links)
-            assert proxy.causes == {CloseCause.PROXY_PROTOCOL: 1}
-            writer.close()
-
-    run(work)
+async def test_without_a_proxy_header_nobody_comes_in(start: bytes) -> None:
+    async with front("127.0.0.1:1", addresses=FIXED, proxy_protocol=True) as proxy:
+        reader, writer = await proxy.connect()
+        writer.write(start)
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        await proxy.until(lambda: not proxy.worker.links)
+        assert proxy.causes == {CloseCause.PROXY_PROTOCOL: 1}
+        writer.close()
 
 
-def test_promise_4_half_a_header_costs_no_time() -> None:
+async def test_promise_4_half_a_header_costs_no_time() -> None:
     """Whoever waits for the rest must not be woken by what has come already."""
-
-    async def work() -> None:
-        async with front("127.0.0.1:1", addresses=FIXED, proxy_protocol=True) as proxy:
-            clients = [await proxy.connect() for _ in range(20)]
-            for _, writer in clients:
-                writer.write(V1[:20])
-            await proxy.until(lambda: proxy.total(Total.CONNECTIONS_OPEN) == 20)
-            await asyncio.sleep(0.05)
-            before = resource.getrusage(resource.RUSAGE_SELF)
-            await asyncio.sleep(0.5)
-            after = resource.getrusage(resource.RUSAGE_SELF)
-            assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.25
-            for _, writer in clients:
-                writer.close()
-            await proxy.until(lambda: not proxy.worker.links)
-
-    run(work)
+    async with front("127.0.0.1:1", addresses=FIXED, proxy_protocol=True) as proxy:
+        clients = [await proxy.connect() for _ in range(20)]
+        for _, writer in clients:
+            writer.write(V1[:20])
+        await proxy.until(lambda: proxy.total(Total.CONNECTIONS_OPEN) == 20)
+        await asyncio.sleep(0.05)
+        before = resource.getrusage(resource.RUSAGE_SELF)
+        await asyncio.sleep(0.5)
+        after = resource.getrusage(resource.RUSAGE_SELF)
+        assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.25
+        for _, writer in clients:
+            writer.close()
+        await proxy.until(lambda: not proxy.worker.links)
 
 
-def test_a_link_that_is_closed_while_it_opens_leaves_the_next_connection_alone() -> None:
+async def test_a_link_that_is_closed_while_it_opens_leaves_the_next_connection_alone() -> None:
     """Its socket's number is soon another's: nothing of the first may still watch it."""
-
-    async def work() -> None:
-        broker = Broker()
-        quick = Timeouts(first_request=0.7, connect=0.8)  # together the time to open, of which no event tells
-        async with (
-            listening(broker.serve) as broker.port,
-            front(f"127.0.0.1:{broker.port}", addresses=FIXED, proxy_protocol=True, timeouts=quick) as proxy,
-        ):
-            for _ in range(3):
-                reader, writer = await proxy.connect()
-                writer.write(V1[:10])
-                await proxy.until(lambda: proxy.worker.links)
-                proxy.cluster.tick(time.monotonic_ns() + LATER_NS)
-                assert not proxy.worker.links
-                others = [await proxy.connect() for _ in range(5)]
-                for reader, other in others:
-                    other.write(V1 + BEAT)
-                    assert await reader.readexactly(11) == b"\0\0\0\7\0\0\0\1\0\1t"
-                await proxy.until(lambda: not proxy.cluster.opening())  # the first one's time to open is over
-                for reader, other in others:
-                    other.write(BEAT)
-                    assert await reader.readexactly(11) == b"\0\0\0\7\0\0\0\1\0\1t"
-                    other.close()
-                writer.close()
-                await proxy.until(lambda: not proxy.worker.links)
-            assert proxy.causes[CloseCause.FIRST_REQUEST_TIMEOUT] == 3
-
-    run(work)
+    broker = Broker()
+    quick = Timeouts(first_request=0.7, connect=0.8)  # together the time to open, of which no event tells
+    async with (
+        listening(broker.serve) as broker.port,
+        front(f"127.0.0.1:{broker.port}", addresses=FIXED, proxy_protocol=True, timeouts=quick) as proxy,
+    ):
+        for _ in range(3):
+            reader, writer = await proxy.connect()
+            writer.write(V1[:10])
+            await proxy.until(lambda: proxy.worker.links)
+            proxy.cluster.tick(time.monotonic_ns() + LATER_NS)
+            assert not proxy.worker.links
+            others = [await proxy.connect() for _ in range(5)]
+            for reader, other in others:
+                other.write(V1 + BEAT)
+                assert await reader.readexactly(11) == b"\0\0\0\7\0\0\0\1\0\1t"
+            await proxy.until(lambda: not proxy.cluster.opening())  # the first one's time to open is over
+            for reader, other in others:
+                other.write(BEAT)
+                assert await reader.readexactly(11) == b"\0\0\0\7\0\0\0\1\0\1t"
+                other.close()
+            writer.close()
+            await proxy.until(lambda: not proxy.worker.links)
+        assert proxy.causes[CloseCause.FIRST_REQUEST_TIMEOUT] == 3
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_the_broker_is_told_who_the_client_is(version: str) -> None:
-    async def work() -> None:
-        broker = Broker()
-        async with (
-            listening(broker.serve) as broker.port,
-            front(f"127.0.0.1:{broker.port}", addresses=FIXED, send_proxy_protocol=version) as proxy,
-        ):
-            reader, writer = await proxy.connect()
-            host, port = writer.get_extra_info("sockname")
-            line = f"PROXY TCP4 {host} 127.0.0.1 {port} {proxy.port}\r\n".encode()
-            ends = port.to_bytes(2, "big") + proxy.port.to_bytes(2, "big")
-            expected = line if version == "v1" else V2[:16] + socket.inet_aton("127.0.0.1") * 2 + ends
-            broker.reads_preamble = len(expected)
-            assert len(await ask(reader, writer, BEAT)) == 11
-            assert broker.preamble == expected
-            writer.close()
-
-    run(work)
+async def test_the_broker_is_told_who_the_client_is(version: str) -> None:
+    broker = Broker()
+    async with (
+        listening(broker.serve) as broker.port,
+        front(f"127.0.0.1:{broker.port}", addresses=FIXED, send_proxy_protocol=version) as proxy,
+    ):
+        reader, writer = await proxy.connect()
+        host, port = writer.get_extra_info("sockname")
+        line = f"PROXY TCP4 {host} 127.0.0.1 {port} {proxy.port}\r\n".encode()
+        ends = port.to_bytes(2, "big") + proxy.port.to_bytes(2, "big")
+        expected = line if version == "v1" else V2[:16] + socket.inet_aton("127.0.0.1") * 2 + ends
+        broker.reads_preamble = len(expected)
+        assert len(await ask(reader, writer, BEAT)) == 11
+        assert broker.preamble == expected
+        writer.close()
 
 
-def test_the_servers_name_says_which_broker() -> None:
-    async def work() -> None:
-        here, there = Broker(), Broker()
-        async with listening(here.serve) as here.port, listening(there.serve) as there.port:
-            here.brokers = there.brokers = [(4, "localhost", here.port), (5, "localhost", there.port)]
-            sni = Addresses(mode="sni", broker_name="broker-{node_id}.kafka.test")
-            async with front(f"localhost:{here.port}", addresses=sni, listener_tls=LISTENER) as proxy:
-                context = broker_context(BrokerTls(ca=certificates().ca))
-                came = {}
-                for name in ("broker-5.kafka.test", "broker-4.kafka.test", "localhost"):
-                    before = here.came, there.came
-                    reader, writer = await proxy.connect(ssl=context, server_hostname=name)
-                    await ask(reader, writer, BEAT)
-                    came[name] = here.came - before[0], there.came - before[1]
-                    told: Any = await ask(reader, writer, request(3, 1, 9, b"\xff\xff\xff\xff"))
-                    assert b"broker-4.kafka.test" in told and b"broker-5.kafka.test" in told
-                    assert told.count(proxy.port.to_bytes(4, "big")) == 2
-                    writer.close()
-                assert came == {"broker-5.kafka.test": (0, 1), "broker-4.kafka.test": (1, 0), "localhost": (1, 0)}
-
-    run(work)
+async def test_the_servers_name_says_which_broker() -> None:
+    here, there = Broker(), Broker()
+    async with listening(here.serve) as here.port, listening(there.serve) as there.port:
+        here.brokers = there.brokers = [(4, "localhost", here.port), (5, "localhost", there.port)]
+        sni = Addresses(mode="sni", broker_name="broker-{node_id}.kafka.test")
+        async with front(f"localhost:{here.port}", addresses=sni, listener_tls=LISTENER) as proxy:
+            context = broker_context(BrokerTls(ca=certificates().ca))
+            came = {}
+            for name in ("broker-5.kafka.test", "broker-4.kafka.test", "localhost"):
+                before = here.came, there.came
+                reader, writer = await proxy.connect(ssl=context, server_hostname=name)
+                await ask(reader, writer, BEAT)
+                came[name] = here.came - before[0], there.came - before[1]
+                told: Any = await ask(reader, writer, request(3, 1, 9, b"\xff\xff\xff\xff"))
+                assert b"broker-4.kafka.test" in told and b"broker-5.kafka.test" in told
+                assert told.count(proxy.port.to_bytes(4, "big")) == 2
+                writer.close()
+            assert came == {"broker-5.kafka.test": (0, 1), "broker-4.kafka.test": (1, 0), "localhost": (1, 0)}
 
 
-def test_a_name_that_is_nobodys() -> None:
-    async def work() -> None:
-        async with front("no-such-host.invalid:9092", addresses=FIXED) as proxy:
-            reader, writer = await proxy.connect()
-            assert await reader.read() == b""
-            assert proxy.causes == {CloseCause.UPSTREAM_UNREACHABLE: 1}
-            assert proxy.total(Total.UPSTREAM_CONNECT_FAILURES) == 1
-            writer.close()
-
-    run(work)
+async def test_a_name_that_is_nobodys() -> None:
+    async with front("no-such-host.invalid:9092", addresses=FIXED) as proxy:
+        reader, writer = await proxy.connect()
+        assert await reader.read() == b""
+        assert proxy.causes == {CloseCause.UPSTREAM_UNREACHABLE: 1}
+        assert proxy.total(Total.UPSTREAM_CONNECT_FAILURES) == 1
+        writer.close()
 
 
-def test_attack_20_whom_nothing_redirected_goes_nowhere() -> None:
-    async def work() -> None:
-        async with front("", addresses=Addresses(mode="transparent")) as proxy:
-            reader, writer = await proxy.connect()
-            assert await reader.read() == b""
-            assert proxy.causes == {CloseCause.LOOP: 1}
-            writer.close()
-
-    run(work)
+async def test_attack_20_whom_nothing_redirected_goes_nowhere() -> None:
+    async with front("", addresses=Addresses(mode="transparent")) as proxy:
+        reader, writer = await proxy.connect()
+        assert await reader.read() == b""
+        assert proxy.causes == {CloseCause.LOOP: 1}
+        writer.close()
 
 
 def descriptors() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
-def test_every_way_of_not_beginning_leaves_no_descriptor() -> None:
-    async def work() -> None:
-        silent = socket.create_server(("127.0.0.1", 0))
-        where = silent.getsockname()[1]
-        quick = Timeouts(first_request=0.05, connect=0.05)
-        words: dict[str, Any] = {"listener_tls": LISTENER, "broker_tls": BrokerTls(ca=certificates().ca)}
-        context = broker_context(BrokerTls(ca=certificates().ca))
-        async with front(f"localhost:{where}", addresses=FIXED, timeouts=quick, **words) as proxy:
-            before = 0
-            for _ in range(3):
-                for tls in ({}, {"ssl": context, "server_hostname": "localhost"}):
-                    try:
-                        _, writer = await proxy.connect(**tls)
-                    except OSError:
-                        continue
-                    proxy.cluster.tick(time.monotonic_ns() + LATER_NS)
-                    writer.transport.abort()
-                await proxy.until(lambda: not proxy.worker.links and not proxy.cluster.opening())
-                gc.collect()  # what other tests left may be collected at any time
-                before = before or descriptors()
-                await proxy.until(lambda before=before: descriptors() <= before)  # transports close in the next turn
-        silent.close()
-
-    run(work)
+async def test_every_way_of_not_beginning_leaves_no_descriptor() -> None:
+    silent = socket.create_server(("127.0.0.1", 0))
+    where = silent.getsockname()[1]
+    quick = Timeouts(first_request=0.05, connect=0.05)
+    words: dict[str, Any] = {"listener_tls": LISTENER, "broker_tls": BrokerTls(ca=certificates().ca)}
+    context = broker_context(BrokerTls(ca=certificates().ca))
+    async with front(f"localhost:{where}", addresses=FIXED, timeouts=quick, **words) as proxy:
+        before = 0
+        for _ in range(3):
+            for tls in ({}, {"ssl": context, "server_hostname": "localhost"}):
+                try:
+                    _, writer = await proxy.connect(**tls)
+                except OSError:
+                    continue
+                proxy.cluster.tick(time.monotonic_ns() + LATER_NS)
+                writer.transport.abort()
+            await proxy.until(lambda: not proxy.worker.links and not proxy.cluster.opening())
+            gc.collect()  # what other tests left may be collected at any time
+            before = before or descriptors()
+            await proxy.until(lambda before=before: descriptors() <= before)  # transports close in the next turn
+    silent.close()
 
 
-def test_a_connection_as_it_is_shown_and_told_of() -> None:
-    async def work() -> None:
-        broker = Broker()
-        async with listening(broker.serve) as broker.port, front(f"127.0.0.1:{broker.port}") as proxy:
-            reader, writer = await proxy.connect(proxy.port + 1)
-            await ask(reader, writer, BEAT)
-            link = next(iter(proxy.worker.links))
-            row = msgspec.to_builtins(proxy.cluster.row_of(link, time.monotonic_ns(), 5))
-            client = "{}:{}".format(*writer.get_extra_info("sockname"))
-            assert 0 <= row.pop("idle_s") <= row.pop("age_s") < 60
-            assert row == {
-                "worker": 5,
-                "number": link.number,
-                "cluster": "default",
-                "client": client,
-                "broker": f"127.0.0.1:{broker.port}",
-                "node_id": 0,
-                "requests": 1,
-                "responses": 1,
-                "request_bytes": len(BEAT),
-                "response_bytes": len(BEATEN),
-                "in_flight": 0,
-                "last_api": "Heartbeat",
-                "tls": False,
-            }
-            told = json.loads(proxy.cluster.describe(link, True))
-            assert (told["client"], told["broker"], told["from_start"]) == (client, row["broker"], True)
-            writer.close()
-
-    run(work)
+async def test_a_connection_as_it_is_shown_and_told_of() -> None:
+    broker = Broker()
+    async with listening(broker.serve) as broker.port, front(f"127.0.0.1:{broker.port}") as proxy:
+        reader, writer = await proxy.connect(proxy.port + 1)
+        await ask(reader, writer, BEAT)
+        link = next(iter(proxy.worker.links))
+        row = msgspec.to_builtins(proxy.cluster.row_of(link, time.monotonic_ns(), 5))
+        client = "{}:{}".format(*writer.get_extra_info("sockname"))
+        assert 0 <= row.pop("idle_s") <= row.pop("age_s") < 60
+        assert row == {
+            "worker": 5,
+            "number": link.number,
+            "cluster": "default",
+            "client": client,
+            "broker": f"127.0.0.1:{broker.port}",
+            "node_id": 0,
+            "requests": 1,
+            "responses": 1,
+            "request_bytes": len(BEAT),
+            "response_bytes": len(BEATEN),
+            "in_flight": 0,
+            "last_api": "Heartbeat",
+            "tls": False,
+        }
+        told = json.loads(proxy.cluster.describe(link, True))
+        assert (told["client"], told["broker"], told["from_start"]) == (client, row["broker"], True)
+        writer.close()

@@ -37,86 +37,74 @@ def accepts(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_every_broker_has_a_port_of_ours_before_the_first_client_comes() -> None:
-    async def work() -> None:
-        here, there = Broker(), Broker()
-        async with listening(here.serve) as here.port, listening(there.serve) as there.port:
-            here.brokers = there.brokers = [(0, "localhost", here.port), (3, "localhost", there.port)]
-            async with front(f"127.0.0.1:{here.port}") as proxy:
-                assert proxy.sent[-1].brokers == here.brokers
-                reader, writer = await proxy.connect()
-                told = await ask(reader, writer, ASK_METADATA)
-                ours = [(0, "127.0.0.1", proxy.port + 1), (3, "127.0.0.1", proxy.port + 4)]
-                assert told == response(9, metadata(1, ours))
-                before = there.came
-                other, second = await proxy.connect(proxy.port + 4)
-                assert await ask(other, second, BEAT) == BEATEN
-                assert there.came == before + 1
-                second.close()
-                writer.close()
-
-    run(work)
-
-
-def test_a_broker_that_appears_later_is_served_before_a_client_hears_of_it() -> None:
-    async def work() -> None:
-        here, late = Broker(), Broker()
-        async with (
-            listening(here.serve) as here.port,
-            listening(late.serve) as late.port,
-            front(f"127.0.0.1:{here.port}") as proxy,
-        ):
-            assert not accepts(proxy.port + 8)
-            here.brokers = [(0, "127.0.0.1", here.port), (7, "127.0.0.1", late.port)]
+async def test_every_broker_has_a_port_of_ours_before_the_first_client_comes() -> None:
+    here, there = Broker(), Broker()
+    async with listening(here.serve) as here.port, listening(there.serve) as there.port:
+        here.brokers = there.brokers = [(0, "localhost", here.port), (3, "localhost", there.port)]
+        async with front(f"127.0.0.1:{here.port}") as proxy:
+            assert proxy.sent[-1].brokers == here.brokers
             reader, writer = await proxy.connect()
-            await ask(reader, writer, ASK_METADATA)
-            other, second = await proxy.connect(proxy.port + 8)  # at once
+            told = await ask(reader, writer, ASK_METADATA)
+            ours = [(0, "127.0.0.1", proxy.port + 1), (3, "127.0.0.1", proxy.port + 4)]
+            assert told == response(9, metadata(1, ours))
+            before = there.came
+            other, second = await proxy.connect(proxy.port + 4)
             assert await ask(other, second, BEAT) == BEATEN
-            assert late.came == 1
-            assert (7, "127.0.0.1", late.port) in proxy.sent[-1].brokers
+            assert there.came == before + 1
             second.close()
             writer.close()
 
-    run(work)
+
+async def test_a_broker_that_appears_later_is_served_before_a_client_hears_of_it() -> None:
+    here, late = Broker(), Broker()
+    async with (
+        listening(here.serve) as here.port,
+        listening(late.serve) as late.port,
+        front(f"127.0.0.1:{here.port}") as proxy,
+    ):
+        assert not accepts(proxy.port + 8)
+        here.brokers = [(0, "127.0.0.1", here.port), (7, "127.0.0.1", late.port)]
+        reader, writer = await proxy.connect()
+        await ask(reader, writer, ASK_METADATA)
+        other, second = await proxy.connect(proxy.port + 8)  # at once
+        assert await ask(other, second, BEAT) == BEATEN
+        assert late.came == 1
+        assert (7, "127.0.0.1", late.port) in proxy.sent[-1].brokers
+        second.close()
+        writer.close()
 
 
-def test_what_another_worker_has_learned_is_served_here_too() -> None:
-    async def work() -> None:
-        here, late = Broker(), Broker()
-        async with (
-            listening(here.serve) as here.port,
-            listening(late.serve) as late.port,
-            front(f"127.0.0.1:{here.port}") as proxy,
-        ):
-            told = len(proxy.sent)
-            proxy.cluster.learn([(6, "127.0.0.1", late.port)])
-            reader, writer = await proxy.connect(proxy.port + 7)
-            assert await ask(reader, writer, BEAT) == BEATEN
-            assert late.came == 1
-            assert len(proxy.sent) == told  # who told us knows
-            writer.close()
-
-    run(work)
+async def test_what_another_worker_has_learned_is_served_here_too() -> None:
+    here, late = Broker(), Broker()
+    async with (
+        listening(here.serve) as here.port,
+        listening(late.serve) as late.port,
+        front(f"127.0.0.1:{here.port}") as proxy,
+    ):
+        told = len(proxy.sent)
+        proxy.cluster.learn([(6, "127.0.0.1", late.port)])
+        reader, writer = await proxy.connect(proxy.port + 7)
+        assert await ask(reader, writer, BEAT) == BEATEN
+        assert late.came == 1
+        assert len(proxy.sent) == told  # who told us knows
+        writer.close()
 
 
-def test_a_broker_that_moves_is_followed() -> None:
-    async def work() -> None:
-        here, there = Broker(), Broker()
-        async with (
-            listening(here.serve) as here.port,
-            listening(there.serve) as there.port,
-            front(f"127.0.0.1:{here.port}") as proxy,
-        ):
-            here.brokers = [(0, "127.0.0.1", there.port)]
-            reader, writer = await proxy.connect()
-            await ask(reader, writer, ASK_METADATA)
-            other, second = await proxy.connect(proxy.port + 1)
-            assert await ask(other, second, BEAT) == BEATEN
-            assert there.came == 1
-            second.close()
-            writer.close()
-
-    run(work)
+async def test_a_broker_that_moves_is_followed() -> None:
+    here, there = Broker(), Broker()
+    async with (
+        listening(here.serve) as here.port,
+        listening(there.serve) as there.port,
+        front(f"127.0.0.1:{here.port}") as proxy,
+    ):
+        here.brokers = [(0, "127.0.0.1", there.port)]
+        reader, writer = await proxy.connect()
+        await ask(reader, writer, ASK_METADATA)
+        other, second = await proxy.connect(proxy.port + 1)
+        assert await ask(other, second, BEAT) == BEATEN
+        assert there.came == 1
+        second.close()
+        writer.close()
 
 
 def test_a_cluster_that_wants_a_login_is_asked_again_and_that_is_said_once(
@@ -149,123 +137,104 @@ class WantsLogin(Broker):
 
 
 @pytest.mark.parametrize("from_another_worker", [False, True])
-def test_the_brokers_of_a_cluster_that_wants_a_login_are_learned_from_a_clients_own_metadata(
+async def test_the_brokers_of_a_cluster_that_wants_a_login_are_learned_from_a_clients_own_metadata(
     from_another_worker: bool,
 ) -> None:
-    async def work() -> None:
-        here, there = WantsLogin(), WantsLogin()
-        addresses = Addresses(node_ids=[0, 3])
-        async with listening(here.serve) as here.port, listening(there.serve) as there.port:
-            here.brokers = there.brokers = [(0, "127.0.0.1", here.port), (3, "127.0.0.1", there.port)]
-            async with front(f"127.0.0.1:{here.port}", addresses=addresses) as proxy:
-                assert proxy.cluster.brokers.as_list() == []
-                of_bootstrap, first = await proxy.connect()
-                of_node_0, second = await proxy.connect(proxy.port + 1)
-                of_node_3, third = await proxy.connect(proxy.port + 4)  # nobody knows better: to a bootstrap broker
-                for reader, writer in ((of_bootstrap, first), (of_node_0, second), (of_node_3, third)):
-                    assert await ask(reader, writer, BEAT) == BEATEN
-                assert there.came == 0
-                ours = [(0, "127.0.0.1", proxy.port + 1), (3, "127.0.0.1", proxy.port + 4)]
-                if from_another_worker:
-                    proxy.cluster.learn(here.brokers)
-                else:
-                    assert await ask(of_node_3, third, ASK_METADATA) == response(9, metadata(1, ours))
-                    assert proxy.sent[-1].brokers == here.brokers
-                assert await of_node_3.read() == b""  # it is at the wrong broker, and comes again
-                of_node_3, again = await proxy.connect(proxy.port + 4)
-                assert await ask(of_node_3, again, BEAT) == BEATEN
-                assert there.came == 1
-                for reader, writer in ((of_bootstrap, first), (of_node_0, second)):  # they are at the right ones
-                    assert await ask(reader, writer, ASK_METADATA) == response(9, metadata(1, ours))
-                assert proxy.causes == {CloseCause.DRAIN: 1}
-                for writer in (first, second, third, again):
-                    writer.close()
-
-    run(work)
+    here, there = WantsLogin(), WantsLogin()
+    addresses = Addresses(node_ids=[0, 3])
+    async with listening(here.serve) as here.port, listening(there.serve) as there.port:
+        here.brokers = there.brokers = [(0, "127.0.0.1", here.port), (3, "127.0.0.1", there.port)]
+        async with front(f"127.0.0.1:{here.port}", addresses=addresses) as proxy:
+            assert proxy.cluster.brokers.as_list() == []
+            of_bootstrap, first = await proxy.connect()
+            of_node_0, second = await proxy.connect(proxy.port + 1)
+            of_node_3, third = await proxy.connect(proxy.port + 4)  # nobody knows better: to a bootstrap broker
+            for reader, writer in ((of_bootstrap, first), (of_node_0, second), (of_node_3, third)):
+                assert await ask(reader, writer, BEAT) == BEATEN
+            assert there.came == 0
+            ours = [(0, "127.0.0.1", proxy.port + 1), (3, "127.0.0.1", proxy.port + 4)]
+            if from_another_worker:
+                proxy.cluster.learn(here.brokers)
+            else:
+                assert await ask(of_node_3, third, ASK_METADATA) == response(9, metadata(1, ours))
+                assert proxy.sent[-1].brokers == here.brokers
+            assert await of_node_3.read() == b""  # it is at the wrong broker, and comes again
+            of_node_3, again = await proxy.connect(proxy.port + 4)
+            assert await ask(of_node_3, again, BEAT) == BEATEN
+            assert there.came == 1
+            for reader, writer in ((of_bootstrap, first), (of_node_0, second)):  # they are at the right ones
+                assert await ask(reader, writer, ASK_METADATA) == response(9, metadata(1, ours))
+            assert proxy.causes == {CloseCause.DRAIN: 1}
+            for writer in (first, second, third, again):
+                writer.close()
 
 
-def test_a_cluster_that_is_down_at_the_start_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cluster_that_is_down_at_the_start_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(virtual_cluster, "REDISCOVER_S", 0.02)
-
-    async def work() -> None:
-        port = free_ports()
-        async with front(f"127.0.0.1:{port}") as proxy:
-            assert not accepts(proxy.port + 1)
-            broker = Broker()
-            broker.port = port
-            async with listening(broker.serve, port=port):
-                await proxy.until(lambda: accepts(proxy.port + 1))
-
-    run(work)
-
-
-def test_ports_that_the_configuration_names_are_there_from_the_start() -> None:
-    async def work() -> None:
-        async with front(f"127.0.0.1:{free_ports()}", addresses=Addresses(node_ids=[0, "2-4"])) as proxy:
-            assert [accepts(proxy.port + 1 + node_id) for node_id in range(6)] == [True, False, True, True, True, False]
-
-    run(work)
-
-
-def test_a_port_that_is_taken_is_said_when_the_configuration_names_it() -> None:
-    async def work() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
-            with pytest.raises(ListenError, match=f"127.0.0.1:{port}"):
-                async with front("127.0.0.1:1", addresses=Addresses(first_port=port, node_ids=[0])):
-                    pass
-
-    run(work)
-
-
-def test_promise_15_a_reload_takes_new_targets_and_drops_no_connection() -> None:
-    async def work() -> None:
-        here, there = Broker(), Broker()
-        async with (
-            listening(here.serve) as here.port,
-            listening(there.serve) as there.port,
-            front(f"127.0.0.1:{here.port}", addresses=FIXED) as proxy,
-        ):
-            reader, writer = await proxy.connect()
-            assert await ask(reader, writer, BEAT) == BEATEN
-            now = Cluster(listen=f"127.0.0.1:{proxy.port}", bootstrap=[f"127.0.0.1:{there.port}"], addresses=FIXED)
-            proxy.cluster.configure(now, proxy.with_cluster(now))
-            assert await ask(reader, writer, BEAT) == BEATEN
-            other, second = await proxy.connect()
-            assert await ask(other, second, BEAT) == BEATEN
-            assert (here.came, there.came) == (1, 1)
-            writer.close()
-            second.close()
-
-    run(work)
-
-
-def test_promise_15_a_filter_that_cannot_be_loaded_leaves_all_as_it_was() -> None:
-    async def work() -> None:
+    port = free_ports()
+    async with front(f"127.0.0.1:{port}") as proxy:
+        assert not accepts(proxy.port + 1)
         broker = Broker()
-        async with listening(broker.serve) as broker.port, front(f"127.0.0.1:{broker.port}", addresses=FIXED) as proxy:
-            chain, plan = proxy.cluster._filters.chain, proxy.cluster.plan
-            wrong = Cluster(
-                listen=f"127.0.0.1:{proxy.port}",
-                bootstrap=["127.0.0.1:1"],
-                addresses=FIXED,
-                filters=[FilterUse(use="no.such:Filter")],
-            )
-            with pytest.raises(UsageError):
-                proxy.cluster.configure(wrong, proxy.with_cluster(wrong))
-            assert (proxy.cluster._filters.chain, proxy.cluster.plan) == (chain, plan)
-            reader, writer = await proxy.connect()
-            assert await ask(reader, writer, BEAT) == BEATEN
-            writer.close()
+        broker.port = port
+        async with listening(broker.serve, port=port):
+            await proxy.until(lambda: accepts(proxy.port + 1))
 
-    run(work)
+
+async def test_ports_that_the_configuration_names_are_there_from_the_start() -> None:
+    async with front(f"127.0.0.1:{free_ports()}", addresses=Addresses(node_ids=[0, "2-4"])) as proxy:
+        assert [accepts(proxy.port + 1 + node_id) for node_id in range(6)] == [True, False, True, True, True, False]
+
+
+async def test_a_port_that_is_taken_is_said_when_the_configuration_names_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ListenError, match=f"127.0.0.1:{port}"):
+            async with front("127.0.0.1:1", addresses=Addresses(first_port=port, node_ids=[0])):
+                pass
+
+
+async def test_promise_15_a_reload_takes_new_targets_and_drops_no_connection() -> None:
+    here, there = Broker(), Broker()
+    async with (
+        listening(here.serve) as here.port,
+        listening(there.serve) as there.port,
+        front(f"127.0.0.1:{here.port}", addresses=FIXED) as proxy,
+    ):
+        reader, writer = await proxy.connect()
+        assert await ask(reader, writer, BEAT) == BEATEN
+        now = Cluster(listen=f"127.0.0.1:{proxy.port}", bootstrap=[f"127.0.0.1:{there.port}"], addresses=FIXED)
+        proxy.cluster.configure(now, proxy.with_cluster(now))
+        assert await ask(reader, writer, BEAT) == BEATEN
+        other, second = await proxy.connect()
+        assert await ask(other, second, BEAT) == BEATEN
+        assert (here.came, there.came) == (1, 1)
+        writer.close()
+        second.close()
+
+
+async def test_promise_15_a_filter_that_cannot_be_loaded_leaves_all_as_it_was() -> None:
+    broker = Broker()
+    async with listening(broker.serve) as broker.port, front(f"127.0.0.1:{broker.port}", addresses=FIXED) as proxy:
+        chain, plan = proxy.cluster._filters.chain, proxy.cluster.plan
+        wrong = Cluster(
+            listen=f"127.0.0.1:{proxy.port}",
+            bootstrap=["127.0.0.1:1"],
+            addresses=FIXED,
+            filters=[FilterUse(use="no.such:Filter")],
+        )
+        with pytest.raises(UsageError):
+            proxy.cluster.configure(wrong, proxy.with_cluster(wrong))
+        assert (proxy.cluster._filters.chain, proxy.cluster.plan) == (chain, plan)
+        reader, writer = await proxy.connect()
+        assert await ask(reader, writer, BEAT) == BEATEN
+        writer.close()
 
 
 class Policy(Filter):
     requests = frozenset({0})
 
 
-def test_promise_7_what_takes_too_long_is_closed_with_its_cause() -> None:
+async def test_promise_7_what_takes_too_long_is_closed_with_its_cause() -> None:
     """Seconds are added to the clock that ticks; nobody waits."""
     over = asyncio.Event()
     times = Timeouts(connect=1, first_request=10, frame=20, half_closed=30, idle=100)
@@ -283,29 +252,26 @@ def test_promise_7_what_takes_too_long_is_closed_with_its_cause() -> None:
         await over.wait()
         writer.close()
 
-    async def work() -> None:
-        async with listening(silent) as port, front(f"127.0.0.1:{port}", addresses=FIXED, timeouts=times) as proxy:
-            for sent, ends, seconds, cause in cases:
-                _, writer = await proxy.connect()
-                writer.write(sent)
-                await proxy.until(lambda: proxy.worker.links)
-                link = next(iter(proxy.worker.links))
-                await proxy.until(lambda link=link, sent=sent: link.bytes_received[0] == len(sent))
-                if ends:
-                    writer.write_eof()
-                    await proxy.until(lambda link=link: link.half_closed)
-                before = proxy.causes.get(cause, 0)
-                proxy.cluster.tick(time.monotonic_ns() + int((seconds - 0.9) * 1e9))
-                assert not link.closed, cause
-                proxy.cluster.tick(time.monotonic_ns() + int((seconds + 0.1) * 1e9))
-                assert link.closed and proxy.causes[cause] == before + 1
-                writer.close()
-            over.set()
-
-    run(work)
+    async with listening(silent) as port, front(f"127.0.0.1:{port}", addresses=FIXED, timeouts=times) as proxy:
+        for sent, ends, seconds, cause in cases:
+            _, writer = await proxy.connect()
+            writer.write(sent)
+            await proxy.until(lambda: proxy.worker.links)
+            link = next(iter(proxy.worker.links))
+            await proxy.until(lambda link=link, sent=sent: link.bytes_received[0] == len(sent))
+            if ends:
+                writer.write_eof()
+                await proxy.until(lambda link=link: link.half_closed)
+            before = proxy.causes.get(cause, 0)
+            proxy.cluster.tick(time.monotonic_ns() + int((seconds - 0.9) * 1e9))
+            assert not link.closed, cause
+            proxy.cluster.tick(time.monotonic_ns() + int((seconds + 0.1) * 1e9))
+            assert link.closed and proxy.causes[cause] == before + 1
+            writer.close()
+        over.set()
 
 
-def test_promise_14_a_drain_answers_what_is_in_flight() -> None:
+async def test_promise_14_a_drain_answers_what_is_in_flight() -> None:
     slow = asyncio.Event()
 
     class Slow(Broker):
@@ -316,29 +282,26 @@ def test_promise_14_a_drain_answers_what_is_in_flight() -> None:
                 await reader.read()
             writer.close()
 
-    async def work() -> None:
-        broker = Slow()
-        async with listening(broker.serve) as broker.port, front(f"127.0.0.1:{broker.port}", addresses=FIXED) as proxy:
-            reader, writer = await proxy.connect()
-            idle, second = await proxy.connect()
-            writer.write(BEAT)
-            await proxy.until(lambda: sum(link.in_flight_count for link in proxy.worker.links) == 1)
-            await proxy.until(lambda: len(proxy.worker.links) == 2)
-            proxy.cluster.stop()
-            for link in proxy.cluster.links():
-                link.drain()
-            assert await idle.read() == b""
-            slow.set()
-            assert await reader.read() == BEATEN
-            assert proxy.causes == {CloseCause.DRAIN: 2}
-            writer.close()
-            second.close()
-
-    run(work)
+    broker = Slow()
+    async with listening(broker.serve) as broker.port, front(f"127.0.0.1:{broker.port}", addresses=FIXED) as proxy:
+        reader, writer = await proxy.connect()
+        idle, second = await proxy.connect()
+        writer.write(BEAT)
+        await proxy.until(lambda: sum(link.in_flight_count for link in proxy.worker.links) == 1)
+        await proxy.until(lambda: len(proxy.worker.links) == 2)
+        proxy.cluster.stop()
+        for link in proxy.cluster.links():
+            link.drain()
+        assert await idle.read() == b""
+        slow.set()
+        assert await reader.read() == BEATEN
+        assert proxy.causes == {CloseCause.DRAIN: 2}
+        writer.close()
+        second.close()
 
 
 @pytest.mark.parametrize("filters", [[], [FilterUse(use="tests.proxy.test_virtual_cluster:Policy")]])
-def test_a_policy_does_not_go_on_when_frames_are_lost(filters: list[FilterUse]) -> None:
+async def test_a_policy_does_not_go_on_when_frames_are_lost(filters: list[FilterUse]) -> None:
     """Addresses and ApiVersions of kproxy's own are no policy: without them a client can do nothing it may not."""
 
     async def stray(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -346,68 +309,58 @@ def test_a_policy_does_not_go_on_when_frames_are_lost(filters: list[FilterUse]) 
         await reader.read()
         writer.close()
 
-    async def work() -> None:
-        async with listening(stray) as port, front(f"127.0.0.1:{port}", addresses=FIXED, filters=filters) as proxy:
+    async with listening(stray) as port, front(f"127.0.0.1:{port}", addresses=FIXED, filters=filters) as proxy:
+        reader, writer = await proxy.connect()
+        if filters:
+            assert await reader.read() == b""
+            assert proxy.causes == {CloseCause.BAD_FRAME: 1}
+        else:
+            assert await reader.readexactly(23) == response(77, b"answers nothing")
+        writer.close()
+
+
+async def test_a_stranger_is_told_apart_from_a_broken_client() -> None:
+    broker = Broker()
+    async with listening(broker.serve) as broker.port, front(f"127.0.0.1:{broker.port}", addresses=FIXED) as proxy:
+        for start in (
+            b"GET / HTTP/1.1\r\n\r\n",
+            b"\x16\x03\x01\x02\0\1\0\1\xfc\3\3",
+            b"\xff\xff\xff\xff" + bytes(20),
+        ):
             reader, writer = await proxy.connect()
-            if filters:
+            writer.write(start)
+            with contextlib.suppress(ConnectionResetError):
                 assert await reader.read() == b""
-                assert proxy.causes == {CloseCause.BAD_FRAME: 1}
-            else:
-                assert await reader.readexactly(23) == response(77, b"answers nothing")
             writer.close()
-
-    run(work)
-
-
-def test_a_stranger_is_told_apart_from_a_broken_client() -> None:
-    async def work() -> None:
-        broker = Broker()
-        async with listening(broker.serve) as broker.port, front(f"127.0.0.1:{broker.port}", addresses=FIXED) as proxy:
-            for start in (
-                b"GET / HTTP/1.1\r\n\r\n",
-                b"\x16\x03\x01\x02\0\1\0\1\xfc\3\3",
-                b"\xff\xff\xff\xff" + bytes(20),
-            ):
-                reader, writer = await proxy.connect()
-                writer.write(start)
-                with contextlib.suppress(ConnectionResetError):
-                    assert await reader.read() == b""
-                writer.close()
-            assert proxy.causes == {CloseCause.NOT_KAFKA: 2, CloseCause.BAD_FRAME: 1}
-
-    run(work)
+        assert proxy.causes == {CloseCause.NOT_KAFKA: 2, CloseCause.BAD_FRAME: 1}
 
 
-def test_a_filter_that_has_changed_is_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_filter_that_has_changed_is_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For connections that are open, too; one that does not load leaves the one before in use."""
     file = tmp_path / "reloaded_filters.py"
     text = "from kproxy.filters.contract import *\nclass Mine(Filter):\n    requests = (3,)\n"
     file.write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-
-    async def work() -> None:
-        broker = Broker()
-        uses = [FilterUse(use="reloaded_filters:Mine")]
-        async with (
-            listening(broker.serve) as broker.port,
-            front(f"127.0.0.1:{broker.port}", addresses=FIXED, filters=uses) as proxy,
-        ):
-            reader, writer = await proxy.connect()
-            told = response(9, metadata(1, [(0, "127.0.0.1", broker.port)]))
-            assert await ask(reader, writer, ASK_METADATA) == told
-            file.write_text("1 / 0\n", encoding="utf-8")
-            with pytest.raises(UsageError, match=f"division by zero at {file}:1"):
-                proxy.cluster.configure(proxy.config.clusters[0], proxy.config, True)
-            assert await ask(reader, writer, ASK_METADATA) == told
-            file.write_text(text + "    def on_request(self, request): return Close('no')\n", encoding="utf-8")
-            proxy.cluster.configure(proxy.config.clusters[0], proxy.config)
-            assert await ask(reader, writer, ASK_METADATA) == told
+    broker = Broker()
+    uses = [FilterUse(use="reloaded_filters:Mine")]
+    async with (
+        listening(broker.serve) as broker.port,
+        front(f"127.0.0.1:{broker.port}", addresses=FIXED, filters=uses) as proxy,
+    ):
+        reader, writer = await proxy.connect()
+        told = response(9, metadata(1, [(0, "127.0.0.1", broker.port)]))
+        assert await ask(reader, writer, ASK_METADATA) == told
+        file.write_text("1 / 0\n", encoding="utf-8")
+        with pytest.raises(UsageError, match=f"division by zero at {file}:1"):
             proxy.cluster.configure(proxy.config.clusters[0], proxy.config, True)
-            writer.write(ASK_METADATA)
-            assert await reader.read() == b""
-            writer.close()
-
-    run(work)
+        assert await ask(reader, writer, ASK_METADATA) == told
+        file.write_text(text + "    def on_request(self, request): return Close('no')\n", encoding="utf-8")
+        proxy.cluster.configure(proxy.config.clusters[0], proxy.config)
+        assert await ask(reader, writer, ASK_METADATA) == told
+        proxy.cluster.configure(proxy.config.clusters[0], proxy.config, True)
+        writer.write(ASK_METADATA)
+        assert await reader.read() == b""
+        writer.close()
 
 
 CLUSTER = Cluster(listen=":1", bootstrap=["b:1"])

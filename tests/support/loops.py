@@ -12,7 +12,7 @@ LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "uvloop": uvloop.new_event_loop,
     "asyncio": asyncio.new_event_loop,
 }
-PATIENCE_S = 60.0  # ends a test that hangs; a busy machine lets one stand still for many seconds
+PATIENCE_S = 120.0  # ends a test that hangs; a busy machine lets one stand still for many seconds
 
 
 def run(loop: str, main: Coroutine[Any, Any, T]) -> T:

@@ -28,7 +28,7 @@ LONGEST = 65_536  # bytes of the arguments
 SAYS = "kproxy page: "  # before a line of standard error that is for the log (kproxy.proxy.supervisor.page_ending)
 
 
-class Told(msgspec.Struct, frozen=True):
+class Settings(msgspec.Struct, frozen=True):
     """What a reload of the configuration may change: JSON, a line of the standard input each time."""
 
     editable: bool = False  # whether breakpoints may be set
@@ -43,7 +43,7 @@ class LiveArguments(msgspec.Struct, frozen=True):
     name: str  # of what is open
     token: str
     hosts: list[str]
-    told: Told = Told()
+    settings: Settings = Settings()
     most: int = MOST_KEPT  # bytes of exchanges that are kept in memory
     spill: str = ""  # the directory for older ones
     most_spilled: int = 0  # bytes there
@@ -69,7 +69,7 @@ def main() -> None:
     spill = Path(arguments.spill) if arguments.spill else None
     feeds = listen(folder, FEED)
     store = Live(arguments.name, feeds, arguments.most, spill, arguments.most_spilled, records=arguments.records)
-    _use(store, arguments.told)
+    _use(store, arguments.settings)
     gc.collect()
     gc.freeze()  # the collector skips the objects made until here: they stay to the end
     gc.set_threshold(20_000, 20, 20)
@@ -104,12 +104,12 @@ def _end(fault: BaseException | None) -> None:
 def _follow_input(store: Live, folder: Path) -> None:
     """Take what the supervisor says later on. End with it, and remove what it would remove."""
     for line in sys.stdin.buffer:
-        _use(store, msgspec.json.decode(line, type=Told))
+        _use(store, msgspec.json.decode(line, type=Settings))
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
 
 
-def _use(store: Live, told: Told) -> None:
-    store.editable = told.editable
-    store.client_addresses = told.clients
-    store.narrowed.use(told.analyzed)
+def _use(store: Live, settings: Settings) -> None:
+    store.editable = settings.editable
+    store.client_addresses = settings.clients
+    store.narrowed.use(settings.analyzed)

@@ -101,11 +101,11 @@ class GroupLag:
             commits = [one for one in _places(exchange, asked.topics) if one[0] in accepted]
             self._note_commits((cluster, asked.groupId), commits)
             return
-        told = _fetched.decode(response)
-        for group in told.groups:
+        fetched = _fetched.decode(response)
+        for group in fetched.groups:
             self._note_commits((cluster, group.groupId), _places(exchange, group.topics))
-        if not told.groups:
-            self._note_commits((cluster, _fetched.decode(request).groupId), _places(exchange, told.topics))
+        if not fetched.groups:
+            self._note_commits((cluster, _fetched.decode(request).groupId), _places(exchange, fetched.topics))
 
     def _note_end(self, place: Place, end: int) -> None:
         ends = self._ends

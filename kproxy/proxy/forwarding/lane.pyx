@@ -1289,7 +1289,7 @@ cdef class ResponseLane(Lane):
         return 0 if self.link.closed else self.refuse_begun(at, FRAME_TOO_BIG)
 
     cdef object take_paired_request(self):
-        """Return the PairedRequest (see owner.py) of the response in processing, and hand over its RequestFacts."""
+        """Return the PairedRequest (see LinkOwner) of the response in processing, and hand over its RequestFacts."""
         held = None
         if self.current.held != NULL:
             held = <object>self.current.held

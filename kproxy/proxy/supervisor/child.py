@@ -19,7 +19,8 @@ from kproxy.proxy.supervisor.watchdog import LOOK_EVERY_S, Activity, Watchdog, c
 
 FIRST_DELAY, MOST_DELAY = 0.1, 1.5  # seconds before a restart; the very first one is at once
 LONG_ENOUGH = 10.0  # seconds; a process that lived so long did not die of its start
-LAST_MESSAGES = 0.5  # seconds for which the channel of a dead process is read, and a process without a channel may live
+LAST_MESSAGES = 0.5  # seconds for which the channel of a dead process is read
+EXIT_S = 3.0  # seconds that a process without a channel may take to exit: on a busy machine that is slow
 MOST_SEND = 5.0  # seconds without reading its channel after which a process hangs
 
 
@@ -175,7 +176,7 @@ class Child:
             watching.cancel()
         self._channel = None
         with contextlib.suppress(TimeoutError):
-            return await asyncio.wait_for(asyncio.shield(process.ended), LAST_MESSAGES)
+            return await asyncio.wait_for(asyncio.shield(process.ended), EXIT_S)
         process.kill()
         return await process.ended
 

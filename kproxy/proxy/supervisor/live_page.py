@@ -1,4 +1,4 @@
-"""LivePage: the page of a running proxy at the admin port: / and what is below /page.
+"""LivePage: the live page of a running proxy, at / and below /page of the admin port.
 
 It is a process of its own (kproxy.page.live), which holds rows in DuckDB. Importing and taking exchanges get what CPU is left;
 answers have a low priority, so that they come where traffic fills the cores. It is started for the first request with the token,
@@ -37,30 +37,30 @@ from kproxy.proxy.supervisor.processes import environment
 
 MODULE = "kproxy.page.live"
 NEEDED = ("duckdb", "pyarrow", "sqlglot")
-MOST_ASKING = MOST_REQUESTS * 3 // 4  # requests at a time: the others are for probes, scrapers and breakpoints
+MOST_ASKING = MOST_REQUESTS * 3 // 4  # requests at a time; the rest is for probes, scrapers and breakpoints
 IDLE_S = 60.0  # without a request
 START_S = 60.0  # that it may take to start
 END_S = 1.0  # until it is seen that it has ended
 TAKEN_S = 0.01
 LOOK_EVERY_S = 0.1
-# Of the process: traffic comes first. A worker that wakes up has the core at once, as its slices are shorter (scheduling.py);
-# a core that workers fill still gives the page a tenth, so that it answers
+# Priority of the process: traffic comes first. A worker that wakes up has the core at once, as its slices are shorter
+# (scheduling.py); on a core that workers fill, the page still gets a tenth, so that it answers
 NICE = 10
 LONGEST_FOLDER = 70  # characters: the path of a socket has 107 at most (unix(7))
 FEED, HTTP = "feed", "http"  # of kproxy.page.live, which is not imported here
 
 
 class NoPage(Exception):
-    """Why there is no page, as a sentence."""
+    """Says in a sentence why there is no page."""
 
 
 class LivePage:
     """An ASGI application.
 
     Args:
-        fleet: whose analyzer feeds the page.
-        guard: who may come.
-        hosts: names under which the page may be asked, beside loopback ones and IP addresses.
+        fleet: the fleet whose analyzer feeds the page.
+        guard: decides which requests are allowed.
+        hosts: names under which the page may be requested, in addition to loopback names and IP addresses.
         idle_s: seconds without a request after which the process ends.
     """
 
@@ -76,7 +76,7 @@ class LivePage:
         self._watching: asyncio.Task[None] | None = None
 
     def may_come(self, scope: Scope) -> bool:
-        """Whether a request has the token: in the address, in the cookie, or in the header."""
+        """Return whether a request has the token: in the address, the cookie, or the header."""
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
         if scope["path"] == "/" and len(given) == 1 and self._guard.is_token(given[0]):
             return self._guard.host_refusal(scope["headers"]) is None
@@ -85,7 +85,7 @@ class LivePage:
         return self._guard.refusal("GET", scope["headers"]) is None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See the ASGI specification, version 3; the request is one that may come."""
+        """Answer a request for which ``may_come`` is true, as an ASGI application."""
         loop = asyncio.get_running_loop()
         self._asking += 1
         try:
@@ -113,10 +113,10 @@ class LivePage:
         """Bytes of the last exchanges that the analyzer keeps for a page that is not there yet."""
         return self._fleet.config.page.past if _is_installed() else 0
 
-    def tell(self) -> None:
-        """Tell the process, if there is one, what the configuration has now."""
+    def configure(self) -> None:
+        """Pass the present configuration on to the process, if there is one."""
         if self._process is not None and not self._process.has_ended:
-            self._process.tell(_told(self._fleet.config))
+            self._process.use(_settings_of(self._fleet.config))
 
     async def stop(self) -> None:
         """End the process."""
@@ -128,10 +128,10 @@ class LivePage:
             await process.stop()
 
     async def _running(self) -> "PageProcess":
-        """The process, once it answers. Raises NoPage."""
+        """Return the process once it answers, starting it if need be. Raises NoPage."""
         async with self._starting:
             if self._process is not None and not self._process.has_ended:
-                self.tell()  # another configuration may have been taken while it started
+                self.configure()  # another configuration may have been taken while it started
                 return self._process
             if not _is_installed():
                 raise NoPage("the page needs packages that are missing: pip install 'kproxy-kafka[page]'")
@@ -145,7 +145,7 @@ class LivePage:
             return self._process
 
     async def _watch(self, process: "PageProcess") -> None:
-        """End the process when no browser is there any more."""
+        """End the process once no browser has asked for *idle_s* seconds."""
         loop = asyncio.get_running_loop()
         self._asked_at = loop.time()
         while not process.has_ended:
@@ -163,12 +163,12 @@ class LivePage:
 
 
 class PageProcess:
-    """A running page."""
+    """A running process of the live page."""
 
-    def __init__(self, folder: Path, process: asyncio.subprocess.Process, told: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, process: asyncio.subprocess.Process, settings: dict[str, Any]) -> None:
         self._folder = folder
         self._process = process
-        self._told = told
+        self._settings = settings
         self.pid = process.pid
         assert process.stderr is not None
         self._ending = Ending(process.stderr)
@@ -176,7 +176,7 @@ class PageProcess:
 
     @classmethod
     async def start(cls, fleet: Fleet, token: str, hosts: list[str]) -> "PageProcess":
-        """Start it, and wait until it answers. Raises NoPage."""
+        """Start the process, and wait until it answers. Raises NoPage."""
         try:
             near = tempfile.gettempdir()
             where = near if len(near) < LONGEST_FOLDER else "/tmp"
@@ -200,17 +200,17 @@ class PageProcess:
             shutil.rmtree(folder, ignore_errors=True)
             raise NoPage(f"the page could not be started: {os.strerror(error.errno or 0)}") from error
         page = fleet.config.page
-        told = _told(fleet.config)
+        settings = _settings_of(fleet.config)
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, process.pid, max(NICE, os.getpriority(os.PRIO_PROCESS, 0)))
-        made = cls(folder, process, told)
+        made = cls(folder, process, settings)
         name = ", ".join(cluster.name for cluster in fleet.config.clusters)
         arguments = {
             "folder": str(folder),
             "name": name,
             "token": token,
             "hosts": hosts,
-            "told": told,
+            "settings": settings,
             "most": page.memory,
             "records": page.records,
         }
@@ -247,20 +247,20 @@ class PageProcess:
         """The socket to which the analyzer connects."""
         return str(self._folder / FEED)
 
-    def tell(self, told: dict[str, Any]) -> None:
-        """Say what the configuration has now, where that is other than it was said last."""
-        if told != self._told and self._process.stdin is not None:
-            self._told = told
-            self._process.stdin.write(msgspec.json.encode(told) + b"\n")
+    def use(self, settings: dict[str, Any]) -> None:
+        """Send the page these settings, if they have changed."""
+        if settings != self._settings and self._process.stdin is not None:
+            self._settings = settings
+            self._process.stdin.write(msgspec.json.encode(settings) + b"\n")
 
     async def ends_within(self, seconds: float) -> bool:
-        """Whether it ends by itself, waiting for at most so long."""
+        """Return whether the process ends by itself within *seconds*."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._code(), seconds)
         return self.has_ended
 
     async def _code(self) -> int:
-        """Its exit code, once it has ended; Process.wait waits for what it started as well, which holds its pipes."""
+        """Return the exit code once the process has ended; Process.wait would also wait for its children, which hold its pipes."""
         if self._process.returncode is None:
             with suppress(ProcessLookupError):
                 await _end_of(self.pid)
@@ -269,7 +269,7 @@ class PageProcess:
         return self._process.returncode
 
     async def stop(self) -> None:
-        """End it; where it has ended by itself, log why."""
+        """End the process; if it has ended by itself, log why."""
         if self._is_stopped:
             return
         self._is_stopped = True
@@ -303,8 +303,8 @@ async def _end_of(pid: int) -> None:
         os.close(pidfd)
 
 
-def _told(config: Config) -> dict[str, Any]:
-    """What the process is told of a configuration: Told of kproxy.page.live.process."""
+def _settings_of(config: Config) -> dict[str, Any]:
+    """Return what the page uses of a configuration: Settings of kproxy.page.live.process."""
     analysis = config.analysis
     analyzed = {"apis": sorted(set(analysis.apis)), "sample": analysis.sample, "snaplen": analysis.snaplen}
     clients = [as_reached_here(cluster.listen) for cluster in config.clusters]
@@ -312,7 +312,7 @@ def _told(config: Config) -> dict[str, Any]:
 
 
 def _refusal(scope: Scope, sentence: str) -> Response:
-    """An answer that says why not."""
+    """Return an answer that says why there is no page."""
     if scope["path"].startswith("/page/"):
         return JSONResponse({"error": sentence, "column": None, "length": None}, 503)
     return PlainTextResponse(f"{sentence}\n", 503)

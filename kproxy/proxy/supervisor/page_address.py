@@ -1,4 +1,4 @@
-"""PageAddress: tells the address of the page to the person who runs kproxy, and keeps its token out of logs that are shipped."""
+"""PageAddress: shows the address of the page to the person who runs kproxy, and keeps its token out of logs that are shipped."""
 
 import os
 import tempfile
@@ -11,21 +11,21 @@ STANDARD_ERROR = 2
 
 
 class PageAddress:
-    """The address of the page, as it was told last.
+    """The address of the page, as it was last shown.
 
     On a terminal the log has it. Elsewhere logs are collected and read by many, so a file that only this user may read has it
     (mode 0600, in $XDG_RUNTIME_DIR, else in the folder for temporary files), and the log names the file.
     """
 
     def __init__(self) -> None:
-        self._told = ("", "")
+        self._shown = ("", "")
         self._file: Path | None = None
 
     def tell(self, event: str, url: str) -> None:
         """Log where the page is, unless that was logged before; an empty *url*: there is no page."""
-        if self._told == (event, url):
+        if self._shown == (event, url):
             return
-        self._told = event, url
+        self._shown = event, url
         self.remove()
         if not url:
             return
@@ -53,7 +53,7 @@ def _written(url: str) -> Path:
     where = folder if folder and os.access(folder, os.W_OK) else tempfile.gettempdir()
     fd, path = tempfile.mkstemp(
         prefix="kproxy-page-", suffix=".url", dir=where
-    )  # mode 0600, and a name that none has chosen
+    )  # mode 0600, and a name that nobody can foresee
     with os.fdopen(fd, "w", encoding="ascii") as file:
         file.write(f"{url}\n")
     return Path(path)

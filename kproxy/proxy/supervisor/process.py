@@ -251,15 +251,15 @@ class Admin:
         await page.keep_past()
 
     def log_page(self, config: Config) -> None:
-        """Tell where the page is, and whether breakpoints may be set in it."""
+        """Make the address of the page known, and whether breakpoints may be set in it."""
         event = "the page, where breakpoints may be set" if config.page.edits else "the page"
         url = f"http://{as_reached_here(self._address)}/?token={self._token}" if self._address else ""
         self._page_address.tell(event, url)
 
     def tell_page(self) -> None:
-        """Another configuration was taken: the page says since when."""
+        """Pass a new configuration on to the page, which shows since when it is used."""
         if self._page is not None:
-            self._page.tell()
+            self._page.configure()
 
     async def stop(self) -> None:
         """Stop serving."""

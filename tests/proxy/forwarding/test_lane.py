@@ -61,95 +61,78 @@ async def send_in_pieces(bench: Bench, end, data: bytes, seed: int, largest: int
 
 
 @pytest.mark.parametrize(("seed", "largest", "count"), [(1, 70_000, FRAMES), (2, 65_536, FRAMES), (3, 1, 60)])
-def test_bytes_out_are_bytes_in_both_ways(seed, largest, count):
+async def test_bytes_out_are_bytes_in_both_ways(seed, largest, count):
     requests, responses = random_frames(seed, count)
     sent, answered = b"".join(requests), b"".join(responses)
-
-    async def work() -> None:
-        bench = Bench(limits=Limits(in_flight=1 << 20))
-        asking = asyncio.ensure_future(send_in_pieces(bench, bench.client, sent, seed, largest))
-        assert await bench.receive(bench.broker, len(sent)) == sent
-        await asking
-        answering = asyncio.ensure_future(send_in_pieces(bench, bench.broker, answered, seed + 1, largest))
-        assert await bench.receive(bench.client, len(answered)) == answered
-        await answering
-        assert bench.link.frames_received == (count, count)
-        assert bench.link.in_flight_count == 0
-        assert bench.owner.told == []
-        counted = bench.counters.apis()
-        assert sum(api.requests for api in counted) == sum(api.responses for api in counted) == count
-
-    run(work)
+    bench = Bench(limits=Limits(in_flight=1 << 20))
+    asking = asyncio.ensure_future(send_in_pieces(bench, bench.client, sent, seed, largest))
+    assert await bench.receive(bench.broker, len(sent)) == sent
+    await asking
+    answering = asyncio.ensure_future(send_in_pieces(bench, bench.broker, answered, seed + 1, largest))
+    assert await bench.receive(bench.client, len(answered)) == answered
+    await answering
+    assert bench.link.frames_received == (count, count)
+    assert bench.link.in_flight_count == 0
+    assert bench.owner.told == []
+    counted = bench.counters.apis()
+    assert sum(api.requests for api in counted) == sum(api.responses for api in counted) == count
 
 
-def test_a_client_that_sends_while_it_is_answered_gets_every_byte():
+async def test_a_client_that_sends_while_it_is_answered_gets_every_byte():
     requests, responses = random_frames(4, 5_000)
+    bench = Bench()
 
-    async def work() -> None:
-        bench = Bench()
+    async def play_broker() -> None:
+        for asked, answer in zip(requests, responses, strict=True):
+            assert await bench.receive(bench.broker, len(asked)) == asked
+            await bench.send(bench.broker, answer)
 
-        async def play_broker() -> None:
-            for asked, answer in zip(requests, responses, strict=True):
-                assert await bench.receive(bench.broker, len(asked)) == asked
-                await bench.send(bench.broker, answer)
-
-        playing = asyncio.ensure_future(play_broker())
-        asking = asyncio.ensure_future(send_in_pieces(bench, bench.client, b"".join(requests), 5, 4_000))
-        answered = b"".join(responses)
-        assert await bench.receive(bench.client, len(answered)) == answered
-        await asyncio.gather(playing, asking)
-
-    run(work)
+    playing = asyncio.ensure_future(play_broker())
+    asking = asyncio.ensure_future(send_in_pieces(bench, bench.client, b"".join(requests), 5, 4_000))
+    answered = b"".join(responses)
+    assert await bench.receive(bench.client, len(answered)) == answered
+    await asyncio.gather(playing, asking)
 
 
-def test_half_close_gives_every_answer_that_is_in_flight():
-    async def work() -> None:
-        bench = Bench()
-        sent = b"".join(request(3, 1, n) for n in range(50))
-        await bench.send(bench.client, sent)
-        bench.client.shutdown(1)
-        assert await bench.rest(bench.broker) == sent  # and its end
-        answered = b"".join(response(n, b"x" * 1_000) for n in range(50))
-        await bench.send(bench.broker, answered)
-        assert await bench.rest(bench.client) == answered
-        await bench.owner.closed.wait()
-        assert bench.owner.cause is CloseCause.CLIENT_CLOSED
-
-    run(work)
+async def test_half_close_gives_every_answer_that_is_in_flight():
+    bench = Bench()
+    sent = b"".join(request(3, 1, n) for n in range(50))
+    await bench.send(bench.client, sent)
+    bench.client.shutdown(1)
+    assert await bench.rest(bench.broker) == sent  # and its end
+    answered = b"".join(response(n, b"x" * 1_000) for n in range(50))
+    await bench.send(bench.broker, answered)
+    assert await bench.rest(bench.client) == answered
+    await bench.owner.closed.wait()
+    assert bench.owner.cause is CloseCause.CLIENT_CLOSED
 
 
-def test_what_a_client_sends_to_a_broker_that_is_done_still_goes_there():
-    async def work() -> None:
-        bench = Bench()
-        bench.broker.shutdown(1)
-        assert await bench.rest(bench.client) == b""
-        await bench.send(bench.client, request(3, 1, 1))
-        assert await bench.receive(bench.broker, len(request(3, 1, 1))) == request(3, 1, 1)
-        bench.client.shutdown(1)
-        assert await bench.rest(bench.broker) == b""
-        await bench.owner.closed.wait()
-        assert bench.owner.cause is CloseCause.BROKER_CLOSED
-
-    run(work)
+async def test_what_a_client_sends_to_a_broker_that_is_done_still_goes_there():
+    bench = Bench()
+    bench.broker.shutdown(1)
+    assert await bench.rest(bench.client) == b""
+    await bench.send(bench.client, request(3, 1, 1))
+    assert await bench.receive(bench.broker, len(request(3, 1, 1))) == request(3, 1, 1)
+    bench.client.shutdown(1)
+    assert await bench.rest(bench.broker) == b""
+    await bench.owner.closed.wait()
+    assert bench.owner.cause is CloseCause.BROKER_CLOSED
 
 
-def test_the_broker_hears_all_of_a_client_that_is_gone():
-    async def work() -> None:
-        bench = Bench()
-        produce = message("ProduceRequest")
-        wish = produce.from_json(3, '{"transactionalId": null, "acks": 0, "timeoutMs": 1, "topicData": []}')
-        sent = b"".join(request(0, 3, n, produce.encode(3, wish)) for n in range(2_000))
-        await bench.send(bench.client, sent)
-        bench.client.close()
-        assert await bench.rest(bench.broker) == sent
-        await bench.owner.closed.wait()
-
-    run(work)
+async def test_the_broker_hears_all_of_a_client_that_is_gone():
+    bench = Bench()
+    produce = message("ProduceRequest")
+    wish = produce.from_json(3, '{"transactionalId": null, "acks": 0, "timeoutMs": 1, "topicData": []}')
+    sent = b"".join(request(0, 3, n, produce.encode(3, wish)) for n in range(2_000))
+    await bench.send(bench.client, sent)
+    bench.client.close()
+    assert await bench.rest(bench.broker) == sent
+    await bench.owner.closed.wait()
 
 
 @pytest.mark.parametrize("version", [0, 2, 3, 8, 9, 11, 13])
 @pytest.mark.parametrize("largest", [1, 3, 100_000])
-def test_a_produce_that_wants_no_answer_leaves_nothing_behind(version, largest):
+async def test_a_produce_that_wants_no_answer_leaves_nothing_behind(version, largest):
     produce = message("ProduceRequest")
 
     def frame(number: int, acks: int) -> bytes:
@@ -160,21 +143,18 @@ def test_a_produce_that_wants_no_answer_leaves_nothing_behind(version, largest):
         body = produce.encode(version, produce.from_json(version, wish))
         return request(0, version, number, tags + body, client_id=b"client-%d" % number)
 
-    async def work() -> None:
-        bench = Bench()
-        frames = [frame(n, 0 if n % 3 else -1) for n in range(60)]
-        sent = b"".join(frames)
-        asking = asyncio.ensure_future(send_in_pieces(bench, bench.client, sent, 6, largest))
-        assert await bench.receive(bench.broker, len(sent)) == sent
-        await asking
-        assert bench.link.in_flight_count == 20
-        answered = b"".join(response(n) for n in range(0, 60, 3))
-        await bench.send(bench.broker, answered)
-        assert await bench.receive(bench.client, len(answered)) == answered
-        assert bench.link.in_flight_count == 0
-        assert bench.counters.total_of(Total.MISPAIRED) == 0
-
-    run(work)
+    bench = Bench()
+    frames = [frame(n, 0 if n % 3 else -1) for n in range(60)]
+    sent = b"".join(frames)
+    asking = asyncio.ensure_future(send_in_pieces(bench, bench.client, sent, 6, largest))
+    assert await bench.receive(bench.broker, len(sent)) == sent
+    await asking
+    assert bench.link.in_flight_count == 20
+    answered = b"".join(response(n) for n in range(0, 60, 3))
+    await bench.send(bench.broker, answered)
+    assert await bench.receive(bench.client, len(answered)) == answered
+    assert bench.link.in_flight_count == 0
+    assert bench.counters.total_of(Total.MISPAIRED) == 0
 
 
 @pytest.mark.parametrize(
@@ -190,165 +170,132 @@ def test_a_produce_that_wants_no_answer_leaves_nothing_behind(version, largest):
         b"\x06\x40\0\1",
     ],
 )
-def test_attack_6_a_length_that_is_none_closes_before_a_byte_is_kept(start):
-    async def work() -> None:
-        bench = Bench()
-        whole = request(3, 1, 7)
-        await bench.send(bench.client, whole + start)
-        assert await bench.rest(bench.broker) == whole
-        assert await bench.rest(bench.client) == b""
-        assert bench.owner.cause is CloseCause.BAD_FRAME
-        assert bench.owner.told == [("refused", 0, CloseCause.BAD_FRAME, start)]
-        assert bench.worker.buffered_bytes == 0
-
-    run(work)
+async def test_attack_6_a_length_that_is_none_closes_before_a_byte_is_kept(start):
+    bench = Bench()
+    whole = request(3, 1, 7)
+    await bench.send(bench.client, whole + start)
+    assert await bench.rest(bench.broker) == whole
+    assert await bench.rest(bench.client) == b""
+    assert bench.owner.cause is CloseCause.BAD_FRAME
+    assert bench.owner.told == [("refused", 0, CloseCause.BAD_FRAME, start)]
+    assert bench.worker.buffered_bytes == 0
 
 
 @pytest.mark.parametrize("answers", [[9], [2, 1], [1, 1]])
-def test_attack_10_an_answer_to_nothing_passes_and_the_connection_goes_opaque(answers):
-    async def work() -> None:
-        bench = Bench()
-        sent = request(3, 1, 1) + request(3, 1, 2)
-        await bench.send(bench.client, sent)
-        assert await bench.receive(bench.broker, len(sent)) == sent
-        answered = b"".join(response(n, b"body") for n in answers)
-        await bench.send(bench.broker, answered)
-        assert await bench.receive(bench.client, len(answered)) == answered
-        assert bench.counters.total_of(Total.OPAQUE_CONNECTIONS) == 1
-        assert bench.counters.total_of(Total.IN_FLIGHT) == 0
-        await bench.send(bench.client, b"\xff\xff\xff\xffanything")
-        assert await bench.receive(bench.broker, 12) == b"\xff\xff\xff\xffanything"
-
-    run(work)
+async def test_attack_10_an_answer_to_nothing_passes_and_the_connection_goes_opaque(answers):
+    bench = Bench()
+    sent = request(3, 1, 1) + request(3, 1, 2)
+    await bench.send(bench.client, sent)
+    assert await bench.receive(bench.broker, len(sent)) == sent
+    answered = b"".join(response(n, b"body") for n in answers)
+    await bench.send(bench.broker, answered)
+    assert await bench.receive(bench.client, len(answered)) == answered
+    assert bench.counters.total_of(Total.OPAQUE_CONNECTIONS) == 1
+    assert bench.counters.total_of(Total.IN_FLIGHT) == 0
+    await bench.send(bench.client, b"\xff\xff\xff\xffanything")
+    assert await bench.receive(bench.broker, 12) == b"\xff\xff\xff\xffanything"
 
 
-def test_attack_10_a_response_before_any_request_passes():
-    async def work() -> None:
-        bench = Bench()
-        await bench.send(bench.broker, response(5, b"early"))
-        assert await bench.receive(bench.client, 13) == response(5, b"early")
-        assert ("mispaired",) in bench.owner.told
-
-    run(work)
+async def test_attack_10_a_response_before_any_request_passes():
+    bench = Bench()
+    await bench.send(bench.broker, response(5, b"early"))
+    assert await bench.receive(bench.client, 13) == response(5, b"early")
+    assert ("mispaired",) in bench.owner.told
 
 
-def test_attack_10_an_answer_to_nothing_is_not_waited_for():
-    async def work() -> None:
-        bench = Bench()
-        await bench.send(bench.broker, bytes(4))
-        assert await bench.receive(bench.client, 4) == bytes(4)
-
-    run(work)
+async def test_attack_10_an_answer_to_nothing_is_not_waited_for():
+    bench = Bench()
+    await bench.send(bench.broker, bytes(4))
+    assert await bench.receive(bench.client, 4) == bytes(4)
 
 
-def test_a_policy_closes_a_connection_whose_frames_are_lost():
-    async def work() -> None:
-        bench = Bench(Owner(strict=True))
-        await bench.send(bench.broker, response(5, b"early"))
-        assert await bench.rest(bench.client) == b""
-        assert bench.owner.cause is CloseCause.BAD_FRAME
-
-    run(work)
+async def test_a_policy_closes_a_connection_whose_frames_are_lost():
+    bench = Bench(Owner(strict=True))
+    await bench.send(bench.broker, response(5, b"early"))
+    assert await bench.rest(bench.client) == b""
+    assert bench.owner.cause is CloseCause.BAD_FRAME
 
 
-def test_a_held_frame_goes_nowhere_before_it_is_judged_and_the_next_ones_wait():
-    async def work() -> None:
-        waiting = []
-        owner = Owner(judge_request=lambda link, frame: bool(waiting.append(frame)))
-        bench = Bench(owner, Wanting(Direction.REQUEST, 3))
-        first, held, last = request(18, 0, 1), request(3, 1, 2, b"body"), request(12, 0, 3)
-        await bench.send(bench.client, first + held + last)
-        assert await bench.receive(bench.broker, len(first)) == first
-        assert waiting == [held]
-        assert bench.worker.buffered_bytes == len(held) + len(last)
-        changed = request(3, 1, 2, b"another body")
-        bench.link.forward_request(changed)
-        bench.link.resume(0)
-        assert await bench.receive(bench.broker, len(changed + last)) == changed + last
-        assert bench.worker.buffered_bytes == 0
-
-    run(work)
+async def test_a_held_frame_goes_nowhere_before_it_is_judged_and_the_next_ones_wait():
+    waiting = []
+    owner = Owner(judge_request=lambda link, frame: bool(waiting.append(frame)))
+    bench = Bench(owner, Wanting(Direction.REQUEST, 3))
+    first, held, last = request(18, 0, 1), request(3, 1, 2, b"body"), request(12, 0, 3)
+    await bench.send(bench.client, first + held + last)
+    assert await bench.receive(bench.broker, len(first)) == first
+    assert waiting == [held]
+    assert bench.worker.buffered_bytes == len(held) + len(last)
+    changed = request(3, 1, 2, b"another body")
+    bench.link.forward_request(changed)
+    bench.link.resume(0)
+    assert await bench.receive(bench.broker, len(changed + last)) == changed + last
+    assert bench.worker.buffered_bytes == 0
 
 
-def test_an_answer_waits_its_turn():
-    async def work() -> None:
-        def judge(link, frame):
-            link.answer(response(2, b"from here"))
-            return True
+async def test_an_answer_waits_its_turn():
+    def judge(link, frame):
+        link.answer(response(2, b"from here"))
+        return True
 
-        bench = Bench(Owner(judge_request=judge), Wanting(Direction.REQUEST, 3))
-        first, held, last = request(18, 0, 1), request(3, 1, 2), request(12, 0, 3)
-        await bench.send(bench.client, first + held + last)
-        assert await bench.receive(bench.broker, len(first + last)) == first + last
-        await bench.send(bench.broker, response(1, b"one") + response(3, b"three"))
-        expected = response(1, b"one") + response(2, b"from here") + response(3, b"three")
-        assert await bench.receive(bench.client, len(expected)) == expected
-
-    run(work)
+    bench = Bench(Owner(judge_request=judge), Wanting(Direction.REQUEST, 3))
+    first, held, last = request(18, 0, 1), request(3, 1, 2), request(12, 0, 3)
+    await bench.send(bench.client, first + held + last)
+    assert await bench.receive(bench.broker, len(first + last)) == first + last
+    await bench.send(bench.broker, response(1, b"one") + response(3, b"three"))
+    expected = response(1, b"one") + response(2, b"from here") + response(3, b"three")
+    assert await bench.receive(bench.client, len(expected)) == expected
 
 
-def test_memory_of_a_held_frame_is_what_has_come_of_it():
-    async def work() -> None:
-        bench = Bench(chain=Wanting(Direction.REQUEST, 3))
-        big = request(3, 1, 2, bytes(10_000_000))
-        await bench.send(bench.client, big[:5_000])
-        await asyncio.sleep(0)  # the loop reads it in this turn or the next
-        while bench.link.bytes_received[0] < 5_000:
-            await asyncio.sleep(0)
-        assert bench.worker.buffered_bytes == 8_192
-
-    run(work)
+async def test_memory_of_a_held_frame_is_what_has_come_of_it():
+    bench = Bench(chain=Wanting(Direction.REQUEST, 3))
+    big = request(3, 1, 2, bytes(10_000_000))
+    await bench.send(bench.client, big[:5_000])
+    await asyncio.sleep(0)  # the loop reads it in this turn or the next
+    while bench.link.bytes_received[0] < 5_000:
+        await asyncio.sleep(0)
+    assert bench.worker.buffered_bytes == 8_192
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_frame_too_big_to_be_held_passes_unseen_or_closes(strict):
-    async def work() -> None:
-        bench = Bench(Owner(strict=strict), Wanting(Direction.REQUEST, 3), Limits(held_frame_size=1_000))
-        big = request(3, 1, 2, bytes(2_000))
-        await bench.send(bench.client, big)
-        if strict:
-            assert await bench.rest(bench.broker) == b""
-            assert bench.owner.cause is CloseCause.FRAME_TOO_BIG
-        else:
-            assert await bench.receive(bench.broker, len(big)) == big
-
-    run(work)
-
-
-def test_a_peer_that_does_not_read_stops_the_other():
-    async def work() -> None:
-        bench = Bench()
-        await bench.send(bench.client, request(1, 4, 1))
-        answer = response(1, bytes(64_000_000))
-        sending = asyncio.ensure_future(bench.send(bench.broker, answer))
-        before = -1
-        while bench.link.bytes_received[1] != before or before < 1:
-            before = bench.link.bytes_received[1]
-            for _ in range(50):
-                await asyncio.sleep(0)
-        assert not sending.done()
-        assert bench.worker.buffered_bytes <= 262_144
-        assert await bench.receive(bench.client, len(answer)) == answer
-        await sending
-        assert bench.worker.buffered_bytes == 0
-
-    run(work)
-
-
-def test_drain_answers_what_is_in_flight_and_begins_nothing():
-    async def work() -> None:
-        bench = Bench()
-        sent = request(3, 1, 1)
-        await bench.send(bench.client, sent)
-        assert await bench.receive(bench.broker, len(sent)) == sent
-        bench.link.drain()
-        await bench.send(bench.client, request(3, 1, 2))
-        await bench.send(bench.broker, response(1, b"answer"))
-        assert await bench.rest(bench.client) == response(1, b"answer")
+async def test_a_frame_too_big_to_be_held_passes_unseen_or_closes(strict):
+    bench = Bench(Owner(strict=strict), Wanting(Direction.REQUEST, 3), Limits(held_frame_size=1_000))
+    big = request(3, 1, 2, bytes(2_000))
+    await bench.send(bench.client, big)
+    if strict:
         assert await bench.rest(bench.broker) == b""
-        assert bench.owner.cause is CloseCause.DRAIN
+        assert bench.owner.cause is CloseCause.FRAME_TOO_BIG
+    else:
+        assert await bench.receive(bench.broker, len(big)) == big
 
-    run(work)
+
+async def test_a_peer_that_does_not_read_stops_the_other():
+    bench = Bench()
+    await bench.send(bench.client, request(1, 4, 1))
+    answer = response(1, bytes(64_000_000))
+    sending = asyncio.ensure_future(bench.send(bench.broker, answer))
+    before = -1
+    while bench.link.bytes_received[1] != before or before < 1:
+        before = bench.link.bytes_received[1]
+        for _ in range(50):
+            await asyncio.sleep(0)
+    assert not sending.done()
+    assert bench.worker.buffered_bytes <= 262_144
+    assert await bench.receive(bench.client, len(answer)) == answer
+    await sending
+    assert bench.worker.buffered_bytes == 0
+
+
+async def test_drain_answers_what_is_in_flight_and_begins_nothing():
+    bench = Bench()
+    sent = request(3, 1, 1)
+    await bench.send(bench.client, sent)
+    assert await bench.receive(bench.broker, len(sent)) == sent
+    bench.link.drain()
+    await bench.send(bench.client, request(3, 1, 2))
+    await bench.send(bench.broker, response(1, b"answer"))
+    assert await bench.rest(bench.client) == response(1, b"answer")
+    assert await bench.rest(bench.broker) == b""
+    assert bench.owner.cause is CloseCause.DRAIN
 
 
 def take(seconds: float) -> None:
@@ -359,7 +306,7 @@ def take(seconds: float) -> None:
 
 
 @pytest.mark.parametrize("direction", list(Direction))
-def test_held_frames_that_take_long_leave_other_connections_their_turns(direction: Direction) -> None:
+async def test_held_frames_that_take_long_leave_other_connections_their_turns(direction: Direction) -> None:
     turns = 0
     turns_at_frames: list[int] = []
 
@@ -375,54 +322,45 @@ def test_held_frames_that_take_long_leave_other_connections_their_turns(directio
             turns += 1
             await asyncio.sleep(0)
 
-    async def work() -> None:
-        bench = Bench(Owner(judge_request=judge, judge_response=judge), Wanting(direction, 3))
-        counting = asyncio.ensure_future(count_turns())
-        sent, answered = b"".join(request(3, 1, n) for n in range(20)), b"".join(response(n, b"x") for n in range(20))
-        await bench.send(bench.client, sent)
-        assert await bench.receive(bench.broker, len(sent)) == sent
-        await bench.send(bench.broker, answered)
-        assert await bench.receive(bench.client, len(answered)) == answered
-        counting.cancel()
-        assert len(turns_at_frames) == len(set(turns_at_frames)) == 20
-        assert bench.worker.buffered_bytes == 0
-
-    run(work)
+    bench = Bench(Owner(judge_request=judge, judge_response=judge), Wanting(direction, 3))
+    counting = asyncio.ensure_future(count_turns())
+    sent, answered = b"".join(request(3, 1, n) for n in range(20)), b"".join(response(n, b"x") for n in range(20))
+    await bench.send(bench.client, sent)
+    assert await bench.receive(bench.broker, len(sent)) == sent
+    await bench.send(bench.broker, answered)
+    assert await bench.receive(bench.client, len(answered)) == answered
+    counting.cancel()
+    assert len(turns_at_frames) == len(set(turns_at_frames)) == 20
+    assert bench.worker.buffered_bytes == 0
 
 
-def test_an_end_behind_frames_that_wait_for_their_turn_comes_after_them() -> None:
+async def test_an_end_behind_frames_that_wait_for_their_turn_comes_after_them() -> None:
     def judge(link, frame):
         take(0.003)
         link.forward_request(frame)
         return True
 
-    async def work() -> None:
-        bench = Bench(Owner(judge_request=judge), Wanting(Direction.REQUEST, 3))
-        sent = b"".join(request(3, 1, n) for n in range(5))
-        await bench.send(bench.client, sent)
-        bench.client.shutdown(1)
-        assert await bench.rest(bench.broker) == sent
-
-    run(work)
+    bench = Bench(Owner(judge_request=judge), Wanting(Direction.REQUEST, 3))
+    sent = b"".join(request(3, 1, n) for n in range(5))
+    await bench.send(bench.client, sent)
+    bench.client.shutdown(1)
+    assert await bench.rest(bench.broker) == sent
 
 
-def test_a_link_that_is_closed_while_it_waits_for_its_turn() -> None:
+async def test_a_link_that_is_closed_while_it_waits_for_its_turn() -> None:
     def judge(link, frame):
         take(0.003)
         asyncio.get_running_loop().call_soon(link.close, CloseCause.IDLE)
         return True
 
-    async def work() -> None:
-        bench = Bench(Owner(judge_request=judge), Wanting(Direction.REQUEST, 3))
-        await bench.send(bench.client, request(3, 1, 1) * 5)
-        await bench.owner.closed.wait()
-        bench.link.forget()
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert bench.worker.buffered_bytes == 0
-        assert bench.owner.told == []
-
-    run(work)
+    bench = Bench(Owner(judge_request=judge), Wanting(Direction.REQUEST, 3))
+    await bench.send(bench.client, request(3, 1, 1) * 5)
+    await bench.owner.closed.wait()
+    bench.link.forget()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert bench.worker.buffered_bytes == 0
+    assert bench.owner.told == []
 
 
 # The memory budget
@@ -494,49 +432,42 @@ def test_promise_6_frames_that_are_held_stay_within_the_budget_and_some_of_them_
     run(work)
 
 
-def test_small_frames_are_held_though_the_budget_is_used_up() -> None:
+async def test_small_frames_are_held_though_the_budget_is_used_up() -> None:
     """So that connections can begin, and say who they are."""
-
-    async def work() -> None:
-        bench = Bench(chain=Wanting(Direction.REQUEST, 3))
-        bench.worker.memory_budget = 10_000
-        ((hoarder, client, broker),) = links_beside(bench, 1)
-        await bench.send(client, request(3, 1, 1, bytes(50_000))[:40_000])
-        await bench.settled()
-        assert bench.worker.buffered_bytes >= 10_000
-        small = request(3, 1, 2, bytes(3_000))
-        await bench.send(bench.client, small[:2_000])
-        await bench.settled()
-        await bench.send(bench.client, small[2_000:])
-        assert await bench.receive(bench.broker, len(small)) == small
-        assert not hoarder.closed
-        hoarder.close(CloseCause.DRAIN)
-        hoarder.forget()
-        client.close()
-        broker.close()
-
-    run(work)
+    bench = Bench(chain=Wanting(Direction.REQUEST, 3))
+    bench.worker.memory_budget = 10_000
+    ((hoarder, client, broker),) = links_beside(bench, 1)
+    await bench.send(client, request(3, 1, 1, bytes(50_000))[:40_000])
+    await bench.settled()
+    assert bench.worker.buffered_bytes >= 10_000
+    small = request(3, 1, 2, bytes(3_000))
+    await bench.send(bench.client, small[:2_000])
+    await bench.settled()
+    await bench.send(bench.client, small[2_000:])
+    assert await bench.receive(bench.broker, len(small)) == small
+    assert not hoarder.closed
+    hoarder.close(CloseCause.DRAIN)
+    hoarder.forget()
+    client.close()
+    broker.close()
 
 
-def test_what_filters_have_counts_as_buffered_until_they_have_decided() -> None:
-    async def work() -> None:
-        waiting = []
-        owner = Owner(judge_request=lambda link, frame: bool(waiting.append(frame)))
-        bench = Bench(owner, Wanting(Direction.REQUEST, 3))
-        held, first = request(3, 1, 2, bytes(30_000)), request(18, 0, 1)
-        await bench.send(bench.client, first)
-        assert await bench.receive(bench.broker, len(first)) == first
-        await bench.send(bench.client, held)
-        await bench.settled()
-        assert bench.worker.buffered_bytes == len(held)
-        bench.link.answer(response(2, bytes(5_000)))  # its turn comes after the first response
-        bench.link.resume(0)
-        assert bench.worker.buffered_bytes == len(response(2, bytes(5_000)))
-        await bench.send(bench.broker, response(1))
-        await bench.receive(bench.client, len(response(1) + response(2, bytes(5_000))))
-        assert bench.worker.buffered_bytes == 0
-
-    run(work)
+async def test_what_filters_have_counts_as_buffered_until_they_have_decided() -> None:
+    waiting = []
+    owner = Owner(judge_request=lambda link, frame: bool(waiting.append(frame)))
+    bench = Bench(owner, Wanting(Direction.REQUEST, 3))
+    held, first = request(3, 1, 2, bytes(30_000)), request(18, 0, 1)
+    await bench.send(bench.client, first)
+    assert await bench.receive(bench.broker, len(first)) == first
+    await bench.send(bench.client, held)
+    await bench.settled()
+    assert bench.worker.buffered_bytes == len(held)
+    bench.link.answer(response(2, bytes(5_000)))  # its turn comes after the first response
+    bench.link.resume(0)
+    assert bench.worker.buffered_bytes == len(response(2, bytes(5_000)))
+    await bench.send(bench.broker, response(1))
+    await bench.receive(bench.client, len(response(1) + response(2, bytes(5_000))))
+    assert bench.worker.buffered_bytes == 0
 
 
 # The machine: each of its transitions is taken, no other is, and its table is what the docstring says
@@ -606,27 +537,23 @@ def test_the_docstring_has_the_transitions_of_the_table() -> None:
 
 
 @pytest.mark.parametrize("transition", ALL_TRANSITIONS, ids=lambda pair: f"{pair[0].name}-{pair[1].name}")
-def test_each_transition_is_taken(transition: tuple[LaneState, LaneState]) -> None:
+async def test_each_transition_is_taken(transition: tuple[LaneState, LaneState]) -> None:
     direction, pieces = WALKS[transition]
-
-    async def work() -> None:
-        bench = Bench(chain=Machine())
-        lane = bench.link.responses if direction == Direction.RESPONSE else bench.link.requests
-        seen: list[set[tuple[LaneState, LaneState]]] = [set()]
-        for who, data in pieces:
-            await bench.send(bench.client if who == "client" else bench.broker, data)
-            await bench.settled()
-            seen.append(lane.transitions_taken)
-        assert transition in seen[-1]
-        if transition[1] != LOST:
-            assert transition not in seen[-2]  # by the last piece
-        assert not any(what == "fault" for what, *_ in bench.owner.told)
-        sent = [b"".join(data for who, data in pieces if who == source) for source in ("client", "broker")]
-        if lane.lane_state in (BETWEEN, LOST):
-            assert await bench.receive(bench.broker, len(sent[0])) == sent[0]
-            assert await bench.receive(bench.client, len(sent[1])) == sent[1]
-
-    run(work)
+    bench = Bench(chain=Machine())
+    lane = bench.link.responses if direction == Direction.RESPONSE else bench.link.requests
+    seen: list[set[tuple[LaneState, LaneState]]] = [set()]
+    for who, data in pieces:
+        await bench.send(bench.client if who == "client" else bench.broker, data)
+        await bench.settled()
+        seen.append(lane.transitions_taken)
+    assert transition in seen[-1]
+    if transition[1] != LOST:
+        assert transition not in seen[-2]  # by the last piece
+    assert not any(what == "fault" for what, *_ in bench.owner.told)
+    sent = [b"".join(data for who, data in pieces if who == source) for source in ("client", "broker")]
+    if lane.lane_state in (BETWEEN, LOST):
+        assert await bench.receive(bench.broker, len(sent[0])) == sent[0]
+        assert await bench.receive(bench.client, len(sent[1])) == sent[1]
 
 
 def exchanges(chance: random.Random) -> list[tuple[bytes, bytes]]:
@@ -687,17 +614,14 @@ class Forgetful(Pipe):
     """Overrides nothing."""
 
 
-def test_a_pipe_that_overrides_nothing_fails_at_once() -> None:
-    async def work() -> None:
-        bench = Bench()
-        link = Link(bench.worker, bench.owner, Plan(), 2, Limits())
-        with pytest.raises(TypeError, match=r"Forgetful does not override Pipe.start_reading"):
-            link.join(Forgetful(), Forgetful())
-        with pytest.raises(TypeError, match=r"Forgetful does not override Pipe.emit"):
-            link.forward_response(response(1))
-        bench.worker.links.discard(link)
-
-    run(work)
+async def test_a_pipe_that_overrides_nothing_fails_at_once() -> None:
+    bench = Bench()
+    link = Link(bench.worker, bench.owner, Plan(), 2, Limits())
+    with pytest.raises(TypeError, match=r"Forgetful does not override Pipe.start_reading"):
+        link.join(Forgetful(), Forgetful())
+    with pytest.raises(TypeError, match=r"Forgetful does not override Pipe.emit"):
+        link.forward_response(response(1))
+    bench.worker.links.discard(link)
 
 
 def test_a_link_base_that_overrides_nothing_fails() -> None:

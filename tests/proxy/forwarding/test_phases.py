@@ -94,151 +94,133 @@ async def delay() -> int:
     return monotonic_ns() - began
 
 
-def test_a_slow_broker_is_in_its_phase_and_in_no_other() -> None:
-    async def work() -> None:
-        tap = Analyzed()
-        bench = Bench(Described(), tap=tap.writer)
-        began = monotonic_ns()
-        await bench.send(bench.client, heartbeat(7))
-        await bench.receive(bench.broker, len(heartbeat(7)))
-        asked = monotonic_ns()
-        waited = await delay()
-        answering = monotonic_ns()
-        await bench.send(bench.broker, heartbeat_answer(7))
-        await bench.receive(bench.client, len(heartbeat_answer(7)))
-        done = monotonic_ns()
-        found = phases(bench, HEARTBEAT)
-        for one in (found, logged(tap.only())):
-            assert 0 < one[Phase.REQUEST_IN_PROXY] <= asked - began
-            assert one[Phase.BROKER] >= waited
-            assert 0 < one[Phase.RESPONSE_IN_PROXY] <= done - answering
-            assert sum(one) <= done - began
-        assert logged(tap.only()) == pytest.approx(found)
-
-    run(work)
+async def test_a_slow_broker_is_in_its_phase_and_in_no_other() -> None:
+    tap = Analyzed()
+    bench = Bench(Described(), tap=tap.writer)
+    began = monotonic_ns()
+    await bench.send(bench.client, heartbeat(7))
+    await bench.receive(bench.broker, len(heartbeat(7)))
+    asked = monotonic_ns()
+    waited = await delay()
+    answering = monotonic_ns()
+    await bench.send(bench.broker, heartbeat_answer(7))
+    await bench.receive(bench.client, len(heartbeat_answer(7)))
+    done = monotonic_ns()
+    found = phases(bench, HEARTBEAT)
+    for one in (found, logged(tap.only())):
+        assert 0 < one[Phase.REQUEST_IN_PROXY] <= asked - began
+        assert one[Phase.BROKER] >= waited
+        assert 0 < one[Phase.RESPONSE_IN_PROXY] <= done - answering
+        assert sum(one) <= done - began
+    assert logged(tap.only()) == pytest.approx(found)
 
 
 @pytest.mark.parametrize("direction", [0, 1])
-def test_a_filter_that_decides_later_is_in_the_proxys_phase(direction: int) -> None:
-    async def work() -> None:
-        held: asyncio.Queue[tuple[Link, bytes]] = asyncio.Queue()
+async def test_a_filter_that_decides_later_is_in_the_proxys_phase(direction: int) -> None:
+    held: asyncio.Queue[tuple[Link, bytes]] = asyncio.Queue()
 
-        def judge(link: Link, *rest: Any) -> bool:
-            held.put_nowait((link, rest[-1]))
-            return False
+    def judge(link: Link, *rest: Any) -> bool:
+        held.put_nowait((link, rest[-1]))
+        return False
 
-        tap = Analyzed()
-        owner = Described(judge_request=judge) if direction == 0 else Described(judge_response=judge)
-        bench = Bench(owner, Holding(HEARTBEAT), tap=tap.writer)
-        began = monotonic_ns()
-        await bench.send(bench.client, heartbeat(7))
-        if direction == 0:
-            link, frame = await held.get()
-            waited = await delay()
-            link.forward_request(frame)
-            link.resume(0)
-        await bench.receive(bench.broker, len(heartbeat(7)))
-        await bench.send(bench.broker, heartbeat_answer(7))
-        if direction == 1:
-            link, frame = await held.get()
-            waited = await delay()
-            link.forward_response(frame)
-            link.resume(1)
-        await bench.receive(bench.client, len(heartbeat_answer(7)))
-        done = monotonic_ns()
-        found = phases(bench, HEARTBEAT)
-        assert found[Phase.RESPONSE_IN_PROXY if direction else Phase.REQUEST_IN_PROXY] >= waited
-        assert found[Phase.BROKER] <= done - began - waited
-        seen = logged(tap.only())
-        if direction == 0:
-            assert seen == pytest.approx(found)
-        else:  # the exchange was whole, and analyzed, before its response was sent on
-            assert seen[Phase.RESPONSE_IN_PROXY] is None
-            assert seen[:2] == pytest.approx(found[:2])
-
-    run(work)
-
-
-def test_a_client_that_does_not_read_is_in_the_last_phase_and_is_back_pressure() -> None:
-    async def work() -> None:
-        bench = Bench()
-        await bench.send(bench.client, request(METADATA, 1, 7))
-        await bench.receive(bench.broker, len(request(METADATA, 1, 7)))
-        sending = asyncio.ensure_future(bench.send(bench.broker, response(7, bytes(LARGE))))
-        await bench.settled()
-        assert bench.counters.total_of(Total.READING_PAUSED_RESPONSE) == 1
+    tap = Analyzed()
+    owner = Described(judge_request=judge) if direction == 0 else Described(judge_response=judge)
+    bench = Bench(owner, Holding(HEARTBEAT), tap=tap.writer)
+    began = monotonic_ns()
+    await bench.send(bench.client, heartbeat(7))
+    if direction == 0:
+        link, frame = await held.get()
         waited = await delay()
-        await bench.receive(bench.client, LARGE + 8)
-        await sending
-        await bench.settled()
-        assert phases(bench, METADATA)[Phase.RESPONSE_IN_PROXY] >= waited
-        assert bench.counters.total_of(Total.READ_PAUSES_RESPONSE) >= 1
-        assert bench.counters.total_of(Total.READ_PAUSED_NS_RESPONSE) >= waited
-        assert bench.counters.total_of(Total.READING_PAUSED_RESPONSE) == 0
-        assert bench.counters.total_of(Total.READ_PAUSES_REQUEST) == 0
-
-    run(work)
-
-
-def test_a_broker_that_does_not_read_is_in_the_first_phase_also_in_the_log() -> None:
-    async def work() -> None:
-        tap = Analyzed()
-        bench = Bench(Described(), tap=tap.writer)
-        asked = request(
-            PRODUCE,
-            3,
-            7,
-            bytes.fromhex("ffff 0001 00000001 00000001 0001 74 00000001 00000000") + pack(">i", LARGE) + bytes(LARGE),
-        )
-        sending = asyncio.ensure_future(bench.send(bench.client, asked))
-        await bench.settled()
-        assert bench.counters.total_of(Total.READING_PAUSED_REQUEST) == 1
+        link.forward_request(frame)
+        link.resume(0)
+    await bench.receive(bench.broker, len(heartbeat(7)))
+    await bench.send(bench.broker, heartbeat_answer(7))
+    if direction == 1:
+        link, frame = await held.get()
         waited = await delay()
-        await bench.receive(bench.broker, len(asked))
-        await sending
-        await bench.settled()
-        answer = response(7, pack(">ii", 0, 0))
-        await bench.send(bench.broker, answer)
-        await bench.receive(bench.client, len(answer))
-        found = phases(bench, PRODUCE)
-        assert found[Phase.REQUEST_IN_PROXY] >= waited
-        assert bench.counters.total_of(Total.READ_PAUSED_NS_REQUEST) >= waited
-        assert logged(tap.only()) == pytest.approx(found)
-
-    run(work)
-
-
-def test_a_request_begins_with_its_first_byte() -> None:
-    async def work() -> None:
-        bench = Bench()
-        await bench.send(bench.client, heartbeat(7)[:5])
-        await bench.settled()
-        waited = await delay()
-        await bench.send(bench.client, heartbeat(7)[5:])
-        await bench.receive(bench.broker, len(heartbeat(7)))
-        await bench.send(bench.broker, heartbeat_answer(7))
-        await bench.receive(bench.client, len(heartbeat_answer(7)))
-        assert phases(bench, HEARTBEAT)[Phase.REQUEST_IN_PROXY] >= waited
-
-    run(work)
+        link.forward_response(frame)
+        link.resume(1)
+    await bench.receive(bench.client, len(heartbeat_answer(7)))
+    done = monotonic_ns()
+    found = phases(bench, HEARTBEAT)
+    assert found[Phase.RESPONSE_IN_PROXY if direction else Phase.REQUEST_IN_PROXY] >= waited
+    assert found[Phase.BROKER] <= done - began - waited
+    seen = logged(tap.only())
+    if direction == 0:
+        assert seen == pytest.approx(found)
+    else:  # the exchange was whole, and analyzed, before its response was sent on
+        assert seen[Phase.RESPONSE_IN_PROXY] is None
+        assert seen[:2] == pytest.approx(found[:2])
 
 
-def test_a_response_that_a_filter_made_has_no_phases_in_the_log() -> None:
-    async def work() -> None:
-        def judge(link: Link, frame: bytes) -> bool:
-            link.answer(heartbeat_answer(7))
-            return True
+async def test_a_client_that_does_not_read_is_in_the_last_phase_and_is_back_pressure() -> None:
+    bench = Bench()
+    await bench.send(bench.client, request(METADATA, 1, 7))
+    await bench.receive(bench.broker, len(request(METADATA, 1, 7)))
+    sending = asyncio.ensure_future(bench.send(bench.broker, response(7, bytes(LARGE))))
+    await bench.settled()
+    assert bench.counters.total_of(Total.READING_PAUSED_RESPONSE) == 1
+    waited = await delay()
+    await bench.receive(bench.client, LARGE + 8)
+    await sending
+    await bench.settled()
+    assert phases(bench, METADATA)[Phase.RESPONSE_IN_PROXY] >= waited
+    assert bench.counters.total_of(Total.READ_PAUSES_RESPONSE) >= 1
+    assert bench.counters.total_of(Total.READ_PAUSED_NS_RESPONSE) >= waited
+    assert bench.counters.total_of(Total.READING_PAUSED_RESPONSE) == 0
+    assert bench.counters.total_of(Total.READ_PAUSES_REQUEST) == 0
 
-        tap = Analyzed()
-        bench = Bench(Described(judge_request=judge), Holding(HEARTBEAT), tap=tap.writer)
-        await bench.send(bench.client, heartbeat(7))
-        assert await bench.receive(bench.client, len(heartbeat_answer(7))) == heartbeat_answer(7)
-        assert logged(tap.only()) == [None, None, None]
-        found = bench.counters.histograms()[0]
-        assert not any(sum(histogram) for histogram in found.phases)
-        assert sum(found.sizes[0]) == 1
 
-    run(work)
+async def test_a_broker_that_does_not_read_is_in_the_first_phase_also_in_the_log() -> None:
+    tap = Analyzed()
+    bench = Bench(Described(), tap=tap.writer)
+    asked = request(
+        PRODUCE,
+        3,
+        7,
+        bytes.fromhex("ffff 0001 00000001 00000001 0001 74 00000001 00000000") + pack(">i", LARGE) + bytes(LARGE),
+    )
+    sending = asyncio.ensure_future(bench.send(bench.client, asked))
+    await bench.settled()
+    assert bench.counters.total_of(Total.READING_PAUSED_REQUEST) == 1
+    waited = await delay()
+    await bench.receive(bench.broker, len(asked))
+    await sending
+    await bench.settled()
+    answer = response(7, pack(">ii", 0, 0))
+    await bench.send(bench.broker, answer)
+    await bench.receive(bench.client, len(answer))
+    found = phases(bench, PRODUCE)
+    assert found[Phase.REQUEST_IN_PROXY] >= waited
+    assert bench.counters.total_of(Total.READ_PAUSED_NS_REQUEST) >= waited
+    assert logged(tap.only()) == pytest.approx(found)
+
+
+async def test_a_request_begins_with_its_first_byte() -> None:
+    bench = Bench()
+    await bench.send(bench.client, heartbeat(7)[:5])
+    await bench.settled()
+    waited = await delay()
+    await bench.send(bench.client, heartbeat(7)[5:])
+    await bench.receive(bench.broker, len(heartbeat(7)))
+    await bench.send(bench.broker, heartbeat_answer(7))
+    await bench.receive(bench.client, len(heartbeat_answer(7)))
+    assert phases(bench, HEARTBEAT)[Phase.REQUEST_IN_PROXY] >= waited
+
+
+async def test_a_response_that_a_filter_made_has_no_phases_in_the_log() -> None:
+    def judge(link: Link, frame: bytes) -> bool:
+        link.answer(heartbeat_answer(7))
+        return True
+
+    tap = Analyzed()
+    bench = Bench(Described(judge_request=judge), Holding(HEARTBEAT), tap=tap.writer)
+    await bench.send(bench.client, heartbeat(7))
+    assert await bench.receive(bench.client, len(heartbeat_answer(7))) == heartbeat_answer(7)
+    assert logged(tap.only()) == [None, None, None]
+    found = bench.counters.histograms()[0]
+    assert not any(sum(histogram) for histogram in found.phases)
+    assert sum(found.sizes[0]) == 1
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -57,45 +57,38 @@ async def come(proxy: Front, words: dict[str, Any]) -> tuple[asyncio.StreamReade
 
 
 @pytest.mark.parametrize("words", LEGS.values(), ids=LEGS)
-def test_big_frames_pass_both_ways_whole(words: dict[str, Any]) -> None:
-    async def work() -> None:
-        async with proxied(Broker(), words) as proxy:
-            reader, writer = await come(proxy, words)
-            chance = random.Random(3)
-            for number, size in enumerate((0, 1, 16_384, 300_000, 6_000_000)):
-                sent = request(12, 0, number, chance.randbytes(size))
-                answer = await ask(reader, writer, sent)
-                assert answer[4:] == sent[8:12] + sent[12:]
-            assert proxy.causes == {}
-            writer.close()
-            await proxy.until(lambda: not proxy.worker.links)
-            assert proxy.causes == {CloseCause.CLIENT_CLOSED: 1}
-            assert proxy.total(Total.TLS_HANDSHAKES_OK_CLIENT) == ("listener_tls" in words)
-            assert proxy.total(Total.TLS_HANDSHAKES_OK_BROKER) >= ("broker_tls" in words)
-
-    run(work)
+async def test_big_frames_pass_both_ways_whole(words: dict[str, Any]) -> None:
+    async with proxied(Broker(), words) as proxy:
+        reader, writer = await come(proxy, words)
+        chance = random.Random(3)
+        for number, size in enumerate((0, 1, 16_384, 300_000, 6_000_000)):
+            sent = request(12, 0, number, chance.randbytes(size))
+            answer = await ask(reader, writer, sent)
+            assert answer[4:] == sent[8:12] + sent[12:]
+        assert proxy.causes == {}
+        writer.close()
+        await proxy.until(lambda: not proxy.worker.links)
+        assert proxy.causes == {CloseCause.CLIENT_CLOSED: 1}
+        assert proxy.total(Total.TLS_HANDSHAKES_OK_CLIENT) == ("listener_tls" in words)
+        assert proxy.total(Total.TLS_HANDSHAKES_OK_BROKER) >= ("broker_tls" in words)
 
 
 @pytest.mark.parametrize("words", LEGS.values(), ids=LEGS)
-def test_many_small_frames_in_one_segment_right_after_the_handshake(words: dict[str, Any]) -> None:
+async def test_many_small_frames_in_one_segment_right_after_the_handshake(words: dict[str, Any]) -> None:
     """The first of them are there before the broker is connected."""
-
-    async def work() -> None:
-        async with proxied(Broker(), words) as proxy:
-            reader, writer = await come(proxy, words)
-            frames = [request(12, 0, n, bytes(n % 50)) for n in range(3_000)]
-            writer.write(b"".join(frames))
-            for frame in frames:
-                got = await reader.readexactly(len(frame) - 4)
-                assert got == len(got[4:]).to_bytes(4, "big") + frame[8:]
-            writer.close()
-            await proxy.until(lambda: not proxy.worker.links)
-
-    run(work)
+    async with proxied(Broker(), words) as proxy:
+        reader, writer = await come(proxy, words)
+        frames = [request(12, 0, n, bytes(n % 50)) for n in range(3_000)]
+        writer.write(b"".join(frames))
+        for frame in frames:
+            got = await reader.readexactly(len(frame) - 4)
+            assert got == len(got[4:]).to_bytes(4, "big") + frame[8:]
+        writer.close()
+        await proxy.until(lambda: not proxy.worker.links)
 
 
 @pytest.mark.parametrize("words", LEGS.values(), ids=LEGS)
-def test_promise_5_a_client_that_reads_slowly_stops_the_broker(words: dict[str, Any]) -> None:
+async def test_promise_5_a_client_that_reads_slowly_stops_the_broker(words: dict[str, Any]) -> None:
     size = 40_000_000
     written = 0
 
@@ -114,47 +107,41 @@ def test_promise_5_a_client_that_reads_slowly_stops_the_broker(words: dict[str, 
         finally:
             writer.close()
 
-    async def work() -> None:
-        async with proxied(pour, words, addresses=FIXED) as proxy:
-            reader, writer = await come(proxy, words)
-            writer.transport.pause_reading()  # type: ignore[attr-defined]
-            writer.write(request(12, 0, 1)[:14] + bytes(1))
-            before = -1
-            while before != written or not written:
-                before = written
-                await asyncio.sleep(0.1)
-            assert written < 20_000_000
-            assert proxy.worker.buffered_bytes < 2_000_000
-            writer.transport.resume_reading()  # type: ignore[attr-defined]
-            assert len(await reader.readexactly(size + 8)) == size + 8
-            assert proxy.worker.buffered_bytes == 0
-            writer.close()
-            await proxy.until(lambda: not proxy.worker.links)
-
-    run(work)
+    async with proxied(pour, words, addresses=FIXED) as proxy:
+        reader, writer = await come(proxy, words)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(request(12, 0, 1)[:14] + bytes(1))
+        before = -1
+        while before != written or not written:
+            before = written
+            await asyncio.sleep(0.1)
+        assert written < 20_000_000
+        assert proxy.worker.buffered_bytes < 2_000_000
+        writer.transport.resume_reading()  # type: ignore[attr-defined]
+        assert len(await reader.readexactly(size + 8)) == size + 8
+        assert proxy.worker.buffered_bytes == 0
+        writer.close()
+        await proxy.until(lambda: not proxy.worker.links)
 
 
 @pytest.mark.parametrize("words", LEGS.values(), ids=LEGS)
-def test_the_broker_closes_first_and_the_client_hears_of_it(words: dict[str, Any]) -> None:
+async def test_the_broker_closes_first_and_the_client_hears_of_it(words: dict[str, Any]) -> None:
     async def leave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(15)
         writer.write(b"\0\0\0\5\0\0\0\1x")
         writer.close()
 
-    async def work() -> None:
-        async with proxied(leave, words, addresses=FIXED) as proxy:
-            reader, writer = await come(proxy, words)
-            writer.write(request(12, 0, 1))
-            assert await reader.read() == b"\0\0\0\5\0\0\0\1x"
-            writer.close()
-            await proxy.until(lambda: not proxy.worker.links)
-            assert set(proxy.causes) == {CloseCause.BROKER_CLOSED}
-
-    run(work)
+    async with proxied(leave, words, addresses=FIXED) as proxy:
+        reader, writer = await come(proxy, words)
+        writer.write(request(12, 0, 1))
+        assert await reader.read() == b"\0\0\0\5\0\0\0\1x"
+        writer.close()
+        await proxy.until(lambda: not proxy.worker.links)
+        assert set(proxy.causes) == {CloseCause.BROKER_CLOSED}
 
 
 @pytest.mark.parametrize("words", LEGS.values(), ids=LEGS)
-def test_promise_10_what_a_client_sent_before_it_left_reaches_the_broker(words: dict[str, Any]) -> None:
+async def test_promise_10_what_a_client_sent_before_it_left_reaches_the_broker(words: dict[str, Any]) -> None:
     got = bytearray()
     ended = asyncio.Event()
 
@@ -164,34 +151,28 @@ def test_promise_10_what_a_client_sent_before_it_left_reaches_the_broker(words: 
         ended.set()
         writer.close()
 
-    async def work() -> None:
-        async with proxied(collect, words, addresses=FIXED) as proxy:
-            _, writer = await come(proxy, words)
-            sent = b"".join(request(0, 3, n, b"\xff\xff\0\0" + bytes(3_000)) for n in range(1_000))  # acks=0
-            writer.write(sent)
-            await writer.drain()
-            writer.close()
-            await ended.wait()
-            assert bytes(got) == sent
-            await proxy.until(lambda: not proxy.worker.links)
-
-    run(work)
+    async with proxied(collect, words, addresses=FIXED) as proxy:
+        _, writer = await come(proxy, words)
+        sent = b"".join(request(0, 3, n, b"\xff\xff\0\0" + bytes(3_000)) for n in range(1_000))  # acks=0
+        writer.write(sent)
+        await writer.drain()
+        writer.close()
+        await ended.wait()
+        assert bytes(got) == sent
+        await proxy.until(lambda: not proxy.worker.links)
 
 
-def test_half_close_of_a_plain_client_before_a_broker_over_tls_is_answered() -> None:
-    async def work() -> None:
-        words = LEGS["broker"]
-        async with proxied(Broker(), words) as proxy:
-            reader, writer = await come(proxy, words)
-            sent = request(12, 0, 1, bytes(2_000_000))
-            writer.write(sent)
-            writer.write_eof()
-            assert len(await reader.read()) == len(sent) - 4
-            writer.close()
-            await proxy.until(lambda: not proxy.worker.links)
-            assert proxy.causes == {CloseCause.CLIENT_CLOSED: 1}
-
-    run(work)
+async def test_half_close_of_a_plain_client_before_a_broker_over_tls_is_answered() -> None:
+    words = LEGS["broker"]
+    async with proxied(Broker(), words) as proxy:
+        reader, writer = await come(proxy, words)
+        sent = request(12, 0, 1, bytes(2_000_000))
+        writer.write(sent)
+        writer.write_eof()
+        assert len(await reader.read()) == len(sent) - 4
+        writer.close()
+        await proxy.until(lambda: not proxy.worker.links)
+        assert proxy.causes == {CloseCause.CLIENT_CLOSED: 1}
 
 
 @pytest.mark.parametrize("end", ["close_notify", "FIN", "close_notify and FIN"])
@@ -262,7 +243,7 @@ async def come_with_a_small_window(
 
 
 @pytest.mark.parametrize("words", [{}, LEGS["both"]], ids=["none", "both"])
-def test_promise_6_clients_that_do_not_read_stay_within_the_memory_budget(words: dict[str, Any]) -> None:
+async def test_promise_6_clients_that_do_not_read_stay_within_the_memory_budget(words: dict[str, Any]) -> None:
     """And all of them are served once they read: those that came late, too."""
     budget, size, clients = 3_000_000, 4_000_000, 20
     answer = (size + 4).to_bytes(4, "big") + b"\0\0\0\1" + bytes(size)
@@ -275,78 +256,69 @@ def test_promise_6_clients_that_do_not_read_stay_within_the_memory_budget(words:
                 await writer.drain()
         writer.close()
 
-    async def work() -> None:
-        async with proxied(pour, words, limits=Limits(memory=budget), addresses=FIXED) as proxy:
-            most, quiet = 0, 0
-            proxy.worker.memory_budget = budget
-            came = [await come_with_a_small_window(proxy, words) for _ in range(clients)]
-            for _, writer in came:
-                writer.transport.pause_reading()  # type: ignore[attr-defined]
-                writer.write(request(12, 0, 1))
-            before: object = None
-            while quiet < 300:
-                now = proxy.total(Total.BYTES_RESPONSE), proxy.worker.buffered_bytes
-                quiet = quiet + 1 if now == before and now[0] else 0
-                before = now
-                most = max(most, now[1])
-                await asyncio.sleep(0.001)
-            assert most > budget // 2
-            assert most <= budget + clients * 65_536
-            for _, writer in came:
-                writer.transport.resume_reading()  # type: ignore[attr-defined]
-            for reader, _ in came:
-                assert await reader.readexactly(len(answer)) == answer
-            assert proxy.causes == {}
-            for _, writer in came:
-                writer.close()
-            await proxy.until(lambda: not proxy.worker.links)
-
-    run(work)
-
-
-def test_a_client_over_tls_that_vanishes_is_no_fault() -> None:
-    async def work() -> None:
-        faults: list[Any] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
-        words = LEGS["both"]
-        async with proxied(Broker(), words) as proxy:
-            for _ in range(20):
-                reader, writer = await come(proxy, words)
-                await ask(reader, writer, request(12, 0, 1))
-                writer.transport.abort()
-            await proxy.until(lambda: not proxy.worker.links)
-            assert set(proxy.causes) <= {CloseCause.CLIENT_RESET, CloseCause.CLIENT_CLOSED}
-        assert faults == []
-
-    run(work)
-
-
-def test_mutual_tls_names_the_principal_and_refuses_who_has_none() -> None:
-    async def work() -> None:
-        broker = Broker()
-        async with (
-            listening(broker.serve) as broker.port,
-            front(f"127.0.0.1:{broker.port}", listener_tls=MUTUAL) as proxy,
-        ):
-            alice = certificates().client
-            context = broker_context(BrokerTls(ca=certificates().ca, certificate=alice.certificate, key=alice.key))
-            reader, writer = await proxy.connect(ssl=context, server_hostname="localhost")
-            await ask(reader, writer, request(12, 0, 1))
-            link = next(iter(proxy.worker.links))
-            assert link.facts.principal == "CN=alice,OU=orders,O=kproxy tests"
-            told = json.loads(open_record(link, "orders", True))["tls"]
-            assert (told["version"], told["certificate"]) == ("TLS 1.3", link.facts.principal)
-            assert link.facts.listener == f"127.0.0.1:{proxy.port}"
+    async with proxied(pour, words, limits=Limits(memory=budget), addresses=FIXED) as proxy:
+        most, quiet = 0, 0
+        proxy.worker.memory_budget = budget
+        came = [await come_with_a_small_window(proxy, words) for _ in range(clients)]
+        for _, writer in came:
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            writer.write(request(12, 0, 1))
+        before: object = None
+        while quiet < 300:
+            now = proxy.total(Total.BYTES_RESPONSE), proxy.worker.buffered_bytes
+            quiet = quiet + 1 if now == before and now[0] else 0
+            before = now
+            most = max(most, now[1])
+            await asyncio.sleep(0.001)
+        assert most > budget // 2
+        assert most <= budget + clients * 65_536
+        for _, writer in came:
+            writer.transport.resume_reading()  # type: ignore[attr-defined]
+        for reader, _ in came:
+            assert await reader.readexactly(len(answer)) == answer
+        assert proxy.causes == {}
+        for _, writer in came:
             writer.close()
-            nobody = socket.create_connection(("127.0.0.1", proxy.port))
-            nobody.setblocking(False)
-            await asyncio.get_running_loop().sock_sendall(nobody, b"GET / HTTP/1.1\r\n\r\n")
-            await proxy.until(lambda: not proxy.worker.links)
-            assert proxy.causes == {CloseCause.CLIENT_CLOSED: 1, CloseCause.TLS_CLIENT: 1}
-            assert proxy.total(Total.TLS_HANDSHAKES_FAILED_CLIENT) == 1
-            nobody.close()
+        await proxy.until(lambda: not proxy.worker.links)
 
-    run(work)
+
+async def test_a_client_over_tls_that_vanishes_is_no_fault() -> None:
+    faults: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+    words = LEGS["both"]
+    async with proxied(Broker(), words) as proxy:
+        for _ in range(20):
+            reader, writer = await come(proxy, words)
+            await ask(reader, writer, request(12, 0, 1))
+            writer.transport.abort()
+        await proxy.until(lambda: not proxy.worker.links)
+        assert set(proxy.causes) <= {CloseCause.CLIENT_RESET, CloseCause.CLIENT_CLOSED}
+    assert faults == []
+
+
+async def test_mutual_tls_names_the_principal_and_refuses_who_has_none() -> None:
+    broker = Broker()
+    async with (
+        listening(broker.serve) as broker.port,
+        front(f"127.0.0.1:{broker.port}", listener_tls=MUTUAL) as proxy,
+    ):
+        alice = certificates().client
+        context = broker_context(BrokerTls(ca=certificates().ca, certificate=alice.certificate, key=alice.key))
+        reader, writer = await proxy.connect(ssl=context, server_hostname="localhost")
+        await ask(reader, writer, request(12, 0, 1))
+        link = next(iter(proxy.worker.links))
+        assert link.facts.principal == "CN=alice,OU=orders,O=kproxy tests"
+        told = json.loads(open_record(link, "orders", True))["tls"]
+        assert (told["version"], told["certificate"]) == ("TLS 1.3", link.facts.principal)
+        assert link.facts.listener == f"127.0.0.1:{proxy.port}"
+        writer.close()
+        nobody = socket.create_connection(("127.0.0.1", proxy.port))
+        nobody.setblocking(False)
+        await asyncio.get_running_loop().sock_sendall(nobody, b"GET / HTTP/1.1\r\n\r\n")
+        await proxy.until(lambda: not proxy.worker.links)
+        assert proxy.causes == {CloseCause.CLIENT_CLOSED: 1, CloseCause.TLS_CLIENT: 1}
+        assert proxy.total(Total.TLS_HANDSHAKES_FAILED_CLIENT) == 1
+        nobody.close()
 
 
 def test_a_broker_whose_certificate_is_not_believed_is_not_talked_to(caplog: pytest.LogCaptureFixture) -> None:
@@ -370,42 +342,35 @@ def test_a_broker_whose_certificate_is_not_believed_is_not_talked_to(caplog: pyt
     assert "closed before it began" in [record.getMessage() for record in caplog.records]
 
 
-def test_promise_7_a_handshake_that_never_comes_ends() -> None:
-    async def work() -> None:
-        quick = Timeouts(first_request=0.2, connect=5)
-        async with front("127.0.0.1:1", addresses=FIXED, listener_tls=LISTENER, timeouts=quick) as proxy:
-            reader, writer = await proxy.connect()
-            assert await reader.read() == b""
-            await proxy.until(lambda: not proxy.worker.links)
-            assert set(proxy.causes) <= {CloseCause.TLS_CLIENT, CloseCause.FIRST_REQUEST_TIMEOUT}
-            writer.close()
-
-    run(work)
+async def test_promise_7_a_handshake_that_never_comes_ends() -> None:
+    quick = Timeouts(first_request=0.2, connect=5)
+    async with front("127.0.0.1:1", addresses=FIXED, listener_tls=LISTENER, timeouts=quick) as proxy:
+        reader, writer = await proxy.connect()
+        assert await reader.read() == b""
+        await proxy.until(lambda: not proxy.worker.links)
+        assert set(proxy.causes) <= {CloseCause.TLS_CLIENT, CloseCause.FIRST_REQUEST_TIMEOUT}
+        writer.close()
 
 
 def sides_alive() -> int:
     return sum(isinstance(found, TlsSide) for found in gc.get_objects())
 
 
-def test_a_closed_connection_is_not_kept_by_what_its_sides_know_of_each_other() -> None:
+async def test_a_closed_connection_is_not_kept_by_what_its_sides_know_of_each_other() -> None:
     """Reference counts alone must free it: the collector comes seldom, and is told to leave what was there at the start."""
-
-    async def work() -> None:
-        words = LEGS["client"]
-        broker = Broker()
-        async with listening(broker.serve) as broker.port, front(f"localhost:{broker.port}", **words) as proxy:
-            before = sides_alive()
-            reader, writer = await come(proxy, words)
-            await ask(reader, writer, request(12, 0, 1))
-            assert sides_alive() == before + 1
-            gc.disable()
-            try:
-                writer.close()
-                await proxy.until(lambda: not proxy.worker.links)
-                while proxy.worker.closed_links:
-                    proxy.worker.closed_links.pop().forget()
-                await proxy.until(lambda: sides_alive() == before)
-            finally:
-                gc.enable()
-
-    run(work)
+    words = LEGS["client"]
+    broker = Broker()
+    async with listening(broker.serve) as broker.port, front(f"localhost:{broker.port}", **words) as proxy:
+        before = sides_alive()
+        reader, writer = await come(proxy, words)
+        await ask(reader, writer, request(12, 0, 1))
+        assert sides_alive() == before + 1
+        gc.disable()
+        try:
+            writer.close()
+            await proxy.until(lambda: not proxy.worker.links)
+            while proxy.worker.closed_links:
+                proxy.worker.closed_links.pop().forget()
+            await proxy.until(lambda: sides_alive() == before)
+        finally:
+            gc.enable()

@@ -34,20 +34,15 @@ class Names:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_the_system_knows_this_host_and_not_that_one(loop: str) -> None:
-    async def main() -> None:
-        resolver = Resolver()
-        assert resolver.known("localhost", 9092) == []
-        expected = {
-            (int(found[0]), found[4]) for found in socket.getaddrinfo("localhost", 9092, type=socket.SOCK_STREAM)
-        }
-        assert set(await resolver.addresses("localhost", 9092)) == expected
-        assert set(resolver.known("localhost", 9092)) == expected
-        for host in ("no-such-host.invalid", "a" * 70 + ".example", "nul\x00.example", ""):
-            with pytest.raises(UpstreamError, match=r"^[^\n]*: [^\n]+$"):
-                await resolver.addresses(host, 9092)
-
-    run(loop, main())
+async def test_the_system_knows_this_host_and_not_that_one(loop: str) -> None:
+    resolver = Resolver()
+    assert resolver.known("localhost", 9092) == []
+    expected = {(int(found[0]), found[4]) for found in socket.getaddrinfo("localhost", 9092, type=socket.SOCK_STREAM)}
+    assert set(await resolver.addresses("localhost", 9092)) == expected
+    assert set(resolver.known("localhost", 9092)) == expected
+    for host in ("no-such-host.invalid", "a" * 70 + ".example", "nul\x00.example", ""):
+        with pytest.raises(UpstreamError, match=r"^[^\n]*: [^\n]+$"):
+            await resolver.addresses(host, 9092)
 
 
 def test_numbers_are_never_asked_for() -> None:
@@ -58,99 +53,75 @@ def test_numbers_are_never_asked_for() -> None:
     assert names.asked == []
 
 
-def test_a_burst_is_one_question_and_its_answer_is_remembered_for_30_seconds() -> None:
+async def test_a_burst_is_one_question_and_its_answer_is_remembered_for_30_seconds() -> None:
     names = Names(ONE, TWO, ONE)
     resolver = names.resolver()
-
-    async def main() -> None:
-        answers = await asyncio.gather(*(resolver.addresses("broker", 9092) for _ in range(1_000)))
-        assert answers == [[ONE, TWO]] * 1_000
-        names.clock += CACHED_S - 0.1
-        assert await resolver.addresses("broker", 9092) == [ONE, TWO]
-        assert names.asked == ["broker"]
-        names.clock += 0.2
-        assert resolver.known("broker", 9092) == []
-        names.addresses = [TWO]
-        assert await resolver.addresses("broker", 9092) == [TWO]
-
-    run("uvloop", main())
+    answers = await asyncio.gather(*(resolver.addresses("broker", 9092) for _ in range(1_000)))
+    assert answers == [[ONE, TWO]] * 1_000
+    names.clock += CACHED_S - 0.1
+    assert await resolver.addresses("broker", 9092) == [ONE, TWO]
+    assert names.asked == ["broker"]
+    names.clock += 0.2
+    assert resolver.known("broker", 9092) == []
+    names.addresses = [TWO]
+    assert await resolver.addresses("broker", 9092) == [TWO]
 
 
-def test_who_gives_up_waiting_does_not_take_the_answer_from_the_others() -> None:
+async def test_who_gives_up_waiting_does_not_take_the_answer_from_the_others() -> None:
     names = Names(ONE)
     resolver = names.resolver()
-
-    async def main() -> None:
-        first = asyncio.ensure_future(resolver.addresses("broker", 9092))
-        second = asyncio.ensure_future(resolver.addresses("broker", 9092))
-        await asyncio.sleep(0)
-        first.cancel()
-        assert await second == [ONE]
-
-    run("uvloop", main())
+    first = asyncio.ensure_future(resolver.addresses("broker", 9092))
+    second = asyncio.ensure_future(resolver.addresses("broker", 9092))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert await second == [ONE]
 
 
-def test_a_name_that_is_not_known_is_asked_for_once_a_second() -> None:
+async def test_a_name_that_is_not_known_is_asked_for_once_a_second() -> None:
     names = Names()
     names.error = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
     resolver = names.resolver()
-
-    async def main() -> None:
-        for _ in range(10):
-            with pytest.raises(UpstreamError, match="broker: Name or service not known"):
-                await resolver.addresses("broker", 9092)
-        assert len(names.asked) == 1
-        names.clock += FAILURE_CACHED_S + 0.1
-        names.error, names.addresses = None, [ONE]
-        assert await resolver.addresses("broker", 9092) == [ONE]
-
-    run("uvloop", main())
+    for _ in range(10):
+        with pytest.raises(UpstreamError, match="broker: Name or service not known"):
+            await resolver.addresses("broker", 9092)
+    assert len(names.asked) == 1
+    names.clock += FAILURE_CACHED_S + 0.1
+    names.error, names.addresses = None, [ONE]
+    assert await resolver.addresses("broker", 9092) == [ONE]
 
 
-def test_an_old_answer_is_better_than_none() -> None:
+async def test_an_old_answer_is_better_than_none() -> None:
     names = Names(ONE)
     resolver = names.resolver()
-
-    async def main() -> None:
-        await resolver.addresses("broker", 9092)
-        names.error = OSError(5, "Input/output error")
-        names.clock += CACHED_S + 1
-        assert await resolver.addresses("broker", 9092) == [ONE]
-        names.error, names.addresses = None, [TWO]
-        names.clock += FAILURE_CACHED_S + 0.1
-        assert await resolver.addresses("broker", 9092) == [TWO]
-
-    run("uvloop", main())
+    await resolver.addresses("broker", 9092)
+    names.error = OSError(5, "Input/output error")
+    names.clock += CACHED_S + 1
+    assert await resolver.addresses("broker", 9092) == [ONE]
+    names.error, names.addresses = None, [TWO]
+    names.clock += FAILURE_CACHED_S + 0.1
+    assert await resolver.addresses("broker", 9092) == [TWO]
 
 
-def test_what_failed_lately_comes_last_until_it_is_reached_or_forgiven() -> None:
+async def test_what_failed_lately_comes_last_until_it_is_reached_or_forgiven() -> None:
     names = Names(ONE, TWO)
     resolver = names.resolver()
-
-    async def main() -> None:
-        await resolver.addresses("broker", 9092)
-        resolver.failed(ONE)
-        assert resolver.known("broker", 9092) == [TWO, ONE]
-        assert not resolver.failed_lately("broker", 9092)
-        resolver.failed(TWO)
-        assert resolver.failed_lately("broker", 9092)
-        assert not resolver.failed_lately("not-asked", 9092)
-        resolver.reached(ONE)
-        assert resolver.known("broker", 9092) == [ONE, TWO]
-        names.clock += FAILED_S + 0.1
-        assert not resolver.failed_lately("192.0.2.2", 9092)
-
-    run("uvloop", main())
+    await resolver.addresses("broker", 9092)
+    resolver.failed(ONE)
+    assert resolver.known("broker", 9092) == [TWO, ONE]
+    assert not resolver.failed_lately("broker", 9092)
+    resolver.failed(TWO)
+    assert resolver.failed_lately("broker", 9092)
+    assert not resolver.failed_lately("not-asked", 9092)
+    resolver.reached(ONE)
+    assert resolver.known("broker", 9092) == [ONE, TWO]
+    names.clock += FAILED_S + 0.1
+    assert not resolver.failed_lately("192.0.2.2", 9092)
 
 
-def test_what_is_remembered_has_bounds() -> None:
+async def test_what_is_remembered_has_bounds() -> None:
     names = Names(*((socket.AF_INET, (f"192.0.2.{last}", 9092)) for last in range(100)))
     resolver = names.resolver()
-
-    async def main() -> None:
-        for number in range(MOST_NAMES + 1):
-            assert len(await resolver.addresses(f"broker-{number}", 9092)) == 16
-        assert resolver.known("broker-0", 9092) == []
-        assert resolver.known("broker-1", 9092) != []
-
-    run("uvloop", main())
+    for number in range(MOST_NAMES + 1):
+        assert len(await resolver.addresses(f"broker-{number}", 9092)) == 16
+    assert resolver.known("broker-0", 9092) == []
+    assert resolver.known("broker-1", 9092) != []

@@ -125,31 +125,25 @@ def test_the_server_name_is_the_broker_s_host_unless_told(
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("auth", ["requested", "required"])
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_a_client_s_subject_is_its_principal(loop: str, auth: str, version: ssl.TLSVersion) -> None:
-    async def main() -> None:
-        server = listener_context(listening(client_ca=certificates().ca, client_auth=auth))
-        server.maximum_version = version
-        async with serving(server) as (port, facts):
-            await talk(port, broker_context(connecting(certificates().client)), "broker.test")
-            assert (await facts.get())["principal"] == ALICE
-
-    run(loop, main())
+async def test_a_client_s_subject_is_its_principal(loop: str, auth: str, version: ssl.TLSVersion) -> None:
+    server = listener_context(listening(client_ca=certificates().ca, client_auth=auth))
+    server.maximum_version = version
+    async with serving(server) as (port, facts):
+        await talk(port, broker_context(connecting(certificates().client)), "broker.test")
+        assert (await facts.get())["principal"] == ALICE
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_resumed_session_keeps_the_principal_and_its_own_server_name(loop: str) -> None:
-    async def main() -> None:
-        server = listener_context(listening(client_ca=certificates().ca, client_auth="required"), names=True)
-        client = broker_context(connecting(certificates().client))
-        client.maximum_version = ssl.TLSVersion.TLSv1_2  # where the session is there as soon as the handshake is done
-        async with serving(server) as (port, facts):
-            session = None
-            for _ in range(2):
-                session = await asyncio.to_thread(resume, port, client, session)
-                seen = await facts.get()
-                assert (seen["principal"], seen["name"]) == (ALICE, "broker.test")
-
-    run(loop, main())
+async def test_a_resumed_session_keeps_the_principal_and_its_own_server_name(loop: str) -> None:
+    server = listener_context(listening(client_ca=certificates().ca, client_auth="required"), names=True)
+    client = broker_context(connecting(certificates().client))
+    client.maximum_version = ssl.TLSVersion.TLSv1_2  # where the session is there as soon as the handshake is done
+    async with serving(server) as (port, facts):
+        session = None
+        for _ in range(2):
+            session = await asyncio.to_thread(resume, port, client, session)
+            seen = await facts.get()
+            assert (seen["principal"], seen["name"]) == (ALICE, "broker.test")
 
 
 def resume(port: int, context: ssl.SSLContext, session: ssl.SSLSession | None) -> ssl.SSLSession | None:
@@ -197,51 +191,44 @@ def test_a_broker_that_is_not_who_it_should_be(loop: str, pair: str, words: dict
 
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated")
-def test_tls_1_1_is_not_spoken_on_either_leg(loop: str) -> None:
-    async def main() -> None:
-        old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        old.load_verify_locations(certificates().ca)
-        old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_1
-        old.set_ciphers("ALL:@SECLEVEL=0")
-        for lowest, spoken in ((ssl.TLSVersion.TLSv1_1, True), (listener_context(listening()).minimum_version, False)):
-            server = listener_context(listening())
-            server.set_ciphers("ALL:@SECLEVEL=0")
-            server.minimum_version = lowest
-            async with serving(server) as (port, facts):
-                if spoken:
-                    await talk(port, old, "broker.test")
-                    assert (await facts.get())["version"] == "TLSv1.1"
-                    continue
-                with pytest.raises((ssl.SSLError, ConnectionError)):
-                    await talk(port, old, "broker.test")
-        assert broker_context(connecting()).minimum_version == ssl.TLSVersion.TLSv1_2
-
-    run(loop, main())
+async def test_tls_1_1_is_not_spoken_on_either_leg(loop: str) -> None:
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    old.load_verify_locations(certificates().ca)
+    old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_1
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    for lowest, spoken in ((ssl.TLSVersion.TLSv1_1, True), (listener_context(listening()).minimum_version, False)):
+        server = listener_context(listening())
+        server.set_ciphers("ALL:@SECLEVEL=0")
+        server.minimum_version = lowest
+        async with serving(server) as (port, facts):
+            if spoken:
+                await talk(port, old, "broker.test")
+                assert (await facts.get())["version"] == "TLSv1.1"
+                continue
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                await talk(port, old, "broker.test")
+    assert broker_context(connecting()).minimum_version == ssl.TLSVersion.TLSv1_2
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_new_certificate_serves_new_connections_and_leaves_the_old_alone(loop: str) -> None:
+async def test_a_new_certificate_serves_new_connections_and_leaves_the_old_alone(loop: str) -> None:
     authority = Authority()
     pair = authority.issue("server")
     contexts = Contexts(listening(pair))
-
-    async def main() -> None:
-        before = contexts.get()
-        async with serving(before) as (port, _):
-            client = broker_context(connecting(ca=authority.ca))
-            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client, server_hostname="localhost")
-            authority.issue("server")
-            assert contexts.reload() is None
-            assert contexts.get() is not before
-            async with serving(contexts.get()) as (other_port, _):
-                new = Path(pair.certificate).read_text(encoding="ascii")
-                assert (await talk(other_port, client, "localhost")).split() == new.split()
-                assert (await talk(port, client, "localhost")).split() != new.split()
-            writer.write(b"still here")
-            assert await reader.readexactly(10) == b"still here"
-            writer.transport.abort()
-
-    run(loop, main())
+    before = contexts.get()
+    async with serving(before) as (port, _):
+        client = broker_context(connecting(ca=authority.ca))
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client, server_hostname="localhost")
+        authority.issue("server")
+        assert contexts.reload() is None
+        assert contexts.get() is not before
+        async with serving(contexts.get()) as (other_port, _):
+            new = Path(pair.certificate).read_text(encoding="ascii")
+            assert (await talk(other_port, client, "localhost")).split() == new.split()
+            assert (await talk(port, client, "localhost")).split() != new.split()
+        writer.write(b"still here")
+        assert await reader.readexactly(10) == b"still here"
+        writer.transport.abort()
 
 
 def test_a_new_authority_of_clients_is_believed_after_a_reload(tmp_path: Path) -> None:

@@ -129,26 +129,23 @@ def test_a_fault_of_a_transport_costs_its_batch_alone() -> None:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_collector_that_hangs_costs_the_queue_and_no_more(loop: str) -> None:
+async def test_a_collector_that_hangs_costs_the_queue_and_no_more(loop: str) -> None:
     async def hang(body: bytes) -> Outcome:
         await asyncio.Event().wait()
         return Delivered()
 
-    async def main() -> None:
-        transport = Scripted(hang)
-        exporter = Exporter(transport, joined, [].append, delay=0.0)
-        exporter.offer(b"x", 2)
-        while not transport.bodies:
-            await asyncio.sleep(0)
-        taken = [exporter.offer(b"x") for _ in range(MOST_ITEMS + 100)]
-        assert taken == [True] * MOST_ITEMS + [False] * 100
-        assert exporter.counts == {"dropped": 100}
-        await exporter.close(0.05)
-        assert exporter.counts == {"dropped": 100 + MOST_ITEMS + 2}
-        assert not exporter.offer(b"x")
-        assert transport.closed
-
-    run(loop, main())
+    transport = Scripted(hang)
+    exporter = Exporter(transport, joined, [].append, delay=0.0)
+    exporter.offer(b"x", 2)
+    while not transport.bodies:
+        await asyncio.sleep(0)
+    taken = [exporter.offer(b"x") for _ in range(MOST_ITEMS + 100)]
+    assert taken == [True] * MOST_ITEMS + [False] * 100
+    assert exporter.counts == {"dropped": 100}
+    await exporter.close(0.05)
+    assert exporter.counts == {"dropped": 100 + MOST_ITEMS + 2}
+    assert not exporter.offer(b"x")
+    assert transport.closed
 
 
 def test_the_queue_is_bounded_by_bytes_too() -> None:
@@ -203,15 +200,12 @@ def test_whatever_happens_each_item_is_counted_once(seed: int) -> None:
 
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("after", [0, 0.005, 0.05])
-def test_a_loop_that_ends_takes_an_open_exporter_with_it(loop: str, after: float) -> None:
-    async def main() -> None:
-        exporter = Exporter(Scripted(always(Delivered())), joined, [].append, delay=0.005)
-        exporter.offer(b"x")
-        ending = asyncio.ensure_future(exporter.close(10))
-        await asyncio.sleep(after)
-        assert not ending.cancelled()
-
-    run(loop, main())
+async def test_a_loop_that_ends_takes_an_open_exporter_with_it(loop: str, after: float) -> None:
+    exporter = Exporter(Scripted(always(Delivered())), joined, [].append, delay=0.005)
+    exporter.offer(b"x")
+    ending = asyncio.ensure_future(exporter.close(10))
+    await asyncio.sleep(after)
+    assert not ending.cancelled()
 
 
 def used(exporters: Exporters, address: str, counts: Counter[str], cluster: str = "a") -> MetricsExport:

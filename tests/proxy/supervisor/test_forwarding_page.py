@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 from kproxy.proxy.network.http_server import listen_for_pages, server_settings
 from kproxy.proxy.supervisor.forwarding_page import forward
 
+LOOP = "asyncio"  # as the supervisor has
 BIG = bytes(range(256)) * 4_096
 
 
@@ -123,19 +124,16 @@ def client(path: Path) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:9644")
 
 
-def test_requests_and_answers_pass_as_they_are(path: Path) -> None:
-    async def work() -> None:
-        async with page(path), client(path) as asked:
-            answer = await asked.get("/page/%41?filter=a%20b", headers={"cookie": "k=v", "connection": "keep-alive"})
-            assert answer.status_code == 203
-            assert answer.headers["set-cookie"] == "a=b; HttpOnly"
-            assert answer.headers["content-security-policy"] == "default-src 'none'"
-            found: dict[str, Any] = answer.json()
-            assert (found["path"], found["query"], found["host"]) == ("/page/A", "filter=a%20b", "127.0.0.1:9644")
-            assert (found["method"], found["cookie"], found["size"]) == ("GET", "k=v", 0)
-            assert (await asked.get("/big")).content == BIG
-
-    asyncio.run(work())
+async def test_requests_and_answers_pass_as_they_are(path: Path) -> None:
+    async with page(path), client(path) as asked:
+        answer = await asked.get("/page/%41?filter=a%20b", headers={"cookie": "k=v", "connection": "keep-alive"})
+        assert answer.status_code == 203
+        assert answer.headers["set-cookie"] == "a=b; HttpOnly"
+        assert answer.headers["content-security-policy"] == "default-src 'none'"
+        found: dict[str, Any] = answer.json()
+        assert (found["path"], found["query"], found["host"]) == ("/page/A", "filter=a%20b", "127.0.0.1:9644")
+        assert (found["method"], found["cookie"], found["size"]) == ("GET", "k=v", 0)
+        assert (await asked.get("/big")).content == BIG
 
 
 SMUGGLED = b"GET /secret HTTP/1.1\r\nHost: evil.example\r\n\r\n"
@@ -151,79 +149,70 @@ SMUGGLED = b"GET /secret HTTP/1.1\r\nHost: evil.example\r\n\r\n"
         {"content-length": "7", "expect": "100-continue", "te": "trailers", "upgrade": "h2c"},
     ],
 )
-def test_what_a_request_carries_is_not_passed_on_so_that_it_cannot_be_another_request(
+async def test_what_a_request_carries_is_not_passed_on_so_that_it_cannot_be_another_request(
     path: Path, headers: dict[str, str]
 ) -> None:
-    async def work() -> None:
-        async with page(path), client(path) as asked:
-            answer = await asked.request("GET", "/x", content=SMUGGLED, headers=headers)
-            found = answer.json()
-            assert (found["path"], found["size"], found["framing"]) == ("/x", 0, [])
-
-    asyncio.run(work())
+    async with page(path), client(path) as asked:
+        answer = await asked.request("GET", "/x", content=SMUGGLED, headers=headers)
+        found = answer.json()
+        assert (found["path"], found["size"], found["framing"]) == ("/x", 0, [])
 
 
-def test_a_browser_that_leaves_ends_the_stream(path: Path) -> None:
-    async def work() -> None:
-        endless = Endless()
-        gone = asyncio.Event()
-        parts: list[bytes] = []
+async def test_a_browser_that_leaves_ends_the_stream(path: Path) -> None:
+    endless = Endless()
+    gone = asyncio.Event()
+    parts: list[bytes] = []
 
-        async def receive() -> dict[str, Any]:
-            if len(parts) < 2:
-                await gone.wait()
-            return {"type": "http.disconnect"}
+    async def receive() -> dict[str, Any]:
+        if len(parts) < 2:
+            await gone.wait()
+        return {"type": "http.disconnect"}
 
-        async def send(message: Any) -> None:
-            if message["type"] == "http.response.body":
-                parts.append(message["body"])
-                if len(parts) == 2:
-                    gone.set()
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            parts.append(message["body"])
+            if len(parts) == 2:
+                gone.set()
 
-        scope = {
-            "type": "http",
-            "method": "GET",
-            "path": "/endless",
-            "raw_path": b"/endless",
-            "query_string": b"",
-            "headers": [(b"host", b"127.0.0.1")],
-        }
-        async with page(path, endless):
-            async with asyncio.timeout(60):
-                await forward(str(path), scope, receive, send)
-                await endless.ended.wait()
-        assert parts[0].startswith(b"data: x\n\n")
-
-    asyncio.run(work())
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/endless",
+        "raw_path": b"/endless",
+        "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1")],
+    }
+    async with page(path, endless):
+        async with asyncio.timeout(60):
+            await forward(str(path), scope, receive, send)
+            await endless.ended.wait()
+    assert parts[0].startswith(b"data: x\n\n")
 
 
-def test_a_download_waits_for_a_browser_that_does_not_read_and_others_are_answered(path: Path) -> None:
+async def test_a_download_waits_for_a_browser_that_does_not_read_and_others_are_answered(path: Path) -> None:
     """As at the admin port: nothing of the download is collected here; what was on its way arrives when it is read."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await forward(str(path), scope, receive, send)
 
-    async def work() -> None:
-        listener = listen_for_pages("127.0.0.1", 0)
-        listener.setblocking(False)
-        address = listener.getsockname()
-        async with page(path), serving(listener, server_settings(app)), asyncio.timeout(120):
-            reader, writer = await asyncio.open_connection(*address[:2], limit=1 << 16)
-            writer.write(b"GET /huge HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-            await reader.readuntil(b"\r\n\r\n")
-            base = f"http://127.0.0.1:{address[1]}"
-            async with httpx.AsyncClient(base_url=base, timeout=60, trust_env=False) as others:
-                for _ in range(50):
-                    assert (await others.get("/something")).status_code == 203
-            assert 0 < Huge.sent < Huge.size / 2
-            got = 0
-            while data := await reader.read(1 << 20):
-                got += len(data)
-            writer.close()
-            assert got > Huge.size  # and the sizes of its parts
-            assert Huge.sent == Huge.size
-
-    asyncio.run(work())
+    listener = listen_for_pages("127.0.0.1", 0)
+    listener.setblocking(False)
+    address = listener.getsockname()
+    async with page(path), serving(listener, server_settings(app)), asyncio.timeout(120):
+        reader, writer = await asyncio.open_connection(*address[:2], limit=1 << 16)
+        writer.write(b"GET /huge HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        base = f"http://127.0.0.1:{address[1]}"
+        async with httpx.AsyncClient(base_url=base, timeout=60, trust_env=False) as others:
+            for _ in range(50):
+                assert (await others.get("/something")).status_code == 203
+        assert 0 < Huge.sent < Huge.size / 2
+        got = 0
+        while data := await reader.read(1 << 20):
+            got += len(data)
+        writer.close()
+        assert got > Huge.size  # and the sizes of its parts
+        assert Huge.sent == Huge.size
 
 
 def test_a_page_that_is_gone_is_an_error(path: Path) -> None:

@@ -6,9 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import msgspec
@@ -26,6 +25,7 @@ from tests.proxy.supervisor.test_admin import Proxy
 from tests.support.foreign_sites import ORIGINS, REBOUND
 from tests.support.kafka.processes import children
 
+LOOP = "asyncio"  # as the supervisor has
 TOKEN = "of-the-test"
 HERE = "http://127.0.0.1:9644"
 
@@ -71,131 +71,108 @@ def pages() -> int:
     return len(list(children(os.getpid())))
 
 
-def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(work())
-
-
-def test_only_who_has_the_token_starts_the_page_and_gets_its_answers() -> None:
-    async def work() -> None:
-        async with Bench().running() as bench:
-            before = pages()
-            assert (await bench.get("/")).text.startswith("kproxy\n")
-            assert (await bench.get("/?token=wrong")).text.startswith("kproxy\n")
-            assert (await bench.get(f"/?token={TOKEN}", host="evil.example")).status_code == 421
-            assert (await bench.get("/page/api/source")).status_code == 403
-            assert (await bench.get("/page/static/main.js", cookie="kproxy_token_9644=wrong")).status_code == 403
-            assert pages() == before
-            assert bench.fleet.fed == []
-            let_in = await bench.get(f"/?token={TOKEN}")
-            assert (let_in.status_code, let_in.headers["location"]) == (303, "/")
-            cookie = let_in.headers["set-cookie"].partition(";")[0]
-            page = await bench.get("/", cookie=cookie)
-            assert "<html" in page.text
-            assert "script-src 'self'" in page.headers["content-security-policy"]
-            source = (await bench.get("/page/api/source", cookie=cookie)).json()
-            assert (source["live"], source["name"], source["exchanges"]) == (True, "orders", 0)
-            for origin in ORIGINS:
-                answer = await bench.get("/page/api/source", cookie=cookie, origin=origin)
-                assert answer.status_code == 403 and "orders" not in answer.text
-            for host in filter(None, REBOUND):
-                answer = await bench.get("/page/api/source", cookie=cookie, host=host)
-                assert answer.status_code == 421 and "orders" not in answer.text
-            assert (source["editable"], source["narrowed"]) == (False, "")
-            bench.fleet.config = msgspec.structs.replace(bench.fleet.config, page=Page(edits=True))
-            while not (await bench.get("/page/api/source", cookie=cookie)).json()["editable"]:
-                await asyncio.sleep(0.02)  # the process reads that beside the request
-            narrow = Analysis(apis=["Produce", "Fetch"])
-            bench.fleet.config = msgspec.structs.replace(bench.fleet.config, analysis=narrow)
-            bench.page.tell()
-            while not (said := (await bench.get("/page/api/source", cookie=cookie)).json()["narrowed"]):
-                await asyncio.sleep(0.02)
-            assert said.endswith(" the configuration analyzes only Fetch and Produce (analysis.api_name).")
-            process = bench.page._process
-            assert process is not None
-            assert os.getpriority(os.PRIO_PROCESS, process.pid) >= NICE
-            threads = [int(path.name) for path in Path(f"/proc/{process.pid}/task").iterdir()]
-            assert os.sched_getscheduler(process.pid) == os.SCHED_OTHER, "it answers where workers fill its core"
-            assert os.SCHED_IDLE in map(os.sched_getscheduler, threads), "what is no answer takes what is left"
-            (fed,) = bench.fleet.fed
-            assert Path(fed).name == "feed"
-            assert Path(fed).parent.stat().st_mode & 0o077 == 0, "other users of the machine cannot enter"
-            assert list(Path(fed).parent.glob("kproxy-tables-*")), "what it keeps on disk goes with its folder"
-        assert not Path(fed).parent.exists()
-
-    run(work)
+async def test_only_who_has_the_token_starts_the_page_and_gets_its_answers() -> None:
+    async with Bench().running() as bench:
+        before = pages()
+        assert (await bench.get("/")).text.startswith("kproxy\n")
+        assert (await bench.get("/?token=wrong")).text.startswith("kproxy\n")
+        assert (await bench.get(f"/?token={TOKEN}", host="evil.example")).status_code == 421
+        assert (await bench.get("/page/api/source")).status_code == 403
+        assert (await bench.get("/page/static/main.js", cookie="kproxy_token_9644=wrong")).status_code == 403
+        assert pages() == before
+        assert bench.fleet.fed == []
+        let_in = await bench.get(f"/?token={TOKEN}")
+        assert (let_in.status_code, let_in.headers["location"]) == (303, "/")
+        cookie = let_in.headers["set-cookie"].partition(";")[0]
+        page = await bench.get("/", cookie=cookie)
+        assert "<html" in page.text
+        assert "script-src 'self'" in page.headers["content-security-policy"]
+        source = (await bench.get("/page/api/source", cookie=cookie)).json()
+        assert (source["live"], source["name"], source["exchanges"]) == (True, "orders", 0)
+        for origin in ORIGINS:
+            answer = await bench.get("/page/api/source", cookie=cookie, origin=origin)
+            assert answer.status_code == 403 and "orders" not in answer.text
+        for host in filter(None, REBOUND):
+            answer = await bench.get("/page/api/source", cookie=cookie, host=host)
+            assert answer.status_code == 421 and "orders" not in answer.text
+        assert (source["editable"], source["narrowed"]) == (False, "")
+        bench.fleet.config = msgspec.structs.replace(bench.fleet.config, page=Page(edits=True))
+        while not (await bench.get("/page/api/source", cookie=cookie)).json()["editable"]:
+            await asyncio.sleep(0.02)  # the process reads that beside the request
+        narrow = Analysis(apis=["Produce", "Fetch"])
+        bench.fleet.config = msgspec.structs.replace(bench.fleet.config, analysis=narrow)
+        bench.page.configure()
+        while not (said := (await bench.get("/page/api/source", cookie=cookie)).json()["narrowed"]):
+            await asyncio.sleep(0.02)
+        assert said.endswith(" the configuration analyzes only Fetch and Produce (analysis.api_name).")
+        process = bench.page._process
+        assert process is not None
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) >= NICE
+        threads = [int(path.name) for path in Path(f"/proc/{process.pid}/task").iterdir()]
+        assert os.sched_getscheduler(process.pid) == os.SCHED_OTHER, "it answers where workers fill its core"
+        assert os.SCHED_IDLE in map(os.sched_getscheduler, threads), "what is no answer takes what is left"
+        (fed,) = bench.fleet.fed
+        assert Path(fed).name == "feed"
+        assert Path(fed).parent.stat().st_mode & 0o077 == 0, "other users of the machine cannot enter"
+        assert list(Path(fed).parent.glob("kproxy-tables-*")), "what it keeps on disk goes with its folder"
+    assert not Path(fed).parent.exists()
 
 
 @pytest.mark.long
-def test_a_killed_page_is_logged_and_followed_by_another(caplog: pytest.LogCaptureFixture) -> None:
-    async def work() -> None:
-        async with Bench().running() as bench:
-            cookie = f"kproxy_token_9644={TOKEN}"
-            first = (await bench.get("/page/api/source", cookie=cookie)).json()["instance"]
-            process = bench.page._process
-            assert process is not None
-            # A condition that SQL cannot answer starts processes, which hold the pipes of the page
-            filtered = "exchanges?limit=1&filter=request.matches(%22a%22)"
-            await bench.get(f"/page/api/{filtered}", cookie=cookie)
-            os.kill(process.pid, signal.SIGKILL)
-            while not process.has_ended:
-                await asyncio.sleep(0.02)
-            assert (await bench.get("/page/api/source", cookie=cookie)).json()["instance"] != first
-            assert not Path(process.http).parent.exists()
-            (record,) = [record for record in caplog.records if record.getMessage() == "the page has ended by itself"]
-            keys = record.keys  # type: ignore[attr-defined]
-            assert (keys["pid"], keys["exit_code"]) == (process.pid, -signal.SIGKILL)
-            assert "SIGKILL" in keys["reason"]
-
-    run(work)
+async def test_a_killed_page_is_logged_and_followed_by_another(caplog: pytest.LogCaptureFixture) -> None:
+    async with Bench().running() as bench:
+        cookie = f"kproxy_token_9644={TOKEN}"
+        first = (await bench.get("/page/api/source", cookie=cookie)).json()["instance"]
+        process = bench.page._process
+        assert process is not None
+        # A condition that SQL cannot answer starts processes, which hold the pipes of the page
+        filtered = "exchanges?limit=1&filter=request.matches(%22a%22)"
+        await bench.get(f"/page/api/{filtered}", cookie=cookie)
+        os.kill(process.pid, signal.SIGKILL)
+        while not process.has_ended:
+            await asyncio.sleep(0.02)
+        assert (await bench.get("/page/api/source", cookie=cookie)).json()["instance"] != first
+        assert not Path(process.http).parent.exists()
+        (record,) = [record for record in caplog.records if record.getMessage() == "the page has ended by itself"]
+        keys = record.keys  # type: ignore[attr-defined]
+        assert (keys["pid"], keys["exit_code"]) == (process.pid, -signal.SIGKILL)
+        assert "SIGKILL" in keys["reason"]
 
 
 @pytest.mark.long
-def test_the_page_ends_when_nobody_has_asked_for_a_while_and_comes_again() -> None:
-    async def work() -> None:
-        async with Bench(idle_s=1.0).running() as bench:
-            cookie = f"kproxy_token_9644={TOKEN}"
-            assert (await bench.get("/page/api/source", cookie=cookie)).status_code == 200
-            while bench.fleet.fed[-1]:
-                await asyncio.sleep(0.02)
-            assert len(bench.fleet.fed) == 2
-            assert (await bench.get("/page/api/source", cookie=cookie)).status_code == 200
-            assert len(bench.fleet.fed) == 3
-
-    run(work)
+async def test_the_page_ends_when_nobody_has_asked_for_a_while_and_comes_again() -> None:
+    async with Bench(idle_s=1.0).running() as bench:
+        cookie = f"kproxy_token_9644={TOKEN}"
+        assert (await bench.get("/page/api/source", cookie=cookie)).status_code == 200
+        while bench.fleet.fed[-1]:
+            await asyncio.sleep(0.02)
+        assert len(bench.fleet.fed) == 2
+        assert (await bench.get("/page/api/source", cookie=cookie)).status_code == 200
+        assert len(bench.fleet.fed) == 3
 
 
-def test_without_the_analysis_there_is_no_page_and_it_says_why() -> None:
-    async def work() -> None:
-        async with Bench(analysis=False).running() as bench:
-            answer = await bench.get("/page/api/source", x_kproxy_token=TOKEN)
-            assert answer.status_code == 503
-            assert "analysis.enabled" in answer.json()["error"]
-            assert "analysis.enabled" in (await bench.get(f"/?token={TOKEN}")).text
-
-    run(work)
+async def test_without_the_analysis_there_is_no_page_and_it_says_why() -> None:
+    async with Bench(analysis=False).running() as bench:
+        answer = await bench.get("/page/api/source", x_kproxy_token=TOKEN)
+        assert answer.status_code == 503
+        assert "analysis.enabled" in answer.json()["error"]
+        assert "analysis.enabled" in (await bench.get(f"/?token={TOKEN}")).text
 
 
-def test_browsers_leave_room_for_probes_and_scrapers() -> None:
+async def test_browsers_leave_room_for_probes_and_scrapers() -> None:
     """An open page holds a request for its events; the admin port takes MOST_REQUESTS in all."""
-
-    async def work() -> None:
-        async with Bench(analysis=False).running() as bench:
-            bench.page._asking = MOST_REQUESTS - 16
-            answer = await bench.get("/page/api/source", x_kproxy_token=TOKEN)
-            assert (answer.status_code, "too many browsers" in answer.json()["error"]) == (503, True)
-            assert bench.page._asking == MOST_REQUESTS - 16
-            assert (await bench.get("/metrics")).status_code == 200
-
-    run(work)
+    async with Bench(analysis=False).running() as bench:
+        bench.page._asking = MOST_REQUESTS - 16
+        answer = await bench.get("/page/api/source", x_kproxy_token=TOKEN)
+        assert (answer.status_code, "too many browsers" in answer.json()["error"]) == (503, True)
+        assert bench.page._asking == MOST_REQUESTS - 16
+        assert (await bench.get("/metrics")).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/config", "/page/api/stops"])
-def test_the_other_pages_are_answered_without_it(path: str) -> None:
-    async def work() -> None:
-        async with Bench(analysis=False).running() as bench:
-            assert (await bench.get(path, x_kproxy_token=TOKEN)).status_code in (200, 404)
-
-    run(work)
+async def test_the_other_pages_are_answered_without_it(path: str) -> None:
+    async with Bench(analysis=False).running() as bench:
+        assert (await bench.get(path, x_kproxy_token=TOKEN)).status_code in (200, 404)
 
 
 def test_the_page_says_it_as_it_is_read() -> None:

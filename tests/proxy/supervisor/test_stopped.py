@@ -25,6 +25,7 @@ from kproxy.proxy.stops import GONE
 from kproxy.proxy.supervisor.questions import Questions
 from kproxy.proxy.supervisor.stopped import MOST_ENDED, NotDone, StoppedMessages
 
+LOOP = "asyncio"  # as the supervisor has
 PRODUCE = Breakpoint('apiName == "Produce"')
 
 
@@ -74,6 +75,16 @@ def stop(id_: str, at: int = 0) -> Stop:
     return Stop(id_, *words, at, at + 5_000)  # type: ignore[arg-type]
 
 
+@pytest.fixture
+def fleet() -> Fleet:
+    return Fleet(Page(edits=True))
+
+
+@pytest.fixture
+def stopped(fleet: Fleet) -> StoppedMessages:
+    return StoppedMessages(fleet)  # type: ignore[arg-type]
+
+
 def with_fleet(work: Callable[[Fleet, StoppedMessages], Coroutine[Any, Any, None]], **page: Any) -> None:
     async def run() -> None:
         fleet = Fleet(Page(edits=True, **page))
@@ -103,112 +114,99 @@ def test_what_is_stopped_is_known_until_it_ends_or_its_worker_does() -> None:
             stopped.stop("no such")
 
 
-def test_a_message_on_which_another_page_has_decided_a_moment_ago_says_who() -> None:
-    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
-        fleet.on_stop(0, Stopped(stop("0-1")))
+async def test_a_message_on_which_another_page_has_decided_a_moment_ago_says_who(
+    fleet: Fleet, stopped: StoppedMessages
+) -> None:
+    fleet.on_stop(0, Stopped(stop("0-1")))
 
-        def answer(message: Message) -> None:
-            fleet.on_stop(0, StopEnded("0-1", "error", "10.0.0.9:4000"))
-            fleet.questions.note(0, StopAnswer(message.question, refused=GONE))  # type: ignore[attr-defined]
+    def answer(message: Message) -> None:
+        fleet.on_stop(0, StopEnded("0-1", "error", "10.0.0.9:4000"))
+        fleet.questions.note(0, StopAnswer(message.question, refused=GONE))  # type: ignore[attr-defined]
 
-        fleet.children[0].answer = answer
-        with pytest.raises(NotDone, match=r"10\.0\.0\.9:4000 answered it with an error"):
-            await stopped.decide("0-1", Decide(0, "0-1", "drop", "a"))
-
-    with_fleet(work)
-
-
-def test_how_many_ends_are_known_is_bounded() -> None:
-    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
-        for number in range(MOST_ENDED + 10):
-            fleet.on_stop(0, Stopped(stop(str(number))))
-            fleet.on_stop(0, StopEnded(str(number), by="a"))
-        assert len(stopped.ended(10_000)) == MOST_ENDED
-        assert stopped.ended(1)[0][0].id == str(MOST_ENDED + 9)
-
-    with_fleet(work)
+    fleet.children[0].answer = answer
+    with pytest.raises(NotDone, match=r"10\.0\.0\.9:4000 answered it with an error"):
+        await stopped.decide("0-1", Decide(0, "0-1", "drop", "a"))
 
 
-def test_a_question_goes_to_the_worker_that_has_the_message_and_its_answer_comes_in_parts() -> None:
-    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
-        fleet.on_stop(1, Stopped(stop("1-1")))
-
-        def answer(message: Message) -> None:
-            assert isinstance(message, ShowStop)
-            fleet.questions.note(0, StopAnswer(message.question, b"of another worker"))
-            fleet.questions.note(1, StopAnswer(message.question, b"two ", more=True))
-            fleet.questions.note(1, StopAnswer(message.question, b"parts"))
-
-        fleet.children[1].answer = answer
-        assert await stopped.body("1-1") == b"two parts"
-        assert not fleet.children[0].sent
-
-    with_fleet(work)
+async def test_how_many_ends_are_known_is_bounded(fleet: Fleet, stopped: StoppedMessages) -> None:
+    for number in range(MOST_ENDED + 10):
+        fleet.on_stop(0, Stopped(stop(str(number))))
+        fleet.on_stop(0, StopEnded(str(number), by="a"))
+    assert len(stopped.ended(10_000)) == MOST_ENDED
+    assert stopped.ended(1)[0][0].id == str(MOST_ENDED + 9)
 
 
-def test_a_decision_that_comes_too_late_says_so() -> None:
-    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
-        fleet.on_stop(0, Stopped(stop("0-1")))
-        fleet.children[0].answer = lambda message: fleet.questions.note(
-            0,
-            StopAnswer(message.question, refused="too late"),  # type: ignore[attr-defined]
-        )
-        with pytest.raises(NotDone, match="too late"):
-            await stopped.decide("0-1", Decide(0, "0-1", "drop", "a"))
-        (sent,) = fleet.children[0].sent
-        assert isinstance(sent, Decide)
-        assert (sent.action, sent.by, sent.id) == ("drop", "a", "0-1")
+async def test_a_question_goes_to_the_worker_that_has_the_message_and_its_answer_comes_in_parts(
+    fleet: Fleet, stopped: StoppedMessages
+) -> None:
+    fleet.on_stop(1, Stopped(stop("1-1")))
 
-    with_fleet(work)
+    def answer(message: Message) -> None:
+        assert isinstance(message, ShowStop)
+        fleet.questions.note(0, StopAnswer(message.question, b"of another worker"))
+        fleet.questions.note(1, StopAnswer(message.question, b"two ", more=True))
+        fleet.questions.note(1, StopAnswer(message.question, b"parts"))
 
-
-def test_a_worker_that_dies_answers_no_question() -> None:
-    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
-        fleet.on_stop(0, Stopped(stop("0-1")))
-        fleet.children[0].answer = lambda message: fleet.questions.end(0)
-        with pytest.raises(NotDone, match="its worker has ended"):
-            await stopped.body("0-1")
-
-    with_fleet(work)
+    fleet.children[1].answer = answer
+    assert await stopped.body("1-1") == b"two parts"
+    assert not fleet.children[0].sent
 
 
-def test_all_workers_get_breakpoints_and_those_that_start_later_too() -> None:
-    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
-        await stopped.use([PRODUCE], "a")
-        expected = UseBreakpoints([SetBreakpoint('apiName == "Produce"', "request")], question=1)
-        assert [child.sent for child in fleet.children] == [[expected], [expected]]
-        assert fleet.breakpoints == expected
-        assert stopped.breakpoints == [PRODUCE]
-        with pytest.raises(ValueError, match="breakpoint 1: "):
-            await stopped.use([Breakpoint("nonsense ==")], "a")
-        assert stopped.breakpoints == [PRODUCE]
+async def test_a_decision_that_comes_too_late_says_so(fleet: Fleet, stopped: StoppedMessages) -> None:
+    fleet.on_stop(0, Stopped(stop("0-1")))
+    fleet.children[0].answer = lambda message: fleet.questions.note(
+        0,
+        StopAnswer(message.question, refused="too late"),  # type: ignore[attr-defined]
+    )
+    with pytest.raises(NotDone, match="too late"):
+        await stopped.decide("0-1", Decide(0, "0-1", "drop", "a"))
+    (sent,) = fleet.children[0].sent
+    assert isinstance(sent, Decide)
+    assert (sent.action, sent.by, sent.id) == ("drop", "a", "0-1")
 
-    with_fleet(work)
+
+async def test_a_worker_that_dies_answers_no_question(fleet: Fleet, stopped: StoppedMessages) -> None:
+    fleet.on_stop(0, Stopped(stop("0-1")))
+    fleet.children[0].answer = lambda message: fleet.questions.end(0)
+    with pytest.raises(NotDone, match="its worker has ended"):
+        await stopped.body("0-1")
 
 
-def test_they_are_set_once_all_workers_use_them_but_for_those_that_have_ended() -> None:
-    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
-        def answers(number: int) -> None:
-            fleet.questions.note(1, StopAnswer(number))
+async def test_all_workers_get_breakpoints_and_those_that_start_later_too(
+    fleet: Fleet, stopped: StoppedMessages
+) -> None:
+    await stopped.use([PRODUCE], "a")
+    expected = UseBreakpoints([SetBreakpoint('apiName == "Produce"', "request")], question=1)
+    assert [child.sent for child in fleet.children] == [[expected], [expected]]
+    assert fleet.breakpoints == expected
+    assert stopped.breakpoints == [PRODUCE]
+    with pytest.raises(ValueError, match="breakpoint 1: "):
+        await stopped.use([Breakpoint("nonsense ==")], "a")
+    assert stopped.breakpoints == [PRODUCE]
 
-        def has_ended(_: int) -> None:
-            fleet.questions.end(1)
 
-        for ends in (answers, has_ended):
-            fleet.silent = {1}
-            setting = asyncio.ensure_future(stopped.use([PRODUCE], "a"))
-            while not fleet.children[1].sent:
-                await asyncio.sleep(0)
-            sent = fleet.children[1].sent.pop()
-            assert isinstance(sent, UseBreakpoints)
-            fleet.questions.note(0, StopAnswer(sent.question))  # the other one a second time
-            fleet.questions.note(1, StopAnswer(sent.question - 1))
-            done, _ = await asyncio.wait([setting], timeout=0.05)
-            assert not done
-            ends(sent.question)
-            await setting
+async def test_they_are_set_once_all_workers_use_them_but_for_those_that_have_ended(
+    fleet: Fleet, stopped: StoppedMessages
+) -> None:
+    def answers(number: int) -> None:
+        fleet.questions.note(1, StopAnswer(number))
 
-    with_fleet(work)
+    def has_ended(_: int) -> None:
+        fleet.questions.end(1)
+
+    for ends in (answers, has_ended):
+        fleet.silent = {1}
+        setting = asyncio.ensure_future(stopped.use([PRODUCE], "a"))
+        while not fleet.children[1].sent:
+            await asyncio.sleep(0)
+        sent = fleet.children[1].sent.pop()
+        assert isinstance(sent, UseBreakpoints)
+        fleet.questions.note(0, StopAnswer(sent.question))  # the other one a second time
+        fleet.questions.note(1, StopAnswer(sent.question - 1))
+        done, _ = await asyncio.wait([setting], timeout=0.05)
+        assert not done
+        ends(sent.question)
+        await setting
 
 
 def test_breakpoints_go_when_the_page_has_gone() -> None:
@@ -232,41 +230,34 @@ def test_a_page_that_waits_for_news_is_there() -> None:
     with_fleet(work, away=0.05)
 
 
-def test_news_ends_the_wait() -> None:
-    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
-        waiting = asyncio.ensure_future(stopped.news(stopped.generation, 30))
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        fleet.on_stop(0, Stopped(stop("0-1")))
-        await waiting
-        await stopped.news(stopped.generation - 1, 30)
-
-    with_fleet(work)
+async def test_news_ends_the_wait(fleet: Fleet, stopped: StoppedMessages) -> None:
+    waiting = asyncio.ensure_future(stopped.news(stopped.generation, 30))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    fleet.on_stop(0, Stopped(stop("0-1")))
+    await waiting
+    await stopped.news(stopped.generation - 1, 30)
 
 
-def test_resuming_all_is_for_all_workers() -> None:
-    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
-        fleet.on_stop(0, Stopped(stop("0-1")))
-        fleet.on_stop(1, Stopped(stop("1-1")))
-        assert await stopped.resume_all("a") == 2
-        assert [child.sent for child in fleet.children] == [[ResumeAll("a")], [ResumeAll("a")]]
-
-    with_fleet(work)
+async def test_resuming_all_is_for_all_workers(fleet: Fleet, stopped: StoppedMessages) -> None:
+    fleet.on_stop(0, Stopped(stop("0-1")))
+    fleet.on_stop(1, Stopped(stop("1-1")))
+    assert await stopped.resume_all("a") == 2
+    assert [child.sent for child in fleet.children] == [[ResumeAll("a")], [ResumeAll("a")]]
 
 
-def test_a_breakpoint_that_a_worker_has_given_up_says_so_while_it_is_set() -> None:
-    async def work(fleet: Fleet, stopped: StoppedMessages) -> None:
-        other = Breakpoint("true", "response")
-        await stopped.use([PRODUCE, other], "a")
-        before = stopped.generation
-        fleet.on_stop(0, BreakpointGivenUp(PRODUCE.condition, "request", "It took too long."))
-        fleet.on_stop(1, BreakpointGivenUp("not set", "request", "It took too long."))
-        assert stopped.given_up == {PRODUCE: "It took too long."}
-        assert stopped.generation == before + 1
-        await stopped.use([other, PRODUCE], "a")
-        assert stopped.given_up == {PRODUCE: "It took too long."}
-        await stopped.use([other], "a")
-        await stopped.use([other, PRODUCE], "a")
-        assert stopped.given_up == {}
-
-    with_fleet(work)
+async def test_a_breakpoint_that_a_worker_has_given_up_says_so_while_it_is_set(
+    fleet: Fleet, stopped: StoppedMessages
+) -> None:
+    other = Breakpoint("true", "response")
+    await stopped.use([PRODUCE, other], "a")
+    before = stopped.generation
+    fleet.on_stop(0, BreakpointGivenUp(PRODUCE.condition, "request", "It took too long."))
+    fleet.on_stop(1, BreakpointGivenUp("not set", "request", "It took too long."))
+    assert stopped.given_up == {PRODUCE: "It took too long."}
+    assert stopped.generation == before + 1
+    await stopped.use([other, PRODUCE], "a")
+    assert stopped.given_up == {PRODUCE: "It took too long."}
+    await stopped.use([other], "a")
+    await stopped.use([other, PRODUCE], "a")
+    assert stopped.given_up == {}
