@@ -1,12 +1,12 @@
-"""JournalCounts: the counts of a journal, kept where they outlive the process at any moment, also if the disk is full.
+"""JournalCounts: the counts of a journal, kept where they survive a kill at any moment, even if the disk is full.
 
-    the file        beside the journal; written by one pwrite(2), which a kill does not cut in two. Not mapped: a file that
-                    somebody truncates, or a disk without room for a page, would end the process with SIGBUS
+    the file        next to the journal; written by one pwrite(2), which a kill does not cut in two. It is not mapped: a mapped
+                    file that is truncated, or a disk without room for a page, would end the process with SIGBUS
     its attribute   user.kproxy.counts, where the disk has no room for the file's first block
     the memory      of the supervisor (SharedCounts.memory), which needs no disk: for the worker that is started next
 
-Each has all the counts. The newest is the one with the greatest sum, as counts only grow; of two with the same the file has what
-is being written. Without any of them the counts are made from the newest part.
+Each has all the counts. The newest has the greatest sum, as counts only grow; of two with the same sum the file also has the line
+that is being written. If all are missing, the counts are made from the newest part.
 """
 
 import errno

@@ -9,7 +9,7 @@
     series.py         Series: numbers by client id, software, topic and group, for those that send most; BoundedCounter
     traces.py         TraceExport: exchanges as spans, exported over OTLP (kproxy.proxy.otlp), if the configuration asks for them
     page_feed.py      PageFeed: exchanges for the live page while a browser has it open. Where the page is too slow: a sample, and
-                      the exchanges of which analyses need each one (rare_exchanges.py)
+                      the rare exchanges that analyses need one and all (rare_exchanges.py)
 
 Traffic goes on unaffected when the analyzer is killed, restarted or slow: the taps then leave out bytes and count them
 (kproxy.proxy.tap). A new analyzer process goes on with the rings of the old one; workers describe their open connections

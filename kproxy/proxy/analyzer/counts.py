@@ -1,5 +1,5 @@
-"""What the analyzer counts of sessions, as AnalyzerCounts and AnalyzerSeries (messages.py). Bounded: at most MOST_SERIES of
-each, one of which is for all others. Of names that peers invent those that send most are kept (series.py).
+"""AnalysisCounts: what the analyzer counts, as AnalyzerCounts and AnalyzerSeries (messages.py). There are at most MOST_SERIES
+rows of each kind; the last one is for all other names. For names that peers choose, those that send most are kept (series.py).
 """
 
 import re
@@ -224,7 +224,7 @@ class AnalysisCounts(Observer):
         return [*found, AnalyzerSeries("lag", self.lag.rows(), is_gauge=True)]
 
     def limit(self, most: int, idle: float) -> None:
-        """Have at most *most* series of each kind, of which none is idle for *idle* seconds."""
+        """Keep at most *most* series of each kind, and end those that are idle for *idle* seconds."""
         for series in self._series.values():
             series.limit(most, idle)
         self.lag.limit(most, idle)

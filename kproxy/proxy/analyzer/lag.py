@@ -19,7 +19,7 @@ from kproxy.protocol import ApiKey
 from kproxy.proxy.analyzer.series import IDLE, MOST_SERIES, OTHER, Row, labels_of
 from kproxy.session import Exchange
 
-MOST_PARTITIONS = 50_000  # of which the end is remembered
+MOST_PARTITIONS = 50_000  # whose ends are remembered
 MOST_COMMITS = 50_000  # partitions of all groups together
 MOST_GROUPS = 10_000
 LONGEST_GROUP = 1_000  # characters

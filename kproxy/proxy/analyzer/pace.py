@@ -1,6 +1,6 @@
 """The analyzer's share of the CPU: what others leave, and a fair share where that is next to nothing.
 
-The event loop runs in a thread beside the main one:
+The event loop runs in a thread of its own:
 
     BACKGROUND   as a rule. The thread has SCHED_IDLE, so it never makes a worker on its core wait
     FAIR         the thread has the process's own priority (NICE in process.py): about a quarter of a core that a worker fills

@@ -2,7 +2,7 @@
 out.
 
 Exchanges are left out evenly, by chance: while bytes wait for the page, a smaller share of them is sent; after a while without
-waiting bytes, a larger share. While the rings are filling up, none are sent. Rare exchanges, of which analyses need each one
+waiting bytes, a larger share. While the rings are filling up, none are sent. Rare exchanges, which analyses need one and all
 (rare_exchanges.py), are sent all the same, up to a rate. What is left out is counted (Tally). Records about connections are never
 left out: if the page takes nothing until MOST_HELD bytes wait, the feed is closed and another one follows it.
 """

@@ -288,7 +288,7 @@ class Analyzer:
         return any(reader.waiting > FEW for reader in self._readers)
 
     def is_far_behind(self) -> bool:
-        """Return whether a ring is filling up, or has bytes waiting of which none were read since the last call."""
+        """Return whether a ring is filling up, or has waiting bytes and none were read since the last call."""
         before, self._positions = self._positions, [reader.position for reader in self._readers]
         return any(
             reader.waiting > most or (reader.waiting > 0 and reader.position == position)

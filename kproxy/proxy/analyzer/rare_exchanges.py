@@ -1,4 +1,4 @@
-"""Rare exchanges, of which analyses need each one: those of groups and transactions.
+"""Rare exchanges, which analyses need one and all: those of groups and transactions.
 
 One fetch in a thousand shows as much as all of them, while each step of a rebalance or a transaction matters.
 """

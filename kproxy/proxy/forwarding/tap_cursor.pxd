@@ -18,7 +18,7 @@ cdef enum:
 cdef class WorkerTap:
     cdef readonly TapWriter ring
     cdef Counters counters
-    cdef uint64_t reader  # the reader of which the numbers of openings and reserved bytes are; 0: none
+    cdef uint64_t reader  # the reader for which openings and reserved bytes count; 0: none
     cdef bint paused
     cdef int64_t clock_offset
     cdef readonly uint64_t faults
@@ -37,10 +37,10 @@ cdef class LinkTap:
     cdef WorkerTap worker
     cdef uint64_t number
     cdef uint64_t reader  # the one that knows this connection; 0: none
-    cdef uint32_t opening  # grows with each OPEN and each end of what it began: responses to earlier requests are left out
+    cdef uint32_t opening  # grows with each OPEN and each end of its session: responses to earlier requests are left out
     cdef uint64_t requests  # that the tap got since the last OPEN
     cdef uint64_t reserved  # bytes of the ring for what must still be written of this connection
-    cdef bint missed  # the next OPEN is not that of the beginning
+    cdef bint missed  # something of the connection was left out: the next OPEN is not its beginning
     cdef bint describe_failed  # and that was reported
     cdef bint tokens_left_out  # a SASL token was: until authentication is over, so are the others
 
@@ -87,8 +87,8 @@ cdef class TapCursor:
     cdef bint counts  # what is left out of it counts as dropped
     cdef bint snaps  # what is left out of it was cut off by snaplen
     cdef uint64_t keep  # bytes of it that the tap still gets
-    cdef uint64_t omitted  # bytes of it that were left out, of which no record was written yet
-    cdef bint untimed  # requests whose records do not say when they were sent on may have been written
+    cdef uint64_t omitted  # bytes of it that were left out and not yet recorded
+    cdef bint untimed  # requests may have been written whose records do not say when they were sent on
 
     cdef bint is_tapped(self) noexcept
     cdef void begin_chunk(self, const uint8_t *data, const uint8_t *limit, uint64_t left, uint64_t now) noexcept

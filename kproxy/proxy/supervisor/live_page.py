@@ -260,7 +260,7 @@ class PageProcess:
         return self.has_ended
 
     async def _code(self) -> int:
-        """Return the exit code once the process has ended; Process.wait would also wait for its children, which hold its pipes."""
+        """Return the exit code after the end. Process.wait would also wait for the process's children, which hold its pipes."""
         if self._process.returncode is None:
             with suppress(ProcessLookupError):
                 await _end_of(self.pid)

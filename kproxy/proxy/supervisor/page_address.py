@@ -53,7 +53,7 @@ def _written(url: str) -> Path:
     where = folder if folder and os.access(folder, os.W_OK) else tempfile.gettempdir()
     fd, path = tempfile.mkstemp(
         prefix="kproxy-page-", suffix=".url", dir=where
-    )  # mode 0600, and a name that nobody can foresee
+    )  # mode 0600, and a name that cannot be guessed
     with os.fdopen(fd, "w", encoding="ascii") as file:
         file.write(f"{url}\n")
     return Path(path)

@@ -88,14 +88,14 @@ class Supervisor:
             return _print_failure(first)
         self._log_serving()
         self._admin.log_page(self._config)
-        beside = [
+        background = [
             asyncio.ensure_future(self._watch.follow(self._changed)),
             asyncio.ensure_future(self._keep_reloading()),
         ]
         try:
             return await self._until_stopped()
         finally:
-            for task in beside:
+            for task in background:
                 task.cancel()
 
     def _stop_at_end_of_input(self) -> None:
@@ -172,7 +172,7 @@ class Supervisor:
             except UsageError as error:
                 _log_mistakes(error)
             except OSError as error:  # no file descriptors or memory for more workers
-                log("error", "the configuration is in use in part", reason=str(error))
+                log("error", "only a part of the configuration is in use", reason=str(error))
 
     async def _read_again(self, asked: bool, filters_changed: bool) -> None:
         """Read and use the configuration. Raises UsageError (such as ConfigError), also if a worker cannot use it."""

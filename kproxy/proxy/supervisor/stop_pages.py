@@ -2,13 +2,13 @@
 
     GET  /page/api/breakpoints       [{"condition": CEL, "direction": "request" | "response"}]
     PUT  /page/api/breakpoints       the same; 400 {"error"} for a condition that cannot be used
-    POST /page/api/breakpoints/check one of them: {"apis": names of those that it may stop, "all": whether these are all that can
-                                     be stopped}, or 422 {"error", "column": from 1 or null, "length": in characters}
+    POST /page/api/breakpoints/check a breakpoint: {"apis": names of the APIs that it may stop, "all": whether these are all that
+                                     can be stopped}, or 422 {"error", "column": from 1 or null, "length": in characters}
     GET  /page/api/stops             {"generation": n, "nowMs": n, "total": n, "stops": [STOP], "breakpoints": as above,
                                      "givenUp": [{"condition", "direction", "why": in sentences}]: those that are not asked any
                                      more, as they take too long;
                                      "ended": [{"id", "action", "by", "why", "how", "client": its address, "correlationId"}]:
-                                     the stops that ended last, with the exchange that each was of}; waits for another
+                                     the latest stops that have ended, with their exchanges}; waits for another
                                      generation with ?after=GENERATION&wait=SECONDS; ?limit= stops, the oldest
     GET  /page/api/stops/errors      [{"code", "name", "meaning", "retriable", "clients"}]: those that can be answered
     GET  /page/api/stops/ID          STOP, with "json" and "hex": the body as text to edit. Without page.records the "hex" of

@@ -35,7 +35,7 @@ ASK_SECONDS = 5.0
 WORKER_ENDED = "its worker has ended"
 Direction = Literal["request", "response"]
 MOST_SHOWN = 10_000  # stops of all workers
-MOST_ENDED = 1_000  # of which it is known how they have ended
+MOST_ENDED = 1_000  # ended stops that are remembered, with how they ended
 LONGEST_WAIT_S = 30.0  # for news
 
 
@@ -50,7 +50,7 @@ class StoppedMessages:
         self._fleet = fleet
         self._stops: dict[str, tuple[int, Stop]] = {}  # by id, with the worker
         self._ended: OrderedDict[str, tuple[StopEnded, Stop]] = OrderedDict()  # by id, the latest last
-        self._given_up: dict[Breakpoint, str] = {}  # why they are not asked any more, of those that are set
+        self._given_up: dict[Breakpoint, str] = {}  # breakpoints that are set but given up, and why
         self._looked_at = 0.0  # monotonic, when a page was here last
         self._waiting_pages = 0
         self._watching: asyncio.Task[None] | None = None
