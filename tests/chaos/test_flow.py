@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable
 from struct import unpack_from
 
+import pytest
+
 from kproxy.config import Timeouts
 from tests.chaos.conftest import Shared, Start
 from tests.chaos.peers import (
@@ -104,6 +106,7 @@ def test_promise_5_a_broker_that_does_not_read(scripted: Scripted, proxied: Star
     assert got == [256 * MIB]
 
 
+@pytest.mark.slow
 def test_promise_6_stalled_connections_stay_within_the_budget(
     scripted: Scripted, proxied: Start, record_property: Record
 ) -> None:

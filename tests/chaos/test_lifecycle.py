@@ -291,7 +291,7 @@ def test_promise_15_brokers_have_the_same_ports_after_a_restart(single: Cluster,
     """Kroxylicious #416: who remembers an address from before finds it served as soon as anything is."""
     proxy = proxied(single.open, virtual={"addresses": {"mode": "port"}})
     before = metadata(proxy.bootstrap()).brokers
-    for _ in range(3):
+    for _ in range(2):
         proxy.stop()
         proxy.start()
         with Wire(before[1]) as remembered:
@@ -364,6 +364,7 @@ def _kills(kills: int, mortal: Cluster, proxied: Start, record_property: Record)
     assert proxy.running
 
 
+@pytest.mark.slow
 def test_promise_17_a_broker_is_killed(mortal: Cluster, proxied: Start, record_property: Record) -> None:
     _kills(2, mortal, proxied, record_property)
 

@@ -84,7 +84,9 @@ def test_what_passed_while_it_was_started_is_in_the_log(tmp_path: Path) -> None:
     assert [json.loads(line)["correlationId"] for line in log.read_text().splitlines()] == list(range(1_000))
 
 
-@pytest.mark.parametrize("name", [*WHOLE, *(pytest.param(name, marks=pytest.mark.long) for name in MORE)])
+@pytest.mark.parametrize(
+    "name", [WHOLE[0], *(pytest.param(name, marks=pytest.mark.slow) for name in (*WHOLE[1:], *MORE))]
+)
 def test_the_log_is_that_of_kproxy_decode(tmp_path: Path, name: str) -> None:
     log = tmp_path / "kafka.jsonl"
     with AnalyzerProcess(Analysis(log=Rotated(path=str(log)))) as analyzer:
@@ -96,7 +98,7 @@ def test_the_log_is_that_of_kproxy_decode(tmp_path: Path, name: str) -> None:
     assert counts.faults == {} and counts.ring_faults == 0
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", [WHOLE[0], *(pytest.param(name, marks=pytest.mark.slow) for name in WHOLE[1:])])
 def test_kproxy_decode_reads_the_parts_of_its_log_and_capture(tmp_path: Path, name: str) -> None:
     capture = tmp_path / "kafka.pcapng"
     options = Rotated(path=str(capture), most_size=20_000, keep=1_000)
@@ -130,6 +132,7 @@ def test_an_assignment_is_opened_with_what_a_join_told_before(tmp_path: Path) ->
     assert [one["kind"] for one in synced["embedded"]] == ["connect-assignment"]
 
 
+@pytest.mark.slow
 def test_tshark_reads_every_part_of_its_capture(tmp_path: Path, require: Require) -> None:
     require("tshark", shutil.which("tshark"), "tshark is not there")
     options = Rotated(path=str(tmp_path / "kafka.pcapng"), most_size=20_000, keep=1_000)
@@ -390,7 +393,7 @@ def mutated(items: list[Item], rng: random.Random, number: int) -> Iterator[Item
             yield kind, number, direction if rng.random() > 0.02 else 1 - direction, at, said
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", [WHOLE[0], *(pytest.param(name, marks=pytest.mark.slow) for name in WHOLE[1:])])
 def test_no_traffic_harms_the_analysis_of_other_connections(tmp_path: Path, name: str) -> None:
     """Attacks 2, 3, 6, 7, 10, 12, 14 and 28, thrown at everything that stands behind the tap."""
     analysis = Analysis(

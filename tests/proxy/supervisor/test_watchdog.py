@@ -148,6 +148,7 @@ def test_a_worker_that_hangs_in_c_is_replaced_and_the_other_goes_on(start: Calla
     running.beat(50)
 
 
+@pytest.mark.slow
 def test_who_is_stopped_is_replaced(start: Callable[..., Running]) -> None:
     running = start()
     for name in ("kproxy: worker", "kproxy-analyzer"):
@@ -159,6 +160,7 @@ def test_who_is_stopped_is_replaced(start: Callable[..., Running]) -> None:
     eventually(lambda: running.reaches_the_log(100), patience=PATIENCE, what="the log of another analyzer")
 
 
+@pytest.mark.slow
 def test_all_that_are_stopped_together_and_go_on_together_are_left_alone(start: Callable[..., Running]) -> None:
     """As a suspended machine or a paused container does."""
     running = start(workers=2)
