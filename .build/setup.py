@@ -6,10 +6,12 @@ the extensions beside their sources; there, objects and extensions that are newe
 """
 
 import os
+import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 C_FOLDER = ".build/c"
@@ -18,6 +20,7 @@ SHARED = "kproxy._shared"
 FLAGS = "-DNDEBUG -fwrapv -O3 -g0"  # -g doubles the compiler's time; with -O2, records become columns 7 to 18 % slower
 DIRECTIVES = {
     "language_level": 3,
+    "annotation_typing": False,  # annotations are for the .pyi (stubs.py): they compile to no check
     "auto_pickle": False,  # no extension type is pickled
     "binding": False,  # functions as the C API has them: smaller than Cython's own function type, and faster to call ...
     "embedsignature": True,  # ... which then need their signatures in their docstrings, where inspect finds them
@@ -39,11 +42,15 @@ def c_file(name: str) -> str:
     return f"{C_FOLDER}/{name.replace('.', '/')}.c"
 
 
-def write_c() -> None:
-    """Cythonize what is older than its .pyx, a .pxd of ours that it cimports, or this file."""
+def write_sources() -> None:
+    """Write each .pyi, and cythonize what is older than its .pyx, a .pxd of ours that it cimports, or this file."""
     if FROM_SDIST:
         return
-    from Cython.Build import cythonize  # noqa: PLC0415 (not there when an sdist is built)
+    sys.path.insert(0, ".build")
+    from stubs import write_stubs  # noqa: PLC0415 (Cython is not there when an sdist is built)
+
+    write_stubs()
+    from Cython.Build import cythonize  # noqa: PLC0415
     from Cython.Build.Dependencies import create_dependency_tree  # noqa: PLC0415
     from Cython.Utils import file_generated_by_this_cython  # noqa: PLC0415
 
@@ -62,13 +69,19 @@ def write_c() -> None:
     cythonize(stale, force=True, nthreads=JOBS, **options)
 
 
+class BuildPython(build_py):
+    def run(self) -> None:
+        write_sources()  # before build_py, which copies the .pyi
+        super().run()
+
+
 class BuildExtensions(build_ext):
     def finalize_options(self) -> None:
         super().finalize_options()
         self.parallel = self.parallel or JOBS
 
     def run(self) -> None:
-        write_c()
+        write_sources()
         self.extensions.sort(key=lambda extension: -Path(extension.sources[0]).stat().st_size)  # the longest first
         os.environ["CFLAGS"] = f"{FLAGS} {os.environ.get('CFLAGS', '')}".strip()
         if self.inplace:
@@ -87,14 +100,14 @@ class BuildExtensions(build_ext):
 
 class SourceDistribution(sdist):
     def run(self) -> None:
-        write_c()
+        write_sources()
         super().run()
 
     def make_release_tree(self, base_dir, files) -> None:
-        super().make_release_tree(base_dir, [*files, ".build/backend.py", ".build/setup.py"])
+        super().make_release_tree(base_dir, [*files, *(f".build/{name}.py" for name in ("backend", "setup", "stubs"))])
 
 
 setup(
     ext_modules=[Extension(name, [c_file(name)]) for name in (*SOURCES, SHARED)],
-    cmdclass={"build_ext": BuildExtensions, "sdist": SourceDistribution},
+    cmdclass={"build_py": BuildPython, "build_ext": BuildExtensions, "sdist": SourceDistribution},
 )

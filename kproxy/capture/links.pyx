@@ -15,7 +15,7 @@ from kproxy.capture.spans cimport Span, at_most, be16, be32, swap32, u8
 
 from kproxy.capture.packet import Datagram, TcpSegment
 
-OUTCOME_NAMES = (
+OUTCOME_NAMES: tuple[str, ...] = (
     "tcp segment",
     "cut before the end of its headers",
     "link type not known",
@@ -251,7 +251,7 @@ cdef void _make_key(Span* span, Network* network, Segment* segment) noexcept nog
     segment.key_size = <uint8_t>(2 * end_size)
 
 
-def read_segment(int link_type, bytes data, original_size=None):
+def read_segment(int link_type, bytes data, original_size: int | None = None) -> TcpSegment | str:
     """Return the TcpSegment in a packet, or the name of what it is instead (one of OUTCOME_NAMES): ``dissect`` for Python."""
     cdef Segment segment
     cdef Py_ssize_t original = len(data) if original_size is None else min(original_size, 0xFFFFFFFF)
@@ -267,7 +267,7 @@ def read_segment(int link_type, bytes data, original_size=None):
     )
 
 
-def read_datagram(int link_type, bytes data, Py_ssize_t original_size):
+def read_datagram(int link_type, bytes data, Py_ssize_t original_size) -> Datagram | None:
     """Return the Datagram in a packet; None when its link type is not known, its headers are cut off, or they are malformed.
 
     *version* is 4 or 6, or 0 for what is not IP; then *start* is behind the *ethertype*, and nothing else is known. The

@@ -52,6 +52,9 @@ its direction sent.
 Who closed: ``closed_by`` is the side that sent the first FIN or RST by the packets' times, whichever Ended comes first.
 """
 
+from collections.abc import Callable, Iterable
+from typing import Any, TYPE_CHECKING  # no-cython-lint
+
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -65,12 +68,15 @@ from collections import deque
 from ipaddress import ip_address
 from operator import attrgetter
 
-from kproxy.capture.items import Closed, CloseReason, Differs, Ended, Gap, Opened
+from kproxy.capture.items import Closed, CloseReason, Differs, Ended, FlowItem, Gap, Opened
 from kproxy.capture.limits import Limits
 from kproxy.capture.links import OUTCOME_NAMES
 from kproxy.capture.roles import Endpoints
 from kproxy.protocol import Direction
 from kproxy.protocol.addresses import join_ip_address
+
+if TYPE_CHECKING:
+    from kproxy.capture.packet import Packet
 
 FINISHED = CloseReason.FINISHED
 RESET = CloseReason.RESET
@@ -108,10 +114,10 @@ cdef tuple FLOW_STATES = ("active", "lingering", "closed")
 cdef class Budget:
     """What all flows share: the limits, how many bytes are held and kept against them, and what endpoints have shown."""
 
-    cdef readonly object limits
+    cdef readonly object limits  # type: Limits
     cdef readonly Py_ssize_t held
     cdef readonly Py_ssize_t recent
-    cdef readonly object endpoints
+    cdef readonly object endpoints  # type: Endpoints
     cdef Py_ssize_t held_per_flow
     cdef Py_ssize_t held_in_all
     cdef Py_ssize_t recent_per_chunk
@@ -120,7 +126,7 @@ cdef class Budget:
     cdef uint64_t start_packets
     cdef bint shuffled  # whether times went back, so that packets are not in the order in which they were sent
 
-    def __init__(self, limits=None, endpoints=None):
+    def __init__(self, limits: Limits | None = None, endpoints: Endpoints | None = None):
         limits = limits or Limits()
         self.limits = limits
         self.endpoints = Endpoints() if endpoints is None else endpoints
@@ -189,7 +195,7 @@ cdef class Half:
         self.budget = budget
 
     @property
-    def state_name(self):
+    def state_name(self) -> str:
         """The name of its state: unseen, joined, started or ended."""
         return HALF_STATES[<int>self.state]
 
@@ -386,7 +392,7 @@ cdef class Data:
     cdef readonly int64_t time_ns
 
     @property
-    def direction(self):
+    def direction(self) -> Direction:
         """As the flow's roles are now (see Flow.swap)."""
         return DIRECTIONS[self.side ^ self.flow.client_side]
 
@@ -417,7 +423,7 @@ cdef class Flow:
     cdef readonly bint opened
     cdef FlowState state
     cdef readonly uint64_t packets
-    cdef public object attached
+    cdef public object attached  # type: Any
     cdef public bint wanted
     cdef Half low
     cdef Half high
@@ -450,27 +456,27 @@ cdef class Flow:
         self.high = Half(budget)
 
     @property
-    def client(self):
+    def client(self) -> str:
         """The client's "address:port"."""
         return self._endpoint(self.client_side)
 
     @property
-    def server(self):
+    def server(self) -> str:
         """The server's "address:port"."""
         return self._endpoint(1 - self.client_side)
 
     @property
-    def closed_by(self):
+    def closed_by(self) -> tuple[int, bool] | None:
         """(side, whether by RST) of the side that sent FIN or RST first; None while neither was captured."""
         return (self.first_to_end, bool(self.ended_by_reset)) if self.ends else None
 
     @property
-    def state_name(self):
+    def state_name(self) -> str:
         """The name of its state: active, lingering or closed."""
         return FLOW_STATES[<int>self.state]
 
     @property
-    def closed(self):
+    def closed(self) -> bool:
         """Whether Closed was delivered."""
         return self.state == CLOSED
 
@@ -479,15 +485,15 @@ cdef class Flow:
         end = self.key[:half_key] if side == 0 else self.key[half_key:]
         return join_ip_address(ip_address(end[:-2]), int.from_bytes(end[-2:], "big"))
 
-    def direction(self, side):
+    def direction(self, side: int) -> Direction:
         """REQUEST when that side (0 or 1) is the client, else RESPONSE."""
         return DIRECTIONS[<int>side ^ self.client_side]
 
-    def half(self, direction):
+    def half(self, direction: int) -> Half:
         """The counters of a direction."""
         return self.low if direction == self.client_side else self.high
 
-    def swap(self):
+    def swap(self) -> None:
         """Exchange the roles; the direction of every item of the flow, read from now on, changes too."""
         self.client_side = 1 - self.client_side
 
@@ -950,7 +956,7 @@ cdef class Flows:
 
     cdef readonly Budget budget
     cdef readonly uint64_t packets
-    cdef readonly uint64_t bytes
+    cdef readonly uint64_t byte_count
     cdef readonly uint64_t opened
     cdef readonly uint64_t evicted
     cdef readonly uint64_t reused
@@ -967,7 +973,10 @@ cdef class Flows:
     cdef uint64_t _shuffled_from
     cdef bint _from_blocks
 
-    def __init__(self, limits=None, unwrap=None, *, endpoints=None, uint64_t shuffled_from=0):
+    def __init__(
+        self, limits: Limits | None = None, unwrap: Callable[[Packet, str], Iterable[Packet] | str] | None = None, *,
+        endpoints: Endpoints | None = None, uint64_t shuffled_from=0,
+    ):
         limits = limits or Limits()
         self.budget = Budget(limits, endpoints)
         self._shuffled_from = shuffled_from
@@ -982,7 +991,7 @@ cdef class Flows:
         return len(self._table)
 
     @property
-    def passed_over(self):
+    def passed_over(self) -> dict[str, int]:
         """Packets without a TCP segment, counted by what they are."""
         cdef int i
         counts = {OUTCOME_NAMES[i]: self._outcomes[i] for i in range(1, <int>OUTCOMES) if self._outcomes[i]}
@@ -992,24 +1001,27 @@ cdef class Flows:
         return counts
 
     @property
-    def segments(self):
+    def segments(self) -> int:
         """Packets that were TCP segments."""
         return self._outcomes[<int>SEGMENT]
 
-    def receive(self, batch):
+    def receive(self, batch: PacketBatch) -> list[FlowItem | Data]:
         """Receive the packets of a PacketBatch in their order; return the list of items that they make."""
         out = []
         self._receive(batch, out, 0)
         return out
 
-    def receive_packet(self, packet):
+    def receive_packet(self, packet: Packet) -> list[FlowItem | Data]:
         """Receive one Packet; return the list of items that it makes."""
         batch = PacketBatch(1)
         batch.lend(packet.data)
         batch.add_packet(packet)
         return self.receive(batch)
 
-    def receive_block(self, bytes key, bytes block, Py_ssize_t start, list out, list numbers=None):
+    def receive_block(
+        self, bytes key, bytes block, Py_ssize_t start, list out: list[FlowItem | Data],
+        list numbers: list[int] | None = None,
+    ) -> int:
         """Receive segments of one connection from *start* of a block (segments.pyx) on; return where the rest begins.
 
         Items are added to *out*. Without *numbers* it stops behind the first segment that makes some: then ``packets`` is the number
@@ -1044,7 +1056,7 @@ cdef class Flows:
                 self.packets = header.number - 1  # the capture's packets between this one and the last are of other flows
                 self._end_resets(out)
             self.packets = header.number
-            self.bytes += header.size
+            self.byte_count += header.size
             self._outcomes[<int>SEGMENT] += 1
             if 0 < self._shuffled_from <= header.number:
                 self.budget.shuffled = True
@@ -1054,7 +1066,7 @@ cdef class Flows:
                 numbers.append(header.number)
         return start
 
-    def close(self):
+    def close(self) -> list[FlowItem | Data]:
         """End the capture: return the last items of every flow, in the order of flows."""
         out = []
         cdef Flow flow
@@ -1077,7 +1089,7 @@ cdef class Flows:
             data = batch.data(ref)
             if depth == 0:
                 self.packets += 1
-                self.bytes += ref.size
+                self.byte_count += ref.size
             outcome = dissect(data, ref.size, ref.original_size, ref.link_type, &segment)
             if outcome == SEGMENT:
                 self._outcomes[<int>SEGMENT] += 1

@@ -10,6 +10,9 @@ To add a file format: write a scanner with the members of kproxy.capture.reader.
 in Capture._detect.
 """
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -20,11 +23,14 @@ from kproxy.capture.spans cimport Span, be32, file16, file32
 from kproxy.capture.options import COMMENT, read_interface, read_options
 from kproxy.capture.packet import Packet
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
 BATCH_PACKETS = 4096
 FILE_HEADER_SIZE = 24  # of pcap
-MAX_PACKET_SIZE = PACKET_LIMIT
-MAX_BLOCK_SIZE = BLOCK_LIMIT
-MAX_INTERFACES = INTERFACE_LIMIT
+MAX_PACKET_SIZE: int = PACKET_LIMIT
+MAX_BLOCK_SIZE: int = BLOCK_LIMIT
+MAX_INTERFACES: int = INTERFACE_LIMIT
 
 cdef const uint8_t* EMPTY = b""
 
@@ -56,14 +62,14 @@ cdef class PacketBatch:
     def __len__(self):
         return self.count
 
-    def lend(self, buffer):
+    def lend(self, buffer: ReadableBuffer) -> None:
         """Start over with packets that lie in *buffer*, which is not to be resized or freed before ``clear``."""
         self._release()
         PyObject_GetBuffer(buffer, &self._buffer, PyBUF_SIMPLE)
         self.lent = EMPTY if self._buffer.buf == NULL else <const uint8_t*>self._buffer.buf
         self.size = self._buffer.len
 
-    def clear(self):
+    def clear(self) -> None:
         """Drop the packets and release the buffer."""
         self._release()
 
@@ -74,7 +80,7 @@ cdef class PacketBatch:
             self.lent = NULL
             PyBuffer_Release(&self._buffer)
 
-    def add_packet(self, packet):
+    def add_packet(self, packet: Packet) -> None:
         """Add a Packet whose bytes are the lent buffer; for packets that do not come from a file."""
         cdef PacketRef* ref = self.add()
         ref.time_ns = packet.time_ns
@@ -83,10 +89,10 @@ cdef class PacketBatch:
         ref.size = <uint32_t>min(<Py_ssize_t>len(packet.data), self.size)
         ref.original_size = max(ref.size, <uint32_t>min(packet.original_size, 0xFFFFFFFF))
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Packet]:
         return iter([self.packet(index) for index in range(self.count)])
 
-    def packet(self, Py_ssize_t index):
+    def packet(self, Py_ssize_t index) -> Packet:
         """Return packet *index* as an object with its own bytes."""
         if not 0 <= index < self.count:
             raise IndexError(index)
@@ -129,7 +135,7 @@ cdef class PacketBatch:
 
 # pcap
 
-MAGICS = {
+MAGICS: dict[bytes, tuple[bool, int]] = {
     bytes.fromhex("a1b2c3d4"): (True, 1000),
     bytes.fromhex("d4c3b2a1"): (False, 1000),
     bytes.fromhex("a1b2cd34"): (True, 1000),  # modified
@@ -146,7 +152,7 @@ cdef class PcapScanner:
         header: the first 24 bytes of the file, which begin with one of MAGICS.
     """
 
-    cdef readonly str problem
+    cdef readonly str problem  # type: str | None
     cdef readonly Py_ssize_t needed
     cdef readonly bint big_endian
     cdef readonly uint16_t link_type
@@ -155,7 +161,7 @@ cdef class PcapScanner:
     cdef int64_t _fraction_ns
     cdef Py_ssize_t _record_header
 
-    def __init__(self, header):
+    def __init__(self, header: bytes):
         self.big_endian, self._fraction_ns = MAGICS[bytes(header[:4])]
         modified = bytes(header[:4]) in (b"\xa1\xb2\xcd\x34", b"\x34\xcd\xb2\xa1")
         self._record_header = MODIFIED_HEADER_SIZE if modified else RECORD_HEADER_SIZE
@@ -210,7 +216,7 @@ cdef class PcapScanner:
 
 # pcapng
 
-SECTION_MAGIC = bytes.fromhex("0a0d0d0a")
+SECTION_MAGIC: bytes = bytes.fromhex("0a0d0d0a")
 
 cdef enum:
     SECTION = 0x0A0D0D0A
@@ -287,11 +293,11 @@ cdef class PcapngScanner:
     needs to know to go on from here. Not whole beyond DESCRIPTIONS_LIMIT bytes.
     """
 
-    cdef readonly str problem
+    cdef readonly str problem  # type: str | None
     cdef readonly Py_ssize_t needed
     cdef readonly bint big_endian
-    cdef readonly list secrets
-    cdef readonly list descriptions
+    cdef readonly list secrets  # type: list[tuple[int, bytes]]
+    cdef readonly list descriptions  # type: list[bytes]
     cdef readonly bint descriptions_whole
     cdef Py_ssize_t _descriptions_size
     cdef readonly uint64_t secrets_passed_over

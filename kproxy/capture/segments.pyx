@@ -28,9 +28,9 @@ from kproxy.capture.scanners import PacketBatch as NewBatch
 from kproxy.capture.tunnels import open_tunnel
 from kproxy.capture.unwrap import NOT_IP, OTHER_PROTOCOL, UDP
 
-SEGMENT_HEADER = sizeof(SegmentHeader)
-BLOCK_SIZE = 64 << 10
-MOST_PENDING = 32 << 20
+SEGMENT_HEADER: int = sizeof(SegmentHeader)
+BLOCK_SIZE: int = 64 << 10
+MOST_PENDING: int = 32 << 20
 MOST_KEYS = 65_536  # connections of a part that a survey tells apart
 MOST_MINIMA = 4_096
 MAX_UNWRAPPED = 4
@@ -54,9 +54,9 @@ cdef class Survey:
     cdef readonly uint64_t fragments
     cdef readonly int64_t latest_ns
     cdef readonly uint64_t disorder_at
-    cdef readonly list minima
-    cdef readonly dict connections
-    cdef readonly dict servers
+    cdef readonly list minima  # type: list[tuple[int, int]]
+    cdef readonly dict connections  # type: dict[bytes, list[int]]
+    cdef readonly dict servers  # type: dict[bytes, int]
     cdef int64_t _earliest_ns
 
     def __init__(self):
@@ -65,7 +65,7 @@ cdef class Survey:
         self.connections = {}
         self.servers = {}
 
-    def receive(self, PacketBatch batch, uint64_t first):
+    def receive(self, PacketBatch batch, uint64_t first) -> None:
         """Look at packets of which the first has number *first*."""
         cdef Py_ssize_t i
         cdef PacketRef* ref
@@ -140,7 +140,7 @@ cdef class BlockWriter:
         self._block_size = block_size
         self._most = most
 
-    def receive(self, PacketBatch batch, uint64_t first, int64_t position=-1):
+    def receive(self, PacketBatch batch, uint64_t first, int64_t position=-1) -> list[tuple[bytes, int, bytes]]:
         """Take packets of which the first has number *first*; return the blocks that are full.
 
         With *position*, where in the file the buffer of the batch begins, payloads are left there: see ``fill``.
@@ -153,7 +153,7 @@ cdef class BlockWriter:
         ready, self._ready = self._ready, []
         return ready
 
-    def flush(self):
+    def flush(self) -> list[tuple[bytes, int, bytes]]:
         """The blocks that are not full, too."""
         cdef _Pending pending
         for pending in self._pending.values():
@@ -228,7 +228,7 @@ cdef packed struct InFile:
     uint64_t place
 
 
-def fill(bytes block, int file):
+def fill(bytes block, int file) -> bytes:
     """A block with the payloads that were left in a file, given as a descriptor; a block without such as it is.
 
     Raises OSError, EOFError where the file ends before them, and ValueError for what is no block.

@@ -6,6 +6,9 @@ RFC 8259: where no path leads it only finds the end of a value, with a byte for 
 down as many calls as the path has steps. Of members with the same name all are hidden, as clients may take any of them.
 """
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free
@@ -13,6 +16,9 @@ from libc.string cimport memcmp, memcpy, memset
 
 from kproxy.protocol.records.replacing cimport Editor
 from kproxy.protocol.wire cimport Buffer, put, put8
+
+if TYPE_CHECKING:
+    from kproxy.filters import json_paths
 
 cdef extern from *:
     int first_bit "__builtin_ctzll"(unsigned long long) noexcept nogil
@@ -78,7 +84,7 @@ cdef class JsonMask(Editor):
     cdef bint removes
     cdef bint blanks
 
-    def __init__(self, states, replacement, blanks=False):
+    def __init__(self, states: Sequence[json_paths.State], replacement: bytes | None, blanks: bool = False):
         cdef bytes written = b"null" if replacement is None else replacement
         self.kept = [written]
         self.replacement = <const uint8_t *>PyBytes_AS_STRING(written)

@@ -19,7 +19,7 @@ from functools import lru_cache
 
 import msgspec
 
-from kproxy.output.bodies import find_errors, find_topic_names, read_bodies
+from kproxy.output.bodies import Bodies, find_errors, find_topic_names, read_bodies
 from kproxy.output.completeness import completeness_json
 from kproxy.output.escaping import well_formed
 from kproxy.output.times import render_second
@@ -46,7 +46,7 @@ cdef int64_t _second = INT64_MIN  # the last one rendered: captures go forward, 
 cdef bytes _second_text = b""
 
 
-def exchange_line(Exchange exchange not None, bodies=None):
+def exchange_line(Exchange exchange not None, bodies: Bodies | None = None) -> bytes:
     """One exchange as a line of the decoded log, with its newline; UTF-8."""
     cdef Frame request = exchange.request
     cdef Frame response = exchange.response
@@ -104,7 +104,7 @@ def exchange_line(Exchange exchange not None, bodies=None):
             memset(line, 0, sizeof(Buffer))
 
 
-cpdef bint has_errors(bytes response) except -1:
+cpdef bint has_errors(bytes response: bytes | None) except -1:
     """Whether a response's JSON has an error code that is not 0. Inside a JSON string the quote would be escaped."""
     cdef const char *at
     cdef const char *end

@@ -41,7 +41,15 @@ from kproxy.session.fetch_session import FETCH_SESSIONS_FROM, FetchSessions
 from kproxy.session.software import SOFTWARE_FROM
 
 # Raised by reading or showing JSON that is well formed, but not what its line declares
-ODD = (msgspec.MsgspecError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError)
+LINE_ERRORS = (
+    msgspec.MsgspecError,
+    LookupError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    AttributeError,
+    RecursionError,
+)
 MOST_CONNECTIONS = 1_000  # of which it is remembered how they authenticate and what their fetch sessions hold
 MOST_PARTITIONS = 10_000  # of one fetch session
 MOST_TOPICS = 100_000  # whose names are remembered
@@ -299,7 +307,7 @@ class _Known:
 class LogReader:
     """Reads lines in their order, of one log or of its parts. Memory is bounded: of many connections the oldest are forgotten."""
 
-    odd = ODD  # see there
+    line_errors = LINE_ERRORS
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[int, str, str], _Known] = OrderedDict()
@@ -313,7 +321,7 @@ class LogReader:
             read = _read_line(line if line.startswith(START) else msgspec.json.format(line, indent=-1))
             known = self._connection(read)
             return self._exchange(read, known) if isinstance(read, _Exchange) else (read.event(known.connection), None)
-        except ODD as error:
+        except LINE_ERRORS as error:
             raise CaptureError(f"no event of a decoded log ({printable(str(error), 120)})") from error
 
     def _connection(self, line: _Line) -> _Known:

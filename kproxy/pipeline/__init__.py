@@ -1,23 +1,24 @@
-"""The engine: byte streams of connections to sessions to events to outputs. One engine for files, taps, clusters and libraries.
+"""The engine that turns byte streams into events and writes events to outputs: one for files, live taps, Spark and libraries.
 
-    reading.py         read(): events of files in a program of one's own; decode_packets(), decode_flows(): in a task of a cluster
+    reading.py         read(): events of files, for other programs; decode_packets(), decode_flows(): for tasks of a Spark cluster
     run.py             Run: options in, sources read, events written to outputs; counts, damages and faults kept
-    decoded_log.py     which kind of file it is; a decoded log line by line
+    decoded_log.py     tells captures and decoded logs apart; reads a decoded log line by line
     flow_reader.py     one flow of a capture: Kafka or not, which side is the client; its states are a table there
-    division.py        the connections of a capture, divided among tasks that together give what one run gives
-    sides.py           the client of a flow whose beginning was not captured
-    tls_flow.py        a flow of TLS, decrypted; where its secrets come from
-    connections.py     live connections, known to be Kafka; the limits on all of them together, and none can harm another
+    division.py        divides the connections of a capture among processes (``kproxy decode --jobs``)
+    sides.py           finds the client of a flow whose beginning was not captured
+    tls_flow.py        decrypts a TLS flow; knows where its secrets come from
+    connections.py     live connections, known to be Kafka; limits for all together; a failure stays in its connection
     late_names.py      holds events until the topics in them have names
-    output.py          Output: what a destination of events is; how to add one
+    output.py          Output: the interface of every destination of events, and how to add one
     line_output.py     lines of text or JSON
-    pcapng_output.py   a capture, in order of time or as it comes
+    pcapng_output.py   a capture file, in order of time or live
+    span_output.py     trace spans, for OpenTelemetry
     table_output.py    rows of tables, for Parquet, DuckDB and Spark
-    parquet_output.py  tables as files
+    parquet_output.py  tables as Parquet files
     summary.py         counts, and the sentences that a decode ends with
     sink.py            bytes to a file or pipe
-    rotating_file.py   bytes to a file in parts, whatever the disk does
-    time_order.py      sorts more than memory holds
+    rotating_file.py   bytes to a file in parts; survives a full disk
+    time_order.py      sorts more items than memory holds
 
 Theory of operation
 
@@ -26,17 +27,17 @@ Theory of operation
     a tap ────▶ Connections ───────────────────────────┤    (where, bodies)
     a decoded log ─────────────────────────────────────┘
 
-A source is read by pulling: ``for _ in run.read(source)`` gives control back after each event, so that the caller can show
-progress, or stop. A live source is pushed: ``connections = run.open_live(name)``, then ``connections.receive(...)``. Both end in
-``Run.write(event)``: it evaluates the condition, reads the bodies of an exchange at most once for all outputs, and calls each
-output. Nothing here waits, asks the time or opens a socket, and no module has state: two runs share nothing.
+A file is pulled: ``for _ in run.read(source)`` returns control after each event, so that the caller can show progress or
+stop. A live source is pushed: ``connections = run.open_live(name)``, then ``connections.receive(...)``. Both end in
+``Run.write(event)``, which evaluates the condition, decodes the bodies of an exchange at most once for all outputs, and calls
+each output. Nothing here waits, reads a clock or opens a socket, and no module has state: two runs share nothing.
 
 Seams
 
     Run(Options(where=..., keylog=..., contain=...), [output, ...])
         .read(Capture | DecodedLog)      -> Iterator[None]    to the end, or .interrupt()
-        .read_flow_items(items)          -> Iterator[None]    reassembled flows from elsewhere
-        .read_part(Capture, Division)    -> Iterator[None]    its share of the connections, in a process of its own
+        .read_flow_items(items)          -> Iterator[None]    flows that the caller has reassembled
+        .read_part(Capture, Division)    -> Iterator[None]    one process's share of the connections
         .open_live(name)                 -> Connections       .open .receive .lose .end .close .close_all
         .damages .faults .interrupted .packets_passed_over
     FlowEvents(flow_items, ...)          -> Iterator[Event]
@@ -46,25 +47,26 @@ Who owns which bytes, and what bounds them
 
     bytes                                  owner                       bound
     segments that came out of order        capture.Flows               capture.Limits
-    of a flow that is not yet decided      FlowReader._pending         PROBE_SIZE
-    of TLS records that are not complete   TlsFlow                     a record each way
-    of frames that are not complete, and   Session                     session.Limits for each; for all of a live source
-    requests that are not answered                                     Options.most_held: the largest connection is closed
+    a flow not yet known to be Kafka       FlowReader._pending         PROBE_SIZE
+    incomplete TLS records                 TlsFlow                     one record each way
+    incomplete frames and                  Session                     session.Limits for each; for all of a live source
+    unanswered requests                                                Options.most_held: the largest connection is closed
     events that wait for topic names       LateNames                   HELD events, HELD_SIZE bytes
     events in an output                    the output                  a block (Sink, RotatingFile), RUN bytes (TimeOrder),
                                                                        a row group (parquet)
 
-An exception inside one connection is a bug of kproxy: a session never raises for what bytes hold. Options.contain says whether it
-ends the run or only that connection (counted in ``faults``). Exceptions of the disk end the run, but for a
-RotatingFile, which counts them. OutputClosed (``| head``) ends it with success.
+A session never raises for any bytes, so an exception inside one connection is a bug in kproxy. Options.contain says whether it
+ends the run or only that connection (counted in ``faults``). Disk errors end the run, except those of a RotatingFile, which
+counts them. OutputClosed (``| head``) ends the run with success.
 
 Where would I ...
 
     add an output      a class derived from output.Output, and where it is chosen: kproxy/cli/formats.py for ``kproxy decode
                        --format``, kproxy/proxy/analyzer/process.py for ``kproxy run``
-    add a source       that ends: a method of Run beside read_flow_items. A live one: feed the Connections of ``run.open_live``
+    add a source       that ends: another method of Run, like read_flow_items. A live one: feed the Connections of
+                       ``run.open_live``
     call the decoder   in a Spark task: ``for event in decode_packets(packets, options)`` (reading.py) with all packets of each
                        connection, both directions, in the order of their times (group by the unordered pair of endpoints),
-                       or ``decode_flows(items, options)`` where they are reassembled already. Options.keylog is a path that
+                       or ``decode_flows(items, options)`` for flows reassembled elsewhere. Options.keylog is a path that
                        the executor must be able to open
 """

@@ -1,8 +1,7 @@
-"""Sessions of live connections, which are known to be Kafka: chunks of bytes in, events out. No connection can harm another.
+"""Decode live connections that are known to be Kafka: chunks of bytes in, events out. A failure stays in its connection.
 
-What goes wrong inside of a Session, or while its events are written (an exception, no memory left, too long on one chunk), ends
-the decoding of that connection and is counted; the others go on. Flows of captures, of which it must first be found out whether
-they are Kafka, are in flow_reader.py.
+A failure inside a Session, or while its events are written (an exception, no memory left, too long on one chunk), ends the
+decoding of that connection and is counted; the others go on. flow_reader.py reads flows of captures, which may not be Kafka.
 """
 
 from collections import OrderedDict
@@ -21,9 +20,9 @@ FAULT, LIMITS = "fault", "analyzer_limits"  # why requests are left out: labels 
 
 
 class Listener(Protocol):
-    """Who receives the events of connections, in their order."""
+    """What receives the events of connections, in their order."""
 
-    taken: int  # events that were received to the end
+    taken: int  # events completely handled so far
 
     def receive_events(self, events: list[Event]) -> None:
         """Take the events of one connection."""
@@ -47,25 +46,25 @@ class LiveConnection:
 
 
 def new_cluster_view(kind: type[ClusterView] = ClusterView) -> ClusterView:
-    """A view of a cluster of which no connection was seen yet."""
+    """Return a view of a cluster that knows the metadata topic only."""
     view = kind()
     view.learn_topic(METADATA_TOPIC_ID, METADATA_TOPIC)
     return view
 
 
 class Clusters:
-    """What connections have shown of each cluster, by the name that the cluster has in the configuration."""
+    """What connections have shown about each cluster, by the cluster's name in the configuration."""
 
     def __init__(self) -> None:
         self._views: OrderedDict[str, ClusterView] = OrderedDict()
 
     @property
     def views(self) -> Mapping[str, ClusterView]:
-        """The views there are, by name."""
+        """Return the views of all clusters, by name."""
         return self._views
 
     def view(self, name: str) -> ClusterView:
-        """The view of one cluster; the oldest is forgotten when there are too many."""
+        """Return the view of one cluster, made at the first call; the oldest is dropped when there are too many."""
         known = self._views.get(name)
         if known is None:
             known = self._views[name] = new_cluster_view()
@@ -75,16 +74,16 @@ class Clusters:
 
 
 class Connections:
-    """The connections of one live source. Numbers of connections that are not open are passed over.
+    """The connections of one live source. Calls for a connection that is not open are ignored.
 
     Args:
         clusters: shared by all sources of a run.
         listener: receives the events.
         limits: of each session.
         contain: the exceptions that end only the connection in which they are raised.
-        most: connections at a time; beyond, the one that was silent for longest is closed.
-        most_held: bytes held by all sessions together; beyond, the connection that holds most is closed.
-        on_open: called with each connection that begins, and when (ns).
+        most: connections open at a time; one more closes the connection that was silent longest.
+        most_held: bytes held by all sessions together; more closes the connection that holds most.
+        on_open: called with each new connection and the time (ns) it began.
     """
 
     def __init__(
@@ -109,7 +108,7 @@ class Connections:
         self._held = 0
         self.last_at = 0  # ns: time of the last chunk
         self.lost_bytes = 0  # missing in the streams
-        self.given_up = 0  # connections closed as there were too many, or held too much
+        self.given_up = 0  # connections closed because of ``most`` or ``most_held``
         self.faults: dict[str, int] = {}  # connections that failed, by exception
         self._ended: dict[
             int, tuple[int, str]
@@ -123,7 +122,7 @@ class Connections:
         return len(self._open)
 
     def opened(self) -> Iterator[tuple[Connection, int]]:
-        """The connections that are open, each with the time (ns) at which it began."""
+        """Yield the open connections, each with the time (ns) at which it began."""
         for one in self._open.values():
             yield one.session.connection, one.opened_at
 
@@ -141,8 +140,8 @@ class Connections:
         """Begin a connection.
 
         Args:
-            from_start: its first bytes will be the first that were sent on it.
-            tls: of the client with kproxy.
+            from_start: whether its first bytes here are the first that were sent on it.
+            tls: facts about the client's TLS connection to kproxy.
         """
         self.last_at = at
         self._ended.pop(number, None)
@@ -190,7 +189,7 @@ class Connections:
             self._give_up(max(self._open.values(), key=lambda one: one.held))
 
     def note_sent(self, number: int, direction: int, sent_at: int) -> None:
-        """Learn when the last requests were sent on, see Session.note_sent."""
+        """Record when the latest requests were sent on; see Session.note_sent."""
         connection = self._open.get(number)
         if connection is not None:
             try:
@@ -199,7 +198,7 @@ class Connections:
                 self.fail(number, error)
 
     def leave_out(self, number: int, direction: int, size: int, at: int, cut: Cut) -> None:
-        """Skip the next *size* bytes of a direction, which do not come, for the reason *cut*."""
+        """Skip the next *size* bytes of a direction: they will not arrive, for the reason *cut*."""
         self.last_at = at
         self.lost_bytes += size
         connection = self._open.get(number)
@@ -211,7 +210,7 @@ class Connections:
                 self.fail(number, error)
 
     def end(self, number: int, direction: int, at: int, *, reset: bool = False) -> None:
-        """End a direction: its side sends no more, or *reset* the connection."""
+        """End a direction: its side sent FIN, or with *reset* an RST."""
         self.last_at = at
         connection = self._open.get(number)
         if connection is not None:
@@ -222,11 +221,11 @@ class Connections:
                 self.fail(number, error)
 
     def close(self, number: int, at: int, requests: int | None = None, *, ended: str | None = None) -> None:
-        """Close a connection: requests that are not answered become events now.
+        """Close a connection: report its unanswered requests as events.
 
         Args:
-            requests: how many came on it. Those of which no exchange was made, as it failed or was given up, are ``left_out``.
-            ended: who ended it, in words, where no end of a side says so.
+            requests: how many requests it carried. If it failed or was given up, those without an exchange are ``left_out``.
+            ended: in words, who ended it; for connections without a FIN or RST.
         """
         self.last_at = at
         connection = self._open.get(number)
@@ -245,7 +244,7 @@ class Connections:
             self._close(next(iter(self._open.values())), at, CloseReason.CAPTURE_END)
 
     def drop_all(self) -> None:
-        """Forget every connection: the source has lost an unknown number of bytes, so nothing is known of how they went on."""
+        """Drop every connection: the source lost an unknown number of bytes, so none can be decoded further."""
         while self._open:
             self._drop(next(iter(self._open.values())))
         self._ended.clear()
@@ -261,7 +260,7 @@ class Connections:
             self.requests += requests
 
     def fail(self, number: int, error: BaseException) -> None:
-        """Stop decoding a connection, of which nothing can be believed any more, and count the *error*."""
+        """Stop decoding a connection, as its state can no longer be trusted, and count the *error*."""
         name = type(error).__name__
         self.faults[name] = self.faults.get(name, 0) + 1
         failed = self._forget(number)
@@ -285,7 +284,7 @@ class Connections:
         self._drop(connection)
 
     def _drop(self, connection: LiveConnection) -> None:
-        """Forget a connection. Its requests in flight are not reported as unanswered: responses may still come."""
+        """Drop a connection without reporting its requests in flight as unanswered: responses may still come."""
         self._forget(connection.number)
         self._listener.end_connection(End(connection.number, self.last_at, reason=CloseReason.EVICTED), None)
 

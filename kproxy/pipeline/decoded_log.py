@@ -1,4 +1,4 @@
-"""Read a decoded log, which ``--format jsonl`` and ``kproxy run --log`` write, line by line; or tell it from a capture."""
+"""Read decoded logs (written by ``--format jsonl`` and ``kproxy run --log``) line by line; tell them apart from captures."""
 
 import json
 import re
@@ -14,16 +14,16 @@ from kproxy.output.jsonl import START
 from kproxy.output.times import render_size
 
 READ = 256 * 1024
-LONGEST_LINE = 64 * 1024 * 1024  # bodies beyond 16 MB of JSON are not opened, and such a line is memory many times over
-LONGEST_FIRST = 1024 * 1024  # bytes of a first line in which "event" is looked for
-MOST_NAMED = 10  # lines of one file that are named because they could not be read
+LONGEST_LINE = 64 * 1024 * 1024  # kproxy opens bodies up to 16 MB of JSON; decoding a line takes several times its size
+LONGEST_FIRST = 1024 * 1024  # bytes of the first line searched for "event"
+MOST_NAMED = 10  # unreadable lines of one file that are named in ``damages``
 EVENT = re.compile(rb'\{\s*"event"\s*:\s*"')
 
 
 class DecodedLog:
-    """An open decoded log. Iterate it, once, for its lines with their newlines; memory is bounded by the longest of them.
+    """An open decoded log. Iterate it once, for its lines with their newlines; it holds one line at a time.
 
-    ``damages`` lists which lines could not be read and why, and where the file itself could not be read on.
+    ``damages`` lists which lines could not be read and why, and where reading the file itself failed.
     """
 
     def __init__(self, source: ByteSource, name: str) -> None:
@@ -31,9 +31,9 @@ class DecodedLog:
         self.position = 0  # bytes read, after decompression
         self._source = source
         self._buffer = bytearray(READ)
-        self._number = 0  # of the line given last
+        self._number = 0  # of the latest line
         self._stopped = False
-        self._unended = False  # that line is the last one, and its newline is missing
+        self._unended = False  # the latest line is the last one and lacks its newline
         self._pieces: list[bytes] = []
         self._line_size = 0
         self._named: list[str] = []
@@ -55,16 +55,16 @@ class DecodedLog:
             yield from self._line()
 
     def stop(self) -> None:
-        """Read no further: the log ends at *position*, as if the file did, once the lines before it were given."""
+        """Read no further: the log ends at *position*, after the lines before it, as if the file ended there."""
         self._stopped = True
 
     def refuse(self, reason: str) -> None:
-        """Remember that the line given last cannot be read."""
+        """Record that the latest line cannot be read, and why."""
         self._add_damage("the file ends within this line" if self._unended else f"{reason}, passed over")
 
     @property
     def damages(self) -> list[str]:
-        """What could not be read, in sentences; empty when all could."""
+        """Return one sentence for each part of the log that could not be read."""
         more = [f"{self.name}: and {self._unnamed:,} more lines"] if self._unnamed else []
         return [*self._named, *more, *([str(self._damage)] if self._damage is not None else [])]
 
@@ -102,18 +102,18 @@ class DecodedLog:
             self._pieces.append(piece)
 
     def _line(self) -> Iterator[bytes]:
-        """The line that the pieces make up, unless it is too long, or blank."""
+        """Yield the line made of the pieces, unless it is blank or too long."""
         size, line = self._line_size, b"".join(self._pieces)
         self._pieces, self._line_size = [], 0
         self._number += size > 0
         if size > LONGEST_LINE:
-            self.refuse(f"has {render_size(size)}; of more than {render_size(LONGEST_LINE)} none is read")
+            self.refuse(f"has {render_size(size)}; lines longer than {render_size(LONGEST_LINE)} are not read")
         elif line.strip():
             yield line if line.endswith(b"\n") else line + b"\n"
 
 
 def open_input(file: Path) -> Capture | DecodedLog:
-    """Open a capture or a decoded log, "-" for standard input; the content decides which it is.
+    """Open a capture or a decoded log ("-" is standard input); its content decides which one it is.
 
     Raises:
         CaptureError: it cannot be opened, or is neither.
@@ -122,7 +122,7 @@ def open_input(file: Path) -> Capture | DecodedLog:
 
 
 def open_stream(stream: ByteSource, name: str) -> Capture | DecodedLog:
-    """As ``open_input``, of decompressed bytes from anywhere; the stream is closed with what is returned, or on an error."""
+    """As ``open_input``, for any stream of decompressed bytes; closing the result, or an error, closes the stream."""
     source = PlainSource(stream, name)
     try:
         if _is_log(source, PurePath(name)):
@@ -136,7 +136,7 @@ def open_stream(stream: ByteSource, name: str) -> Capture | DecodedLog:
 
 
 def _is_log(source: PlainSource, file: PurePath) -> bool:
-    """Whether the first line, or what exists of it, is an object with "event". No capture begins with a brace."""
+    """Return whether the first line, or its beginning, is an object with "event". No capture begins with a brace."""
     first = source.peek(1)
     if first != b"{":
         return first == b"" and ".jsonl" in file.suffixes  # a part that was just begun

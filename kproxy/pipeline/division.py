@@ -1,19 +1,19 @@
-"""Divide a capture by connection: each of several tasks decodes some connections, and together they decode what one would.
+"""Divide a capture among tasks by connection, so that together they decode what one run would.
 
-Each task reads and reassembles the whole capture (a small part of the time where frames are large, up to a third where they
-are tiny), and decodes
+Each task reads and reassembles the complete capture (cheap where frames are large, up to a third of the time where they are
+tiny) and decodes
 
     the head       all connections, until HEAD bytes were read and no event is held back (late_names.py)
-    the rest       its own connections; of the others reassembly only counts bytes. Of the connections of the head the
-                   largest go to different tasks; later ones go by their number
+    the rest       its own connections; reassembly only counts the bytes of the others. The largest connections of the head
+                   go to different tasks; later connections are assigned by their number
 
-so that all tasks agree on numbers and roles without a word. ``Division.position`` counts items of the capture: an event has the
-same position in whichever task it occurs, and events in the order of their positions are those of an undivided run.
+so that all tasks agree on numbers and roles without talking. ``Division.position`` counts items of the capture: an event has
+the same position in every task, and sorting events by position gives the order of an undivided run.
 
-What connections tell each other, names of topics and protocols of groups, is a Fact. A task publishes those of its own
-connections, and asks for those of others where it lacks one: it then gets all facts up to some position, and uses those
-before its own. Where that cannot give what an undivided run gives (an event would wait for a name, two connections contradict
-each other), CannotDivide is raised, and the caller decodes the capture undivided.
+What one connection needs from another, a topic's name or a group's protocol, is a Fact. A task publishes the facts of its own
+connections and asks for a missing one: it then receives all facts up to some position and uses those before its own position.
+If that cannot give the result of an undivided run (an event would have to wait for a name, or two connections contradict each
+other), CannotDivide is raised, and the caller decodes the capture undivided.
 
 Nothing here starts a process: kproxy.cli.jobs does, for ``kproxy decode --jobs``.
 """
@@ -36,11 +36,11 @@ Value: TypeAlias = str | Protocols  # the name of a topic; or the type and name 
 
 
 class CannotDivide(Exception):
-    """The tasks cannot give what an undivided run gives."""
+    """Raised when the tasks cannot give the result of an undivided run."""
 
 
 class Fact(NamedTuple):
-    """What a connection has shown that others need: the name of a topic, by its id, or the protocols of a group."""
+    """Something that one connection showed and others need: the name of a topic id, or the protocols of a group."""
 
     position: int
     key: tuple[str, str]  # ("topic", id) or ("group", id)
@@ -51,13 +51,13 @@ class Link(Protocol):
     """How a task reaches the other tasks."""
 
     def publish(self, fact: Fact) -> None:
-        """Send a fact with the next message, at the latest before progress beyond its position."""
+        """Send a fact to the other tasks, at the latest before reporting progress beyond its position."""
 
     def ask(self, before: int) -> tuple[int, list[Fact]]:
-        """Wait until all other tasks have come to *before*; return how far they are and their facts that are new."""
+        """Wait until all other tasks have reached position *before*; return how far they are and their new facts."""
 
     def report(self) -> None:
-        """Tell how far this task is; called every PROGRESS items."""
+        """Report how far this task is; called every PROGRESS items."""
 
 
 class Division:
@@ -85,19 +85,19 @@ class Division:
         self._sizes: dict[Flow, int] = {}  # payload of each flow in the head
 
     def opener(self, opener: Opener) -> Opener:
-        """An Opener that knows what *opener* does, and learns from other tasks, too."""
+        """Return an Opener with the knowledge of *opener* that also learns from other tasks."""
         return DividedOpener(self.facts, opener)
 
     def own(
         self, items: Iterator[Item | Uncopied], flows: Callable[[], FlowEvents], names: LateNames
     ) -> Iterator[Item]:
-        """Pass on the items that this task decodes; *flows* is what reads them, *names* where its events go."""
+        """Yield the items that this task decodes; *flows* reads them, and *names* receives its events."""
         for item in items:
             if type(item) is Uncopied:
                 self.position += item.count
                 self._report()
                 continue
-            self.position += type(item) is not Differs  # which depends on the bytes of flows that are not wanted
+            self.position += type(item) is not Differs  # not counted: tasks see these only for their own flows
             if self.divided:
                 if type(item) is Opened:
                     item.flow.wanted = item.flow.number % self._tasks == self.task
@@ -122,7 +122,7 @@ class Division:
         loads = [0] * self._tasks
         for flow in flows.open_flows():
             self._sizes.setdefault(flow, 0)
-        # Added to each: a connection that was large in the head may be small in the rest, and the other way round.
+        # Added to each size: a connection that was large in the head may be small in the rest, and the reverse.
         usual = 2 * sum(self._sizes.values()) // max(1, len(self._sizes))
         for flow, size in sorted(self._sizes.items(), key=lambda item: (-item[1], item[0].number)):
             task = loads.index(min(loads))
@@ -142,26 +142,26 @@ def _refuse_to_hold() -> None:
 
 
 class Facts:
-    """Facts of this task's connections, for other tasks; and theirs, of which only those before the own position are found."""
+    """Exchanges facts with the other tasks; ``find`` sees only those before this task's position."""
 
     def __init__(self, division: Division, link: Link) -> None:
         self._division = division
         self._link = link
         self._found: dict[tuple[str, str], Value] = {}
-        self._ahead: deque[Fact] = deque()  # of positions this task has not come to
+        self._ahead: deque[Fact] = deque()  # at positions that this task has not reached
         self._known_until = 0  # all facts of other tasks up to this position were received
 
     @property
     def shared(self) -> bool:
-        """Whether the capture is divided, so that other tasks do not see what this one sees."""
+        """Whether the head is over, so that other tasks no longer see what this one sees."""
         return self._division.divided
 
     def publish(self, kind: str, key: str, value: Value) -> None:
-        """Tell other tasks what the item in processing has shown."""
+        """Tell the other tasks what the current item has shown."""
         self._link.publish(Fact(self._division.position, (kind, key), value))
 
     def find(self, kind: str, key: str) -> Value | None:
-        """What connections of other tasks have shown before the item in processing; it waits for them where it must."""
+        """Return what connections of other tasks showed before the current item; waits for those tasks if needed."""
         if (kind, key) not in self._found and self.shared:
             self._catch_up(self._division.position)
         return self._found.get((kind, key))
@@ -176,7 +176,7 @@ class Facts:
 
 
 class DividedClusterView(ClusterView):
-    """Names of topics, those that connections of other tasks have shown included."""
+    """A ClusterView that also knows topic names from connections of other tasks."""
 
     def __init__(self, facts: Facts) -> None:
         super().__init__()
@@ -184,7 +184,7 @@ class DividedClusterView(ClusterView):
         super().learn_topic(METADATA_TOPIC_ID, METADATA_TOPIC)
 
     def note(self, frame: Frame) -> None:
-        """See ClusterView; the frame is read at once, as other tasks may wait for what it shows."""
+        """See ClusterView; reads the frame immediately, as other tasks may wait for its facts."""
         super().note(frame)
         if self._facts.shared:
             self.read_all()
@@ -207,11 +207,11 @@ class DividedClusterView(ClusterView):
 
 
 class DividedOpener(Opener):
-    """Opens payloads, knowing the protocols of groups that connections of other tasks have shown.
+    """An Opener that also knows group protocols from connections of other tasks.
 
     Args:
-        facts: of the task.
-        opener: what it knows at first.
+        facts: the task's facts.
+        opener: the initial knowledge.
     """
 
     def __init__(self, facts: Facts, opener: Opener) -> None:

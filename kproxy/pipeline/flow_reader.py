@@ -1,4 +1,4 @@
-"""One flow of a capture: find out whether it is Kafka and which side is the client, then feed a Session.
+"""Read one flow of a capture: find out whether it is Kafka and which side is the client, then feed a Session.
 
 Kafka is found by content, on any port. A flow is a machine of four states; ``FlowReader.state`` is where it is:
 
@@ -14,12 +14,13 @@ Kafka is found by content, on any port. A flow is a machine of four states; ``Fl
     DROPPED    nothing is held; a NotKafka event was made, or an     are ignored                            (final)
                exception was contained and counted (``fail``)
 
-A verdict is made from the first bytes of the flow where the capture has them: then the side that opened the connection is the
-client. Where it has not, requests are looked for at the beginnings of pieces (sides.py), in at most JOINED_SIZE bytes. Responses
-without any request are KAFKA, too, if their bodies are laid out so: they are shown, and a Note says what is missing. Entering
-a state feeds it all that was pending: no byte is lost on the way, except those that were dropped, which a Gap event counts.
+If the capture has the first bytes of the flow, they decide, and the side that opened the connection is the client. Otherwise
+requests are searched for at the beginnings of pieces (sides.py), in at most JOINED_SIZE bytes. Responses without any request
+are KAFKA too if their bodies have the layout of Kafka responses: they are shown, and a Note says what is missing. Entering a
+state feeds it everything pending, so no byte is lost except those dropped before, which a Gap event counts.
 
-What bounds memory: the above for UNDECIDED; session.Limits for KAFKA; one TLS record each way, and secrets (KeyLog) for TLS.
+Memory is bounded by the numbers above for UNDECIDED, by session.Limits for KAFKA, and for TLS by one record each way and the
+secrets (KeyLog).
 """
 
 from collections.abc import Callable, Iterator
@@ -54,13 +55,13 @@ from kproxy.session import Gap as PassedOver
 from kproxy.session.closing import who_closed
 from kproxy.session.lone_responses import have_layouts
 
-PROBE_SIZE = 256 * 1024  # bytes of a flow that are probed before it is called something else, and that may be pending
+PROBE_SIZE = 256 * 1024  # bytes probed before a flow is declared not to be Kafka, and the most that may be pending
 PROBE_PIECES = 256
-JOINED_HELD = 16 * 1024 * 1024  # the most that is pending while one request could take it all
-JOINED_SIZE = 128 * 1024 * 1024  # bytes searched of a flow that begins within a message, which has 100 MB at most
-RUN_PIECES = 16  # of a direction without its beginning: how many are tried as one, joined with as many that follow
-MOST_CUT = 65_536  # bytes that a snaplen cut off a packet in such a row
-ENOUGH = 2048  # bytes of a direction that are enough to tell what it begins with
+JOINED_HELD = 16 * 1024 * 1024  # bytes that may be pending while they could all belong to one request
+JOINED_SIZE = 128 * 1024 * 1024  # bytes searched in a flow that begins inside a message (which has at most 100 MB)
+RUN_PIECES = 16  # consecutive pieces tried as responses, in a direction without its beginning
+MOST_CUT = 65_536  # bytes that a snaplen may have cut off each packet of such a run
+ENOUGH = 2048  # bytes of a direction that suffice to recognise its protocol
 UNKNOWN = "no Kafka request at its start, and nothing else that kproxy knows"
 CUT_SHORT = "too little of each packet was captured to tell what it is: record whole packets (tcpdump -s 0)"
 HEADERS_ONLY = "none of its bytes were captured, only headers: record whole packets (tcpdump -s 0)"
@@ -74,7 +75,7 @@ RESPONSES = (
 UNKNOWN_MIDSTREAM = "the capture begins in the middle of it, and nothing in it looks like a Kafka request"
 
 
-ENDINGS = {  # of flows whose end is not in the capture
+ENDINGS = {  # why a flow is over if its end is not in the capture
     CloseReason.REUSED: "another connection between the same addresses began",
     CloseReason.EVICTED: "the connection was given up, as there were too many,",
 }
@@ -96,20 +97,20 @@ TRANSITIONS = {
     State.DROPPED: set[State](),
 }
 
-Verdict: TypeAlias = Foreign | State  # what it is instead of Kafka in the clear; or State.KAFKA; or State.UNDECIDED
+Verdict: TypeAlias = Foreign | State  # another protocol (or TLS), or State.KAFKA, or State.UNDECIDED
 Item: TypeAlias = FlowItem | Data
 OnEnd: TypeAlias = Callable[[End], None]
 
 
 class FlowReader:
-    """The machine of one flow.
+    """The state machine of one flow.
 
     Args:
-        number: of the connection, as the events shall carry it.
-        flow: the capture's.
-        cluster, limits: given to the session.
+        number: the connection's number in events.
+        flow: the flow in the capture.
+        cluster, limits: passed to the session.
         keylog: the secrets for TLS.
-        outside: the TLS that the items come out of, decrypted; None for items of the capture.
+        outside: the TLS flow that was decrypted into this one; None for a flow of the capture itself.
     """
 
     def __init__(
@@ -128,28 +129,29 @@ class FlowReader:
         self.limits = limits
         self.keylog = keylog
         self.state = State.UNDECIDED
-        self.session: Session | None = None  # of KAFKA
+        self.session: Session | None = None  # in state KAFKA
         self._outside = outside
-        self._tls: TlsFlow | None = None  # of TLS
-        self._inside: FlowReader | None = None  # of TLS
-        self._pending: list[Item] = []  # of UNDECIDED, as is all that follows
+        self._tls: TlsFlow | None = None  # in state TLS
+        self._inside: FlowReader | None = None  # in state TLS
+        # Everything below is used in state UNDECIDED only.
+        self._pending: list[Item] = []
         self._pieces = 0
-        self._held = [0, 0]  # bytes and pieces that are pending
-        self._most = [PROBE_SIZE, PROBE_PIECES]  # of both, until the older half is let go
-        self._let_go: dict[int, int] = {}  # of each side: bytes that are not pending any more
+        self._held = [0, 0]  # pending bytes and pieces
+        self._most = [PROBE_SIZE, PROBE_PIECES]  # more bytes or pieces pending: drop the older half
+        self._dropped: dict[int, int] = {}  # by side: bytes dropped from _pending
         self._sizes = [0, 0]  # bytes of each direction so far
-        self._start = (bytearray(), bytearray())  # what each direction begins with, up to ENOUGH
+        self._start = (bytearray(), bytearray())  # the first bytes of each direction, up to ENOUGH
         self._missing = 0
-        self._lost = False  # bytes are missing, so that what came is not the beginning
-        self._responses_alone = False  # no byte of the client, and pending begins with a response
-        self._foreign: Foreign | None = None  # what a flow without beginning seems to be, unless a request is found
+        self._lost = False  # bytes are missing, so the first bytes here are not the beginning
+        self._responses_alone = False  # there is no byte of the client, and _pending begins with a response
+        self._foreign: Foreign | None = None  # what a flow without its beginning seems to be, unless a request shows up
 
     @cached_property
     def _sides(self) -> Sides:
-        return Sides(JOINED_HELD)  # most flows are known by their first bytes, and need none
+        return Sides(JOINED_HELD)  # made when first used: the first bytes decide about most flows
 
     def receive(self, item: Item) -> list[Event]:
-        """Take the next item of the flow; give the events that it makes."""
+        """Process the next item of the flow; return the resulting events."""
         if self.session is not None:
             return _feed(self.session, item)
         if self._tls is not None and self._inside is not None:
@@ -159,19 +161,19 @@ class FlowReader:
         return self._probe(item)
 
     def fail(self) -> None:
-        """Stop decoding the flow: an exception was raised in it, so that nothing of it can be believed any more."""
+        """Stop decoding the flow, as an exception left its state unreliable."""
         if self.state is not State.DROPPED:
             self._enter(State.DROPPED)
         self.session = self._tls = self._inside = None
 
     def _enter(self, state: State) -> list[Item]:
-        """Change the state; give what was pending."""
+        """Change the state; return the pending items."""
         assert state in TRANSITIONS[self.state], f"{self.state} to {state}"
         self.state = state
         pending, self._pending = self._pending, []
         return pending
 
-    # UNDECIDED: an item makes a verdict
+    # UNDECIDED: each item may lead to a verdict
 
     def _probe(self, item: Item) -> list[Event]:
         self._pending.append(item)
@@ -189,10 +191,9 @@ class FlowReader:
         return self._begin_tls() if self._may_be_decrypted(verdict) else self._drop(verdict, item.time_ns)
 
     def _probe_gap(self, gap: Gap) -> Verdict:
-        """Bytes are missing; where a snaplen cut a packet, its size says more about what is left of it."""
-        self._lost |= (
-            not gap.cut or gap.direction == Direction.REQUEST
-        )  # one packet is enough, unless it is cut before that
+        """Note that bytes are missing; if a snaplen cut a packet, the size of the cut helps to judge what remains."""
+        # The beginning of a cut response is enough to recognise it; that of a cut request may not be.
+        self._lost |= not gap.cut or gap.direction == Direction.REQUEST
         self._missing += gap.size or 0
         client = self._sides.interrupt(gap.direction, (gap.size or 0) if gap.cut else 0)
         return State.UNDECIDED if client is None or not self._can_be_client(client) else self._with_client(client)
@@ -209,16 +210,17 @@ class FlowReader:
         self._sizes[direction] += len(data)
         start = self._start[direction]
         start += data[: ENOUGH - len(start)]
-        whole = self._from_start and not self._lost
-        verdict = self._probe_start(direction, data) if whole else self._probe_piece(direction, data)
+        has_beginning = self._from_start and not self._lost
+        verdict = self._probe_start(direction, data) if has_beginning else self._probe_piece(direction, data)
         if verdict is State.UNDECIDED and (self._held[0] > self._most[0] or self._held[1] > self._most[1]):
-            if whole or sum(self._sizes) > JOINED_SIZE or (not all(self._sizes) and self._find_responses() is not None):
+            is_one_sided = not all(self._sizes)
+            if has_beginning or sum(self._sizes) > JOINED_SIZE or (is_one_sided and self._find_responses() is not None):
                 return self._last_verdict()
-            self._let_older_half_go()
+            self._drop_older_half()
         return verdict
 
-    def _let_older_half_go(self) -> None:
-        """Let the older half of what is pending go, but nothing of what could be a request that is not whole."""
+    def _drop_older_half(self) -> None:
+        """Drop the older half of the pending items, but no bytes that could begin an incomplete request."""
         pending = [0, 0]
         for item in self._pending:
             if isinstance(item, Data | Decrypted):
@@ -229,46 +231,46 @@ class FlowReader:
                 kept.append(item)
                 continue
             size, direction = len(item.data), item.direction
-            if self._is_half() or pending[direction] - size < self._sides.held(direction):
+            if self._is_half_full() or pending[direction] - size < self._sides.held(direction):
                 kept += self._pending[index:]
                 break
             pending[direction] -= size
             self._held[0] -= size
             self._held[1] -= 1
-            self._let_go[item.side] = self._let_go.get(item.side, 0) + size
+            self._dropped[item.side] = self._dropped.get(item.side, 0) + size
         self._pending = kept
-        # Each item is looked at a bounded number of times: what stays is at most half of what is allowed next.
+        # At most half of the next limit stays, so each item is examined a bounded number of times.
         self._most = [max(PROBE_SIZE, 2 * self._held[0]), max(PROBE_PIECES, 2 * self._held[1])]
 
-    def _is_half(self) -> bool:
+    def _is_half_full(self) -> bool:
         return self._held[0] <= PROBE_SIZE // 2 and self._held[1] <= PROBE_PIECES // 2
 
     def _probe_start(self, direction: int, data: bytes) -> Verdict:
-        """Judge a flow by its first bytes. A response tells that it is something else, or answers what may be a request."""
-        found = recognise(bytes(self._start[direction]), Direction(direction))
-        if found is KAFKA and direction == Direction.REQUEST:
+        """Judge a flow by its first bytes; a response may reveal another protocol, or answer a possible request."""
+        protocol = recognise(bytes(self._start[direction]), Direction(direction))
+        if protocol is KAFKA and direction == Direction.REQUEST:
             return State.KAFKA
         client = self._sides.read(direction, data)
-        if isinstance(found, Foreign):
-            return found
+        if isinstance(protocol, Foreign):
+            return protocol
         return State.KAFKA if client == Direction.REQUEST else State.UNDECIDED
 
     def _probe_piece(self, direction: int, data: bytes) -> Verdict:
-        """Judge a flow without a beginning: clients write whole requests, so that pieces begin with them."""
+        """Judge a flow without its beginning: clients write complete requests, so some pieces begin with one."""
         client = self._sides.read(direction, data)
         if client is not None and self._can_be_client(client):
             return self._with_client(client)
-        found = recognise(bytes(self._start[direction]), Direction(direction))
-        if isinstance(found, Foreign) and found.kind == "tls":
-            return found
-        if isinstance(found, Foreign) and found.kind != "unknown":
-            self._foreign = found  # it may be the inside of a record, too
-        found = recognise(data[:ENOUGH], Direction(direction))  # TLS, too, is written in whole records
-        return found if isinstance(found, Foreign) and found.kind == "tls" and begins_tls(data) else State.UNDECIDED
+        first = recognise(bytes(self._start[direction]), Direction(direction))
+        if isinstance(first, Foreign) and first.kind == "tls":
+            return first
+        if isinstance(first, Foreign) and first.kind != "unknown":
+            self._foreign = first  # not final: the same bytes could be inside a record
+        here = recognise(data[:ENOUGH], Direction(direction))  # TLS records begin at the beginning of pieces, too
+        return here if isinstance(here, Foreign) and here.kind == "tls" and begins_tls(data) else State.UNDECIDED
 
     def _last_verdict(self) -> Verdict:
-        """Judge by what is known when no more will be: the flow has ended, or enough of it was probed."""
-        if not any(self._sizes):  # no bytes were sent at all, or only the headers of the packets were captured
+        """Judge by what is known so far: the flow has ended, or enough of it was probed."""
+        if not any(self._sizes):  # no bytes were sent, or only packet headers were captured
             return Foreign("unknown", Direction.REQUEST, HEADERS_ONLY) if self._lost else State.UNDECIDED
         if not all(self._sizes) and (one_sided := self._judge_one_sided(self._only_direction())) is not None:
             return one_sided
@@ -284,7 +286,7 @@ class FlowReader:
         return Direction.RESPONSE if self._sizes[Direction.RESPONSE] else Direction.REQUEST
 
     def _judge_one_sided(self, direction: Direction) -> Verdict | None:
-        """Judge a flow of which only one direction has bytes: whether they are the broker's."""
+        """Judge a flow with bytes in one direction only; None if they are not recognised as the broker's."""
         responses = self._find_responses() if direction == Direction.RESPONSE or not self._from_start else None
         if responses is not None:
             if direction == Direction.REQUEST:
@@ -298,7 +300,7 @@ class FlowReader:
         return None
 
     def _find_responses(self) -> "Responses | None":
-        """Find responses in what is pending, all of one direction: brokers write them whole, so pieces begin with them."""
+        """Find responses among the pending pieces, all of one direction: brokers write them so that pieces begin with one."""
         runs: list[list[Piece]] = [[]]
         for index, item in enumerate(self._pending):
             if isinstance(item, Data | Decrypted):
@@ -309,19 +311,19 @@ class FlowReader:
                 runs.append([])
         if self._from_start and not self._lost:
             return _responses_in(runs[0], from_start=True)
-        found = (
+        candidates = (
             _responses_in(run[begin : begin + RUN_PIECES], from_start=False)
             for run in runs
             for begin, piece in enumerate(run)
             if may_be_response(piece.data)
         )
-        return next((one for one in found if one is not None), None)
+        return next((responses for responses in candidates if responses is not None), None)
 
     def _begin_with(self, responses: "Responses") -> None:
-        """Let go what is pending before the responses, and decode them without their requests."""
+        """Drop the pending items before the responses, which will be decoded without their requests."""
         for item in self._pending[: responses.place]:
             if isinstance(item, Data | Decrypted):
-                self._let_go[item.side] = self._let_go.get(item.side, 0) + len(item.data)
+                self._dropped[item.side] = self._dropped.get(item.side, 0) + len(item.data)
         del self._pending[: responses.place]
         self._responses_alone = True
 
@@ -348,29 +350,29 @@ class FlowReader:
         )
         if self._outside is not None:
             session.connection.tls = self._outside.facts
-        let_go: list[Event] = [
+        events: list[Event] = [
             PassedOver(session.connection, pending[0].time_ns, flow.direction(side), 0, size)
-            for side, size in sorted(self._let_go.items())
+            for side, size in sorted(self._dropped.items())
         ]
         if self._responses_alone:
-            let_go.append(Note(session.connection, pending[0].time_ns, Direction.RESPONSE, RESPONSES))
-        return [*let_go, *(event for item in pending for event in _feed(session, item))]
+            events.append(Note(session.connection, pending[0].time_ns, Direction.RESPONSE, RESPONSES))
+        return [*events, *(event for item in pending for event in _feed(session, item))]
 
     def _begins(self) -> tuple[bool, bool]:
-        """Whether the first bytes that a session gets are the beginning of a frame, by direction."""
+        """Return for each direction whether the first bytes for the session are the beginning of a frame."""
         if self._responses_alone:
             return False, True
-        return (
-            (True, True) if self._outside is not None else (self.flow.half(0).from_start, self.flow.half(1).from_start)
-        )
+        if self._outside is not None:
+            return True, True
+        return self.flow.half(0).from_start, self.flow.half(1).from_start
 
     # UNDECIDED to TLS
 
     def _may_be_decrypted(self, foreign: Foreign) -> bool:
-        """Whether a flow that is not Kafka in the clear may be Kafka in TLS."""
+        """Return whether a flow that is not plain Kafka may be Kafka in TLS."""
         if foreign.kind != "tls" or self._outside is not None:
             return False
-        return not self._from_start or any(map(begins_tls, self._start))  # not: an alert alone
+        return not self._from_start or any(map(begins_tls, self._start))  # a single alert is not enough
 
     def _begin_tls(self) -> list[Event]:
         if not self.flow.client_known and is_client_hello(self._start[1]):
@@ -388,7 +390,7 @@ class FlowReader:
 
 
 class Piece(NamedTuple):
-    """Bytes that are pending, the place of their item there, and how many behind them a snaplen cut."""
+    """Pending bytes, the index of their item in _pending, and the number of bytes that a snaplen cut behind them."""
 
     place: int
     data: bytes
@@ -396,14 +398,14 @@ class Piece(NamedTuple):
 
 
 class Responses(NamedTuple):
-    """Responses in what is pending: the place of the item that begins with the first one; whether they are surely Kafka's."""
+    """Responses among the pending items: the index of the first one's item, and whether they are certainly Kafka's."""
 
     place: int
     are_kafka: bool
 
 
 def _responses_in(pieces: list[Piece], *, from_start: bool) -> Responses | None:
-    """Judge pieces in a row, the first of which begins with a response if there are any."""
+    """Return whether consecutive pieces hold responses, the first of them at the beginning of the first piece."""
     begins = list(accumulate((len(piece.data) + piece.cut for piece in pieces), initial=0))
     data = b"".join(piece.data + bytes(piece.cut) for piece in pieces)
     if not looks_like_responses(data, None if from_start else set(begins)):
@@ -427,23 +429,23 @@ def _feed(session: Session, item: Item) -> list[Event]:
 
 
 def _note_closer(session: Session, flow: Flow) -> None:
-    """Tell the session who sent FIN or RST first, as soon as one of them counts."""
+    """Tell the session who sent FIN or RST first, as soon as the flow knows."""
     if flow.closed_by is not None and session.connection.closed is None:
         side, reset = flow.closed_by
         session.connection.closed = who_closed(flow.direction(side), reset=reset)
 
 
 class FlowEvents:
-    """The events of a capture's flows, in the order in which they are known; iterate once.
+    """The events of a capture's flows, in the order in which they become known; iterate once.
 
     Args:
-        flow_items: what kproxy.capture.read_flows gives.
-        numbers_from: connections are numbered as the capture numbers its flows, plus this.
-        limits: of one connection.
+        flow_items: from kproxy.capture.read_flows.
+        numbers_from: added to a flow's number to give the connection's number.
+        limits: for one connection.
         keylog: the secrets for TLS; without it, TLS is only described.
-        on_end: called, after the events of it, when a connection or one side of it has ended.
-        cluster: what the flows learn names from, and to; by default a view of their own.
-        contain: the exceptions that end only the flow in which they are raised; they are counted in ``faults``.
+        on_end: called when a connection or one side of it has ended, after its events.
+        cluster: the names of topics that the flows share; by default a new view.
+        contain: exceptions that end only the flow in which they are raised, counted in ``faults``.
     """
 
     def __init__(
@@ -468,7 +470,7 @@ class FlowEvents:
         self._numbers_from = numbers_from
         self._limits = Limits() if limits is None else limits
         self._keylog = KeyLog() if keylog is None else keylog
-        # a capture shows one cluster, mostly; topic ids of others do not collide
+        # A capture usually shows one cluster; topic ids of several do not collide.
         self._cluster = new_cluster_view() if cluster is None else cluster
 
     def __iter__(self) -> Iterator[Event]:
@@ -478,7 +480,7 @@ class FlowEvents:
                 yield from self._receive(item)
                 continue
             session: Session = reader.session
-            self._at = item.time_ns  # of nearly all items: what _receive would do, without the way there
+            self._at = item.time_ns  # the fast path for nearly all items: the same as _receive does
             try:
                 events = session.receive(item.direction, item.data, item.time_ns)
             except self._contain as error:
@@ -489,17 +491,17 @@ class FlowEvents:
                 yield from self._events
 
     def close(self) -> Iterator[Event]:
-        """The last events when no more will be read: flows that are open end here, with their requests in flight."""
+        """End the flows that are still open, with their requests in flight, and yield their last events."""
         yield from self._events
         for flow in list(self._open):
             yield from self._receive(Closed(flow, self._at, CloseReason.CAPTURE_END))
 
     def open_flows(self) -> list[Flow]:
-        """The flows that are being read."""
+        """Return the flows that are being read."""
         return list(self._open)
 
     def forget(self, flow: Flow) -> None:
-        """Read no more of a flow, without a word."""
+        """Stop reading a flow without reporting anything about it."""
         flow.attached = None
         self._open.pop(flow, None)
 
@@ -518,14 +520,14 @@ class FlowEvents:
         if self._on_end is not None and isinstance(item, Ended | Closed):
             self._on_end(_end(reader.number, item))
         if isinstance(item, Closed):
-            flow.attached = None  # a reader holds its flow: without this, only the garbage collector frees them
+            flow.attached = None  # breaks the cycle between a flow and its reader, which would wait for the collector
             self._open.pop(flow, None)
 
     def _reader(self, flow: Flow) -> FlowReader:
         return FlowReader(self._numbers_from + flow.number, flow, self._cluster, self._limits, keylog=self._keylog)
 
     def _fail(self, reader: FlowReader, error: BaseException) -> None:
-        """Decode no more of a flow."""
+        """Count the error and stop decoding the flow."""
         name = type(error).__name__
         self.faults[name] = self.faults.get(name, 0) + 1
         self._events = iter(())

@@ -1,8 +1,8 @@
-"""Hold events back until the topics in them have names, where names come late: in a shuffled capture, or one that starts late.
+"""Hold events back until their topics have names, for captures that are shuffled or start late.
 
-Since Kafka 3.1 requests name topics by id, and only a few responses tell which name goes with which id. They come first on the
-wire, but not always in the file. Order is kept: behind an event that waits all others wait, too. Waiting ends for good with the
-first of: NAMED exchanges in a row that had all names, HELD events or HELD_SIZE bytes held, the end of the source.
+Since Kafka 3.1 requests name topics by id, and only a few responses map an id to a name. Those come first on the wire, but not
+always in the file. Order is kept: all events behind a waiting one wait, too. Waiting ends for good at the first of these: NAMED
+exchanges in a row had all names, HELD events or HELD_SIZE bytes are held, the source ends.
 """
 
 from collections import deque
@@ -12,19 +12,19 @@ from kproxy.pipeline.output import End
 from kproxy.session import Event, Exchange
 from kproxy.session.cluster import TopicNames
 
-NAMED = 512  # exchanges with topic ids in a row, all named when they came: names do not come late here
+NAMED = 512  # exchanges with topic ids in a row whose names were all known: names do not come late here
 HELD = 4_096  # events
 HELD_SIZE = 32 * 1024 * 1024  # bytes of their frames
-LARGEST = 2 * 1024 * 1024  # bytes of an exchange that is looked into: as objects it would be many times its size
+LARGEST = 2 * 1024 * 1024  # bytes of an exchange whose ids are checked: decoded to objects it takes many times its size
 
 
 class LateNames:
-    """Takes events, and the ends of connections between them, and passes them on in the same order.
+    """Passes on events and ends of connections in their order, possibly later.
 
     Args:
-        write: takes an event.
-        end: takes the end of a connection, or of one side of it.
-        waits: False where events are watched live, and none is to be held back.
+        write: receives each event.
+        end: receives the end of a connection, or of one side of it.
+        waits: False passes everything on immediately, for events that are watched live.
     """
 
     def __init__(self, write: Callable[[Event], None], end: Callable[[End], None], *, waits: bool = True) -> None:
@@ -47,7 +47,7 @@ class LateNames:
         return bool(self._held)
 
     def write(self, event: Event) -> None:
-        """Pass an event on, with those held before it, or hold it."""
+        """Pass an event on, after those held before it, or hold it."""
         if not self._held and not (self._waits and self._lacks_names(event)):
             self._write(event)
             return
@@ -59,20 +59,20 @@ class LateNames:
         self._release()
 
     def end(self, end: End) -> None:
-        """Pass on that a connection, or one side of it, has ended; behind events that are held it is held, too."""
+        """Pass on the end of a connection or of one side of it, after the events held before it."""
         if self._held:
             self._held.append(end)
         else:
             self._end(end)
 
     def close(self) -> None:
-        """Pass on all that is held: the source has ended."""
+        """Pass on everything held, as the source has ended."""
         waits, self._waits = self._waits, False
         self._release()
         self._waits = waits
 
     def _release(self) -> None:
-        """Pass on what is held, up to the first event that still lacks names."""
+        """Pass on held events, up to the first one that still lacks names."""
         while self._held:
             item = self._held[0]
             if isinstance(item, Event):
@@ -85,7 +85,7 @@ class LateNames:
             self._held.popleft()
 
     def _lacks_names(self, event: Event) -> bool:
-        """Whether a topic in the event has no name yet."""
+        """Return whether a topic in the event has no name yet."""
         if not isinstance(event, Exchange) or type(event.topic_names) is not TopicNames:  # an ABC: isinstance is slow
             return False
         if _size(event) > LARGEST:

@@ -17,7 +17,7 @@ MOST_HELD = 16 * 1024 * 1024  # bytes of lines
 
 
 class Lines(Output):
-    """Each event that is shown as the line or lines that *render* makes of it. *sink* is closed with the output."""
+    """Writes the line or lines that *render* makes of each shown event to *sink*, which is closed with the output."""
 
     reads_bodies = True
     needs_frames = False
@@ -29,26 +29,26 @@ class Lines(Output):
         self._to_skip = 0  # bytes
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
-        """See Output. A line of a decoded log that becomes one again stays as it is, to the byte."""
+        """See Output. From decoded log to decoded log, lines are copied byte for byte."""
         if shown:
             self.write_lines(line if line is not None and self._is_log else self.render(event, bodies), event)
 
     def write_lines(self, lines: bytes, event: Event | None = None) -> None:
-        """Write lines that were rendered elsewhere, or those of *event*."""
+        """Write lines that the caller has rendered, of *event* if given."""
         lines = self._without_skipped(lines)
         if lines:
             self._sink.write(lines)
 
     def write_at(self, lines: list[tuple[int, bytes]]) -> None:
-        """Write lines that were rendered elsewhere, each with the time of its event."""
+        """Write lines that the caller has rendered, each with the time of its event."""
         self.write_lines(b"".join([line for _, line in lines]))
 
     def time_of(self, event: Event) -> int:
-        """The time by which the line of an event is put in order; 0 where lines are not."""
+        """Return the time that decides the place of an event's line; 0 if lines are written as they come."""
         return 0
 
     def skip(self, size: int) -> None:
-        """Do not write the next *size* bytes: they are written already."""
+        """Do not write the next *size* bytes, which were written before."""
         self._to_skip = size
 
     def flush(self) -> None:

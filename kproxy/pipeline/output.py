@@ -1,9 +1,11 @@
-"""What every destination of events is: the Output class, the sources that events come from, and how connections end.
+"""Output, the interface of every destination of events; Source, where events come from; End, how connections end.
 
-To add an output, write one class derived from Output in a module beside line_output.py (or anywhere: the analyzer's counts
-are one), and choose it: for ``kproxy decode --format`` kproxy/cli/formats.py (a member of Format, a function that makes
-it, its line in OUTPUTS), for the analyzer FILES in kproxy/proxy/analyzer/process.py and a field of config.Analysis, in a
-program of your own ``Run(outputs=[...])``.
+To add an output, derive one class from Output, in this package (line_output.py is the shortest example) or anywhere else (the
+analyzer's counts are one). Then register it:
+
+    kproxy decode --format NAME     kproxy/cli/formats.py: a member of Format, a function that makes it, its line in OUTPUTS
+    kproxy run                      kproxy/proxy/analyzer/process.py: its line in FILES, and a field of config.Analysis
+    a program of your own           Run(outputs=[...])
 """
 
 from abc import ABC, abstractmethod
@@ -15,15 +17,14 @@ from msgspec import Struct
 from kproxy.output.bodies import Bodies
 from kproxy.session import Connection, Event
 
-# By direction: the side that sends requests, and the one that sends responses
+# By direction: the side that sends requests, the side that sends responses
 SIDES = CLIENT, BROKER = "client", "broker"
 
 
 class Source(Struct, frozen=True):
     """Where events come from: a capture, a decoded log, the tap of one worker.
 
-    The number tells the sources of a run apart. Numbers of connections are unique within a source; within a whole run only
-    where the sources are files.
+    The number identifies the source in a run. Connection numbers are unique within a source; across sources only for files.
     """
 
     number: int
@@ -31,12 +32,12 @@ class Source(Struct, frozen=True):
 
 
 class End(Struct, frozen=True):
-    """One side of a connection, or all of it, has ended."""
+    """A connection, or one side of it, has ended."""
 
     connection: int  # its number in the source
     at: int  # ns since the epoch
-    side: str | None = None  # the side that sends no more; None: the whole connection has ended
-    reason: str | None = None  # of the whole connection: a CloseReason
+    side: str | None = None  # the side that sends no more; None: the connection has ended
+    reason: str | None = None  # why the connection has ended: a CloseReason
 
 
 class Output(ABC):
@@ -45,43 +46,43 @@ class Output(ABC):
         start_source  before the first event of a source; again whenever the source changes
         write         for each event
         begin         for each live connection, before its first event
-        end           after the last event of a side of a connection, and of the connection
-        flush         when what is buffered should become visible (a live source is idle, or a second has passed)
+        end           after the last event of one side of a connection, and of the connection
+        flush         when buffered data should become visible (a live source is idle, or a second has passed)
         close         once, at the end
 
-    Exceptions of ``write`` end the run, or only the connection that the event is of, as Options.contain says.
+    An exception in ``write`` ends the run, or only the event's connection: see Options.contain.
     """
 
-    reads_bodies = False  # True: ``write`` is given the bodies of every exchange that is shown
-    needs_frames = True  # False: events of a decoded log will do, whose frames have sizes and times but no bytes
+    reads_bodies = False  # True: ``write`` gets the bodies of every shown exchange
+    needs_frames = True  # False: works for events of a decoded log, whose frames have sizes and times but no bytes
 
     @abstractmethod
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         """Write one event.
 
         Args:
-            event: the event; it may be kept.
-            bodies: of an exchange, where the condition or an output needs them: they are read once for all.
-            shown: False where Options.where is false for it; only counters want such an event.
-            line: of a decoded log: the line that the event was read from, newline included.
+            event: the event; the output may keep it.
+            bodies: an exchange's bodies, decoded once for all, if the condition or an output needs them.
+            shown: False if Options.where is false for the event; only counters use such events.
+            line: for a decoded log, the line that the event was read from, with its newline.
         """
 
     @abstractmethod
     def flush(self) -> None:
-        """Write what is buffered."""
+        """Write buffered data."""
 
     @abstractmethod
     def close(self, error: BaseException | None = None) -> None:
-        """Write what is left and release files; *error* is what ended the run early, if anything did."""
+        """Write the rest and release files; *error* is what ended the run early, if anything did."""
 
     def start_source(self, source: Source) -> None:  # noqa: B027 - not every output names its sources
-        """Learn which source the events from now on come from."""
+        """Note that the next events come from *source*."""
 
     def begin(self, connection: Connection, at: int) -> None:  # noqa: B027 - only of live sources; its first event tells as much
-        """Learn that a live connection has begun, at a time in ns; before its first event."""
+        """Note that a live connection began at a time in ns; called before its first event."""
 
     def end(self, end: End) -> None:  # noqa: B027 - not every output shows how connections end
-        """Learn that a side of a connection, or all of it, has ended."""
+        """Note that a connection, or one side of it, has ended."""
 
     def __enter__(self) -> Self:
         return self
@@ -93,7 +94,7 @@ class Output(ABC):
 
 
 class Observer(Output):
-    """An output that keeps no bytes to be written: it counts, or collects."""
+    """An output that counts or collects, and so has nothing to flush or close."""
 
     needs_frames = False
 

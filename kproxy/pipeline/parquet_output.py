@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_parquet(output: Path | None) -> Path:
-    """The directory to write to. Raises UsageError for one that cannot be written to, and where pyarrow is missing."""
+    """Return the directory to write to. Raises UsageError if it cannot be written to, or pyarrow is missing."""
     check_available()
     if output is None:
         raise UsageError("--format parquet wants a directory: -o DIR")
@@ -22,9 +22,9 @@ def check_parquet(output: Path | None) -> Path:
 
 
 class ParquetOutput(TableOutput):
-    """Rows of all tables. The tables appear, all at once, when the output is closed without an error."""
+    """Writes the rows of all tables. The tables appear together when the output is closed without an error."""
 
-    needs_frames = False  # it lacks only what kproxy.output.tables.contracts lists for decoded logs
+    needs_frames = False  # kproxy.output.tables.contracts lists the columns that decoded logs lack
 
     def __init__(self, directory: Path, *, bodies: bool, records: bool) -> None:
         super().__init__(self._write_rows, bodies=bodies, records=records)

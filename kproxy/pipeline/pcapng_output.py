@@ -2,10 +2,11 @@
 
 Two outputs write the same packets in different orders:
 
-    OrderedPcapng   of files: in the order of their times, so nothing is written before all is read
-    LivePcapng      of live traffic: each exchange when it is complete, in parts, each of which is a capture of its own
+    OrderedPcapng   for files: in the order of their times, so nothing is written before everything is read
+    LivePcapng      for live traffic: each exchange when it is complete; each part of the file is a complete capture
 
-A frame whose first and last byte came at different times is in two packets or more. Connections that are not Kafka are left out.
+A frame whose first and last byte came at different times becomes two or more packets. Connections that are not Kafka are left
+out.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,49 +28,49 @@ from kproxy.session import Connection, Direction, Event, Exchange
 from kproxy.session.closing import who_closed
 
 BOTH = tuple(Direction)
-ENDINGS = {  # who sent FIN first, as far as unanswered requests tell
+ENDINGS = {  # which side sent FIN first, derived from why a request is unanswered
     who_closed(by, reset=reset): order
     for by, order in ((Direction.REQUEST, (0,)), (Direction.RESPONSE, (1, 0)))
     for reset in (False, True)
 }
 
-_KEY = Struct(">QBQQIQ")  # a place in the order, and how many pieces came before
+_KEY = Struct(">QBQQIQ")  # the sort key of a piece, see _key
 _ITEM = Struct(">QQBII")  # time, connection, direction, size of the hole behind the bytes, size of the comment
 
 
 class _Pcapng(Output):
-    """What both orders have in common: the file's header, the pieces of an event, and the packets of a connection."""
+    """The base of both outputs: the file's header, the pieces of an event, and the packets of a connection."""
 
     def __init__(self, rewriter: Rewriter) -> None:
         self._pieces = EventPieces(rewriter)
 
     @staticmethod
     def header() -> bytes:
-        """The blocks that a file, or a part of it, begins with."""
+        """Return the blocks at the beginning of a file, or of a part."""
         return file_header(f"kproxy {__version__}")
 
     def conversation(self, number: int, connection: Connection) -> Conversation:
-        """The packets of a connection, whose addresses are as they shall be shown. Raises ValueError for one that is none."""
+        """Return what makes the packets of a connection. Raises ValueError if an address cannot be one of IP."""
         return Conversation(number, with_same_ip_version(connection))
 
 
 @dataclass(slots=True)
 class _Open:
-    """A connection of which there is more to write."""
+    """A connection with more packets to come."""
 
     connection: Connection
     items: int = 0
-    farewell: tuple[int, ...] = BOTH  # the sides that send FIN
+    farewell: tuple[int, ...] = BOTH  # the sides whose FIN is written at the end
     conversation: Conversation | None = None
 
 
 class OrderedPackets(_Pcapng):
-    """Keeps the packets, in a temporary file where they are many, and gives them all, in the order of their times.
+    """Keeps all packets, in a temporary file if they are many, and returns them in the order of their times.
 
     Args:
         rewriter: withholds credentials, or anonymizes.
 
-    Raises OSError where the temporary file cannot be written.
+    Raises OSError if the temporary file cannot be written.
     """
 
     def __init__(self, rewriter: Rewriter) -> None:
@@ -79,7 +80,7 @@ class OrderedPackets(_Pcapng):
         self._count = 0
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
-        """Keep the frames of an exchange, or what stands for frames that are missing."""
+        """Keep the frames of an exchange, or placeholders for missing ones."""
         if not shown:
             return
         for piece in self._pieces.of(event):
@@ -88,14 +89,14 @@ class OrderedPackets(_Pcapng):
             self._of(event).farewell = ENDINGS.get(event.connection.closed or "", ())
 
     def flush(self) -> None:
-        """See Output: nothing can be written before the end."""
+        """See Output. Does nothing: packets are written at the end."""
 
     def close(self, error: BaseException | None = None) -> None:
         """Remove the temporary file."""
         self._order.close()
 
     def blocks(self) -> Iterator[bytes]:
-        """The bytes of the capture, from its header on. Call it once, when all is kept."""
+        """Yield the bytes of the capture. Call it once, after the last event."""
         yield self.header()
         yield from map(self._packets, self._order)
 
@@ -114,7 +115,7 @@ class OrderedPackets(_Pcapng):
         return known
 
     def _packets(self, item: bytes) -> bytes:
-        """The packets of an item, with those that open and close its connection before and behind them."""
+        """Return the packets of an item, with its connection's handshake before the first and FINs after the last one."""
         at, number, direction, hole, comment_size = _ITEM.unpack_from(item)
         start = _ITEM.size + comment_size
         known = self._connections[number]
@@ -131,7 +132,7 @@ class OrderedPcapng(OrderedPackets):
     """Writes the packets to *sink* when it is closed.
 
     Args:
-        sink: closed with the output. Where the run ended with an error nothing is written to it.
+        sink: closed with the output. If the run ended with an error, nothing is written to it.
         rewriter: withholds credentials, or anonymizes.
     """
 
@@ -154,18 +155,18 @@ class OrderedPcapng(OrderedPackets):
 
 
 class Parts(Protocol):
-    """A file that is written in parts (RotatingFile), or a stream of them."""
+    """A file in parts (RotatingFile), or a stream of such parts."""
 
     begin_part: Callable[[], bytes]
 
     def is_open(self) -> bool:
-        """Whether a piece can be appended now; begins a part where one is due."""
+        """Return whether a piece can be appended now; begins a new part if one is due."""
 
     def append(self, data: bytes) -> None:
-        """Append a piece, after ``is_open``."""
+        """Append a piece, after ``is_open`` returned True."""
 
     def flush(self) -> None:
-        """Write what is buffered."""
+        """Write buffered data."""
 
     def close(self, error: BaseException | None = None) -> None:
         """Close it."""
@@ -174,8 +175,8 @@ class Parts(Protocol):
 class LivePcapng(_Pcapng):
     """Writes each exchange when it is complete, credentials withheld.
 
-    Every part of *file* is a capture of its own: in each a connection begins with a handshake, at a frame's start. *file* is to
-    call ``begin_part`` for what a part begins with.
+    Every part of *file* is a complete capture: in each, a connection begins with a handshake and at the start of a frame.
+    *file* calls ``begin_part`` for the first bytes of a part.
     """
 
     def __init__(self, file: Parts) -> None:
@@ -184,7 +185,7 @@ class LivePcapng(_Pcapng):
         self._source = 0
         self._conversations: dict[tuple[int, int], Conversation | None] = {}  # by source and number; None: unwritable
         self._count = 0
-        self.unwritable = 0  # connections with addresses that no IP packet can have
+        self.unwritable = 0  # connections left out because an address is not one of IP
         file.begin_part = self._begin_part
 
     def _begin_part(self) -> bytes:
@@ -207,7 +208,7 @@ class LivePcapng(_Pcapng):
             self._file.append(b"".join([conversation.blocks(piece) for piece in pieces]))
 
     def end(self, end: End) -> None:
-        """See Output: a connection that is in this part ends in it with FINs."""
+        """See Output. If the connection occurs in this part, it ends in it with FINs."""
         key = self._source, end.connection
         if end.side is None and key in self._conversations and self._file.is_open():
             conversation = self._conversations.pop(key, None)
@@ -236,7 +237,7 @@ class LivePcapng(_Pcapng):
 
 
 def with_same_ip_version(connection: Connection) -> Connection:
-    """The connection with an IPv4 address as an IPv6 one (RFC 4291, 2.5.5.2) where the other end has one of those."""
+    """Return the connection with both addresses as IPv6 if one of them is (IPv4-mapped, RFC 4291, 2.5.5.2)."""
     ends = connection.client, connection.broker
     if sum(end.startswith("[") for end in ends) != 1:
         return connection
@@ -250,9 +251,6 @@ def _mapped(end: str) -> str:
 
 
 def _key(piece: Piece, count: int) -> bytes:
-    """The place of a piece in the order, as bytes that compare: its time, then requests first, then what else is known.
-
-    *count* decides last.
-    """
+    """Return the sort key of a piece as bytes: time, requests before responses, then what else is known, *count* last."""
     times = max(0, piece.started_at), max(0, piece.ended_at)
     return _KEY.pack(max(0, piece.at), piece.direction, *times, piece.correlation_id, count)

@@ -1,4 +1,4 @@
-"""Read captures and decoded logs in a program of your own: ``for event in kproxy.read("trace.pcapng")``."""
+"""Read captures and decoded logs in your own program: ``for event in kproxy.read("trace.pcapng")``."""
 
 import os
 import weakref
@@ -34,7 +34,7 @@ def read(
         for event in kproxy.read("trace.pcapng", where='apiName == "Fetch"'):
             print(event.client_id, event.request_body().max_bytes)
 
-    Events are `Exchange` (a request and its response, or one of them), `Gap`, `BadFrame`, `Note`, `SaslToken`, `Tls`, `NotKafka`:
+    Events are `Exchange` (a request, its response, or both), `Gap`, `BadFrame`, `Note`, `SaslToken`, `Tls`, `NotKafka`:
 
         >>> events = kproxy.read("captures/06-sasl-scram.pcap")
         >>> login = next(event for event in events if isinstance(event, kproxy.Exchange) and event.api_name == "SaslAuthenticate")
@@ -45,15 +45,15 @@ def read(
 
     Args:
         paths: pcap, pcapng or decoded log (JSON lines), plain, gzip or zstd; "-" is standard input.
-        where: a condition (CEL) on the fields of the decoded log; only events for which it is true are given.
-        keylog: session keys of TLS (NSS key log), beside those inside the captures.
-        records: have ``Reader.bodies`` open the records of all topics, not only of Kafka's internal ones.
-        strict: raise CaptureError for a damaged file, after the last event before the damage. False: go on with the next file,
-            and list what is damaged in ``Reader.damages``.
+        where: a condition (CEL) on the fields of the decoded log; other events are skipped.
+        keylog: TLS session keys (NSS key log), in addition to those inside the captures.
+        records: let ``Reader.bodies`` open the records of all topics, not only those of Kafka's internal topics.
+        strict: raise CaptureError for a damaged file, after the last event before the damage. False: go on with the next file
+            and list the damage in ``Reader.damages``.
 
     Raises:
-        CaptureError: a file cannot be opened, or is neither capture nor decoded log.
-        UsageError: no path is given, ``where`` is no condition, or the key log cannot be opened.
+        CaptureError: a file cannot be opened, or is neither a capture nor a decoded log.
+        UsageError: no path is given, ``where`` is not a condition, or the key log cannot be opened.
         TypeError: a path is neither str nor Path.
     """
     if not paths:
@@ -61,14 +61,14 @@ def read(
     for path in paths:
         if not isinstance(path, str | os.PathLike):
             raise TypeError(
-                f"a path is str or Path, not {type(path).__name__}; several paths are separate arguments: kproxy.read(*paths)"
+                f"a path is str or Path, not {type(path).__name__}; pass several paths as arguments: kproxy.read(*paths)"
             )
     options = Options(where=where, keylog=None if keylog is None else Path(keylog), records=records)
     return Reader([Path(path) for path in paths], options, strict=strict)
 
 
 class Reader(Iterator[Event]):
-    """The events of files; iterate once. Files are closed at the end, or by ``close``, or at the end of a ``with`` block."""
+    """The events of files; iterate once. The end, ``close`` or the end of a ``with`` block closes the files."""
 
     def __init__(self, paths: Iterable[Path], options: Options, *, strict: bool) -> None:
         paths = list(paths)
@@ -85,25 +85,25 @@ class Reader(Iterator[Event]):
         return next(self._events)
 
     def bodies(self, exchange: Exchange) -> Bodies:
-        """Both bodies of an exchange as Kafka's JSON, and what is inside them; credentials withheld, as in the decoded log.
+        """Return both bodies of an exchange as Kafka's JSON, with embedded payloads decoded and credentials withheld.
 
-        Ask for them before the next event: what is inside some payloads only earlier events tell.
+        Call it before taking the next event: decoding some payloads depends on the events up to this one.
         """
         event, bodies = self._collector.given
         return bodies if event is exchange and bodies is not None else read_bodies(exchange, self._opener)
 
     @property
     def damages(self) -> list[str]:
-        """Which files were damaged so far, where, and how: one sentence each."""
+        """Return one sentence for each damaged file so far: where and how."""
         return self._run.damages
 
     @property
     def summary(self) -> list[str]:
-        """What was read so far in sentences: counts first, then what went wrong how often."""
+        """Return sentences on what was read so far: counts first, then each kind of trouble and how often it occurred."""
         return list(self._summary.lines(self._run.packets_passed_over))
 
     def close(self) -> None:
-        """Close the files and the key log; there are no more events."""
+        """Close the files and the key log; no more events follow."""
         self._events.close()
         self._close_run()
 
@@ -130,12 +130,12 @@ class _Collector(Observer):
     """Queues events until the caller asks for them.
 
     Args:
-        opener: learns from every event, those that are not shown too. It learns when the event leaves the queue, so that it
-            never knows more than what came up to the event that the caller has.
+        opener: learns from every event, also from those not shown. It learns when the event leaves the queue, so it never
+            knows more than the events up to the caller's current one.
     """
 
     def __init__(self, opener: Opener | None = None) -> None:
-        # The event that the caller has, and its bodies if they were read already
+        # The caller's current event, and its bodies if they were decoded before
         self.given: tuple[Event | None, Bodies | None] = None, None
         self._opener = opener
         self._events: deque[tuple[Event, Bodies | None, bool]] = deque()
@@ -145,7 +145,7 @@ class _Collector(Observer):
         self._events.append((event, bodies, shown))
 
     def shown(self) -> Iterator[Event]:
-        """Take the events out of the queue, in their order; yield those that are shown."""
+        """Take the events out of the queue in their order; yield those that are shown."""
         while self._events:
             event, bodies, shown = self._events.popleft()
             if self._opener is not None:
@@ -156,16 +156,16 @@ class _Collector(Observer):
 
 
 def decode_packets(packets: Iterable[Packet], options: Options = Options()) -> Iterator[Event]:  # noqa: B008 - frozen
-    """Decode the packets of some connections, about in the order of their times, wherever they come from.
+    """Decode packets from any source, roughly in the order of their times; each connection must be complete.
 
-    For a task of a cluster: packets and options can be pickled, nothing is kept after the last event or shared with another call.
-    ``Options(contain=(Exception,))`` keeps one connection from ending the task.
+    Made for tasks of a Spark cluster: packets and options can be pickled, and nothing is kept after the last event or shared
+    with another call. With ``Options(contain=(Exception,))`` a failure in one connection does not end the task.
     """
     return decode_flows(_reassemble(packets), options)
 
 
 def decode_flows(items: Iterable[FlowItem | Data], options: Options = Options()) -> Iterator[Event]:  # noqa: B008 - frozen
-    """Decode flows that are reassembled already, as ``decode_packets`` does packets."""
+    """As ``decode_packets``, for flows that were reassembled before."""
     collector = _Collector()
     with Run(options, [collector]) as run:
         for _ in run.read_flow_items(iter(items)):
@@ -180,7 +180,7 @@ def _reassemble(packets: Iterable[Packet]) -> Iterator[FlowItem | Data]:
 
 
 def _check(path: Path) -> None:
-    """Raise CaptureError for a file that cannot be read, before the first event of any."""
+    """Raise CaptureError for an unreadable file, before the first event of any file."""
     may_be_opened_twice = path.is_file() or path.is_dir() or not path.exists()  # else a pipe
     if may_be_opened_twice and str(path) != STANDARD_INPUT:
         open_input(path).close()

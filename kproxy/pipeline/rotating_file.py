@@ -1,9 +1,10 @@
-"""Write a file in parts, by size and age, so that a full disk or a removed folder delays nothing else.
+"""Write a file in parts, by size and age; a full disk or a removed folder never blocks the caller.
 
-``path`` is the part being written. A part that is complete gets the next number before its suffixes: ``kafka.jsonl`` becomes
-``kafka.000007.jsonl``. No name comes from traffic; no link is followed and no existing file is opened; only the owner may read.
+``path`` is the current part. A complete part is renamed with the next number before its suffixes: ``kafka.jsonl`` becomes
+``kafka.000007.jsonl``. File names never come from traffic; links are not followed, existing files are not opened, and only the
+owner may read.
 
-Another program may rename, remove or truncate the part being written (logrotate): the next one is begun then.
+If another program renames, removes or truncates the current part (logrotate), a new part is begun.
 """
 
 import os
@@ -15,8 +16,10 @@ from pathlib import Path
 
 RETRY = 1.0  # seconds until a file that could not be written is tried again
 REPORT_AGAIN = 60.0  # seconds until the failure is reported again
-LOOK = 1.0  # seconds until it is looked again whether the part was renamed, removed or truncated; unbuffered: each time
-# Appended to: what another program has truncated (logrotate, copytruncate) gets no hole of zeros
+LOOK = (
+    1.0  # seconds between checks whether the part was renamed, removed or truncated; unbuffered files check each time
+)
+# O_APPEND: a file that another program truncates (logrotate's copytruncate) gets no hole of zeros
 FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 OWNER_ONLY = 0o600
 
@@ -24,20 +27,20 @@ Report = Callable[[str], None]
 
 
 class RotatingFile:
-    """Parts of whole pieces. No method raises for errors of the disk: what could not be written is counted as dropped.
+    """A file in parts that never end inside a piece. No method raises for disk errors: lost bytes are counted as dropped.
 
-    After a failure the part is closed at the last whole piece; the next one is begun when writing is possible again. Old parts
-    are removed only once the new one holds something, and one that holds nothing gets no number: trying again on a full disk
-    does not push out what was written before.
+    After a failure the part is closed behind its last complete piece; the next part is begun when writing works again. Old
+    parts are removed only once the new part holds something, and an empty part gets no number, so that retries on a full disk
+    do not push out older data.
 
     Args:
-        path: of the part being written; an existing file of that name is numbered first.
-        most_size, most_age: bytes and seconds after which the next part is begun.
-        keep: parts that are kept, the one being written included; the oldest are removed.
-        clock: seconds.
-        report: called once a minute with the reason why it cannot be written.
-        begin_part: called when a part is begun; gives the bytes that it starts with.
-        block: bytes that are buffered before they are written at once, unless ``flush`` is called.
+        path: the current part; an existing file of that name is numbered first.
+        most_size, most_age: bytes and seconds after which a new part is begun.
+        keep: number of parts to keep, including the current one; the oldest are removed.
+        clock: returns seconds.
+        report: called at most once a minute with the reason why writing fails.
+        begin_part: called for each new part; returns the bytes at its beginning.
+        block: bytes to buffer before they are written, unless ``flush`` is called.
     """
 
     def __init__(
@@ -56,9 +59,9 @@ class RotatingFile:
         self.written = 0  # bytes, of all parts
         self.dropped = 0  # bytes that could not be written
         self.failures = 0
-        self.flushes = 0  # times that what was buffered was written
-        self.reason = ""  # why it could not be written the last time
-        self.discards = 0  # times that it was dropped
+        self.flushes = 0  # number of times the buffer was written
+        self.reason = ""  # of the latest failure
+        self.discards = 0  # number of times the buffer was dropped
         self._most_size = most_size
         self._most_age = most_age
         self._keep = max(1, keep)
@@ -69,9 +72,9 @@ class RotatingFile:
         self._buffered: list[bytes] = []
         self._fd: int | None = None
         self._written = 0  # bytes of the part on the disk
-        self._size = 0  # of the part, with what is buffered
-        self._start_size = 0  # of what the part starts with
-        self._is_empty = False  # the part holds only what it starts with
+        self._size = 0  # bytes of the part, including buffered ones
+        self._start_size = 0  # bytes from begin_part
+        self._is_empty = False  # the part holds only the bytes from begin_part
         self._began = 0.0
         self._identity = (0, 0)  # device and inode of the part
         self._look_at = 0.0
@@ -83,7 +86,7 @@ class RotatingFile:
         self._numbered = re.compile(rf"{re.escape(name)}\.(\d{{6,18}}){re.escape(self._suffixes)}")
 
     def is_open(self) -> bool:
-        """Whether there is a part to write to; begins the first one, or the one that is due. False after a failure."""
+        """Return whether there is a part to write to; begins a new part if one is due. False after a failure."""
         now = self._clock()
         if self._fd is not None:
             is_replaced = self._is_replaced(now)
@@ -102,7 +105,7 @@ class RotatingFile:
         return self._fd is not None
 
     def write(self, data: bytes) -> bool:
-        """Write one or more whole pieces. False where they were dropped, and counted."""
+        """Write one or more complete pieces; return False if they were dropped, and counted."""
         if self.is_open():
             self.append(data)
             return self._fd is not None
@@ -110,14 +113,14 @@ class RotatingFile:
         return False
 
     def append(self, data: bytes) -> None:
-        """Write to the current part, after ``is_open``, whatever its size and age."""
+        """Write to the current part whatever its size and age, after ``is_open`` returned True."""
         self._buffered.append(data)
         self._size += len(data)
         if self._size - self._written >= self._block:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is buffered."""
+        """Write buffered data."""
         if not self._buffered:
             return
         data = b"".join(self._buffered)
@@ -142,31 +145,31 @@ class RotatingFile:
 
     @property
     def part(self) -> tuple[int, int]:
-        """Inode and size of the part on the disk that is being written; (0, 0) while there is none."""
+        """Inode and size on disk of the current part; (0, 0) while there is none."""
         return (0, 0) if self._fd is None else (os.fstat(self._fd).st_ino, self._written)
 
     def close(self, error: BaseException | None = None) -> None:
-        """Flush and close the part; it keeps its name until another is begun."""
+        """Flush and close the part; it keeps its name until a new part is begun."""
         self.flush()
         self._close()
 
     def parts(self) -> list[Path]:
-        """The numbered parts, oldest first. Raises OSError."""
+        """Return the numbered parts, oldest first. Raises OSError."""
         names = [entry.name for entry in os.scandir(self.path.parent) if self._numbered.fullmatch(entry.name)]
         return [self.path.parent / name for name in sorted(names, key=self._number)]
 
     def _is_replaced(self, now: float) -> bool:
-        """Whether the part was renamed, removed or truncated by another program."""
+        """Return whether another program renamed, removed or truncated the part."""
         if now < self._look_at:
             return False
         self._look_again(now)
         try:
-            found = self.path.lstat()
+            status = self.path.lstat()
         except FileNotFoundError:
             return True
-        except OSError:  # not known
+        except OSError:  # unknown
             return False
-        return (found.st_dev, found.st_ino) != self._identity or found.st_size < self._written
+        return (status.st_dev, status.st_ino) != self._identity or status.st_size < self._written
 
     def _look_again(self, now: float) -> None:
         self._look_at = now + LOOK if self._block > 1 else now
@@ -196,7 +199,7 @@ class RotatingFile:
             os.close(fd)
 
     def _retire(self) -> None:
-        """Number the file at *path*, or remove it if it is ours and holds nothing."""
+        """Number the file at *path*, or remove it if it is an empty part of ours."""
         try:
             existing = os.lstat(self.path)
         except FileNotFoundError:
@@ -213,13 +216,13 @@ class RotatingFile:
             self.path.rename(self.path.with_name(f"{self._stem}.{number:06d}{self._suffixes}"))
 
     def _remove_excess(self) -> None:
-        """Remove the oldest parts that are more than are kept, beside the one being written. Raises OSError."""
+        """Remove the oldest parts beyond the number to keep. Raises OSError."""
         parts = self.parts()
         for part in parts[: max(len(parts) - (self._keep - 1), 0)]:
             part.unlink(missing_ok=True)
 
     def _write(self, data: bytes) -> None:
-        """Write all of *data*, or nothing: where only some of it could be written, that is cut off again. Raises OSError."""
+        """Write all of *data* or nothing: a partial write is truncated again. Raises OSError."""
         assert self._fd is not None
         done = 0
         view = memoryview(data)
@@ -234,7 +237,7 @@ class RotatingFile:
         self.written += done
 
     def fail(self, error: OSError) -> None:
-        """Note that writing is not possible, for a reason beside the part: it is tried again as after a failure of its own."""
+        """Treat an error elsewhere like a failure to write: drop the buffer, and try again later."""
         self._failed(error)
 
     def _failed(self, error: OSError) -> None:

@@ -1,4 +1,4 @@
-"""One run of the engine: options in, sources read, events written to outputs; counts, damages and faults kept.
+"""Run the engine: read sources with some options, write their events to outputs, keep counts, damages and faults.
 
     with Run(Options(where='apiName == "Fetch"'), [Lines(event_line, Sink(None, live=False)), summary]) as run:
         for path in paths:
@@ -6,8 +6,8 @@
                 for _ in run.read(source):      # pauses after each event
                     ...
 
-``kproxy decode``, the analyzer process and ``kproxy.read`` are each a Run with other sources and outputs. To add a source that is
-read to its end, add a method beside ``read_flow_items``; one of live connections is ``open_live``.
+``kproxy decode``, the analyzer process and ``kproxy.read`` are each a Run with different sources and outputs. To add a source
+that has an end, add a method like ``read_flow_items``; ``open_live`` serves live connections.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -43,18 +43,18 @@ OnFault: TypeAlias = Callable[[int, BaseException], None]
 
 
 class Options(Struct, frozen=True):
-    """What a run does. Plain values, so that a Spark driver can send them to its executors.
+    """What a run does: plain values, so that a Spark driver can send them to its executors.
 
     Args:
-        where: a CEL expression over the names of the decoded log (kproxy.output.jsonl); events for which it is false are
+        where: a CEL expression on the fields of the decoded log (kproxy.output.jsonl); events for which it is false are
             written with ``shown=False``.
-        keylog: an NSS key log for TLS, beside those inside captures.
-        records: open the records of all topics for the bodies, not only of Kafka's internal ones.
-        limits: of one connection.
-        contain: exceptions that end only the connection in which they are raised, and are counted in ``Run.faults``. Without
-            any, they end the run: a person who decodes a file wants to know; a process that must go on contains them.
-        most_connections, most_held: of each live source: connections at a time, and bytes held by their sessions together.
-            Of captures, kproxy.capture.Limits bounds them.
+        keylog: an NSS key log for TLS, in addition to those inside captures.
+        records: decode the records of all topics in bodies, not only those of Kafka's internal topics.
+        limits: for one connection.
+        contain: exceptions that end only the connection in which they are raised, counted in ``Run.faults``. Others end the
+            run. A person who decodes a file wants to know about a bug; a process that must go on contains it.
+        most_connections, most_held: for each live source: open connections, and bytes held by all their sessions.
+            kproxy.capture.Limits bounds them for captures.
     """
 
     where: str | None = None
@@ -67,35 +67,35 @@ class Options(Struct, frozen=True):
 
 
 class Part(Struct, frozen=True):
-    """What a run that has read a part of a divided capture tells the one that puts the parts together."""
+    """The counts of a run over one part of a divided capture, for the run that joins the parts."""
 
     connections: int
     damages: list[str]
     passed_over: dict[str, int]
     faults: dict[str, int]
     groups: dict[str, Protocols]
-    keylog: tuple[int, int]  # lines with secrets, and others
+    keylog: tuple[int, int]  # lines with secrets, lines without
 
 
 class Run:
-    """Reads sources one after the other, or live ones side by side, and writes their events to the outputs.
+    """Reads files one after the other, or live sources at the same time, and writes their events to the outputs.
 
-    Use it as a context manager, or close it: that closes the outputs, too.
+    Use it as a context manager, or close it; that closes the outputs, too.
 
     Args:
         options: see Options.
         outputs: each gets every event, in this order.
 
-    Raises UsageError for an option that is wrong.
+    Raises UsageError for a wrong option.
     """
 
     def __init__(self, options: Options = Options(), outputs: Iterable[Output] = ()) -> None:  # noqa: B008 - frozen
         self.options = options
         self.condition = None if options.where is None else _compile(options.where)
-        self.damages: list[str] = []  # of sources: where each could not be read on, and why
-        self.interrupted = False  # a source was ended before its end
-        self.packets_passed_over: dict[str, int] = {}  # of captures, by reason
-        self.faults: dict[str, int] = {}  # of flows that failed, by exception; of live sources see their Connections
+        self.damages: list[str] = []  # where a source could not be read further, and why
+        self.interrupted = False  # ``interrupt`` ended a source early
+        self.packets_passed_over: dict[str, int] = {}  # in captures, by reason
+        self.faults: dict[str, int] = {}  # failed flows of captures, by exception; live ones are in Connections.faults
         self.secrets = Secrets(None if options.keylog is None else _open_keylog(options.keylog))
         self.keylog = KeyLog(self.secrets.more)
         self._opener = Opener(_viewers() if options.records else None)
@@ -103,11 +103,11 @@ class Run:
         self._clusters = Clusters()
         self._outputs: list[Output] = []
         self._outputs_read_bodies = False
-        self._reads_bodies = False  # for an output, or for the condition
+        self._reads_bodies = False  # an output or the condition needs bodies
         self._sources = 0
-        self.source: Source | None = None  # of the last event
-        self._connections = 0  # numbers that files have used so far
-        self._file: _File | None = None  # being read
+        self.source: Source | None = None  # the latest event's source
+        self._connections = 0  # connection numbers used by files so far
+        self._file: _File | None = None  # the file being read
         for output in outputs:
             self.add_output(output)
 
@@ -115,18 +115,18 @@ class Run:
 
     @property
     def outputs(self) -> list[Output]:
-        """What events are written to."""
+        """The outputs that events are written to."""
         return list(self._outputs)
 
     def add_output(self, output: Output) -> None:
-        """Write events to *output*, too, from now on. The run closes it."""
+        """Write the next events to *output*, too. The run will close it."""
         self._outputs.append(output)
         self._outputs_changed()
         if self.source is not None:
             output.start_source(self.source)
 
     def remove_output(self, output: Output) -> None:
-        """Write no more events to *output*. The caller closes it."""
+        """Stop writing events to *output*, which the caller closes."""
         self._outputs.remove(output)
         self._outputs_changed()
 
@@ -145,14 +145,14 @@ class Run:
         wait_for_names: bool = True,
         cluster: ClusterView | None = None,
     ) -> Iterator[None]:
-        """Read a source to its end; pause after each event, so that the caller can show progress, or stop.
+        """Read a source to its end; pause after each event, so that the caller can show progress or stop.
 
-        Damage ends the source and is among ``damages``; what comes before it was written.
+        Damage ends the source and is listed in ``damages``; the events before it are written.
 
         Args:
-            name: the outputs' name of the source.
-            wait_for_names: hold events back until their topics have names (late_names.py); not where they are watched live.
-            cluster: what the connections of a capture learn names from, and to; by default a view of their own.
+            name: the source's name for the outputs.
+            wait_for_names: hold events back until their topics have names (late_names.py); False for live display.
+            cluster: the topic names that the connections of a capture share; by default a new view.
         """
         if isinstance(source, DecodedLog):
             return self._read_log(source, name)
@@ -166,27 +166,27 @@ class Run:
         )
 
     def read_part(self, source: Capture, division: Division, *, name: str | None = None) -> Iterator[None]:
-        """As ``read``, of the connections that a Division of the capture gives to this run, of a process of its own."""
+        """As ``read``, for the connections that a Division gives to this run, in a process of its own."""
         self._opener = division.opener(self._opener)
         self.secrets.read_from(source)
         name = name or Path(source.name).name
         return self._read_flows(read_flows(source), name, source, wait_for_names=True, division=division)
 
     def begin_part(self, outputs: Iterable[Output]) -> None:
-        """Write to these outputs instead, in a process that was forked to ``read_part``. Raises OSError (see Secrets.reopen)."""
+        """Replace the outputs, in a process forked for ``read_part``. Raises OSError (see Secrets.reopen)."""
         self._outputs = list(outputs)
         self._outputs_changed()
         self.faults.clear()
         self.secrets.reopen()
 
     def part(self) -> Part:
-        """What ``read_part`` has counted."""
+        """Return the counts of ``read_part``."""
         keylog = self.keylog.lines, self.keylog.passed_over
         groups = dict(self._opener.groups)
         return Part(self._connections, self.damages, self.packets_passed_over, self.faults, groups, keylog)
 
     def add_parts(self, parts: list[Part]) -> None:
-        """Go on as after a capture whose parts these are."""
+        """Add the counts of all parts of a capture, as if this run had read it."""
         self._sources += 1
         self._connections = max(part.connections for part in parts)
         self.damages = parts[0].damages
@@ -199,13 +199,13 @@ class Run:
                 self.faults[name] = self.faults.get(name, 0) + count
 
     def read_flow_items(self, items: Iterator[FlowItem | Data], name: str = "") -> Iterator[None]:
-        """Read reassembled flows, from wherever they come: as ``read`` does a capture."""
+        """Read reassembled flows from any origin, as ``read`` reads those of a capture."""
         return self._read_flows(items, name, None, wait_for_names=True)
 
     def read_connection(self, items: Iterator[FlowItem | Data], name: str, cluster: ClusterView) -> Iterator[None]:
-        """Read one connection of a capture, whose flows have their numbers.
+        """Read one connection of a capture; its flows are numbered as in the capture.
 
-        *cluster* has the facts that other connections show (names of topics).
+        *cluster* holds what other connections have shown (topic names).
         """
         if self.source is None or self.source.name != name:
             self.switch_source(self._new_source(name))
@@ -225,7 +225,7 @@ class Run:
             self.faults[fault] = self.faults.get(fault, 0) + count
 
     def interrupt(self) -> None:
-        """End the source that is being read here, after an exception (Ctrl-C) ended ``read``: its last events are written."""
+        """Write the last events of the current source, after an exception (Ctrl-C) ended ``read``."""
         self.interrupted = True
         if self._file is not None:
             for event in self._file.flows.close():
@@ -235,9 +235,9 @@ class Run:
     # Live sources
 
     def open_live(self, name: str, on_fault: OnFault = lambda number, fault: None) -> Connections:
-        """Begin a source of live connections, of which any number may be open side by side; the caller feeds it.
+        """Return a new source of live connections for the caller to feed; several may be open at a time.
 
-        *on_fault* is called with the number of a connection that was ended by an exception of Options.contain.
+        *on_fault* is called with the number of a connection that failed with an exception of Options.contain.
         """
         live = _Live(self, self._new_source(name), on_fault)
         return Connections(
@@ -252,18 +252,18 @@ class Run:
 
     @property
     def clusters(self) -> Mapping[str, ClusterView]:
-        """What live connections have shown of each cluster, by its name in the configuration."""
+        """What live connections have shown about each cluster, by its name in the configuration."""
         return self._clusters.views
 
     # Ends
 
     def flush(self) -> None:
-        """Have the outputs write what they have buffered."""
+        """Flush the outputs."""
         for output in self._outputs:
             output.flush()
 
     def close(self, error: BaseException | None = None) -> None:
-        """Close outputs and key log; *error* is what ended the run early, if anything did."""
+        """Close the outputs and the key log; *error* is what ended the run early, if anything did."""
         with ExitStack() as stack:
             stack.callback(self.secrets.close)
             for output in self._outputs:
@@ -280,14 +280,14 @@ class Run:
     # Events to outputs
 
     def switch_source(self, source: Source) -> None:
-        """Have the outputs know that the next events come from *source*."""
+        """Tell the outputs that the next events come from *source*."""
         if source is not self.source:
             self.source = source
             for output in self._outputs:
                 output.start_source(source)
 
     def write(self, event: Event) -> None:
-        """Write an event of the current source to the outputs; its bodies are read at most once for all of them."""
+        """Write an event of the current source to the outputs; bodies are decoded at most once for all of them."""
         condition = self.condition
         bodies, shown = None, True
         if self._reads_bodies:
@@ -343,7 +343,7 @@ class Run:
             write(event)
             yield
         self._finish_file(file)
-        yield  # what was held back is written now
+        yield  # events that were held back have been written
 
     def _finish_file(self, file: "_File") -> None:
         self._file = None
@@ -371,7 +371,7 @@ class Run:
             self.damages += log.damages
 
     def _write_line(self, reader: "LogReader", log: DecodedLog, line: bytes) -> None:
-        """Write the event of a line; a line that is none, or holds what cannot be shown, is among the log's damages."""
+        """Write the event of a line; a line that cannot be read or shown is listed in the log's damages."""
         try:
             event, bodies = reader.read(line)
             shown = self.condition is None or self.condition(event, bodies, line)
@@ -379,11 +379,11 @@ class Run:
                 output.write(event, bodies, shown=shown, line=line)
         except CaptureError as error:
             log.refuse(str(error))
-        except reader.odd as error:
+        except reader.line_errors as error:
             log.refuse(f"cannot be shown ({printable(str(error), 120)})")
 
 
-# What only some options need is imported here: a decode of a small capture takes as long as its imports.
+# Imports that only some options need: decoding a small capture takes as long as its imports.
 
 
 def _compile(expression: str) -> "Where":
@@ -412,7 +412,7 @@ def _open_keylog(path: Path) -> KeyLogFile:
 
 
 class _File(Struct):
-    """A source that is being read."""
+    """A file that is being read."""
 
     flows: FlowEvents
     names: LateNames
@@ -437,7 +437,7 @@ class _Live:
             self.taken += 1
 
     def begin_connection(self, connection: Connection, at: int) -> None:
-        """Tell the outputs of a connection."""
+        """Tell the outputs that a connection has begun."""
         self._run.switch_source(self._source)
         self._run.begin(connection, at)
 

@@ -1,8 +1,9 @@
-"""Find the client of a flow whose beginning, or whose other side, was not captured.
+"""Find the client of a flow whose beginning, or whose other direction, was not captured.
 
-Requests are searched for in both directions (kproxy.session.hunting). The direction of the first request found is the client's;
-a response in one direction to a possible request in the other decides it too. A request may be larger than what is held: one
-whose header is beyond doubt need not be whole. Of requests that a snaplen cut, two in a row decide it, or one and its response.
+Requests are searched for in both directions (kproxy.session.hunting). The direction of the first request found is the
+client's; so is the direction of a possible request if the other direction has its response. A request with an unmistakable
+header need not be complete, as it may be larger than the bytes held. If a snaplen cuts requests, two in a row decide, or one
+with its response.
 """
 
 from collections.abc import Callable
@@ -15,10 +16,10 @@ from kproxy.session.response_hunting import ResponseHunt
 
 
 class Sides:
-    """Reads the pieces of both directions until one of them must be the client's.
+    """Reads pieces of both directions until one direction is certainly the client's.
 
     Args:
-        most_held: bytes of a direction that are held for what may be a request.
+        most_held: bytes of one direction to hold for a possible request.
     """
 
     def __init__(self, most_held: int) -> None:
@@ -28,7 +29,7 @@ class Sides:
             self._hunt_requests() for _ in Direction
         ]  # up to where bytes are missing: an answer may still come
         self._responses = [self._hunt_responses(direction) for direction in Direction]
-        self._cut_starts: list[CutStart | None] = [None, None]  # of each direction, the last one
+        self._cut_starts: list[CutStart | None] = [None, None]  # the latest one of each direction
 
     def _hunt_requests(self) -> RequestHunt:
         return RequestHunt(FRAME_LIMIT, 0, most_held=self._most_held)
@@ -43,11 +44,11 @@ class Sides:
         return sought
 
     def held(self, direction: int) -> int:
-        """Bytes at the end of what was read of a direction in which a request could begin."""
+        """Return how many of the latest bytes of a direction could belong to an incomplete request."""
         return self._requests[direction].held
 
     def read(self, direction: int, data: bytes) -> int | None:
-        """Read the next piece; give the client's direction once it is beyond doubt."""
+        """Read the next piece; return the client's direction once it is certain."""
         requests = self._requests[direction]
         if requests.feed(data, 0) or requests.expects_one:
             return direction
@@ -55,18 +56,18 @@ class Sides:
         return self._client_of(direction, responses) if responses.feed(data, 0) else None
 
     def _client_of(self, direction: int, responses: ResponseHunt) -> int | None:
-        """Give the client's direction if a hunt has found a response to what may be a request; hunt for the next one."""
-        found = b"".join(piece for piece, _, _ in responses.rest())
+        """Return the client's direction if a hunt has found a response to a possible request; hunt for the next one."""
+        frame = b"".join(piece for piece, _, _ in responses.rest())
         self._responses[direction] = self._hunt_responses(direction)
-        size = int.from_bytes(found[:SIZE_FIELD], "big")
-        response, client = found[SIZE_FIELD : SIZE_FIELD + size], 1 - direction
+        size = int.from_bytes(frame[:SIZE_FIELD], "big")
+        response, client = frame[SIZE_FIELD : SIZE_FIELD + size], 1 - direction
         hunts = (self._requests[client], self._before[client])
         return client if any(hunt.confirm(response, size) for hunt in hunts) else None
 
     def interrupt(self, direction: int, unrecorded: int = 0) -> int | None:
-        """Learn that bytes of a direction are missing here; give the client's direction if what came before says so.
+        """Note that bytes of a direction are missing here; return the client's direction if the bytes before decide it.
 
-        *unrecorded*: that many of them were in the packet, behind what a snaplen left of it.
+        *unrecorded*: how many of the missing bytes a snaplen cut off the packet.
         """
         requests, responses = self._requests[direction], self._responses[direction]
         start = requests.finish_cut(unrecorded) if unrecorded else None
@@ -81,5 +82,5 @@ class Sides:
         return client
 
     def claimed(self) -> int | None:
-        """The direction that holds what must be a request as nothing more will come."""
+        """Return the direction that must hold a request, given that no more bytes will come."""
         return next((direction for direction in Direction if self._requests[direction].finish_as_unknown()), None)

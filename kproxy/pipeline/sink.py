@@ -1,4 +1,4 @@
-"""Write bytes to standard output or to a file: in blocks, or each line at once."""
+"""Write bytes to standard output or to a file, in blocks or line by line."""
 
 import os
 import sys
@@ -12,24 +12,24 @@ BLOCK = 256 * 1024
 
 
 class Writable(Protocol):
-    """What outputs write bytes to: a Sink, or a RotatingFile."""
+    """Where outputs write bytes: a Sink or a RotatingFile."""
 
     def write(self, data: bytes, /) -> object:
-        """Write or buffer one or more whole lines or blocks."""
+        """Write or buffer one or more complete lines or blocks."""
 
     def flush(self) -> None:
         """Write what is buffered."""
 
     def close(self, error: BaseException | None = None) -> None:
-        """Flush, and close the file."""
+        """Flush and close the file."""
 
 
 class Sink:
-    """Buffers lines and writes them in blocks. Use it as a context manager, or close it: that flushes.
+    """Buffers lines and writes them in blocks. Use it as a context manager, or close it; both flush.
 
     Args:
         path: None for standard output, which stays open; an existing file is replaced.
-        live: write every line at once.
+        live: write every line immediately.
     """
 
     def __init__(self, path: Path | None, *, live: bool) -> None:
@@ -40,14 +40,14 @@ class Sink:
         self._size = 0
 
     def write(self, line: bytes) -> None:
-        """Write one or more whole lines."""
+        """Write one or more complete lines."""
         self._buffered.append(line)
         self._size += len(line)
         if self._live or self._size >= BLOCK:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is buffered. Raises OutputClosed when the reading end of the pipe is closed (``| head``)."""
+        """Write buffered lines. Raises OutputClosed if the reading end of the pipe is closed (``| head``)."""
         buffered, self._buffered, self._size = self._buffered, [], 0
         try:
             self._file.write(b"".join(buffered))
@@ -57,7 +57,7 @@ class Sink:
             raise OutputClosed from None
 
     def close(self, error: BaseException | None = None) -> None:
-        """Flush, unless *error* says that nothing more can be written, and close the file."""
+        """Flush, unless *error* is about writing itself, and close the file."""
         try:
             if not isinstance(error, OutputClosed):
                 self.flush()
@@ -75,16 +75,16 @@ class Sink:
 
 
 def check_output(path: Path | None, inputs: list[Path]) -> None:
-    """Raise UsageError if writing to *path* would destroy an input or cannot work, before any file is touched."""
+    """Raise UsageError if writing to *path* would overwrite an input or cannot work, before any file is touched."""
     if path is None:
         return
     if path.is_dir():
         raise UsageError(f"{path} is a directory; -o wants a file")
     for given in inputs:
         if path.exists() and given.exists() and path.samefile(given):
-            raise UsageError(f"{path} is read and written at once; give -o another file")
+            raise UsageError(f"{path} is also an input; give -o another file")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        why = "cannot be written" if path.parent.is_dir() else "cannot be made: its folder is not there"
+        why = "cannot be written" if path.parent.is_dir() else "cannot be created: its folder does not exist"
         raise UsageError(f"{path} {why}")
 
 
@@ -100,7 +100,7 @@ def _open(path: Path | None) -> BinaryIO:
 
 
 def forget_output() -> None:
-    """Redirect standard output to /dev/null, after its pipe was closed: the interpreter's last flush would fail otherwise."""
+    """Redirect standard output to /dev/null after its pipe was closed, or the interpreter's final flush would fail."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

@@ -1,13 +1,13 @@
-"""SpanOutput: exchanges as spans, sampled, to whatever exports them.
+"""Turn sampled exchanges into trace spans.
 
 Which exchanges become spans
 
-    Produce whose records carry trace contexts   as the client has decided: if one of them is sampled. Where their sender left
-                                                 it to others (B3), by the trace id and the share
-    all others                                   by the share, with a trace id of their own
+    Produce whose records carry trace contexts   as the producer decided: if one context is sampled. If it left the decision
+                                                 to others (B3), by the trace id and the share
+    all others                                   by the share, with a new trace id
 
-The decision by a trace id is that of OpenTelemetry's TraceIdRatioBased sampler: each program that has the same share
-decides the same. An exchange that is not chosen costs a random number; of a Produce request the records' headers are read.
+The decision by trace id is that of OpenTelemetry's TraceIdRatioBased sampler, so programs with the same share decide alike.
+An exchange that is not sampled costs one random number, a Produce request also the reading of its records' headers.
 """
 
 import random
@@ -23,17 +23,17 @@ from kproxy.session import Event, Exchange
 
 LOWER = (1 << 64) - 1
 MOST_CLUSTERS = 1_000
-LEARN_AGAIN_NS = 60_000_000_000  # a configuration may send the clients of a cluster elsewhere
+LEARN_AGAIN_NS = 60_000_000_000  # a new configuration may send the clients to another cluster
 
 
 class SpanOutput(Observer):
-    """Makes spans.
+    """Makes spans of sampled exchanges.
 
     Args:
-        give: takes each span.
-        sample: share of the exchanges without a decision of the client's, from 0 to 1.
-        api_keys: of the exchanges that become spans; None: all.
-        bits: random bits for ids.
+        give: receives each span.
+        sample: share, from 0 to 1, of the exchanges about which the client has not decided.
+        api_keys: the APIs whose exchanges become spans; None: all.
+        bits: returns that many random bits, for ids.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class SpanOutput(Observer):
         )
 
     def _learn_cluster_id(self, exchange: Exchange) -> None:
-        """Read the id of the Kafka cluster in the responses that name it, rarely: they may be large."""
+        """Read the Kafka cluster's id from a response that has it, at most once a minute: those responses may be large."""
         if exchange.api_key not in NAME_THE_CLUSTER or exchange.response is None:
             return
         cluster = exchange.connection.cluster
@@ -120,10 +120,10 @@ class SpanOutput(Observer):
         return int.from_bytes(trace_id, "big") & LOWER < self._bound
 
     def _new_trace(self) -> bytes | None:
-        """The id of a new trace; None if it is not sampled."""
+        """Return the id of a new trace, or None if it is not sampled."""
         trace_id = self._random_id(128)
         return trace_id if self._chooses(trace_id) else None
 
     def _random_id(self, bits: int) -> bytes:
-        """Random, and not 0, which no id is."""
+        """Return a random id, never the invalid id 0."""
         return (self._bits(bits) or 1).to_bytes(bits // 8, "big")

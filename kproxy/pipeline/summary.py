@@ -1,4 +1,4 @@
-"""Count the events of a run, and sum them up in sentences: how many, and what went wrong how often."""
+"""Count the events of a run and summarise them in sentences: how many, and how often each kind of trouble occurred."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,18 +15,18 @@ _CUT = {cut: cut.text for cut in Cut} | {
     Cut.RESET: "cut by the connection's end",
     Cut.CAPTURE_ENDED: "cut by the capture's end",
 }
-KEPT = 200  # different reasons that are counted apart; a hostile capture can make any number
+KEPT = 200  # reasons counted separately; a hostile capture can contain any number
 
 
 class Summary(Observer):
-    """Counts events; ``lines`` gives the sentences that ``kproxy decode`` ends with."""
+    """Counts events; ``lines`` yields the sentences at the end of ``kproxy decode``."""
 
     def __init__(self) -> None:
         self.exchanges = 0
         self.shown = 0
         self.frames = 0
         self.connections: set[int] = set()
-        self.cut: Counter[str] = Counter()  # frames of which the end is not here, by why
+        self.cut: Counter[str] = Counter()  # frames without their end, by reason
         self.tokens = 0
         self.gaps = 0
         self.lost = 0
@@ -36,8 +36,8 @@ class Summary(Observer):
         self.bad_frames: Counter[str] = Counter()
         self.not_kafka: Counter[str] = Counter()
         self.decrypted = 0  # TLS connections
-        self.encrypted = 0  # TLS connections that keys would decrypt
-        self.joined_late = 0  # TLS connections that they would not
+        self.encrypted = 0  # TLS connections that a key log could decrypt
+        self.joined_late = 0  # TLS connections that no key log could decrypt, as the handshake is missing
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         """Count one event."""
@@ -90,7 +90,7 @@ class Summary(Observer):
                 self.decrypted += 1
 
     def not_shown(self) -> Iterator[str]:
-        """Sentences on what the source has beside exchanges: connections that are not Kafka, how to read TLS, gaps."""
+        """Yield sentences on everything else in the source: connections that are not Kafka, how to read TLS, gaps."""
         for reason, count in _most(self.not_kafka):
             yield f"{_many(count, 'connection')} not shown: {printable(reason, 300)}"
         yield from (f"To read TLS{hint}" for hint in self._tls_hints())
@@ -98,7 +98,7 @@ class Summary(Observer):
             yield f"{_many(self.gaps, 'gap')} in the connections: {self._sizes_of_gaps()}"
 
     def _tls_hints(self) -> Iterator[str]:
-        """What goes on "to read TLS"."""
+        """Yield the rest of sentences that begin with "to read TLS"."""
         if self.encrypted:
             yield f", {KEYS_HINT}"
         if self.joined_late:
@@ -108,7 +108,7 @@ class Summary(Observer):
         return f"{render_size(self.lost)} missing, {render_size(self.skipped)} passed over"
 
     def lines(self, counters: Mapping[str, int] | None = None) -> Iterator[str]:
-        """The summary: one sentence of counts, then a line for each kind of trouble. *counters*: packets passed over."""
+        """Yield the summary: a sentence of counts, then a line for each kind of trouble. *counters*: packets passed over."""
         tokens = f", {_many(self.tokens, 'SASL token')}" if self.tokens else ""
         undecoded = f"{sum(self.undecoded.values())} undecoded" if self.undecoded else "none undecoded"
         gaps = _many(self.gaps, "gap") if self.gaps else "no gaps"

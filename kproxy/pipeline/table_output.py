@@ -1,4 +1,4 @@
-"""TableOutput: events as rows of tables, handed on as Arrow batches; what goes to Parquet, to DuckDB and to Spark."""
+"""Turn events into rows of tables, in Arrow batches for Parquet, DuckDB and Spark."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -12,12 +12,12 @@ Write: TypeAlias = Callable[[Table, Any], None]  # a table, and a pyarrow.Record
 
 
 class TableOutput(Output):
-    """Makes rows of all events.
+    """Makes table rows of all events.
 
     Args:
-        write: called with each batch of rows, in groups of some thousands.
-        bodies: whether rows of exchanges have their bodies as JSON.
-        records: whether there are rows of records.
+        write: receives each batch of some thousand rows.
+        bodies: add the bodies as JSON to the rows of exchanges.
+        records: write rows for records, too.
     """
 
     def __init__(self, write: Write, *, bodies: bool = False, records: bool = False) -> None:
@@ -29,7 +29,7 @@ class TableOutput(Output):
         self._capture = source.name
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
-        """See Output. An event that is not shown only counts for its connection."""
+        """See Output. An event that is not shown still counts in its connection's row."""
         self.tables.add(event, self._capture, shown=shown, bodies=bodies)
 
     def end(self, end: End) -> None:
@@ -40,9 +40,9 @@ class TableOutput(Output):
             self.tables.closed(end.connection, end.reason)
 
     def flush(self) -> None:
-        """See Output: rows are written in groups of some thousands."""
+        """See Output. Does nothing: rows are written in groups of some thousands."""
 
     def close(self, error: BaseException | None = None) -> None:
-        """See Output. Without an error the last rows are written."""
+        """See Output. Writes the last rows, unless the run ended with an error."""
         if error is None:
             self.tables.flush()

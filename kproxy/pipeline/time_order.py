@@ -1,4 +1,4 @@
-"""Sort any number of items with little memory: sorted runs in a temporary file without a name, then merged."""
+"""Sort any number of items with little memory: sort runs, keep them in an unnamed temporary file, then merge them."""
 
 import heapq
 import os
@@ -8,19 +8,19 @@ from struct import Struct
 from types import TracebackType
 
 RUN = 64 * 1024 * 1024  # bytes of items sorted in memory at a time
-OVERHEAD = 120  # bytes that an item takes beside its own
-BLOCK = 256 * 1024  # bytes read of a run at a time
+OVERHEAD = 120  # bytes of memory that each item takes in addition to its data
+BLOCK = 256 * 1024  # bytes read from a run at a time
 
 _SIZES = Struct("<II")
 
 
 class TimeOrder:
-    """Items with keys that compare as bytes: add them, then iterate for all of them, sorted. Close it, or use `with`.
+    """Sorts items by bytes keys: add them all, then iterate. Close it, or use `with`.
 
     Args:
-        run: bytes of items held in memory at most.
+        run: bytes of items to hold in memory.
 
-    Raises OSError where the temporary file cannot be written.
+    Raises OSError if the temporary file cannot be written.
     """
 
     def __init__(self, *, run: int = RUN) -> None:
@@ -38,7 +38,7 @@ class TimeOrder:
             self._spill()
 
     def __iter__(self) -> Iterator[bytes]:
-        """The items by their keys; those with the same key in the order in which they were added."""
+        """Yield the items in the order of their keys; equal keys keep the order in which they were added."""
         self._held.sort(key=_key)
         if not self._runs:
             return (item for _, item in self._held)
@@ -57,7 +57,7 @@ class TimeOrder:
         self._runs.append((start, self._file.tell()))
 
     def _read(self, position: int, end: int) -> Iterator[tuple[bytes, bytes]]:
-        """The items of a run, read in blocks."""
+        """Yield the items of a run, read in blocks."""
         block, at = b"", 0
         while at < len(block) or position < end:
             need = _SIZES.size
@@ -74,7 +74,7 @@ class TimeOrder:
             at += need
 
     def close(self) -> None:
-        """Remove the temporary file, and the items in it."""
+        """Remove the temporary file with the items in it."""
         self._file.close()
 
     def __enter__(self) -> "TimeOrder":

@@ -1,4 +1,4 @@
-"""Decrypt a flow of TLS: its items in, the items of the same flow as if in the clear out."""
+"""Decrypt a TLS flow: turn its items into those that the same flow would have without TLS."""
 
 from collections.abc import Callable, Iterator
 from typing import Protocol, TypeAlias
@@ -14,7 +14,7 @@ HANDSHAKE, APPLICATION_DATA, CLIENT_HELLO = 22, 23, 1
 
 
 class Decrypted(HalfItem):
-    """Bytes of one direction after decryption; as Data."""
+    """Decrypted bytes of one direction; like Data."""
 
     data: bytes
 
@@ -24,22 +24,22 @@ Receive: TypeAlias = Callable[[Item], list[Event]]
 
 
 def begins_tls(start: bytes | bytearray) -> bool:
-    """Whether what a direction begins with, known to look like TLS, is worth following: not an alert alone."""
+    """Return whether the first bytes, which look like TLS, are worth decrypting: more than a single alert."""
     return start[:1] in (bytes((HANDSHAKE,)), bytes((APPLICATION_DATA,)))
 
 
 def is_client_hello(start: bytes | bytearray) -> bool:
-    """Whether a direction begins with a ClientHello, so that it is the client's."""
+    """Return whether a direction begins with a ClientHello, and so is the client's."""
     return start[:1] == bytes((HANDSHAKE,)) and start[5:6] == bytes((CLIENT_HELLO,))
 
 
 class TlsFlow:
-    """Decrypts a flow's items for a receiver of decrypted items; at its end one event describes the TLS.
+    """Decrypts a flow's items for a receiver; at the end of the flow one event describes the TLS connection.
 
     Args:
-        number: of the connection.
-        flow: the capture's.
-        keylog: where secrets are.
+        number: the connection's number.
+        flow: the flow in the capture.
+        keylog: the source of secrets.
     """
 
     def __init__(self, number: int, flow: Flow, keylog: KeyLog) -> None:
@@ -51,23 +51,23 @@ class TlsFlow:
 
     @property
     def facts(self) -> TlsFacts:
-        """What is known of the TLS so far."""
+        """What is known about the TLS connection so far."""
         return self._tls.facts
 
     def receive(self, item: Item, receive_inside: Receive) -> list[Event]:
-        """Decrypt an item and pass on what comes out; give the events that this makes."""
+        """Decrypt an item, pass the decrypted items to *receive_inside*, and return the resulting events."""
         if isinstance(item, Data):
-            found = self._tls.receive(item.direction, item.data, item.time_ns)
+            decrypted = self._tls.receive(item.direction, item.data, item.time_ns)
         elif isinstance(item, Gap):
-            found = self._tls.gap(item.direction, item.size, item.time_ns)
+            decrypted = self._tls.gap(item.direction, item.size, item.time_ns)
         elif isinstance(item, Closed):
             return self._close(item, receive_inside)
         else:
             return receive_inside(item) if isinstance(item, Ended) else []
-        return [event for inside in self._inside(found) for event in receive_inside(inside)]
+        return [event for inside in self._inside(decrypted) for event in receive_inside(inside)]
 
-    def _inside(self, found: list[TlsItem | TlsFacts]) -> Iterator[Item]:
-        for item in found:
+    def _inside(self, decrypted: list[TlsItem | TlsFacts]) -> Iterator[Item]:
+        for item in decrypted:
             if isinstance(item, Plain):
                 yield Decrypted(self._flow, item.at, self._side(item.direction), item.data)
             elif isinstance(item, Lost):
@@ -87,16 +87,16 @@ class TlsFlow:
 
 
 class HasSecrets(Protocol):
-    """A capture, or what knows its secrets."""
+    """A capture, or anything else that holds its secrets."""
 
     @property
     def secrets(self) -> list[tuple[int, bytes]]: ...
 
 
 class Secrets:
-    """Where a KeyLog reads from: the key logs inside a capture as far as it is read, then a file.
+    """The source of a KeyLog: the key logs found inside the capture so far, then a key log file.
 
-    A run has one Secrets and one KeyLog, for all its captures.
+    A run has one Secrets and one KeyLog for all its captures.
     """
 
     def __init__(self, file: KeyLogFile | None) -> None:
@@ -106,21 +106,21 @@ class Secrets:
 
     @property
     def file_given(self) -> bool:
-        """Whether there is a key log file, besides those inside captures."""
+        """Whether there is a key log file."""
         return self._file is not None
 
     def reopen(self) -> None:
-        """Open the file again, in a process that was forked. Raises OSError for a pipe, which cannot be read twice."""
+        """Open the file again in a forked process. Raises OSError for a pipe, which cannot be read twice."""
         if self._file is not None:
             self._file.reopen()
 
     def read_from(self, capture: HasSecrets) -> None:
-        """Read the key logs of this capture from now on."""
+        """Read the key logs inside this capture from now on."""
         self._capture = capture
         self._blocks = 0
 
     def more(self) -> bytes:
-        """The next bytes of a key log; none when there are no more at present."""
+        """Return the next bytes of key logs; empty if there are none at present."""
         if self._capture is not None and self._blocks < len(self._capture.secrets):
             kind, data = self._capture.secrets[self._blocks]
             self._blocks += 1

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Headers, for compiled code that reads many of them; meanings are in headers.pyi."""
+"""Headers, for compiled code that reads many of them; what they do is in headers.pyx."""
 
 from kproxy.protocol.wire cimport Buffer
 
@@ -8,17 +8,17 @@ cdef class RequestHeader:
     cdef readonly int api_key
     cdef readonly int api_version
     cdef readonly int correlation_id
-    cdef readonly object client_id  # str or None; bytes that are not UTF-8 are lone surrogates
-    cdef readonly tuple unknown_tags  # of (tag, data)
-    cdef readonly int header_version
+    cdef readonly object client_id  # type: str | None  # bytes that are not UTF-8 are lone surrogates
+    cdef readonly tuple unknown_tags  # type: tuple[tuple[int, bytes], ...]  # (tag, data) in wire order
+    cdef readonly int header_version  # 0, 1 or 2
     cdef readonly Py_ssize_t size  # bytes it took
     cdef bytes client_id_bytes
 
 
 cdef class ResponseHeader:
     cdef readonly int correlation_id
-    cdef readonly tuple unknown_tags  # of (tag, data)
-    cdef readonly int header_version
+    cdef readonly tuple unknown_tags  # type: tuple[tuple[int, bytes], ...]  # (tag, data) in wire order
+    cdef readonly int header_version  # 0 or 1
     cdef readonly Py_ssize_t size  # bytes it took
 
 

@@ -49,7 +49,7 @@ cpdef int request_header_version(int api_key, int api_version) except -1:
     return 2 if api_version >= flexible_from(api_key, False) else 1
 
 
-def response_header_version(int api_key, int api_version):
+def response_header_version(int api_key, int api_version) -> int:
     """0 or 1."""
     if api_key == API_VERSIONS:
         return 0
@@ -65,7 +65,7 @@ cdef class RequestHeader:
             f"correlation_id={self.correlation_id}, client_id={self.client_id!r})"
         )
 
-    def to_json(self):
+    def to_json(self) -> bytes:
         """Kafka's JSON of it, UTF-8."""
         cdef Buffer out
         memset(&out, 0, sizeof(Buffer))
@@ -82,7 +82,7 @@ cdef class ResponseHeader:
     def __repr__(self):
         return f"ResponseHeader(correlation_id={self.correlation_id})"
 
-    def to_json(self):
+    def to_json(self) -> bytes:
         """Kafka's JSON of it, UTF-8."""
         cdef Buffer out
         memset(&out, 0, sizeof(Buffer))

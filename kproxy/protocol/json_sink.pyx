@@ -9,6 +9,8 @@ First the walk over a message's fields (``write_*``, and ``begin_*`` where only 
 how one value is written: numbers, strings with their escapes, base64.
 """
 
+from typing import TYPE_CHECKING
+
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free
 from libc.math cimport isfinite, isnan
@@ -28,6 +30,9 @@ from kproxy.protocol.wire cimport (
     be16, be32, be64, bef64, Buffer, Cursor, FAULT_COUNT, FAULT_NULL, FAULT_SHORT, FAULT_TAG_SIZE, fail, need, put,
     put8, read_compact_size, read_int32_size, read_uvarint, reserve,
 )
+
+if TYPE_CHECKING:
+    from kproxy.errors import DecodeError
 
 
 cdef extern from "Python.h":
@@ -60,7 +65,9 @@ cdef struct Sink:
     bint ends_in_tags  # a beginning ends among the tagged fields of the struct where its trail ends
 
 
-def to_json(Program program not None, bytes data not None, Py_ssize_t start=0, bint withhold=False, Py_ssize_t trailing=0):
+def to_json(
+    Program program not None, bytes data not None, Py_ssize_t start=0, bint withhold=False, Py_ssize_t trailing=0,
+) -> bytes:
     """The JSON text (UTF-8) of a message that fills *data* from *start* on, up to the last *trailing* bytes.
 
     With *withhold*, fields that carry credentials become the string "(withheld)", and so does the data of unknown tagged
@@ -413,7 +420,9 @@ cdef bint struct_is_default(Struct *s, Cursor *c) noexcept:
 # The beginning of a message
 
 
-def beginning(Program program not None, bytes data not None, Py_ssize_t start=0, bint withhold=False):
+def beginning(
+    Program program not None, bytes data not None, Py_ssize_t start=0, bint withhold=False,
+) -> tuple[bytes, str | None, dict[str, int], int, int, tuple[tuple[type[DecodeError], str], int] | None]:
     """The JSON text of the fields of a message whose beginning is *data* from *start* on, and what of it is not here.
 
     An object has those of its fields that are whole, an array those elements and the fields of the one that is not; what has

@@ -9,6 +9,8 @@ A message of many megabytes takes its thread for tenths of a second. A thread th
 interpreter lock for a moment after every few thousand elements, so that the event loop of the process is not held up.
 """
 
+from typing import TYPE_CHECKING
+
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.object cimport Py_EQ, PyObject, PyObject_RichCompareBool, PyTypeObject
@@ -31,6 +33,9 @@ from kproxy.protocol.wire cimport (
 import binascii
 
 from kproxy.errors import EncodeError
+
+if TYPE_CHECKING:
+    from kproxy.protocol.structs import MessageStruct
 
 cdef extern from "Python.h":
     unsigned long PyThread_get_thread_ident() nogil
@@ -60,7 +65,7 @@ cdef unsigned long patient_thread = 0  # the thread that gives way; 0: none
 cdef unsigned int elements = 0  # read or written since it last did
 
 
-def give_way():
+def give_way() -> None:
     """Have this thread give way to others while it decodes or encodes; one thread of a process can."""
     global patient_thread
     patient_thread = PyThread_get_thread_ident()
@@ -91,7 +96,9 @@ cdef class BadBytes(Exception):
 # Bytes to objects
 
 
-cpdef object decode(Program program, bytes data, Py_ssize_t start=0, Py_ssize_t trailing=0):
+cpdef object decode(
+    Program program, bytes data, Py_ssize_t start=0, Py_ssize_t trailing=0,
+):  # type: (...) -> MessageStruct
     """The object of a message that fills *data* from *start* on, up to the last *trailing* bytes. Raises DecodeError."""
     cdef Cursor c
     cdef const uint8_t *base = slice_start(data, &start)
@@ -277,7 +284,7 @@ cdef int read_tags(Struct *s, Cursor *c, object instance) except -1:
     return 0
 
 
-def release(Program program not None, message):
+def release(Program program not None, message: MessageStruct) -> None:
     """Free what only *message* refers to, piece by piece: freed at once, a large message takes its thread for long.
 
     The message is of no use afterwards. What something else refers to stays as it is.
@@ -315,7 +322,7 @@ cdef int release_list(list values, Class *cls) except -1:
 # Objects to bytes
 
 
-def encode(Program program not None, message):
+def encode(Program program not None, message: MessageStruct) -> bytes:
     """The bytes of *message* at the program's version. Raises EncodeError."""
     cdef Buffer out
     memset(&out, 0, sizeof(Buffer))

@@ -207,7 +207,7 @@ cdef class Program:
     cdef bint allows_nulls  # strings and bytes may be null at every version
     cdef readonly str message
     cdef readonly int version
-    cdef readonly str release
+    cdef readonly str release  # The Kafka release whose jar the layout comes from.
 
     cdef void *allocate(self, size_t size) except NULL
     cdef PyObject *keep(self, object value) except NULL

@@ -5,6 +5,9 @@ The walk is the authority on what is well formed: it decides alone, touches ever
 sinks follow the same table with the same readers, and when one of them stops, the walk is asked where and why.
 """
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int16_t
@@ -13,6 +16,10 @@ from libc.string cimport memset
 from kproxy.errors import DecodeError, Malformed, TrailingBytes, Truncated
 from kproxy.protocol.slots cimport slot_offset
 from kproxy.protocol.wire cimport be16, be32, be64, FAULT_SHORT, FAULT_TAG_SIZE, FAULT_VARINT
+
+if TYPE_CHECKING:
+    from kproxy.protocol import secrets, structs
+    from kproxy.protocol.facts import Layout
 
 KINDS = {
     "bool": KIND_BOOL, "int8": KIND_INT8, "int16": KIND_INT16, "uint16": KIND_UINT16, "int32": KIND_INT32,
@@ -27,7 +34,10 @@ cdef int MOST_DEPTH = 16  # of places in a trail; no message nests deeper than e
 cdef class Program:
     """What the sinks execute: one layout of one message at one version. Made by kproxy.protocol.message."""
 
-    def __cinit__(self, layout not None, int version, dict types not None, secrecy not None, bint nulls=False):
+    def __cinit__(
+        self, layout not None: Layout, int version, dict types not None: dict[str, type[structs.Struct]],
+        secrecy not None: Callable[[str, tuple[str, ...]], secrets.Secrecy], bint nulls=False,
+    ) -> Self:
         self.message = layout.name
         self.version = version
         self.release = layout.release
@@ -222,7 +232,7 @@ cdef class Program:
             return kind(reason, path=path, **where)  # neither is about sizes
         return kind(reason, path=path, needed=c.needed, left=c.left, **where)
 
-    def walk(self, bytes data not None, Py_ssize_t start=0):
+    def walk(self, bytes data not None, Py_ssize_t start=0) -> int:
         """Bytes the message takes from *start* on. Raises DecodeError."""
         cdef Cursor c
         cdef const uint8_t *base = slice_start(data, &start)
@@ -231,7 +241,7 @@ cdef class Program:
             raise self.error(base, PyBytes_GET_SIZE(data) - start)
         return c.at - base
 
-    cpdef object check(self, bytes data, Py_ssize_t start=0):
+    cpdef object check(self, bytes data, Py_ssize_t start=0):  # type: (...) -> DecodeError | None
         """Whether the message fills *data* from *start* on exactly; the DecodeError when it does not, else None."""
         cdef Cursor c
         cdef const uint8_t *base = slice_start(data, &start)
@@ -240,7 +250,7 @@ cdef class Program:
             return self.error(base, PyBytes_GET_SIZE(data) - start)
         return None
 
-    cpdef object peek(self, str name, bytes data, Py_ssize_t start=0):
+    cpdef object peek(self, str name, bytes data, Py_ssize_t start=0):  # type: (...) -> int
         """The integer that the untagged top-level field *name* (Kafka's JSON name) holds. Raises DecodeError, KeyError."""
         cdef int64_t i
         cdef Cursor c

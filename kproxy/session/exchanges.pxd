@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Frames, exchanges and routes for compiled code that makes or reads many of them; the fields' meanings are in exchanges.pyi."""
+"""Frames, exchanges and routes for compiled code that makes or reads many of them."""
 
 from libc.stdint cimport int64_t
 
@@ -7,19 +7,19 @@ from kproxy.protocol.program cimport Program
 
 
 cdef class Frame:
-    cdef public bytes data
-    cdef public int64_t started_at
-    cdef public int64_t ended_at
-    cdef public object header
+    cdef public bytes data  # what followed the size field, as far as it is here
+    cdef public int64_t started_at  # ns: when its first byte came
+    cdef public int64_t ended_at  # ns: when the latest of its bytes came
+    cdef public object header  # type: RequestHeader | ResponseHeader | None
     cdef public Py_ssize_t body_start
-    cdef public object message
-    cdef public int body_version
-    cdef public object layout
-    cdef public object assumed_version
-    cdef public object error
-    cdef public bint unread
+    cdef public object message  # type: Message | None  # None: the body cannot be read
+    cdef public int body_version  # version of the body's layout; not api_version after an ApiVersions fallback
+    cdef public object layout  # type: str | None  # release whose layout it has, if not the newest
+    cdef public object assumed_version  # type: int | None  # newest known version that fits a newer body
+    cdef public object error  # type: DecodeError | None  # why the body cannot be read
+    cdef public bint unread  # an ApiVersions request whose body a broker without that version skips (KIP-511)
     cdef int64_t absent  # bytes at its end that are not in data
-    cdef public int64_t trailing
+    cdef public int64_t trailing  # bytes after the message, which brokers and clients ignore
     cdef public int64_t sent_at
     cdef int cut_code  # of ``cut``
 
@@ -27,38 +27,38 @@ cdef class Frame:
 
 
 cdef class Event:
-    cdef public object connection
-    cdef public int64_t at
+    cdef public object connection  # type: Connection
+    cdef public int64_t at  # ns
 
 
 cdef class Exchange(Event):
-    cdef public object api_key
-    cdef public object api_version
-    cdef public object correlation_id
-    cdef public object client_id
-    cdef public Frame request
-    cdef public Frame response
-    cdef public bint expects_response
-    cdef public object unanswered
-    cdef public object undecoded
-    cdef public object topic_names
-    cdef public object fetch_sessions
-    cdef public int64_t fetch_number
+    cdef public object api_key  # type: int | None
+    cdef public object api_version  # type: int | None
+    cdef public object correlation_id  # type: int | None
+    cdef public object client_id  # type: str | None
+    cdef public Frame request  # type: Frame | None
+    cdef public Frame response  # type: Frame | None
+    cdef public bint expects_response  # False for Produce with acks=0
+    cdef public object unanswered  # type: str | None  # why there is no response, in words
+    cdef public object undecoded  # type: str | None  # why something in it could not be read
+    cdef public object topic_names  # type: Mapping[str, str]  # id (Kafka's text form) -> name, of the ids in it
+    cdef public object fetch_sessions  # type: FetchSessions | None  # Fetch v7+ (KIP-227)
+    cdef public int64_t fetch_number  # which of the connection's Fetch exchanges this is
 
 
 cdef class Route:
     cdef readonly int api_key
     cdef readonly int api_version
-    cdef readonly str name
-    cdef readonly object request
-    cdef readonly object response
+    cdef readonly str name  # of the request message
+    cdef readonly object request  # type: Message
+    cdef readonly object response  # type: Message | None
     cdef readonly int response_header_version
-    cdef readonly object request_step
-    cdef readonly object response_step
+    cdef readonly object request_step  # type: Step
+    cdef readonly object response_step  # type: Step
     cdef readonly bint has_topic_ids
     cdef readonly bint request_has_names
     cdef readonly bint response_has_names
-    cdef readonly bint learns
+    cdef readonly bint learns  # whether its exchanges tell the session anything
     cdef Program newest_request
     cdef Program newest_response
 
@@ -68,7 +68,7 @@ cdef class Route:
 
 
 cdef class InFlight:
-    cdef readonly object queue
+    cdef readonly object queue  # type: deque[tuple[Exchange | None, Route | None]]
     cdef int64_t most
     cdef int64_t most_size
     cdef int64_t size

@@ -1,7 +1,7 @@
 # cython: language_level=3, nonecheck=True, auto_pickle=False
 """Frames and exchanges, how the bodies of each API are read, and which response belongs to which request.
 
-    Frame, Exchange   what a session makes of the bytes; the fields' meanings are in exchanges.pyi
+    Frame, Exchange   what a session makes of the bytes; the fields' meanings are in exchanges.pxd
     Route             what to do with one API at one version: its messages, its response header, what the session learns from it
     InFlight          requests that are not answered yet, in order, and raw SASL tokens among them; bounded by count and bytes
 
@@ -14,7 +14,9 @@ Python classes, making the three costs seven times as much.
 """
 
 from collections import deque
+from collections.abc import Mapping
 from enum import IntEnum
+from typing import Any, TYPE_CHECKING
 
 cimport cython
 from libc.stdint cimport int64_t
@@ -23,15 +25,19 @@ from kproxy.protocol.headers cimport read_response_header, request_header_versio
 from kproxy.protocol.program cimport Program
 
 from kproxy.errors import DecodeError
-from kproxy.protocol import ApiKey, request_message, response_header_version, response_message
+from kproxy.protocol import ApiKey, Message, request_message, RequestHeader, response_header_version, response_message
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts
 from kproxy.session.cluster import FIRST_VERSION_WITH_TOPIC_ID, REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES
 from kproxy.session.closing import CAPTURE_ENDED, inside
 from kproxy.session.cut import Cut
-from kproxy.session.fetch_session import FETCH_SESSIONS_FROM
+from kproxy.session.fetch_session import FETCH_SESSIONS_FROM, FetchSession, FetchSessions
 
-TOKEN = (None, None)
+if TYPE_CHECKING:
+    from kproxy.session.events import Connection
+    from kproxy.session.limits import Limits
+
+TOKEN: tuple[Exchange | None, Route | None] = (None, None)
 cdef tuple _CUTS = tuple(Cut)
 cdef int _NEVER_SENT = Cut.RESET
 cdef int MOST_SOUGHT = 64  # requests in flight whose responses a hunt looks for
@@ -72,8 +78,9 @@ cdef class Frame:
     """One frame: header read, body checked by a walk but not decoded; it owns its bytes."""
 
     def __init__(
-        self, bytes data, int64_t started_at, int64_t ended_at, header=None, Py_ssize_t body_start=0, message=None,
-        int body_version=0, layout=None, assumed_version=None, error=None, int cut=0, bint unread=False,
+        self, bytes data, int64_t started_at, int64_t ended_at, header: RequestHeader | ResponseHeader | None = None,
+        Py_ssize_t body_start=0, message: Message | None = None, int body_version=0, layout: str | None = None,
+        assumed_version: int | None = None, error: DecodeError | None = None, int cut=0, bint unread=False,
         int64_t size=-1, int64_t trailing=0, int64_t sent_at=0,
     ):
         self.data = data
@@ -93,7 +100,7 @@ cdef class Frame:
         self.sent_at = sent_at
 
     @property
-    def cut(self):
+    def cut(self) -> Cut:
         """Why ``data`` is only its beginning."""
         return _CUTS[self.cut_code]
 
@@ -102,7 +109,7 @@ cdef class Frame:
         self.cut_code = Cut(cut)
 
     @property
-    def size(self):
+    def size(self) -> int:
         """What its size field says, whether all of that is here or not."""
         return len(self.data) + self.absent
 
@@ -111,7 +118,7 @@ cdef class Frame:
         self.absent = size - len(self.data)
 
     @property
-    def wire_size(self):
+    def wire_size(self) -> int:
         """Bytes on the wire, the size field included."""
         return len(self.data) + self.absent + 4
 
@@ -119,7 +126,7 @@ cdef class Frame:
         """Whether its last byte was sent, as far as is known, so that ``ended_at`` is its time."""
         return self.cut_code < _NEVER_SENT
 
-    def body(self):
+    def body(self) -> Any:
         """The body as an object, with Kafka's fields in snake_case; None where it cannot be read.
 
         It is decoded anew by each call, and holds credentials where the bytes do.
@@ -131,21 +138,21 @@ cdef class Frame:
         except DecodeError:
             return None
 
-    def decode(self):
+    def decode(self) -> Any:
         """As ``body``, of a frame that has a message. Raises DecodeError, as it does for one that is cut."""
         try:
             return self.message.decode(self.body_version, self.data, self.body_start, trailing=self.trailing)
         except DecodeError:
             return self.message.decode(self.body_version, self.data, self.body_start, trailing=self.trailing, nulls=True)
 
-    def to_json(self):
+    def to_json(self) -> bytes:
         """Kafka's JSON of the body, UTF-8, credentials withheld; of a frame that has a message. Raises DecodeError."""
         try:
             return self.message.to_json(self.body_version, self.data, self.body_start, withhold=True, trailing=self.trailing)
         except DecodeError:
             return self.message.to_json(self.body_version, self.data, self.body_start, withhold=True, nulls=True)
 
-    def beginning(self):
+    def beginning(self) -> dict[str, Any] | None:
         """The fields of a cut body that are whole, as Kafka's JSON in a dict, credentials withheld; None where there are none.
 
         The last element of each array in it may lack fields, and more may have followed: Message.beginning tells.
@@ -157,7 +164,7 @@ cdef class Frame:
         found = self.message.beginning(self.body_version, self.data, self.body_start, withhold=True)
         return json.loads(found.json) or None
 
-    def copy(self, **changes):
+    def copy(self, **changes: Any) -> Self:
         """The same frame with some fields changed."""
         return _copied(self, _FRAME_FIELDS, changes)
 
@@ -176,7 +183,7 @@ cdef class Frame:
 cdef class Event:
     """Anything that a session reports."""
 
-    def __init__(self, connection, int64_t at):
+    def __init__(self, connection: Connection, int64_t at):
         self.connection = connection
         self.at = at
 
@@ -185,9 +192,10 @@ cdef class Exchange(Event):
     """A request and its response; either may be missing (acks=0, unanswered, the capture starts late)."""
 
     def __init__(
-        self, connection, int64_t at, api_key=None, api_version=None, correlation_id=None, client_id=None,
-        Frame request=None, Frame response=None, bint expects_response=True, unanswered=None, undecoded=None,
-        topic_names=None, fetch_sessions=None, int64_t fetch_number=0,
+        self, connection: Connection, int64_t at, api_key: int | None = None, api_version: int | None = None,
+        correlation_id: int | None = None, client_id: str | None = None, Frame request=None, Frame response=None,
+        bint expects_response=True, unanswered: str | None = None, undecoded: str | None = None,
+        topic_names: Mapping[str, str] | None = None, fetch_sessions: FetchSessions | None = None, int64_t fetch_number=0,
     ):
         self.connection = connection
         self.at = at
@@ -205,25 +213,25 @@ cdef class Exchange(Event):
         self.fetch_number = fetch_number
 
     @property
-    def api_name(self):
+    def api_name(self) -> str | None:
         """Kafka's name of the API; None where the request was not seen, or the API is not known."""
         api = None if self.api_key is None else facts().apis.get(self.api_key)
         return None if api is None else api.name
 
     @property
-    def latency_ms(self):
+    def latency_ms(self) -> float | None:
         """From the request's first byte to the response's last one; None where either is missing, or was never sent."""
         if self.request is None or self.response is None or not self.response.has_end():
             return None
         return (self.response.ended_at - self.request.started_at) / 1e6
 
     @property
-    def request_in_proxy_ms(self):
+    def request_in_proxy_ms(self) -> float | None:
         """From the request's first byte received by the proxy to its last one sent to the broker; None where that is not known."""
         return None if self.request is None or self.request.sent_at <= 0 else (self.request.sent_at - self.request.started_at) / 1e6
 
     @property
-    def broker_ms(self):
+    def broker_ms(self) -> float | None:
         """From the request's last byte sent to the broker to the response's first one received; None where that is not known.
 
         0 where the broker answered before it had the whole request.
@@ -233,14 +241,14 @@ cdef class Exchange(Event):
         return max(0, self.response.started_at - self.request.sent_at) / 1e6
 
     @property
-    def response_in_proxy_ms(self):
+    def response_in_proxy_ms(self) -> float | None:
         """From the response's first byte received by the proxy to its last one sent to the client; None where that is not known."""
         if self.response is None or self.response.sent_at <= 0:
             return None
         return (self.response.sent_at - self.response.started_at) / 1e6
 
     @property
-    def bodies(self):
+    def bodies(self) -> str | None:
         """Why a body is not here to its end, in words; None where both are whole."""
         said = [
             (side, _why_cut(frame, side, self.connection))
@@ -251,23 +259,23 @@ cdef class Exchange(Event):
             return "; ".join([f"{side}: {text}" for side, text in said])
         return said[0][1] if said else None
 
-    def request_body(self):
+    def request_body(self) -> Any:
         """The request's body as an object, see Frame.body; None without a request, or where ``undecoded`` says why."""
         return None if self.request is None else self.request.body()
 
-    def response_body(self):
+    def response_body(self) -> Any:
         """The response's body as an object, see Frame.body; None without a response, or where ``undecoded`` says why."""
         return None if self.response is None else self.response.body()
 
     @property
-    def fetch_session(self):
+    def fetch_session(self) -> FetchSession | None:
         """The whole of what a Fetch request asks for, partitions it left out as unchanged included.
 
         None for anything but a Fetch inside a fetch session, and for one so far back that it was forgotten.
         """
         return None if self.fetch_sessions is None else self.fetch_sessions.at(self.fetch_number)
 
-    def copy(self, **changes):
+    def copy(self, **changes: Any) -> Self:
         """The same exchange with some fields changed."""
         return _copied(self, _EXCHANGE_FIELDS, changes)
 
@@ -309,7 +317,7 @@ _STEPS = {
 cdef class Route:
     """An API at a version; shared by all sessions."""
 
-    def __init__(self, int api_key, int api_version, request, response):
+    def __init__(self, int api_key, int api_version, request: Message, response: Message | None):
         step = _STEPS.get(api_key, Step.ORDINARY)
         self.api_key = api_key
         self.api_version = api_version
@@ -328,11 +336,11 @@ cdef class Route:
         self.response_has_names = api_key in RESPONSES_WITH_NAMES
         self.learns = bool(self.response_step or self.has_topic_ids or self.request_has_names or self.response_has_names)
 
-    cpdef int read_request(self, Frame frame) except -1:
+    cpdef int read_request(self, Frame frame) except -1:  # type: (...) -> None
         """Check the request body from ``frame.body_start`` on, and write into the frame how to read it, or why not."""
         return read_as(frame, self.request, self.newest_request, self.api_version)
 
-    cpdef int read_response(self, Frame frame) except -1:
+    cpdef int read_response(self, Frame frame) except -1:  # type: (...) -> None
         """Check the response body from ``frame.body_start`` on, and write into the frame how to read it, or why not."""
         read_as(frame, self.response, self.newest_response, self.api_version)
         if frame.cut_code and self.request_step is Step.LEARN_SOFTWARE and is_refusal(frame):
@@ -350,11 +358,11 @@ cdef class Route:
         except DecodeError:
             return True
 
-    def may_be_unanswered(self, Frame request not None):
+    def may_be_unanswered(self, Frame request not None) -> bool:
         """Whether a request may be one that is never answered: a Produce that is cut before its acks."""
         return self.request_step is Step.NOTE_UNANSWERED and request.cut_code != 0 and peeked(request, "acks") is None
 
-    def fits_response(self, bytes data, *, int64_t trailing=0):
+    def fits_response(self, bytes data, *, int64_t trailing=0) -> bool:
         """Whether *data* is a response to this API and version, with at most *trailing* bytes after it."""
         frame = Frame(data, 0, 0)
         try:
@@ -389,7 +397,7 @@ cdef int read_as(Frame frame, message, Program newest, int api_version) except -
     return 0
 
 
-cpdef int read_body(Frame frame, message, int api_version) except -1:
+cpdef int read_body(Frame frame, message: Message | None, int api_version) except -1:  # type: (...) -> None
     """Check the body as *message* at *api_version*; write into the frame how to read it and what is after it, or why not."""
     if message is None:
         return 0
@@ -432,7 +440,7 @@ cdef int read_beginning(Frame frame, message, int api_version) except -1:
     return 0
 
 
-def peeked(Frame frame not None, str name):
+def peeked(Frame frame not None, str name) -> int | None:
     """The integer in a top-level field of a body, cut or whole; None where the field is not here, or the body was not read."""
     if frame.message is None:
         return None
@@ -442,7 +450,7 @@ def peeked(Frame frame not None, str name):
         return None
 
 
-def decoded(Frame frame not None):
+def decoded(Frame frame not None) -> Any:
     """The body of a whole frame that was read, as an object; None of another one."""
     return None if frame.message is None or frame.cut_code else frame.decode()
 
@@ -450,7 +458,7 @@ def decoded(Frame frame not None):
 cdef dict _routes = {}
 
 
-cpdef Route route_of(int api_key, int api_version):
+cpdef Route route_of(int api_key, int api_version):  # type: (...) -> Route | None
     """The route of an API; None when the API is not known. A version above the facts has one too."""
     known = _routes.get(api_key << 16 | api_version)
     if known is not None:
@@ -464,7 +472,7 @@ cpdef Route route_of(int api_key, int api_version):
     return route
 
 
-def is_refusal(Frame api_versions not None):
+def is_refusal(Frame api_versions not None) -> bool:
     """Whether an ApiVersions response says that the broker lacks the version, and so read only the request's header.
 
     The broker treats such a request as version 0, which has no fields, and answers in version 0 (RequestContext.parseRequest,
@@ -473,7 +481,7 @@ def is_refusal(Frame api_versions not None):
     return peeked(api_versions, "errorCode") == ErrorCode.UNSUPPORTED_VERSION
 
 
-def failed(Frame response not None):
+def failed(Frame response not None) -> bool:
     """Whether a response with an error code at its top says that, or cannot be read."""
     return peeked(response, "errorCode") != 0
 
@@ -487,29 +495,29 @@ cdef class InFlight:
     An entry is (Exchange, Route): without an exchange it is a token, without a route a request of an unknown API.
     """
 
-    def __init__(self, limits):
+    def __init__(self, limits: Limits):
         self.most = limits.in_flight
         self.most_size = limits.in_flight_size
         self.queue = deque()
 
-    cpdef bint add(self, Exchange exchange, Route route, int64_t size) except -1:
+    cpdef bint add(self, Exchange exchange, Route route: Route | None, int64_t size) except -1:
         """Add a request whose frame holds *size* bytes; return whether there is now more than the limits allow."""
         self.queue.append((exchange, route))
         self.size += size
         return self.size > self.most_size or len(self.queue) > self.most
 
-    def add_token(self):
+    def add_token(self) -> bool:
         """Add a token, which the other side answers with one; the result is that of ``add``."""
         self.queue.append(TOKEN)
         return len(self.queue) > self.most
 
     @property
-    def overfull(self):
+    def overfull(self) -> bool:
         """Whether the oldest must be dropped; a single one may always stay."""
         held = len(self.queue)
         return held > 1 and (self.size > self.most_size or held > self.most)
 
-    cpdef tuple take(self):
+    cpdef tuple take(self):  # type: (...) -> tuple[Exchange | None, Route | None]
         """Remove and return the head. Raises IndexError when there is none."""
         cdef tuple entry = self.queue.popleft()
         cdef Exchange exchange = entry[0]
@@ -517,18 +525,18 @@ cdef class InFlight:
             self.size -= len(exchange.request.data)
         return entry
 
-    def drop_tokens(self):
+    def drop_tokens(self) -> None:
         """Forget the tokens: authentication is over."""
         self.queue = deque([entry for entry in self.queue if entry is not TOKEN])
 
-    def skips_tokens(self, Frame frame not None):
+    def skips_tokens(self, Frame frame not None) -> bool:
         """Whether a response has the correlation id of the first request, though tokens that are not answered come before."""
         for exchange, _ in self.queue:
             if exchange is not None:
                 return correlation_id_of(frame.data) == exchange.correlation_id
         return False
 
-    def sought(self):
+    def sought(self) -> list[tuple[int, Route]]:
         """(correlation id, route) of the oldest requests whose responses can be recognised, oldest first; at most 64."""
         found = []
         for exchange, route in self.queue:
@@ -538,7 +546,7 @@ cdef class InFlight:
                 found.append((exchange.correlation_id, route))
         return found
 
-    def find(self, Frame frame not None):
+    def find(self, Frame frame not None) -> int | None:
         """How many entries come before the request that *frame* answers; its header is then read. None: no request."""
         for trailing in (0, FEW_BYTES):
             index = 0
@@ -549,7 +557,7 @@ cdef class InFlight:
         return None
 
 
-def correlation_id_of(bytes response not None):
+def correlation_id_of(bytes response not None) -> int | None:
     """The correlation id alone, of a response whose header may be damaged or cut short behind it."""
     try:
         return read_response_header(response[:4], 0).correlation_id
@@ -557,7 +565,7 @@ def correlation_id_of(bytes response not None):
         return None
 
 
-cpdef tuple beginning_of_request(bytes data):
+cpdef tuple beginning_of_request(bytes data):  # type: (...) -> tuple[int | None, int | None, int | None, str | None]
     """API key, version, correlation id and client id of a request of which the header is cut; None for each that is not here."""
     api_key = int.from_bytes(data[:2], "big", signed=True) if len(data) >= 2 else None
     api_version = int.from_bytes(data[2:4], "big", signed=True) if len(data) >= 4 else None

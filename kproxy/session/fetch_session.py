@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from kproxy.errors import DecodeError
 
-if TYPE_CHECKING:  # exchanges.pyi imports this module
+if TYPE_CHECKING:  # exchanges.pyx imports this module
     from kproxy.session.exchanges import Frame
 
 FETCH_SESSIONS_FROM = 7  # the api_version of Fetch that has sessions (KIP-227)

@@ -1,4 +1,4 @@
-# cython: language_level=3, annotation_typing=False, nonecheck=True, auto_pickle=False
+# cython: language_level=3, nonecheck=True, auto_pickle=False
 """Session: one connection as a conversation. Pairs requests with responses and reports what happens as events.
 
 Where frames begin is decided in stream.pyx, which frames are raw SASL tokens in sasl.py, the words for other protocols are in
@@ -43,7 +43,7 @@ from kproxy.session.closing import before_response, CAPTURE_ENDED, who_closed
 from kproxy.session.cluster import ClusterView
 from kproxy.session.cut import Cut
 from kproxy.session.events import BadFrame, Connection, Gap, Note, NotKafka
-from kproxy.session.exchanges import beginning_of_request, correlation_id_of, failed, is_refusal, peeked, Step
+from kproxy.session.exchanges import beginning_of_request, correlation_id_of, Event, failed, is_refusal, peeked, Step
 from kproxy.session.learning import Learning
 from kproxy.session.limits import Limits
 from kproxy.session.request_hunting import RequestHunt
@@ -82,9 +82,9 @@ cdef class Session:
         is_kafka: whether that is known, so that an unreadable first request still counts as a request.
     """
 
-    cdef readonly object connection
-    cdef readonly object cluster
-    cdef readonly object limits
+    cdef readonly object connection  # type: Connection
+    cdef readonly object cluster  # type: ClusterView
+    cdef readonly object limits  # type: Limits
     cdef Stream _requests
     cdef Stream _responses
     cdef InFlight _in_flight
@@ -152,7 +152,7 @@ cdef class Session:
                 self.note_sent(direction, sent_at)
         return events
 
-    def note_sent(self, int direction, int64_t sent_at):
+    def note_sent(self, int direction, int64_t sent_at) -> None:
         """Learn when a proxy had sent on the last requests, of which that was not known yet."""
         cdef Exchange exchange
         if direction == DIRECTION_RESPONSE:

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""FrameBuffer and Stream for compiled code; what they do is in stream.pyi."""
+"""FrameBuffer and Stream for compiled code; what they do is in stream.pyx."""
 
 from libc.stdint cimport int64_t
 
@@ -8,8 +8,8 @@ from kproxy.session.exchanges cimport Frame
 
 cdef class FrameBuffer:
     cdef public int64_t limit
-    cdef readonly int64_t count
-    cdef readonly object refused
+    cdef readonly int64_t count  # Frames that began here, and were whole or cut.
+    cdef readonly object refused  # type: int | None  # A size that no frame has.
     cdef bytes chunk
     cdef Py_ssize_t position  # in chunk
     cdef int64_t at  # ns: when chunk came
@@ -33,11 +33,11 @@ cpdef enum State:
 
 
 cdef class Stream:
-    cdef readonly object direction
+    cdef readonly object direction  # type: Direction
     cdef readonly FrameBuffer frames
-    cdef readonly object handle
+    cdef readonly object handle  # type: Callable[[Frame, list[Event]], None]
     cdef readonly State state
-    cdef readonly list search_again
+    cdef readonly list search_again  # type: list[tuple[bytes, int]]  # Bytes to search again, with their times.
     cdef object _owner
     cdef object _new_hunt
     cdef object _hunt

@@ -39,6 +39,8 @@ size field that is cut itself, or an opaque stream.
 """
 
 from collections import deque
+from collections.abc import Callable
+from typing import Protocol, TYPE_CHECKING
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -47,8 +49,23 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from kproxy.protocol.wire cimport be32
 from kproxy.session.exchanges cimport Frame
 
-from kproxy.protocol import frames as kafka_frames
+from kproxy.protocol import Direction, frames as kafka_frames
 from kproxy.session.cut import Cut
+
+if TYPE_CHECKING:
+    from kproxy.session.exchanges import Event
+    from kproxy.session.hunting import Hunt
+
+
+class Owner(Protocol):
+    """What a stream calls when it loses or finds the frame boundaries."""
+
+    def on_refused(self, stream: Stream, size_field: bytes, at: int, events: list[Event]) -> None:
+        """Handle a size that no frame has. Afterwards the stream hunts, unless the owner stopped it."""
+
+    def on_found(self, stream: Stream, skipped: int, at: int, events: list[Event]) -> None:
+        """Handle the end of a hunt, at a frame or at the end of the stream, after skipping that many bytes."""
+
 
 cdef int LEFT_OUT = Cut.LEFT_OUT
 cdef int SIZE_FIELD = kafka_frames.SIZE_FIELD
@@ -80,18 +97,18 @@ cdef class FrameBuffer:
         self.chunk = b""
 
     @property
-    def held(self):
+    def held(self) -> int:
         """Bytes of an unfinished frame, its size field included."""
         return 0 if self.partial is None else len(self.partial)
 
     @property
-    def missing(self):
+    def missing(self) -> int | None:
         """Bytes that the unfinished frame still lacks; None while its size field is not whole, 0 without an unfinished frame."""
         if self.partial is None:
             return 0
         return self.needed - len(self.partial) if len(self.partial) >= SIZE_FIELD else None
 
-    cpdef int push(self, bytes chunk, int64_t at) except -1:
+    cpdef int push(self, bytes chunk, int64_t at) except -1:  # type: (...) -> None
         """Take a chunk that arrived at *at* (ns); the chunk before it must be used up."""
         if chunk is None:
             raise TypeError("expected bytes, not None")
@@ -100,7 +117,7 @@ cdef class FrameBuffer:
         self.at = at
         return 0
 
-    cpdef Frame next(self):
+    cpdef Frame next(self):  # type: (...) -> Frame | None
         """The next whole frame, or None when the chunk is used up or a size was refused."""
         cdef Py_ssize_t left = PyBytes_GET_SIZE(self.chunk) - self.position
         cdef const char *at = PyBytes_AS_STRING(self.chunk) + self.position
@@ -173,7 +190,7 @@ cdef class FrameBuffer:
         self.position = end
         return 0
 
-    def rest(self):
+    def rest(self) -> list[tuple[bytes, int]]:
         """Return what was not cut, as (bytes, time) in order, and start anew."""
         pieces = []
         if self.partial is not None:
@@ -195,7 +212,10 @@ cdef class Stream:
     the end of the stream, with the number of skipped bytes.
     """
 
-    def __init__(self, direction, FrameBuffer frames not None, *, owner, handle, new_hunt):
+    def __init__(
+        self, direction: Direction, FrameBuffer frames not None, *, owner: Owner,
+        handle: Callable[[Frame, list[Event]], None], new_hunt: Callable[[int], Hunt],
+    ):
         self.direction = direction
         self.frames = frames
         self.handle = handle
@@ -206,7 +226,7 @@ cdef class Stream:
 
     # Events
 
-    cpdef int receive(self, bytes data, int64_t at, list events) except -1:
+    cpdef int receive(self, bytes data, int64_t at, list events: list[Event]) except -1:  # type: (...) -> None
         """Receive the next bytes; hand each frame in them to ``handle``."""
         if self.state == IN_FRAMES:
             if self.cut(data, at, events):
@@ -234,7 +254,7 @@ cdef class Stream:
                 self.recover(pieces, events)
         return 0
 
-    def lose(self, Frame frame not None):
+    def lose(self, Frame frame not None) -> None:
         """Learn from ``handle`` that *frame* was none, so that frame boundaries are not known any more."""
         if frame.cut_code:
             self.hunt(skipped=len(frame.data) + SIZE_FIELD)
@@ -244,18 +264,18 @@ cdef class Stream:
         else:
             self.hunt(skipped=frame.wire_size)
 
-    def hunt(self, *, skipped=0):
+    def hunt(self, *, skipped: int = 0) -> None:
         """Look for the next frame from here on; *skipped* bytes before are already given up."""
         self._hunt = self._new_hunt(skipped)
         self._skip = 0
         self.state = HUNTING
 
     @property
-    def unfinished(self):
+    def unfinished(self) -> int:
         """Bytes that came of a frame that is not whole yet, its size field included; 0 between frames and without boundaries."""
         return self.frames.held if self._cut is None else len(self._cut.data) + SIZE_FIELD
 
-    def loses_frames(self, size, int cut):
+    def loses_frames(self, size: int | None, int cut) -> bool:
         """Whether the next frame's beginning is not known behind a gap of *size* bytes (None: an unknown number)."""
         if self.state == HUNTING or size is None:
             return True
@@ -264,7 +284,7 @@ cdef class Stream:
             return True
         return size > due and cut != LEFT_OUT
 
-    def miss(self, size, int64_t at, int cut, list events):
+    def miss(self, size: int | None, int64_t at, int cut, list events: list[Event]) -> None:
         """Learn that *size* bytes (None: an unknown number) are not here, for the reason *cut* (Cut); *at*: when they came."""
         cdef bint lost
         if self.state == HUNTING and not self.finish(at, events):
@@ -297,7 +317,7 @@ cdef class Stream:
             self.handle(frame, events)
         return 0
 
-    def finish(self, at, events, unrecorded=0):
+    def finish(self, at: int, events: list[Event], unrecorded: int = 0) -> bool:
         """Learn that nothing more follows the bytes held: a hunt ends. Return whether it ends at a frame, perhaps a cut one.
 
         *unrecorded*: see Hunt.finish.
@@ -312,7 +332,7 @@ cdef class Stream:
             self.use(deque(hunt.rest()), events)
         return found
 
-    def confirm(self, Frame response not None, list events not None):
+    def confirm(self, Frame response not None, list events not None: list[Event]) -> bool:
         """Learn of a response to no known request; return whether the hunt has found its request, which is then handled."""
         hunt = self._hunt
         if hunt is None or not hunt.confirm(response.data, response.size):
@@ -321,7 +341,7 @@ cdef class Stream:
         self.use(deque(hunt.rest()), events)
         return True
 
-    def end(self, int64_t at, int cut, list events):
+    def end(self, int64_t at, int cut, list events: list[Event]) -> int:
         """Learn that no more bytes come, for the reason *cut* (Cut). Return how many bytes of a size field came, if no more did."""
         cdef Frame frame
         self.finish(at, events)
@@ -337,7 +357,7 @@ cdef class Stream:
         self._hand_over_cut(frame.ended_at, events)
         return 0
 
-    def stop(self):
+    def stop(self) -> None:
         """Drop what is held, and every byte that follows."""
         self.state = OPAQUE
         self._hunt = None

@@ -488,7 +488,7 @@ def test_a_batch_gives_what_its_packets_give() -> None:
         batch.add_packet(packet)
         items += flows.receive(batch)
     assert list(map(type, items)) == list(map(type, single))
-    assert (flows.packets, flows.bytes, flows.segments) == (len(packets), len(buffer), len(packets))
+    assert (flows.packets, flows.byte_count, flows.segments) == (len(packets), len(buffer), len(packets))
 
 
 def test_the_flow_that_was_quiet_the_longest_is_evicted() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kproxy.errors import CaptureError
-from kproxy.output.from_jsonl import MOST_CONNECTIONS, ODD, LogReader
+from kproxy.output.from_jsonl import LINE_ERRORS, MOST_CONNECTIONS, LogReader
 from kproxy.output.jsonl import event_line
 from kproxy.output.text.lines import TextLines
 from kproxy.output.text.tree import Tree
@@ -222,7 +222,7 @@ def test_any_json_is_shown_or_refused(api_key: int, changes: dict[str, Any], bod
         return
     try:
         assert all(text.isprintable() for text in shown(event, bodies))
-    except ODD:
+    except LINE_ERRORS:
         return
 
 

@@ -201,7 +201,7 @@ def test_a_line_beyond_the_cap_is_not_held() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1.1 * LONGEST_LINE
-    assert log.damages == ["x: line 2: has 201.3 MB; of more than 67.1 MB none is read, passed over"]
+    assert log.damages == ["x: line 2: has 201.3 MB; lines longer than 67.1 MB are not read, passed over"]
     held = DecodedLog(Endless(first, LONGEST_LINE - READ), "x")
     assert [len(line) for line in held] == [len(first), LONGEST_LINE - READ + 1, len(first)]
 

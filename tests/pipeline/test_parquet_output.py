@@ -68,7 +68,7 @@ def test_a_damaged_capture_gives_tables_up_to_the_damage(tmp_path: Path) -> None
         (("--format", "parquet", FIRST), "--format parquet wants a directory: -o DIR"),
         (("--format", "parquet", "-o", FIRST, FIRST), "is a file; --format parquet wants a directory"),
         (("--format", "parquet", "-o", CAPTURES, FIRST), "has other things in it"),
-        (("--format", "parquet", "-o", "/nope/t", FIRST), "its folder is not there"),
+        (("--format", "parquet", "-o", "/nope/t", FIRST), "its folder does not exist"),
         (("--format", "parquet", "-v", "-o", "t", FIRST), "-v is for --format text"),
         (("--format", "jsonl", "--bodies", FIRST), "--bodies is for --format parquet"),
     ],

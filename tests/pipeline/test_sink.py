@@ -45,9 +45,9 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(given)
     for path, said in (
         (tmp_path, "is a directory"),
-        (tmp_path / "no" / "out", "folder is not there"),
-        (given, "read and written at once"),
-        (tmp_path / "link", "read and written at once"),
+        (tmp_path / "no" / "out", "folder does not exist"),
+        (given, "is also an input"),
+        (tmp_path / "link", "is also an input"),
     ):
         with pytest.raises(UsageError, match=said):
             check_output(path, [given])

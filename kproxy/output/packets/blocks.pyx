@@ -28,14 +28,14 @@ cdef enum:
     COMMENT_CODE = 1  # COMMENT
 
 
-def file_header(application):
+def file_header(application: str) -> bytes:
     """Return what a file begins with: the section, which names the *application*, and its only interface."""
     section = _SECTION.pack(BYTE_ORDER_MAGIC, 1, 0, UNKNOWN_SIZE) + _options((APPLICATION, application.encode()))
     interface = _INTERFACE.pack(ETHERNET, 0, 0) + _options((INTERFACE_NAME, b"kproxy"), (RESOLUTION, NANOSECONDS))
     return _block(SECTION_HEADER, section) + _block(INTERFACE, interface)
 
 
-def packet(at, bytes data not None, str comment not None=""):
+def packet(at: int, bytes data not None, str comment not None="") -> bytes:
     """Return one packet at *at*, in ns since the epoch; *comment* is cut to MOST_COMMENT bytes, none is written when empty."""
     cdef uint64_t moment = at & 0xFFFFFFFFFFFFFFFF
     cdef uint64_t size = PyBytes_GET_SIZE(data)

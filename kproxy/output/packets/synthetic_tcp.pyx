@@ -30,7 +30,7 @@ cdef enum:
     TCP_SIZE = 20
     MSS_SIZE = 4
 
-SEGMENT = MOST_SEGMENT
+SEGMENT: int = MOST_SEGMENT
 
 
 cdef class SyntheticTcp:
@@ -49,7 +49,7 @@ cdef class SyntheticTcp:
     cdef int address_size  # 4 or 16
     cdef uint64_t pseudo  # sum of the words of both addresses, and of the protocol's number: part of each checksum
 
-    def __init__(self, number, client, broker):
+    def __init__(self, number: int, client: str, broker: str):
         ends = [_parse(client), _parse(broker)]
         (source, _), (target, _) = ends
         if source.version != target.version:
@@ -64,11 +64,11 @@ cdef class SyntheticTcp:
         self.sequence[0] = (number * SPREAD) & 0xFFFFFFFF
         self.sequence[1] = (number * SPREAD + (1 << 31)) & 0xFFFFFFFF
 
-    def handshake(self):
+    def handshake(self) -> list[bytes]:
         """SYN, SYN-ACK, ACK."""
         return [self._send(0, SYN, NULL, 0), self._send(1, SYN | ACK, NULL, 0), self._send(0, ACK, NULL, 0)]
 
-    def data(self, int direction, bytes data not None):
+    def data(self, int direction, bytes data not None) -> list[bytes]:
         """Bytes of one side, in segments."""
         cdef const uint8_t* bytes_of = <const uint8_t*>PyBytes_AS_STRING(data)
         cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
@@ -79,15 +79,15 @@ cdef class SyntheticTcp:
             start += MOST_SEGMENT
         return packets
 
-    def hole(self, int direction, size):
+    def hole(self, int direction, size: int) -> None:
         """Skip that many bytes of a side, which are missing: the other side acknowledges them all the same."""
         self.sequence[direction & 1] += <uint32_t>(size & 0xFFFFFFFF)
 
-    def acknowledge(self, int direction):
+    def acknowledge(self, int direction) -> list[bytes]:
         """Acknowledge everything that was sent, missing bytes included."""
         return [self._send(1 - (direction & 1), ACK, NULL, 0)]
 
-    def farewell(self, sides):
+    def farewell(self, sides: tuple[int, ...]) -> list[bytes]:
         """FINs of *sides* in that order, and the ACK of the last one."""
         return [self._send(side, FIN | ACK, NULL, 0) for side in sides] + [self._send(1 - side, ACK, NULL, 0) for side in sides[-1:]]
 
@@ -154,7 +154,7 @@ cdef class SyntheticTcp:
         memcpy(to + 24, self.addresses[1 - side], 16)
 
 
-def checksum(bytes data not None):
+def checksum(bytes data not None) -> int:
     """Return the Internet checksum of RFC 1071: 16-bit ones' complement of the ones' complement sum."""
     return _folded(_sum(<const uint8_t*>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data)))
 

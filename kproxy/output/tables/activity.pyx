@@ -17,7 +17,7 @@ cdef int64_t MINUTE_US = 60_000_000
 cdef enum:
     MOST = 10_000
 
-MOST_KEYS = MOST  # minutes, partitions, client ids and directions of one connection
+MOST_KEYS: int = MOST  # minutes, partitions, client ids and directions of one connection
 
 
 cdef class Count:

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Rows, for compiled code that appends them in parts; the meaning is in columns.pyi."""
+"""Rows, for compiled code that appends them in parts; the meaning is in columns.pyx."""
 
 from libc.stdint cimport int64_t
 
@@ -28,7 +28,7 @@ cdef class Column:
 
 
 cdef class Rows:
-    cdef readonly object table
+    cdef readonly object table  # type: Table
     cdef readonly Py_ssize_t count
     cdef readonly Py_ssize_t size
     cdef object schema

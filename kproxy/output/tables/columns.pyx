@@ -1,6 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """Rows into Arrow's memory, value by value: no list of rows is held, and no value is looked at twice."""
 
+from collections.abc import Callable
+from typing import Any, TYPE_CHECKING
+
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.long cimport PyLong_AsLongLong
@@ -12,6 +15,9 @@ from kproxy.protocol.wire cimport Buffer, put as put_bytes
 
 from kproxy.output.escaping import well_formed
 from kproxy.output.tables.arrow import schema_of
+
+if TYPE_CHECKING:
+    from kproxy.output.tables.contracts import Table
 
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
@@ -29,7 +35,8 @@ cdef enum:
     MOST_ROWS = 8_192  # held until they are written
     MOST_BYTES = 4_194_304  # of text and of lists in them
 
-ROWS, BYTES = MOST_ROWS, MOST_BYTES
+ROWS: int = MOST_ROWS
+BYTES: int = MOST_BYTES
 WIDTHS = {"int8": 1, "int16": 2, "int32": 4, "int64": 8}
 
 
@@ -173,7 +180,7 @@ cdef class Rows:
     what is of another type than its column; nothing is to be appended afterwards.
     """
 
-    def __init__(self, table, write):
+    def __init__(self, table: Table, write: Callable[[Table, Any], None]):
         self.table = table
         self.schema = schema_of(table)
         self.write = write
@@ -205,12 +212,12 @@ cdef class Rows:
             self.flush()
         return 0
 
-    def append(self, tuple row not None):
+    def append(self, tuple row not None: tuple[Any, ...]) -> None:
         """Take a row, a value a column in their order."""
         self.put(row)
         self.end()
 
-    cpdef int flush(self) except -1:
+    cpdef int flush(self) except -1:  # type: (...) -> None
         """Write the rows that are held."""
         if not self.count:
             return 0

@@ -45,7 +45,7 @@ def check_directory(path: Path) -> None:
     elif path.exists():
         raise UsageError(f"{path} is a file; --format parquet wants a directory for -o")
     elif not path.parent.is_dir():
-        raise UsageError(f"{path} cannot be made: its folder is not there")
+        raise UsageError(f"{path} cannot be created: its folder does not exist")
 
 
 def _is_ours(entry: Path) -> bool:

@@ -7,19 +7,19 @@ from kproxy.session.exchanges cimport Exchange, Frame
 
 
 cdef class Body:
-    cdef readonly object message
+    cdef readonly object message  # type: Message
     cdef readonly int version
-    cdef readonly object struct
+    cdef readonly object struct  # type: MessageStruct
     cdef readonly str name  # of the message
     cdef object form  # Form, in rows.pyx
 
 
 cdef class Found:
-    cdef readonly dict error_codes
-    cdef readonly dict topics
-    cdef readonly dict topic_ids
-    cdef readonly dict groups
-    cdef readonly dict transactional_ids
+    cdef readonly dict error_codes  # type: dict[int, None]
+    cdef readonly dict topics  # type: dict[str, None]
+    cdef readonly dict topic_ids  # type: dict[str, None]
+    cdef readonly dict groups  # type: dict[str, None]
+    cdef readonly dict transactional_ids  # type: dict[str, None]
     cdef public Py_ssize_t partitions
 
     cdef dict into(self, int kind)
@@ -27,12 +27,12 @@ cdef class Found:
 
 cdef class RecordsField:
     cdef readonly str direction  # produce or fetch
-    cdef readonly object topic
-    cdef readonly object topic_id
+    cdef readonly object topic  # type: str | None
+    cdef readonly object topic_id  # type: str | None
     cdef readonly int partition
-    cdef readonly object error_code
-    cdef readonly object appended_offset  # Produce: of the first record, in the response; None without one or after an error
-    cdef readonly object data  # bytes; LoggedRecords of a decoded log
+    cdef readonly object error_code  # type: int | None
+    cdef readonly object appended_offset  # type: int | None  # Produce: of the first record, if the broker answered with one
+    cdef readonly object data  # type: bytes | LoggedRecords  # bytes; LoggedRecords of a decoded log
     cdef readonly bint unaligned  # whether it may start inside a batch
 
 

@@ -12,6 +12,9 @@ Compiled because all of it runs for every exchange. Which fields are read is fou
 kproxy.output.tables.layouts.
 """
 
+from collections.abc import Mapping
+from typing import Any, TYPE_CHECKING
+
 from cpython.object cimport Py_TYPE, PyObject
 from libc.stdint cimport int64_t
 
@@ -24,16 +27,19 @@ from kproxy.session.exchanges cimport Exchange, Frame
 from kproxy.errors import DecodeError
 from kproxy.output.escaping import well_formed
 from kproxy.output.tables import layouts
-from kproxy.output.tables.layouts import TOP_FIELDS
-from kproxy.protocol import ApiKey
+from kproxy.output.tables.layouts import Searched, TOP_FIELDS
+from kproxy.protocol import ApiKey, Message
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
 from kproxy.protocol.ids import ZERO_UUID
-from kproxy.protocol.records import DEFAULT_LIMITS, read_batches
-from kproxy.protocol.structs import struct_types
+from kproxy.protocol.records import Batches, DEFAULT_LIMITS, read_batches
+from kproxy.protocol.structs import MessageStruct, Struct, struct_types
 
-LARGEST = 16 * 1024 * 1024  # bytes of a body; as objects it can be many times its size
-WITH_RECORDS = frozenset({"ProduceRequest", "FetchResponse", "ShareFetchResponse", "FetchSnapshotResponse"})
+if TYPE_CHECKING:
+    from kproxy.output.from_jsonl import LoggedRecords
+
+LARGEST: int = 16 * 1024 * 1024  # bytes of a body; as objects it can be many times its size
+WITH_RECORDS: frozenset[str] = frozenset({"ProduceRequest", "FetchResponse", "ShareFetchResponse", "FetchSnapshotResponse"})
 cdef int64_t LARGEST_OFFSET = 0x7FFFFFFFFFFFFFFF
 cdef int METADATA = ApiKey.METADATA
 cdef int FIND_COORDINATOR = ApiKey.FIND_COORDINATOR
@@ -65,16 +71,17 @@ cdef enum:
 cdef int64_t FIRST_US = -2_208_988_800_000_000
 cdef int64_t LAST_US = 253_402_300_799_999_999
 
-EARLIEST_US, LATEST_US = FIRST_US, LAST_US
+EARLIEST_US: int = FIRST_US
+LATEST_US: int = LAST_US
 
 
-cpdef object instant(int64_t at):
+cpdef object instant(int64_t at):  # type: (...) -> int | None
     """Nanoseconds since the epoch as microseconds; None before 1900, which only a damaged capture has."""
     cdef int64_t us = at // 1000 - (1 if at % 1000 < 0 else 0)
     return us if us >= FIRST_US else None
 
 
-cpdef object record_instant(int64_t at):
+cpdef object record_instant(int64_t at):  # type: (...) -> int | None
     """The milliseconds of a record; None for -1 (no timestamp) and for what is before 1900 or after 9999."""
     if at == -1 or not FIRST_US // 1000 <= at <= LAST_US // 1000:
         return None
@@ -83,7 +90,9 @@ cpdef object record_instant(int64_t at):
 
 # Topics
 
-cpdef tuple topic_of(object name, object topic_id, object names):
+cpdef tuple topic_of(
+    name: str | None, topic_id: str | None, names: Mapping[str, str],
+):  # type: (...) -> tuple[str | None, str | None]
     """Name and id, None for what is not known; *names* are those of ids that the traffic has shown."""
     if topic_id is not None and topic_id == NO_TOPIC_ID:
         topic_id = None
@@ -123,7 +132,7 @@ cdef class Slot:
 cdef class Found:
     """Different values in the order in which they occur."""
 
-    def __init__(self, dict error_codes=None):
+    def __init__(self, dict error_codes: dict[int, None] | None = None):
         self.error_codes = {} if error_codes is None else error_codes
         self.topics = {}
         self.topic_ids = {}
@@ -143,7 +152,7 @@ cdef class Plan:
     cdef Slot partitions
     cdef tuple children  # (Slot, whether it is an array, Plan)
 
-    def __init__(self, searched):
+    def __init__(self, searched: Searched):
         cls = searched.cls
         self.error_codes = tuple([Slot(cls, name) for name in searched.error_codes])
         self.names = tuple([(Slot(cls, name), int(kind), is_array) for name, kind, is_array in searched.names])
@@ -184,7 +193,7 @@ cdef class Getter:
         return [value or ""]
 
 
-cpdef int gather(Plan plan, object struct, Found found) except -1:
+cpdef int gather(Plan plan, struct: Struct, Found found) except -1:  # type: (...) -> None
     """Add what *struct*, decoded at the plan's version, holds."""
     cdef Slot field
     cdef bint named
@@ -259,14 +268,14 @@ cdef class Form:
 cdef class Body:
     """A body that was read: a message at a version, and the object."""
 
-    def __init__(self, message, int version, struct):
+    def __init__(self, message: Message, int version, struct: MessageStruct):
         self.form = form_of(message, version)
         self.name = message.name
         self.message = message
         self.version = version
         self.struct = struct
 
-    def gather(self, Found found not None):
+    def gather(self, Found found not None) -> None:
         """Add what the body holds to *found*."""
         gather((<Form>self.form).plan, self.struct, found)
 
@@ -282,7 +291,7 @@ cdef Form form_of(object message, int version):
     return found
 
 
-cpdef tuple read_body(Frame frame):
+cpdef tuple read_body(Frame frame: Frame | None):  # type: (...) -> tuple[Body | None, str | None]
     """(Body, None), or (None, why it cannot be read); (None, None) without a frame, or for one that is not to be read."""
     cdef Body body
     cdef Form form
@@ -330,7 +339,9 @@ cdef tuple _read_logged(Frame frame, object message):
 
 # Exchanges
 
-cpdef tuple exchange_row(int64_t number, Exchange exchange, Found found, list top, object undecoded):
+cpdef tuple exchange_row(
+    int64_t number, Exchange exchange, Found found, list top: list[Any], undecoded: str | None,
+):  # type: (...) -> tuple[Any, ...]
     """The columns of exchanges up to described_topics, without connection_id.
 
     Args:
@@ -393,7 +404,7 @@ cdef inline bint is_cut(Frame frame) noexcept:
     return frame is not None and frame.cut_code != 0
 
 
-cpdef Found gather_bodies(Exchange exchange, Body request, Body response):
+cpdef Found gather_bodies(Exchange exchange, Body request: Body | None, Body response: Body | None):
     """What both bodies of an exchange hold, as far as the table has columns for it."""
     cdef Found found = Found()
     cdef Found answered
@@ -412,7 +423,7 @@ cpdef Found gather_bodies(Exchange exchange, Body request, Body response):
     return found
 
 
-cpdef list topic_labels(Found found, object names):
+cpdef list topic_labels(Found found, names: Mapping[str, str]):  # type: (...) -> list[str]
     """The names of topics, and the ids of those whose names the traffic has not shown."""
     if not found.topic_ids:
         return list(found.topics)
@@ -422,7 +433,7 @@ cpdef list topic_labels(Found found, object names):
     return list(named)
 
 
-cpdef list top_fields(Body request, Body response):
+cpdef list top_fields(Body request: Body | None, Body response: Body | None):  # type: (...) -> list[Any]
     """The values of TOP_FIELDS."""
     cdef list values = [None] * TOP_FIELD_COUNT
     cdef Getter getter
@@ -459,7 +470,8 @@ cdef class RecordsField:
     """One records field: a partition of a Produce request or of a Fetch response."""
 
     def __init__(
-        self, str direction, topic, topic_id, int partition, error_code, appended_offset, data, bint unaligned=False
+        self, str direction, topic: str | None, topic_id: str | None, int partition, error_code: int | None,
+        appended_offset: int | None, data: bytes | LoggedRecords, bint unaligned=False,
     ):
         self.direction = direction
         self.topic = topic
@@ -470,12 +482,14 @@ cdef class RecordsField:
         self.data = data
         self.unaligned = unaligned
 
-    def batches(self):
+    def batches(self) -> Batches:
         """Its batches."""
         return read_batches(self.data, unaligned=self.unaligned)
 
 
-cpdef list records_fields(Body request, Body response, object names):
+cpdef list records_fields(
+    Body request: Body | None, Body response: Body | None, names: Mapping[str, str],
+):  # type: (...) -> list[RecordsField] | None
     """The records fields of an exchange; None for an API that has none."""
     cdef FetchSlots fetched
     if request is not None and request.name == "ProduceRequest":
@@ -592,7 +606,9 @@ cdef RecordsField new_field(
     return field
 
 
-cpdef list batch_rows(RecordsField field, object batches, object problems):
+cpdef list batch_rows(
+    RecordsField field, batches: Batches, problems: Mapping[int, str] | None,
+):  # type: (...) -> list[tuple[Any, ...]]
     """The columns of record_batches from direction on; *problems* of records, by the position of their batch."""
     cdef list rows = []
     cdef tuple where = (field.direction, field.topic, field.topic_id, field.partition, field.error_code)

@@ -2,7 +2,9 @@
 """Tables: events in, rows of all tables out. Compiled because every exchange comes through here."""
 
 import dataclasses
+from collections.abc import Callable
 from hashlib import blake2b
+from typing import Any, TYPE_CHECKING
 
 from libc.stdint cimport int64_t
 
@@ -35,7 +37,11 @@ from kproxy.output.tables.records import record_columns
 from kproxy.output.users import user_of
 from kproxy.protocol import ApiKey
 from kproxy.protocol.addresses import MOST_PORT, split_address
-from kproxy.session import BadFrame, Gap, NotKafka, SaslToken
+from kproxy.session import BadFrame, Connection, Gap, NotKafka, SaslToken, TlsFacts  # no-cython-lint
+
+if TYPE_CHECKING:
+    from kproxy.output.bodies import Bodies
+    from kproxy.output.tables.contracts import Table
 
 MOST_CLIENT_IDS = 16
 MOST_COUNTED = (1 << 63) - 1
@@ -49,11 +55,11 @@ cdef object COUNT = [column.name for column in RECORD_BATCHES.columns].index("co
 cdef class ConnectionTotals:
     """What is counted of a connection until it is closed: its row of connections."""
 
-    cdef public object connection
-    cdef public object tls
-    cdef public object user_name
-    cdef public object closed_by
-    cdef public object closed_at  # ns since the epoch
+    cdef public object connection  # type: Connection
+    cdef public object tls  # type: TlsFacts | None
+    cdef public object user_name  # type: str | None
+    cdef public object closed_by  # type: str | None
+    cdef public object closed_at  # type: int | None  # ns since the epoch
     cdef public int64_t undecoded
     cdef public int64_t errors
     cdef readonly str connection_id
@@ -61,7 +67,7 @@ cdef class ConnectionTotals:
     cdef bint has_times  # whether the next two are known
     cdef readonly int64_t first_seen_at
     cdef readonly int64_t last_seen_at
-    cdef readonly dict client_ids
+    cdef readonly dict client_ids  # type: dict[str, None]
     cdef int64_t exchanges
     cdef int64_t requests
     cdef int64_t responses
@@ -69,13 +75,13 @@ cdef class ConnectionTotals:
     cdef int64_t response_bytes
     cdef int64_t unanswered
     cdef readonly int64_t gaps
-    cdef readonly object missing_bytes
-    cdef readonly object skipped_bytes
+    cdef readonly object missing_bytes  # type: int
+    cdef readonly object skipped_bytes  # type: int
     cdef readonly int64_t bad_frames
-    cdef readonly object not_kafka
+    cdef readonly object not_kafka  # type: str | None
     cdef Activity activity  # None until there is any
 
-    def __init__(self, Event first not None, capture):
+    def __init__(self, Event first not None, capture: str):
         """A connection whose first event this is."""
         self.connection = first.connection
         self.capture = capture
@@ -83,7 +89,7 @@ cdef class ConnectionTotals:
         self.client_ids = {}
         self.missing_bytes = self.skipped_bytes = 0
 
-    def count(self, Event event not None):
+    def count(self, Event event not None) -> None:
         """Count an event that is no exchange."""
         if isinstance(event, Gap):
             self.gaps += 1
@@ -123,7 +129,7 @@ cdef class ConnectionTotals:
         self.has_times = True
         return 0
 
-    def row(self, closed):
+    def row(self, closed: str | None) -> tuple[Any, ...]:
         """The columns of connections."""
         connection, tls = self.connection, self.tls
         return (
@@ -194,7 +200,7 @@ cdef class Tables:
         records: fill the table records too.
     """
 
-    cdef readonly list tables
+    cdef readonly list tables  # type: list[Table]
     cdef object _write
     cdef bint _bodies
     cdef bint _records
@@ -208,7 +214,7 @@ cdef class Tables:
     cdef Py_ssize_t _held  # keys of topic_activity, of all connections
     cdef dict _open  # connection number -> ConnectionTotals
 
-    def __init__(self, write, *, bint bodies=False, bint records=False):
+    def __init__(self, write: Callable[[Table, Any], None], *, bint bodies=False, bint records=False):
         self._write = write
         self._bodies = bodies
         self._records = records
@@ -226,7 +232,7 @@ cdef class Tables:
         self._errors = Rows(ERRORS, write)
         self._open = {}
 
-    def add(self, Event event not None, capture, *, bint shown=True, bodies=None):
+    def add(self, Event event not None, capture: str, *, bint shown=True, bodies: Bodies | None = None) -> None:
         """Add an event of a capture; one that is not *shown* counts for its connection only."""
         number = event.connection.number
         cdef ConnectionTotals totals = self._open.get(number)
@@ -242,13 +248,13 @@ cdef class Tables:
         else:
             totals.count(event)
 
-    def ended(self, number, by, at=None):
+    def ended(self, number: int, by: str, at: int | None = None) -> None:
         """Note that one side (client or broker) closed or reset the connection of that number, when (ns since the epoch)."""
         totals = self._open.get(number)
         if totals is not None and totals.closed_by is None:
             totals.closed_by, totals.closed_at = by, at
 
-    def closed(self, number, reason):
+    def closed(self, number: int, reason: str) -> None:
         """Add the row of the connection of that number: it is closed, or the capture has no more of it."""
         cdef ConnectionTotals totals = self._open.pop(number, None)
         if totals is not None:
@@ -256,7 +262,7 @@ cdef class Tables:
             if totals.activity is not None:
                 self._held -= totals.activity.write(self._activity)
 
-    def write_open(self, state, write):
+    def write_open(self, state: str, write: Callable[[Table, Any], None]) -> None:
         """Write the rows of the connections that are open, as they are now, with *state* in the column closed."""
         cdef Rows rows = Rows(CONNECTIONS, write)
         cdef ConnectionTotals totals
@@ -264,7 +270,7 @@ cdef class Tables:
             rows.append(totals.row(state))
         rows.flush()
 
-    def write_activity(self):
+    def write_activity(self) -> None:
         """Write what topic_activity holds of the connections that are open; what comes after is in other rows."""
         cdef ConnectionTotals totals
         for totals in self._open.values():
@@ -272,13 +278,13 @@ cdef class Tables:
                 totals.activity.write(self._activity)
         self._held = 0
 
-    def flush(self):
+    def flush(self) -> None:
         """Write the rows that are held: the end of the last capture."""
         for number in list(self._open):
             self.closed(number, "end of capture")
         self.write_rows()
 
-    def write_rows(self):
+    def write_rows(self) -> None:
         """Write the rows that are complete. A connection that is open goes on; its row comes when it ends."""
         for rows in (self._connections, self._exchanges, self._batches, self._offsets):
             rows.flush()
@@ -392,7 +398,7 @@ cdef tuple _json(Exchange exchange, bodies):
     return tuple([None if body is None else body.decode("utf-8", "replace") for body in both])
 
 
-def json_of(Frame frame):
+def json_of(Frame frame: Frame | None) -> bytes | None:
     """Kafka's JSON of the body, credentials withheld; None where there is none."""
     if frame is not None and frame.unread:
         return b"{}"

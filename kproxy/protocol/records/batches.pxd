@@ -23,9 +23,9 @@ cdef class OpenBatch:
     """A batch whose records can be walked. ``content`` is what the walker points into."""
 
     cdef readonly Batch batch
-    cdef readonly object content  # bytes or bytearray
-    cdef readonly str error
-    cdef readonly str skipped
+    cdef readonly object content  # type: bytes | bytearray  # bytes or bytearray
+    cdef readonly str error  # type: str | None
+    cdef readonly str skipped  # type: str | None
     cdef Py_buffer view  # of content, held so that it cannot be resized
     cdef const uint8_t *base
     cdef Walker walker

@@ -22,7 +22,7 @@ from kproxy.protocol.wire cimport be16, be32, be64, FAULT_COUNT, FAULT_VARINT
 from kproxy.errors import Malformed
 from kproxy.protocol.records.checksum import crc32c
 from kproxy.protocol.records.compression import Codec, decompress
-from kproxy.protocol.records.limits import DEFAULT_LIMITS
+from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits
 
 cdef enum:
     MAGIC_AT = 16  # what the CRC of magic 0 and 1 covers begins here
@@ -58,28 +58,28 @@ cdef class Batch:
         return f"<Batch magic={self.magic} last_offset={self.last_offset} size={self.size} position={self.position}>"
 
     @property
-    def raw(self):
+    def raw(self) -> bytes:
         """Its bytes, with offset and size."""
         return self.data[self.position : self.position + self.size]
 
     @property
-    def base_offset(self):
+    def base_offset(self) -> int | None:
         """The first offset; None for a wrapper, whose first offset is inside it."""
         return None if self.is_wrapper else <int64_t>be64(self.at)
 
     @property
-    def last_offset(self):
+    def last_offset(self) -> int:
         if self.magic < 2:
             return <int64_t>be64(self.at)
         return <int64_t>(be64(self.at) + <int64_t><int32_t>be32(self.at + 23))
 
     @property
-    def crc(self):
+    def crc(self) -> int:
         """The checksum in the bytes, unsigned."""
         return be32(self.at + (MESSAGE_CRC if self.magic < 2 else CRC_AT_2))
 
     @property
-    def computed_crc(self):
+    def computed_crc(self) -> int:
         """CRC-32 of the bytes it covers, or CRC-32C for magic 2 (KIP-98)."""
         cdef Py_ssize_t end = self.position + self.size
         if self.magic < 2:
@@ -87,99 +87,99 @@ cdef class Batch:
         return crc32c(memoryview(self.data)[self.position + COVERED_AT_2 : end])
 
     @property
-    def crc_valid(self):
+    def crc_valid(self) -> bool:
         return self.has_valid_crc()
 
     @property
-    def attributes(self):
+    def attributes(self) -> int:
         """Unsigned: int8 for magic 0 and 1, int16 for 2."""
         return self.at[MAGIC_AT + 1] if self.magic < 2 else be16(self.at + COVERED_AT_2)
 
     @property
-    def codec(self):
+    def codec(self) -> int:
         """Bits 0 to 2 of the attributes, a codec or not."""
         return self.attributes & 7
 
     @property
-    def compression(self):
+    def compression(self) -> str | None:
         """The codec's name as Kafka writes it; None for a number that is none."""
         cdef int codec = self.attributes & 7
         return CODEC_NAMES[codec] if codec < CODECS else None
 
     @property
-    def is_wrapper(self):
+    def is_wrapper(self) -> bool:
         """Whether it is a compressed message of magic 0 or 1, with messages in it."""
         return self.magic < 2 and self.at[MAGIC_AT + 1] & 7 != 0
 
     @property
-    def timestamp_type(self):
+    def timestamp_type(self) -> str:
         if self.magic == 0:
             return "NoTimestampType"
         return "LogAppendTime" if self.attributes & 8 else "CreateTime"
 
     @property
-    def max_timestamp(self):
+    def max_timestamp(self) -> int | None:
         """Milliseconds; for magic 1 the message's own, None for magic 0."""
         if self.magic == 0:
             return None
         return <int64_t>be64(self.at + (18 if self.magic == 1 else 35))
 
     @property
-    def count(self):
+    def count(self) -> int | None:
         """Records, as claimed; None for a wrapper."""
         if self.magic == 2:
             return <int32_t>be32(self.at + 57)
         return None if self.is_wrapper else 1
 
     @property
-    def partition_leader_epoch(self):
+    def partition_leader_epoch(self) -> int | None:
         return <int32_t>be32(self.at + 12) if self.magic == 2 else None
 
     @property
-    def last_offset_delta(self):
+    def last_offset_delta(self) -> int | None:
         return <int32_t>be32(self.at + 23) if self.magic == 2 else None
 
     @property
-    def base_timestamp(self):
+    def base_timestamp(self) -> int | None:
         """Milliseconds; what the timestamps of the records are relative to. With a delete horizon it is that horizon."""
         return <int64_t>be64(self.at + 27) if self.magic == 2 else None
 
     @property
-    def producer_id(self):
+    def producer_id(self) -> int | None:
         return <int64_t>be64(self.at + 43) if self.magic == 2 else None
 
     @property
-    def producer_epoch(self):
+    def producer_epoch(self) -> int | None:
         return <int16_t>be16(self.at + 51) if self.magic == 2 else None
 
     @property
-    def base_sequence(self):
+    def base_sequence(self) -> int | None:
         return <int32_t>be32(self.at + 53) if self.magic == 2 else None
 
     @property
-    def producer(self):
+    def producer(self) -> tuple[int, int, int, int]:
         """(partition_leader_epoch, producer_id, producer_epoch, base_sequence), all -1 for magic 0 and 1."""
         if self.magic < 2:
             return -1, -1, -1, -1
         return self.partition_leader_epoch, self.producer_id, self.producer_epoch, self.base_sequence
 
     @property
-    def last_sequence(self):
+    def last_sequence(self) -> int | None:
         """The sequence number of its last record, counted on from whatever base_sequence is, unless that is -1 (none)."""
         if self.magic < 2:
             return None
         return sequence_after(<int32_t>be32(self.at + 53), <int32_t>be32(self.at + 23))
 
     @property
-    def is_transactional(self):
+    def is_transactional(self) -> bool:
         return self.magic == 2 and bool(self.attributes & TRANSACTIONAL)
 
     @property
-    def is_control(self):
+    def is_control(self) -> bool:
         return self.magic == 2 and bool(self.attributes & CONTROL)
 
     @property
-    def delete_horizon(self):
+    def delete_horizon(self) -> int | None:
         """Milliseconds at which tombstones and markers in it may go (KIP-534); None when it has none."""
         return self.base_timestamp if self.magic == 2 and self.attributes & DELETE_HORIZON else None
 
@@ -214,7 +214,7 @@ cdef class Batch:
             attributes & CONTROL != 0,
         )
 
-    def open(self, limits=DEFAULT_LIMITS):
+    def open(self, limits: Limits = DEFAULT_LIMITS) -> OpenBatch:
         """Decompress it under *limits* and make its records ready to be walked."""
         return open_batch(self, limits)
 
@@ -239,7 +239,7 @@ cpdef int sequence_after(int base_sequence, int delta):
     return <int32_t>(<uint32_t>base_sequence + <uint32_t>delta)
 
 
-def next_batch(bytes data not None, Py_ssize_t position, list out not None, Py_ssize_t most):
+def next_batch(bytes data not None, Py_ssize_t position, list out not None: list[Batch], Py_ssize_t most) -> int:
     """Append the batches from *position* on to *out*, at most *most*; return the position of the first that is not whole."""
     cdef const uint8_t *base = <const uint8_t *>PyBytes_AS_STRING(data)
     cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
@@ -260,7 +260,7 @@ def next_batch(bytes data not None, Py_ssize_t position, list out not None, Py_s
     return position
 
 
-def count_plain(bytes data not None, Py_ssize_t position=0):
+def count_plain(bytes data not None, Py_ssize_t position=0) -> tuple[int, int]:
     """Records in the batches from *position* on that can be counted without opening any: (count, where that ended).
 
     It ends at a wrapper, or at the first thing that is no whole batch.
@@ -281,7 +281,7 @@ def count_plain(bytes data not None, Py_ssize_t position=0):
     return count, position
 
 
-def find_header(bytes data not None, Py_ssize_t position):
+def find_header(bytes data not None, Py_ssize_t position) -> int:
     """The position, from *position* on, of the first header of magic 2 whose fields agree with each other; -1: none."""
     cdef const uint8_t *base = <const uint8_t *>PyBytes_AS_STRING(data)
     cdef const uint8_t *at
@@ -311,7 +311,7 @@ cdef class OpenBatch:
             PyBuffer_Release(&self.view)
 
     @property
-    def base_offset(self):
+    def base_offset(self) -> int | None:
         """The first offset; of a wrapper that of its first message, or None where that is unknown."""
         cdef const uint8_t *at = self.walker.c.at
         if not self.batch.is_wrapper:
@@ -321,12 +321,12 @@ cdef class OpenBatch:
         return <int64_t>(be64(at) + <uint64_t>self.walker.base_offset)
 
     @property
-    def unpacked_size(self):
+    def unpacked_size(self) -> int:
         """Bytes that it was decompressed to; 0 where it was not."""
         return 0 if self.content is self.batch.data else self.view.len
 
     @property
-    def claimed(self):
+    def claimed(self) -> int:
         """Records left: as the batch claims, or counted in a wrapper; bounded by the limit."""
         return min(self.walker.left, self.most)
 

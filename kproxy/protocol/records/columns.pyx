@@ -125,7 +125,7 @@ cdef class Columns:
     cdef readonly int64_t null_keys
     cdef readonly int64_t null_values
     cdef readonly int64_t null_header_values
-    cdef readonly list contents  # buffer 0, 1, ... of the views
+    cdef readonly list contents  # type: list[bytes | bytearray]  # buffer 0, 1, ... of the views
     cdef readonly Column offsets
     cdef readonly Column timestamps
     cdef readonly Column keys
@@ -147,7 +147,7 @@ cdef class Columns:
         memset(self.header_ends.data, 0, 4)
         self.header_ends.size = 4
 
-    def add(self, OpenBatch opened):
+    def add(self, OpenBatch opened) -> str | None:
         """Add the records of a batch; return why some are missing, or None."""
         cdef Walker w = opened.walker
         cdef Source source
@@ -165,7 +165,7 @@ cdef class Columns:
             raise MemoryError
         return opened.fault(&w, self.count - before) if status < 0 else opened.error
 
-    def add_plain(self, bytes data not None, Py_ssize_t position, int64_t most):
+    def add_plain(self, bytes data not None, Py_ssize_t position, int64_t most) -> tuple[int, str | None]:
         """Add the batches of a field from *position* on that are not compressed: what most traffic is made of.
 
         Returns where that ended, and None; or where the batch stands whose records could not all be added, and why. It
@@ -210,7 +210,7 @@ cdef class Columns:
             last += 1
         return last
 
-    def expect(self, int64_t more, Py_ssize_t size):
+    def expect(self, int64_t more, Py_ssize_t size) -> None:
         """Make room for *more* records, but for no more than *size* bytes can hold."""
         self.grow(max(0, min(more, size // LEAST_RECORD)))
 

@@ -38,7 +38,9 @@ cdef object name_of(HeaderShape *header, tuple names):
     return None
 
 
-def find_headers(OpenBatch opened not None, tuple names not None, Py_ssize_t most):
+def find_headers(
+    OpenBatch opened not None, tuple names not None: tuple[bytes, ...], Py_ssize_t most,
+) -> list[dict[bytes, bytes]]:
     """The headers with one of *names* (bytes, in small letters): [{name: value}, ...], an entry for each record that has any.
 
     At most *most* entries; values of null or of more than 512 bytes are passed over, of several of a name the last one counts.

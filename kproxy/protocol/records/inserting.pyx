@@ -62,7 +62,7 @@ cdef int has_header(const uint8_t *at, const uint8_t *limit, int64_t count, cons
 
 def insert_headers(
     bytes plain not None, int64_t count, bytes added not None, int64_t added_count, bytes own_name=None, bytes own=b"",
-):
+) -> bytes | None:
     """The records with headers behind those they have; None where *plain* is not *count* records of magic 2.
 
     Args:

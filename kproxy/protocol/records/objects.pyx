@@ -1,6 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
 """Records as objects, out of an opened batch; and their bytes, back into one."""
 
+from collections.abc import Iterable
+
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
@@ -36,13 +38,16 @@ cdef class Record:
     cdef public int64_t offset
     cdef public int64_t timestamp
     cdef public int64_t create_timestamp
-    cdef public object key
-    cdef public object value
+    cdef public object key  # type: bytes | None
+    cdef public object value  # type: bytes | None
     cdef list kept_headers  # None: there are none, and they were not read yet
     cdef public int attributes
     cdef public int sequence
 
-    def __init__(self, *, offset=0, timestamp=-1, key=None, value=None, headers=(), attributes=0, sequence=-1):
+    def __init__(
+        self, *, offset: int = 0, timestamp: int = -1, key: bytes | None = None, value: bytes | None = None,
+        headers: Iterable[tuple[str, bytes | None]] = (), attributes: int = 0, sequence: int = -1,
+    ):
         self.offset = offset
         self.timestamp = timestamp
         self.create_timestamp = timestamp
@@ -53,13 +58,13 @@ cdef class Record:
         self.sequence = sequence
 
     @property
-    def headers(self):
+    def headers(self) -> list[tuple[str, bytes | None]]:
         if self.kept_headers is None:
             self.kept_headers = []
         return self.kept_headers
 
     @headers.setter
-    def headers(self, list headers not None):
+    def headers(self, list headers not None: list[tuple[str, bytes | None]]):
         self.kept_headers = headers
 
     def __repr__(self):
@@ -86,7 +91,7 @@ cdef class Record:
     __hash__ = None
 
 
-def read_objects(OpenBatch opened):
+def read_objects(OpenBatch opened) -> tuple[list[Record], str | None]:
     """The records of an opened batch as (list of Record, error): the readable ones, and why there are no more."""
     cdef Walker w = opened.walker
     cdef RecordShape shape
@@ -136,7 +141,7 @@ cdef list read_headers(RecordShape *shape):
     return out
 
 
-def encode_records(list records, int64_t base_offset, int64_t base_timestamp, bint append):
+def encode_records(list records: list[Record], int64_t base_offset, int64_t base_timestamp, bint append) -> bytes:
     """Records of magic 2, back to back; with *append* their own timestamps stay the producer's. Raises EncodeError for what does not fit."""
     cdef Buffer out, body
     cdef Record record
@@ -169,7 +174,7 @@ def encode_records(list records, int64_t base_offset, int64_t base_timestamp, bi
         free(body.data)
 
 
-def encode_message(Record record, int64_t offset, int64_t timestamp, int magic, int attributes):
+def encode_message(Record record, int64_t offset, int64_t timestamp, int magic, int attributes) -> bytes:
     """One message of magic 0 or 1, with its CRC. Raises EncodeError for headers, which it cannot carry."""
     cdef Buffer out
     if record.kept_headers:

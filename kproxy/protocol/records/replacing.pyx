@@ -27,7 +27,7 @@ cdef class Editor:
         """1: *out* has what stands in place of the bytes; 0: they stay, and *out* may have anything."""
         return 0
 
-    def edited(self, bytes data not None):
+    def edited(self, bytes data not None) -> bytes | None:
         """The changed bytes; None: they stay."""
         cdef Buffer out
         memset(&out, 0, sizeof(Buffer))
@@ -50,7 +50,7 @@ cdef struct Edits:
     const uint8_t *rest  # what is behind the last one
 
 
-def replace_fields(OpenBatch opened not None, Editor values, Editor keys=None):
+def replace_fields(OpenBatch opened not None, Editor values: Editor | None, Editor keys=None) -> bytes | None:
     """The decompressed records of a batch of magic 2 after their values and keys were edited; None: none was changed.
 
     All else of a record stays byte for byte: headers, deltas, attributes, and varints that are longer than need be. A null key or

@@ -44,18 +44,18 @@ cdef uint64_t monotonic_ns() noexcept nogil
 
 cdef class Worker:
     cdef readonly Counters counters
-    cdef readonly TapWriter tap
+    cdef readonly TapWriter tap  # type: TapWriter | None
     cdef WorkerTap tapping  # None without a tap
-    cdef readonly object loop
+    cdef readonly object loop  # type: AbstractEventLoop
     cdef uint64_t *buffered  # Total.BUFFERED_BYTES: bytes in the buffers of all lanes and pipes
     cdef public object poller  # of the plain sockets, made with the first link between two of them; see sockets.pyx
     cdef public uint64_t memory_budget  # bytes; 0: no limit
-    cdef readonly SharedLimits limits  # of all workers; None: this worker is the only one
+    cdef readonly SharedLimits limits  # type: SharedLimits | None  # of all workers; None: this worker is the only one
     cdef public uint64_t connection_limit  # of all workers together
-    cdef public bint checks_each_client  # connections are limited per address or per second: ask the owner about each client
+    cdef public bint checks_each_client  # ask the owner about each client: limits per address or second
     cdef public uint64_t last_link_number
-    cdef public set links
-    cdef public list closed_links  # not forgotten yet: see Link.forget
+    cdef public set links  # type: set[Link]
+    cdef public list closed_links  # type: list[Link]  # not forgotten yet: see Link.forget
     cdef list starved  # lanes that hold a frame and are not read, as the budget is used up
     cdef uint64_t starved_since  # ns, monotonic: since when there are some, or the last was given relief
     cdef bint relief_is_due  # the loop will call relieve
@@ -82,11 +82,11 @@ cdef class Pipe:
 
 cdef class LinkBase:
     cdef readonly Worker worker
-    cdef readonly object owner  # a LinkOwner
+    cdef readonly object owner  # type: LinkOwner  # a LinkOwner
     cdef readonly Plan plan
     cdef LinkTap tap
     cdef InFlight in_flight
-    cdef public object sasl  # SaslPhase from the first SaslHandshake or token on
+    cdef public object sasl  # type: SaslPhase | None  # SaslPhase from the first SaslHandshake or token on
     cdef readonly bint tokens  # the client's next frame may be a raw SASL token
     cdef readonly bint authenticating  # between SaslHandshake and the end of authentication: requests must be small
     cdef readonly bint closed
@@ -141,9 +141,9 @@ cdef class Lane:
     cdef int state
     cdef uint64_t taken  # transitions this lane has taken: bit from * LANE_STATES + to
     cdef int blocked  # BlockReason bits; 0: the source is read
-    cdef readonly bint eof
-    cdef readonly bint ended
-    cdef readonly bint discarding
+    cdef readonly bint eof  # The source has ended or is lost.
+    cdef readonly bint ended  # All bytes of the source have been sent, and its end.
+    cdef readonly bint discarding  # The sink is lost: what would be sent to it is dropped.
     cdef bint is_too_large  # the frame that begins now cannot be held, and is refused
     cdef uint64_t left  # bytes of the frame still to come
     cdef bint walking  # the walker follows the body of the frame in processing

@@ -65,6 +65,8 @@ to be counted then: frames of one API that began in one chunk are one entry.
 Lanes report each frame, its bytes and its end to the tap, which gets them or leaves them out by its own rules: tap_cursor.pyx.
 """
 
+from asyncio import AbstractEventLoop
+from typing import TYPE_CHECKING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
@@ -88,6 +90,11 @@ from kproxy.filters.contract import Want
 from kproxy.protocol import ApiKey
 from kproxy.protocol.frames import GSSAPI_FIRST_BYTE
 from kproxy.proxy.tap.counted import CloseCause, Phase, Total
+
+if TYPE_CHECKING:
+    from kproxy.proxy.forwarding.link import Link  # no-cython-lint
+    from kproxy.proxy.forwarding.owner import LinkOwner  # no-cython-lint
+    from kproxy.session.sasl import SaslPhase  # no-cython-lint
 
 cdef enum:
     HEAD_LIMIT = 4_194_304  # bytes of a response up to its last address: 10,000 brokers with names of 255 bytes have room
@@ -137,7 +144,7 @@ LaneState = IntEnum("LaneState", {
     "HOLD_HEAD": HOLD_HEAD,
 })
 
-TRANSITIONS = {
+TRANSITIONS: dict[LaneState, set[LaneState]] = {
     LaneState.BETWEEN_FRAMES: {LaneState.CUT_THROUGH, LaneState.HOLD_FRAME, LaneState.HOLD_HEAD, LaneState.OPAQUE},
     LaneState.CUT_THROUGH: {LaneState.BETWEEN_FRAMES, LaneState.HOLD_FRAME, LaneState.HOLD_TAIL, LaneState.OPAQUE},
     LaneState.HOLD_FRAME: {LaneState.BETWEEN_FRAMES, LaneState.OPAQUE},
@@ -169,7 +176,10 @@ cdef class Worker:
         limits: the places of clients over all workers; None: this worker is the only one.
     """
 
-    def __init__(self, Counters counters not None, TapWriter tap, loop, uint64_t memory_budget=0, SharedLimits limits=None):
+    def __init__(
+        self, Counters counters not None, TapWriter tap: TapWriter | None, loop: AbstractEventLoop,
+        uint64_t memory_budget=0, SharedLimits limits=None,
+    ):
         self.counters = counters
         self.tap = tap
         self.tapping = None if tap is None else WorkerTap(tap, counters)
@@ -194,7 +204,7 @@ cdef class Worker:
             self.limits.release_connection()
 
     @property
-    def clock_offset(self):
+    def clock_offset(self) -> int:
         """Nanoseconds from the monotonic clock to the epoch: the tap's times are those of the epoch."""
         return 0 if self.tapping is None else self.tapping.clock_offset
 
@@ -204,7 +214,7 @@ cdef class Worker:
             self.tapping.clock_offset = offset
 
     @property
-    def tap_paused(self):
+    def tap_paused(self) -> bool:
         """Whether the tap gets no further request, for want of memory."""
         return self.tapping is not None and self.tapping.paused
 
@@ -214,12 +224,12 @@ cdef class Worker:
             self.tapping.paused = paused
 
     @property
-    def tap_is_read(self):
+    def tap_is_read(self) -> bool:
         """Whether a reader of the tap is attached, or awaited. Requests that its predecessor lost are counted by now."""
         return self.tapping is not None and self.tapping.is_read()
 
     @property
-    def tap_faults(self):
+    def tap_faults(self) -> int:
         """Records for which there was no room in the ring although it was reserved."""
         return 0 if self.tapping is None else self.tapping.faults
 
@@ -232,7 +242,7 @@ cdef class Worker:
             self.relief_is_due = True
             self.loop.call_soon(self.relieve)
 
-    def relieve(self):
+    def relieve(self) -> None:
         """Close the links with the largest buffers while the budget is exceeded; read starved lanes again if there is room."""
         self.relief_is_due = False
         while self.memory_budget and self.buffered[0] > self.memory_budget + BEYOND_BUDGET * len(self.links):
@@ -242,7 +252,7 @@ cdef class Worker:
             return
         self.feed_starved()
 
-    def look_after_starved(self, uint64_t now):
+    def look_after_starved(self, uint64_t now) -> None:
         """Read starved lanes again if there is room; after STARVED_NS without room, close the link with the largest buffers.
 
         Otherwise lanes that share all the memory, each waiting for more of it, would never complete what they hold.
@@ -280,7 +290,7 @@ cdef class Worker:
         return True
 
     @property
-    def buffered_bytes(self):
+    def buffered_bytes(self) -> int:
         """Bytes in the buffers of all lanes and pipes now."""
         return self.buffered[0]
 
@@ -356,7 +366,7 @@ cdef class LinkBase:
             self.worker.charge(<int64_t>size - <int64_t>self.in_flight_charged)
             self.in_flight_charged = size
 
-    cpdef close(self, int cause):
+    cpdef close(self, int cause):  # type: (...) -> None
         """Close both sides now; *cause* is a CloseCause."""
         raise not_overridden(self, "LinkBase.close")
 
@@ -373,12 +383,12 @@ cdef class Lane:
         free(self.deferred)
 
     @property
-    def lane_state(self):
+    def lane_state(self) -> LaneState:
         """The LaneState now, for Python."""
         return LaneState(self.state)
 
     @property
-    def transitions_taken(self):
+    def transitions_taken(self) -> set[tuple[LaneState, LaneState]]:
         """Transitions of this lane so far, as pairs of LaneState: for Python."""
         return {
             (from_, to) for from_ in LaneState for to in LaneState

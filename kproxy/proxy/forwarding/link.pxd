@@ -20,20 +20,20 @@ cdef enum Life:  # see the table in link.pyx
 
 cdef class Link(LinkBase):
     cdef readonly uint64_t number
-    cdef readonly Lane requests  # None before join and after forget
-    cdef readonly Lane responses
+    cdef readonly Lane requests  # type: Lane | None  # None before join and after forget
+    cdef readonly Lane responses  # type: Lane | None
     cdef int life
     cdef uint32_t taken  # transitions of the life so far: bit from * LIFE_STATES + to
     cdef int client_fd  # of a link between plain sockets; else -1
     cdef int broker_fd
     cdef public bint connecting  # waiting for broker_fd to be connected
-    cdef public tuple tls  # whether (client, broker) have TLS; None before join
-    cdef public object facts  # ConnectionFacts, made when first needed
-    cdef public bytes local  # the address the client connected to (sockaddr), once asked for
+    cdef public tuple tls  # type: tuple[bool, bool] | None  # whether (client, broker) have TLS; None before join
+    cdef public object facts  # type: ConnectionFacts | None  # ConnectionFacts, made when first needed
+    cdef public bytes local  # type: bytes | None  # the address the client connected to (sockaddr), once asked for
     cdef public bytes peer  # the client's address as the kernel reported it (sockaddr)
-    cdef public object target  # (host, port) of the broker, or None
-    cdef public object node_id
-    cdef public object client_host_slot  # index of the client host in the per-address connection counters, or None
+    cdef public object target  # type: tuple[str, int] | None  # (host, port) of the broker, or None
+    cdef public object node_id  # type: int | None
+    cdef public object client_host_slot  # type: int | None  # index in the per-address connection counters
     cdef readonly uint64_t opened_at  # ns, monotonic
     cdef int reset_by  # whose side was lost: 1 the client's, 2 the broker's; 0: neither
     cdef public bint broker_first  # the broker ended before the client

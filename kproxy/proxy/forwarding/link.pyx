@@ -27,6 +27,8 @@ After CLOSED, ``forget`` drops the lanes; the worker calls it from outside of an
 The tap: lanes report their frames to TapCursor; the link reports its ends. What the tap gets is decided in tap_cursor.pyx.
 """
 
+from typing import TYPE_CHECKING
+
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
@@ -46,6 +48,11 @@ from kproxy.proxy.forwarding.tap_cursor cimport LinkTap, TapCursor
 from enum import IntEnum
 
 from kproxy.proxy.tap.counted import CloseCause, Total
+
+if TYPE_CHECKING:
+    from kproxy.config import Timeouts
+    from kproxy.filters.contract import ConnectionFacts, RequestFacts  # no-cython-lint
+    from kproxy.proxy.forwarding.owner import Limits, LinkOwner
 
 cdef extern from "<sys/socket.h>" nogil:
     ctypedef unsigned int socklen_t
@@ -82,7 +89,7 @@ LinkLife = IntEnum("LinkLife", {
     "CLOSED": CLOSED,
 })
 
-LIFE_TRANSITIONS = {
+LIFE_TRANSITIONS: dict[LinkLife, set[LinkLife]] = {
     LinkLife.OPENING: {LinkLife.JOINED, LinkLife.CLOSED},
     LinkLife.JOINED: {LinkLife.DRAINING, LinkLife.HALF_CLOSED, LinkLife.CLOSED},
     LinkLife.DRAINING: {LinkLife.HALF_CLOSED, LinkLife.CLOSED},
@@ -99,7 +106,7 @@ for _from, _targets in LIFE_TRANSITIONS.items():
 cdef class Link(LinkBase):
     """One client's connection and the broker's. Made by an acceptor; joined by ``sockets.pump``."""
 
-    def __init__(self, Worker worker not None, owner, Plan plan not None, uint64_t number, limits):
+    def __init__(self, Worker worker not None, owner: LinkOwner, Plan plan not None, uint64_t number, limits: Limits):
         self.worker = worker
         self.owner = owner
         self.plan = plan
@@ -115,7 +122,7 @@ cdef class Link(LinkBase):
         self.tap = LinkTap(worker.tapping, number)
         worker.links.add(self)
 
-    def join(self, Pipe requests not None, Pipe responses not None):
+    def join(self, Pipe requests not None, Pipe responses not None) -> None:
         """Make the lanes, each with the pipe that reads and writes for it, and begin to forward."""
         # made before any of them is the link's: without memory for one, it is closed as a link that was not joined
         cdef Lane request_lane = RequestLane()
@@ -146,12 +153,12 @@ cdef class Link(LinkBase):
         return 0
 
     @property
-    def life_state(self):
+    def life_state(self) -> LinkLife:
         """The LinkLife now, for Python."""
         return LinkLife(self.life)
 
     @property
-    def transitions_taken(self):
+    def transitions_taken(self) -> set[tuple[LinkLife, LinkLife]]:
         """Transitions of this link's life so far, as pairs of LinkLife: for Python."""
         return {
             (from_, to) for from_ in LinkLife for to in LinkLife
@@ -159,59 +166,59 @@ cdef class Link(LinkBase):
         }
 
     @property
-    def in_flight_count(self):
+    def in_flight_count(self) -> int:
         """Requests and tokens to be answered, and responses of filters that wait for their turn."""
         return self.in_flight.count
 
     @property
-    def bytes_received(self):
+    def bytes_received(self) -> tuple[int, int]:
         """(bytes from the client, bytes from the broker)."""
         return self.bytes_in[DIRECTION_REQUEST], self.bytes_in[DIRECTION_RESPONSE]
 
     @property
-    def frames_received(self):
+    def frames_received(self) -> tuple[int, int]:
         """(requests, responses)."""
         return self.frames_in[DIRECTION_REQUEST], self.frames_in[DIRECTION_RESPONSE]
 
     @property
-    def last_request(self):
+    def last_request(self) -> int:
         """API key of the last request; -1 before the first."""
         return self.last_api_key
 
     @property
-    def half_closed(self):
+    def half_closed(self) -> bool:
         """Whether the client, the broker or both have closed their direction, and the link is still open."""
         return self.life == HALF_CLOSED
 
-    def take_client(self):
+    def take_client(self) -> int:
         """Hand the client's socket (file descriptor) over to the caller; -1: it was handed over before, or closed."""
         cdef int client = self.client_fd
         self.local_address()
         self.client_fd = -1
         return client
 
-    def take_broker(self):
+    def take_broker(self) -> int:
         """Hand the broker's socket (file descriptor) over to the caller; -1: there is none, or it was closed."""
         cdef int broker = self.broker_fd
         self.broker_fd = -1
         return broker
 
-    def return_client(self, int client):
+    def return_client(self, int client) -> None:
         """Take back the socket that ``take_client`` handed over; close it if the link was closed meanwhile."""
         if self.closed:
             close_fd(client)
         else:
             self.client_fd = client
 
-    def client_socket(self):
+    def client_socket(self) -> int:
         """Return the client's socket (file descriptor), which stays the link's; -1: it was handed over, or closed."""
         return self.client_fd
 
-    def sockets(self):
+    def sockets(self) -> tuple[int, int]:
         """Return the client's and the broker's socket (file descriptors), which stay the link's; -1: there is none."""
         return self.client_fd, self.broker_fd
 
-    def local_address(self):
+    def local_address(self) -> bytes:
         """Return the address the client connected to (sockaddr); empty if it cannot be determined."""
         cdef sockaddr_storage address
         cdef socklen_t size = sizeof(sockaddr_storage)
@@ -221,7 +228,7 @@ cdef class Link(LinkBase):
         return self.local or b""
 
     @property
-    def incomplete_frame_since(self):
+    def incomplete_frame_since(self) -> int:
         """When the last byte of an incomplete frame or header was received (ns, monotonic); 0: there is none."""
         cdef uint64_t at = 0
         if self.requests is None:
@@ -230,23 +237,23 @@ cdef class Link(LinkBase):
             at = max(at, (<Lane>lane).stalled_since())
         return at
 
-    def stop_connecting(self):
+    def stop_connecting(self) -> None:
         """Stop watching the broker's socket for the end of its connect."""
         if self.connecting:
             self.connecting = False
             self.worker.loop.remove_writer(self.broker_fd)
 
-    def note_progress(self):
+    def note_progress(self) -> None:
         """Note that a sink took bytes, so the connection is not idle."""
         self.last_at = monotonic_ns()
 
-    def use_plan(self, Plan plan not None):
+    def use_plan(self, Plan plan not None) -> None:
         """Use *plan* for all further frames."""
         self.plan = plan
 
     # Decisions of filters about held frames: the owner calls these, at once or later
 
-    def forward_request(self, bytes frame not None, held=None):
+    def forward_request(self, bytes frame not None, held: RequestFacts | None = None) -> None:
         """Forward a held request, or its replacement, to the broker; *held*, its RequestFacts, is kept for its response."""
         if PyBytes_GET_SIZE(frame) < REQUEST_HEAD:
             raise ValueError(f"a request of {PyBytes_GET_SIZE(frame)} bytes has no header")
@@ -257,7 +264,7 @@ cdef class Link(LinkBase):
         else:
             (<RequestLane>self.requests).send_request(frame, held)
 
-    def forward_response(self, bytes frame not None):
+    def forward_response(self, bytes frame not None) -> None:
         """Forward a held response, or its replacement, to the client."""
         if self.closed:
             return
@@ -265,7 +272,7 @@ cdef class Link(LinkBase):
         if not self.closed:
             self.responses.note_passed(self.responses.timed_key)
 
-    def answer(self, bytes frame not None):
+    def answer(self, bytes frame not None) -> None:
         """Queue a filter's response to a request that is not forwarded; it is sent after the responses to earlier requests."""
         cdef Entry *entry
         if self.closed:
@@ -286,14 +293,14 @@ cdef class Link(LinkBase):
         self.worker.counters.total(IN_FLIGHT)[0] += 1
         self.send_due_answers()
 
-    def go_silent(self, int direction):
+    def go_silent(self, int direction) -> None:
         """Drop everything that arrives in a direction from now on; leave both sides open until the client ends or the link drains."""
         if not self.closed:
             self.silent = True
             (self.requests if direction == DIRECTION_REQUEST else self.responses).discarding = True
             self.settle()
 
-    def resume(self, int direction):
+    def resume(self, int direction) -> None:
         """Go on processing and reading in a direction, as the verdict about its held frame is there."""
         cdef Lane lane = self.requests if direction == DIRECTION_REQUEST else self.responses
         if not self.closed:
@@ -302,17 +309,17 @@ cdef class Link(LinkBase):
             lane.unblock(BY_VERDICT)
             self.settle()
 
-    def mute(self):
+    def mute(self) -> None:
         """Let no further request begin until ``unmute``: the client is throttled."""
         self.muted = True
 
-    def unmute(self):
+    def unmute(self) -> None:
         """Read requests again."""
         self.muted = False
         if not self.closed and self.requests is not None:
             self.requests.resume_after(BY_MUTE)
 
-    def drain(self):
+    def drain(self) -> None:
         """Let no further request begin; close once everything in flight is answered."""
         self.draining = True
         if self.life == JOINED:
@@ -401,7 +408,7 @@ cdef class Link(LinkBase):
         self.settle()
         return 0
 
-    def source_lost(self, Lane lane not None):
+    def source_lost(self, Lane lane not None) -> None:
         """Handle a reset, or another error, of the side a lane reads."""
         if self.closed:
             return
@@ -411,7 +418,7 @@ cdef class Link(LinkBase):
         self.reset_by = lane.direction + 1
         self.on_eof(lane)
 
-    def sink_lost(self, Lane lane not None, bint after_end=False):
+    def sink_lost(self, Lane lane not None, bint after_end=False) -> None:
         """Handle that the side a lane writes to takes no more bytes; *after_end*: it had sent its end. It may still be read."""
         if self.closed:
             return
@@ -478,7 +485,7 @@ cdef class Link(LinkBase):
         self.worker.closed_links.append(self)
         self.owner.on_closed(self, cause)
 
-    def forget(self):
+    def forget(self) -> None:
         """Drop the lanes of a closed link, so that no reference cycle is left; no callback of theirs may be running."""
         if self.requests is not None:
             for lane in (self.requests, self.responses):
@@ -489,7 +496,7 @@ cdef class Link(LinkBase):
         self.requests = self.responses = None
 
 
-def overdue(Worker worker not None, owner, timeouts, uint64_t now):
+def overdue(Worker worker not None, owner: object, timeouts: Timeouts, uint64_t now) -> list[tuple[Link, int | None]]:
     """Return (link, cause) for the owner's links that exceeded a timeout; cause None: connecting to the broker took too long.
 
     Args:

@@ -1,7 +1,7 @@
 """LinkOwner: what acceptors, links and lanes (Cython) ask of the virtual cluster that owns them.
 
 The calls go both ways. The owner answers here; to act on a link it calls the link's own methods: ``forward_request``,
-``forward_response``, ``answer``, ``resume``, ``close`` (link.pyi). Every method is called from the event loop and must not
+``forward_response``, ``answer``, ``resume``, ``close`` (link.pyx). Every method is called from the event loop and must not
 block. None is called for a frame that is cut through, except where its docstring says so.
 
 An exception raised by a method called for a frame, an accepted client or a connected broker closes the link with

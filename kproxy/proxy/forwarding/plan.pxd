@@ -33,9 +33,9 @@ cdef class Plan:
     cdef int produce_stop[PLAN_VERSIONS]
     cdef bint produce_tags[PLAN_VERSIONS]
     cdef list programs  # keeps the Structs that rows point to
-    cdef readonly object chain
+    cdef readonly object chain  # type: Wanting | None
     cdef readonly bint selective  # whether the tap gets some APIs only, or the first bytes of frames only
-    cdef readonly unsigned int snaplen
+    cdef readonly unsigned int snaplen  # type: int
 
     cdef Row *row(self, int api_key, int api_version) noexcept nogil
     cdef int _fill(self, int key, object api, object chain, bint tapped) except -1

@@ -10,6 +10,9 @@ frames have an end, so no count in a frame can hold it up. A number that is spli
 address (a tail).
 """
 
+from collections.abc import Container, Iterable
+from typing import Protocol
+
 from libc.stdint cimport int8_t, int16_t
 
 from kproxy.protocol.direction cimport DIRECTION_RESPONSE
@@ -28,6 +31,16 @@ cdef set LEARNED = {  # sessions need their names, software and logins to read o
 }
 
 
+class Wanting(Protocol):
+    """What a plan asks of kproxy.filters.Chain."""
+
+    def wanted(self, direction: Direction, api_key: int, api_version: int) -> Want:
+        """Return what the filters want of frames of an API at a version."""
+
+    def unknown(self, direction: Direction, api_key: int) -> Want:
+        """Return what the filters want of frames of an API that kproxy does not know."""
+
+
 cdef class Plan:
     """What lanes do with frames of each API and version, made of a chain of filters and the facts.
 
@@ -37,7 +50,9 @@ cdef class Plan:
         snaplen: bytes of a frame that the tap gets; 0: all.
     """
 
-    def __cinit__(self, chain=None, tapped=None, unsigned int snaplen=0):
+    def __cinit__(
+        self, chain: Wanting | None = None, tapped: Container[int] | None = None, unsigned int snaplen=0,
+    ) -> Self:
         self.chain = chain
         self.programs = []
         self.snaplen = snaplen
@@ -97,21 +112,21 @@ cdef class Plan:
         self.produce_stop[version] = stop_of(program, "acks")
         self.produce_tags[version] = request_header_version(PRODUCE, version) > 1
 
-    def wanted(self, int direction, int api_key, int api_version):
+    def wanted(self, int direction, int api_key, int api_version) -> Want:
         """Return what lanes do with frames of an API at a version."""
         cdef Row *row = self.row(api_key, api_version)
         return Want(row.want_response if direction == DIRECTION_RESPONSE else row.want_request)
 
-    def is_tapped(self, int api_key, int api_version):
+    def is_tapped(self, int api_key, int api_version) -> bool:
         """Return whether the tap gets frames of an API, as lanes read it from the row; for Python."""
         return bool(self.row(api_key, api_version).tapped)
 
-    def head_step(self, int api_key, int api_version):
+    def head_step(self, int api_key, int api_version) -> int | None:
         """Return the top-level step after the head of a response; None: it has no head to hold. For Python, as ``tail_step``."""
         cdef Row *row = self.row(api_key, api_version)
         return row.head_stop if row.head != NULL else None
 
-    def tail_step(self, int api_key, int api_version):
+    def tail_step(self, int api_key, int api_version) -> int | None:
         """Return the top-level step at which the tail of a response begins: -1 the tags, None no tail to hold.
 
         Lanes read it from the row; this is the same for Python.
@@ -348,7 +363,7 @@ cdef int next_element(Walker *w, Level *level) noexcept nogil:
     return WALK_DONE if w.depth == 0 else WALK_MORE
 
 
-def stop_of(Program program not None, name):
+def stop_of(Program program not None, name: str | None) -> int:
     """Return the top-level step that reads the untagged field *name* (Kafka's JSON name); None: the tags. Raises KeyError."""
     cdef int i
     if name is None:
@@ -359,7 +374,9 @@ def stop_of(Program program not None, name):
     raise KeyError(name)
 
 
-def walk_in_pieces(Program program not None, stop, pieces, bint client_id=False, bint header_tags=False):
+def walk_in_pieces(
+    Program program not None, stop: str | None, pieces: Iterable[bytes], bint client_id=False, bint header_tags=False,
+) -> tuple[str, int]:
     """Walk over *pieces* (bytes) as a lane does, for Python; return (how it ended, bytes it used)."""
     cdef Walker w
     cdef const uint8_t *at

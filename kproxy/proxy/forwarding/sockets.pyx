@@ -11,6 +11,8 @@ SocketPipe  receives into one buffer and sends from it. The buffer is the proces
           pipe decrypts what it received and encrypts what it sends (TlsSide).
 """
 
+from asyncio import AbstractEventLoop
+from typing import TYPE_CHECKING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.errno cimport (
     EAGAIN, EALREADY, ECONNABORTED, ECONNREFUSED, EINPROGRESS, EINTR, EISCONN, EMFILE, ENFILE, ENOBUFS, ENOMEM, errno,
@@ -28,6 +30,9 @@ from kproxy.proxy.forwarding.tls_side cimport PIECE, TlsSide
 from ssl import SSLError
 
 from kproxy.proxy.tap.counted import CloseCause, Total
+
+if TYPE_CHECKING:
+    from kproxy.proxy.forwarding.owner import LinkOwner
 
 cdef extern from "<sys/socket.h>" nogil:
     ctypedef unsigned int socklen_t
@@ -91,34 +96,34 @@ cdef class Acceptor:
     """
 
     cdef readonly Worker worker
-    cdef readonly object owner
+    cdef readonly object owner  # type: LinkOwner
     cdef readonly int fd
-    cdef readonly object node_id
+    cdef readonly object node_id  # type: int | None
     cdef bytes target  # sockaddr of the broker; None: ask the owner to open links
     cdef object _address
 
-    def __init__(self, Worker worker not None, owner, int fd, node_id=None):
+    def __init__(self, Worker worker not None, owner: LinkOwner, int fd, node_id: int | None = None):
         self.worker = worker
         self.owner = owner
         self.fd = fd
         self.node_id = node_id
 
-    def set_target(self, bytes target, address):
+    def set_target(self, bytes target: bytes | None, address: tuple[str, int] | None) -> None:
         """Connect clients to the broker at *target* (sockaddr) and *address* (host, port); None: ask the owner."""
         self.target = target
         self._address = address
 
-    def start(self):
+    def start(self) -> None:
         """Accept clients."""
         self.worker.loop.add_reader(self.fd, self.readable)
 
-    def stop(self):
+    def stop(self) -> None:
         """Stop accepting, after the clients in the backlog, so that none of them is reset."""
         self.worker.loop.remove_reader(self.fd)
         while self.accept_some():
             pass
 
-    def pause(self):
+    def pause(self) -> None:
         """Stop accepting for now; clients wait in the backlog."""
         self.worker.loop.remove_reader(self.fd)
 
@@ -275,7 +280,7 @@ cdef class Poller:
         loop: uvloop's.
     """
 
-    def __cinit__(self, loop):
+    def __cinit__(self, loop: AbstractEventLoop) -> Self:
         self.fd = epoll_create1(EPOLL_CLOEXEC)
         if self.fd < 0:
             raise OSError(errno, "epoll_create1 failed")
@@ -287,11 +292,11 @@ cdef class Poller:
         if self.fd >= 0:
             close_fd(self.fd)
 
-    def close(self):
+    def close(self) -> None:
         """Stop watching."""
         self.loop.remove_reader(self.fd)
 
-    def run(self):
+    def run(self) -> None:
         """Handle the events of sockets that are ready, for at most TURN_NS: the rest in the next turn, before newer ones."""
         cdef uint64_t until = 0
         cdef epoll_event *event
@@ -550,7 +555,7 @@ cdef class SocketPipe(Pipe):
         return 0
 
 
-def pump(Link link not None, int client, int broker, TlsSide client_tls=None, TlsSide broker_tls=None):
+def pump(Link link not None, int client, int broker, TlsSide client_tls=None, TlsSide broker_tls=None) -> None:
     """Join two connected, non-blocking sockets (file descriptors), which the link owns from now on; *_tls*: of a side with TLS."""
     cdef Worker worker = link.worker
     cdef PolledSocket client_socket = PolledSocket()
@@ -575,7 +580,7 @@ def pump(Link link not None, int client, int broker, TlsSide client_tls=None, Tl
             (<SocketPipe>pipe).receive_encrypted(NULL, 0)
 
 
-def close_sockets(Link link not None):
+def close_sockets(Link link not None) -> None:
     """Close the sockets that a link owns."""
     if link.client_fd >= 0:
         close_fd(link.client_fd)

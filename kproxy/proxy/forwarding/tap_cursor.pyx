@@ -152,7 +152,7 @@ cdef class WorkerTap:
 cdef class LinkTap:
     """What the reader knows of one link; *worker* is None without a tap."""
 
-    def __cinit__(self, WorkerTap worker, uint64_t number):
+    def __cinit__(self, WorkerTap worker: WorkerTap | None, uint64_t number) -> Self:
         self.worker = worker
         self.number = number
 

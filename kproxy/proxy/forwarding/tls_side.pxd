@@ -9,7 +9,7 @@ cdef enum:
 
 
 cdef class TlsSide:
-    cdef readonly object ssl_object
+    cdef readonly object ssl_object  # type: SSLObject
     cdef readonly bint ended  # the peer has sent close_notify
     cdef object incoming
     cdef object outgoing

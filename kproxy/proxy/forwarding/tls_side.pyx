@@ -9,6 +9,8 @@ close_notify (SSLProtocol._start_shutdown).
 Half-close: close_notify ends one direction only (RFC 8446, 6.1). A client that has sent it still gets what it asked for.
 """
 
+from ssl import MemoryBIO, SSLObject
+
 from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport uint8_t
@@ -23,7 +25,7 @@ cdef object Error = ssl.SSLError
 cdef class TlsSide:
     """Made of what a handshake has left: the SSLObject and its two MemoryBIOs."""
 
-    def __init__(self, ssl_object, incoming, outgoing):
+    def __init__(self, ssl_object: SSLObject, incoming: MemoryBIO, outgoing: MemoryBIO):
         self.ssl_object = ssl_object
         self.incoming = incoming
         self.outgoing = outgoing

@@ -104,7 +104,7 @@ cdef class Counters:
             unmap_shared(self.shared, sizeof(Shared))
 
     @classmethod
-    def create(cls):
+    def create(cls) -> Self:
         """Make counters, all 0, in a new memfd that is closed on exec unless inherited explicitly."""
         return cls(create_sealed("kproxy-counters", sizeof(Shared)))
 
@@ -143,26 +143,26 @@ cdef class Counters:
         """Return the word that counts open connections of a client's address; other addresses may share it."""
         return &self.shared.addresses[address_hash & (ADDRESSES - 1)]
 
-    def add(self, which, n=1):
+    def add(self, which: Total, n: int = 1) -> None:
         """Add *n*, which may be negative for a gauge, to a Total."""
         self.shared.totals[int(Total(which))] += <uint64_t><int64_t>n
 
-    def put(self, which, value):
+    def put(self, which: Total, value: int) -> None:
         """Set a gauge."""
         self.shared.totals[int(Total(which))] = value
 
-    def count_close(self, cause):
+    def count_close(self, cause: CloseCause) -> None:
         """Count a connection that ended for a CloseCause; links count through ``closed``, this is the same for Python."""
         self.shared.causes[int(CloseCause(cause))] += 1
 
-    def count_request(self, int api_key, int api_version, uint64_t size):
+    def count_request(self, int api_key, int api_version, uint64_t size) -> None:
         """Count a request of *size* bytes."""
         cdef ApiCounts* counts = self.api(api_key, api_version)
         counts.requests += 1
         counts.request_bytes += size
         self.key(api_key).sizes[0][size_bucket(size)] += 1
 
-    def count_response(self, int api_key, int api_version, uint64_t size, uint64_t latency_ns):
+    def count_response(self, int api_key, int api_version, uint64_t size, uint64_t latency_ns) -> None:
         """Count a response of *size* bytes that was received *latency_ns* after its request."""
         cdef ApiCounts* counts = self.api(api_key, api_version)
         counts.responses += 1
@@ -171,29 +171,29 @@ cdef class Counters:
         counts.histogram[duration_bucket(latency_ns)] += 1
         self.key(api_key).sizes[1][size_bucket(size)] += 1
 
-    def count_phase(self, int api_key, which, uint64_t duration_ns):
+    def count_phase(self, int api_key, which: Phase, uint64_t duration_ns) -> None:
         """Count a Phase of an exchange."""
         cdef PhaseCounts* phase = &self.key(api_key).phases[<int>Phase(which)]
         phase.sum_ns += duration_ns
         phase.histogram[duration_bucket(duration_ns)] += 1
 
-    def add_address(self, uint64_t address_hash, int n):
+    def add_address(self, uint64_t address_hash, int n) -> int:
         """Add *n*, 1 or -1, to the open connections of an address, but not below 0. Return the new count."""
         cdef uint32_t* count = self.address(address_hash)
         count[0] = count[0] + n if n > 0 or count[0] >= <uint32_t>-n else 0
         return count[0]
 
-    def address_count(self, uint64_t address_hash):
+    def address_count(self, uint64_t address_hash) -> int:
         """Return the open connections of an address in this worker."""
         return self.address(address_hash)[0]
 
-    def apis(self):
+    def apis(self) -> list[ApiTotals]:
         """Return a list[ApiTotals] of APIs that were counted, ordered by key and version; None is a key or version that is not known."""
         cdef uint64_t used = min(load_acquire(&self.shared.used), <uint64_t>MOST_SLOTS)
         found = [_totals(&self.shared.slots[slot]) for slot in range(used)]
         return sorted(found, key=_order)
 
-    def histograms(self):
+    def histograms(self) -> list[ApiHistograms]:
         """Return a list[ApiHistograms] of APIs that were counted, ordered by key; the last one, None, is keys that are not known."""
         cdef int key
         return [_histograms(&self.shared.keys[key], key) for key in range(MOST_KEYS) if self._is_counted(key)]
@@ -206,19 +206,19 @@ cdef class Counters:
                 return True
         return False
 
-    def total_of(self, which):
+    def total_of(self, which: Total) -> int:
         """Return one total."""
         return self.shared.totals[int(which)]
 
-    def totals(self):
+    def totals(self) -> dict[Total, int]:
         """Return all totals: dict[Total, int]."""
         return {which: self.shared.totals[<int>which] for which in Total}
 
-    def closes(self):
+    def closes(self) -> dict[CloseCause, int]:
         """Return all closes: dict[CloseCause, int]."""
         return {cause: self.shared.causes[<int>cause] for cause in CloseCause}
 
-    def close_open_gauges(self):
+    def close_open_gauges(self) -> None:
         """Correct the counters of a worker that died: its open connections ended with WORKER_DIED, and nothing is in flight."""
         self.shared.causes[<int>CloseCause.WORKER_DIED] += self.shared.totals[<int>Total.CONNECTIONS_OPEN]
         for which in GAUGES_OF_CONNECTIONS:
@@ -246,7 +246,7 @@ cdef class SharedLimits:
             unmap_shared(self.shared, sizeof(SharedPlaces))
 
     @classmethod
-    def create(cls):
+    def create(cls) -> Self:
         """Make one in which no place is taken, in a new memfd that is closed on exec unless inherited explicitly."""
         return cls(create_sealed("kproxy-limits", sizeof(SharedPlaces)))
 
@@ -259,30 +259,30 @@ cdef class SharedLimits:
         release64(&self.shared.connections, 1)
 
     @property
-    def connections(self):
+    def connections(self) -> int:
         """Open connections, over all workers."""
         return self.shared.connections
 
-    def take_address(self, uint64_t address_hash, uint32_t most):
+    def take_address(self, uint64_t address_hash, uint32_t most) -> bool:
         """Take one of the *most* places of a client's host; return False if all are taken."""
         return take32(&self.shared.addresses[address_hash & (ADDRESSES - 1)], most)
 
-    def release_address(self, uint64_t address_hash):
+    def release_address(self, uint64_t address_hash) -> None:
         """Release a place of a client's host."""
         release32(&self.shared.addresses[address_hash & (ADDRESSES - 1)], 1)
 
-    def address_count(self, uint64_t address_hash):
+    def address_count(self, uint64_t address_hash) -> int:
         """Return how many places of a client's host are taken."""
         return self.shared.addresses[address_hash & (ADDRESSES - 1)]
 
-    def take_turn(self, int64_t now_ns, int64_t per_second):
+    def take_turn(self, int64_t now_ns, int64_t per_second) -> bool:
         """Return whether a client that comes now is within the rate of *per_second* (at least 1); a second's worth may come at once.
 
         This is the generic cell rate algorithm: a token bucket in one word.
         """
         return take_turn(&self.shared.due_ns, now_ns, SECOND // per_second, SECOND)
 
-    def release_all_of(self, Counters counters not None):
+    def release_all_of(self, Counters counters not None) -> None:
         """Release what a worker that died had taken. Call this before ``counters.close_open_gauges()``."""
         cdef uint32_t count
         cdef size_t at
@@ -323,7 +323,7 @@ def _order(totals):
     return key is None, key or 0, version is None, version or 0
 
 
-def address_hash(address, key):
+def address_hash(address: str, key: bytes) -> int:
     """Hash a client's address (text, without its port) to the slot in which its connections are counted.
 
     Keyed with up to 64 bytes that all workers of a proxy share, so that no client can choose an address that shares another's slot.

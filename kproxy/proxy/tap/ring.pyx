@@ -35,7 +35,7 @@ import os
 import sys
 
 from kproxy.proxy.tap.sealed import create_sealed, sealed_size
-from kproxy.proxy.tap.tapped import TapKind
+from kproxy.proxy.tap.tapped import TapItem, TapKind
 
 cdef int TAP_DATA = TapKind.DATA
 cdef int TAP_LOST = TapKind.LOST
@@ -65,25 +65,25 @@ cdef uint64_t LONGEST = (<uint64_t>1 << 48) - 1  # ns: three days
 SMALLEST_RING = 65_536
 
 
-def create_ring(size):
+def create_ring(size: int) -> int:
     """Make a memfd with a ring of *size* bytes, rounded up to a page. Raises ValueError below SMALLEST_RING, OSError."""
     if size < SMALLEST_RING:
         raise ValueError(f"a tap ring of {size} bytes is too small; at least {SMALLEST_RING}")
     return create_sealed("kproxy-tap", PAGE + -(-size // PAGE) * PAGE)
 
 
-def detach_reader(fd):
+def detach_reader(fd: int) -> None:
     """Detach a reader that died from the ring *fd*, so that the writer stops writing."""
     cdef TapReader reader = TapReader(fd)
     reader.detach()
 
 
-def reader_position(fd):
+def reader_position(fd: int) -> int:
     """Return how many bytes of the ring *fd* were read or skipped so far, without mapping it."""
     return int.from_bytes(os.pread(fd, 8, TAIL), sys.byteorder)
 
 
-def await_reader(fd):
+def await_reader(fd: int) -> None:
     """Have the writer write for the next reader, which is being started, so that it misses nothing for which the ring has room.
 
     What the previous reader has not read is skipped. Call this only while no reader is attached, or after the reader died.
@@ -225,28 +225,31 @@ cdef class TapWriter:
         """Write a LOST record: *size* bytes of a direction did not fit."""
         return self.write(TAP_LOST, connection, direction, at, 0, <const uint8_t*>&size, sizeof(size))
 
-    def put(self, int kind, uint64_t connection, int direction, uint64_t at, const uint8_t[::1] data, int64_t sent_after=0):
+    def put(
+        self, int kind, uint64_t connection, int direction, uint64_t at,
+        const uint8_t[::1] data: bytes | bytearray | memoryview, int64_t sent_after=0,
+    ) -> bool:
         """Write one record, as ``TapReader.read`` returns it; return whether it fitted."""
         cdef size_t size = data.shape[0]
         cdef uint64_t after = MADE_BY_PROXY if sent_after < 0 else sent_after
         return self.write(kind, connection, direction, at, after, &data[0] if size else NULL, size) == 0
 
-    def put_lost(self, uint64_t connection, int direction, uint64_t at, uint64_t size):
+    def put_lost(self, uint64_t connection, int direction, uint64_t at, uint64_t size) -> bool:
         """``write_lost`` for Python; return whether the record fitted."""
         return self.write_lost(connection, direction, at, size) == 0
 
     @property
-    def requests(self):
+    def requests(self) -> int:
         """Requests ever written, as the link taps count them."""
         return self.requests_written[0]
 
     @property
-    def reserved_bytes(self):
+    def reserved_bytes(self) -> int:
         """Bytes promised to later records."""
         return self.reserved
 
     @property
-    def epoch(self):
+    def epoch(self) -> int:
         """0 while no reader is attached, else a number that differs for each."""
         return self.reader_epoch()
 
@@ -271,7 +274,7 @@ cdef class TapReader:
         if self.shared != NULL:
             unmap_shared(self.shared, self.capacity + PAGE)
 
-    def attach(self):
+    def attach(self) -> int:
         """Become the reader; return the epoch. The writer then describes the open connections again.
 
         What is in the ring is skipped, unless it was written for this reader (``await_reader``).
@@ -313,7 +316,7 @@ cdef class TapReader:
         if position - self.tail <= load_acquire(self.shared + HEAD) - self.tail:
             self.tail = position
 
-    def settle(self, uint64_t requests, uint64_t file=0, uint64_t size=0):
+    def settle(self, uint64_t requests, uint64_t file=0, uint64_t size=0) -> None:
         """Note how many of the requests ever written are in the outputs for good, or were counted as lost there.
 
         *file* and *size*: inode and bytes of the log at that moment. A reader that takes over cuts the log off there.
@@ -326,31 +329,31 @@ cdef class TapReader:
         store_release(self.shared + SETTLED, which)
 
     @property
-    def settled(self):
+    def settled(self) -> tuple[int, int, int]:
         """What this reader or an earlier one last gave to ``settle``: requests, file, size."""
         cdef uint64_t* settlement = _settlement(self.shared)
         return settlement[0], settlement[1], settlement[2]
 
     @property
-    def given_up(self):
+    def given_up(self) -> int:
         """Requests ever written that earlier readers lost."""
         return load_acquire(self.shared + GIVEN_UP)
 
-    def detach(self):
+    def detach(self) -> None:
         """Stop being the reader: the writer stops writing."""
         store_release(self.shared + EPOCH, 0)
 
     @property
-    def position(self):
+    def position(self) -> int:
         """Bytes read or skipped so far."""
         return self.tail
 
     @property
-    def waiting(self):
+    def waiting(self) -> int:
         """Bytes written and not read yet."""
         return min(load_acquire(self.shared + HEAD) - self.tail, self.capacity)
 
-    def read(self, most):
+    def read(self, most: int) -> list[TapItem]:
         """Return up to *most* records, as (kind, connection, direction, at, bytes, sent_after), in the order they were written.
 
         Fewer if they are large: about MOST_AT_ONCE bytes are copied at a time. The bytes of LOST are a number: 8 bytes, little-endian.

@@ -93,7 +93,7 @@ def test_a_file_and_a_missing_folder_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(UsageError, match=r"is a file; --format parquet wants a directory"):
         check_directory(tmp_path / "file")
-    with pytest.raises(UsageError, match="its folder is not there"):
+    with pytest.raises(UsageError, match="its folder does not exist"):
         check_directory(tmp_path / "no" / "tables")
     check_directory(tmp_path / "new")
 

@@ -1,6 +1,0 @@
-from kproxy.capture.packet import Datagram, TcpSegment
-
-OUTCOME_NAMES: tuple[str, ...]
-
-def read_segment(link_type: int, data: bytes, original_size: int | None = None) -> TcpSegment | str: ...
-def read_datagram(link_type: int, data: bytes, original_size: int) -> Datagram | None: ...

@@ -1,6 +1,0 @@
-MOST_KEYS: int
-
-class Activity:
-    def __init__(self, connection_id: str) -> None: ...
-    @property
-    def connection_id(self) -> str: ...

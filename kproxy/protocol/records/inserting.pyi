@@ -1,3 +1,0 @@
-def insert_headers(
-    plain: bytes, count: int, added: bytes, added_count: int, own_name: bytes | None = None, own: bytes = b""
-) -> bytes | None: ...

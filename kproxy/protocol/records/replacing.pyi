@@ -1,6 +1,0 @@
-from kproxy.protocol.records.batches import OpenBatch
-
-class Editor:
-    def edited(self, data: bytes) -> bytes | None: ...
-
-def replace_fields(opened: OpenBatch, values: Editor | None, keys: Editor | None = None) -> bytes | None: ...
