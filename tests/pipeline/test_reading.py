@@ -183,7 +183,7 @@ def test_without_a_path_there_is_nothing_to_read() -> None:
 
 @pytest.mark.parametrize("paths", [["a.pcap", "b.pcap"], b"a.pcap", 3])
 def test_what_is_no_path_is_an_error_that_says_how_to_give_paths(paths: object) -> None:
-    with pytest.raises(TypeError, match=f"not {type(paths).__name__}; several paths are separate arguments"):
+    with pytest.raises(TypeError, match=f"not {type(paths).__name__}; pass several paths as arguments"):
         kproxy.read(paths)  # type: ignore[arg-type]
 
 
