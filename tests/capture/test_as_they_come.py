@@ -19,6 +19,7 @@ from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.session import BadFrame, Cut, Event, Exchange, Note, NotKafka
 from tests.conftest import Require
 from tests.support.built_captures import enhanced, interface, option, pcap, section
+from tests.support.sampled import sampled
 from tests.support.traffic import CAPTURES
 from tests.support.variants import beginnings, decode, frames, ip_of, lines, load, relinked, resegmented, segment, times
 
@@ -30,7 +31,7 @@ def names(events: list[Event]) -> set[str]:
     return {type(event).__name__ for event in events}
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", sampled(range(6), [0, 1]))
 @pytest.mark.parametrize("name", NAMES)
 def test_shuffled_duplicated_and_overlapped_at_random_gives_the_same_events(name: str, seed: int) -> None:
     packets, rng = load(name), random.Random(seed)
@@ -43,7 +44,7 @@ def test_shuffled_duplicated_and_overlapped_at_random_gives_the_same_events(name
     assert names(events) == {"Exchange"}
 
 
-@pytest.mark.parametrize("size", [1448, 65_536])
+@pytest.mark.parametrize("size", sampled([1448, 65_536], [1448]))
 @pytest.mark.parametrize("name", NAMES)
 def test_a_lost_segment_costs_at_most_the_frames_it_touched(name: str, size: int) -> None:
     packets, rng = resegmented(load(name), size, random.Random(1)), random.Random(2)
@@ -165,7 +166,7 @@ def test_every_frame_has_the_times_of_its_own_packets(name: str) -> None:
     assert waited or name != "11"
 
 
-@pytest.mark.parametrize("snaplen", [54, 64, 66, 72, 80, 96, 128, 200, 300, 1000])
+@pytest.mark.parametrize("snaplen", sampled([54, 64, 66, 72, 80, 96, 128, 200, 300, 1000], [54, 66, 96, 300]))
 @pytest.mark.parametrize("name", ["01", "02", "03", "04", "05", "06", "08", "09", "10", "11", "12"])
 def test_what_a_snaplen_left_is_shown_and_nothing_is_invented(name: str, snaplen: int) -> None:
     """Every exchange whose header is here is the same as without the snaplen, but for what its bodies say."""

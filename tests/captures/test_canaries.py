@@ -73,6 +73,7 @@ def test_credentials_are_in_no_output(tmp_path: Path) -> None:
     assert sorted(canary.found_in(made)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", list(CUTS)[1:])
 def test_credentials_of_captures_that_are_cut_are_in_no_output(cut: str, tmp_path: Path) -> None:
     canary = Canaries(SEED)

@@ -61,6 +61,14 @@ def of_file(file: str) -> pytest.MarkDecorator:
 
 
 each_file = pytest.mark.parametrize("file", [pytest.param(e["file"], marks=of_file(e["file"])) for e in MANIFEST])
+FOR_TSHARK = ("02-", "04-", "08-", "10-")  # in README's command
+a_file_for_tshark = pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param(file, marks=[of_file(file), *([] if file.startswith(FOR_TSHARK) else [pytest.mark.slow])])
+        for file in (e["file"] for e in MANIFEST)
+    ],
+)
 
 
 class Written(dict[tuple[str, str], Path]):
@@ -313,7 +321,7 @@ def tshark(path: Path, ports: set[int], *words: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("kind", ["clear", "anonymous"])
-@each_file
+@a_file_for_tshark
 def test_tshark_reads_it(file: str, kind: str, written: Written, require: Require) -> None:
     require("tshark", shutil.which("tshark"), "")
     path = written[file, kind]

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 from kproxy.protocol import ApiKey, message, response_header_version
 from kproxy.protocol.error_codes import ErrorCode
 from tests.conftest import Require
@@ -68,6 +70,7 @@ def metadata() -> Any:
     return make("MetadataResponse", brokers=[broker], topics=[topic])
 
 
+@pytest.mark.slow
 def test_the_errors_are_those_of_kafkas_sources(require: Require) -> None:
     require("kafka", shutil.which("mvn"), "Kafka's sources are fetched with Maven (mvn)")
     sources = Sources()
@@ -75,6 +78,7 @@ def test_the_errors_are_those_of_kafkas_sources(require: Require) -> None:
     assert {api: set(errors.split()) for api, errors in DOCUMENTED.items()} == found
 
 
+@pytest.mark.slow
 def test_kafkas_own_classes_read_the_error_and_no_other_at_the_call_named(require: Require) -> None:
     require("kafka", jars.missing() is None, jars.missing() or "")
     all_cases = list(cases())

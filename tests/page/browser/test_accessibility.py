@@ -11,6 +11,7 @@ from selenium.webdriver.common.keys import Keys
 from kproxy.page.modules import fetched
 from tests.page.browser.driving import FIREFOX, HEIGHT, NARROW, WIDE, Page, opened
 from tests.page.browser.pictures import SCENES, SOURCES, draw
+from tests.support.sampled import sampled
 
 pytestmark = pytest.mark.xdist_group("page-browser")
 ROWS = ".table .pane [role=row][data-number]"
@@ -56,7 +57,7 @@ def looks_right(page: Page, axe: str) -> list[Any]:
     return wrong
 
 
-@pytest.mark.parametrize("shown", SHOWN)
+@pytest.mark.parametrize("shown", sampled(SHOWN, ["exchanges"]))
 def test_axe_finds_nothing_serious(orders: Page, axe: str, shown: str) -> None:
     view, parameters, key = SHOWN[shown]
     orders.size(WIDE)

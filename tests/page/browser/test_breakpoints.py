@@ -69,6 +69,7 @@ def outside(page: BreakpointsPage, selector: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_a_person_stops_edits_and_answers_messages_in_the_page(start: Starts, tmp_path: Path) -> None:
     audit = {"use": "audit", "with": {"file": {"path": str(tmp_path / "audit.jsonl")}}}
     scene, page = start(filters=(audit,))

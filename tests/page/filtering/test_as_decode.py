@@ -122,6 +122,7 @@ def samples_of() -> list[dict[str, Any]]:
     return [{name: value(event) for name, value in CHEAP.items()} for event, _ in events()[::3]]
 
 
+@pytest.mark.slow
 def test_the_same_exchanges_of_all_sources(stores: dict[str, Store]) -> None:
     assert list(differences(stores, 1, 150)) == []
 
