@@ -11,7 +11,7 @@ SMALLEST_KEY, LARGEST_KEY = 16, 4096  # bytes
 
 
 def anonymizer(key_file: Path | None) -> Anonymizer:
-    """Make pseudonyms by the key in the file, or by a new one. Raises UsageError for a file that holds no key."""
+    """Return an Anonymizer with the key in the file, or with a new key. Raises UsageError if the file holds no key."""
     if key_file is None:
         return Anonymizer(Pseudonyms(os.urandom(SMALLEST_KEY)))
     try:

@@ -3,7 +3,7 @@
 0    done
 1    kproxy could not continue (an output that cannot be written, for instance)
 2    wrong usage: an option, a file that does not exist, or is neither capture nor decoded log, an expression
-3    a capture is damaged: everything before the damage was decoded; or a decoded log: its whole lines were shown
+3    a source is damaged: everything before the damage was read, and of a decoded log every complete line
 4    kproxy report: an analysis that was asked for found what it looks for; kproxy doctor: it found a problem;
      kproxy replay: an answer is not the recorded one, or did not come
 130  interrupted; everything before was decoded

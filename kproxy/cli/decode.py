@@ -177,7 +177,7 @@ def decode(
       1  the output cannot be written
       2  wrong usage, or a file that is neither capture nor decoded log
       3  a capture is damaged: everything before the damage was decoded;
-         or a decoded log: its whole lines were
+         or a decoded log: all complete lines were
     130  interrupted; everything before was decoded
     """
     files, output_format = list(paths), format_of(output, format_name, SUFFIXES, Format.TEXT)
@@ -241,7 +241,7 @@ def _check_options(options: OutputOptions) -> None:
     if options.most is not None and chosen not in (Format.TEXT, Format.JSONL):
         raise UsageError(f"-n is for --format text and jsonl; {chosen} has all that is selected")
     if (options.wide or not options.clock.local) and not is_text:
-        raise UsageError(f"--wide and --utc are for --format text; {chosen} has whole lines, and times in UTC")
+        raise UsageError(f"--wide and --utc are for --format text; {chosen} never cuts lines, and has times in UTC")
 
 
 class _Decoder:

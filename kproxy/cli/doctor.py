@@ -85,7 +85,7 @@ def doctor(
         if not error.source:
             raise
         return asyncio.run(_show(_mistakes(error), form))
-    return asyncio.run(_show(examine(found, timeout, whole=config is not None, login=login), form))
+    return asyncio.run(_show(examine(found, timeout, is_complete=config is not None, login=login), form))
 
 
 async def _mistakes(error: ConfigError) -> AsyncIterator[Finding]:

@@ -50,7 +50,7 @@ def check_values(config: Config) -> Iterator[Problem]:
 
 
 def parse_node_ids(node_ids: list[int | str]) -> list[int]:
-    """[0, "100-102"] -> [0, 100, 101, 102]. Raises ValueError that names the wrong entry."""
+    """Expand ranges of node ids: [0, "100-102"] -> [0, 100, 101, 102]. Raises ValueError that names the wrong entry."""
     found: list[int] = []
     for entry in node_ids:
         first, last = _node_range(entry)
@@ -133,7 +133,7 @@ def _check_advertised_host(path: str, host: str) -> Iterator[Problem]:
 
 
 def _check_advertised_brokers(path: str, addresses: Addresses) -> Iterator[Problem]:
-    """Check that each broker has an address, and none the address of another; in SNI mode, the host of another."""
+    """Check that each broker has an address of its own; in SNI mode, a host of its own."""
     seen: dict[str, str] = {}
     for node_id, text in addresses.advertise_brokers.items():
         if not NODE_ID.fullmatch(node_id) or int(node_id) > MOST_NODE:
@@ -143,10 +143,13 @@ def _check_advertised_brokers(path: str, addresses: Addresses) -> Iterator[Probl
         except ValueError as error:
             yield f"{path}.{node_id}", f"{quoted(text)}: {error}"
             continue
-        told = host.lower() if addresses.mode == "sni" else text.lower()
-        if told in seen:
-            yield f"{path}.{node_id}", f"clients cannot tell it from node {seen[told]}, which is {quoted(told)} too"
-        seen[told] = node_id
+        advertised = host.lower() if addresses.mode == "sni" else text.lower()
+        if advertised in seen:
+            yield (
+                f"{path}.{node_id}",
+                f"node {seen[advertised]} has the same {quoted(advertised)}: clients would confuse them",
+            )
+        seen[advertised] = node_id
 
 
 def _check_port_mode(path: str, cluster: Cluster) -> Iterator[Problem]:

@@ -37,14 +37,14 @@ Place = tuple[int, int]
 
 
 class Broken:
-    """Stands for a value that could not be read; its mistake is recorded."""
+    """Takes the place of a value that could not be read, whose mistake is recorded."""
 
 
 BROKEN = Broken()
 
 
 class LimitExceeded(Exception):
-    """Ends the conversion: too many values or mistakes. The last mistake says which."""
+    """The conversion ends because of too many values or mistakes; the last mistake says which."""
 
 
 class Conversion:
@@ -240,7 +240,7 @@ def _found(node: Node, path: str) -> str:
 
 
 def _tag(tag: str) -> str:
-    """The tag in words; one that is not YAML's own may be a password that begins with "!"."""
+    """Describe a tag. One that is not YAML's own is not shown: it may be a password that begins with "!"."""
     return f"the tag {quoted(f'!!{tag.removeprefix(TAG)}')}" if tag.startswith(TAG) else "a tag"
 
 

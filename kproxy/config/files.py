@@ -21,7 +21,7 @@ BIGGEST = 16 << 20  # bytes of a PEM file; a system's bundle of CAs has 0.2 MB
 
 
 class EncryptedKey(Exception):
-    """OpenSSL asks for a password."""
+    """The key is encrypted: OpenSSL asks for a password."""
 
 
 def check_files(config: Config) -> Iterator[Problem]:
@@ -43,7 +43,7 @@ def check_files(config: Config) -> Iterator[Problem]:
 
 
 def _check_endpoint(path: str, endpoint: OtlpEndpoint, packages: list[str]) -> Iterator[Problem]:
-    """Check that what an export needs is installed, without importing it, and its CAs."""
+    """Check that an export's CAs are readable and its packages installed, without importing them."""
     needed = [*packages, *(["grpc"] if endpoint.protocol == "grpc" else [])]
     if not all(map(_is_installed, needed)):
         yield (
@@ -69,7 +69,7 @@ def watched_files(config: Config) -> list[str]:
 
 
 def filter_files(config: Config) -> set[str]:
-    """The source files of the filters that are not kproxy's own, which are loaded again with --reload-filters."""
+    """List the source files of filters from outside kproxy, which --reload-filters loads again."""
     from kproxy.filters.loading import source_of  # noqa: PLC0415 - as in check_filters
 
     uses = {use.use for cluster in config.clusters for use in cluster.filters}

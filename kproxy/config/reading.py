@@ -32,7 +32,7 @@ OPTIONS = {
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of `kproxy run`; None: not given. Needs either ``file``, or ``listen`` and ``bootstrap``."""
+    """The options of `kproxy run`; None for one that was not given. ``file``, or ``listen`` and ``bootstrap``, are required."""
 
     file: str | None = None
     listen: str | None = None
@@ -86,7 +86,7 @@ def config_from_options(options: Options, *, filters: bool = True) -> Config:
 
 
 def refusal(options: Options, sentence: str) -> UsageError:
-    """The error for what a worker refuses, which only it can find: a filter that does not load any more, an address in use.
+    """Return the error for something that only a worker can find: a filter that no longer loads, an address in use.
 
     A sentence that begins with the path of a filter ("clusters[0].filters[1]: ...") becomes a mistake with its place in the file.
     """
@@ -142,7 +142,7 @@ def _with_options(config: Config, options: Options) -> Config:
 
 
 def _with_faults(cluster: Cluster, faults: list[str]) -> Cluster:
-    """The cluster with more faults; those of its own come first. Raises UsageError."""
+    """Return the cluster with more faults after its own. Raises UsageError."""
     from kproxy.filters.faults.words import parse_fault  # noqa: PLC0415 - few runs have faults
 
     added = [parse_fault(text) for text in faults]
@@ -175,7 +175,7 @@ def _problems(config: Config, filters: bool) -> Iterator[Problem]:
 def _raise_if_any(
     problems: Iterable[Problem], places: Mapping[str, Place], mistakes: Sequence[Mistake], source: str
 ) -> None:
-    """Raise *mistakes*, and *problems* with their places; problems of values that could not be read are left out."""
+    """Raise ConfigError for *mistakes*, and for *problems* with their places, except those of values that could not be read."""
     broken = {mistake.path for mistake in mistakes}
     found = list(mistakes)
     for path, message in problems:
@@ -195,7 +195,7 @@ def _with_parents(path: str) -> Iterator[str]:
 
 
 def _place(path: str, places: Mapping[str, Place]) -> Place:
-    """Return the place of the path in the file, or of what contains it; (0, 0) without one."""
+    """Return line and column of the path in the file, or of what contains it; (0, 0) if there is none."""
     return next((places[part] for part in _with_parents(path) if part in places), (0, 0))
 
 

@@ -14,7 +14,7 @@ from kproxy.filters.withholding import SOUNDS_SECRET, WITHHELD, without_user_inf
 
 
 def redacted(config: Config, own_filters: Mapping[str, object]) -> dict[str, Any]:
-    """The configuration as plain values; *own_filters* has the names of the filters that are kproxy's own."""
+    """Return the configuration as plain values without secrets. *own_filters*: the names of kproxy's own filters."""
     shown: dict[str, Any] = _without_passwords(msgspec.to_builtins(config))
     for cluster in shown["clusters"]:
         for use in cluster["filters"]:

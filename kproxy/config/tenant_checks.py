@@ -14,7 +14,7 @@ Problem = tuple[str, str]
 
 
 class Tenant(NamedTuple):
-    """A use of the filter."""
+    """One use of the filter topic_prefix."""
 
     path: str  # of its prefix in the configuration
     prefix: str
@@ -45,7 +45,7 @@ def _tenants(config: Config) -> Iterator[Tenant]:
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Kafka takes "." and "_" for the same in the names of metrics, so names that differ in these alone collide."""
+    """Return whether one prefix begins with the other. "." equals "_": Kafka's metrics do not tell them apart."""
     if one == other:
         return False  # a second way in for the same tenant
     first, second = one.replace(".", "_"), other.replace(".", "_")

@@ -10,14 +10,14 @@ from kproxy.login.client_settings import MECHANISMS
 from kproxy.protocol import ApiKey
 from kproxy.protocol.addresses import parse_address, parse_ip
 
-IN_THE_CLEAR = {"PLAIN", "OAUTHBEARER"}  # mechanisms that send what opens the door
+IN_THE_CLEAR = {"PLAIN", "OAUTHBEARER"}  # mechanisms that send the password or token itself
 SASL_PLAIN_ADVICE = "use a listener with TLS (SASL_SSL) and set broker_tls, or a mechanism such as SCRAM-SHA-512"
-CLOCK_S = 60.0  # brokers and clients bear less: transactions and retention by time go wrong by as much
-NEARLY = 0.99  # of a day is a day
+CLOCK_S = 60.0  # a larger difference disturbs transactions and retention by time
+NEARLY = 0.99  # so much of a day counts as a day
 
 
 def examine_access(cluster: Cluster, broker: Broker) -> Iterator[Finding]:
-    """What the first broker that answered says of logins and time."""
+    """Check logins and the clock by what the first broker that answered has told."""
     if ApiKey.METADATA not in broker.versions:  # a controller, which serves no client
         return
     if broker.wants_login:
@@ -40,7 +40,7 @@ def _passwords(cluster: Cluster, broker: Broker) -> Finding:
 
 
 def _login(cluster: Cluster, broker: Broker) -> Iterator[Finding]:
-    """Whether the login that was given works; without one, what could not be examined."""
+    """Report whether the given login works; without a login, what could not be examined."""
     if broker.login_failure is not None:
         yield problem(f"{cluster.name}: the login that was given", *broker.login_failure)
     if broker.logged_in and broker.login_failure is None:

@@ -28,7 +28,7 @@ QUORUM = '{"topics": [{"topicName": "__cluster_metadata", "partitions": [{"parti
 
 @dataclass
 class Broker:
-    """What was found out about a broker. *failure*: why nothing more was, and what to do; then the rest is empty."""
+    """What is known about a broker. *failure*: why it could not be examined, and what to do; all else is empty then."""
 
     address: str
     host: str
@@ -51,15 +51,15 @@ class NoTls(Exception):
 async def ask_broker(
     cluster: Cluster, host: str, port: int, patience: float, *, questions: bool = True, login: Credentials | None = None
 ) -> Broker:
-    """Connect to a broker as kproxy would, and ask it what it is.
+    """Connect to a broker as kproxy would, and examine it.
 
     Args:
         cluster: the configuration of its cluster.
         host: its name or IP address.
         port: its port.
-        patience: seconds for one answer; there are twice as many for all before a login, and again from the login on.
-        questions: false: only whether it answers as Kafka.
-        login: used where the broker wants one.
+        patience: seconds for one answer; all questions before a login together have twice as much, those after it again.
+        questions: False: only check that it answers as a Kafka broker.
+        login: used if the broker requires one.
     """
     found = Broker(join_address(host, port), host, port)
     if not 0 < port <= MOST_PORT:  # a broker may advertise any number
@@ -105,7 +105,7 @@ async def _look_at(found: Broker, cluster: Cluster, patience: float, questions: 
 
 
 async def _look_after_login(found: Broker, cluster: Cluster, patience: float, login: Credentials) -> None:
-    """Ask on another connection, as the broker closes one that asked for a mechanism that it does not have."""
+    """Examine the broker after a login, on a new connection: it closes one that named a mechanism it does not have."""
     if login.needs_tls and cluster.broker_tls is None:
         found.login_failure = Words(
             "not tried: security.protocol is SASL_SSL, and kproxy connects to the brokers without TLS",
@@ -137,7 +137,7 @@ async def _ask_logged_in(found: Broker, cluster: Cluster, patience: float, login
 
 
 async def _open(upstream: Upstream, found: Broker, tls: BrokerTls | None, patience: float) -> Asking:
-    """A connection to ask on. Raises UpstreamError (no connection), NoTls, or OSError (no handshake)."""
+    """Open a connection. Raises UpstreamError (not connected), NoTls, or OSError (the handshake failed)."""
     connected = await upstream.connect(found.host, found.port)
     options = {}
     try:
@@ -161,7 +161,7 @@ async def _open(upstream: Upstream, found: Broker, tls: BrokerTls | None, patien
 
 
 async def _speaks(upstream: Upstream, found: Broker, tls: BrokerTls | None, patience: float) -> bool:
-    """Whether it answers ApiVersions so."""
+    """Return whether the peer answers ApiVersions."""
     try:
         asking = await _open(upstream, found, tls, patience)
     except (UpstreamError, NoTls, OSError):
@@ -189,8 +189,8 @@ async def _has_tls(upstream: Upstream, found: Broker, patience: float) -> bool:
 async def _alert(upstream: Upstream, found: Broker, tls: BrokerTls, patience: float) -> ssl.SSLError | None:
     """Return the alert that follows a handshake of TLS 1.3; None if none comes.
 
-    A client whose certificate is refused has ended its handshake before the broker sees the certificate (RFC 8446, 4.4.2.4). What
-    it then sends may meet a closed connection, and that error hides the alert: so nothing is sent here.
+    A client has finished its handshake before the broker can refuse its certificate (RFC 8446, 4.4.2.4). If it sent data then,
+    the error of the closed connection could hide the alert, so nothing is sent here.
     """
     try:
         asking = await _open(upstream, found, tls, patience)
@@ -209,7 +209,7 @@ async def _alert(upstream: Upstream, found: Broker, tls: BrokerTls, patience: fl
 
 
 async def _names(upstream: Upstream, found: Broker, patience: float) -> list[str]:
-    """Return the names in the broker's certificate, which need not be valid; none where there is no handshake."""
+    """Return the names in the broker's certificate, valid or not; none if the handshake fails."""
     try:
         asking = await _open(upstream, found, BrokerTls(verify=False), patience)
     except (UpstreamError, NoTls, OSError):
@@ -239,7 +239,7 @@ async def _ask_for_cluster(asking: Asking, found: Broker) -> None:
 
 
 async def _clock(asking: Asking) -> float | None:
-    """Seconds that the clock of the quorum's leader is ahead of ours (KIP-836); None where it may not be asked."""
+    """Return by how many seconds the clock of the quorum's leader is ahead of ours (KIP-836); None without permission to ask."""
     before = time.time()
     response = await asking.ask(ApiKey.DESCRIBE_QUORUM, 1, QUORUM)
     after = time.time()
@@ -253,7 +253,7 @@ async def _clock(asking: Asking) -> float | None:
 
 
 def _release(versions: dict[int, int]) -> str:
-    """The oldest release of Kafka that has all these versions: the newest of their first releases; "" where none is known."""
+    """Return the oldest release of Kafka that has all these versions, the newest of their first releases; "" if not known."""
     first = releases()
     known = [first[api] for api in versions.items() if api in first]
     return max(known, key=lambda release: [int(part) for part in release.split(".")], default="")
@@ -262,7 +262,7 @@ def _release(versions: dict[int, int]) -> str:
 async def _explain_silence(
     error: Exception, upstream: Upstream, found: Broker, cluster: Cluster, patience: float
 ) -> Words:
-    """It was connected to, and does not answer as Kafka."""
+    """Explain why a peer that accepts connections does not answer as a Kafka broker."""
     if cluster.broker_tls is None and await _has_tls(upstream, found, patience):
         return Words(
             "it speaks TLS, and kproxy would not",

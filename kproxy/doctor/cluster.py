@@ -21,7 +21,7 @@ MOST_NAMED = 5  # of a list in one sentence
 async def examine_cluster(
     config: Config, cluster: Cluster, patience: float, login: Credentials | None = None
 ) -> AsyncIterator[Finding]:
-    """Ask every bootstrap broker, then all brokers that the first of them advertises. *login*: used where brokers want one."""
+    """Examine every bootstrap broker, then all brokers that the first one advertises. *login*: if brokers require one."""
     if cluster.addresses.mode == "transparent":
         yield note(
             cluster.name, "transparent mode: each connection goes where its client wanted, so no broker is known here"
@@ -36,10 +36,10 @@ async def examine_cluster(
             "set bootstrap to the address of a broker",
         )
     others = [split_address(address) for address in cluster.bootstrap if address not in looping]
-    asked = await _all(cluster, others, patience, questions=True, login=login)
-    for broker in asked:
+    brokers = await _all(cluster, others, patience, questions=True, login=login)
+    for broker in brokers:
         yield _answer(cluster, broker)
-    answering = [broker for broker in asked if broker.failure is None]
+    answering = [broker for broker in brokers if broker.failure is None]
     first = next((broker for broker in answering if broker.brokers), answering[0] if answering else None)
     if first is not None:
         for finding in examine_access(cluster, first):
@@ -65,7 +65,7 @@ def _answer(cluster: Cluster, broker: Broker) -> Finding:
 async def _advertised(
     cluster: Cluster, first: Broker, listening: "Listening", patience: float
 ) -> AsyncIterator[Finding]:
-    """Each broker that is advertised has to be reached from here, as clients reach it through kproxy."""
+    """Check that this machine reaches each broker at the address that it advertises, as kproxy has to."""
     own = [(node, host, port) for node, host, port in first.brokers if listening.is_own(host, port)]
     for node, host, port in own:
         yield problem(
@@ -77,20 +77,20 @@ async def _advertised(
         yield finding
     others = [(host, port) for node, host, port in first.brokers if (node, host, port) not in own]
     nodes = {(host, port): node for node, host, port in first.brokers}
-    asked = await _all(cluster, others, patience, questions=False)
-    for broker in asked:
+    brokers = await _all(cluster, others, patience, questions=False)
+    for broker in brokers:
         if broker.failure:
             subject = f"{cluster.name}: broker {nodes[broker.host, broker.port]}"
             what = f"it advertises {broker.address}, which kproxy cannot use: {broker.failure.what}"
             advice = f"{broker.failure.advice}; or set advertised.listeners of the broker to an address that this machine reaches"
             yield problem(subject, what, advice)
-    fine = sum(broker.failure is None for broker in asked)
+    fine = sum(broker.failure is None for broker in brokers)
     if fine and fine == len(first.brokers):
         yield good(f"{cluster.name}: brokers", f"all {fine} are reached at the addresses that they advertise")
 
 
 def _about_ports(cluster: Cluster, brokers: Iterable[tuple[int, str, int]]) -> Iterator[Finding]:
-    """Ports of brokers, in port mode: every node id has one, and those named exist."""
+    """Check, in port mode, that every node id has a port, and that the node ids in the configuration exist."""
     if cluster.addresses.mode != "port":
         return
     subject = f"{cluster.name}: node ids"
@@ -136,7 +136,7 @@ class Listening:
             self._own.append((listen.host, {listen.port, *ports}))
 
     def is_own(self, host: str, port: int) -> bool:
-        """Whether a connection to that address would reach kproxy itself."""
+        """Return whether a connection to that address would reach kproxy itself."""
         candidates = [listen for listen, ports in self._own if port in ports]
         if not candidates:
             return False
@@ -148,7 +148,7 @@ class Listening:
 
 
 def _numbers(host: str) -> set[str]:
-    """The IP addresses of a host; none where its name cannot be resolved."""
+    """Return the IP addresses of a host; none if its name cannot be resolved."""
     try:
         return {str(found[4][0]) for found in socket.getaddrinfo(host, None)}
     except (OSError, UnicodeError):  # a label too long for DNS is a UnicodeError
@@ -156,7 +156,7 @@ def _numbers(host: str) -> set[str]:
 
 
 def _is_local(number: str) -> bool:
-    """Whether an IP address is one of this machine: only those can be bound."""
+    """Return whether an IP address belongs to this machine: only such an address can be bound."""
     family = socket.AF_INET6 if ":" in number else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:

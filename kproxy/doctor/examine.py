@@ -15,17 +15,20 @@ from kproxy.login.client_settings import Credentials
 
 
 async def examine(
-    config: Config, patience: float, *, whole: bool = True, login: Credentials | None = None
+    config: Config, patience: float, *, is_complete: bool = True, login: Credentials | None = None
 ) -> AsyncIterator[Finding]:
-    """Examine what *config* would run, or does run already where its admin server answers.
+    """Examine what *config* would run, or what runs already if its admin server answers.
 
-    *patience*: seconds to wait for one answer; a whole broker has twice as much. *whole*: *config* is all of the
-    configuration, so that one that runs has to be the same; False where a person named a few options of it. *login*: used where
-    brokers want one.
+    Args:
+        config: the configuration.
+        patience: seconds to wait for one answer; all questions to one broker together have twice as much.
+        is_complete: *config* is the whole configuration, and is compared with that of a running kproxy; False if a person
+            gave only a few options.
+        login: used where brokers require one.
     """
     running = await asyncio.to_thread(look_for, config.admin, patience) if config.admin else None
     if running:
-        for finding in examine_running(running, redacted(config, BUILT_IN) if whole else None):
+        for finding in examine_running(running, redacted(config, BUILT_IN) if is_complete else None):
             yield finding
     else:
         where = f"at {config.admin}" if config.admin else "here (no admin address)"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class State(StrEnum):
-    """How what was looked at is."""
+    """The result of one check."""
 
     GOOD = "good"
     NOTE = "note"  # not looked at, or for information
@@ -17,7 +17,7 @@ class State(StrEnum):
 class Finding(NamedTuple):
     """One result of `kproxy doctor`.
 
-    *subject*: what was looked at ("orders: kafka-1:9092"); *what*: how it is, a clause; *advice*: what to do, "" for nothing.
+    *subject*: what was checked ("orders: kafka-1:9092"); *what*: the result, a clause; *advice*: what to do, "" for nothing.
     """
 
     state: State
@@ -27,25 +27,25 @@ class Finding(NamedTuple):
 
 
 def good(subject: str, what: str) -> Finding:
-    """Nothing is wrong with it."""
+    """Make a finding: all is well."""
     return Finding(State.GOOD, subject, what)
 
 
 def note(subject: str, what: str, advice: str = "") -> Finding:
-    """It was not looked at, or is for information."""
+    """Make a finding: it was not examined, or is for information only."""
     return Finding(State.NOTE, subject, what, advice)
 
 
 def warning(subject: str, what: str, advice: str = "") -> Finding:
-    """It works, and may cause trouble."""
+    """Make a finding: it works, but may cause trouble."""
     return Finding(State.WARNING, subject, what, advice)
 
 
 def problem(subject: str, what: str, advice: str = "") -> Finding:
-    """It does not work, or not as it is meant."""
+    """Make a finding: it does not work, or not as intended."""
     return Finding(State.PROBLEM, subject, what, advice)
 
 
 def count(findings: Iterable[Finding], state: State) -> int:
-    """How many are in that state."""
+    """Count the findings in a state."""
     return sum(one.state is state for one in findings)

@@ -26,9 +26,9 @@ STA_UNSYNC = 0x0040  # adjtimex(2)
 
 
 def examine_machine(config: Config, *, running: bool) -> Iterator[Finding]:
-    """All checks that ask no other machine.
+    """Do all checks that need no other machine.
 
-    *running*: kproxy runs with this configuration: its ports are in use, and it tells its own limit of open files.
+    *running*: kproxy already runs with this configuration: its ports are in use, and its own limit of open files counts.
     """
     if not running:
         yield examine_open_files(config.limits.connections, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
@@ -41,12 +41,12 @@ def examine_machine(config: Config, *, running: bool) -> Iterator[Finding]:
 
 
 def examine_open_files(connections: int, most: float) -> Finding:
-    """Whether so many clients may be connected.
+    """Check that the limit of open files allows so many clients.
 
     Args:
         connections: limits.connections.
-        most: files that each process may have open: of a kproxy that runs its limit, else this user's hard limit, up to which
-            kproxy run raises its own; RLIM_INFINITY or infinity for any number.
+        most: the limit of open files for each process; RLIM_INFINITY or infinity for none. If kproxy runs, its own limit; else
+            this user's hard limit, to which kproxy run raises its own.
     """
     wanted = connections * FILES_OF_A_CLIENT + OWN_FILES
     if most in (resource.RLIM_INFINITY, math.inf) or most >= wanted:
@@ -73,7 +73,7 @@ def _outputs(config: Config) -> Iterator[Finding]:
 
 
 def _file_of(options: dict[str, Any]) -> Rotated | None:
-    """The file of a filter that writes one, as audit and deny do."""
+    """Return the file that a filter writes, as audit and deny do; None if it writes none."""
     file = options.get("file")
     try:
         return read_options(Rotated, file) if isinstance(file, dict) else None
@@ -82,7 +82,7 @@ def _file_of(options: dict[str, Any]) -> Rotated | None:
 
 
 def _space(path: Path, wanted: int) -> Finding:
-    """Check that the folder of *path* can be written to and has room for all rotated parts together, *wanted* bytes."""
+    """Check that the folder of *path* is writable and has room for *wanted* bytes, all rotated parts together."""
     subject = f"space for {path}"
     folder = path.parent
     try:
@@ -105,7 +105,7 @@ def _space(path: Path, wanted: int) -> Finding:
 
 
 def _ports(config: Config) -> Iterator[Finding]:
-    """The ports of the clusters, as kproxy run tries them before it starts, and that of the admin server."""
+    """Check that the ports of the clusters and of the admin server are free, as kproxy run does before it starts."""
     taken = False
     for check, setting in ((check_addresses_are_free, "listen"), (check_admin_address_is_free, "admin, or off")):
         try:
@@ -130,7 +130,7 @@ def _listener_certificate(cluster: Cluster) -> Iterator[Finding]:
 
 
 class _Timex(ctypes.Structure):
-    """struct timex of adjtimex(2), as far as it is read."""
+    """The beginning of struct timex of adjtimex(2)."""
 
     _fields_ = (
         ("modes", ctypes.c_uint),
@@ -144,7 +144,7 @@ class _Timex(ctypes.Structure):
 
 
 def _clock() -> Iterator[Finding]:
-    """Report that the kernel does not know of NTP keeping its clock (adjtimex(2)); in a container it is the host's clock."""
+    """Report a clock that NTP does not keep, as the kernel tells (adjtimex(2)); in a container it is the host's clock."""
     timex = _Timex()
     try:
         state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex))

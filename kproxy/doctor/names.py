@@ -22,7 +22,7 @@ ANY_CLIENT = (
 
 
 async def examine_names(cluster: Cluster, nodes: Iterable[int], patience: float) -> AsyncIterator[Finding]:
-    """Look at the name of each broker; *nodes*: the ids that the cluster has, none if they are not known."""
+    """Check the name that clients get for each broker. *nodes*: the node ids in the cluster; empty if not known."""
     hosts = advertised_hosts(cluster, nodes)
     for finding in _certificate(cluster, hosts):
         yield finding
@@ -44,7 +44,7 @@ async def examine_names(cluster: Cluster, nodes: Iterable[int], patience: float)
 
 
 def advertised_hosts(cluster: Cluster, nodes: Iterable[int]) -> list[str]:
-    """The hosts that kproxy advertises for brokers; empty where it advertises the one that the client connected to.
+    """Return the hosts that kproxy advertises for brokers; none if it advertises the host that each client connected to.
 
     *nodes*: ids; if there are none, those of addresses.node_ids, and without them 0 for an example.
     """
@@ -58,7 +58,7 @@ def advertised_hosts(cluster: Cluster, nodes: Iterable[int]) -> list[str]:
 
 
 def _certificate(cluster: Cluster, hosts: list[str]) -> Iterator[Finding]:
-    """kproxy has one certificate for all names of a cluster."""
+    """Check that the one certificate of a cluster has all its names."""
     if cluster.listener_tls is None or not hosts:
         return
     subject = f"{cluster.name}: certificate for clients"

@@ -23,7 +23,7 @@ PAUSE_S = 0.2
 
 
 class Running(NamedTuple):
-    """The pages of a running kproxy."""
+    """The contents of the admin pages of a running kproxy."""
 
     address: str
     ready: dict[str, Any]
@@ -34,9 +34,9 @@ class Running(NamedTuple):
 
 
 def look_for(address: str, patience: float) -> Running | None:
-    """Fetch the admin pages; None if there is no kproxy at that address.
+    """Fetch the admin pages; None if no kproxy answers at that address.
 
-    A kproxy that has just begun has no counts of its analyzer yet: they are awaited for some seconds.
+    If kproxy has just started, wait some seconds for the first counts of its analyzer.
     """
     address = as_reached_here(address)
     until = time.monotonic() + FIRST_COUNTS_S
@@ -92,7 +92,7 @@ def _ahead(date: str) -> float | None:
 
 
 def examine_running(running: Running, shown: dict[str, Any] | None) -> Iterator[Finding]:
-    """What its pages say. *shown*: the configuration that was given, as /config would show it; None: none was."""
+    """Check what the pages say. *shown*: the given configuration as /config would show it; None if none was given."""
     subject = f"kproxy at {running.address}"
     yield good(subject, f"runs (version {running.version or 'unknown'})")
     if running.version and running.version != __version__:
@@ -116,7 +116,7 @@ def examine_running(running: Running, shown: dict[str, Any] | None) -> Iterator[
 
 
 def _open_files(running: Running) -> Finding:
-    """By the limit that it tells: that of this shell may be another (systemd, Docker)."""
+    """Check kproxy's own limit of open files, which can differ from that of this shell (systemd, Docker)."""
     limit = running.values.get("kproxy_open_files_limit")
     connections = running.config.get("limits", {}).get("connections")
     if limit is None or connections is None:
@@ -152,7 +152,7 @@ def _analyzer(running: Running) -> Iterator[Finding]:
 
 
 def _differences(running: Any, given: Any, path: str = "") -> Iterator[str]:
-    """Paths at which two configurations differ."""
+    """Yield the paths at which two configurations differ."""
     if isinstance(running, dict) and isinstance(given, dict):
         for name in running.keys() | given.keys():
             yield from _differences(running.get(name), given.get(name), f"{path}.{name}" if path else name)

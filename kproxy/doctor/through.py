@@ -1,4 +1,4 @@
-"""Through a kproxy that runs: connect as a client would, and follow what it advertises."""
+"""Checks through a running kproxy: connect as a client would, then to the addresses that it advertises."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ NO_ANSWER = (OSError, EOFError, DecodeError, ValueError, OverflowError)
 
 
 class LoginNotTried(Exception):
-    """What listens may see the password, or is another program; with why, and what to do."""
+    """No login was sent: the password could be seen, or another program listens there. With the reason and advice."""
 
     def __init__(self, what: str, advice: str) -> None:
         super().__init__(what)
@@ -30,7 +30,7 @@ class LoginNotTried(Exception):
 
 
 async def examine_through(config: Config, patience: float, login: Credentials | None = None) -> AsyncIterator[Finding]:
-    """Of every cluster: ask kproxy for the brokers as a client does, then each of them. *login*: used where they want one."""
+    """Connect to each cluster through kproxy as a client does, then to each broker listed. *login*: if brokers require one."""
     for cluster in config.clusters:
         if cluster.addresses.mode in ("port", "fixed", "sni"):
             yield await _as_client(cluster, patience, login)
@@ -106,9 +106,9 @@ async def _resolves(name: str, patience: float) -> bool:
 async def _ask_as(
     login: Credentials | None, cluster: Cluster, host: str, port: int, patience: float
 ) -> list[tuple[int, str, int]] | None:
-    """Ask for node id, host and port of each broker; None if they are listed only after a login, or another one.
+    """Return node id, host and port of each broker; None if they are listed only after a login, or after another one.
 
-    Raises NO_ANSWER, LoginRefused, and LoginNotTried before anything of the login is sent.
+    Raises LoginRefused, one of NO_ANSWER, and LoginNotTried before anything of the login is sent.
     """
     async with _connected(cluster, host, port, host, patience) as asking:
         versions = await asking.versions()
@@ -122,7 +122,7 @@ async def _ask_as(
 
 
 def _check_safety(login: Credentials, cluster: Cluster, asking: Asking) -> None:
-    """Raise LoginNotTried unless it is kproxy that gets the password, or the file lets it cross a network in the clear."""
+    """Raise LoginNotTried unless kproxy itself gets the password, or the settings allow it to cross a network in the clear."""
     if cluster.listener_tls is None:
         if login.needs_tls:
             what = "security.protocol is SASL_SSL, and clients have no TLS here"
@@ -135,7 +135,7 @@ def _check_safety(login: Credentials, cluster: Cluster, asking: Asking) -> None:
 
 
 async def _answers(cluster: Cluster, host: str, port: int, name: str, patience: float) -> list[str]:
-    """Whether it answers as Kafka, with *name* in the TLS handshake; the names of its certificate. Raises NO_ANSWER."""
+    """Connect with *name* in the TLS handshake; return the names in the certificate. Raises one of NO_ANSWER."""
     async with _connected(cluster, host, port, name, patience) as asking:
         await asking.versions()
         return certificate_names(asking.certificate())

@@ -36,7 +36,7 @@ OF_CLIENT_CERTIFICATE = {
 
 
 class Words(NamedTuple):
-    """What is wrong, and what to do."""
+    """What is wrong, and what to do about it."""
 
     what: str
     advice: str
@@ -47,9 +47,9 @@ def explain_handshake(error: OSError, name: str, names: list[str], own: str | No
 
     Args:
         error: what the handshake, or the first read after it, raised.
-        name: what the broker's certificate must have.
-        names: those that it has.
-        own: the file of the certificate that the broker is shown; None: it is shown none.
+        name: the name that the broker's certificate must have.
+        names: the names that it has.
+        own: the file of our certificate; None if we have none.
     """
     if isinstance(error, ssl.SSLCertVerificationError):
         return _explain_certificate(error, name, names)
@@ -105,7 +105,7 @@ def _load(encoded: bytes) -> x509.Certificate:
 
 
 def is_same_certificate(shown: bytes | None, encoded: bytes) -> bool:
-    """Whether the one shown in a handshake (DER) is this one (DER, or the first of PEM)."""
+    """Return whether the certificate shown in a handshake (DER) is this one (DER, or the first of PEM)."""
     try:
         return shown is not None and shown == _load(encoded).public_bytes(Encoding.DER)
     except ValueError:
@@ -113,7 +113,7 @@ def is_same_certificate(shown: bytes | None, encoded: bytes) -> bool:
 
 
 def certificate_names(encoded: bytes | None) -> list[str]:
-    """The names of a certificate (DER or PEM): its subject alternative names, else its common name."""
+    """Return the names in a certificate (DER or PEM): its subject alternative names, else its common name."""
     if encoded is None:
         return []
     try:
@@ -127,7 +127,7 @@ def certificate_names(encoded: bytes | None) -> list[str]:
 
 
 def is_for(names: list[str], host: str) -> bool:
-    """Whether a certificate with these names is for *host* (RFC 6125: a wildcard stands for one label)."""
+    """Return whether a certificate with these names is valid for *host* (RFC 6125: a wildcard stands for one label)."""
     if parse_ip(host):
         return host in names
     wanted = host.rstrip(".").lower()
@@ -136,7 +136,7 @@ def is_for(names: list[str], host: str) -> bool:
 
 
 def date_problems(encoded: bytes, now: datetime.datetime) -> Iterator[str]:
-    """What is wrong with the dates of a certificate (DER or PEM)."""
+    """Say what is wrong with the dates of a certificate (DER or PEM)."""
     try:
         certificate = _load(encoded)
     except ValueError:

@@ -37,9 +37,9 @@ JAAS = re.compile(r"""([\w.-]+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who logs in, and how. The password is in no text made of it.
+    """Who logs in, and how. The password is not in its repr.
 
-    *needs_tls*: security.protocol is SASL_SSL, so that nobody logs in with them on a connection without TLS.
+    *needs_tls*: security.protocol is SASL_SSL, so the credentials are never sent on a connection without TLS.
     """
 
     mechanism: str
@@ -50,7 +50,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """What a file says."""
+    """The settings in a client's properties file."""
 
     tls: bool = False
     ca: str | None = None
@@ -58,12 +58,12 @@ class ClientSettings:
 
 
 def read_settings(path: Path) -> ClientSettings:
-    """Read a file. Raises UsageError, which says what is wrong with it, and never a value of it."""
+    """Read a properties file. Raises UsageError that says what is wrong with it, without any of its values."""
     return _read(path, _settings)
 
 
 def read_credentials(path: Path) -> Credentials:
-    """Only the login of a file, which has to have one, and whether it needs TLS. Raises UsageError as `read_settings` does."""
+    """Read only the login of a properties file, which must have one. Raises UsageError as `read_settings` does."""
     return _read(path, _login)
 
 
@@ -146,7 +146,7 @@ def _credentials(given: dict[str, str], needs_tls: bool) -> Credentials:
 
 
 def _is_utf8(text: str) -> bool:
-    """False where a surrogate stands for a byte of an environment variable that is not UTF-8, or is escaped in the file."""
+    """Return whether a text can be sent as UTF-8: an environment variable with other bytes, or an escape, gives surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:

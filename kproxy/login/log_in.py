@@ -36,11 +36,11 @@ async def log_in(ask: Ask, credentials: Credentials, versions: Mapping[int, int]
     """Log in on a new connection.
 
     Args:
-        ask: sends a request, and returns its response; what it raises passes.
-        credentials: of whom.
-        versions: the newest of each API that the broker has; None: they are not known.
+        ask: sends a request and returns its response; its exceptions pass through.
+        credentials: of the user.
+        versions: the newest version of each API that the broker has; None if not known.
 
-    Raises LoginRefused, which never has the password in it.
+    Raises LoginRefused, whose text never holds the password.
     """
     if versions is not None and versions.get(ApiKey.SASL_HANDSHAKE, 0) < HANDSHAKE:
         what = "brokers before Kafka 1.0 take logins in another way, which kproxy does not know"
@@ -79,7 +79,7 @@ async def _scram(ask: Ask, credentials: Credentials) -> None:
 
 
 async def _authenticate(ask: Ask, credentials: Credentials, token: bytes) -> bytes:
-    """The broker's answer to a token."""
+    """Send a token; return the broker's answer."""
     body: Any = struct_types("SaslAuthenticateRequest")["SaslAuthenticateRequest"]()
     body.auth_bytes = token
     answer = await ask(ApiKey.SASL_AUTHENTICATE, AUTHENTICATE, body)

@@ -17,7 +17,7 @@ MOST_DIGITS = 7  # of MOST_ITERATIONS
 
 
 class WrongAnswer(Exception):
-    """The broker's token is not what SCRAM demands; how, in words that hold nothing of it."""
+    """The broker's token violates SCRAM; the text says how, without any of its bytes."""
 
 
 class Scram:
@@ -37,11 +37,11 @@ class Scram:
         self._signature = b""
 
     def first(self) -> bytes:
-        """client-first-message"""
+        """Return the client-first-message."""
         return f"n,,{self._first_bare}".encode()
 
     def final(self, server_first: bytes) -> bytes:
-        """client-final-message, to the server's first one. Raises WrongAnswer."""
+        """Return the client-final-message that answers the server's first message. Raises WrongAnswer."""
         parts = _attributes(server_first)
         nonce, salt, iterations = parts.get("r", ""), _base64(parts.get("s", "")), parts.get("i", "")
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):

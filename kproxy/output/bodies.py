@@ -36,7 +36,7 @@ TOPIC_ID = re.compile(rb'opicId":"([A-Za-z0-9_-]{22})"')
 class Bodies(Struct):
     """Request and response as Kafka's JSON in UTF-8; None where there is none, or where it cannot be read.
 
-    Of a body that is cut, it is the JSON of the fields that are whole; ``beginnings`` says what is missing.
+    For a body that is cut, this is the JSON of the fields before the cut; ``beginnings`` says what is missing.
     """
 
     request: bytes | None = None
@@ -56,10 +56,10 @@ class FieldError(Struct, frozen=True):
 
 
 def read_bodies(exchange: Exchange, opener: Opener | None = None) -> Bodies:
-    """Render both bodies of an exchange; why one cannot be read is in ``undecoded``.
+    """Render both bodies of an exchange as JSON; ``undecoded`` says why one cannot be read.
 
-    With an *opener*, what is inside them is opened with what it remembers of earlier exchanges. Bodies beyond OPENABLE
-    are not opened.
+    Payloads inside the bodies are opened too, with what *opener* remembers of earlier exchanges; not those of bodies larger
+    than OPENABLE.
     """
     bodies = Bodies(undecoded=exchange.undecoded, sasl_mechanism=exchange.connection.sasl_mechanism)
     if exchange.request is not None:
@@ -91,7 +91,7 @@ def _read(frame: Frame, side: str, bodies: Bodies) -> bytes | None:
 
 
 def _begin(frame: Frame, side: str, bodies: Bodies) -> bytes | None:
-    """What is here of a cut body; None where no field is. That it is cut is no fault, a fault before the cut is one."""
+    """Read the fields before the cut of a body; None if there are none. An error before the cut goes to ``undecoded``."""
     found = bodies.beginnings[side] = read_beginning(frame)
     if found.error is not None and bodies.undecoded is None:
         bodies.undecoded = f"{side}: {found.error}"
@@ -99,10 +99,10 @@ def _begin(frame: Frame, side: str, bodies: Bodies) -> bytes | None:
 
 
 def find_errors(response: bytes | None) -> list[FieldError]:
-    """Every error code of a response that is not 0, with its path, in the order of the body.
+    """List every error code of a response other than 0, with its path, in the order of the body.
 
-    Beyond MOST_ERRORS each further code is listed once, at its first path. A response beyond OPENABLE is not made
-    objects of: each code is listed once, without its path.
+    After MOST_ERRORS, each further code is listed once, at its first path. A response larger than OPENABLE is only searched,
+    not decoded to objects: each code is listed once, without its path.
     """
     if response is None or NONZERO_ERROR.search(response) is None:
         return []
@@ -125,7 +125,7 @@ def count_errors(response: bytes | None) -> Counter[int]:
 
 
 def find_topic_names(exchange: Exchange, bodies: Bodies) -> dict[str, str]:
-    """Topic id -> name, of the ids in the bodies whose names are known, in the order of the bodies."""
+    """Map the topic ids in the bodies to their names, in the order of the bodies; ids without a known name are left out."""
     names = exchange.topic_names
     if isinstance(names, dict) and not names:
         return {}  # no ids in this version; asking a mapping that is made on demand would cost

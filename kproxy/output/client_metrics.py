@@ -36,11 +36,11 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Measured(Protocol):
-    """A number of a client: kproxy.filters.contract.ClientMetric."""
+    """One measurement that a client sent; kproxy.filters.contract.ClientMetric is one."""
 
     @property
     def name(self) -> str:
-        """Of OpenTelemetry's metric."""
+        """The name of OpenTelemetry's metric."""
 
     @property
     def is_counter(self) -> bool:
@@ -48,20 +48,20 @@ class Measured(Protocol):
 
     @property
     def is_delta(self) -> bool:
-        """Whether it is to be added to the value before."""
+        """Whether the value is to be added to the one before."""
 
     @property
     def attributes(self) -> Sequence[tuple[str, str]]:
-        """Of the data point."""
+        """The attributes of the data point."""
 
     @property
     def value(self) -> float:
-        """Finite."""
+        """The value, a finite number."""
 
 
 @dataclass(slots=True)
 class Series:
-    """The value of one series, and until when it is kept."""
+    """The value of one series, and the time at which it expires."""
 
     value: float
     until: float
@@ -76,7 +76,7 @@ class Family:
 
 
 class ClientSeries:
-    """The series of all clients, bounded."""
+    """The series of all clients; their number is bounded."""
 
     def __init__(self) -> None:
         self.dropped: Counter[str] = Counter()
@@ -93,7 +93,7 @@ class ClientSeries:
         most_names: int = MOST_FAMILIES,
         most_series: int = MOST_SERIES_A_FAMILY,
     ) -> None:
-        """Note what a client has sent.
+        """Store the metrics that a client has sent.
 
         Args:
             now: of any clock, in seconds.
@@ -112,7 +112,7 @@ class ClientSeries:
                 self.dropped[why] += 1
 
     def _put(self, metric: Measured, own: Labels, until: float, most_names: int, most_series: int) -> str:
-        """Note a number; return why it is dropped, or ""."""
+        """Store one measurement. Return why it was dropped, or "" if it was not."""
         name = family_name(metric.name)
         family = self._families.get(name)
         if family is None:
@@ -134,7 +134,7 @@ class ClientSeries:
         return ""
 
     def expire(self, now: float) -> None:
-        """Forget series of which nothing came in time."""
+        """Remove the series that were not updated in time."""
         for name, family in list(self._families.items()):
             family.series = {labels: one for labels, one in family.series.items() if one.until > now}
             if not family.series:
@@ -153,7 +153,7 @@ class ClientSeries:
 
 @lru_cache(4_096)
 def family_name(name: str) -> str:
-    """The name of the family for a metric of a client, without ``_total``.
+    """Return the name of the Prometheus family for a client's metric, without ``_total``.
 
     Two names that become the same are one family. None ends as a sample of another family would.
     """
@@ -165,7 +165,7 @@ def family_name(name: str) -> str:
 
 
 def attribute_labels(attributes: Sequence[tuple[str, str]]) -> Labels:
-    """The labels for the attributes of a data point, by name; of those that become the same name the first counts."""
+    """Return the labels for the attributes of a data point. If two attributes give the same label, the first one is kept."""
     found: dict[str, str] = {}
     for name, value in attributes[:MOST_ATTRIBUTES]:
         label = label_name(name)
@@ -176,6 +176,6 @@ def attribute_labels(attributes: Sequence[tuple[str, str]]) -> Labels:
 
 @lru_cache(4_096)
 def label_name(name: str) -> str:
-    """The label for an attribute: none that Prometheus keeps for itself, and it begins with a letter."""
+    """Return the label for an attribute: it begins with a letter, and is not one that Prometheus reserves."""
     label = re.sub("[^a-z0-9]+", "_", name[:LONGEST_LABEL].lower()).strip("_")
     return label if label and not label[0].isdigit() and label not in RESERVED else f"attribute_{label}".rstrip("_")

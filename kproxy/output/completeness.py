@@ -1,7 +1,7 @@
 """Completeness: which part of an exchange's bodies is missing, and why, and how many bytes follow a message.
 
-A body may be cut by a capture's snaplen, by a gap, by the end of the connection, or because the analyzer was behind. Its fields
-up to the cut are shown like those of a whole body, then how much is missing. Bytes after a message are counted: peers skip them.
+A body may be cut by a capture's snaplen, by a gap, by the end of the connection, or because the analyzer was behind. The fields
+before the cut are shown as usual, then how much is missing. Bytes after a message are counted, because peers skip them.
 """
 
 from collections.abc import Mapping
@@ -16,27 +16,27 @@ _encode = msgspec.json.Encoder().encode
 
 
 def read_beginning(frame: Frame) -> Beginning:
-    """The fields of a cut body that are whole, credentials withheld; none of a version newer than the facts."""
+    """Read the fields before the cut of a body, credentials withheld; none if the version is newer than the facts."""
     if frame.message is None or frame.assumed_version is not None:
         return Beginning(b"{}")
     return frame.message.beginning(frame.body_version, frame.data, frame.body_start, withhold=True)
 
 
 def frames_of(exchange: Exchange) -> list[tuple[str, Frame]]:
-    """The frames that there are, after the name of their side."""
+    """Return ("request", frame) and ("response", frame), without those that are missing."""
     both = (("request", exchange.request), ("response", exchange.response))
     return [(side, frame) for side, frame in both if frame is not None]
 
 
 def trailing_of(exchange: Exchange) -> dict[str, int]:
-    """How many bytes come after the messages, by side; without those that have none."""
+    """Return how many bytes come after the message of each side; sides without any are left out."""
     return {side: frame.trailing for side, frame in frames_of(exchange) if frame.trailing}
 
 
 def completeness_json(exchange: Exchange, beginnings: Mapping[str, Beginning]) -> bytes:
-    """The last fields of a line of the decoded log: bodies, trailing, missing; with a comma before each.
+    """Return the last fields of a line of the decoded log: bodies, trailing and missing, with a comma before each.
 
-    *beginnings* are those of the bodies that are cut, by side.
+    *beginnings*: what was read of the bodies that are cut, by side.
     """
     missing = {side: one.missing for side, one in beginnings.items()}
     fields = {"bodies": exchange.bodies, "trailing": trailing_of(exchange) or None, "missing": missing or None}
@@ -44,12 +44,12 @@ def completeness_json(exchange: Exchange, beginnings: Mapping[str, Beginning]) -
 
 
 def trailing_words(size: int) -> str:
-    """How many bytes come after a message."""
+    """Say how many bytes come after a message."""
     return f"{size:,} byte{'' if size == 1 else 's'} after the message"
 
 
 def why_cut(exchange: Exchange) -> dict[str, str]:
-    """Why bodies are not here to their end, in words, by side."""
+    """Return why bodies are cut, in words, by side."""
     cut = [side for side, frame in frames_of(exchange) if frame.cut]
     words = exchange.bodies or ""
     if len(cut) == 2 and words.startswith("request: "):
@@ -59,7 +59,7 @@ def why_cut(exchange: Exchange) -> dict[str, str]:
 
 
 def notes(exchange: Exchange) -> str:
-    """For the end of a line of text: what is not here of each side and why, and what comes after its message."""
+    """Return the end of a line of text: which sides are cut and why, and how many bytes come after their messages."""
     if _is_plain(exchange.request) and _is_plain(exchange.response):
         return ""
     why = why_cut(exchange)
@@ -77,12 +77,12 @@ def _is_plain(frame: Frame | None) -> bool:
 
 
 def share_here(frame: Frame) -> str:
-    """How much of a cut frame is here; empty where that is not known, as in a decoded log."""
+    """Say how much of a cut frame was captured; "" if that is not known, as for a decoded log."""
     return f", {len(frame.data) + SIZE_FIELD:,} of {frame.wire_size:,} bytes are here" if frame.data else ""
 
 
 def lists_all(beginning: Beginning | None) -> bool:
-    """Whether all elements of the arrays in a body are here, be it with some of their fields: only records may be missing."""
+    """Return whether every element of every array in a cut body was at least begun, so that only records can be missing."""
     if beginning is None or beginning.missing is None:
         return True
     path = beginning.missing

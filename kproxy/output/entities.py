@@ -17,13 +17,13 @@ MOST_LOGINS = 100_000  # connections whose users are remembered; the oldest are 
 
 
 class Entities:
-    """Asked of the exchanges of one or more connections, in their order."""
+    """Looks up topics, groups and principals. Call it for every exchange in order: it remembers who has logged in."""
 
     def __init__(self) -> None:
         self._users: dict[int, str] = {}  # number of the connection -> who logged in
 
     def of(self, exchange: Exchange, bodies: Bodies | None = None) -> dict[str, Any]:
-        """The values of their names. *bodies* are needed of a decoded log: its frames have no tokens."""
+        """Return topics, groups and principal. *bodies* are needed for a decoded log, whose frames have no SASL tokens."""
         request, _ = read_body(exchange.request)
         response, _ = read_body(exchange.response)
         found = gather_bodies(exchange, request, response)
@@ -34,7 +34,7 @@ class Entities:
         }
 
     def principal(self, exchange: Exchange, request: Any, bodies: Bodies | None = None) -> str | None:
-        """The SASL user, else the subject of the client's TLS certificate. *request*: the body of the request, decoded."""
+        """Return the SASL user, else the subject of the client's TLS certificate. *request*: the decoded body of the request."""
         connection = exchange.connection
         user = self._users.get(connection.number)
         if user is None and exchange.api_key == ApiKey.SASL_AUTHENTICATE and request is not None:

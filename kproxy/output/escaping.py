@@ -5,7 +5,7 @@ NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 
 
 def printable(text: str, limit: int = 200) -> str:
-    """*text* without anything a terminal would obey, cut to *limit* characters.
+    """Return *text* without anything that a terminal would interpret, cut to *limit* characters.
 
     Escaped are control characters (LF, ESC, NUL, C1), format characters (bidirectional overrides, zero width),
     line separators, surrogates and unassigned code points; other scripts stay as they are. A backslash is doubled
@@ -17,7 +17,7 @@ def printable(text: str, limit: int = 200) -> str:
 
 
 def word(text: str, limit: int = 64) -> str:
-    """*text* as one word of a line: printable, and in quotes when it is empty or holds a space or a quote."""
+    """Return *text* as one word of a line: printable, and in quotes if it is empty or has a space or a quote."""
     safe = printable(text, limit)
     if safe and " " not in safe and '"' not in safe:
         return safe
@@ -25,7 +25,7 @@ def word(text: str, limit: int = 64) -> str:
 
 
 def well_formed(text: str) -> str:
-    """*text* with U+FFFD for each lone surrogate, which stands for a byte that was not UTF-8 and which UTF-8 cannot carry.
+    """Replace each lone surrogate, which stands for a byte that was not UTF-8 and cannot be encoded, by U+FFFD.
 
     The bodies' JSON has U+FFFD for such bytes too.
     """

@@ -50,7 +50,7 @@ LINE_ERRORS = (
     AttributeError,
     RecursionError,
 )
-MOST_CONNECTIONS = 1_000  # of which it is remembered how they authenticate and what their fetch sessions hold
+MOST_CONNECTIONS = 1_000  # whose authentication and fetch sessions are remembered
 MOST_PARTITIONS = 10_000  # of one fetch session
 MOST_TOPICS = 100_000  # whose names are remembered
 LONGEST_NAME = 249  # Topic.MAX_NAME_LENGTH
@@ -221,7 +221,7 @@ _read_handshake = msgspec.json.Decoder(_Handshake).decode
 
 
 class LoggedRequestHeader(RequestHeader):
-    """A request's header of which only the JSON is there."""
+    """The header of a request, as JSON only."""
 
     def __init__(self, json: bytes) -> None:
         self._json = json
@@ -232,7 +232,7 @@ class LoggedRequestHeader(RequestHeader):
 
 
 class LoggedResponseHeader(ResponseHeader):
-    """A response's header of which only the JSON is there."""
+    """The header of a response, as JSON only."""
 
     def __init__(self, json: bytes) -> None:
         self._json = json
@@ -243,7 +243,7 @@ class LoggedResponseHeader(ResponseHeader):
 
 
 class LoggedRecords(Struct, frozen=True):
-    """A records field of which the log has its size and, as a rule, the headers of its batches."""
+    """A records field. The log has its size and, usually, the headers of its batches."""
 
     size: int
     opened: dict[str, Any] = {}
@@ -253,7 +253,7 @@ class LoggedRecords(Struct, frozen=True):
 
 
 class LoggedFrame(Frame):
-    """A frame of which the log has all but the bytes; its body is made of the JSON."""
+    """A frame whose bytes are not in the log; its body is decoded from the JSON."""
 
     def __init__(self, size: int, at: int) -> None:
         super().__init__(b"", at, at, size=size - SIZE_FIELD)
@@ -262,7 +262,7 @@ class LoggedFrame(Frame):
         self.records: dict[str, Any] = {}  # path of a records field -> what the log says of it
 
     def decode(self) -> Any:
-        """What the log shows of the body: withheld bytes are empty, records are LoggedRecords. Raises DecodeError."""
+        """Decode the JSON of the body; withheld bytes are empty, records are LoggedRecords. Raises DecodeError."""
         if self.message is None or self.json is None:
             raise Malformed("the log does not have it", message="body")
         try:
@@ -285,7 +285,7 @@ class LoggedFrame(Frame):
 
 
 class LoggedExchange(Exchange):
-    """An exchange of which the log says why its bodies are not here to their end."""
+    """An exchange whose ``bodies`` (why they are cut) is what the log says."""
 
     why_cut: str | None = None
 
@@ -297,7 +297,7 @@ class LoggedExchange(Exchange):
 
 @dataclass(slots=True)
 class _Known:
-    """What earlier lines have shown of a connection."""
+    """What earlier lines have shown about a connection."""
 
     connection: Connection
     sessions: FetchSessions = field(default_factory=lambda: FetchSessions(MOST_PARTITIONS))
@@ -305,7 +305,7 @@ class _Known:
 
 
 class LogReader:
-    """Reads lines in their order, of one log or of its parts. Memory is bounded: of many connections the oldest are forgotten."""
+    """Reads the lines of a log, or of its rotated parts, in order. Memory is bounded: the oldest connections are forgotten."""
 
     line_errors = LINE_ERRORS
 
@@ -314,7 +314,7 @@ class LogReader:
         self._topics: OrderedDict[str, str] = OrderedDict()  # id -> name: a fetch session has ids of earlier lines
 
     def read(self, line: bytes) -> tuple[Event, Bodies | None]:
-        """The event of a line, and the bodies of an exchange. Raises CaptureError for what is no line of a decoded log."""
+        """Return the event of a line, and the bodies of an exchange. Raises CaptureError if it is no line of a decoded log."""
         try:
             if not line.isascii():
                 line.decode()  # msgspec looks at the text of those fields only that are read
@@ -391,7 +391,7 @@ def _frame(size: int | None, at: str | None) -> LoggedFrame | None:
 
 
 def _set_phases(line: _Exchange, request: LoggedFrame | None, response: LoggedFrame | None) -> None:
-    """When a proxy had sent the frames on, and when the response began, from the phases of the line."""
+    """Set when a proxy sent the frames on, and when the response began, from the phases in the line."""
     if request is not None and line.request_in_proxy_ms is not None:
         request.sent_at = request.started_at + round(line.request_in_proxy_ms * 1e6)
         if response is not None and line.broker_ms is not None:
@@ -401,7 +401,7 @@ def _set_phases(line: _Exchange, request: LoggedFrame | None, response: LoggedFr
 
 
 def _lay_out(frame: LoggedFrame, line: _Exchange, message: Message | None, body: Raw) -> None:
-    """Say what the body is laid out as; the line tells layout and assumed version of the exchange, not of each side."""
+    """Set the layout of the body. The line has layout and assumed version for the exchange, not for each side."""
     version = line.api_version
     if message is None or version is None or _object(body) is None:
         return
@@ -416,12 +416,12 @@ def _lay_out(frame: LoggedFrame, line: _Exchange, message: Message | None, body:
 
 
 def _is_refusal(api_versions: LoggedFrame) -> bool:
-    """Whether a broker that lacks the version answered, in the layout of version 0 (KIP-511)."""
+    """Return whether the response is in version 0 because the broker lacks the requested version (KIP-511)."""
     return api_versions.json is not None and b'"throttleTimeMs"' not in api_versions.json
 
 
 def _complete(line: _Exchange, request: LoggedFrame | None, response: LoggedFrame | None, bodies: Bodies) -> None:
-    """Say of each side what is not here of it, and what comes after its message."""
+    """Set where each frame is cut, and how many bytes come after its message."""
     trailing = line.trailing or _Trailing()
     missing: Mapping[Any, str | None] = line.missing or {}
     for side, frame, size, json in (
@@ -437,7 +437,7 @@ def _complete(line: _Exchange, request: LoggedFrame | None, response: LoggedFram
 
 
 def _cut_of(side: str, why: str) -> Cut:
-    """The reason that the words of a line give for one of its sides."""
+    """Return why one side is cut, from the words in the line."""
     for part in why.split("; "):
         named, _, rest = part.partition(": ")
         said = rest if named == side else part
@@ -448,13 +448,13 @@ def _cut_of(side: str, why: str) -> Cut:
 
 
 def _is_unread(line: _Exchange) -> bool:
-    """Whether the broker lacked the version, and read none of the request's body."""
+    """Return whether the broker lacked the version and so did not read the request's body."""
     version = line.api_version
     return line.api_key == ApiKey.API_VERSIONS and (version or 0) >= SOFTWARE_FROM and _object(line.request) == b"{}"
 
 
 def _object(raw: Raw) -> bytes | None:
-    """The JSON of an object; None for null. Raises ValueError for anything else."""
+    """Return the JSON if it is an object, None if it is null. Raises ValueError for anything else."""
     json = bytes(raw)
     if json == b"null":
         return None
@@ -464,7 +464,7 @@ def _object(raw: Raw) -> bytes | None:
 
 
 def _embedded(raw: Raw) -> list[Embedded]:
-    """What is inside bytes and records fields; nothing where that is too much to be made objects of."""
+    """Return what is inside bytes and records fields; nothing if that is too large to be decoded to objects."""
     json = bytes(raw)
     if json == b"[]" or len(json) > OPENABLE:
         return []
@@ -472,7 +472,7 @@ def _embedded(raw: Raw) -> list[Embedded]:
 
 
 def _learn(exchange: Exchange, bodies: Bodies, known: _Known) -> None:
-    """Remember what later exchanges of the connection are read with; the session does so with the frames."""
+    """Remember what later exchanges of the connection need, as a session does when it reads frames."""
     request, version = bodies.request, exchange.api_version or 0
     if request is None or len(request) > READABLE or bodies.beginnings:
         return
@@ -485,7 +485,7 @@ def _learn(exchange: Exchange, bodies: Bodies, known: _Known) -> None:
 
 
 def _learn_software(bodies: Bodies, named: "_Software", connection: Connection) -> None:
-    """The client's software; a request that the broker did not read has it in embedded."""
+    """Remember the client's software; a request that the broker did not read has it in ``embedded``."""
     for one in bodies.embedded:
         if one.kind == "unread" and isinstance(one.json, dict):
             named = msgspec.convert(one.json, _Software)

@@ -18,25 +18,25 @@ SCHEMAS = {1: 0, 4: 2}  # buckets for each power of 2 -> schema
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """Buckets as they are counted: the first up to 2 ** *lowest*, the last above all bounds, *per_octave* for each power of 2."""
+    """Buckets of counts: *per_octave* for each power of 2; the first ends at 2 ** *lowest*, the last has no upper bound."""
 
     lowest: int
     per_octave: int
     count: int
 
     def bound(self, bucket: int) -> float:
-        """The upper bound of a bucket, which is in it; of the last one infinity."""
+        """Return the upper bound of a bucket, which belongs to it; infinity for the last one."""
         return float("inf") if bucket >= self.count - 1 else 2.0 ** (self.lowest + bucket / self.per_octave)
 
     def classic(self, lowest: int, highest: int, step: int) -> tuple[int, ...]:
-        """The buckets with bounds from 2 ** *lowest* to 2 ** *highest*, each *step* powers of 2, and the last one."""
+        """Return the buckets with bounds from 2 ** *lowest* to 2 ** *highest*, *step* powers of 2 apart, and the last one."""
         shown = range(lowest, highest + 1, step)
         return (*((exponent - self.lowest) * self.per_octave for exponent in shown), self.count - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A histogram: how it is counted, which buckets a classic one has, and in how many parts of a unit its sum is given."""
+    """How a histogram is counted and shown: all buckets, the classic ones, and how many parts of a unit its sum counts."""
 
     buckets: Buckets
     shown: tuple[int, ...]
@@ -53,7 +53,7 @@ class Counted:
 
 
 class Histogram(HistogramMetricFamily):
-    """A family of classic histograms that also has what native ones are made of."""
+    """A family of classic histograms that also holds the data of native ones."""
 
     def __init__(self, name: str, documentation: str, labels: Sequence[str], shape: Shape) -> None:
         super().__init__(name, documentation, labels=labels)
@@ -62,7 +62,7 @@ class Histogram(HistogramMetricFamily):
         self.counted: list[Counted] = []
 
     def add(self, labels: tuple[str, ...], counts: Sequence[int], total: float) -> None:
-        """Add a series, of values counted by bucket; one without values is left out."""
+        """Add a series of values counted by bucket; a series without values is left out."""
         if not any(counts):
             return
         counted = Counted(labels, counts, total / self.shape.parts)
@@ -70,14 +70,14 @@ class Histogram(HistogramMetricFamily):
         self.add_metric(labels, self.classic(counted), sum_value=counted.total)
 
     def classic(self, counted: Counted) -> list[tuple[str, int]]:
-        """(upper bound, values up to it) of the buckets that are shown."""
+        """Return (upper bound, number of values up to it) for each bucket that is shown."""
         heights = list(accumulate(counted.counts))
         bounds = (self.shape.buckets.bound(bucket) for bucket in self.shape.shown)
         texts = ("+Inf" if bound == float("inf") else repr(bound) for bound in bounds)
         return list(zip(texts, (heights[bucket] for bucket in self.shape.shown), strict=True))
 
     def native(self, counted: Counted) -> dict[str, Any]:
-        """The fields of a native histogram: schema, zero_threshold, zero_count, spans as (offset, length), and deltas.
+        """Return the fields of a native histogram: schema, zero_threshold, zero_count, spans as (offset, length), and deltas.
 
         Values up to the first bound are its zero bucket. Those above the last bound are in the bucket after it.
         """

@@ -85,7 +85,7 @@ START = b'{"event":"'  # of every line that kproxy writes; a program that rewrot
 
 
 def event_line(event: Event, bodies: Bodies | None = None) -> bytes:
-    """Any event as a line of the decoded log, with its newline; UTF-8."""
+    """Return the line of an event in the decoded log, in UTF-8, newline included."""
     if isinstance(event, Exchange):
         return exchange_line(event, bodies)
     name, fields = OTHER_EVENTS[type(event)]

@@ -1,7 +1,7 @@
 """Labels of metrics made of names from traffic: topics, groups, client ids.
 
-A name is a label whole if it has at most LONGEST_NAME characters, and they do not take much room; else the label is its beginning
-and a digest of all of it, so that two names do not become one series as they begin alike.
+A name of at most LONGEST_NAME characters and MOST_BYTES bytes is its own label. The label of a longer one is its beginning and a
+digest of all of it, so that two names that begin alike do not become one series.
 """
 
 from hashlib import blake2b
@@ -14,7 +14,7 @@ DIGEST_SIZE = 8  # bytes
 
 
 def label_of(name: str | None) -> str:
-    """The label of a name: what a terminal would obey is escaped; "" if there is none."""
+    """Return the label for a name, with what a terminal would interpret escaped; "" for no name."""
     if not name:
         return ""
     if len(name) <= LONGEST_NAME and name.isascii() and name.isprintable() and '"' not in name and "\\" not in name:
@@ -30,5 +30,5 @@ def label_of(name: str | None) -> str:
 
 
 def _json_size(text: str) -> int:
-    """Bytes of a text without control characters as a JSON string, without its quotes."""
+    """Return the size of a text without control characters as a JSON string, without its quotes."""
     return len(text.encode()) + text.count('"') + text.count("\\")

@@ -28,67 +28,53 @@ Row = tuple[tuple[str, ...], Sequence[int], float]  # values of the labels, coun
 
 
 class Counted(Protocol):
-    """An API at a version, as a worker counts it; None stands for what is not known."""
+    """What a worker has counted for one version of an API. None: the API or version is not known."""
 
     @property
-    def api_key(self) -> int | None:
-        """Its key."""
-
+    def api_key(self) -> int | None: ...
     @property
-    def api_version(self) -> int | None:
-        """Its version."""
-
+    def api_version(self) -> int | None: ...
     @property
-    def requests(self) -> int:
-        """How many."""
-
+    def requests(self) -> int: ...
     @property
-    def request_bytes(self) -> int:
-        """Their bytes."""
-
+    def request_bytes(self) -> int: ...
     @property
-    def responses(self) -> int:
-        """How many."""
-
+    def responses(self) -> int: ...
     @property
-    def response_bytes(self) -> int:
-        """Their bytes."""
-
+    def response_bytes(self) -> int: ...
     @property
     def latency_ns(self) -> int:
-        """Of all responses together."""
+        """Sum of the latencies of all responses."""
 
     @property
     def histogram(self) -> Sequence[int]:
-        """Responses by latency, in the buckets DURATIONS."""
+        """Number of responses by latency, in the buckets DURATIONS."""
 
 
 class CountedHistograms(Protocol):
-    """Histograms of an API, as a worker counts them; None stands for what is not known."""
+    """Histograms that a worker has counted for one API. None: the API is not known."""
 
     @property
-    def api_key(self) -> int | None:
-        """Its key."""
-
+    def api_key(self) -> int | None: ...
     @property
     def phase_ns(self) -> Sequence[int]:
-        """Of all exchanges together, by phase, in the order of PHASES."""
+        """Sum of the durations of each phase, in the order of PHASES."""
 
     @property
     def phases(self) -> Sequence[Sequence[int]]:
-        """Exchanges by duration, in the buckets DURATIONS, of each phase."""
+        """Number of exchanges by duration, in the buckets DURATIONS, for each phase."""
 
     @property
     def sizes(self) -> Sequence[Sequence[int]]:
-        """Requests and responses by size, in the buckets SIZES."""
+        """Number of requests, and of responses, by size, in the buckets SIZES."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """Plain numbers of one moment; lists have an entry a worker.
+    """The numbers of one scrape; lists have one entry for each worker.
 
-    Names of totals and of causes are those of the enums in kproxy.proxy.tap.counted, in small letters. *analysis* is the
-    analyzer's last report (kproxy.proxy.analyzer.counts); empty before the first.
+    Totals and causes have the names of the enums in kproxy.proxy.tap.counted, in lower case. *analysis* is the analyzer's last
+    report (kproxy.proxy.analyzer.counts); empty before the first one.
     """
 
     apis: Sequence[Sequence[Counted]]
@@ -108,10 +94,10 @@ class Scrape:
 
 
 class Source(Protocol):
-    """Has the numbers of all workers and of the analyzer."""
+    """Gives the numbers of all workers and of the analyzer."""
 
     def scrape(self) -> Scrape:
-        """The numbers of this moment."""
+        """Return the current numbers."""
 
 
 # Key of the analyzer's report -> metric
@@ -176,18 +162,18 @@ class Metrics(Collector):
         self._names = {key: api.name for key, api in facts().apis.items()}
 
     def render(self, accept: str) -> tuple[bytes, str]:
-        """The text of a scrape and its content type; *accept* is the scraper's header of that name."""
+        """Return the text of a scrape and its content type; *accept* is the scraper's Accept header."""
         if protobuf_exposition.is_accepted(accept):
             return protobuf_exposition.encode(self.collect()), protobuf_exposition.CONTENT_TYPE
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
 
     def describe(self) -> Iterator[Metric]:
-        """The families without numbers."""
+        """Return the families without numbers."""
         return (_family(description) for description in DESCRIPTIONS)
 
     def collect(self) -> Iterator[Metric]:
-        """The families with their numbers; those that have none are left out."""
+        """Yield the families that have numbers."""
         scrape = self._source.scrape()
         values: dict[str, list[Sample]] = {
             "kproxy_workers": [((), len(scrape.totals))],
@@ -233,7 +219,7 @@ class Metrics(Collector):
         yield from scrape.client_metrics
 
     def _histograms(self, scrape: Scrape) -> dict[str, list[Row]]:
-        """Rows of the histograms by API, over all workers."""
+        """Return the rows of the histograms by API, summed over all workers."""
         phases: dict[tuple[str, ...], list[int]] = {}
         sizes: tuple[dict[tuple[str, ...], list[int]], ...] = ({}, {})
         for one in (one for worker in scrape.histograms for one in worker):
@@ -258,7 +244,7 @@ class Metrics(Collector):
         return OTHER if api_key is None else self._names.get(api_key, OTHER)
 
     def _apis(self, scrape: Scrape) -> dict[tuple[str, ...], list[int]]:
-        """Labels of an API at a version -> the four counts, the latency, and the histogram, over all workers."""
+        """Map the labels of each version of an API to its four counts, latency and histogram, summed over all workers."""
         found: dict[tuple[str, ...], list[int]] = {}
         for one in (one for worker in scrape.apis for one in worker):
             labels = self._name(one.api_key), OTHER if one.api_version is None else str(one.api_version)

@@ -28,10 +28,10 @@ HOLDING_APIS = {
 
 
 class Opener:
-    """Opens exchanges in their order. Memory is bounded; the groups not heard of for longest are forgotten.
+    """Opens the payloads of exchanges, in order. Memory is bounded: the groups seen least recently are forgotten.
 
     Args:
-        viewers: show the records of ordinary topics too, with these.
+        viewers: decode the records of ordinary topics too, with these; None: only those of Kafka's internal topics.
     """
 
     def __init__(self, viewers: "Viewers | None" = None) -> None:
@@ -59,7 +59,7 @@ class Opener:
         return found
 
     def learn(self, event: Event) -> None:
-        """Keep the protocol of the group of a JoinGroup; other events are ignored."""
+        """Remember the group's protocol from a JoinGroup; other events are ignored."""
         if not isinstance(event, Exchange) or event.api_key != ApiKey.JOIN_GROUP:
             return
         if any(frame is not None and len(frame.data) > MOST_LEARNED for frame in (event.request, event.response)):
@@ -79,7 +79,7 @@ class Opener:
             self.groups.popitem(last=False)
 
     def protocols_of(self, group_id: str) -> Protocols:
-        """The protocols of a group, as far as they are known."""
+        """Return the protocols of a group, as far as they are known."""
         return self.groups.get(group_id, NO_PROTOCOLS)
 
     def _context(self, exchange: Exchange, request: Any) -> Context:
@@ -90,7 +90,7 @@ class Opener:
 
 
 def _unread(api_versions: Frame) -> list[Embedded]:
-    """The client software in an ApiVersions request that the broker did not read."""
+    """Return the client software named in an ApiVersions request that the broker did not read."""
     software = client_software(api_versions.data, api_versions.body_start)
     if software is None:
         return []
@@ -99,7 +99,7 @@ def _unread(api_versions: Frame) -> list[Embedded]:
 
 
 def _holder(frame: Frame | None) -> Frame | None:
-    """The frame, if its message can hold payloads."""
+    """Return the frame if its message can hold payloads."""
     return frame if frame is not None and holds_payloads(_name(frame)) else None
 
 

@@ -18,7 +18,7 @@ SAMPLED, HAS_IS_REMOTE, IS_REMOTE = 0x1, 0x100, 0x200  # SpanFlags of trace.prot
 
 
 def encode_span(span: Span) -> bytes:
-    """A span as a ScopeSpans message; several of them, one after the other, are one message with all spans."""
+    """Encode a span as a ScopeSpans message. Several of them concatenated are one valid message with all spans."""
     scope = ScopeSpans()
     encoded = scope.spans.add(
         trace_id=span.trace_id,
@@ -53,7 +53,7 @@ def encode_span(span: Span) -> bytes:
 
 
 def request_of(service_name: str) -> Callable[[Iterable[bytes]], bytes]:
-    """A function that makes an ExportTraceServiceRequest of what ``encode_span`` has made."""
+    """Return a function that makes an ExportTraceServiceRequest from encoded spans."""
     resource = ResourceSpans()
     for name, value in (("service.name", service_name), ("service.version", __version__)):
         resource.resource.attributes.add(key=name).value.string_value = value

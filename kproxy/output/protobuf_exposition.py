@@ -28,7 +28,7 @@ _double = struct.Struct("<d").pack
 
 
 def is_accepted(accept: str) -> bool:
-    """Whether a scraper wants this format more than any text: it names it with the highest quality (RFC 9110, 12.5.1)."""
+    """Return whether a scraper prefers this format to all text, by the qualities in its Accept header (RFC 9110, 12.5.1)."""
     best, wanted = 0.0, -1.0
     for entry in accept.lower().split(","):
         kind, *parameters = (part.strip().replace(" ", "") for part in entry.split(";"))
@@ -49,7 +49,7 @@ def _quality(text: str) -> float:
 
 
 def encode(families: Iterable[Metric]) -> bytes:
-    """All families, with classic and native histograms."""
+    """Encode all families, with classic and native histograms."""
     return b"".join(_sized(_family(family)) for family in families)
 
 

@@ -57,7 +57,7 @@ Value = str | int | float
 
 
 class Span(Struct):
-    """A span; times in nanoseconds since the epoch."""
+    """A span of OpenTelemetry; times are in nanoseconds since the epoch."""
 
     trace_id: bytes
     span_id: bytes
@@ -73,7 +73,7 @@ class Span(Struct):
 
 
 class Brought(Struct):
-    """What an exchange says about topics."""
+    """The topics, partitions and records in an exchange."""
 
     topics: set[str] = field(default_factory=set)
     partitions: set[tuple[str, int]] = field(default_factory=set)
@@ -81,7 +81,7 @@ class Brought(Struct):
 
 
 def produced(exchange: Exchange) -> Brought:
-    """What a Produce request brought; nothing where it is not here to its end."""
+    """Return what a Produce request holds; nothing if it is cut."""
     return _brought(_body(exchange.request), exchange)
 
 
@@ -95,14 +95,14 @@ def span_of(
     contexts: Sequence[TraceContext] = (),
     cluster_id: str | None = None,
 ) -> Span:
-    """The span of an exchange whose request was seen.
+    """Return the span of an exchange whose request was seen.
 
     Args:
         exchange: the exchange.
-        bodies: of it, if they were read for something else.
-        trace_id, span_id: its own; those of the parent, if it has one, are in *contexts*.
-        brought, contexts: of a Produce request: what ``produced`` and ``find_contexts`` say.
-        cluster_id: what ``cluster_id_in`` has found in a response of the same cluster.
+        bodies: its bodies, if they were already read for another output.
+        trace_id, span_id: ids for the new span; the ids of a parent are in *contexts*.
+        brought, contexts: for a Produce request, the results of ``produced`` and ``find_contexts``.
+        cluster_id: the result of ``cluster_id_in`` for an earlier response of the cluster.
     """
     request, response = exchange.request, exchange.response
     assert request is not None
@@ -133,13 +133,13 @@ def span_of(
 
 
 def cluster_id_in(exchange: Exchange) -> str | None:
-    """The id of the Kafka cluster in a response of NAME_THE_CLUSTER; None where there is none (Metadata before version 2)."""
+    """Return the id of the Kafka cluster from a response of one of NAME_THE_CLUSTER; None if it has none (Metadata before v2)."""
     cluster_id = getattr(_body(exchange.response), "cluster_id", None)
     return shown(cluster_id) if cluster_id else None
 
 
 def _events(request: Frame, response: Frame | None) -> list[tuple[str, int]]:
-    """What happened in the exchange, and when; a broker may answer before it has the whole request."""
+    """Return what happened in the exchange, and when. A broker may answer before it has the whole request."""
     times = [("request received", request.ended_at), ("request sent", request.sent_at)]
     if response is not None:
         times += [("response began", response.started_at), ("response sent", response.sent_at)]
@@ -228,7 +228,7 @@ def _errors(response: Frame | None, bodies: Bodies | None) -> Counter[int]:
 
 
 def _asked_or_answered(exchange: Exchange) -> Brought:
-    """Of a Fetch what came, else what the request names."""
+    """Return what a Fetch received; for any other API, what the request names."""
     if exchange.api_key == ApiKey.PRODUCE:
         return produced(exchange)
     if exchange.api_key in _RESPONSES_WITH_RECORDS:
@@ -267,7 +267,7 @@ def _list(value: Any, names: Iterable[str]) -> Sequence[Any]:
 
 
 def _first(value: Any, names: Iterable[str]) -> Any:
-    """The first of these attributes that is there and not empty."""
+    """Return the first of these attributes that exists and is not empty."""
     return next((found for name in names if (found := getattr(value, name, None)) not in (None, "", [])), None)
 
 
@@ -280,7 +280,7 @@ def _topic_name(topic: Any, exchange: Exchange) -> str | None:
 
 
 def _group(exchange: Exchange) -> str | None:
-    """The group that a request names, if it is one."""
+    """Return the group that a request names, if it names exactly one."""
     if exchange.api_key in (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.API_VERSIONS):
         return None
     body = _body(exchange.request)
@@ -296,7 +296,7 @@ def _group(exchange: Exchange) -> str | None:
 
 
 def _offset(exchange: Exchange, brought: Brought) -> int | None:
-    """The offset of a single record: as the broker gave it for Produce, or as it was fetched."""
+    """Return the offset of a single record, as the broker assigned it (Produce) or as it was fetched."""
     if exchange.api_key == ApiKey.PRODUCE:
         topics = _list(_body(exchange.response), _TOPICS)
         answers = [partition for topic in topics for partition in _list(topic, _PARTITIONS)]
@@ -309,5 +309,5 @@ def _offset(exchange: Exchange, brought: Brought) -> int | None:
 
 
 def shown(text: str) -> str:
-    """Text of peers as OTLP can carry it: UTF-8, not too long."""
+    """Return text from a peer as OTLP can carry it: valid UTF-8, not too long."""
     return well_formed(text)[:LONGEST]

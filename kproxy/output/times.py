@@ -11,7 +11,7 @@ INSTANT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(?
 
 
 def render_instant(at: int) -> str:
-    """RFC 3339 with six digits, or nine where the nanoseconds are not whole microseconds: 2026-11-21T09:30:00.000123Z.
+    """Render RFC 3339 with six digits, or nine if the nanoseconds are not whole microseconds: 2026-11-21T09:30:00.000123Z.
 
     A time before 1970 or after 9999, which only a damaged capture holds, is shown as the nearest of the two.
     """
@@ -23,7 +23,7 @@ def render_instant(at: int) -> str:
 
 
 def render_clock(at: int) -> str:
-    """The time of day to the microsecond: 09:30:00.000123."""
+    """Render the time of day in UTC, to the microsecond: 09:30:00.000123."""
     second, fraction = divmod(at, SECOND)
     return f"{render_second(second)[11:]}.{fraction // 1000:06d}"
 
@@ -41,12 +41,12 @@ class Clock:
         self._second = _render_local_second if local else render_second
 
     def start(self, at: int) -> None:
-        """Take the date of *at* for the first one, if there is none yet."""
+        """Take the date of *at* as the first one, unless there is one."""
         if not self.first_date:
             self.first_date = self._second(at // SECOND)[:10]
 
     def render(self, at: int, digits: int = 6) -> str:
-        """The time of day, 09:30:00.000123, with this many digits of the second, cut off; 2026-11-22 00:00:00 on another date."""
+        """Render the time of day, 09:30:00.000123, with so many digits after the second; on another date, after that date."""
         second, fraction = divmod(at, SECOND)
         text = self._second(second)
         self.start(at)
@@ -54,7 +54,7 @@ class Clock:
         return f"{clock}.{fraction:09d}"[: len(clock) + 1 + digits] if digits else clock
 
     def zone(self, at: int) -> str:
-        """The zone at a time: "UTC", or "UTC+02:00, local time"."""
+        """Return the zone at a time: "UTC", or "UTC+02:00, local time"."""
         offset = _local_moment(at // SECOND).strftime("%z") if self.local else "+0000"
         return "UTC" if offset == "+0000" else f"UTC{offset[:3]}:{offset[3:5]}, local time"
 
@@ -73,7 +73,7 @@ def _moment(second: int) -> datetime:
 
 
 def render_duration(nanoseconds: int) -> str:
-    """A duration for people, in three digits or so: 85 µs, 3.1 ms, 12.5 s."""
+    """Render a duration for people, in about three digits: 85 µs, 3.10 ms, 12.50 s."""
     if nanoseconds < 999_500:
         return f"{nanoseconds // 1000} µs"
     if nanoseconds < 9_995_000:
@@ -86,7 +86,7 @@ def render_duration(nanoseconds: int) -> str:
 
 
 def render_size(size: int) -> str:
-    """A number of bytes for people: 873 B, 1.2 KB (1,000 bytes), 3.4 MB."""
+    """Render a number of bytes for people: 873 B, 1.2 KB (1 KB is 1,000 bytes), 3.4 MB."""
     if size < 1000:
         return f"{size} B"
     if size < 999_950:
@@ -98,12 +98,12 @@ def render_size(size: int) -> str:
 
 @functools.lru_cache(maxsize=256)  # captures go forward: the same second comes again and again
 def render_second(second: int) -> str:
-    """The date and time of a second since the epoch: 2026-11-21T09:30:00."""
+    """Render a second since the epoch as date and time in UTC: 2026-11-21T09:30:00."""
     return _moment(second).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def parse_instant(text: str) -> int:
-    """What render_instant made: nanoseconds since the epoch. Any number of digits up to nine. Raises ValueError."""
+    """Parse what render_instant writes, with up to nine digits, to nanoseconds since the epoch. Raises ValueError."""
     found = INSTANT.fullmatch(text)
     if found is None:
         raise ValueError(f"{text[:40]!r} is not a time such as 2026-11-21T09:30:00.000123Z")

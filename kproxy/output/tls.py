@@ -38,7 +38,7 @@ KEYS_HINT = "give kproxy the session keys (--keylog FILE; kproxy decode --help s
 
 
 def tls_json(facts: TlsFacts) -> dict[str, Any]:
-    """The object, ready to be encoded."""
+    """Return what is known about a TLS connection as an object of the decoded log, ready to be encoded."""
     start, end = facts.client_hello_at, facts.established_at
     return {
         "version": facts.version,
@@ -85,7 +85,7 @@ class _Traffic(msgspec.Struct, rename="camel"):
 
 
 class TlsObject(msgspec.Struct, rename="camel"):
-    """The object as it is read from a line of the decoded log."""
+    """What is known about a TLS connection, as read from a line of the decoded log."""
 
     version: str | None = None
     offered_versions: list[str] = []
@@ -111,9 +111,9 @@ class TlsObject(msgspec.Struct, rename="camel"):
     responses: _Traffic = msgspec.field(default_factory=_Traffic)
 
     def facts(self) -> TlsFacts:
-        """What the object was made of. Raises ValueError for a time that is none.
+        """Return the facts that the object was made from. Raises ValueError for an invalid time.
 
-        When the broker answered is not in it, only that it did: it chose a version.
+        The time of the broker's answer is not known, only that it came: it chose a version.
         """
         fields = msgspec.structs.asdict(self)
         duration = fields.pop("handshake_ms")
@@ -127,26 +127,26 @@ class TlsObject(msgspec.Struct, rename="camel"):
 
 
 def tls_words(facts: TlsFacts) -> str:
-    """One line that says the most of it."""
+    """Describe a TLS connection in one line."""
     parts = [*_protocol(facts), *_peers(facts), *_happenings(facts), _traffic(facts)]
     return ", ".join(parts)
 
 
 def undecrypted_words(facts: TlsFacts) -> str:
-    """As tls_words, of a connection that could not be read: why, and what to do."""
+    """Describe a TLS connection that could not be decrypted: why, and what to do."""
     if not facts.missing:
         return f"{tls_words(facts)}; the handshake did not come to its end"
     return f"{tls_words(facts)}; {why_not_decrypted(facts)}"
 
 
 def why_not_decrypted(facts: TlsFacts) -> str:
-    """Of a connection that lacks something: what, and what to do. The same for all that lack the same."""
+    """Say what is missing to decrypt a connection, and what to do: the same text for the same reason."""
     hint = JOINED_LATE_HINT if joined_late(facts) else KEYS_HINT
     return f"not decrypted: {'; '.join(facts.missing)}; {hint}"
 
 
 def joined_late(facts: TlsFacts) -> bool:
-    """Whether the capture begins after the ClientHello, so that session keys alone are no help."""
+    """Return whether the capture begins after the ClientHello, so that session keys alone do not help."""
     return facts.client_hello_at is None
 
 

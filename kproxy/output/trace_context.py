@@ -29,7 +29,7 @@ SAMPLED = {b"1": True, b"d": True, b"true": True, b"0": False, b"false": False}
 
 
 class TraceContext(Struct, frozen=True):
-    """The identity of a span that is another program's."""
+    """The identity of another program's span."""
 
     trace_id: bytes  # 16 bytes, not all 0
     span_id: bytes  # 8 bytes, not all 0
@@ -37,12 +37,12 @@ class TraceContext(Struct, frozen=True):
 
 
 def read_context(headers: Mapping[bytes, bytes]) -> TraceContext | None:
-    """The context in the headers of a record, by their names in small letters; traceparent before b3 before X-B3-…."""
+    """Return the context in the headers of a record (names in lower case); traceparent wins over b3, and b3 over X-B3-…."""
     return _of_w3c(headers.get(TRACEPARENT)) or _of_single(headers.get(B3)) or _of_several(headers)
 
 
 def find_contexts(fields: Iterable[bytes]) -> list[TraceContext]:
-    """The different contexts in records fields, in the order of the records. Bounded by the constants above; never raises."""
+    """Return the distinct contexts in records fields, in their order. Bounded by the constants above; never raises."""
     found: dict[tuple[bytes, bytes], TraceContext] = {}
     left, records = MOST_READ, MOST_RECORDS
     for data in fields:

@@ -9,7 +9,7 @@ from kproxy.session import Exchange, Frame
 
 
 def user_of(exchange: Exchange, request: Any, bodies: Bodies | None) -> str | None:
-    """The user name in a client's token, of the mechanisms that have one in the clear. A decoded log has it beside the body."""
+    """Return the user name in a client's SASL token, if the mechanism sends it in the clear. A decoded log has it in *bodies*."""
     if type(exchange.request) is not Frame:
         return _shown_user(bodies)
     try:

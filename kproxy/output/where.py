@@ -37,8 +37,8 @@ class Where:
     """A compiled condition; ``where(event)`` returns whether the event is shown.
 
     Raises OptionError, one sentence, when the expression is malformed, names what does not exist, compares what is never
-    equal, or has a value other than true or false. ``notes`` collects why it
-    could not be answered for some events and was taken as false, each reason once.
+    equal, or has a value other than true or false. ``notes`` collects, each once, the reasons why
+    the condition could not be answered for some events and counted as false.
     """
 
     def __init__(self, expression: str) -> None:
@@ -57,7 +57,7 @@ class Where:
 
     @property
     def names(self) -> list[str]:
-        """The names that it uses, sorted."""
+        """The names that the expression uses, sorted."""
         return list(self._names)
 
     @property
@@ -96,7 +96,7 @@ class Where:
         return self._evaluate(dict(others) | {name: msgspec.json.decode(value) for name, value in named.items()})
 
     def read_bodies(self, event: Event, opener: Opener | None = None) -> Bodies | None:
-        """The bodies of an exchange if deciding needs them, so that its outputs need not read them again; else None."""
+        """Return the bodies of an exchange if the condition needs them, so that outputs need not read them again; else None."""
         return read_bodies(event, opener) if self._of_line and isinstance(event, Exchange) else None
 
     def _evaluate(self, values: dict[str, Any]) -> bool:

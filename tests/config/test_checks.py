@@ -84,7 +84,7 @@ def test_brokers_of_one_port_each_have_their_own_host_by_sni() -> None:
     addresses = {"mode": "sni", "broker_name": "b-{node_id}.x", "advertise_brokers": {"0": "a:1", "1": "a:2"}}
     ((path, message),) = complaints({"listener_tls": TLS, "addresses": addresses})
     assert path == "clusters[0].addresses.advertise_brokers.1"
-    assert message == 'clients cannot tell it from node 0, which is "a" too'
+    assert message == 'node 0 has the same "a": clients would confuse them'
     assert complaints({"addresses": {"advertise_brokers": {"0": "a:1", "1": "a:2"}}}) == []
 
 

@@ -22,7 +22,7 @@ NEVER_SENT = (Cut.RESET, Cut.CAPTURE_ENDED)
 
 
 class Piece(NamedTuple):
-    """Bytes of one direction, or a hole behind them, and what is known of their time and order."""
+    """Bytes sent in one direction, perhaps followed by missing ones, with their times and order."""
 
     at: int  # ns
     direction: Direction
@@ -35,14 +35,14 @@ class Piece(NamedTuple):
 
 
 class EventPieces:
-    """What is written of events. *rewriter* withholds credentials, or anonymizes."""
+    """Turns events into the pieces to be written. *rewriter* withholds credentials, or anonymizes."""
 
     def __init__(self, rewriter: Rewriter) -> None:
         self._rewriter = rewriter
         self._lines = TextLines()
 
     def of(self, event: Event, bodies: Bodies | None = None) -> list[Piece]:
-        """The pieces of an exchange, with holes in place of missing frames; none for other events.
+        """Return the pieces of an exchange, with holes in place of missing frames; nothing for other events.
 
         *bodies*: of the exchange, if they were read for another output.
         """
@@ -55,7 +55,7 @@ class EventPieces:
         return [_hole(event)] if isinstance(event, Gap | BadFrame | Note) else []
 
     def connection(self, connection: Connection) -> Connection:
-        """The connection as it is shown."""
+        """Return the connection as the rewriter shows it."""
         return self._rewriter.connection(connection)
 
     def _exchange(self, event: Exchange, bodies: Bodies | None) -> list[Piece]:
@@ -77,7 +77,7 @@ class EventPieces:
         return pieces
 
     def _stays(self, event: Exchange) -> bool:
-        """Whether the rewriter would change nothing."""
+        """Return whether the rewriter would change nothing."""
         for frame in (event.request, event.response):
             if frame is not None and (frame.message is None or frame.cut or self._rewriter.wants(frame)):
                 return False
@@ -100,7 +100,7 @@ class Conversation:
         self._begun = False
 
     def blocks(self, piece: Piece, farewell: tuple[int, ...] = ()) -> bytes:
-        """A piece as blocks of a pcapng file, with the handshake before the first one and the FINs of *farewell* behind."""
+        """Return a piece as blocks of a pcapng file: after the handshake if it is the first, before the FINs of *farewell*."""
         if self._begun and not piece.hole and not farewell and len(piece.data) <= SEGMENT:
             return b"".join(
                 [packet(piece.at, data, piece.comment) for data in self._tcp.data(piece.direction, piece.data)]
@@ -118,7 +118,7 @@ class Conversation:
         return b"".join(map(packet, repeat(piece.at), packets, comments))
 
     def farewell(self, at: int, directions: tuple[int, ...]) -> bytes:
-        """The FINs of *directions*, as blocks; after the handshake where nothing was sent."""
+        """Return the FINs of *directions* as blocks, after the handshake if nothing was sent before."""
         return b"".join(packet(at, data) for data in self._handshake() + self._tcp.farewell(directions))
 
     def _handshake(self) -> list[bytes]:

@@ -82,7 +82,7 @@ class Anonymizer(Rewriter):
         self._pseudonyms = pseudonyms
 
     def exchange(self, exchange: Exchange) -> Rewritten:
-        """See Rewriter. Everything that the exchange knows beside its frames is replaced, too."""
+        """See Rewriter. Also replaces what the exchange itself holds: addresses, client id, names of topics."""
         done = super().exchange(exchange)
         known = done.exchange
         known.connection = self.connection(exchange.connection)
@@ -92,20 +92,20 @@ class Anonymizer(Rewriter):
         return done
 
     def connection(self, connection: Connection) -> Connection:
-        """The connection with other addresses."""
+        """Return the connection with pseudonyms for its addresses."""
         client, broker = map(self._pseudonyms.endpoint, (connection.client, connection.broker))
         return replace(connection, client=client, broker=broker, tls=None)
 
     def wants(self, frame: Frame) -> bool:
-        """All of them."""
+        """See Rewriter. Every frame is rewritten."""
         return True
 
     def keeps_unread(self, api_key: int | None) -> bool:
-        """Nothing unread stays."""
+        """See Rewriter. No unread body is kept."""
         return False
 
     def header(self, frame: Frame) -> bytes:
-        """With another client id, and without unknown tagged fields."""
+        """See Rewriter. The client id is replaced, and unknown tagged fields are blanked."""
         header = super().header(frame)
         known = frame.header
         if known is None:
@@ -118,7 +118,7 @@ class Anonymizer(Rewriter):
         return _without_tags(header, start) if known.unknown_tags else header
 
     def text(self, spot: Spot, struct: Struct, value: str) -> str:
-        """A pseudonym, but for what is known to be harmless."""
+        """Return a pseudonym, or the value itself if it is known to be harmless."""
         name = spot.field.json_name
         if spot.field.entity is None:
             if name in KEPT or (spot.message, name) in KEPT_IN:
@@ -130,11 +130,11 @@ class Anonymizer(Rewriter):
         return self._name(value)
 
     def trailing(self, frame: Frame, data: bytes) -> bytes:
-        """As they are where they are as few as software leaves; more of them may hold a name."""
+        """See Rewriter. A few bytes, as some clients leave behind, are kept; more could hold a name, and become zeros."""
         return super().trailing(frame, data) if len(data) <= FEW_BYTES else bytes(len(data))
 
     def data(self, spot: Spot, value: bytes, context: Context) -> bytes:
-        """Rewrite payloads of known kinds; the rest is zeros."""
+        """Rewrite payloads of known kinds; blank all others."""
         place = spot.message, spot.field.json_name
         known = PAYLOADS.get(place)
         if known is not None and len(value) >= VERSION_SIZE:
@@ -151,15 +151,15 @@ class Anonymizer(Rewriter):
         return bytes(len(value))
 
     def user(self, name: bytes) -> bytes:
-        """The name that the user has elsewhere."""
+        """Return the pseudonym that the user has everywhere."""
         return self._name(name.decode("utf-8", "surrogateescape")).encode()
 
     def tagged(self, of: str, data: bytes) -> bytes:
-        """Zeros: the layout of an unknown tagged field is not known."""
+        """Return zeros: the layout of an unknown tagged field is not known."""
         return bytes(len(data))
 
     def record(self, record: Record, batch: RecordBatch, topic: str | None) -> None:
-        """Key, value and headers get pseudonyms; records of Kafka's own topics are rewritten."""
+        """Replace key, value and headers by pseudonyms; rewrite records of Kafka's own topics field by field."""
         if batch.is_control:
             self._control_record(record)
             return
@@ -188,7 +188,7 @@ class Anonymizer(Rewriter):
 
 
 def _without_tags(header: bytes, start: int) -> bytes:
-    """The header with zeros in its tagged fields, which begin at *start*."""
+    """Return the header with zeros in its tagged fields, which begin at *start*."""
     written = bytearray(header)
     count, position = read_unsigned_varint(header, start)
     for _ in range(count):

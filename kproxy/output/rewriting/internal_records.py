@@ -32,13 +32,13 @@ class Payload:
 
 
 def payload_of_key(topic: str, key: bytes) -> Payload | None:
-    """The message in a coordinator's key; None where it is not known. Its only version is 0."""
+    """Return the message in the key of a coordinator's record, whose only version is 0; None if it is not known."""
     name = _key_name(topic, key)
     return None if name is None else Payload(message(name), 0, VERSION_SIZE)
 
 
 def payload_of_value(topic: str, key: bytes | None, value: bytes) -> Payload | None:
-    """The message in a value; None where it is not known."""
+    """Return the message in the value of a record; None if it is not known."""
     if topic in LOGS:
         return _framed(value, LOGS[topic])
     name = None if key is None else _key_name(topic, key)
@@ -59,7 +59,7 @@ def _framed(value: bytes, module: str) -> Payload | None:
 
 
 def read_unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
-    """A number and the position behind it, which is behind the end where the number is cut off."""
+    """Read a number; return it and the position after it. If it is cut off, return -1 and a position past the end."""
     number = 0
     for shift in range(MOST_VARINT):
         if position + shift >= len(data):
@@ -85,7 +85,7 @@ def _names() -> frozenset[str]:
 
 @cache
 def _by_id(module: str, kind: str) -> dict[int, str]:
-    """record_id -> name, of a module's messages of one kind."""
+    """Map record ids to names, for the messages of one kind in one of Kafka's modules."""
     ending = "Key" if kind == "coordinator-key" else "Record"
     layouts = (facts().layouts(name)[0] for name in facts().messages() if name.endswith(ending))
     found = ((layout.record_id, layout.name) for layout in layouts if layout.module == module and layout.type == kind)

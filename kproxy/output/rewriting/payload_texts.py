@@ -27,12 +27,12 @@ ENDPOINT = re.compile(r"(https?://)?([^/:@]+)(:\d{1,5}/?)")  # a worker's URL; a
 
 
 def rewrite_texts(open_payload: Open, data: bytes, name: Callable[[str], str]) -> bytes | None:
-    """The payload with *name* of each text in it; hosts and ports apart. None of what *open_payload* cannot read to its end.
+    """Replace each text in a payload by *name* of it; in endpoints only the host. Return None if the payload cannot be read.
 
     Args:
         open_payload: raises DecodeError, and notes in *texts* where texts are.
         data: the payload.
-        name: gives a text with as many bytes of UTF-8.
+        name: returns a replacement with as many bytes of UTF-8.
     """
     texts: Texts = []
     try:

@@ -83,7 +83,7 @@ def _letters(seed: bytes, _text: str, size: int) -> str:
 
 
 def _ipv4(seed: bytes, text: str, _size: int) -> str:
-    """Four numbers with as many digits each, none of them zero; the first is that of a host's address, not a group's."""
+    """Return an address whose numbers have as many digits as before, none zero; it is a host's address, not a multicast one."""
     parts = (_number(seed[2 * at], len(part), 223 if at == 0 else 254) for at, part in enumerate(text.split(".")))
     return ".".join(map(str, parts))
 

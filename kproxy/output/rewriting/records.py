@@ -1,8 +1,8 @@
 """Records fields rewritten, record by record.
 
 A batch that is not compressed keeps its size. One that is compressed is compressed again with its codec, and may come out
-in another size: the codec's choices are lost, its name, the records, offsets and times are not. What cannot be rewritten
-record by record keeps its header and has zeros behind it: batches that cannot be read whole, and those that are cut off.
+in another size: the codec's choices are lost; its name, the records, offsets and times stay. A batch that cannot be rewritten
+record by record, because it is damaged or cut off, keeps its header, and the rest becomes zeros.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def rewrite_records(data: bytes, rewrite: RewriteRecord, *, unaligned: bool = Fa
 
 
 def _rewrite(opened: OpenBatch, rewrite: RewriteRecord, *, keeps_size: bool) -> bytes:
-    """A batch after *rewrite*; blanked where it could not be read, or cannot be written in its size."""
+    """Rewrite a batch; blank it if it cannot be read, or cannot be written with its size."""
     batch, source = read_batch(opened), opened.batch
     if batch.error is not None or batch.skipped is not None or not source.crc_valid:
         return _blank(source.raw)
@@ -64,7 +64,7 @@ def _rewrite(opened: OpenBatch, rewrite: RewriteRecord, *, keeps_size: bool) -> 
 
 
 def _with_header(written: bytes, raw: bytes) -> bytes:
-    """A written batch with the header that it had: a header that contradicts its records is kept as it is."""
+    """Give a written batch its former header back, even one that contradicts its records."""
     if raw[MAGIC_AT] != 2:
         return written
     kept = written[:CRC_AT] + bytes(4) + raw[COVERED_AT : HEADER_SIZE[2]] + written[HEADER_SIZE[2] :]
@@ -72,7 +72,7 @@ def _with_header(written: bytes, raw: bytes) -> bytes:
 
 
 def _blank(raw: bytes) -> bytes:
-    """The header of a batch that may be cut off, and zeros."""
+    """Return a batch, which may be cut off, with its header and zeros for the rest."""
     magic = raw[MAGIC_AT] if len(raw) > MAGIC_AT else 0
     header = raw[: HEADER_SIZE.get(magic, MAGIC_AT + 1)]
     return header + bytes(len(raw) - len(header))

@@ -35,7 +35,7 @@ SNAPSHOT = "FetchSnapshotResponse"
 
 
 class Unchangeable(Exception):
-    """Why something has to be blanked."""
+    """A body cannot be rewritten and has to be blanked; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Spot:
 
 @dataclass(slots=True)
 class Context:
-    """What rewriting a body needs besides the body."""
+    """What is known while a body is rewritten, besides the body itself."""
 
     topic_names: Mapping[str, str] = field(default_factory=dict)
     inner: Route | None = None  # of the request inside an Envelope
@@ -70,7 +70,7 @@ class Rewriter:
     """Replaces credentials: bytes by zeros, strings by the letter x."""
 
     def exchange(self, exchange: Exchange) -> Rewritten:
-        """A copy of the exchange with its frames rewritten."""
+        """Return a copy of the exchange with its frames rewritten."""
         done = Rewritten(exchange.copy())
         context = Context(exchange.topic_names)
         if exchange.api_key == ApiKey.ENVELOPE and exchange.request is not None:
@@ -82,7 +82,7 @@ class Rewriter:
         return done
 
     def _frame(self, frame: Frame, api_key: int | None, context: Context) -> tuple[Frame, str]:
-        """A frame rewritten, and a note."""
+        """Rewrite a frame; return it with a note for the reader, "" if there is nothing to say."""
         header = self.header(frame)
         if frame.message is None or frame.cut:
             if self.keeps_unread(api_key):
@@ -100,7 +100,7 @@ class Rewriter:
         return _with(frame, header, body), note
 
     def body(self, of: Message, version: int, data: bytes, start: int, context: Context) -> bytes:
-        """A message rewritten; of the same size, but for compressed records. Raises Unchangeable."""
+        """Rewrite a message. Its size changes only with compressed records. Raises Unchangeable."""
         try:
             struct = of.decode(version, data, start)
             if of.encode(version, struct) != data[start:]:
@@ -111,7 +111,7 @@ class Rewriter:
             raise Unchangeable(str(error)) from error
 
     def walk(self, of: str, struct: Struct, context: Context) -> None:
-        """Replace what is in a struct of message *of*, in place."""
+        """Replace the values in a struct of message *of*, in place."""
         named = topic_of(struct, context)
         if named is not None:
             context.topic = named
@@ -142,7 +142,7 @@ class Rewriter:
         return self.text(spot, struct, value) if isinstance(value, str) else self.data(spot, value, context)
 
     def records(self, spot: Spot, value: bytes, context: Context) -> bytes:
-        """A records field rewritten."""
+        """Rewrite a records field."""
         topic = context.topic
 
         def rewrite(record: Record, batch: RecordBatch) -> None:
@@ -151,7 +151,7 @@ class Rewriter:
         return rewrite_records(value, rewrite, unaligned=spot.message == SNAPSHOT)
 
     def payload(self, found: Payload | None, data: bytes) -> bytes | None:
-        """Bytes that hold a message, rewritten; None where that cannot be done."""
+        """Rewrite bytes that hold a message; None if that cannot be done."""
         if found is None:
             return None
         try:
@@ -161,7 +161,7 @@ class Rewriter:
         return data[: found.start] + written if len(written) == len(data) - found.start else None
 
     def _inner(self, spot: Spot, data: bytes, context: Context) -> bytes:
-        """The request or response inside an Envelope, of the same size; zeros where it cannot be rewritten."""
+        """Rewrite the request or response inside an Envelope, in its size; zeros if that cannot be done."""
         route = context.inner
         if route is None or route.api_key == ApiKey.ENVELOPE:
             return bytes(len(data))
@@ -184,66 +184,66 @@ class Rewriter:
     # What may be replaced beyond credentials
 
     def connection(self, connection: Connection) -> Connection:
-        """For what is known of a connection."""
+        """Return the connection as it shall be shown."""
         return connection
 
     def wants(self, frame: Frame) -> bool:
-        """Whether a frame that can be read may hold anything to be replaced; others stay as they came."""
+        """Return whether a readable frame may hold something to be replaced; all other frames keep their bytes."""
         assert frame.message is not None
         name = frame.message.name
         return has_secrets(name) or name == SNAPSHOT or (has_records(name) and _names_metadata(frame.data))
 
     def keeps_unread(self, api_key: int | None) -> bool:
-        """Whether a body that cannot be read may stay: not where there could be credentials in it."""
+        """Return whether an unreadable body may stay: not if it could hold credentials."""
         return api_key is not None and not api_has_secrets(api_key)
 
     def header(self, frame: Frame) -> bytes:
-        """The header's bytes, of the same size."""
+        """Return the bytes of the header, of the same size."""
         return frame.data[: frame.body_start or CORRELATION_ID]
 
     def text(self, spot: Spot, struct: Struct, value: str) -> str:
-        """For a string that is no credential, of as many bytes."""
+        """Return the replacement for a string that is no credential, of as many bytes."""
         return value
 
     def data(self, spot: Spot, value: bytes, context: Context) -> bytes:
-        """For bytes that are no credential, as many."""
+        """Return the replacement for bytes that are no credential, of the same size."""
         return value
 
     def trailing(self, frame: Frame, data: bytes) -> bytes:
-        """For bytes after the message of a frame, as many: what is behind credentials may be one."""
+        """Return the replacement for the bytes after a message, of the same size: they could be credentials, too."""
         return bytes(len(data)) if Rewriter.wants(self, frame) else data
 
     def user(self, name: bytes) -> bytes:
-        """For the user's name in a SASL token, as many bytes."""
+        """Return the replacement for the user's name in a SASL token, of the same size."""
         return name
 
     def tagged(self, of: str, data: bytes) -> bytes:
-        """For a tagged field that the facts do not know, in message *of*: what is beside credentials may be one."""
+        """Return the replacement for an unknown tagged field of message *of*, which could be a credential if others are there."""
         return bytes(len(data)) if has_secrets(of) else data
 
     def record(self, record: Record, batch: RecordBatch, topic: str | None) -> None:
-        """For a record, which is changed in place."""
+        """Replace what has to be replaced in a record, in place."""
         if topic == METADATA_TOPIC and not batch.is_control and record.value is not None:
             record.value = self.metadata(record.key, record.value)
 
     def metadata(self, key: bytes | None, value: bytes) -> bytes:
-        """The value of a record of __cluster_metadata, of the same size; zeros where it cannot be rewritten."""
+        """Rewrite the value of a record of __cluster_metadata, in its size; zeros if that cannot be done."""
         rewritten = self.payload(payload_of_value(METADATA_TOPIC, key, value), value)
         return bytes(len(value)) if rewritten is None else rewritten
 
 
 def _is_secret(spot: Spot, struct: Any, context: Context) -> bool:
-    """Whether the value of a setting is to be withheld."""
+    """Return whether the value of a setting is to be withheld."""
     return context.sensitive or is_secret_value(spot.message, str(struct.name).encode("utf-8", "surrogateescape"))
 
 
 def blanked(value: Any) -> Any:
-    """As many zeros, or letters x, as there are bytes."""
+    """Return as many zero bytes, or letters x, as the value has bytes."""
     return bytes(len(value)) if isinstance(value, bytes) else "x" * len(value.encode("utf-8", "surrogateescape"))
 
 
 def topic_of(struct: Any, context: Context) -> str | None:
-    """The name of the topic that a struct names, by its name or its id; None of one that names none."""
+    """Return the name of the topic that a struct is about, looked up by id if necessary; None if it names no topic."""
     for attribute in ("topic", "name"):
         known = struct.by_attribute.get(attribute)
         if known is not None and known.entity == "topicName" and (name := getattr(struct, attribute)):
@@ -255,25 +255,25 @@ def topic_of(struct: Any, context: Context) -> str | None:
 
 @cache
 def spots(of: str, struct: str) -> tuple[Spot, ...]:
-    """The fields of a struct of message *of* that may have to be replaced."""
+    """Return the fields of a struct of message *of* that may have to be replaced."""
     found = (Spot(of, f, secrecy(of, (f.json_name,))) for f in struct_types(of)[struct].fields)
     return tuple(s for s in found if s.field.is_struct or s.field.type in ("string", "bytes", "records"))
 
 
 @cache
 def has_secrets(name: str) -> bool:
-    """Whether a message has fields for credentials."""
+    """Return whether a message has fields for credentials."""
     return any(spot.secrecy for struct in struct_types(name) for spot in spots(name, struct))
 
 
 @cache
 def has_records(name: str) -> bool:
-    """Whether a message carries records."""
+    """Return whether a message carries records."""
     return any(spot.field.type == "records" for struct in struct_types(name) for spot in spots(name, struct))
 
 
 def api_has_secrets(api_key: int) -> bool:
-    """Whether credentials may be in a request or response of an API, in its fields or its records."""
+    """Return whether a request or response of an API may hold credentials, in its fields or its records."""
     both = request_message(api_key), response_message(api_key)
     return any(m is not None and (has_secrets(m.name) or has_records(m.name)) for m in both)
 
@@ -288,7 +288,7 @@ def _with(frame: Frame, header: bytes, body: bytes) -> Frame:
 
 
 def _blank(frame: Frame, header: bytes, why: str, *, keep: int = 0) -> tuple[Frame, str]:
-    """The frame with a body of zeros, but for what it begins with."""
+    """Return the frame with zeros for its body, except for the first *keep* bytes."""
     start = len(header)
     size = len(frame.data) - start - keep
     note = f"body of {size} bytes blanked: {why}"
@@ -297,13 +297,13 @@ def _blank(frame: Frame, header: bytes, why: str, *, keep: int = 0) -> tuple[Fra
 
 
 def _software_size(frame: Frame) -> int:
-    """Bytes with which an ApiVersions request newer than the facts names the client's software, which is no secret."""
+    """Return the size of the client's software name and version, no secrets, in an ApiVersions request newer than the facts."""
     named = client_software(frame.data, frame.body_start) if frame.unread else None
     return 0 if named is None else sum(1 + len(name) for name in named)
 
 
 def _inner_route(envelope: Frame) -> Route | None:
-    """The route of the request inside an Envelope."""
+    """Return the route of the request inside an Envelope."""
     if envelope.message is None:
         return None
     try:

@@ -18,7 +18,7 @@ class NotSticky(Exception):
 
 
 def rewrite_sticky(data: bytes, name: Callable[[str], str]) -> bytes | None:
-    """The user data with *name* of each topic, which must have as many bytes; None of anything else."""
+    """Replace each topic in the user data by *name* of it, of as many bytes; None if it is no such user data."""
     if len(data) == GENERATION_SIZE:
         return data
     try:
@@ -37,7 +37,7 @@ def rewrite_sticky(data: bytes, name: Callable[[str], str]) -> bytes | None:
 
 
 def _number(data: bytes, position: int, layout: Struct) -> tuple[int, int]:
-    """A number that is a size or a count, and the position behind it."""
+    """Read a size or count; return it and the position after it. Raises NotSticky for one that the data cannot hold."""
     end = position + layout.size
     if end > len(data):
         raise NotSticky

@@ -13,7 +13,7 @@ NAME = re.compile(rb"(?<![^,])([na])=([^,]+)")
 
 
 def blank_token(token: bytes, user: Callable[[bytes], bytes]) -> bytes:
-    """A token of the same size, with what *user* makes of the user's name, which must have as many bytes."""
+    """Return a token of the same size without its secrets, and with *user* of the user's name, of as many bytes."""
     if SCRAM.fullmatch(token):
         named = NAME.sub(lambda found: found[1] + b"=" + user(found[2]), token)
         return SECRET.sub(lambda found: found[1] + b"=" + BASE64.sub(b"x", found[2]), named)

@@ -15,8 +15,8 @@ class WithoutRecords(Rewriter):
     Records of Kafka's internal topics and control records stay, as they do in the decoded log.
 
     Args:
-        keeps_size: frames keep their size, with zeros in place of compressed records, which then cannot be read as records.
-            Without it, compressed records are compressed again, as a capture needs that is to be read again.
+        keeps_size: keep the size of frames by writing zeros for compressed records, which then cannot be read as records.
+            Without it, they are compressed again, so that a capture made of the frames can be read.
     """
 
     def __init__(self, *, keeps_size: bool = True) -> None:

@@ -23,7 +23,7 @@ def check_available() -> None:
 
 
 def arrow_type(text: str) -> "pyarrow.DataType":
-    """The type that the contracts write so. Raises KeyError, ValueError for what none of them writes."""
+    """Return the Arrow type for a type as the contracts write it. Raises KeyError or ValueError for any other text."""
     import pyarrow as pa  # noqa: PLC0415
 
     if inner := LIST.fullmatch(text):
@@ -38,7 +38,7 @@ def arrow_type(text: str) -> "pyarrow.DataType":
 
 @functools.cache
 def schema_of(table: Table) -> "pyarrow.Schema":
-    """The Arrow schema of a table; the contract's words are its metadata."""
+    """Return the Arrow schema of a table, with the texts of the contract as metadata."""
     import pyarrow as pa  # noqa: PLC0415
 
     metadata = {"kproxy.table": table.name, "kproxy.contract": str(table.version), "kproxy.row": table.row}

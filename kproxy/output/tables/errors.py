@@ -28,7 +28,7 @@ COORDINATOR_KEYS = {0: "group", 1: "transactional_id"}  # CoordinatorType
 
 
 class Place(NamedTuple):
-    """What a code is of, as far as the structs around it say."""
+    """The resource that an error code is about, as far as the structs around the code tell."""
 
     kind: str = NONE
     name: str | None = None
@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The attributes of a struct at a version that matter here."""
+    """The attributes of a struct, at one version, that are needed to find its errors."""
 
     codes: tuple[tuple[str, str | None], ...]  # of a code, and of the message beside it
     names: tuple[tuple[str, str], ...]  # attribute, kind of resource
@@ -47,7 +47,7 @@ class Plan(NamedTuple):
 
 
 def error_rows(exchange: Exchange, request: Body | None, response: Body, asked: Found) -> Iterator[Row]:
-    """The columns of errors from at on. *asked* has the names in the request."""
+    """Yield rows of the table errors, from column ``at`` on. *asked*: the names in the request."""
     found: dict[tuple[int, Place], list[Any]] = {}
     topic_names = exchange.topic_names
     for code, place, message in _walk(_plan(response.name, response.version), response.struct, Place()):
@@ -66,7 +66,7 @@ def error_rows(exchange: Exchange, request: Body | None, response: Body, asked: 
 
 
 def _walk(plan: Plan, struct: Any, place: Place) -> Iterator[tuple[int, Place, str | None]]:
-    """(code, what it is of, message) for every code that is not 0."""
+    """Yield (code, what it is about, message) for every code other than 0."""
     place = _place(plan, struct, place)
     for attribute, message in plan.codes:
         code = getattr(struct, attribute)
@@ -94,7 +94,7 @@ def _place(plan: Plan, struct: Any, place: Place) -> Place:
 
 
 def _named(place: Place, request: Body | None, asked: Found, topic_names: Mapping[str, str]) -> Place:
-    """The place by what else is known: names of topic ids, and what the request is about."""
+    """Complete a place by what else is known: names of topic ids, and what the request is about."""
     if place.kind == "topic" and place.name is not None:
         return place._replace(name=topic_names.get(place.name, place.name))
     if place.kind == KEY:
@@ -109,7 +109,7 @@ def _partition(plan: Plan, struct: Any) -> int | None:
 
 
 def _asked(request: Body | None, asked: Found) -> Place:
-    """What a code is of that stands alone in its response: the one transactional id, group or broker that the request names."""
+    """Return what a code alone in its response is about: the only transactional id, group or broker in the request."""
     for kind, names in (("transactional_id", asked.transactional_ids), ("group", asked.groups)):
         if len(names) == 1:
             return Place(kind, next(iter(names)))

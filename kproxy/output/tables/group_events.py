@@ -28,7 +28,7 @@ KNOWN = frozenset(COLUMNS)
 
 
 def group_event_rows(exchange: Exchange, request: Body, response: Body | None) -> Iterator[Row]:
-    """The columns of group_events from request_at on. *request* is of one of the READERS."""
+    """Yield rows of the table group_events, from column ``request_at`` on. *request*: a message of READERS."""
     frame = exchange.request if exchange.response is None else exchange.response
     at = None if frame is None else instant(frame.ended_at if frame is exchange.response else frame.started_at)
     same = {
@@ -45,13 +45,13 @@ def group_event_rows(exchange: Exchange, request: Body, response: Body | None) -
 
 
 class _Topics:
-    """Names of topics in one exchange."""
+    """Looks up and renders the topics in one exchange."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._names = exchange.topic_names
 
     def by_id(self, topics: Iterable[Any] | None) -> list[str] | None:
-        """topic-partition of topics that are called by their ids."""
+        """Return "topic-partition" for partitions of topics given by id."""
         if topics is None:
             return None
         return _partitions((self._names.get(each.topic_id) or each.topic_id, each.partitions) for each in topics)
@@ -68,7 +68,7 @@ def _partitions(topics: Iterable[tuple[str, Iterable[int]]]) -> list[str]:
 
 
 def _each(values: list[Any] | None) -> list[Any]:
-    """The elements of an array; hostile bytes have nulls where Kafka allows none."""
+    """Return the elements of an array without nulls, which hostile bytes may have where Kafka allows none."""
     return [] if values is None else values[:MOST_TEXTS]
 
 
@@ -81,7 +81,7 @@ def _code(answer: Any) -> int | None:
 
 
 def _message(answer: Any) -> str | None:
-    """The broker's errorMessage; some versions say "NONE" where nothing failed."""
+    """Return the broker's errorMessage; some versions send "NONE" when nothing failed."""
     return answer.error_message or None if answer is not None and answer.error_code else None
 
 
@@ -119,7 +119,7 @@ def _join(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]:
 
 
 def _subscription(protocols: list[Any]) -> Facts:
-    """What the member says of itself; its generation and what it owns are those of the protocol that says most."""
+    """Read what a member tells in its protocols: the newest generation, and the longest list of owned partitions."""
     facts: Facts = {}
     for protocol in protocols[:MOST_PROTOCOLS]:
         try:
@@ -167,7 +167,7 @@ def _sync(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]:
 
 
 def _assignment(data: bytes | None, protocol_type: str | None) -> list[str] | None:
-    """Nothing is assigned with no bytes; an unknown type of protocol is tried as a consumer's (SyncGroup before v5)."""
+    """Read an assignment; no bytes mean an empty one. An unknown protocol type (SyncGroup before v5) is tried as a consumer's."""
     if not data:
         return []
     if protocol_type not in (None, consumer.PROTOCOL_TYPE):
@@ -218,7 +218,7 @@ def _leave(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]:
 
 
 def _member_heartbeat(request: Any, response: Any, group_type: str) -> Facts:
-    """What KIP-848, KIP-932 and KIP-1071 have in common."""
+    """Read what the heartbeats of KIP-848, KIP-932 and KIP-1071 have in common."""
     epoch = request.member_epoch
     joins, leaves = epoch == JOIN_EPOCH, epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH)
     return {
@@ -236,7 +236,7 @@ def _member_heartbeat(request: Any, response: Any, group_type: str) -> Facts:
 
 
 def _is_news(facts: Facts) -> bool:
-    """Whether a heartbeat fails, or asks for or brings a change."""
+    """Return whether a heartbeat is worth a row: it failed, or it requests or brings a change."""
     if facts["event"] != "heartbeat" or facts["error_code"]:
         return True
     changed = facts["response_generation"] not in (None, facts["generation"])

@@ -15,7 +15,7 @@ from kproxy.protocol.structs import struct_types
 
 
 class Kind(IntEnum):
-    """What a name names."""
+    """What kind of resource a name is of."""
 
     TOPIC = 0
     GROUP = 1
@@ -23,7 +23,7 @@ class Kind(IntEnum):
 
 
 class Form(IntEnum):
-    """How a value of a row is made of a field."""
+    """How the value of a column is made from a field."""
 
     VALUE = 0  # the field
     INNER = 1  # a field of the struct in it
@@ -36,7 +36,7 @@ class Form(IntEnum):
 
 
 class Searched(NamedTuple):
-    """The attributes of a struct at a version in which something is found. *cls* is the class of the struct."""
+    """The attributes of a struct, at one version, that hold something for the rows. *cls*: the class of the struct."""
 
     cls: type[Any]
     error_codes: tuple[str, ...]
@@ -47,12 +47,12 @@ class Searched(NamedTuple):
 
     @property
     def finds_something(self) -> bool:
-        """Whether there is anything to find."""
+        """Whether the struct holds anything for the rows."""
         return bool(self.error_codes or self.names or self.topic_id or self.partitions or self.children)
 
 
 class TopField(NamedTuple):
-    """Where a message at a version has the value of a column; values in *nothing* mean that there is none."""
+    """Where a message, at one version, has the value of a column. Values in *nothing* stand for a missing one."""
 
     column: int  # index in TOP_FIELDS
     attribute: str
@@ -106,12 +106,12 @@ _OTHER_NOTHING: dict[str, tuple[Any, ...]] = {"fetch_session_id": (None, 0), "fe
 
 
 def searched_fields(message: str, version: int) -> Searched:
-    """What to look at in a body of the message at the version."""
+    """Return where a body of the message at the version holds something for the rows."""
     return _searched(struct_types(message), message, _fields(message, version), version)
 
 
 def top_fields(message: str, version: int, *, in_response: bool) -> tuple[TopField, ...]:
-    """Where the body of the message at the version has the values of TOP_FIELDS."""
+    """Return where a body of the message at the version has the values of TOP_FIELDS."""
     fields = {field.attribute: field for field in _fields(message, version) if version in field.versions}
     found = []
     for number, (column, request_paths, response_paths) in enumerate(TOP_FIELDS):

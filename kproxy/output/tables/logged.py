@@ -13,15 +13,15 @@ NO_PRODUCER = -1
 
 
 class LoggedBatches(NamedTuple):
-    """What the log says of a records field."""
+    """What the log has of a records field."""
 
     rows: list[Row]  # the columns of record_batches from direction on
-    batches: int  # those that the log leaves out as well
+    batches: int  # including those that the log leaves out
     records: int
 
 
 def logged_batches(field: RecordsField, opened: dict[str, Any]) -> LoggedBatches:
-    """The batches of a field whose JSON is *opened*; of a magic below 2, a count is known only where there is one wrapper."""
+    """Read the batches of a records field from its JSON *opened*. Below magic 2, the count is known only of a single wrapper."""
     headers = [each for each in _list(opened.get("batches")) if isinstance(each, dict)]
     where = field.direction, field.topic, field.topic_id, field.partition, field.error_code
     total = max(_integer(opened.get("count"), 63) or 0, 0)
@@ -49,7 +49,7 @@ def _count(header: dict[str, Any], rest: int | None) -> int | None:
 
 
 def _header(header: dict[str, Any], count: int | None) -> Row:
-    """From base_offset to error."""
+    """Return the columns of record_batches from base_offset to error."""
     is_new = header.get("magic") == 2
     producer = (NO_PRODUCER,) * 3 if is_new and "producerId" not in header else (None,) * 3
     if "producerId" in header:

@@ -13,7 +13,7 @@ NO_BODY: dict[Key, Any] = {}
 
 
 def offset_rows(exchange: Exchange, request: Body | None, response: Body | None) -> Iterator[Row]:
-    """The columns of offsets from at on; none for an exchange that is not about offsets."""
+    """Yield rows of the table offsets, from column ``at`` on; none for an exchange that is not about offsets."""
     if request is None:
         return
     rows = ROWS.get(request.message.name)
@@ -89,7 +89,7 @@ ROWS = {
 
 
 def _partitions(topics: Iterable[Any] | None, name: str = "name") -> dict[Key, Any]:
-    """The partitions of topics by name, id and number; of two with the same key the last."""
+    """Return the partitions of topics by topic name, topic id and number; a repeated one replaces the one before."""
     found: dict[Key, Any] = {}
     for topic in topics or ():
         called, topic_id = getattr(topic, name), getattr(topic, "topic_id", None)

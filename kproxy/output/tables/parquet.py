@@ -103,7 +103,7 @@ class TableFile:
 
 
 def _leaves(column: Column) -> list[str]:
-    """The paths at which Parquet has its values."""
+    """Return the paths of the leaf columns of a field in Parquet."""
     if not column.type.startswith("list<"):
         return [column.name]
     members = ("key", "value") if "struct<" in column.type else ()
@@ -111,9 +111,9 @@ def _leaves(column: Column) -> list[str]:
 
 
 class ParquetDirectory:
-    """The tables of one run. Use it as a context manager: after an error, no file of them is left.
+    """The directory of tables that a run writes. Use it as a context manager: after an error, none of its files is left.
 
-    Tables that the directory already has are replaced, at the end.
+    Tables that the directory already has are replaced at the end.
     """
 
     def __init__(self, path: Path, tables: Iterable[Table]) -> None:

@@ -18,7 +18,7 @@ NO_TIMESTAMP = -1
 def record_columns(
     connection_id: str, exchange: int, field: RecordsField, batches: Batches
 ) -> tuple["pyarrow.RecordBatch", dict[int, str]]:
-    """The records of a field as rows of the table, and what could not be read, by the position of its batch."""
+    """Return the records of a field as rows of the table, and what could not be read, by the position of its batch."""
     import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
 
     found: list[Problem] = []
@@ -39,7 +39,7 @@ def record_columns(
 
 
 def _values(values: "pyarrow.Array", field: RecordsField) -> "pyarrow.Array":
-    """The values of records; the credentials that controllers keep in theirs are withheld, as in every output."""
+    """Return the values of records. Credentials in the records of controllers are withheld, as in every output."""
     import pyarrow as pa  # noqa: PLC0415
 
     if field.topic != METADATA_TOPIC and field.topic_id != METADATA_TOPIC_ID:

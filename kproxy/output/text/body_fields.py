@@ -55,14 +55,14 @@ class Topic(msgspec.Struct):
     partitionResponses: list[Partition] = msgspec.field(default_factory=list)
 
     def name_or_id(self, names: Mapping[str, str]) -> str:
-        """Its name, or its id where the name is not known, as the message has it."""
+        """Its name, or its id if the name is not known, as in the message."""
         name = self.name or self.topic or self.topicName
         if name is None and self.topicId is not None and self.topicId != ZERO_UUID:
             name = names.get(self.topicId, self.topicId)
         return name or ""
 
     def label(self, names: Mapping[str, str]) -> str:
-        """Its name, or its id where the name is not known; printable."""
+        """Return its name, or its id if the name is not known; printable."""
         return word(self.name_or_id(names), 48)
 
     def all_partitions(self) -> list[Partition]:
@@ -77,7 +77,7 @@ class Named(msgspec.Struct):
     topicId: str | None = None
 
     def label(self, names: Mapping[str, str]) -> str:
-        """As Topic.label."""
+        """See Topic.label."""
         return word(self.name or names.get(self.topicId or "", self.topicId or ""), 48)
 
 
@@ -128,13 +128,13 @@ class FetchResponse(msgspec.Struct):
 
 
 class TopicsBody(msgspec.Struct):
-    """Any body with a list of topics that have partitions; null means all."""
+    """Any body with a list of topics with partitions; null means all topics."""
 
     topics: list[Topic] | None = []
 
 
 class NamedTopics(msgspec.Struct):
-    """Any body with a list of topics of which only the names matter; null means all."""
+    """Any body with a list of topics, used only for their names; null means all topics."""
 
     topics: list[Named] | None = []
     topicNames: list[str] = msgspec.field(default_factory=list)

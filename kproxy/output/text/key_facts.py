@@ -48,22 +48,22 @@ NOUNS = {"apiKeys": "APIs"}
 
 @dataclass(slots=True)
 class Line:
-    """What a function of the table works on: the bodies, the topic names, and the words of the line so far."""
+    """A line in the making: the bodies and topic names it is about, and its words so far. Functions of FACTS add words."""
 
     bodies: Bodies
     topic_names: Mapping[str, str]
     words: list[str] = field(default_factory=list)
 
     def request(self, kind: type[Any]) -> Any:
-        """The request's declared fields; all defaults where there is no request."""
+        """Decode the fields of *kind* from the request; all have defaults if there is no request."""
         return _read(self.bodies.request, kind)
 
     def response(self, kind: type[Any]) -> Any:
-        """The response's declared fields; all defaults where there is no response."""
+        """Decode the fields of *kind* from the response; all have defaults if there is no response."""
         return _read(self.bodies.response, kind)
 
     def topics(self, topics: Iterable[Topic | Named] | None, empty: str = "") -> None:
-        """Add the names of topics, the first few of them."""
+        """Add the names of the first few topics."""
         found = list(topics or ())
         if not found:
             self.words += [empty] if empty else []
@@ -71,12 +71,12 @@ class Line:
         self.names([topic.label(self.topic_names) for topic in found[:SHOWN_NAMES]], len(found))
 
     def names(self, labels: list[str], count: int) -> None:
-        """Add labels, and how many more there are."""
+        """Add labels, and how many more there are of the *count*."""
         more = f" +{count - len(labels)}" if count > len(labels) else ""
         self.words.append(", ".join(labels) + more)
 
     def partitions(self, topics: Iterable[Topic]) -> None:
-        """Add the topics, and their partitions: the numbers where they are few, otherwise how many."""
+        """Add the topics, and the numbers of their partitions, or only how many partitions if there are more than a few."""
         topics = list(topics)
         self.topics(topics)
         partitions = [p.number for topic in topics for p in topic.all_partitions()]
@@ -86,26 +86,26 @@ class Line:
             self.words.append(f"{self.at_least}{len(partitions)} partitions")
 
     def has(self, side: str, field: str) -> bool:
-        """Whether a body is known to have a field at its top, or to have it not: not where it is cut before that."""
+        """Return whether the presence of a top-level field is certain: it is not if the body is cut before the field."""
         body = self.bodies.request if side == "request" else self.bodies.response
         return side not in self.bodies.beginnings or f'"{field}":'.encode() in (body or b"")
 
     def count(self, field: str, elements: Sized) -> int | None:
-        """How many elements an array at the top of the response has; None where it is cut before that."""
+        """Return how many elements a top-level array of the response has; None if the response is cut before its count."""
         beginning = self.bodies.beginnings.get("response")
         if beginning is None or (self.has("response", field) and not (beginning.missing or "").startswith(f"{field}[")):
             return len(elements)
         return beginning.counts.get(field)
 
     def counts(self, **arrays: Sized) -> None:
-        """Add how many elements arrays of the response have, by what they are called."""
+        """Add how many elements arrays of the response have; the keywords are their names."""
         found = [(name, self.count(name, elements)) for name, elements in arrays.items()]
         known = ", ".join(f"{count} {NOUNS.get(name, name)}" for name, count in found if count is not None)
         self.words += [f"→ {known}"] if known else []
 
     @property
     def at_least(self) -> str:
-        """What to say before a number that would be larger if the bodies were whole."""
+        """Return "at least " if the bodies are cut, so that a count could be larger, else ""."""
         return "" if all(map(lists_all, self.bodies.beginnings.values())) else "at least "
 
 
@@ -113,10 +113,10 @@ Describe: TypeAlias = Callable[[Line], None]
 
 
 def key_facts(api_key: int | None, bodies: Bodies, topic_names: Mapping[str, str]) -> str:
-    """The facts of an exchange as words with two spaces between them; empty when there are none.
+    """Return what matters about an exchange, as words with two spaces between them; "" if there is nothing.
 
-    Printable whatever the bodies hold; not cut to a width. There are none of a side that is missing or could not be
-    read, and of one beyond READABLE only its size. Of a cut one there are those that its first fields tell for certain.
+    The words are printable whatever the bodies hold, and not cut to a width. A side that is missing or unreadable adds none,
+    one larger than READABLE only its size, and one that is cut only what the fields before the cut prove.
     """
     bodies, sizes = _without_large(bodies)
     line = Line(bodies, topic_names)
@@ -129,7 +129,7 @@ def key_facts(api_key: int | None, bodies: Bodies, topic_names: Mapping[str, str
 
 
 def _without_large(bodies: Bodies) -> tuple[Bodies, list[str]]:
-    """The bodies without those that are beyond READABLE, and words for these."""
+    """Return the bodies without those larger than READABLE, and words about these."""
     if len(bodies.request or b"") <= READABLE and len(bodies.response or b"") <= READABLE:
         return bodies, []
     sides = {"request": bodies.request, "response": bodies.response}
@@ -153,7 +153,7 @@ _DECODERS: dict[type[Any], msgspec.json.Decoder[Any]] = {}  # one a class of thi
 
 
 def _common(line: Line) -> None:
-    """Group, member, transaction: whatever is at the top of the request."""
+    """Add group, member and transaction, if they are at the top of the request."""
     common: Common = line.request(Common)
     if common.groupId is not None:
         line.words.append(f"group {word(common.groupId)}")

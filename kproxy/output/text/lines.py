@@ -55,7 +55,7 @@ class TextLines:
         )
 
     def render(self, event: Event, bodies: Bodies | None = None) -> str:
-        """One line without its newline."""
+        """Return the line of an event, without a newline."""
         if not isinstance(event, Exchange):
             return self._other(event)
         if bodies is None:
@@ -70,9 +70,9 @@ class TextLines:
         return self._on_terminal(event, client_id, trouble, known)
 
     def comment(self, event: Event, bodies: Bodies | None = None, *, alone: bool = False) -> str:
-        """The line with single spaces and of any width: the comment on a packet.
+        """Return the line for the comment on a packet: with single spaces, and of any width.
 
-        *alone*: as if the response were not there, and *bodies* are those of the request.
+        *alone*: the comment is on the request alone, and *bodies* has only the request.
         """
         if not isinstance(event, Exchange):
             return " ".join(self.render(event, bodies).split())
@@ -85,7 +85,7 @@ class TextLines:
         return f"{render_clock(time_of(event))} {where} {latency} {what} {_client(event.client_id)}{_tail(event, bodies, alone)}"
 
     def _on_terminal(self, event: Exchange, client_id: str, trouble: str, known: str) -> str:
-        """A line cut to the width; on a narrow terminal, errors come before the client id."""
+        """Return a line cut to the width. On a narrow terminal errors come before the client id."""
         style = self.style
         named = (style.key, cut(client_id, NARROW_CLIENT_ID) if self.narrow else f"{client_id:<16}")
         wrong = (style.error, trouble)
@@ -121,7 +121,7 @@ class TextLines:
         return f"{route:<{width}}"
 
     def _join(self, parts: list[tuple[str, str]]) -> str:
-        """Coloured parts with gaps between them, cut to the width."""
+        """Join coloured parts with gaps, cut to the width."""
         gap = 1 if self.narrow else 2
         left = 1_000_000 if self.width is None else self.width
         line: list[str] = []
@@ -135,21 +135,21 @@ class TextLines:
 
 
 def time_of(event: Event) -> int:
-    """The time of an event in a listing, in ns since the epoch: of an exchange, when its request began."""
+    """Return the time that a listing shows for an event, in ns since the epoch; for an exchange, when its request began."""
     frame = event.request or event.response if isinstance(event, Exchange) else None
     return event.at if frame is None else frame.started_at
 
 
 @lru_cache(maxsize=1024)
 def _client(client_id: str | None) -> str:
-    """The client id in a comment."""
+    """Return the client id as a comment shows it."""
     return "-" if client_id is None else " ".join(word(client_id, CLIENT_ID).split())
 
 
 def _tail(exchange: Exchange, bodies: Bodies, alone: bool) -> str:
-    """What comes after the client id in a comment, with a space before it: trouble, key facts, notes; or nothing.
+    """Return what follows the client id in a comment, with a space before it: trouble, key facts and notes; or "".
 
-    Most exchanges say again what others said: where nothing but small bodies decides, it is remembered.
+    Many exchanges repeat earlier ones, so the result is cached if it depends on nothing but small bodies.
     """
     request, response, names = bodies.request or b"", bodies.response or b"", exchange.topic_names
     if (
@@ -169,7 +169,7 @@ def _tail(exchange: Exchange, bodies: Bodies, alone: bool) -> str:
 
 
 def _is_plain(frame: Frame | None) -> bool:
-    """Whether there is nothing to be noted of a frame."""
+    """Return whether a frame needs no note: it is not cut, and nothing follows its message."""
     return frame is None or not (frame.cut or frame.trailing)
 
 
@@ -196,7 +196,7 @@ def _addresses(client: str, broker: str, short: bool) -> str:
 
 
 def _short(address: str) -> str:
-    """An address by the last part of its host: .9:9092 of 10.0.0.9:9092, :1:9092 of [::1]:9092."""
+    """Shorten an address to the last part of its host: 10.0.0.9:9092 becomes .9:9092, [::1]:9092 becomes :1:9092."""
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     start = max(host.rfind("."), host.rfind(":"))
@@ -212,7 +212,7 @@ def _api(api_key: int | None, api_version: int | None) -> str:
 
 
 def _trouble(unanswered: str | None, bodies: Bodies) -> str:
-    """What went wrong, in words: undecoded, unanswered, the names of error codes; empty when nothing did."""
+    """Return what went wrong, in words: undecoded, unanswered, the names of error codes; "" if nothing did."""
     words: list[str] = []
     if bodies.undecoded is not None:
         words.append(f"UNDECODED {printable(bodies.undecoded)}")

@@ -11,14 +11,14 @@ SHOWN_PARTITIONS = 6
 
 
 def record_count(embedded: Iterable[Embedded]) -> str:
-    """``57 records``: what Produce and Fetch carry; empty where they carry none."""
+    """Return how many records Produce or Fetch carry, ``57 records``; "" if none."""
     fields = [one.json for one in embedded if one.kind == "records" and one.error is None]
     count = sum(field["count"] for field in fields)
     return f"{count:,} record{'' if count == 1 else 's'}" if fields else ""
 
 
 def assignors(embedded: Iterable[Embedded]) -> str:
-    """The assignors or Connect protocols that a member offers, its favourite first."""
+    """Return the assignors or Connect protocols that a member offers, in its order of preference."""
     offered = [
         word(one.json.get("assignor") or one.json.get("protocol") or "")
         for one in embedded
@@ -28,7 +28,7 @@ def assignors(embedded: Iterable[Embedded]) -> str:
 
 
 def assigned(embedded: Iterable[Embedded]) -> str:
-    """The assignment in a SyncGroup response: ``orders-0,1,2``; empty where that is not known."""
+    """Return the assignment in a SyncGroup response, ``orders-0,1,2``; "" if it is not known."""
     for one in embedded:
         if one.where == "response" and one.error is None:
             return _connect(one) if one.kind == "connect-assignment" else _topics(one)
@@ -36,7 +36,7 @@ def assigned(embedded: Iterable[Embedded]) -> str:
 
 
 def sasl_words(embedded: Iterable[Embedded], mechanism: str | None) -> list[str]:
-    """Mechanism, user and outcome of a step of an authentication."""
+    """Return mechanism, user and outcome of one step of an authentication."""
     words = [] if mechanism is None else [word(mechanism)]
     for one in embedded:
         words += token_words(one.json if one.error is None else {"size": 0}, from_client=one.where == "request")
@@ -44,7 +44,7 @@ def sasl_words(embedded: Iterable[Embedded], mechanism: str | None) -> list[str]
 
 
 def token_words(parts: dict[str, Any], *, from_client: bool) -> list[str]:
-    """The user, or the outcome, in the parts of a token."""
+    """Return the user or the outcome that the parts of a token tell."""
     if not from_client:
         return [_outcome(parts)]
     return [f"user {word(parts['username'])}"] if parts.get("username") else []

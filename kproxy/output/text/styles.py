@@ -9,7 +9,7 @@ from kproxy.output.escaping import ELLIPSIS
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How text is shown: the escape sequences around what is dim, named, good to find, or wrong."""
+    """The escape sequences for each kind of text; "" for none."""
 
     dim: str = ""
     name: str = ""
@@ -19,7 +19,7 @@ class Style:
     reset: str = ""
 
     def paint(self, code: str, text: str) -> str:
-        """*text* between *code* and reset; as it is where there are no colours."""
+        """Return *text* between *code* and reset; unchanged if there are no colours."""
         return f"{code}{text}{self.reset}" if code and text else text
 
 
@@ -28,19 +28,19 @@ ANSI = Style(dim="\x1b[2m", name="\x1b[1;36m", key="\x1b[36m", error="\x1b[1;31m
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a standard stream is a terminal; one that the shell has closed (``>&-``) is None."""
+    """Return whether a standard stream is a terminal. One that the shell has closed (``>&-``) is None."""
     return stream is not None and stream.isatty()
 
 
 def style_for(stream: TextIO | None, environment: Mapping[str, str]) -> Style:
-    """Colours only on a terminal that is not dumb, and not when NO_COLOR is set (no-color.org)."""
+    """Return colours for a terminal, unless it is dumb or NO_COLOR is set (no-color.org); PLAIN for anything else."""
     if not is_terminal(stream) or environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
         return PLAIN
     return ANSI
 
 
 def cut(text: str, width: int) -> str:
-    """*text* cut to *width* terminal cells, with an ellipsis where something is missing."""
+    """Cut *text* to *width* terminal cells, with an ellipsis if something is missing."""
     if len(text) <= width and text.isascii():
         return text
     if width <= 0:

@@ -1,9 +1,9 @@
 """The whole of an exchange, field by field: what ``-v`` shows below the line.
 
-Driven by Kafka's JSON and generic: no API is known here. Special values carry their name, topic ids the topic's, and after an
-error stands what it means and what a client is expected to do. A struct without structs in it takes one line where it fits.
-Of long arrays the first elements are shown, of bodies beyond READABLE only the size: a frame cannot make the output much
-larger than it is itself.
+Driven by Kafka's JSON, without knowledge of single APIs. Special values are followed by their name and topic ids by the topic's;
+an error is followed by its meaning and what a client is expected to do. A struct without inner structs is put on one line if it
+fits. Only the first elements of long arrays, and only the size of bodies larger than READABLE, are shown, so that the output
+is never much larger than the frame.
 """
 
 import textwrap
@@ -35,7 +35,7 @@ BRANCH, LAST, DOWN, SPACE = "├─ ", "└─ ", "│  ", "   "
 
 
 class Tree:
-    """Renders exchanges as trees; see the module. *width* is what inline structs should fit into, in cells."""
+    """Renders exchanges as trees; see the module. *width*: of the output, in cells; structs that fit are put on one line."""
 
     def __init__(self, style: Style = PLAIN, width: int | None = None) -> None:
         self.style = style
@@ -45,7 +45,7 @@ class Tree:
         self._counts: Mapping[str, int] = {}  # of the arrays that are cut
 
     def render(self, exchange: Exchange, bodies: Bodies | None = None) -> Iterator[str]:
-        """The lines of the tree, without newlines: request, response, then each error once."""
+        """Yield the lines of the tree, without newlines: request, response, then each error once."""
         if bodies is None:
             bodies = read_bodies(exchange)
         self._names = exchange.topic_names
@@ -65,7 +65,7 @@ class Tree:
         yield from self._errors(bodies.response)
 
     def _fetch_session(self, exchange: Exchange) -> Iterator[str]:
-        """What an incremental Fetch fetches in all: its body has only what changed (KIP-227)."""
+        """Yield all that an incremental Fetch fetches; its body has only what changed (KIP-227)."""
         session = exchange.fetch_session
         if session is None or session.epoch in FULL_EPOCHS:
             return
@@ -93,7 +93,7 @@ class Tree:
         return self.style.paint(self.style.dim, ", ".join(words))
 
     def _below(self, frame: Frame, body: bytes | None, bodies: Bodies) -> Iterator[str]:
-        """Header and body of a frame."""
+        """Yield header and body of a frame."""
         yield from self._header(frame, last=body == b"{}")
         if frame.unread:
             return
@@ -111,7 +111,7 @@ class Tree:
             yield from self._branch(kind, ("header",), "header", header, "  ", last=last)
 
     def _cut(self, frame: Frame, body: bytes | None, beginning: Beginning, why: str) -> Iterator[str]:
-        """Header and fields of a frame up to the cut, then what is missing and why."""
+        """Yield header and fields of a frame up to the cut, then what is missing and why."""
         yield from self._header(frame, last=False)
         if body is not None and frame.message is not None and len(body) <= READABLE:
             self._counts = beginning.counts
@@ -141,7 +141,7 @@ class Tree:
     def _branch(
         self, message: str, path: tuple[str, ...], label: str, value: Any, indent: str, at: str = "", *, last: bool
     ) -> Iterator[str]:
-        """A field or an element, with what is below it; *at* is where in the body it is, indexes included."""
+        """Yield a field or an array element, with what is below it. *at*: its path in the body, with indexes."""
         stem = f"{indent}{LAST if last else BRANCH}"
         below = indent + (SPACE if last else DOWN)
         label = self.style.paint(self.style.key, printable(label))
@@ -174,12 +174,12 @@ class Tree:
             yield f"{stem}{label}: {self._value(message, path, value)}{of_all}"
 
     def _count(self, at: str, value: Sequence[Any]) -> str:
-        """How many elements an array has, and of a cut one how many there are in all."""
+        """Say how many elements an array has; for a cut one also how many it had on the wire."""
         count = self._counts.get(at, len(value))
         return str(count) if count == len(value) else f"{len(value)} of {count}"
 
     def _opened(self, one: Embedded, stem: str, value: Any, below: str) -> Iterator[str]:
-        """A payload under its field; the field's own bytes are not repeated."""
+        """Yield a payload under its field, in place of the field's bytes."""
         size = f"{value:,} bytes, " if isinstance(value, int) else f"{WITHHELD}, " if value == WITHHELD else ""
         kind = self.style.paint(self.style.warning, one.kind)
         if one.error is not None:
@@ -199,7 +199,7 @@ class Tree:
         self._inside = outside
 
     def _inline(self, message: str, path: tuple[str, ...], value: dict[str, Any], used: int) -> str | None:
-        """A struct of plain values on one line; None where it holds more or does not fit."""
+        """Render a struct of plain values on one line; None if it holds more, or does not fit."""
         if any(isinstance(inner, dict | list) and inner for inner in value.values()):
             return None
         if not value:
@@ -224,7 +224,7 @@ class Tree:
         return f"{_plain(value)} {self.style.paint(code, f'({printable(meaning)})')}"
 
     def _errors(self, response: bytes | None) -> Iterator[str]:
-        """Each code once, with its first path."""
+        """Yield each error code once, with its first path, its meaning and what a client should do."""
         first: dict[int, str] = {}
         for error in find_errors(response):
             first.setdefault(error.code, error.path)
@@ -239,23 +239,23 @@ class Tree:
             yield from self._sentence(f"  {LAST}", f"  {SPACE}", f"Client: {known.then}.")
 
     def _sentence(self, first: str, others: str, text: str) -> Iterator[str]:
-        """A sentence for people, wrapped."""
+        """Yield a sentence, wrapped to the width."""
         yield from textwrap.wrap(text, self.width, initial_indent=first, subsequent_indent=others)
 
 
 class Inside:
-    """What is embedded in one body, by the path of its field."""
+    """The payloads inside one body, by the path of their field."""
 
     def __init__(self, embedded: Sequence[Embedded]) -> None:
         self._at = {one.path: one for one in embedded}
         self._below = {path[:end] for path in self._at for end in range(len(path)) if path[end] in ".["}
 
     def at(self, path_text: str) -> Embedded | None:
-        """What is in the field there; Kafka's JSON names a records field by its size."""
+        """Return the payload in the field at a path. Kafka's JSON has a records field under the name of its size."""
         return self._at.get(path_text.removesuffix("SizeInBytes"))
 
     def below(self, path_text: str) -> bool:
-        """Whether something is embedded in a field below that path."""
+        """Return whether a field below the path holds a payload."""
         return path_text in self._below
 
 
@@ -268,7 +268,7 @@ def _too_large(json: bytes) -> str:
 
 
 def _plain(value: Any) -> str:
-    """A JSON scalar as it is in Kafka's JSON, but printable."""
+    """Render a JSON scalar as in Kafka's JSON, but printable."""
     if isinstance(value, str):
         return word(value, LONGEST_VALUE)
     return printable(msgspec.json.encode(value).decode(), LONGEST_VALUE)  # an object, in an odd line of a log
