@@ -13,7 +13,7 @@ import pytest
 
 from kproxy.doctor.findings import Finding, State
 from kproxy.doctor.machine import examine_machine, examine_open_files
-from kproxy.proxy.network import address_check
+from kproxy.proxy.network import listening
 from tests.conftest import Require
 from tests.support import small_disk
 from tests.support.certificates import certificates
@@ -99,7 +99,7 @@ def test_a_port_that_only_the_system_may_have(tmp_path: Path, monkeypatch: pytes
     def bind(*_: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(address_check, "unbound_socket", bind)
+    monkeypatch.setattr(listening, "unbound_socket", bind)
     [ports] = [one for one in examined(tmp_path, cluster_listen=":443") if one.subject == "ports"]
     assert "CAP_NET_BIND_SERVICE" in ports.advice and "another kproxy" not in ports.advice
 
