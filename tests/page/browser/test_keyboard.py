@@ -66,6 +66,7 @@ def test_tab_reaches_all_that_can_be_pressed(page: Page, view: str) -> None:
     assert unseen == set()  # the focus is to be seen everywhere
 
 
+@pytest.mark.slow
 def test_a_whole_walk(page: Page) -> None:
     """From the filter to a field's bytes, a finding and its evidence, without a pointer."""
     page.size(WIDE)
