@@ -583,6 +583,7 @@ def test_in_good_order_a_reset_is_the_end() -> None:
     assert closed_at(Flows(), made.packets) == [len(made.packets)]
 
 
+@pytest.mark.slow
 def test_in_a_shuffled_capture_a_connection_is_over_many_packets_after_its_reset() -> None:
     made = Conversation().handshake().send(0, b"request")
     late, *rest = others(5_000, made.time_ns, 100_000_000)
@@ -810,6 +811,7 @@ def test_walk_a_flow_is_closed_by_a_new_one_and_by_eviction() -> None:
     assert (walk.states[-1], walk.reason) == (("closed", "started", "unseen"), CloseReason.EVICTED)
 
 
+@pytest.mark.slow
 @settings(max_examples=settings.default.max_examples * 4)
 @given(st.data())
 def test_no_packets_lead_back_to_an_earlier_state(data: st.DataObject) -> None:

@@ -41,7 +41,7 @@ def page(driver: Any) -> Iterator[Page]:
 
 
 @pytest.mark.parametrize(
-    "view", ["exchanges", "findings", *(pytest.param(one, marks=pytest.mark.long) for one in VIEWS[:4])]
+    "view", ["exchanges", *(pytest.param(one, marks=pytest.mark.slow) for one in ("findings", *VIEWS[:4]))]
 )
 def test_tab_reaches_all_that_can_be_pressed(page: Page, view: str) -> None:
     page.size(WIDE)
