@@ -107,16 +107,21 @@ def decode(
     kproxy decode --anonymize -o report.pcapng trace.pcapng
 
     A line of text has the time, client and broker, latency, API and version,
-    client id, then what matters: errors, topics, groups, sizes. The date and the
-    zone of the times are said once, on standard error; a time of another date has
-    its date. Lines of a file are in the order of their requests, as far as five
-    minutes or 16 MB of lines reach; of a pipe, and with --follow, a line comes when
-    its response does, and jsonl always has that order. On a terminal lines are cut
-    to its width, unless with --wide. -v adds every
-    field of both sides, special values by name, what is inside bytes and records
-    fields (subscriptions and assignments of consumers, Streams and Connect, client
+    client id, then what matters: errors, topics, groups, sizes. On a terminal,
+    lines are cut to its width unless --wide is given. -v adds every field of both
+    sides, special values by name, what is inside bytes and records fields
+    (subscriptions and assignments of consumers, Streams and Connect, client
     telemetry, forwarded requests, SASL steps, records of Kafka's own topics), and
-    after an error what it asks of a client.
+    for each error what a client should do.
+
+    The date and the time zone are printed once, on standard error; a time on
+    another date is printed with it. Lines are sorted by the time of the request,
+    within each file: an exchange is placed correctly if its response comes at most
+    5 minutes, or 16 MB of lines, after later requests. From a pipe, and with
+    --follow, each line is printed when the response arrives. jsonl is never sorted.
+
+    --follow reads on when the last FILE grows, or is rotated as kproxy run --log
+    and --capture do. Ctrl-C ends it with the summary, and exit status 0.
 
     Ethernet, VLAN, Linux cooked, loopback and raw IP; IPv4 and IPv6, fragments
     reassembled; with pip install 'kproxy-kafka[tunnels]' also inside VXLAN, Geneve,
@@ -126,14 +131,14 @@ def decode(
     how much is missing and why. The summary on standard error says what was read,
     what could not be decoded and why, and how many bytes are missing.
 
-    --api, --topic, --client and --group choose exchanges: each may be given more
-    than once for one or another of its values; different options, and --where, must
-    all match. --topic and --group match what a request or its response names.
+    --api, --topic, --client, --group and --where select exchanges; all that are
+    given must match. The first four may be repeated, and then one of their values
+    has to match; topics, clients and groups may have * and ?. A topic or group
+    matches if the request or the response names it.
 
-    --where is a condition in CEL (https://cel.dev) on the fields of jsonl.
-    kproxy/output/jsonl.py describes them: request and response are Kafka's own
-    JSON, what its JsonConverter classes write. It may also name topics and groups,
-    as in '"orders" in topics', and principal, the user who has logged in.
+    --where is a condition in CEL (https://cel.dev). kproxy help conditions lists
+    the fields: those of jsonl, where request and response are Kafka's own JSON, and
+    topics, groups and principal, as in '"orders" in topics'.
 
     --format parquet writes a folder for each table: connections, exchanges,
     record_batches, offsets, group_events, topic_activity, errors and, with

@@ -141,7 +141,7 @@ def _check_names(
     names = set(program.variables()) - set(BOUND.findall(expression))
     for name in sorted(names - set(known) - set(aliases)):
         meant = _meant(name, known)
-        hint = f"did you mean {' or '.join(meant)}?" if meant else "kproxy help vocabulary lists the names"
+        hint = f"did you mean {' or '.join(meant)}?" if meant else "kproxy help conditions lists the names"
         at = _begin_of(name, expression)
         if BARE.match(expression, at + len(name)) and not any(other.lower() == name.lower() for other in known):
             hint = f"a text stands in quotes; {hint}"

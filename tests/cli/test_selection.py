@@ -64,7 +64,7 @@ def test_a_name_is_a_text_whatever_is_in_it() -> None:
             ["decode", "--api", "Fetch", "--where", "apiNam == 1", REBALANCE],
             "--where 'apiNam == 1': nothing is called 'apiNam'",
         ),
-        (["decode", "--where", "qqq == 1", REBALANCE], "(column 1); kproxy help vocabulary lists the names"),
+        (["decode", "--where", "qqq == 1", REBALANCE], "(column 1); kproxy help conditions lists the names"),
         (["report", "--only", "latensy", REBALANCE], "there is no analysis 'latensy'; did you mean latency"),
         (["report", "--only", "qqq", REBALANCE], "there is no analysis 'qqq'; kproxy report --list shows them"),
         (["filters", "audi"], "there is no filter 'audi'; did you mean audit?"),

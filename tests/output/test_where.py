@@ -99,7 +99,7 @@ def test_a_huge_body_is_not_looked_into_and_that_is_told() -> None:
         ("(((", "column 4"),
         ("apikey == 3", "nothing is called 'apikey' (column 1); did you mean apiKey?"),
         ("true && latency > 1.0", "did you mean latencyMs?"),
-        ("zzz == 1", "kproxy help vocabulary lists the names"),
+        ("zzz == 1", "kproxy help conditions lists the names"),
         ('api == "Fetch"', "did you mean apiName?"),
         ("fetch(apiKey)", "no function 'fetch'"),
     ],

@@ -32,7 +32,7 @@ def test_a_value() -> None:
         ("clientid == 'x'", "nothing is called 'clientid' (column 1); did you mean clientId?"),
         (
             "clientId == shop-1",
-            "nothing is called 'shop' (column 13); a text stands in quotes; kproxy help vocabulary lists ",
+            "nothing is called 'shop' (column 13); a text stands in quotes; kproxy help conditions lists ",
         ),
         ("a == 1 && (clientId == client)", "(column 24); a text stands in quotes; did you mean clientId?"),
         ("'client' == a || x.client == client", "nothing is called 'client' (column 30); a text stands in quotes; "),
