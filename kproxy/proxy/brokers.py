@@ -105,6 +105,7 @@ class BrokerTable:
         return reason is None
 
     def _why_not(self, node_id: int, host: str, port: int) -> str | None:
+        """Return why a broker may not be served; None: it may."""
         if not 0 <= node_id <= LARGEST_NODE_ID:
             return "an impossible node id"
         if not 1 <= port <= MOST_PORT:

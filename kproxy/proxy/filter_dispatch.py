@@ -108,6 +108,7 @@ class FilterDispatch:
             task.add_done_callback(self._waiting.discard)
 
     def _apply_when_ready(self, link: Link, side: int, outcome: Outcome | Awaitable[Outcome], frame: bytes) -> bool:
+        """Apply an outcome now and return True, or start to wait for it and return False."""
         if isinstance(outcome, Awaitable):
             task = asyncio.ensure_future(self._wait(link, side, outcome, frame))
             self._waiting.add(task)
@@ -125,6 +126,7 @@ class FilterDispatch:
             link.close(CloseCause.ERROR)
 
     def _apply(self, link: Link, side: int, outcome: Outcome, frame: bytes) -> None:
+        """Do what the outcome of a filter chain says."""
         match outcome:
             case Close(reason):
                 log("info", "closed by a filter", connection=link.number, reason=reason)

@@ -197,6 +197,7 @@ class FileJournal:
         return self._is_written
 
     def _drop(self, number: int) -> None:
+        """Count a number as dropped, and note it for the next line that lists drops."""
         self._open.discard(number)
         with self._drops_lock:
             self._unlisted += 1
@@ -241,6 +242,7 @@ class FileJournal:
         return self._is_written
 
     def _list_drops(self) -> bool:
+        """Write lines that list lost and dropped numbers; return whether all are listed."""
         with self._drops_lock:
             lost, unlisted, ranges = self._lost, self._unlisted, self._ranges
             self._lost, self._unlisted, self._ranges = 0, 0, []

@@ -155,6 +155,7 @@ class LinkOpener:
         link.close(cause)
 
     async def _open(self, link: Link) -> None:
+        """Take the steps of opening a link, in order."""
         destination = await self._read_proxy_header(link) if self._cluster.proxy_protocol else None
         client = await self._client_tls(link) if self.listener_tls else None
         connected = await self._connect(link, client)
@@ -197,6 +198,7 @@ class LinkOpener:
             link.return_client(peeked.detach())
 
     async def _client_tls(self, link: Link) -> TlsSide:
+        """Do the TLS handshake with the client; note its certificate and principal."""
         from kproxy.proxy.network.tls import client_tls, handshake  # noqa: PLC0415 (OpenSSL is loaded where it is used)
 
         assert self.listener_tls is not None
@@ -219,6 +221,7 @@ class LinkOpener:
         return tls
 
     async def _connect(self, link: Link, client: TlsSide | None) -> socket.socket:
+        """Connect to the broker that the link is for."""
         target = self._target(link, client)
         self._counters.add(Total.UPSTREAM_CONNECTS)
         if target is None:
@@ -257,6 +260,7 @@ class LinkOpener:
             await asyncio.get_running_loop().sock_sendall(connected, header)
 
     async def _broker_tls(self, link: Link, connected: socket.socket) -> TlsSide:
+        """Do the TLS handshake with the broker."""
         from kproxy.proxy.network.tls import handshake  # noqa: PLC0415
 
         assert self.broker_tls is not None

@@ -167,6 +167,7 @@ class Stops:
         return ""
 
     def _keep(self, held: Held, seconds: float) -> str:
+        """Hold a message for *seconds* more, up to MOST_HOLD_S in all. Return "", or why that is not possible."""
         loop = asyncio.get_running_loop()
         until = min(loop.time() + max(seconds, 0.0), held.began + MOST_HOLD_S)
         if until <= held.timer.when():

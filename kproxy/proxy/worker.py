@@ -313,6 +313,7 @@ class Forwarding:
         self._keep_budget()
 
     def _keep_budget(self) -> None:
+        """Pause the tap, then accepting, when the memory budget is nearly used up; resume when it is not."""
         budget = self._worker.memory_budget
         used = self._worker.buffered_bytes
         self._worker.tap_paused = bool(budget) and used > budget * PAUSE_TAP_ABOVE

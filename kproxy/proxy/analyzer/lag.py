@@ -115,6 +115,7 @@ class GroupLag:
             ends.popitem(last=False)
 
     def _note_commits(self, key: GroupKey, commits: Iterable[tuple[Place, Partition]]) -> None:
+        """Note the offsets that a group has committed; forget the groups used least lately if there are too many."""
         found = {
             place: partition.committedOffset
             for place, partition in commits
@@ -179,6 +180,7 @@ def _add(rows: dict[tuple[str, ...], list[int]], labels: tuple[str, ...], total:
 
 
 def _places(exchange: Exchange, topics: Iterable[Topic] | None) -> Iterator[tuple[Place, Partition]]:
+    """Yield the place of each partition that has a name and a number, and the partition."""
     cluster, names = exchange.connection.cluster, exchange.topic_names
     for topic in topics or ():
         name = topic.name or topic.topic or names.get(topic.topicId or "", topic.topicId)

@@ -69,6 +69,7 @@ class Logins:
             self._finish(connection, "not_completed")
 
     def _begin(self, connection: ConnectionKey, known: Connection) -> _Begun:
+        """Return the unfinished login of a connection, beginning one if there is none."""
         login = self._begun.get(connection)
         if login is None:
             if len(self._begun) >= MOST_BEGUN:

@@ -197,6 +197,7 @@ class PageFeed(Output):
                 ended.close()
 
     def _is_left_out(self, exchange: Exchange) -> bool:
+        """Return whether an exchange is left out, as the page or the analyzer is too slow."""
         if self._socket is None or len(self._waiting) > MOST_WAITING:
             return True
         if self.share >= 1.0 and not self.is_busy:
@@ -208,6 +209,7 @@ class PageFeed(Output):
     # Records
 
     def _shown(self, exchange: Exchange) -> Shown:
+        """Return the record of an exchange, with credentials withheld."""
         connection = exchange.connection
         known = self._known.get(connection.number)
         if (
@@ -249,6 +251,7 @@ class PageFeed(Output):
         return api_key in self._secret and self._rewriter.wants(frame)
 
     def _announce(self, connection: Connection, at: int) -> _Known:
+        """Add a record about a connection; return what the page knows of it from now on."""
         known = self._known.get(connection.number)
         if known is None:
             self._connections += 1
@@ -289,6 +292,7 @@ class PageFeed(Output):
     # Pieces
 
     def _end_piece(self) -> None:
+        """Encode the waiting records with a Tally as a piece to send; close the feed if the page has taken too little."""
         tally = self.seen, self.dropped, self._missed() - self._missed_before, self.share
         if tally == self._last_tally and not self._records:
             return
@@ -305,6 +309,7 @@ class PageFeed(Output):
             self.close()
 
     def _send(self) -> None:
+        """Send what the socket takes now, and note which pieces were delivered."""
         while self._waiting and self._socket is not None:
             try:
                 sent = self._socket.send(memoryview(self._waiting)[:SEND])

@@ -226,6 +226,7 @@ class Analyzer:
         return any(reader.waiting > most for reader, most in zip(self._readers, self._behind, strict=True))
 
     def _end_page(self) -> PageFeed | None:
+        """Close the feed of the live page and log what it left out; return it."""
         page, self._page = self._page, None
         if page is not None:
             self._run.remove_output(page)
@@ -350,6 +351,7 @@ class Analyzer:
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
+        """Let ``watch`` raise Stuck within the block; a connection that was decoding then is given up."""
         self._busy = True
         try:
             yield

@@ -81,6 +81,7 @@ class Series:
         found[:] = map(add, found, numbers)
 
     def _find(self, key: Key, requests: int) -> list[int]:
+        """Return the numbers that a name counts in: its own, new ones, or those of OTHER."""
         labels = labels_of(key)
         if OTHER in labels:  # it would be taken for all others
             return self._other
@@ -116,6 +117,7 @@ class Series:
             self._exchange()
 
     def _exchange(self) -> None:
+        """Give names that sent much under OTHER the places of names that sent little."""
         most = max(1, self._most // EXCHANGED)
         free = max(0, self._most - 1 - len(self._kept))
         heavy = nlargest(most, self._shared.items(), key=lambda item: item[1])

@@ -111,6 +111,7 @@ class LogLines(Lines):
         self._settle()
 
     def _settle(self, *, dropped: bool = False) -> None:
+        """Count what is buffered as settled: it was flushed, or dropped with the buffer."""
         discards = self.file.discards
         if dropped or discards != self._seen[1]:
             self._dropped += sum(self._buffered.values())

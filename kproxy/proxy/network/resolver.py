@@ -34,12 +34,6 @@ async def resolve_by_system(host: str, port: int) -> list[Address]:
     return [(int(family), address) for family, _, _, _, address in found if isinstance(address[0], str)]
 
 
-def resolve_blocking(host: str, port: int) -> list[Address]:
-    """Resolve as ``resolve_by_system`` does, but blocking, for a thread."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-    return [(int(family), address) for family, _, _, _, address in found if isinstance(address[0], str)]
-
-
 def _loop_time() -> float:
     return asyncio.get_running_loop().time()
 
@@ -103,6 +97,7 @@ class Resolver:
         return sorted(addresses, key=lambda address: self._failed.get(address, 0.0) > now)
 
     async def _shared(self, host: str, port: int) -> _Answer:
+        """Resolve a name, together with all others that wait for it now."""
         query = self._queries.get((host, port))
         if query is None:
             query = asyncio.ensure_future(self._ask(host, port))

@@ -98,6 +98,7 @@ class Exporter:
         self._transport.close()
 
     async def _run(self) -> None:
+        """Send batches until the exporter is closed and its queue empty."""
         while self._queue or not self._closing:
             await self._filled.wait()
             if not self._closing:
@@ -111,6 +112,7 @@ class Exporter:
                 self._in_flight = 0
 
     def _take(self) -> list[Item]:
+        """Take the next batch from the queue."""
         batch: list[Item] = []
         size = 0
         while self._queue and len(batch) < BATCH_ITEMS and (not batch or size + len(self._queue[0][0]) <= BATCH_BYTES):
@@ -133,6 +135,7 @@ class Exporter:
             self._fail(type(error).__name__)
 
     async def _send(self, body: bytes) -> None:
+        """Send a request until it is delivered, refused, or tried too often; count its items."""
         reason = ""
         for attempt in range(MOST_ATTEMPTS):
             outcome = await self._transport.send(body)

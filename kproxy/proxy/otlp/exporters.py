@@ -50,6 +50,7 @@ class Exporters:
             await asyncio.wait(tasks, timeout=seconds + 1)
 
     def _release(self, key: Key) -> None:
+        """Note that a filter is done with an exporter; close it after the last one."""
         if key not in self._open:
             return
         self._users[key] -= 1

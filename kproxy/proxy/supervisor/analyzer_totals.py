@@ -57,6 +57,7 @@ def _added(before: AnalyzerCounts, counts: AnalyzerCounts) -> AnalyzerCounts:
 
 
 def _sum(before: Any, value: Any) -> Any:
+    """Add two values of the same field: numbers, rows, dicts or structs of them."""
     if isinstance(value, int):
         return before + value
     if isinstance(value, list):
@@ -122,6 +123,7 @@ class SeriesTotals:
         return found + rest[: max(0, most - len(found))]
 
     def _sum(self, labels: Labels, numbers: list[int]) -> list[int]:
+        """Add two values of the same field: numbers, rows, dicts or structs of them."""
         before = self._before.get(labels)
         if self._is_gauge or before is None or len(before) != len(numbers):
             return numbers

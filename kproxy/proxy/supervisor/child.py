@@ -156,6 +156,7 @@ class Child:
             os.close(stack)
 
     async def _run_with(self, stack: int) -> int | None:
+        """Run a process that writes its stack to *stack* when it hangs; return its exit code, or None if it was not started."""
         try:
             ours, process = self._start(stack)
         except OSError as error:
@@ -235,6 +236,7 @@ class Child:
             asyncio.get_running_loop().call_later(LAST_MESSAGES, channel.close)
 
     async def _on_message(self, message: messages.ToSupervisor) -> None:
+        """Handle a message of the process, or pass it to the listener."""
         self._watchdog.hear()
         match message:
             case messages.Alive():

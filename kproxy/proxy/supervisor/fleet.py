@@ -267,6 +267,7 @@ class Fleet:
                 detach_reader(tap)
 
     async def _change_analyzer(self, before: Config) -> None:
+        """Stop, start or configure the analyzer, as the new configuration asks."""
         other_rings = before.workers != self.config.workers  # another process has to inherit them
         if self._analyzer is None or not self.config.analysis.enabled or other_rings:
             await self._stop_analyzer()
@@ -286,6 +287,7 @@ class Fleet:
             self._hung["analyzer"] += analyzer.hung
 
     async def _prepare(self, child: Child) -> None:
+        """Configure a new process, and tell it what the others have learned."""
         why = await child.configure(self._configure)
         if not why and child.number is not None:
             breakpoints = [self.breakpoints] if self.breakpoints is not None else []

@@ -99,6 +99,7 @@ class Supervisor:
                 task.cancel()
 
     def _stop_at_end_of_input(self) -> None:
+        """Read standard input; at its end stop as by SIGTERM."""
         if not os.read(STDIN, 1_024):
             asyncio.get_running_loop().remove_reader(STDIN)
             self._signals.put_nowait(signal.SIGTERM)
@@ -129,6 +130,7 @@ class Supervisor:
         return DONE if first else FAILED
 
     async def _next_stop(self) -> signal.Signals:
+        """Wait for a signal to stop; start a reload for each SIGHUP."""
         while True:
             number = await self._signals.get()
             if number != signal.SIGHUP:
@@ -162,6 +164,7 @@ class Supervisor:
         self._reload.set()
 
     async def _keep_reloading(self) -> None:
+        """Reload whenever a file or a signal asks for it; log why a configuration is not used."""
         while True:
             await self._reload.wait()
             self._reload.clear()

@@ -172,6 +172,7 @@ class StoppedMessages:
         return b"".join(part.part for part in question.parts)
 
     async def _send_breakpoints(self, breakpoints: Sequence[Breakpoint]) -> None:
+        """Set breakpoints in all workers, and wait a while until they use them."""
         self._given_up = {one: why for one, why in self._given_up.items() if one in breakpoints}
         workers = [slot.child.number for slot in self._fleet.slots if slot.child.number is not None]
         with self._fleet.questions.ask(workers, StopAnswer) as (number, questions):
