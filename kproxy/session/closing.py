@@ -1,4 +1,4 @@
-"""Who ended a connection, in words: the side that sent FIN or RST first, and what was in flight then."""
+"""Sentences about the end of a connection: which side sent FIN or RST first, and what that cut short."""
 
 from kproxy.protocol import Direction
 
@@ -7,15 +7,15 @@ _SIDES = {Direction.REQUEST: "the client", Direction.RESPONSE: "the broker"}
 
 
 def who_closed(by: Direction, *, reset: bool) -> str:
-    """The words for the side whose direction is *by*, which sent RST (*reset*) or FIN."""
+    """Return "the client closed the connection" or the like; the side that sends direction *by* sent RST (*reset*) or FIN."""
     return f"{_SIDES[by]} {'reset' if reset else 'closed'} the connection"
 
 
 def before_response(ended: str) -> str:
-    """Why a request has no response; *ended* as who_closed, or CAPTURE_ENDED."""
+    """Return why a request has no response; *ended* is from who_closed, or CAPTURE_ENDED."""
     return f"{ended} before the response"
 
 
 def inside(ended: str, side: str) -> str:
-    """Why a frame has no end; *side* is "request" or "response"."""
+    """Return why a frame lacks its end; *side* is "request" or "response"."""
     return f"{ended} inside the {side}"

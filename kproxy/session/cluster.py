@@ -1,7 +1,7 @@
-"""What connections to one cluster have shown: topic ids, brokers, the cluster id. Bounded; shared between sessions.
+"""Topic ids, brokers and the cluster id, as connections to one cluster have shown them. Bounded; shared by sessions.
 
-Frames of REQUESTS_WITH_NAMES and RESPONSES_WITH_NAMES are kept undecoded and read only when a name, a broker or the cluster id is
-asked for, because most never are.
+Frames of REQUESTS_WITH_NAMES and RESPONSES_WITH_NAMES are kept undecoded and read only when a caller needs a name, a broker or
+the cluster id; most are never needed.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:  # exchanges.pyx imports this module
 
 _UNREAD = 32  # bodies kept unread
 _UNREAD_SIZE = 4 * 1024 * 1024
-_LARGEST = 16 * 1024 * 1024  # a larger body is not decoded: as objects it would be many times its size
+_LARGEST = 16 * 1024 * 1024  # larger bodies are not decoded: as objects they take many times their size
 _BODIES_REMEMBERED = 1_024  # clients send the same requests again and again
 _LONGEST_NAME = 249  # Topic.MAX_NAME_LENGTH; a host name may have 253 bytes (RFC 1035)
 _LONGEST_HOST = 253
 
-# Bodies that put a topic's name beside its id, or name brokers.
+# Bodies that have both a topic's name and its id, or name brokers.
 REQUESTS_WITH_NAMES = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA})
 RESPONSES_WITH_NAMES = frozenset(
     {
@@ -74,7 +74,7 @@ FIRST_VERSION_WITH_TOPIC_ID = {  # api_key -> the first api_version with a topic
 
 
 class ClusterView:
-    """Topic names by id, broker addresses by node id, and the cluster id, as responses showed them."""
+    """Topic names by id, broker addresses by node id, and the cluster id."""
 
     def __init__(self, *, topics: int = 100_000, brokers: int = 10_000) -> None:
         self._topics: OrderedDict[str, str] = OrderedDict()
@@ -84,10 +84,10 @@ class ClusterView:
         self._cluster_id: str | None = None
         self._unread: deque[Frame] = deque()
         self._unread_size = 0
-        self._seen: OrderedDict[int, None] = OrderedDict()  # hashes of bodies already learned from
+        self._seen: OrderedDict[int, None] = OrderedDict()  # hashes of bodies that were read
 
     def note(self, frame: Frame) -> None:
-        """Keep a frame of REQUESTS_WITH_NAMES or RESPONSES_WITH_NAMES, to be read when it is needed."""
+        """Keep a frame of REQUESTS_WITH_NAMES or RESPONSES_WITH_NAMES, to be read when needed."""
         if frame.message is None or frame.cut or len(frame.data) > _LARGEST or self._knows(frame):
             return
         self._unread.append(frame)
@@ -104,7 +104,7 @@ class ClusterView:
         return known
 
     def topic_name(self, topic_id: str) -> str | None:
-        """The name that goes with a topic id (Kafka's text form), if it was seen."""
+        """Return the name of a topic id (in Kafka's text form), or None if no frame showed it."""
         self.read_all()
         name = self._topics.get(topic_id)
         if name is not None:
@@ -113,13 +113,13 @@ class ClusterView:
 
     @property
     def topics(self) -> Mapping[str, str]:
-        """Topic id -> name, of all that were seen."""
+        """All known topic names, by id."""
         self.read_all()
         return self._topics
 
     @property
     def brokers(self) -> Mapping[int, str]:
-        """Node id -> "host:port" as the cluster advertises it."""
+        """The brokers' advertised addresses "host:port", by node id."""
         self.read_all()
         return self._brokers
 
@@ -130,7 +130,7 @@ class ClusterView:
         return self._cluster_id
 
     def learn_topic(self, topic_id: str, name: str) -> None:
-        """Remember one topic; when there are too many, forget the one used longest ago."""
+        """Remember one topic; if there are too many, forget the least recently used one."""
         self._topics[topic_id] = name
         self._topics.move_to_end(topic_id)
         if len(self._topics) > self._topic_limit:
@@ -138,7 +138,7 @@ class ClusterView:
             self._seen.clear()
 
     def read_all(self) -> None:
-        """Read the frames that were kept."""
+        """Read the frames kept by ``note``."""
         while self._unread:
             self._read_oldest()
 
@@ -168,7 +168,7 @@ class ClusterView:
         node_id = broker.node_id if hasattr(broker, "node_id") else broker.broker_id
         address = join_address(broker.host, broker.port)
         if self._brokers.get(node_id, address) != address:
-            self._seen.clear()  # it moved, and may move back
+            self._seen.clear()  # the broker moved and may move back: read equal bodies again
         self._brokers[node_id] = address
         self._brokers.move_to_end(node_id)
         if len(self._brokers) > self._broker_limit:
@@ -177,7 +177,7 @@ class ClusterView:
 
 
 class TopicNames(Mapping[str, str]):
-    """The names of the topic ids that occur in an exchange. Looking one up decodes nothing; iterating does."""
+    """Maps the topic ids in an exchange to names. Iterating decodes the exchange; looking up one id does not."""
 
     __slots__ = ("_cluster", "_frames", "_ids", "_names")
 
@@ -189,7 +189,7 @@ class TopicNames(Mapping[str, str]):
 
     @property
     def nameless(self) -> bool:
-        """Whether an id has no name, so far."""
+        """Whether some id in the exchange has no known name yet."""
         return any(self._cluster.topic_name(topic_id) is None for topic_id in self._all_ids())
 
     def __getitem__(self, topic_id: str) -> str:
@@ -237,7 +237,7 @@ def _structs_of(frame: Frame | None) -> Iterator[Any]:
 
 
 def _structs(struct: Struct) -> Iterator[Any]:
-    """A decoded struct and all structs below it."""
+    """Yield a decoded struct and all structs inside it."""
     yield struct
     for field in struct.fields:
         if field.is_struct:

@@ -1,7 +1,7 @@
-"""What a session reports besides exchanges, and the connection that all events share.
+"""The events of a session other than exchanges, and the Connection that all its events share.
 
-To add an event: a class here, exported by kproxy.session; make it in session.pyx; then every output must say what it
-does with it (kproxy.output: text/lines.py, jsonl.py with its reader from_jsonl.py, tables, packets).
+To add an event: define a class here, export it from kproxy.session, create it in session.pyx, and handle it in every output
+(kproxy.output: text/lines.py, jsonl.py with its reader from_jsonl.py, tables, packets).
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from kproxy.session.tls_facts import TlsFacts
 
 
 class Connection(Struct):
-    """What is known of one TCP connection; shared by all its events and filled in as the session learns."""
+    """What is known about one TCP connection; shared by all its events and updated as the session learns more."""
 
     number: int
     client: str  # "address:port"
@@ -24,60 +24,60 @@ class Connection(Struct):
     client_software_name: str | None = None  # ApiVersions request v3+ (KIP-511)
     client_software_version: str | None = None
     sasl_mechanism: str | None = None
-    user_name: str | None = None  # that PLAIN or SCRAM named in SaslAuthenticate, whether it was let in or not
-    tls: TlsFacts | None = None  # None: in the clear
-    closed: str | None = None  # who ended it first, in words (closing.who_closed); None: nobody, so far
-    cluster: str = ""  # of a live connection: the virtual cluster's name in the configuration
-    tls_to_proxy: TlsFacts | None = None  # of a live connection: the client's TLS, which ends at kproxy
+    user_name: str | None = None  # from PLAIN or SCRAM in SaslAuthenticate, whether the login succeeded or not
+    tls: TlsFacts | None = None  # None: not encrypted
+    closed: str | None = None  # who ended it first, in words (closing.who_closed); None: it is open
+    cluster: str = ""  # live connections: the virtual cluster's name in the configuration
+    tls_to_proxy: TlsFacts | None = None  # live connections: TLS between client and kproxy
 
 
 @dataclass
 class SaslToken(Event):
-    """A raw token: after SaslHandshake v0, or of a client that starts with GSSAPI. Its bytes are never shown."""
+    """A raw SASL token, after SaslHandshake v0 or from a client that starts with GSSAPI. Its bytes are never shown."""
 
     connection: Connection
     at: int  # ns
     direction: Direction = Direction.REQUEST
     size: int = 0
-    parts: dict[str, Any] | None = None  # those that are no secret, as kproxy.protocol.embedded.sasl; None: opaque
+    parts: dict[str, Any] | None = None  # its non-secret parts, from kproxy.protocol.embedded.sasl; None: opaque
 
 
 @dataclass
 class Gap(Event):
-    """Bytes that are missing, or that came and could not be used because frame boundaries were not known.
+    """Bytes that are missing, or that arrived but were skipped because frame boundaries were unknown.
 
-    Where *cut* says that the connection or the capture ended, *skipped* bytes of a size field came, and no more of its frame.
+    If *cut* says that the connection or the capture ended, *skipped* counts the bytes of a last, incomplete size field.
     """
 
     connection: Connection
     at: int  # ns
     direction: Direction = Direction.REQUEST
-    size: int | None = None  # bytes missing; None: unknown; 0: none, some were only skipped
-    skipped: int = 0  # bytes that came but were skipped until a plausible frame
-    lost_frames: int = 0  # frames known to be hit
-    cut: Cut = Cut.MISSING  # why they are not here
-    in_frame: bool = False  # they are the end of one frame, which is reported as a cut one: nothing else is lost
+    size: int | None = None  # bytes missing; None: unknown; 0: bytes were only skipped
+    skipped: int = 0  # bytes skipped up to the next plausible frame
+    lost_frames: int = 0  # frames known to be affected
+    cut: Cut = Cut.MISSING  # why the bytes are missing
+    in_frame: bool = False  # only the end of one frame is missing, which is reported as a cut frame
 
     @property
     def ends_in_size_field(self) -> bool:
-        """Whether nothing is missing or skipped but the end of a size field, which was never sent or recorded."""
+        """Whether only the end of a size field is missing, which was never sent or recorded."""
         return self.cut in (Cut.RESET, Cut.CAPTURE_ENDED)
 
 
 @dataclass
 class NotKafka(Event):
-    """The connection does not speak Kafka, or not in the clear; *what* is for people: which side, what to change."""
+    """The connection is not plain Kafka; *what* tells people which side is the cause and what to change."""
 
     connection: Connection
     at: int  # ns
-    kind: str = "unknown"  # as recognise.Foreign's; one-sided: only what may be responses was captured
+    kind: str = "unknown"  # as in recognise.Foreign; or "one-sided": only possible responses were captured
     direction: Direction = Direction.REQUEST
     what: str = ""
 
 
 @dataclass
 class Tls(Event):
-    """The connection was TLS, and its content could be read; ``connection.tls`` has what is known of it."""
+    """The connection used TLS and was decrypted; the facts are in ``connection.tls``."""
 
     connection: Connection
     at: int  # ns
@@ -85,7 +85,7 @@ class Tls(Event):
 
 @dataclass
 class Note(Event):
-    """Something that a peer did, which is no exchange and no fault of the capture; *what* is for people."""
+    """Unusual behaviour of a peer that is neither an exchange nor a fault of the capture; *what* describes it."""
 
     connection: Connection
     at: int  # ns
@@ -95,7 +95,7 @@ class Note(Event):
 
 @dataclass
 class BadFrame(Event):
-    """A size field no peer would accept, or a frame that is none; what follows must be plausible to be trusted."""
+    """A size field that no peer would accept, or bytes that are not a frame; a hunt for the next frame follows."""
 
     connection: Connection
     at: int  # ns

@@ -1,16 +1,15 @@
 # cython: language_level=3, nonecheck=True, auto_pickle=False
-"""Frames and exchanges, how the bodies of each API are read, and which response belongs to which request.
+"""Frames and exchanges, how to read the bodies of each API, and which response belongs to which request.
 
-    Frame, Exchange   what a session makes of the bytes; the fields' meanings are in exchanges.pxd
-    Route             what to do with one API at one version: its messages, its response header, what the session learns from it
-    InFlight          requests that are not answered yet, in order, and raw SASL tokens among them; bounded by count and bytes
+    Frame, Exchange   what a session makes of bytes; their fields are explained in exchanges.pxd
+    Route             how to treat one API at one version: its messages, its response header, what the session learns from it
+    InFlight          the queue of unanswered requests and raw SASL tokens; bounded by count and bytes
 
 Pairing: a broker answers a connection's requests in their order, so a response belongs to the head of InFlight, and the
-correlation id confirms it. Where it does not (bytes are missing in the capture), ``InFlight.find`` looks for the request whose
-correlation id and body layout fit. The exceptions of the protocol are here, each with its source; the rest comes from the facts.
+correlation id confirms it. If it does not (bytes are missing in the capture), ``InFlight.find`` looks for the request whose
+correlation id and body layout fit. The protocol's exceptions are here, each with its source; the rest comes from the facts.
 
-Compiled because there is an exchange and two frames of each for every request of a capture or of a live connection: as
-Python classes, making the three costs seven times as much.
+This module is compiled because every request of a capture or live connection costs an Exchange and two Frames.
 """
 
 from collections import deque
@@ -40,8 +39,8 @@ if TYPE_CHECKING:
 TOKEN: tuple[Exchange | None, Route | None] = (None, None)
 cdef tuple _CUTS = tuple(Cut)
 cdef int _NEVER_SENT = Cut.RESET
-cdef int MOST_SOUGHT = 64  # requests in flight whose responses a hunt looks for
-cdef int FEW_BYTES = 4  # after a message, as software leaves them: where more are left over, it may be another API's
+cdef int MOST_SOUGHT = 64  # requests in flight whose responses a hunt searches for
+cdef int FEW_BYTES = 4  # bytes that real software leaves after a message; more suggest another API
 
 _FRAME_FIELDS = (
     "data", "started_at", "ended_at", "header", "body_start", "message", "body_version", "layout", "assumed_version", "error",
@@ -73,9 +72,9 @@ cdef object _copied(value, tuple names, dict changes):
     return copy
 
 
-@cython.freelist(64)  # instances that are used again
+@cython.freelist(64)  # reused instances
 cdef class Frame:
-    """One frame: header read, body checked by a walk but not decoded; it owns its bytes."""
+    """One frame, which owns its bytes. Its header is decoded; its body was checked but is decoded only on demand."""
 
     def __init__(
         self, bytes data, int64_t started_at, int64_t ended_at, header: RequestHeader | ResponseHeader | None = None,
@@ -101,7 +100,7 @@ cdef class Frame:
 
     @property
     def cut(self) -> Cut:
-        """Why ``data`` is only its beginning."""
+        """Why ``data`` is only the beginning of the frame."""
         return _CUTS[self.cut_code]
 
     @cut.setter
@@ -110,7 +109,7 @@ cdef class Frame:
 
     @property
     def size(self) -> int:
-        """What its size field says, whether all of that is here or not."""
+        """The value of its size field, even if ``data`` is shorter."""
         return len(self.data) + self.absent
 
     @size.setter
@@ -119,17 +118,17 @@ cdef class Frame:
 
     @property
     def wire_size(self) -> int:
-        """Bytes on the wire, the size field included."""
+        """Bytes on the wire, including the size field."""
         return len(self.data) + self.absent + 4
 
     cpdef bint has_end(self) noexcept:
-        """Whether its last byte was sent, as far as is known, so that ``ended_at`` is its time."""
+        """Return whether its last byte was sent, as far as known, so that ``ended_at`` is the time of that byte."""
         return self.cut_code < _NEVER_SENT
 
     def body(self) -> Any:
-        """The body as an object, with Kafka's fields in snake_case; None where it cannot be read.
+        """Decode the body to an object with Kafka's fields in snake_case; None if it cannot be read.
 
-        It is decoded anew by each call, and holds credentials where the bytes do.
+        Every call decodes it again. Credentials in the bytes are in the object, too.
         """
         if self.message is None or self.error is not None or self.unread or self.cut_code:
             return None
@@ -139,33 +138,33 @@ cdef class Frame:
             return None
 
     def decode(self) -> Any:
-        """As ``body``, of a frame that has a message. Raises DecodeError, as it does for one that is cut."""
+        """As ``body``, for a frame that has a message; raises DecodeError, also for a cut frame."""
         try:
             return self.message.decode(self.body_version, self.data, self.body_start, trailing=self.trailing)
         except DecodeError:
             return self.message.decode(self.body_version, self.data, self.body_start, trailing=self.trailing, nulls=True)
 
     def to_json(self) -> bytes:
-        """Kafka's JSON of the body, UTF-8, credentials withheld; of a frame that has a message. Raises DecodeError."""
+        """Return the body as Kafka's JSON (UTF-8), credentials withheld. Needs a message; raises DecodeError."""
         try:
             return self.message.to_json(self.body_version, self.data, self.body_start, withhold=True, trailing=self.trailing)
         except DecodeError:
             return self.message.to_json(self.body_version, self.data, self.body_start, withhold=True, nulls=True)
 
     def beginning(self) -> dict[str, Any] | None:
-        """The fields of a cut body that are whole, as Kafka's JSON in a dict, credentials withheld; None where there are none.
+        """Return the complete fields of a cut body as Kafka's JSON in a dict, credentials withheld; None if there are none.
 
-        The last element of each array in it may lack fields, and more may have followed: Message.beginning tells.
+        The last element of each array may lack fields, and more may have followed; Message.beginning has these details.
         """
         if self.message is None or not self.cut_code:
             return None
-        import json  # few need it
+        import json  # rarely needed
 
-        found = self.message.beginning(self.body_version, self.data, self.body_start, withhold=True)
-        return json.loads(found.json) or None
+        beginning = self.message.beginning(self.body_version, self.data, self.body_start, withhold=True)
+        return json.loads(beginning.json) or None
 
     def copy(self, **changes: Any) -> Self:
-        """The same frame with some fields changed."""
+        """Return a copy with some fields changed."""
         return _copied(self, _FRAME_FIELDS, changes)
 
     def __eq__(self, other):
@@ -181,7 +180,7 @@ cdef class Frame:
 
 
 cdef class Event:
-    """Anything that a session reports."""
+    """The base of everything that a session reports."""
 
     def __init__(self, connection: Connection, int64_t at):
         self.connection = connection
@@ -214,27 +213,27 @@ cdef class Exchange(Event):
 
     @property
     def api_name(self) -> str | None:
-        """Kafka's name of the API; None where the request was not seen, or the API is not known."""
+        """Kafka's name of the API; None if the request was not seen or the API is unknown."""
         api = None if self.api_key is None else facts().apis.get(self.api_key)
         return None if api is None else api.name
 
     @property
     def latency_ms(self) -> float | None:
-        """From the request's first byte to the response's last one; None where either is missing, or was never sent."""
+        """Time from the request's first byte to the response's last one; None if either was not seen or not sent."""
         if self.request is None or self.response is None or not self.response.has_end():
             return None
         return (self.response.ended_at - self.request.started_at) / 1e6
 
     @property
     def request_in_proxy_ms(self) -> float | None:
-        """From the request's first byte received by the proxy to its last one sent to the broker; None where that is not known."""
+        """Time from receiving the request's first byte in the proxy to sending its last one to the broker; None if unknown."""
         return None if self.request is None or self.request.sent_at <= 0 else (self.request.sent_at - self.request.started_at) / 1e6
 
     @property
     def broker_ms(self) -> float | None:
-        """From the request's last byte sent to the broker to the response's first one received; None where that is not known.
+        """Time from sending the request's last byte to the broker to receiving the response's first one; None if unknown.
 
-        0 where the broker answered before it had the whole request.
+        0 if the broker answered before it had the complete request.
         """
         if self.request is None or self.response is None or self.request.sent_at <= 0 or self.response.sent_at < 0:
             return None
@@ -242,41 +241,41 @@ cdef class Exchange(Event):
 
     @property
     def response_in_proxy_ms(self) -> float | None:
-        """From the response's first byte received by the proxy to its last one sent to the client; None where that is not known."""
+        """Time from receiving the response's first byte in the proxy to sending its last one to the client; None if unknown."""
         if self.response is None or self.response.sent_at <= 0:
             return None
         return (self.response.sent_at - self.response.started_at) / 1e6
 
     @property
     def bodies(self) -> str | None:
-        """Why a body is not here to its end, in words; None where both are whole."""
-        said = [
+        """Why bodies lack their ends, in words; None if both are complete."""
+        reasons = [
             (side, _why_cut(frame, side, self.connection))
             for side, frame in (("request", self.request), ("response", self.response))
             if frame is not None and frame.cut
         ]
-        if len({text for _, text in said}) > 1:
-            return "; ".join([f"{side}: {text}" for side, text in said])
-        return said[0][1] if said else None
+        if len({text for _, text in reasons}) > 1:
+            return "; ".join([f"{side}: {text}" for side, text in reasons])
+        return reasons[0][1] if reasons else None
 
     def request_body(self) -> Any:
-        """The request's body as an object, see Frame.body; None without a request, or where ``undecoded`` says why."""
+        """Decode the request's body (Frame.body); None without a request, or if ``undecoded`` says why."""
         return None if self.request is None else self.request.body()
 
     def response_body(self) -> Any:
-        """The response's body as an object, see Frame.body; None without a response, or where ``undecoded`` says why."""
+        """Decode the response's body (Frame.body); None without a response, or if ``undecoded`` says why."""
         return None if self.response is None else self.response.body()
 
     @property
     def fetch_session(self) -> FetchSession | None:
-        """The whole of what a Fetch request asks for, partitions it left out as unchanged included.
+        """All partitions that a Fetch request reads, including unchanged ones that it does not name.
 
-        None for anything but a Fetch inside a fetch session, and for one so far back that it was forgotten.
+        None for anything but a Fetch in a fetch session, and for one too far back to be remembered.
         """
         return None if self.fetch_sessions is None else self.fetch_sessions.at(self.fetch_number)
 
     def copy(self, **changes: Any) -> Self:
-        """The same exchange with some fields changed."""
+        """Return a copy with some fields changed."""
         return _copied(self, _EXCHANGE_FIELDS, changes)
 
     def __eq__(self, other):
@@ -295,7 +294,7 @@ cdef class Exchange(Event):
 
 
 class Step(IntEnum):
-    """What a session does with an API beyond pairing; ORDINARY is false."""
+    """What a session does for an API in addition to pairing; ORDINARY, for nothing more, is false."""
 
     ORDINARY = 0
     NOTE_UNANSWERED = 1  # Produce: with acks=0 it is not answered
@@ -315,7 +314,7 @@ _STEPS = {
 
 
 cdef class Route:
-    """An API at a version; shared by all sessions."""
+    """One API at one version: how to read its messages. Shared by all sessions."""
 
     def __init__(self, int api_key, int api_version, request: Message, response: Message | None):
         step = _STEPS.get(api_key, Step.ORDINARY)
@@ -337,11 +336,11 @@ cdef class Route:
         self.learns = bool(self.response_step or self.has_topic_ids or self.request_has_names or self.response_has_names)
 
     cpdef int read_request(self, Frame frame) except -1:  # type: (...) -> None
-        """Check the request body from ``frame.body_start`` on, and write into the frame how to read it, or why not."""
+        """Check the request body from ``frame.body_start`` on, and set in the frame how to read it, or why that fails."""
         return read_as(frame, self.request, self.newest_request, self.api_version)
 
     cpdef int read_response(self, Frame frame) except -1:  # type: (...) -> None
-        """Check the response body from ``frame.body_start`` on, and write into the frame how to read it, or why not."""
+        """Check the response body from ``frame.body_start`` on, and set in the frame how to read it, or why that fails."""
         read_as(frame, self.response, self.newest_response, self.api_version)
         if frame.cut_code and self.request_step is Step.LEARN_SOFTWARE and is_refusal(frame):
             frame.body_version = 0
@@ -350,7 +349,7 @@ cdef class Route:
         return 0
 
     cpdef bint expects_response(self, Frame produce) except -1:
-        """Whether a Produce request is answered: with acks=0 it never is (KafkaApis)."""
+        """Return whether the broker answers a Produce request: not with acks=0 (KafkaApis)."""
         try:
             if self.newest_request is not None:
                 return self.newest_request.peek("acks", produce.data, produce.body_start) != 0
@@ -359,11 +358,11 @@ cdef class Route:
             return True
 
     def may_be_unanswered(self, Frame request not None) -> bool:
-        """Whether a request may be one that is never answered: a Produce that is cut before its acks."""
+        """Return whether a request may get no answer: a Produce that is cut before its acks."""
         return self.request_step is Step.NOTE_UNANSWERED and request.cut_code != 0 and peeked(request, "acks") is None
 
     def fits_response(self, bytes data, *, int64_t trailing=0) -> bool:
-        """Whether *data* is a response to this API and version, with at most *trailing* bytes after it."""
+        """Return whether *data* is a response to this API and version, with at most *trailing* bytes after it."""
         frame = Frame(data, 0, 0)
         try:
             frame.body_start = read_response_header(data, self.response_header_version).size
@@ -375,19 +374,19 @@ cdef class Route:
         try:
             self.response.check(frame.body_version, data, frame.body_start, trailing=True)
         except DecodeError:
-            return False  # it fits only with nulls, which is too little to go by
+            return False  # it fits only if nulls are accepted, which is not convincing
         return True
 
 
 cdef Program _newest_layout(message, int version):
-    """The layout of nearly every body of that version; None for a version that only ``Message.check`` can decide."""
+    """Return the layout of nearly every body of that version; None if only ``Message.check`` can decide."""
     if message is None or version not in message.versions:
         return None
     return message.programs(version)[0]
 
 
 cdef int read_as(Frame frame, message, Program newest, int api_version) except -1:
-    """As read_body, trying first the layout that nearly every body has."""
+    """As read_body, but try the most common layout first."""
     if frame.cut_code:
         return read_beginning(frame, message, api_version)
     if newest is None or newest.check(frame.data, frame.body_start) is not None:
@@ -398,7 +397,7 @@ cdef int read_as(Frame frame, message, Program newest, int api_version) except -
 
 
 cpdef int read_body(Frame frame, message: Message | None, int api_version) except -1:  # type: (...) -> None
-    """Check the body as *message* at *api_version*; write into the frame how to read it and what is after it, or why not."""
+    """Check the body as *message* at *api_version*; set in the frame how to read it and what follows, or why that fails."""
     if message is None:
         return 0
     try:
@@ -416,10 +415,10 @@ cpdef int read_body(Frame frame, message: Message | None, int api_version) excep
 
 
 cdef int read_refusal(Frame frame, message) except -1:
-    """Read an ApiVersions response that its version does not fit as version 0, where that fits better.
+    """Read an ApiVersions response that does not fit its version as version 0, if that fits better.
 
-    A broker that lacks the version answers in the layout of version 0 (ApiVersionsResponse.parse, KIP-511). One with bytes after
-    it must also say that it is such an answer: its few fields fit the beginning of much else.
+    A broker that lacks the version answers in the layout of version 0 (ApiVersionsResponse.parse, KIP-511). If bytes follow the
+    message, its error code must say so, too: the few fields of version 0 fit the beginning of many other bodies.
     """
     cdef Frame refusal = Frame(frame.data, frame.started_at, frame.ended_at, body_start=frame.body_start)
     read_body(refusal, message, 0)
@@ -433,7 +432,7 @@ cdef int read_refusal(Frame frame, message) except -1:
 
 
 cdef int read_beginning(Frame frame, message, int api_version) except -1:
-    """Write into a cut frame how to read its beginning; nothing at a version above the facts, which only a whole body confirms."""
+    """Set in a cut frame how to read its beginning; not for versions above the facts, which only a complete body confirms."""
     if message is not None and api_version in message.versions:
         frame.message = message
         frame.body_version = api_version
@@ -441,7 +440,7 @@ cdef int read_beginning(Frame frame, message, int api_version) except -1:
 
 
 def peeked(Frame frame not None, str name) -> int | None:
-    """The integer in a top-level field of a body, cut or whole; None where the field is not here, or the body was not read."""
+    """Return the integer in a top-level field of a body, cut or complete; None if the field or the body cannot be read."""
     if frame.message is None:
         return None
     try:
@@ -451,7 +450,7 @@ def peeked(Frame frame not None, str name) -> int | None:
 
 
 def decoded(Frame frame not None) -> Any:
-    """The body of a whole frame that was read, as an object; None of another one."""
+    """Return the decoded body of a complete frame that was read without error, else None."""
     return None if frame.message is None or frame.cut_code else frame.decode()
 
 
@@ -459,7 +458,7 @@ cdef dict _routes = {}
 
 
 cpdef Route route_of(int api_key, int api_version):  # type: (...) -> Route | None
-    """The route of an API; None when the API is not known. A version above the facts has one too."""
+    """Return the route of an API, also at a version above the facts; None if the API is unknown."""
     known = _routes.get(api_key << 16 | api_version)
     if known is not None:
         return known
@@ -467,13 +466,13 @@ cpdef Route route_of(int api_key, int api_version):  # type: (...) -> Route | No
     if request is None or api_version < 0:
         return None
     route = Route(api_key, api_version, request, response_message(api_key))
-    if api_version in request.versions:  # any other version may be made up by the client: not kept
+    if api_version in request.versions:  # others are not kept, as a client can send any number
         _routes[api_key << 16 | api_version] = route
     return route
 
 
 def is_refusal(Frame api_versions not None) -> bool:
-    """Whether an ApiVersions response says that the broker lacks the version, and so read only the request's header.
+    """Return whether an ApiVersions response says that the broker lacks the version, and so read only the header.
 
     The broker treats such a request as version 0, which has no fields, and answers in version 0 (RequestContext.parseRequest,
     KIP-511).
@@ -482,7 +481,7 @@ def is_refusal(Frame api_versions not None) -> bool:
 
 
 def failed(Frame response not None) -> bool:
-    """Whether a response with an error code at its top says that, or cannot be read."""
+    """Return whether a response has a nonzero top-level error code, or cannot be read."""
     return peeked(response, "errorCode") != 0
 
 
@@ -490,9 +489,9 @@ def failed(Frame response not None) -> bool:
 
 
 cdef class InFlight:
-    """A queue of entries; responses come in request order, so the next response belongs to its head.
+    """The queue of unanswered requests; responses come in request order, so the next one belongs to the head.
 
-    An entry is (Exchange, Route): without an exchange it is a token, without a route a request of an unknown API.
+    An entry is (Exchange, Route). Without an exchange it is a SASL token, without a route a request of an unknown API.
     """
 
     def __init__(self, limits: Limits):
@@ -501,24 +500,24 @@ cdef class InFlight:
         self.queue = deque()
 
     cpdef bint add(self, Exchange exchange, Route route: Route | None, int64_t size) except -1:
-        """Add a request whose frame holds *size* bytes; return whether there is now more than the limits allow."""
+        """Add a request whose frame holds *size* bytes; return whether the limits are now exceeded."""
         self.queue.append((exchange, route))
         self.size += size
         return self.size > self.most_size or len(self.queue) > self.most
 
     def add_token(self) -> bool:
-        """Add a token, which the other side answers with one; the result is that of ``add``."""
+        """Add a client's token, which the broker answers with another one; returns the same as ``add``."""
         self.queue.append(TOKEN)
         return len(self.queue) > self.most
 
     @property
     def overfull(self) -> bool:
-        """Whether the oldest must be dropped; a single one may always stay."""
+        """Whether the limits are exceeded, so that the oldest entry must go; a single entry may always stay."""
         held = len(self.queue)
         return held > 1 and (self.size > self.most_size or held > self.most)
 
     cpdef tuple take(self):  # type: (...) -> tuple[Exchange | None, Route | None]
-        """Remove and return the head. Raises IndexError when there is none."""
+        """Remove and return the head. Raises IndexError if the queue is empty."""
         cdef tuple entry = self.queue.popleft()
         cdef Exchange exchange = entry[0]
         if exchange is not None and exchange.request is not None:
@@ -526,18 +525,18 @@ cdef class InFlight:
         return entry
 
     def drop_tokens(self) -> None:
-        """Forget the tokens: authentication is over."""
+        """Remove all tokens, as authentication is over."""
         self.queue = deque([entry for entry in self.queue if entry is not TOKEN])
 
     def skips_tokens(self, Frame frame not None) -> bool:
-        """Whether a response has the correlation id of the first request, though tokens that are not answered come before."""
+        """Return whether a response belongs to the first request, although unanswered tokens come before it."""
         for exchange, _ in self.queue:
             if exchange is not None:
                 return correlation_id_of(frame.data) == exchange.correlation_id
         return False
 
     def sought(self) -> list[tuple[int, Route]]:
-        """(correlation id, route) of the oldest requests whose responses can be recognised, oldest first; at most 64."""
+        """Return (correlation id, route) of the oldest requests whose responses can be recognised; at most MOST_SOUGHT."""
         found = []
         for exchange, route in self.queue:
             if len(found) == MOST_SOUGHT:
@@ -547,7 +546,7 @@ cdef class InFlight:
         return found
 
     def find(self, Frame frame not None) -> int | None:
-        """How many entries come before the request that *frame* answers; its header is then read. None: no request."""
+        """Return the index of the request that *frame* answers, and read the frame's header; None if there is none."""
         for trailing in (0, FEW_BYTES):
             index = 0
             for exchange, route in self.queue:
@@ -558,7 +557,7 @@ cdef class InFlight:
 
 
 def correlation_id_of(bytes response not None) -> int | None:
-    """The correlation id alone, of a response whose header may be damaged or cut short behind it."""
+    """Return the correlation id of a response, even if the rest of its header is damaged or cut; None if it is too short."""
     try:
         return read_response_header(response[:4], 0).correlation_id
     except DecodeError:
@@ -566,7 +565,7 @@ def correlation_id_of(bytes response not None) -> int | None:
 
 
 cpdef tuple beginning_of_request(bytes data):  # type: (...) -> tuple[int | None, int | None, int | None, str | None]
-    """API key, version, correlation id and client id of a request of which the header is cut; None for each that is not here."""
+    """Return API key, version, correlation id and client id of a request whose header is cut; None for missing ones."""
     api_key = int.from_bytes(data[:2], "big", signed=True) if len(data) >= 2 else None
     api_version = int.from_bytes(data[2:4], "big", signed=True) if len(data) >= 4 else None
     correlation_id = int.from_bytes(data[4:8], "big", signed=True) if len(data) >= 8 else None
@@ -579,7 +578,7 @@ cpdef tuple beginning_of_request(bytes data):  # type: (...) -> tuple[int | None
 
 
 cdef bint _answers(Frame frame, Exchange exchange, Route route, int64_t trailing) except -1:
-    """Whether a response belongs to that request: its correlation id and, where the API is known, its body."""
+    """Return whether a response fits a request, by its correlation id and, if the API is known, by its body."""
     cdef ResponseHeader header
     if frame.cut_code and exchange.correlation_id is not None and correlation_id_of(frame.data) == exchange.correlation_id:
         return True

@@ -1,7 +1,7 @@
-"""Incremental fetch sessions (KIP-227), so that a Fetch which names only what changed can be read in full.
+"""Follow incremental fetch sessions (KIP-227): complete a Fetch that names only the partitions that changed.
 
-A Fetch request with epoch 0 names all partitions; the response assigns the session its id. Requests with a later epoch
-name the partitions that are new or changed, and those to forget. Epoch -1 ends the session.
+A Fetch request with epoch 0 names all partitions; the response assigns the session its id. Requests with later epochs name
+new or changed partitions and partitions to forget. Epoch -1 ends the session.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:  # exchanges.pyx imports this module
 
 FETCH_SESSIONS_FROM = 7  # the api_version of Fetch that has sessions (KIP-227)
 _FULL_EPOCHS = (0, -1)
-_REMEMBERED = 64  # Fetch exchanges that can still be read in full after they were emitted
-_LARGEST = 4 * 1024 * 1024  # a larger request is not decoded: as objects it would be many times its size
+_REMEMBERED = 64  # the latest Fetch exchanges, whose full partitions can still be read
+_LARGEST = 4 * 1024 * 1024  # larger requests are not decoded: as objects they take many times their size
 
 
 class FetchPartition(Struct):
-    """One partition of the session, as in the latest request that named it."""
+    """One partition of the session, as the latest request with it says."""
 
     topic: str  # the name (v7-12) or the topic id in Kafka's text form (v13+)
     partition: int
@@ -37,7 +37,7 @@ FORGOTTEN = "others that were forgotten, as there were too many"
 
 
 class FetchSession(Struct):
-    """What a Fetch request asks for, in full; else *others* says in words what it asks for, too, and *whole* is False."""
+    """All partitions that a Fetch request reads. If some are unknown, *whole* is False and *others* describes them."""
 
     session_id: int
     epoch: int
@@ -57,7 +57,7 @@ class _Change(Struct):
     epoch: int
     partitions: dict[_Key, FetchPartition]
     forgotten: list[_Key]
-    whole: bool = True  # whether the request was here to its end
+    whole: bool = True  # False: the request was cut
 
 
 class _State(Struct):
@@ -65,7 +65,7 @@ class _State(Struct):
 
     session_id: int
     partitions: dict[_Key, FetchPartition]
-    others: str | None  # what it has besides: BEFORE, CUT or FORGOTTEN; None: nothing
+    others: str | None  # unknown further partitions: BEFORE, CUT or FORGOTTEN; None: there are none
 
     def apply(self, change: _Change, limit: int) -> None:
         if change.epoch in _FULL_EPOCHS:
@@ -74,7 +74,7 @@ class _State(Struct):
         elif change.session_id != self.session_id:
             self.partitions = {}
             self.others = BEFORE
-        if not change.whole:  # it may have named any partition, also to be forgotten
+        if not change.whole:  # its missing end may have added or removed any partition
             self.partitions = {}
             self.others = CUT
         self.session_id = change.session_id
@@ -87,10 +87,10 @@ class _State(Struct):
 
 
 class FetchSessions:
-    """The fetch sessions of one connection. A client has one for each broker, so one is held at a time.
+    """The fetch sessions of one connection. A client has one session for each broker, so one is kept at a time.
 
-    The last few requests are kept beside the state before them: an exchange can still be asked for some time after it
-    was emitted, and no copy of all partitions is made before.
+    It keeps one state and the changes of the latest requests after it. So ``at`` can rebuild the partitions of a recent
+    exchange, and no request costs a copy of all partitions.
     """
 
     __slots__ = ("_base", "_changes", "_count", "_held", "_limit")
@@ -103,12 +103,12 @@ class FetchSessions:
         self._held = 0  # partitions in the changes
 
     def note(self, request: Frame, response: Frame | None) -> int:
-        """Add the next answered Fetch; return its number, 0 when it belongs to no session or cannot be read."""
+        """Add the next answered Fetch; return its number, or 0 if it is in no session or cannot be read."""
         change = _read_change(request, response)
         return 0 if change is None else self._add(change)
 
     def note_body(self, session_id: int, body: Any) -> int:
-        """As note, for a request that is already decoded: *body* has the attributes of FetchRequest."""
+        """As ``note``, for a decoded request: *body* has the attributes of FetchRequest."""
         return self._add(_Change(0, session_id, body.session_epoch, _named(body), _forgotten(body)))
 
     def _add(self, change: _Change) -> int:
@@ -123,7 +123,7 @@ class FetchSessions:
         return self._count
 
     def at(self, number: int) -> FetchSession | None:
-        """The session as the request with that number left it."""
+        """Return the session after the request with that number; None if it was forgotten."""
         if not self._changes or not self._changes[0].number <= number <= self._count:
             return None
         state = _State(self._base.session_id, dict(self._base.partitions), self._base.others)
@@ -167,9 +167,9 @@ def _named(body: Any) -> dict[_Key, FetchPartition]:
     partitions = {}
     for entry in body.topics:
         topic = _topic(entry)
-        for asked in entry.partitions:
-            partition = FetchPartition(topic, asked.partition, asked.fetch_offset, asked.partition_max_bytes)
-            partitions[topic, asked.partition] = partition
+        for field in entry.partitions:
+            partition = FetchPartition(topic, field.partition, field.fetch_offset, field.partition_max_bytes)
+            partitions[topic, field.partition] = partition
     return partitions
 
 

@@ -1,4 +1,4 @@
-"""How well the bytes of a frame fit the layout of its message, also while only the first of them are here."""
+"""Check how well the bytes of a frame, or its first bytes, fit the layout of a message."""
 
 import functools
 
@@ -8,32 +8,32 @@ from kproxy.protocol.message import Message
 from kproxy.session.exchanges import Route
 
 MOST_TRAILING = 16  # bytes after a message that real clients send (librdkafka: 4); more make a frame unlikely
-PENDING = -1  # too little is here to tell
+PENDING = -1  # more bytes are needed to tell
 BROKEN = -2  # no layout fits
-_NEXT_VERSIONS = 8  # that the releases of some years add to an API
+_NEXT_VERSIONS = 8  # versions that some years of releases may add to an API
 
 
 @functools.cache
 def is_known(api_key: int, api_version: int) -> bool:
-    """Whether the facts have that version of an API; both are bytes."""
+    """Return whether the facts have that version of an API; both numbers are below 256."""
     message = request_message(api_key)
     return message is not None and api_version in message.versions
 
 
 @functools.cache
 def may_be_newer(api_key: int, api_version: int) -> bool:
-    """Whether a version that the facts lack may be one of the next releases; the versions of an unknown API begin with 0."""
+    """Return whether an unknown version may be from one of the next releases; an unknown API begins with version 0."""
     message = request_message(api_key)
     return 0 <= api_version - (0 if message is None else message.versions.highest) <= _NEXT_VERSIONS
 
 
 def leftover(message: Message, version: int, data: bytes, start: int, size: int) -> int:
-    """How many bytes of a frame follow its message; PENDING while too little of it is here, BROKEN when no layout fits.
+    """Return how many bytes of a frame follow its message, PENDING if more of it is needed, or BROKEN if no layout fits.
 
     Args:
-        message, version: what it is read as.
-        data, start: what is here of the frame, and where in it the body begins.
-        size: of the whole frame.
+        message, version: the message it is read as.
+        data, start: the received bytes of the frame, and where in them the body begins.
+        size: the size of the complete frame.
     """
     best = BROKEN
     for program in message.programs(version):
@@ -51,15 +51,15 @@ def leftover(message: Message, version: int, data: bytes, start: int, size: int)
 
 
 def response_leftover(route: Route, data: bytes, size: int) -> int:
-    """As ``leftover``, of a response to that route; *data* is what is here behind the size field."""
+    """As ``leftover``, for a response to that route; *data* is what was received behind the size field."""
     try:
         start = read_response_header(data, route.response_header_version).size
     except DecodeError as error:
         return PENDING if len(data) < size and error.needed is not None else BROKEN
     if route.response is None:
         return BROKEN
-    found = leftover(route.response, route.api_version, data, start, size)
-    if found < 0 and route.api_key == ApiKey.API_VERSIONS:
+    left = leftover(route.response, route.api_version, data, start, size)
+    if left < 0 and route.api_key == ApiKey.API_VERSIONS:
         # A broker that lacks the version answers in the layout of version 0 (ApiVersionsResponse.parse, KIP-511).
-        found = max(found, leftover(route.response, 0, data, start, size))
-    return found
+        left = max(left, leftover(route.response, 0, data, start, size))
+    return left

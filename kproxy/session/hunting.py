@@ -1,32 +1,31 @@
-"""Finding the next frame where boundaries are not known: after a gap, or when the capture starts in mid-stream.
+"""Find the next frame when boundaries are unknown: after a gap, or when the capture starts in mid-stream.
 
-A *candidate* is a place whose bytes could be the beginning of a frame. Records, and zeros above all, are full of places that
-read as small frames to the last byte, so that a frame that fits is not enough. What else speaks for a candidate is a *sign*:
+A *candidate* is a place where a frame could begin. Records, and runs of zeros above all, are full of places that read as small
+frames to the last byte, so a fitting layout alone is not enough. Further evidence for a candidate is a *sign*:
 
-    begins     it stands at the first byte of a segment: peers write whole messages, so that segments begin with them
+    begins     it is at the first byte of a segment: peers write complete messages, so segments begin with them
     named      a request names its client; a run of zeros does not
-    followed   the next header of the same peer stands right behind it
-    ended      its last byte is the last one of a segment, or of all there is
-    answered   a response has its correlation id and the layout that its API has
+    followed   the next header of the same peer comes right behind it
+    ended      its last byte is the last one of a segment, or of the stream
+    answered   a response has its correlation id and the layout of its API
 
-Which of them are enough is said in request_hunting.py and response_hunting.py. Candidates are judged in their order in the
-stream, and the first that is accepted wins. A strong one (it begins a segment, and its header says much) that is not whole yet
-is waited for, unless what is here of it disproves it (of responses, or a whole one inside it is strong, too); a weak one is
-never waited for. Bytes before the frame found are skipped
-and counted, never reported as an exchange.
+request_hunting.py and response_hunting.py say which signs are enough. Candidates are judged in the order of the stream, and the
+first accepted one wins. The hunt waits for the rest of a strong candidate (it begins a segment, and its header is convincing)
+unless its bytes so far disprove it, or, for responses, a complete candidate inside it is strong as well. It never waits for a
+weak candidate. Bytes before the frame that is found are skipped and counted, never reported as an exchange.
 
     state of a candidate   event                                                      next
-    read                   more of its header, or of its body, has come               read; dropped once no layout can fit
-    read                   it is whole and fits                                       whole
-    whole                  enough signs                                               found: the hunt is over
-    whole                  what follows is no header                                  dropped
-    any                    the cost is above what the bytes received allow, or there  dropped
-                           are too many others
+    read                   more of its header or body arrives                         read; dropped once no layout can fit
+    read                   it is complete and fits                                    whole
+    whole                  it has enough signs                                        found: the hunt is over
+    whole                  no header follows it                                       dropped
+    any                    it costs more than the received bytes allow, or there are  dropped
+                           too many candidates
 
-What bounds the cost: the bytes walked, plus a fixed price for each attempt, may be _WALKS_PER_BYTE times the bytes received plus
-an allowance, once for candidates that begin a segment and once for all others; a candidate that is not whole is read again only
-when four times as much of it is here; MOST_CANDIDATES are kept. Memory is that of the bytes since the first candidate: at most a
-frame's limit and a segment.
+Cost: the bytes walked, plus a fixed price for each attempt, may be at most _WALKS_PER_BYTE times the received bytes plus an
+allowance, separately for candidates that begin a segment and for all others. An incomplete candidate is read again only when
+four times as much of it has arrived, and at most MOST_CANDIDATES are kept. Memory: the bytes since the first candidate, at most
+the largest frame and a segment.
 """
 
 import re
@@ -35,8 +34,8 @@ from collections import deque
 from collections.abc import Iterator
 
 MOST_CANDIDATES = 256
-FAR = 1 << 62  # a position that is never reached
-# Hostile bytes can hold a candidate at every position. Honest traffic needs about one walk for each byte.
+FAR = 1 << 62  # a position that no stream reaches
+# Hostile bytes can contain a candidate at every position. Honest traffic needs about one walk for each byte.
 _WALKS_PER_BYTE = 8
 _WALKS_AT_START = 1 << 20
 _ATTEMPT = 2_048
@@ -45,7 +44,7 @@ _GROWTH = 4
 
 
 class Candidate(ABC):
-    """A place where a frame could begin. *wake* is how far the stream must reach until more can be said of it."""
+    """A place where a frame could begin. It is examined again when the stream reaches position *wake*."""
 
     __slots__ = ("begins", "correlation_id", "end", "start", "wake", "whole")
 
@@ -54,19 +53,19 @@ class Candidate(ABC):
         self.end = start + 4 + size
         self.begins = begins
         self.correlation_id = correlation_id
-        self.whole = False  # all of it is here, and its layout fits
+        self.whole = False  # it is complete, and its layout fits
         self.wake = 0
 
     @property
     @abstractmethod
     def strong(self) -> bool:
-        """Whether it is waited for: nothing inside it is believed until it is whole or disproved."""
+        """Whether the hunt waits for the rest of it: candidates inside it must wait until it is complete or disproved."""
 
 
 class Hunt(ABC):
-    """The bytes of one direction since the first place where a frame could begin. Positions count from the hunt's start."""
+    """A search for a frame in one direction; holds the bytes since the first candidate. Positions count from its start."""
 
-    _outweighs = False  # whether a strong candidate that is whole is believed although one around it is not whole yet
+    _outweighs = False  # whether a complete strong candidate wins over an incomplete one around it
 
     __slots__ = (
         "_base",
@@ -90,29 +89,30 @@ class Hunt(ABC):
         self._limit = limit
         self._given_up = given_up
         self._buffer = bytearray()
-        self._base = 0  # the position of the buffer's first byte
-        self._end = 0  # the position behind its last one
-        self._ended = False  # whether a segment ends there
-        self._unrecorded = 0  # bytes of the last packet behind it
+        self._base = 0  # position of the buffer's first byte
+        self._end = 0  # position behind the buffer's last byte
+        self._ended = False  # whether a segment ends at _end
+        self._unrecorded = 0  # bytes of the last packet that a snaplen cut off
         self._pieces: deque[tuple[int, int, bool]] = (
             deque()
         )  # (how many bytes, their time, begins), as the buffer holds them
         self._marks: set[int] = set()  # where segments begin
-        self._new_marks: deque[int] = deque()  # those not looked at
-        self._scanned = 0  # the first position not looked at
+        self._new_marks: deque[int] = deque()  # marks not examined yet
+        self._scanned = 0  # first position not examined yet
         self._candidates: list[Candidate] = []  # in the order of the stream
-        self._wake = FAR  # the first position at which more can be said of any candidate
-        self._walked = 0  # through candidates elsewhere than at the beginning of a segment, and
-        self._walked_strong = 0  # there: so that the first, of which there may be many, leave enough for these
+        self._wake = FAR  # the smallest *wake* of the candidates
+        # Counted apart, so that many candidates inside segments leave enough for those at their beginnings.
+        self._walked = 0  # bytes walked in candidates inside segments
+        self._walked_strong = 0  # bytes walked in candidates that begin a segment
 
     @property
     def skipped(self) -> int:
-        """Bytes skipped, including those given up before the hunt began."""
+        """Skipped bytes, including those given up before the hunt began."""
         return self._given_up + self._base
 
     @property
     def held(self) -> int:
-        """Bytes that are held."""
+        """Number of bytes held."""
         return len(self._buffer)
 
     def feed(self, data: bytes, at: int, *, begins: bool = True, ends: bool = True) -> bool:
@@ -120,7 +120,7 @@ class Hunt(ABC):
 
         Args:
             data, at: bytes and their time.
-            begins, ends: whether a segment, as the peer sent it, begins with the first byte or ends with the last one.
+            begins, ends: whether a segment begins with the first byte, and ends with the last one.
         """
         if begins:
             self._marks.add(self._end)
@@ -138,9 +138,9 @@ class Hunt(ABC):
         return True
 
     def finish(self, unrecorded: int = 0) -> bool:
-        """Learn that nothing more will come; return whether the held bytes begin with a frame, perhaps not a whole one.
+        """End the hunt, as no more bytes will come; return whether the held bytes begin with a frame, perhaps a cut one.
 
-        *unrecorded*: that many bytes more were in the packet, behind what a snaplen left of it.
+        *unrecorded*: how many bytes a snaplen cut off the last packet.
         """
         self._unrecorded = unrecorded
         found = next((one for one in self._candidates if self._is_enough_at_end(one)), None)
@@ -149,45 +149,45 @@ class Hunt(ABC):
         return found is not None
 
     def give_up(self) -> None:
-        """Skip what is held, because nothing more will come."""
+        """Skip the held bytes, as no more will come."""
         self._drop_until(self._end)
 
     def rest(self) -> Iterator[tuple[bytes, int, bool]]:
-        """The held bytes, as (bytes, time, begins) in order; *begins* as in ``feed``."""
+        """Yield the held bytes in order, as (bytes, time, begins); *begins* is that of ``feed``."""
         position = 0
         for size, at, begins in self._pieces:
             yield bytes(self._buffer[position : position + size]), at, begins
             position += size
 
-    # What a kind of frame knows
+    # For subclasses: what a request or a response looks like
 
     @abstractmethod
     def _pattern(self, *, likely_only: bool) -> tuple[re.Pattern[bytes], int, int]:
-        """How a beginning looks: a pattern, its offset in the frame, and how many bytes of the frame it needs in all.
+        """Return a pattern for the beginning of a frame, its offset in the frame, and how many bytes of the frame it needs.
 
-        *likely_only*: half of what may be read was read, so that only what is likely should match.
+        *likely_only*: half of the allowance is spent, so only likely places should match.
         """
 
     @abstractmethod
     def _candidate(self, start: int, size: int) -> Candidate | None:
-        """The candidate whose first bytes match the pattern; None for one that is none after all."""
+        """Return the candidate at a place that matches the pattern; None if it is not plausible."""
 
     @abstractmethod
     def _read(self, candidate: Candidate) -> bool:
-        """Look at what is here of a candidate; False disproves it. Sets *whole* and *wake*."""
+        """Examine the received bytes of a candidate and set *whole* and *wake*; return False if they disprove it."""
 
     @abstractmethod
     def _is_enough(self, candidate: Candidate) -> bool | None:
-        """Return whether the signs of a whole candidate are enough; False: they never will be; None: not yet."""
+        """Return whether a complete candidate has enough signs: True, False (it never will), or None (not yet)."""
 
     @abstractmethod
     def _is_enough_at_end(self, candidate: Candidate) -> bool:
-        """Return whether a candidate's signs are enough when nothing more comes."""
+        """Return whether a candidate has enough signs, given that no more bytes will come."""
 
     # Candidates
 
     def _scan(self) -> None:
-        """Look for candidates in what is new."""
+        """Look for candidates in the new bytes."""
         self._scan_marks()
         likely_only = self._is_spent(of=2)
         pattern, offset, taken = self._pattern(likely_only=likely_only)
@@ -210,7 +210,7 @@ class Hunt(ABC):
             self._candidates.sort(key=_start_of)
 
     def _scan_marks(self) -> None:
-        """Look at where segments begin, whatever else was read."""
+        """Examine the beginnings of segments, even if the allowance for other places is spent."""
         pattern, offset, taken = self._pattern(likely_only=False)
         while self._new_marks and self._new_marks[0] + taken <= self._end:
             start = self._new_marks.popleft()
@@ -218,7 +218,7 @@ class Hunt(ABC):
                 self._look_at(start)
 
     def _look_at(self, start: int) -> None:
-        """Keep a place that matches the pattern if it is a candidate."""
+        """Add a place that matches the pattern to the candidates, if it is plausible."""
         position = start - self._base
         size = int.from_bytes(self._buffer[position : position + 4], "big", signed=True)
         if 4 <= size <= self._limit and (candidate := self._candidate(start, size)) is not None:
@@ -228,15 +228,15 @@ class Hunt(ABC):
                 self._shed()
 
     def _shed(self) -> None:
-        """Keep the half of the candidates that says more, or ends sooner."""
+        """Keep the better half of the candidates: the more convincing ones, and those that end sooner."""
         likeliest = sorted(self._candidates, key=lambda one: (not one.strong, not one.begins, one.end))
         self._candidates = sorted(likeliest[: MOST_CANDIDATES // 2], key=_start_of)
 
     def _decide(self) -> Candidate | None:
-        """The first candidate that has enough signs; those that are disproved are dropped."""
+        """Return the first candidate with enough signs; drop those that are disproved."""
         kept: list[Candidate] = []
         self._wake = FAR
-        waits = False  # for a strong one: the rest lies inside it
+        waits = False  # for a strong candidate; the following ones lie inside it
         found = None
         for candidate in self._candidates:
             if found is None and (not waits or (candidate.begins and self._outweighs)):
@@ -253,7 +253,7 @@ class Hunt(ABC):
         return found
 
     def _may_walk(self, size: int, *, strong: bool) -> bool:
-        """Return whether the bytes received so far still allow to look at that many bytes once more."""
+        """Return whether the allowance covers walking *size* more bytes."""
         if strong:
             self._walked_strong += size + _ATTEMPT
             return self._walked_strong <= self._allowed
@@ -267,11 +267,11 @@ class Hunt(ABC):
         return self._end * _WALKS_PER_BYTE + _WALKS_AT_START
 
     def _is_spent(self, *, of: int) -> bool:
-        """Whether that part (1: all, 2: half) of the allowance is used up."""
+        """Return whether that part (1: all, 2: half) of the allowance is spent."""
         return (self._walked + _ATTEMPT) * of > self._allowed
 
     def _here(self, candidate: Candidate) -> bytes:
-        """What is here of a candidate, without its size field."""
+        """Return the received bytes of a candidate, without its size field."""
         start = candidate.start + 4 - self._base
         return self._bytes(start, min(candidate.end, self._end) - self._base)
 
@@ -280,11 +280,11 @@ class Hunt(ABC):
             return bytes(view[start:stop])
 
     def _wait(self, candidate: Candidate, seen: int) -> None:
-        """Read a candidate again when there is much more of it than the *seen* bytes."""
+        """Wake a candidate when much more of it than the *seen* bytes has arrived."""
         candidate.wake = min(candidate.end, candidate.start + 4 + max(seen, 16) * _GROWTH)
 
     def _fills_a_packet(self, candidate: Candidate) -> bool:
-        """Whether a candidate is cut by a snaplen, and is exactly as large as the packet that begins with it."""
+        """Return whether a snaplen cut a candidate that is exactly as large as its packet."""
         return self._unrecorded > 0 and candidate.begins and candidate.end == self._end + self._unrecorded
 
     def _ends_a_segment(self, candidate: Candidate) -> bool:

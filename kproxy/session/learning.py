@@ -1,4 +1,4 @@
-"""What exchanges show beyond themselves: the client's software, its user, topic names, brokers, fetch sessions."""
+"""Learn from exchanges about their connection and cluster: client software, user, topic names, brokers, fetch sessions."""
 
 from contextlib import suppress
 
@@ -9,11 +9,11 @@ from kproxy.session.exchanges import Exchange, Frame, Route, Step, decoded
 from kproxy.session.fetch_session import FetchSessions
 from kproxy.session.software import SOFTWARE_FROM, client_software
 
-_LONGEST_NAME = 255  # of the name of a client's software; Kafka's pattern for it has no limit
+_LONGEST_NAME = 255  # characters kept of a software's name; Kafka's pattern for it has no limit
 
 
 class Learning:
-    """Writes what one connection shows into its Connection, its exchanges and the ClusterView it shares."""
+    """Stores what one connection reveals in its Connection, its exchanges and the shared ClusterView."""
 
     __slots__ = ("_cluster", "_connection", "_fetch_sessions")
 
@@ -23,7 +23,7 @@ class Learning:
         self._fetch_sessions = FetchSessions(fetch_partitions)
 
     def from_api_versions(self, route: Route, request: Frame) -> bool:
-        """Learn the client's software, from a request that was read or is newer than the facts; return whether it names one."""
+        """Learn the client's software from a request, also one newer than the facts; return whether it names one."""
         if route.api_version < SOFTWARE_FROM:
             return False
         if request.message is None or request.cut:
@@ -36,11 +36,11 @@ class Learning:
         return named is not None
 
     def from_handshake(self, request: Frame) -> None:
-        """Learn the SASL mechanism, from a request that was read."""
+        """Learn the SASL mechanism from a decodable SaslHandshake."""
         self._connection.sasl_mechanism = decoded(request).mechanism[:_LONGEST_NAME]
 
     def _from_login(self, request: Frame) -> None:
-        """Learn the user, from SaslAuthenticate."""
+        """Learn the user's name from SaslAuthenticate."""
         if self._connection.user_name is not None or request.message is None or request.cut:
             return
         from kproxy.protocol.embedded.sasl import open_token  # noqa: PLC0415 (as in sasl.py)
@@ -52,7 +52,7 @@ class Learning:
             )
 
     def name_topics(self, route: Route, exchange: Exchange) -> None:
-        """Give the exchange the names of the topic ids in it; they are looked up when they are read."""
+        """Give the exchange a mapping from its topic ids to names, which are looked up when read."""
         if route.has_topic_ids:
             exchange.topic_names = TopicNames(self._cluster, exchange.request, exchange.response)
 

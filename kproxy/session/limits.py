@@ -1,4 +1,4 @@
-"""What one connection may use."""
+"""Limits of a session."""
 
 from msgspec import Struct
 
@@ -6,10 +6,10 @@ from kproxy.protocol.frames import FRAME_LIMIT, TOKEN_LIMIT
 
 
 class Limits(Struct, frozen=True):
-    """What one connection may use; sizes in bytes."""
+    """The most that one connection may use; sizes in bytes."""
 
     frame_size: int = FRAME_LIMIT
     unauthenticated_frame_size: int = TOKEN_LIMIT
-    in_flight: int = 10_000  # requests
-    in_flight_size: int = 268_435_456  # of their frames together; one frame of the largest size always fits
-    fetch_partitions: int = 100_000  # of one fetch session
+    in_flight: int = 10_000  # unanswered requests
+    in_flight_size: int = 268_435_456  # of the frames of those requests; one of the largest size always fits
+    fetch_partitions: int = 100_000  # partitions of one fetch session

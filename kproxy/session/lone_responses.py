@@ -1,8 +1,8 @@
-"""Whether frames without their requests are responses: each whole body has a layout that some API has, at some version.
+"""Recognise responses without their requests: each complete body must fit the layout of some API at some version.
 
-Many protocols have sizes and numbers that count (recognise.looks_like_responses). The layouts are Kafka's: a body of another
-protocol that fits one of them to its last byte is rare, and several in a row are more so. Which API it was is not told, as small
-bodies fit many.
+Many protocols have sizes and ascending numbers (recognise.looks_like_responses), but the layouts are Kafka's: a body of another
+protocol rarely fits one of them to its last byte, and hardly ever several in a row. The API remains unknown, as small bodies
+fit many layouts.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,38 +14,38 @@ from kproxy.protocol.frames import SIZE_FIELD
 from kproxy.session.exchanges import Route, route_of
 from kproxy.session.fitting import BROKEN, response_leftover
 
-_ENOUGH = 2  # whole bodies that fit
-_MOST = 8  # frames that are looked at
+_ENOUGH = 2  # complete bodies that must fit
+_MOST = 8  # frames examined
 
 
 @cache
 def _routes() -> list[Route]:
-    """The routes of all APIs; those that fitted last come first, as the next responses are like them."""
-    found = []
+    """Return the routes of all APIs; the most recent match moves to the front, as the next responses are probably alike."""
+    routes = []
     for api_key in facts().apis:
         message = request_message(api_key)
         versions = () if message is None else range(message.versions.lowest, message.versions.highest + 1)
-        found += [route for version in versions if (route := route_of(api_key, version)) is not None]
-    return [route for route in found if route.response is not None]
+        routes += [route for version in versions if (route := route_of(api_key, version)) is not None]
+    return [route for route in routes if route.response is not None]
 
 
 def have_layouts(data: bytes, holes: Iterable[tuple[int, int]] = ()) -> bool:
-    """Whether the bodies of the frames that *data* begins with have layouts of responses.
+    """Return whether the first frames in *data* have bodies with layouts of responses.
 
     Args:
-        data: frames in a row.
-        holes: the (start, end) of bytes that were not recorded, in order; they count as cut off the frame that they are in.
+        data: consecutive frames.
+        holes: (start, end) of bytes that were not recorded, in order; a frame counts as cut at its first hole.
     """
-    whole = 0
+    complete = 0
     for frame, size in _frames(data, list(holes)):
         if not _has_layout(frame, size):
             return False
-        whole += len(frame) == size
-    return whole >= _ENOUGH
+        complete += len(frame) == size
+    return complete >= _ENOUGH
 
 
 def _frames(data: bytes, holes: list[tuple[int, int]]) -> Iterator[tuple[bytes, int]]:
-    """What is here of each frame behind its size field, and its size."""
+    """Yield each frame's recorded bytes behind its size field, and its size."""
     position = 0
     for _ in range(_MOST):
         size = int.from_bytes(data[position : position + SIZE_FIELD], "big")

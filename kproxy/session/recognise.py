@@ -1,7 +1,7 @@
-"""What the first bytes are: Kafka, or another protocol, in words for a person (which side, what to change).
+"""Recognise Kafka, or another protocol, by the first bytes, and explain in words which side is wrong and what to change.
 
-Kafka's four-byte size is what other protocols are mistaken for: a TLS record reads as a frame of 369 MB, ``GET `` as
-one of 1.2 GB. Four bytes therefore settle nearly everything. Not here: following a connection, which is session.pyx.
+Read as Kafka's size field, a TLS record is a frame of 369 MB, and ``GET `` one of 1.2 GB: the first four bytes usually decide.
+Following a connection further is the task of session.pyx.
 """
 
 import re
@@ -24,16 +24,16 @@ class _Verdict(Enum):
 
 KAFKA: Final = _Verdict.KAFKA
 
-SMALLEST_REQUEST = 10  # api_key, api_version, correlation id, length of the client id
-HEADER_BYTES = 1024  # enough for the header of any plausible request
+SMALLEST_REQUEST = 10  # bytes of api_key, api_version, correlation id, and the length of the client id
+HEADER_BYTES = 1024  # enough for any plausible request header
 
-_ENOUGH_OF_REQUEST = 14  # its size too
-_SMALLEST_RESPONSE = 5  # correlation id, and no body is empty
+_ENOUGH_OF_REQUEST = 14  # SMALLEST_REQUEST with the size field
+_SMALLEST_RESPONSE = 5  # correlation id, and a body that is never empty
 _RESPONSE_START = 8  # size and correlation id
 _ENOUGH_RESPONSES = 64
 _ALIGNED = 3
-_LEFT_OUT = 1_000  # correlation ids in a row without a response: acks=0
-_NEWEST_API_KEY = 1_000  # room for APIs that are newer than the facts
+_LEFT_OUT = 1_000  # consecutive correlation ids without a response (acks=0)
+_NEWEST_API_KEY = 1_000  # leaves room for APIs newer than the facts
 _NEWEST_API_VERSION = 100
 
 
@@ -83,8 +83,8 @@ _PROXY_WORDS = (
 def recognise(first_bytes: bytes, direction: Direction) -> Foreign | Literal[_Verdict.KAFKA] | None:
     """Return what a direction begins with: KAFKA, a Foreign, or None while more bytes are needed.
 
-    None, too, for a first request that could be one by its header, but is not as its layout has it: the response will tell.
-    A response has few marks: any size that a broker could send counts as KAFKA there.
+    None, too, if the header is that of a request but the body does not fit its layout: the response will decide.
+    Responses have few distinctive bytes: any size that a broker could send counts as KAFKA.
     """
     foreign = _foreign_by_size(bytes(first_bytes[:4]), direction) if len(first_bytes) >= 4 else None
     if foreign is not None:
@@ -102,21 +102,21 @@ def _recognise_request(first_bytes: bytes) -> Foreign | Literal[_Verdict.KAFKA] 
         return KAFKA
     if _has_request_header(first_bytes):
         return None
-    what = "the first bytes are no Kafka request and nothing else kproxy knows"
+    what = "the first bytes are no Kafka request and nothing else that kproxy knows"
     return Foreign("unknown", Direction.REQUEST, what)
 
 
 def _foreign_by_size(size_field: bytes, direction: Direction) -> Foreign | None:
-    """A Foreign for a size field that no Kafka peer sends; None for any other."""
+    """Return a Foreign for a size field that no Kafka peer sends, else None."""
     if 0 <= int.from_bytes(size_field, "big", signed=True) <= FRAME_LIMIT:
         return None
     return foreign_size(size_field, direction) or Foreign(
-        "unknown", direction, f"the first bytes ({size_field.hex(' ')}) are no frame size and nothing else kproxy knows"
+        "unknown", direction, f"the first bytes ({size_field.hex(' ')}) are no frame size and nothing else that kproxy knows"
     )
 
 
 def foreign_size(size_field: bytes, direction: Direction) -> Foreign | None:
-    """The protocol known to begin with these four bytes, where Kafka has a frame's size; None: no known one."""
+    """Return the protocol that begins with these four bytes instead of a frame size; None if kproxy knows none."""
     if _TLS_RECORD.match(size_field):
         words = _TLS_ALERT_WORDS if size_field[0] == 0x15 else _TLS_WORDS
         return Foreign("tls", direction, words[direction])
@@ -137,7 +137,7 @@ def _side(direction: Direction) -> str:
 
 
 def foreign_request(data: bytes) -> Foreign | None:
-    """Other protocols whose first message has a size that could be Kafka's; *data* is what follows the size field."""
+    """Return another protocol whose first message begins with a plausible frame size; *data* follows the size field."""
     start = bytes(data[:12])
     if start[:4] in (b"\x04\xd2\x16\x2f", b"\x04\xd2\x16\x30") or start.startswith(b"\x00\x03\x00\x00user"):
         what = "the client speaks PostgreSQL: it has the wrong port"
@@ -149,10 +149,10 @@ def foreign_request(data: bytes) -> Foreign | None:
 
 
 def looks_like_request(data: bytes) -> bool:
-    """Whether *data* begins with a plausible Kafka request frame, size field included; it need not be whole.
+    """Return whether *data* begins with a plausible Kafka request, its size field included; it may be incomplete.
 
-    A size within bounds, a known API at a known version, a sane client id; and when the frame is whole, a body that its layout
-    consumes exactly, or to its last bytes if the client says who it is: brokers ignore what comes after a message.
+    Plausible means a size within bounds, a known API at a known version, and a sane client id. If the frame is complete, its
+    layout must also fit the body, with a few bytes left over if the client has an id: brokers ignore bytes after a message.
     """
     if not _has_request_header(data):
         return False
@@ -169,7 +169,7 @@ def _has_request_header(data: bytes) -> bool:
 
 
 def _has_little_behind(frame: bytes) -> bool:
-    """Whether a whole frame, whose header is plausible, is a request that names its client, and a few bytes behind it."""
+    """Return whether a complete frame with a plausible header is a request with a client id and a few bytes behind it."""
     try:
         header = read_request_header(frame)
     except DecodeError:
@@ -181,9 +181,9 @@ def _has_little_behind(frame: bytes) -> bool:
 
 
 def _looks_newer(data: bytes) -> bool:
-    """Whether *data* begins with a request of a client that is newer than the facts, and says who it is.
+    """Return whether *data* begins with a request that names its client but is newer than the facts.
 
-    For a connection's first bytes only: only its size, small numbers and a client id can be checked.
+    Only for the first bytes of a connection: nothing but the size, small numbers and a client id can be checked.
     """
     if not SMALLEST_REQUEST <= int.from_bytes(data[:4], "big", signed=True) <= FRAME_LIMIT:
         return False
@@ -199,26 +199,26 @@ def _looks_newer(data: bytes) -> bool:
 
 
 def may_be_newer(header: RequestHeader) -> bool:
-    """Whether an API, or a version of one, that the facts lack could be one of a newer release."""
+    """Return whether an API or version that the facts lack could come from a newer release."""
     if not (0 <= header.api_key <= _NEWEST_API_KEY and 0 <= header.api_version <= _NEWEST_API_VERSION):
         return False
     return sane_client_id(header.client_id)
 
 
 def may_be_response(data: bytes) -> bool:
-    """Whether *data* begins with a size and a correlation id: a cheap check before ``looks_like_responses``."""
+    """Return whether *data* begins with a plausible size and correlation id: a cheap check before ``looks_like_responses``."""
     size, correlation_id = (int.from_bytes(data[at : at + 4], "big", signed=True) for at in (0, 4))
     return len(data) >= _RESPONSE_START and _SMALLEST_RESPONSE <= size <= FRAME_LIMIT and correlation_id >= 0
 
 
 def looks_like_responses(data: bytes, begins: Container[int] | None = None) -> bool:
-    """Whether *data* begins with frames as a broker's: responses, whole, each with a correlation id near the last one's.
+    """Return whether *data* begins with complete frames like a broker's, each with a correlation id near the one before.
 
-    For a direction of which the other is missing; with the requests at hand, pairing says it better. Two frames are enough:
-    the second stands where the first one's size says. The ids need not ascend (Java's Metadata request gets its own before
-    the ApiVersions request that goes first), but none comes twice.
-    Where *data* is not the beginning of a connection, *begins* are the positions at which segments begin: brokers write whole
-    responses, so that two of them, or what follows them, must begin one: three in all. Arrays of small numbers do not.
+    For connections whose requests are missing; with requests, pairing is the better test. Two frames are enough: the second
+    begins where the first one's size says. The ids need not ascend (Java assigns the id of its Metadata request before that of
+    the ApiVersions request, which is sent first), but no id occurs twice.
+    If *data* is not the beginning of a connection, *begins* holds the positions at which segments begin. Brokers write complete
+    responses, so three consecutive positions where a frame begins must be among them; arrays of small numbers fail this.
     """
     position = last = aligned = 0
     found: set[int] = set()
@@ -241,14 +241,14 @@ def looks_like_responses(data: bytes, begins: Container[int] | None = None) -> b
 
 
 def _answers_zookeeper(data: bytes) -> bool:
-    """Whether *data* is what a ZooKeeper server says first: version 0, a timeout, a session and a password of 16 bytes."""
+    """Return whether *data* is a ZooKeeper server's first message: version 0, a timeout, a session, a 16-byte password."""
     return int.from_bytes(data[:4], "big") in (36, 37) and data[20:24] == b"\x00\x00\x00\x10" and data[4:8] == bytes(4)
 
 
 def is_request(data: bytes) -> bool:
-    """Whether *data*, what follows a size field, is to its last byte a request of a known API at a known version.
+    """Return whether *data* (without size field) is exactly one request of a known API at a known version.
 
-    Or an ApiVersions request at a newer version, by its first fields: where such a request ends is unknown.
+    An ApiVersions request at a newer version counts if its first fields fit: where it ends is unknown.
     """
     try:
         header = read_request_header(data)
@@ -272,7 +272,7 @@ def _is_newer_api_versions(header: RequestHeader, data: bytes) -> bool:
 
 
 def looks_like_request_header(data: bytes) -> bool:
-    """Whether *data* begins with the header of a request that could be one; of a long one the start is enough."""
+    """Return whether *data* begins with a plausible request header; the beginning of a long header is enough."""
     api_key, api_version = (int.from_bytes(data[at : at + 2], "big", signed=True) for at in (0, 2))
     message = request_message(api_key)
     newer = api_key == ApiKey.API_VERSIONS and api_version <= _NEWEST_API_VERSION
@@ -287,5 +287,5 @@ def looks_like_request_header(data: bytes) -> bool:
 
 
 def sane_client_id(client_id: str | None) -> bool:
-    """Whether a client id is what people and libraries choose: short, without control characters."""
+    """Return whether a client id is like those that people and libraries choose: short, without control characters."""
     return client_id is None or (len(client_id) <= 512 and (client_id == "" or client_id.isprintable()))

@@ -1,19 +1,19 @@
-"""Finding a request among other bytes; hunting.py says what a candidate and a sign are.
+"""Find a request among other bytes; hunting.py defines candidates and signs. A candidate is accepted when
 
-    header and body                          begins a segment                     stands elsewhere
-    named; its layout fits to the last byte  accepted once it is whole; strong    followed by the same client's, or answered
-    named; at most MOST_TRAILING bytes are   followed by a later one of the same  the same
-      behind the message                       client, or answered
-    named; its layout does not fit           the same                             dropped
+    header and body                          if it begins a segment               elsewhere
+    named; its layout fits to the last byte  it is complete (it is strong)        followed by the same client's, or answered
+    named; at most MOST_TRAILING bytes       followed by a later one of the same  the same
+      follow the message                       client, or answered
+    named; its layout does not fit           the same                             never
     named; newer than the facts              the same                             the same
-    no client's name; its layout fits to     followed by a later one without a    the same
-      the last byte                            name that fits, or answered
-    no client's name; at most MOST_TRAILING  answered to the last byte            dropped
-      bytes are behind the message
+    no client name; its layout fits to the   followed by a later one without a    the same
+      last byte                                name that fits, or answered
+    no client name; at most MOST_TRAILING    answered to the last byte            never
+      bytes follow the message
 
-When nothing more comes, these are accepted, too: a strong candidate as it is, whole or not; a named one that begins and ends
-segments; a named one that fits, if the stream ends with it or with what may be the next header; and one without a name that
-fits, begins and ends segments and holds more than zeros.
+At the end of the stream these are accepted, too: a strong candidate, complete or not; a named one that begins and ends
+segments; a named one that fits, if the stream ends with it or with a possible next header; and one without a name that fits,
+begins and ends segments, and is not all zeros.
 """
 
 import re
@@ -41,13 +41,13 @@ _NAMED = re.compile(
     re.DOTALL,
 )
 _START = 14  # bytes that the pattern needs
-_NAME_SIZE = 8  # where the length of the client's name is, behind the size field
-_TAGS = 64  # bytes of tagged fields in a header; no client writes any
-_FIRST_READ = 128  # bytes of a body after which most false candidates are disproved
-_MOST_SOUGHT = 64  # candidates whose responses are looked for
-_NEAR = 1_000  # how far apart the correlation ids of two requests in a row are at most
-_FEW = 4  # bytes behind a message that are seen most
-_NOT_ZEROS = 4  # bytes other than zero in a frame that is no run of zeros
+_NAME_SIZE = 8  # position of the client name's length, behind the size field
+_TAGS = 64  # bytes allowed for a header's tagged fields; known clients write none
+_FIRST_READ = 128  # bytes of a body that disprove most false candidates
+_MOST_SOUGHT = 64  # candidates whose responses are searched for
+_NEAR = 1_000  # the largest distance of the correlation ids of consecutive requests
+_FEW = 4  # the most common number of bytes behind a message (librdkafka)
+_NOT_ZEROS = 4  # nonzero bytes that distinguish a frame from a run of zeros
 
 
 class RequestCandidate(Candidate):
@@ -60,11 +60,11 @@ class RequestCandidate(Candidate):
     ) -> None:
         super().__init__(start, size, begins=begins, correlation_id=correlation_id)
         self.api = api  # its key and version
-        self.header: RequestHeader | None = None  # once it is here
-        self.newer = newer  # than the facts, so that its layout is unknown
-        self.left = size  # bytes behind the message, once they are known
-        self.seen = 0  # bytes of it that were read
-        self.fits = not newer  # its layout, as far as is known
+        self.header: RequestHeader | None = None  # once it has arrived
+        self.newer = newer  # newer than the facts, so its layout is unknown
+        self.left = size  # bytes behind the message, once known
+        self.seen = 0  # bytes read so far
+        self.fits = not newer  # no byte so far contradicts its layout
 
     @property
     def named(self) -> bool:
@@ -73,7 +73,7 @@ class RequestCandidate(Candidate):
 
     @property
     def route(self) -> Route | None:
-        """The route of its API; None where the facts lack it."""
+        """The route of its API; None if the facts lack it."""
         return None if self.newer else route_of(*self.api)
 
     @property
@@ -83,20 +83,20 @@ class RequestCandidate(Candidate):
 
 
 class CutStart(NamedTuple):
-    """What is here of a request's header: its correlation id, and the length and the first bytes of its client's name."""
+    """The beginning of a cut request header: correlation id, and the length and first bytes of the client's name."""
 
     correlation_id: int
     name: bytes
 
     def is_next(self, last: "CutStart | None") -> bool:
-        """Whether it is a later request of the same client."""
+        """Return whether it is from the same client as *last*, and later."""
         if last is None or not 0 < self.correlation_id - last.correlation_id <= _NEAR:
             return False
         return self.name.startswith(last.name) or last.name.startswith(self.name)
 
 
 class RequestHunt(Hunt):
-    """Looks for a request. One that is not strong is waited for only if it has at most *most_held* bytes."""
+    """Searches for a request. It waits for a weak candidate only if that has at most *most_held* bytes."""
 
     __slots__ = ("_last", "_most_held")
 
@@ -110,11 +110,11 @@ class RequestHunt(Hunt):
     ) -> None:
         super().__init__(limit, given_up)
         self._most_held = limit if most_held is None else most_held
-        self._last = last  # client id and correlation id of the request before, where there is one in flight
+        self._last = last  # client id and correlation id of the latest request in flight
 
     @property
     def expects_one(self) -> bool:
-        """Whether there is a candidate, not whole yet, that is hardly anything else than a request."""
+        """Whether there is an incomplete candidate that is almost certainly a request."""
         return any(one.strong and one.seen > _FIRST_READ for one in self._requests if not one.whole)
 
     @property
@@ -122,14 +122,14 @@ class RequestHunt(Hunt):
         return (one for one in self._candidates if isinstance(one, RequestCandidate))
 
     def finish_as_unknown(self) -> bool:
-        """As ``finish``, where the direction may be the broker's: a response may read as a request with more behind it."""
+        """As ``finish``, for a direction that may be the broker's: a response may read as a request with bytes behind it."""
         self._candidates = [one for one in self._requests if one.fits or one.left <= _FEW]
         return self.finish()
 
     def finish_cut(self, unrecorded: int) -> CutStart | None:
-        """As ``finish``, of a direction that may be the broker's; give the start of the request that a snaplen cut, if any.
+        """As ``finish``, for a direction that may be the broker's; return the start of a request that a snaplen cut, if any.
 
-        A response may read so, too: of old versions, by the name of a topic. What comes next, or the other side, must confirm it.
+        A response of an old version with a topic's name may look alike, so the next bytes or the other direction must confirm it.
         """
         self._unrecorded = unrecorded
         for candidate in self._requests:
@@ -140,7 +140,7 @@ class RequestHunt(Hunt):
         return None
 
     def sought(self) -> list[tuple[int, Route | None]]:
-        """Correlation ids and routes of the candidates that a response would confirm; a bounded number."""
+        """Return correlation ids and routes of a bounded number of candidates that a response would confirm."""
         known = (one for one in self._requests if self._has_known_end(one))
         return [(one.correlation_id, one.route) for one in islice(known, _MOST_SOUGHT)]
 
@@ -148,17 +148,17 @@ class RequestHunt(Hunt):
         return candidate.whole or self._is_cut(candidate)
 
     def _is_cut(self, candidate: RequestCandidate) -> bool:
-        """Whether a snaplen cut a candidate that ends with its packet, as clients write them; a strong one may be longer."""
+        """Return whether a snaplen cut a candidate that ends with its packet; a strong one may be longer than the packet."""
         if candidate.whole or candidate.newer or not self._unrecorded:
             return False
         longer = candidate.strong and candidate.end > self._end + self._unrecorded
         return longer or self._fills_a_packet(candidate)
 
     def confirm(self, response: bytes, size: int) -> bool:
-        """Learn of a response to no known request; return whether the held bytes begin with that request.
+        """Check a response to no known request; return whether the held bytes begin with its request.
 
         Args:
-            response, size: what is here of it behind the size field, and what the size field says.
+            response, size: the response's received bytes behind its size field, and the value of that field.
         """
         correlation_id = int.from_bytes(response[:4], "big", signed=True)
         for candidate in self._requests:
@@ -189,7 +189,7 @@ class RequestHunt(Hunt):
         candidate = RequestCandidate(start, size, begins=begins, correlation_id=correlation_id, api=api, newer=newer)
         return candidate if self._read(candidate) else None
 
-    # What is here of it
+    # Reading candidates
 
     def _read(self, candidate: Candidate) -> bool:
         assert isinstance(candidate, RequestCandidate)
@@ -238,7 +238,7 @@ class RequestHunt(Hunt):
         return (candidate.named or little) if candidate.begins else (candidate.named and little)
 
     def _leftover(self, candidate: RequestCandidate, header: RequestHeader, here: int) -> int:
-        """As ``leftover``; of a weak candidate a little is read first, which disproves nearly all that are false."""
+        """As ``leftover``, but reads the beginning of a weak candidate first, which disproves nearly all false ones."""
         message = request_message(header.api_key)
         assert message is not None
         position = candidate.start + 4 - self._base
@@ -258,7 +258,7 @@ class RequestHunt(Hunt):
         return True if candidate.strong else self._is_followed(candidate)
 
     def _is_followed(self, candidate: RequestCandidate) -> bool | None:
-        """Whether the next header of the same client stands behind the candidate; None while too little is there."""
+        """Return whether the same client's next header follows the candidate; None if more bytes are needed."""
         data = self._bytes(candidate.end - self._base, min(self._end, candidate.end + 4 + HEADER_BYTES) - self._base)
         if len(data) < _START:
             return None
@@ -273,7 +273,7 @@ class RequestHunt(Hunt):
         return self._is_next(candidate, header, data[4 : 4 + size], size)
 
     def _is_next(self, candidate: RequestCandidate, header: RequestHeader, data: bytes, size: int) -> bool | None:
-        """As _is_followed, the header being here; *data* and *size* are those of its frame."""
+        """As _is_followed, for a header that has arrived; *data* and *size* are its frame's."""
         assert candidate.header is not None
         known = is_known(header.api_key, header.api_version)
         later = 0 < header.correlation_id - candidate.correlation_id <= _NEAR
@@ -288,7 +288,7 @@ class RequestHunt(Hunt):
         return candidate.fits and candidate.end in self._marks and known and sane_client_id(header.client_id)
 
     def _fits_so_far(self, header: RequestHeader, data: bytes, size: int) -> bool | None:
-        """Whether the first bytes of a frame of *size* are those of its message; None while too few are here."""
+        """Return whether the first bytes of a frame of *size* bytes fit its message; None if more are needed."""
         if len(data) < min(size, header.size + _FIRST_READ):
             return None
         message = request_message(header.api_key)
@@ -313,13 +313,13 @@ class RequestHunt(Hunt):
         return candidate.begins and self._ends_a_segment(candidate) and not_zeros >= _NOT_ZEROS
 
     def _is_enough_of_a_strong_one(self, candidate: RequestCandidate) -> bool:
-        """Not of one that is not whole and names a path: ZooKeeper's requests have one where Kafka's have the client's name."""
+        """Accept a strong candidate, but not an incomplete one whose name is a path, which may be ZooKeeper's."""
         if not candidate.strong or candidate.header is None:
             return False
         return candidate.whole or not (candidate.header.client_id or "").startswith("/")
 
     def _is_enough_of_a_packet(self, candidate: RequestCandidate) -> bool:
-        """As _is_enough_at_end, of a candidate that a snaplen cut, perhaps inside its client id."""
+        """As _is_enough_at_end, for a candidate that a snaplen cut, perhaps inside its client id."""
         return not candidate.newer and (self._fills_a_packet(candidate) or self._follows_the_last(candidate))
 
     def _follows_the_last(self, candidate: RequestCandidate) -> bool:
@@ -330,19 +330,19 @@ class RequestHunt(Hunt):
 
 
 def _begins_a_name(data: bytes) -> bool:
-    """Whether what is here of a client id could be one."""
+    """Return whether the bytes could be the beginning of a client id."""
     name = data[10:]
     return name.decode("utf-8", "ignore").isprintable()
 
 
 def _answers(response: bytes, size: int, candidate: RequestCandidate) -> bool:
-    """Whether a response with a candidate's correlation id is one to its API."""
+    """Return whether a response with the candidate's correlation id has the layout of its API."""
     route = candidate.route
     if route is None:
         return candidate.named
     left = response_leftover(route, response, size)
     if left == PENDING and not candidate.whole and candidate.header is not None and not candidate.named:
-        return False  # both are cut, and neither says much
+        return False  # both are cut, so neither is convincing
     most = MOST_TRAILING if candidate.named else 0
     fits = 0 <= left <= most or (left == PENDING and len(response) < size)
     return fits and (candidate.named or candidate.begins or candidate.correlation_id != 0)

@@ -1,13 +1,13 @@
-"""Finding a response among other bytes; hunting.py says what a candidate and a sign are.
+"""Find a response among other bytes; hunting.py defines candidates and signs.
 
-A candidate carries the correlation id of a request in flight, or of one that is itself a candidate; its body has the layout of
-that request's API.
+A candidate has the correlation id of a request in flight, or of a candidate for a request, and a body with the layout of that
+request's API.
 
-    begins a segment     accepted once it is whole; strong
-    stands elsewhere     followed by another response, or the segment ends with it
+    begins a segment     accepted when it is complete; it is strong
+    elsewhere            accepted when another response follows it, or the segment ends with it
 
-A response whose layout is not known (the API is newer than the facts) needs to begin a segment and to end one. When nothing more
-comes, a strong candidate is accepted as it is, whole or not, and another one if the stream ends with it.
+If the layout is unknown (the API is newer than the facts), the response must begin one segment and end one. At the end of the
+stream, a strong candidate is accepted, complete or not, and a weak one if the stream ends with it.
 """
 
 import re
@@ -20,9 +20,9 @@ from kproxy.session.hunting import Candidate, Hunt
 _START = 8  # size and correlation id
 _SOME_SIZE = rb"(?<!\x00\x00\x00[\x00-\x04])"
 _NOTHING = re.compile(rb"(?!)")
-_NEAR = 1_000  # how far apart the correlation ids of two responses in a row are at most: acks=0
+_NEAR = 1_000  # the largest distance of the correlation ids of consecutive responses (requests with acks=0 have none)
 
-Sought = tuple[int, Route | None]  # a correlation id, and what its response is like; None: unknown
+Sought = tuple[int, Route | None]  # a correlation id, and the route that says how its response is laid out; None: unknown
 
 
 class ResponseCandidate(Candidate):
@@ -32,7 +32,7 @@ class ResponseCandidate(Candidate):
 
     def __init__(self, start: int, size: int, *, begins: bool, correlation_id: int, routes: list[Route | None]) -> None:
         super().__init__(start, size, begins=begins, correlation_id=correlation_id)
-        self.routes = routes  # of the requests with that correlation id, those whose layout it may have
+        self.routes = routes  # routes of requests with its correlation id whose layout still fits
 
     @property
     def strong(self) -> bool:
@@ -41,9 +41,9 @@ class ResponseCandidate(Candidate):
 
 
 class ResponseHunt(Hunt):
-    """Looks for a response to one of the requests that ``sought`` returns, anew at each call."""
+    """Searches for a response to one of the requests that ``sought`` returns; ``sought`` is called for every chunk."""
 
-    # A correlation id is a small number, and brokers send parts of a response as segments of their own.
+    # A correlation id is a small number, and brokers send parts of a response in separate segments.
     _outweighs = True
     __slots__ = ("_ids", "_sought", "_wanted")
 
@@ -64,7 +64,7 @@ class ResponseHunt(Hunt):
             wanted.setdefault(correlation_id, []).append(route)
         if wanted.keys() != self._wanted.keys():
             choices = (re.escape(number.to_bytes(4, "big", signed=True)) for number in sorted(wanted))
-            size = _SOME_SIZE if 0 in wanted else b""  # else zeros match everywhere
+            size = _SOME_SIZE if 0 in wanted else b""  # without it, id 0 would match in every run of zeros
             self._ids = re.compile(size + b"(?:" + b"|".join(choices) + b")", re.DOTALL) if wanted else _NOTHING
         self._wanted = wanted
 
@@ -75,10 +75,10 @@ class ResponseHunt(Hunt):
         position = start + 4 - self._base
         correlation_id = int.from_bytes(self._buffer[position : position + 4], "big", signed=True)
         routes = self._wanted[correlation_id]
-        found = ResponseCandidate(
+        candidate = ResponseCandidate(
             start, size, begins=start in self._marks, correlation_id=correlation_id, routes=routes
         )
-        return found if self._read(found) else None
+        return candidate if self._read(candidate) else None
 
     def _read(self, candidate: Candidate) -> bool:
         assert isinstance(candidate, ResponseCandidate)
@@ -108,7 +108,7 @@ class ResponseHunt(Hunt):
         return candidate.strong or self._ends_a_segment(candidate) or self._is_followed(candidate)
 
     def _is_followed(self, candidate: Candidate) -> bool | None:
-        """Whether another response stands behind the candidate; None while too little is there."""
+        """Return whether another response follows the candidate; None if more bytes are needed."""
         data = self._bytes(candidate.end - self._base, min(self._end, candidate.end + _START) - self._base)
         if len(data) < _START:
             return None

@@ -1,12 +1,12 @@
-"""Raw SASL tokens: which frames are tokens, when nothing on the wire says so.
+"""Recognise raw SASL tokens, which nothing on the wire marks as such.
 
 After SaslHandshake v0, and for clients of Kafka 0.9 from the first byte, both sides send a size and an opaque token until
-authentication completes (SaslServerAuthenticator). The end is not on the wire: the phase is over when the broker has
-answered a token and the client's next frame is, to the last byte, a request by the same client (or by any client, where the
-handshake had no client id). Whether every token was answered does not matter: the last one of GSSAPI never is (GssKrb5Server
-has no challenge left, so the broker is silent).
-SaslHandshake v1 is followed by SaslAuthenticate requests, which are frames like any other; but until one succeeds, a frame
-that is no request may be a token of a client that does not follow the protocol, and nothing in it is shown.
+authentication completes (SaslServerAuthenticator). Its end is not on the wire: the phase is over when the broker has answered
+a token and the client's next frame is exactly a request by the same client (by any client if the handshake had no client id).
+Not every token needs an answer: the last one of GSSAPI gets none (GssKrb5Server has no challenge left, so the broker is
+silent).
+SaslHandshake v1 is followed by SaslAuthenticate requests, which are ordinary frames. Until one succeeds, a frame that is not a
+request may be a token of a client that violates the protocol, so nothing in it is shown.
 
     state         what a client's frame is                 flags of SaslPhase
     NOT_BEGUN     a request                                none
@@ -37,19 +37,19 @@ from kproxy.session.events import Connection, SaslToken
 from kproxy.session.exchanges import Frame
 from kproxy.session.recognise import is_request, looks_like_request_header, may_be_newer
 
-# What a broker accepts before authentication is done.
+# APIs that a broker accepts before authentication is done.
 AUTHENTICATING = (ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE)
 
 
 def is_of_authentication(header: RequestHeader, frame: Frame) -> bool:
-    """Whether a frame, where a token is possible, is a request: a readable one, or SaslAuthenticate newer than the facts."""
+    """Return whether a frame that may be a token is a request: readable, or a SaslAuthenticate newer than the facts."""
     return may_be_request(frame.data, cut=bool(frame.cut)) or (
         header.api_key == ApiKey.SASL_AUTHENTICATE and may_be_newer(header)
     )
 
 
 def may_be_request(data: bytes, *, cut: bool) -> bool:
-    """Whether a frame where a token is possible is a request: to its last byte, or by its whole header if it is cut."""
+    """Return whether a frame that may be a token is a request: exactly, or for a cut frame by its complete header."""
     if not cut:
         return is_request(data)
     with contextlib.suppress(DecodeError):
@@ -66,7 +66,7 @@ class SaslPhase:
     def __init__(self) -> None:
         self.in_tokens = False
         self.may_be_token = (
-            False  # whether a frame that is no request may be a token, so that nothing in it may be shown
+            False  # whether a frame that is not a request may be a token, so that nothing in it may be shown
         )
         self._begun = False
         self._any_client_id = False
@@ -86,28 +86,28 @@ class SaslPhase:
         return first
 
     def on_refusal(self) -> None:
-        """The broker refuses the mechanism: no token is due, but a client may still send one."""
+        """Note that the broker refused the mechanism: no token is due, but the client may still send one."""
         self._answered = True
 
     def begins_with_token(self, data: bytes) -> bool:
-        """Whether a connection's first frame is a token without a handshake; the phase then begins."""
+        """Return whether a connection's first frame is a token without a handshake; if so, begin the phase."""
         if self._begun or data[:1] != bytes([GSSAPI_FIRST_BYTE]):
             return False
         self._begun = self.in_tokens = self.may_be_token = self._any_client_id = True
         return True
 
     def ends_with(self, data: bytes, *, cut: bool = False) -> bool:
-        """Whether a client's frame ends the phase, being a request."""
+        """Return whether a client's frame is a request and so ends the phase."""
         if not self._answered or not may_be_request(data, cut=cut):
             return False
         return self._any_client_id or read_request_header(data).client_id == self._client_id
 
     def on_server_token(self) -> None:
-        """The broker answered a token."""
+        """Note that the broker answered a token."""
         self._answered = True
 
     def on_gap(self) -> None:
-        """Tokens may be missing: the next plausible request ends the phase."""
+        """Note that tokens may be missing: the next plausible request ends the phase."""
         self._answered = True
 
     def leave(self) -> None:
@@ -116,12 +116,12 @@ class SaslPhase:
 
 
 def token_event(connection: Connection, direction: Direction, token: Frame) -> SaslToken:
-    """The event of a raw token: who sent it, its size, and its parts that are no secret."""
-    from kproxy.protocol.embedded.sasl import open_token  # noqa: PLC0415 (most connections have no token: 4 MB of code less)
+    """Return the event of a raw token: its sender, its size, and its non-secret parts."""
+    from kproxy.protocol.embedded.sasl import open_token  # noqa: PLC0415 (most connections have no token; saves 4 MB)
 
     mechanism = connection.sasl_mechanism or "GSSAPI"
     parts: dict[str, Any] | None = None
-    with contextlib.suppress(DecodeError):  # a token that is not what its mechanism demands stays opaque
+    with contextlib.suppress(DecodeError):  # a token that does not follow its mechanism stays opaque
         if not token.cut:
             parts = open_token(token.data, mechanism, from_client=direction == Direction.REQUEST)
     parts = None if parts is None or "size" in parts else parts

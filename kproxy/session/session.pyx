@@ -1,29 +1,29 @@
 # cython: language_level=3, nonecheck=True, auto_pickle=False
-"""Session: one connection as a conversation. Pairs requests with responses and reports what happens as events.
+"""Session: decode one connection. It pairs requests with responses and reports what happens as events.
 
-Where frames begin is decided in stream.pyx, which frames are raw SASL tokens in sasl.py, the words for other protocols are in
-recognise.py. The state of a session is that of its two streams, its SaslPhase and InFlight; all transitions start here:
+stream.pyx finds where frames begin, sasl.py which frames are raw SASL tokens, and recognise.py explains other protocols. The
+state of a session consists of its two streams, its SaslPhase and InFlight; all transitions start here:
 
     from a stream                what the session does
-    a request frame              a raw token if the SaslPhase says so, else a request: its exchange goes into InFlight; Produce
-                                 with acks=0 is reported at once. A first frame that is another protocol: NotKafka, both streams
-                                 stop. A frame that is no request: BadFrame, the stream hunts
-    a response frame             InFlight empty: BadFrame (or, once bytes are missing, an exchange without its request).
-                                 Head is a token: the broker's token, unless the phase is over and the correlation id is that of
-                                 the first request: then the tokens before it are never answered and are dropped.
-                                 Head has its correlation id: the pair is reported. Else InFlight.find: what stands before the
-                                 match is reported as unanswered
-    a size no frame has          at the start, bytes of another protocol: NotKafka, both streams stop. Else BadFrame, and it hunts
+    a request frame              A raw token if the SaslPhase says so, else a request: its exchange goes into InFlight; Produce
+                                 with acks=0 is reported immediately. A first frame of another protocol: NotKafka, both streams
+                                 stop. A frame that is not a request: BadFrame, the stream hunts
+    a response frame             InFlight is empty: BadFrame (or, once bytes are missing, an exchange without its request).
+                                 The head is a token: this is the broker's token, unless the phase is over and the correlation
+                                 id is that of the first request: then the tokens before it stay unanswered and are dropped.
+                                 The head has its correlation id: the pair is reported. Else InFlight.find: entries before the
+                                 match are reported as unanswered
+    a size no frame has          At the start, bytes of another protocol: NotKafka, both streams stop. Else BadFrame, and it hunts
     a hunt ended                 Gap with the number of skipped bytes
 
     from the caller              what the session does
-    gap, inside a frame          Gap if the bytes are missing in the capture. The frame is a cut one, and is handled as a frame
-                                 once its end was due: by its header, or by what is here of it
-    gap, any other               Gap, and the stream hunts; not if whole frames were left out on purpose. From here on the session
-                                 is *lossy*: a response without a request, or out of order, is no fault of the broker
-    end, of one side             what is here of its last frame is a cut frame
-    end, of the broker, or RST   all that is in flight is reported as unanswered: who sent FIN or RST first is the reason
-    close                        the same; both streams stop. Nothing is reported after it
+    gap, inside a frame          Gap if the bytes are missing in the capture. The frame becomes a cut one and is handled when its
+                                 end was due: by its header, or by its bytes so far
+    gap, any other               Gap, and the stream hunts, unless complete frames were left out on purpose. From here on the
+                                 session is *lossy*: a response without a request, or out of order, is not the broker's fault
+    end, of one side             its incomplete last frame becomes a cut frame
+    end, of the broker, or RST   all requests in flight are reported as unanswered, because of who sent FIN or RST first
+    close                        the same; both streams stop. No events follow
 
 Every request frame ends in exactly one exchange, SaslToken, BadFrame or NotKafka; every exchange is reported exactly once.
 """
@@ -57,29 +57,29 @@ _BROKER_CLOSED = [who_closed(Direction.RESPONSE, reset=reset) for reset in (Fals
 _ACKS_NOT_HERE = "whether it is answered at all is not known: its acks are not in the capture"
 _LATER_ANSWERED_FIRST = "the response to a later request came first, where brokers answer in the order of the requests"
 _MOST_OVERTAKEN = 64
-_IDS = 8  # bytes of a request's header up to its correlation id
+_IDS = 8  # bytes of a request's header up to the end of its correlation id
 cdef int MISSING = Cut.MISSING
 cdef int SNAPLEN = Cut.SNAPLEN
 cdef dict _NO_NAMES = {}  # shared by all exchanges without topic ids; never written to
-# Bytes that may be a password are not reported, not even as a number.
+# Bytes that may be a password are never shown, not even as a number.
 _NO_REQUEST_BUT_TOKEN = "no request where authentication is not done; it may be a SASL token, so nothing in it is shown"
 _NO_SASL_AUTHENTICATE = "the body is not laid out so; it may hold a SASL token, so nothing in it is shown"
-_ONE_SIDED_FROM = 2  # requests, without a byte of the broker
+_ONE_SIDED_FROM = 2  # unanswered requests from which on the broker's direction counts as not recorded
 cdef tuple _DIRECTIONS = tuple(Direction)
 _NO_BYTE_OF_BROKER = "nothing the broker sent is in the capture: was only one direction recorded?"
 
 
 cdef class Session:
-    """One connection. Bytes with their times go in, events come out; never raises for what the bytes say.
+    """Decodes one connection: bytes with their times go in, events come out. Never raises for any bytes.
 
     Args:
-        number: of the connection, for its events.
+        number: the connection's number in events.
         client, broker: addresses as "address:port".
-        cluster: shared with the other connections to the same cluster; by default the session has its own.
-        limits: what the connection may use.
-        from_start: whether the bytes begin with the connection, for both directions or as (requests, responses);
-            otherwise the session looks for the first plausible frame.
-        is_kafka: whether that is known, so that an unreadable first request still counts as a request.
+        cluster: shared with other connections to the same cluster; by default a new view.
+        limits: the most that the connection may use.
+        from_start: whether the first bytes here are the connection's first, for both directions or as (requests, responses);
+            if not, the session searches for the first plausible frame.
+        is_kafka: whether this is known to be Kafka, so that an unreadable first request still counts as a request.
     """
 
     cdef readonly object connection  # type: Connection
@@ -91,16 +91,16 @@ cdef class Session:
     cdef object _learning
     cdef object _sasl
     cdef bint _lossy  # whether bytes are missing, so that a response may lack its request
-    cdef tuple _from_start  # of each direction
-    cdef bint _is_kafka  # known to be Kafka, whatever the first bytes look like
+    cdef tuple _from_start  # for each direction
+    cdef bint _is_kafka  # whether it is known to be Kafka, whatever the first bytes look like
     cdef bint _broker_seen  # whether any byte of the broker was captured
     cdef int64_t _skipped  # bytes skipped in hunts
-    cdef object _request_hunt  # the last one
-    cdef object _answered  # correlation id of the request that was answered last
-    cdef Route _answered_by  # and its route
-    cdef object _overtaken  # correlation ids of requests that were given up as a later one was answered, the last ones
-    cdef list _passed_over  # of each direction: a Gap that may grow, see _report_gap
-    cdef bint _goes_on  # whether a hunt that ends will go on behind what a snaplen cut
+    cdef object _request_hunt  # the latest RequestHunt
+    cdef object _answered  # correlation id of the latest answered request
+    cdef Route _answered_by  # route of the latest answered request
+    cdef object _overtaken  # correlation ids of the latest requests given up because a later one was answered
+    cdef list _passed_over  # for each direction: a Gap that may still grow, see _report_gap
+    cdef bint _goes_on  # whether the ending hunt will continue behind bytes that a snaplen cut
 
     def __init__(
         self, *, number: int, client: str, broker: str, cluster: ClusterView | None = None,
@@ -134,9 +134,9 @@ cdef class Session:
         )
 
     def receive(self, int direction, bytes data not None, int64_t at, int64_t sent_at=0) -> list[Event]:
-        """Receive bytes of a direction, in order; *at* in ns since the epoch.
+        """Receive the next bytes of a direction; *at* in ns since the epoch.
 
-        *sent_at*: when a proxy had sent on the frames that end in them; 0: not known; -1: it has made them.
+        *sent_at*: when a proxy had forwarded the frames that end in these bytes; 0: unknown; -1: the proxy made them itself.
         """
         cdef list events = []
         if direction == DIRECTION_REQUEST:
@@ -153,7 +153,7 @@ cdef class Session:
         return events
 
     def note_sent(self, int direction, int64_t sent_at) -> None:
-        """Learn when a proxy had sent on the last requests, of which that was not known yet."""
+        """Set when a proxy had forwarded the latest requests, for those whose time was unknown."""
         cdef Exchange exchange
         if direction == DIRECTION_RESPONSE:
             return
@@ -165,7 +165,7 @@ cdef class Session:
                 exchange.request.sent_at = sent_at
 
     def gap(self, int direction, size: int | None, int64_t at, int cut=MISSING) -> list[Event]:
-        """Learn that bytes are not here, and why (Cut); *size* None: an unknown number."""
+        """Note that *size* bytes (None: an unknown number) are missing, for the reason *cut* (Cut)."""
         events = []
         stream = self._requests if direction == DIRECTION_REQUEST else self._responses
         if stream.state == OPAQUE or size == 0:
@@ -185,7 +185,7 @@ cdef class Session:
         return events
 
     def _finish_hunt(self, stream: Stream, unrecorded: int, at: int, events: list[Event]) -> None:
-        """A gap comes: what was hunted in before ends there, and may still be the beginning of a frame."""
+        """End a hunt at a gap; its bytes may be the beginning of a frame that the gap cuts."""
         self._goes_on = unrecorded > 0
         found = stream.finish(at, events, unrecorded)
         self._goes_on = False
@@ -195,7 +195,7 @@ cdef class Session:
             stream.hunt()
 
     def _report_gap(self, gap: Gap, events: list[Event]) -> None:
-        """Report a gap; of packets in a row that a snaplen cut, and in which no frame begins, one in all, when it is over."""
+        """Report a gap; merge the gaps of consecutive packets that a snaplen cut and in which no frame begins."""
         known = self._passed_over[gap.direction]
         if gap.cut is not Cut.SNAPLEN:
             self._report_passed_over(gap.direction, events)
@@ -211,9 +211,9 @@ cdef class Session:
             self._passed_over[direction] = None
 
     def end(self, int direction, int64_t at, reset_by: int | None = None) -> list[Event]:
-        """Learn that one side sent FIN, or that an RST of the side *reset_by* (a direction) ended the direction.
+        """End a direction: its side sent FIN, or the side *reset_by* (a direction) sent an RST.
 
-        After the broker's FIN, or an RST, nothing is answered any more.
+        After the broker's FIN, or an RST, no request is answered any more.
         """
         events = []
         if self.connection.closed is None:
@@ -226,9 +226,9 @@ cdef class Session:
         return events
 
     def close(self, int64_t at, ended: str | None = None) -> list[Event]:
-        """Learn that nothing more will arrive: report what is unanswered.
+        """End the session, as nothing more will arrive: report unanswered requests.
 
-        *ended* says in words how it ended where neither FIN nor RST was seen; by default, the capture ended.
+        *ended* says in words how the connection ended without a FIN or RST; by default, the capture ended.
         """
         events = []
         self._end_stream(self._requests, at, events)
@@ -242,7 +242,10 @@ cdef class Session:
         return events
 
     def _why_at_end(self, ended: str) -> str:
-        """Why what is in flight is not answered; a client without any response would not send another request."""
+        """Return why requests in flight are unanswered.
+
+        Several requests without any byte of the broker mean that its direction was not recorded: a real client would have waited.
+        """
         by_broker = self.connection.closed in _BROKER_CLOSED
         if not self._broker_seen and not by_broker and len(self._in_flight.queue) >= _ONE_SIDED_FROM:
             return _NO_BYTE_OF_BROKER
@@ -267,7 +270,7 @@ cdef class Session:
         events.append(BadFrame(self.connection, at, direction, f"the size field {said}; frames are {most}{why}"))
 
     def _at_start(self, stream: Stream, frames: int) -> bool:
-        """Whether the direction is still at its first frame, that many having been cut."""
+        """Return whether the direction is known from its start and has cut exactly that many frames so far."""
         return self._from_start[stream.direction] and stream.frames.count == frames and stream.state != HUNTING
 
     def on_found(self, stream: Stream, skipped: int, at: int, events: list[Event]) -> None:
@@ -295,7 +298,7 @@ cdef class Session:
         return ResponseHunt(self.limits.frame_size, given_up, self._sought)
 
     def _sought(self) -> list[tuple[int, Route | None]]:
-        """What the response may be that is looked for: of requests in flight, and of places that could be requests."""
+        """Return which responses a hunt may find: those to requests in flight, and to candidates for requests."""
         known = self._in_flight.sought()
         return known + self._request_hunt.sought() if self._requests.state == HUNTING else known
 
@@ -330,7 +333,7 @@ cdef class Session:
             exchange.undecoded = f"API key {header.api_key} is not known"
         else:
             route.read_request(frame)
-            if (frame.error is not None or frame.trailing) and not self._on_odd_body(route, exchange, events):
+            if (frame.error is not None or frame.trailing) and not self._on_unreadable_body(route, exchange, events):
                 return
             if route.request_step and not self._request_step(route, frame, exchange, events):
                 return
@@ -351,16 +354,16 @@ cdef class Session:
         return exchange
 
     def _is_past_tokens(self, header: RequestHeader, Frame frame) -> bool:
-        """Whether a frame is a request where a token is possible; a request that no unauthenticated client sends ends that."""
+        """Return whether a frame is a request although a token is possible; one that needs authentication ends the phase."""
         if not is_of_authentication(header, frame):
             return False
-        if header.api_key not in AUTHENTICATING:  # so authentication is done, whatever was captured of it
+        if header.api_key not in AUTHENTICATING:  # so authentication is done, even if it was not captured
             self._sasl.leave()
             self._lift_limit()
         return True
 
-    def _on_odd_body(self, Route route, Exchange exchange, list events) -> bool:
-        """Handle a request whose body cannot be read, or has bytes after it; False when that shows that it is another protocol."""
+    def _on_unreadable_body(self, Route route, Exchange exchange, list events) -> bool:
+        """Handle a request with an unreadable body, or bytes after it; return False if it is another protocol."""
         cdef Frame frame = exchange.request
         if frame.error is not None and route.response_step is Step.FOLLOW_SASL:
             frame.error = Malformed(_NO_SASL_AUTHENTICATE, message=route.name, version=route.api_version)
@@ -372,11 +375,11 @@ cdef class Session:
         return True
 
     def _request_step(self, Route route, Frame frame, Exchange exchange, list events) -> bool:
-        """Do what some requests need beyond pairing; False when the exchange is complete without a response."""
+        """Do what some APIs need in addition to pairing; return False if the exchange is complete without a response."""
         if route.request_step is Step.LEARN_SOFTWARE:
             named = self._learning.from_api_versions(route, frame)
             if frame.error is not None and named:
-                frame.unread = True  # for now: a broker that knows the version reads the body
+                frame.unread = True  # until the response shows that the broker read the body
                 exchange.undecoded = None
             return True
         if frame.message is None:
@@ -396,7 +399,7 @@ cdef class Session:
         return True
 
     def _on_cut_request(self, Frame frame, list events) -> None:
-        """Handle a request that is not here to its end: by its header, or by what is here of that."""
+        """Handle a request without its end, by its header or the part of the header that was recorded."""
         cdef Route route
         cdef Exchange exchange
         if self._sasl.in_tokens and self._is_token(frame):
@@ -430,13 +433,13 @@ cdef class Session:
             self._shed(frame.ended_at, events)
 
     def _is_cut_request(self, Route route, Frame frame) -> bool:
-        """As ``_is_past_tokens``; where the header is cut, an API at a version that the facts have is no token: 00 xx 00 yy."""
+        """As ``_is_past_tokens``; with a cut header, a known API at a known version (00 xx 00 yy) is not a token."""
         if frame.header is not None:
             return self._is_past_tokens(frame.header, frame)
         return route is not None and len(frame.data) >= _IDS and route.api_version in route.request.versions
 
     def _cut_request_step(self, Route route, Frame frame, Exchange exchange, list events) -> bool:
-        """As ``_request_step``, with what is here of the body."""
+        """As ``_request_step``, for a cut body."""
         if route.request_step is Step.LEARN_SOFTWARE:
             self._learning.from_api_versions(route, frame)
         elif route.request_step is Step.NOTE_UNANSWERED and peeked(frame, "acks") == 0:
@@ -465,7 +468,7 @@ cdef class Session:
         self._requests.lose(frame)
 
     def _shed(self, at: int, events: list[Event]) -> None:
-        """Too much is in flight: report the oldest requests as unanswered."""
+        """Report the oldest requests as unanswered while too much is in flight."""
         while self._in_flight.overfull:
             self._lossy = True
             why = "more requests are in flight than kproxy keeps" if self._broker_seen else _NO_BYTE_OF_BROKER
@@ -487,7 +490,7 @@ cdef class Session:
             return
         if exchange is None:
             if not self._sasl.in_tokens and self._in_flight.skips_tokens(frame):
-                self._in_flight.drop_tokens()  # the last token is never answered
+                self._in_flight.drop_tokens()  # the last token gets no answer
                 self._on_response(frame, events)
             else:
                 self._on_server_token(frame, events)
@@ -506,7 +509,7 @@ cdef class Session:
         self._finish(exchange, route, frame, events)
 
     def _on_unreadable_header(self, frame: Frame, error: DecodeError, events: list[Event]) -> None:
-        """Handle a response whose header cannot be read to its end: its correlation id alone may still pair it."""
+        """Handle a response whose header is damaged behind its correlation id, which may still pair it."""
         exchange, _ = self._in_flight.queue[0]
         if exchange is None or correlation_id_of(frame.data) != exchange.correlation_id:
             self._on_unexpected_response(frame, events)
@@ -517,7 +520,7 @@ cdef class Session:
         self._finish(exchange, None, frame, events)
 
     cdef int _finish(self, Exchange exchange, Route route, Frame frame, list events) except -1:
-        """Read the body of a response whose header is read, and report the exchange."""
+        """Read the body of a response after its header, and report the exchange."""
         exchange.response = frame
         exchange.at = frame.ended_at
         self._answered = exchange.correlation_id
@@ -538,7 +541,7 @@ cdef class Session:
         return 0
 
     def _read_cut_header(self, Route route, Frame frame) -> bool:
-        """Read the header of a cut response; False when the cut is inside it."""
+        """Read the header of a cut response; return False if the cut is inside it."""
         frame.body_start = len(frame.data)
         try:
             frame.header = read_response_header(frame.data, 0 if route is None else route.response_header_version)
@@ -548,7 +551,7 @@ cdef class Session:
         return True
 
     def _judge_api_versions(self, Exchange exchange, Frame request, Frame response):
-        """Decide, by the response, whether the broker read the request's body."""
+        """Decide by the response whether the broker read the request's body."""
         request.unread = is_refusal(response)
         error = None if request.unread else request.error
         exchange.undecoded = None if error is None else f"request: {error}"
@@ -561,7 +564,7 @@ cdef class Session:
             self._lift_limit()
 
     def _on_unexpected_response(self, frame: Frame, events: list[Event]) -> None:
-        """Handle a response that is not the next one, or is cut: its request is further back in the queue, or missing."""
+        """Handle a response that is cut or out of order: its request is further back in the queue, or missing."""
         index = self._find_request(frame)
         if index is None:
             self._on_response_without_request(frame, events)
@@ -574,7 +577,7 @@ cdef class Session:
             self._finish(exchange, route, frame, events)
 
     def _find_request(self, Frame frame) -> int | None:
-        """How many entries come before the request that a response answers; where a correlation id is cut, the order tells."""
+        """Return the index of the request that a response answers; if the correlation id is cut, the order decides."""
         head = self._in_flight.queue[0][0]
         if frame.cut_code and correlation_id_of(frame.data) is None:
             return 0 if head is not None and _begins_answer(frame.data, head.correlation_id) else None
@@ -595,7 +598,7 @@ cdef class Session:
             self._give_up(_TOO_OLD if unknown else why, frame.ended_at, events)
 
     def _on_response_without_request(self, frame: Frame, events: list[Event]) -> None:
-        """Handle a response to no request in flight; it may show where one is."""
+        """Handle a response to no request in flight; it may confirm a candidate of the hunt for requests."""
         if self._requests.state == HUNTING and self._requests.confirm(frame, events):
             self._on_response(frame, events)
             return
@@ -639,7 +642,7 @@ cdef class Session:
 
     def _on_client_token(self, frame: Frame, events: list[Event]) -> None:
         if not self._broker_seen:
-            self._sasl.on_gap()  # a client waits for the broker's token: that one is missing
+            self._sasl.on_gap()  # a client sends its next token after the broker's, so that one is missing
         events.append(token_event(self.connection, Direction.REQUEST, frame))
         if self._in_flight.add_token():
             self._shed(frame.ended_at, events)
@@ -651,7 +654,7 @@ cdef class Session:
         events.append(token_event(self.connection, Direction.RESPONSE, frame))
 
     def _lift_limit(self) -> None:
-        # After a successful step the next frame may be the first ordinary request; the wire does not say so earlier.
+        # After a successful step the next frame may be the first ordinary request; nothing on the wire says so earlier.
         self._requests.frames.limit = self.limits.frame_size
 
     # Endings
@@ -684,29 +687,29 @@ cdef class Session:
         known = self.connection.closed is not None
         why = Cut.RESET if known else Cut.CAPTURE_ENDED
         held = stream.end(at, why, events)
-        if held:  # of a size field
+        if held:  # bytes of an incomplete size field
             events.append(Gap(self.connection, at, stream.direction, 0 if known else None, held, 1, why))
 
 
 def _in_another_order(answered: Exchange, skipped: list[Exchange | None]) -> str:
-    """What is wrong where a response came before those to requests that were sent before its own."""
+    """Return a sentence about a response that came before those to earlier requests."""
     ids = [str(one.correlation_id) for one in skipped if one is not None]
     earlier = f"request {ids[0]}, which was" if len(ids) == 1 else f"{len(skipped)} requests that were"
     return f"the response to request {answered.correlation_id} came before that to {earlier} sent earlier: brokers answer in order"
 
 
 def _begins_answer(data: bytes, correlation_id: int | None) -> bool:
-    """Whether the beginning of a response, cut inside its correlation id, may be the one to a request."""
+    """Return whether a response that is cut inside its correlation id may have this one."""
     return correlation_id is None or correlation_id.to_bytes(4, "big", signed=True).startswith(data)
 
 
 def _may_be_skipped(exchange: Exchange | None, route: Route | None) -> bool:
-    """Whether a broker may go on with the next request without a fault: after acks=0, or as one before 0.10 does."""
+    """Return whether a correct broker may skip a request: Produce with acks=0, or ApiVersions before Kafka 0.10."""
     return _may_be_unanswered(exchange, route) or (exchange is not None and exchange.api_key == ApiKey.API_VERSIONS)
 
 
 def _may_be_unanswered(exchange: Exchange | None, route: Route | None) -> bool:
-    """See Route.may_be_unanswered; of an entry in flight."""
+    """As Route.may_be_unanswered, for an entry of InFlight."""
     return exchange is not None and route is not None and route.may_be_unanswered(exchange.request)
 
 

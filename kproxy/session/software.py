@@ -1,8 +1,8 @@
-"""Which software the client is, from an ApiVersions request newer than the facts.
+"""Read the client's software from an ApiVersions request newer than the facts.
 
-The newest clients begin with it (franz-go asks at version 5 since KIP-1242), and a broker that lacks the version answers all
-the same, without having read anything but the header (RequestContext.parseRequest, KIP-511). Every version since 3 begins
-with the two names, and Kafka's pattern bounds these names, so that they can be distinguished from other bytes.
+The newest clients begin with such a request (franz-go sends version 5 since KIP-1242), and a broker that lacks the version
+answers after reading only the header (RequestContext.parseRequest, KIP-511). Every version since 3 begins with two names, which
+Kafka's pattern restricts, so they can be distinguished from other bytes.
 """
 
 import re
@@ -11,11 +11,11 @@ _SOFTWARE = re.compile(
     rb"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
 )  # ApiVersionsRequest.SOFTWARE_NAME_VERSION_PATTERN
 SOFTWARE_FROM = 3  # the api_version of ApiVersions whose request names the client's software (KIP-511)
-_LONGEST = 126  # bytes: a COMPACT_STRING whose length takes one
+_LONGEST = 126  # bytes: the longest COMPACT_STRING with a one-byte length
 
 
 def client_software(data: bytes, start: int) -> tuple[str, str] | None:
-    """Name and version of the client's software, where the body at *start* begins with them; None where it does not."""
+    """Return name and version of the client's software, or None if the body at *start* does not begin with them."""
     name, position = _name(data, start)
     version, _ = _name(data, position)
     return None if name is None or version is None else (name, version)

@@ -8,13 +8,13 @@ from kproxy.session.exchanges cimport Frame
 
 cdef class FrameBuffer:
     cdef public int64_t limit
-    cdef readonly int64_t count  # Frames that began here, and were whole or cut.
-    cdef readonly object refused  # type: int | None  # A size that no frame has.
+    cdef readonly int64_t count  # frames so far, complete or cut
+    cdef readonly object refused  # type: int | None  # a size that no frame has
     cdef bytes chunk
     cdef Py_ssize_t position  # in chunk
     cdef int64_t at  # ns: when chunk came
     cdef bytearray partial  # size field and what followed it so far
-    cdef int64_t needed  # bytes of partial that make it whole
+    cdef int64_t needed  # size of partial when it is complete
     cdef int64_t started_at  # ns: of partial
     cdef int64_t ended_at  # ns: of the latest byte of partial
 
@@ -37,7 +37,7 @@ cdef class Stream:
     cdef readonly FrameBuffer frames
     cdef readonly object handle  # type: Callable[[Frame, list[Event]], None]
     cdef readonly State state
-    cdef readonly list search_again  # type: list[tuple[bytes, int]]  # Bytes to search again, with their times.
+    cdef readonly list search_again  # type: list[tuple[bytes, int]]  # bytes to search again, with their times
     cdef object _owner
     cdef object _new_hunt
     cdef object _hunt

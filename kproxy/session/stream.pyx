@@ -1,41 +1,41 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
-"""One direction of a connection: bytes in, frames out; and what happens to bytes where frame boundaries are not known.
+"""Cut one direction of a connection into frames, and find the next frame when the boundaries are lost.
 
-``FrameBuffer`` cuts frames, ``Stream`` knows in which state the direction is. What a frame means is the owner's business.
+``FrameBuffer`` cuts frames, ``Stream`` keeps the state of the direction. The owner interprets the frames.
 
-    state      what holds                                               who holds bytes
+    state      what is true                                             who holds bytes
     IN_FRAMES  the next byte belongs to a frame whose start is known    FrameBuffer: the received part of one frame
     SKIPPING   a gap hit a frame whose end is known                     the cut frame: its bytes before the gap; the rest is dropped
-    HUNTING    frame boundaries are unknown                             the Hunt: bytes since the last place ruled out
-    OPAQUE     the direction does not speak Kafka, or the session ended none: all bytes are dropped
+    HUNTING    frame boundaries are unknown                             the Hunt: bytes since its first candidate
+    OPAQUE     this is not Kafka, or the session has ended              none: all bytes are dropped
 
     state      event                                         next       effect
-    IN_FRAMES  receive                                       IN_FRAMES  every whole frame goes to ``handle``
+    IN_FRAMES  receive                                       IN_FRAMES  every complete frame goes to ``handle``
     IN_FRAMES  a size field that no frame has                HUNTING    on_refused; hunt from the size field's second byte on
     IN_FRAMES  lose(frame), by ``handle``                    HUNTING    a small frame is searched again, a large one skipped
     IN_FRAMES  hunt, before the first byte                   HUNTING    the capture joined in mid-stream
     IN_FRAMES  miss: the gap ends inside the frame           SKIPPING
     IN_FRAMES  miss: exactly at the frame's end, or frames   IN_FRAMES  the cut frame goes to ``handle``
-               left out on purpose, which end with a frame
+               left out on purpose, up to the end of one
     IN_FRAMES  miss: any other gap                           HUNTING    likewise
     SKIPPING   receive                                       SKIPPING   IN_FRAMES once the frame's end is reached: the cut frame
                                                                         goes to ``handle``
     SKIPPING   miss                                                     as for IN_FRAMES
-    IN_FRAMES, end                                           IN_FRAMES  what is here of a frame goes to ``handle`` as a cut one
+    IN_FRAMES, end                                           IN_FRAMES  an incomplete frame goes to ``handle`` as a cut one
     SKIPPING
     HUNTING    receive                                       HUNTING    IN_FRAMES once the Hunt has found a frame; on_found
     HUNTING    confirm: a response to a request it holds     IN_FRAMES  as above
-    HUNTING    miss, end                                     IN_FRAMES  what the Hunt held begins with a frame, perhaps one that is
-                                                                        not whole: as above, then as for IN_FRAMES
-    HUNTING    miss                                          HUNTING    on_found: all that the Hunt held counts as skipped
+    HUNTING    miss, end                                     IN_FRAMES  if the Hunt's bytes begin with a frame, perhaps an
+                                                                        incomplete one: as above, then as for IN_FRAMES
+    HUNTING    miss                                          HUNTING    on_found: all bytes of the Hunt count as skipped
     HUNTING    end                                           IN_FRAMES  likewise
-    any        stop                                          OPAQUE     all that is held is dropped
+    any        stop                                          OPAQUE     all held bytes are dropped
     OPAQUE     anything                                      OPAQUE
 
-A gap ends the hunt before it: what the Hunt held does not continue after the gap. A cut frame is handed over when its last byte
-was due, so that its time and its place among the events are those of a whole one. Each received byte ends in exactly one of: a
-frame handed to ``handle``, the skipped bytes that ``on_found`` reports, the end of a cut frame, the one to three bytes of a
-size field that is cut itself, or an opaque stream.
+A gap ends the hunt before it, as the bytes after the gap do not continue those before. A cut frame is handed over when its last
+byte was due, so that its time and its place among the events are those of a complete one. Each received byte ends in exactly
+one of these: a frame handed to ``handle``, the skipped bytes that ``on_found`` reports, the dropped end of a cut frame, the one
+to three bytes of a size field that is itself cut, or an opaque stream.
 """
 
 from collections import deque
@@ -69,8 +69,8 @@ class Owner(Protocol):
 
 cdef int LEFT_OUT = Cut.LEFT_OUT
 cdef int SIZE_FIELD = kafka_frames.SIZE_FIELD
-cdef Py_ssize_t HUNT_SLICE = 4096  # a Hunt is fed in slices, so that little is copied again when it finds a frame
-cdef Py_ssize_t SEARCHED_AGAIN = 65_536  # a frame that turned out to be none is searched for frames up to this size
+cdef Py_ssize_t HUNT_SLICE = 4096  # bytes fed to a Hunt at a time, so that little is copied again when it finds a frame
+cdef Py_ssize_t SEARCHED_AGAIN = 65_536  # a rejected frame up to this size is searched for frames
 
 cdef inline int32_t size_at(const char *at) noexcept:
     return <int32_t>be32(<const uint8_t *>at)
@@ -88,7 +88,7 @@ cdef class FrameBuffer:
     """Cut the bytes of one direction into frames, whatever the chunks; holds at most the received part of one frame.
 
     ``push`` a chunk, then call ``next`` until it returns None. A size field that is negative or above ``limit`` stops it:
-    ``refused`` is then that size, and ``rest`` returns everything from that size field on.
+    ``refused`` is then that size, and ``rest`` returns all bytes from that size field on.
     """
 
     def __init__(self, int64_t limit):
@@ -98,18 +98,18 @@ cdef class FrameBuffer:
 
     @property
     def held(self) -> int:
-        """Bytes of an unfinished frame, its size field included."""
+        """Bytes of the unfinished frame, including its size field."""
         return 0 if self.partial is None else len(self.partial)
 
     @property
     def missing(self) -> int | None:
-        """Bytes that the unfinished frame still lacks; None while its size field is not whole, 0 without an unfinished frame."""
+        """Bytes that the unfinished frame still lacks; None if its size field is incomplete, 0 without an unfinished frame."""
         if self.partial is None:
             return 0
         return self.needed - len(self.partial) if len(self.partial) >= SIZE_FIELD else None
 
     cpdef int push(self, bytes chunk, int64_t at) except -1:  # type: (...) -> None
-        """Take a chunk that arrived at *at* (ns); the chunk before it must be used up."""
+        """Add a chunk that arrived at *at* (ns); the previous chunk must be used up."""
         if chunk is None:
             raise TypeError("expected bytes, not None")
         self.chunk = chunk
@@ -118,7 +118,7 @@ cdef class FrameBuffer:
         return 0
 
     cpdef Frame next(self):  # type: (...) -> Frame | None
-        """The next whole frame, or None when the chunk is used up or a size was refused."""
+        """Return the next complete frame, or None when the chunk is used up or a size was refused."""
         cdef Py_ssize_t left = PyBytes_GET_SIZE(self.chunk) - self.position
         cdef const char *at = PyBytes_AS_STRING(self.chunk) + self.position
         cdef int32_t size
@@ -136,7 +136,7 @@ cdef class FrameBuffer:
         return new_frame(at + SIZE_FIELD, size, self.at, self.at)
 
     cdef Frame next_from_pieces(self):
-        """As ``next``, for a frame that does not lie whole in the chunk."""
+        """As ``next``, for a frame that is not completely in the chunk."""
         cdef int32_t size
         cdef bytearray partial = self.partial
         cdef Frame frame
@@ -168,7 +168,7 @@ cdef class FrameBuffer:
         return frame
 
     cdef Frame cut_off(self, int cut):
-        """The unfinished frame as a cut one, after which the next frame can begin; None where its size field is not whole."""
+        """Return the unfinished frame as a cut one and start afresh; None if its size field is incomplete."""
         cdef bytearray partial = self.partial
         cdef Py_ssize_t here
         cdef Frame frame
@@ -183,7 +183,7 @@ cdef class FrameBuffer:
         return frame
 
     cdef int take(self, bytearray partial, int64_t until) except -1:
-        """Move bytes of the chunk to *partial* until it has that many, or the chunk is used up."""
+        """Move bytes of the chunk to *partial* until that has *until* bytes, or the chunk is used up."""
         cdef Py_ssize_t end = self.position + until - PyByteArray_GET_SIZE(partial)
         end = min(end, PyBytes_GET_SIZE(self.chunk))
         partial += self.chunk[self.position : end]
@@ -191,7 +191,7 @@ cdef class FrameBuffer:
         return 0
 
     def rest(self) -> list[tuple[bytes, int]]:
-        """Return what was not cut, as (bytes, time) in order, and start anew."""
+        """Return the bytes not yet cut into frames, as (bytes, time) in order, and start afresh."""
         pieces = []
         if self.partial is not None:
             pieces.append((bytes(self.partial), self.started_at))
@@ -205,12 +205,7 @@ cdef class FrameBuffer:
 
 
 cdef class Stream:
-    """The bytes of one direction, in order.
-
-    Its *owner* has ``on_refused(stream, size_field, at, events)``, called for a size that no frame has (afterwards the stream
-    hunts, unless the owner stopped it), and ``on_found(stream, skipped, at, events)``, called when a hunt ends, at a frame or at
-    the end of the stream, with the number of skipped bytes.
-    """
+    """One direction of a connection: receives its bytes in order and hands frames to ``handle``. See Owner for the callbacks."""
 
     def __init__(
         self, direction: Direction, FrameBuffer frames not None, *, owner: Owner,
@@ -227,7 +222,7 @@ cdef class Stream:
     # Events
 
     cpdef int receive(self, bytes data, int64_t at, list events: list[Event]) except -1:  # type: (...) -> None
-        """Receive the next bytes; hand each frame in them to ``handle``."""
+        """Receive the next bytes, and hand each frame in them to ``handle``."""
         if self.state == IN_FRAMES:
             if self.cut(data, at, events):
                 return 0
@@ -239,7 +234,7 @@ cdef class Stream:
         return 0
 
     cdef int use(self, pieces, list events) except -1:
-        """Do with (bytes, time, whether a segment begins with them) what the state says, piece by piece."""
+        """Process pieces (bytes, time, whether a segment begins with them) one by one, as the state demands."""
         while pieces and self.state != OPAQUE:
             data, at, begins = pieces.popleft()
             if self.state == SKIPPING:
@@ -255,7 +250,7 @@ cdef class Stream:
         return 0
 
     def lose(self, Frame frame not None) -> None:
-        """Learn from ``handle`` that *frame* was none, so that frame boundaries are not known any more."""
+        """Note, on behalf of ``handle``, that *frame* is not a frame, so frame boundaries are unknown from here on."""
         if frame.cut_code:
             self.hunt(skipped=len(frame.data) + SIZE_FIELD)
         elif len(frame.data) <= SEARCHED_AGAIN:
@@ -265,18 +260,18 @@ cdef class Stream:
             self.hunt(skipped=frame.wire_size)
 
     def hunt(self, *, skipped: int = 0) -> None:
-        """Look for the next frame from here on; *skipped* bytes before are already given up."""
+        """Search for the next frame from here on; *skipped* bytes before are given up already."""
         self._hunt = self._new_hunt(skipped)
         self._skip = 0
         self.state = HUNTING
 
     @property
     def unfinished(self) -> int:
-        """Bytes that came of a frame that is not whole yet, its size field included; 0 between frames and without boundaries."""
+        """Received bytes of an incomplete frame, including its size field; 0 between frames and without boundaries."""
         return self.frames.held if self._cut is None else len(self._cut.data) + SIZE_FIELD
 
     def loses_frames(self, size: int | None, int cut) -> bool:
-        """Whether the next frame's beginning is not known behind a gap of *size* bytes (None: an unknown number)."""
+        """Return whether the next frame's beginning is unknown after a gap of *size* bytes (None: an unknown number)."""
         if self.state == HUNTING or size is None:
             return True
         due = self._due()
@@ -285,7 +280,7 @@ cdef class Stream:
         return size > due and cut != LEFT_OUT
 
     def miss(self, size: int | None, int64_t at, int cut, list events: list[Event]) -> None:
-        """Learn that *size* bytes (None: an unknown number) are not here, for the reason *cut* (Cut); *at*: when they came."""
+        """Note that *size* bytes (None: an unknown number) are missing, for the reason *cut* (Cut), at time *at*."""
         cdef bint lost
         if self.state == HUNTING and not self.finish(at, events):
             self.hunt()
@@ -304,11 +299,11 @@ cdef class Stream:
             self.hunt()
 
     def _due(self):
-        """Bytes that the unfinished frame still lacks, see FrameBuffer.missing."""
+        """Return the bytes that the unfinished frame still lacks, see FrameBuffer.missing."""
         return self._skip if self.state == SKIPPING else self.frames.missing
 
     cdef int _hand_over_cut(self, int64_t at, list events) except -1:
-        """The last byte of the cut frame was due at *at*: hand it over."""
+        """Hand over the cut frame, whose last byte was due at *at*."""
         cdef Frame frame = self._cut
         self._cut = None
         self.state = IN_FRAMES
@@ -318,7 +313,7 @@ cdef class Stream:
         return 0
 
     def finish(self, at: int, events: list[Event], unrecorded: int = 0) -> bool:
-        """Learn that nothing more follows the bytes held: a hunt ends. Return whether it ends at a frame, perhaps a cut one.
+        """End a hunt, as nothing follows its bytes; return whether it ends at a frame, perhaps a cut one.
 
         *unrecorded*: see Hunt.finish.
         """
@@ -333,7 +328,7 @@ cdef class Stream:
         return found
 
     def confirm(self, Frame response not None, list events not None: list[Event]) -> bool:
-        """Learn of a response to no known request; return whether the hunt has found its request, which is then handled."""
+        """Check a response to no known request; return whether the hunt has found its request, which is then handled."""
         hunt = self._hunt
         if hunt is None or not hunt.confirm(response.data, response.size):
             return False
@@ -342,7 +337,7 @@ cdef class Stream:
         return True
 
     def end(self, int64_t at, int cut, list events: list[Event]) -> int:
-        """Learn that no more bytes come, for the reason *cut* (Cut). Return how many bytes of a size field came, if no more did."""
+        """End the stream for the reason *cut* (Cut); return how many bytes of an incomplete size field came last."""
         cdef Frame frame
         self.finish(at, events)
         frame = self._cut
@@ -358,17 +353,17 @@ cdef class Stream:
         return 0
 
     def stop(self) -> None:
-        """Drop what is held, and every byte that follows."""
+        """Drop the held bytes and all that follow."""
         self.state = OPAQUE
         self._hunt = None
         self._cut = None
         self.search_again.clear()
         self.frames.rest()
 
-    # What each state does with bytes
+    # What each state does with bytes (use)
 
     cdef bint cut(self, bytes data, int64_t at, list events) except -1:
-        """IN_FRAMES: hand whole frames to ``handle``; False when frame boundaries were lost on the way."""
+        """IN_FRAMES: hand complete frames to ``handle``; return False if frame boundaries were lost."""
         cdef FrameBuffer frames = self.frames
         cdef Frame frame
         frames.push(data, at)
@@ -381,7 +376,7 @@ cdef class Stream:
                 return False
 
     cdef int recover(self, pieces, list events) except -1:
-        """Frame boundaries were lost: put what was not used in front of *pieces*, for a hunt."""
+        """After frame boundaries were lost, put unused bytes in front of *pieces*, for a hunt."""
         refused = self.frames.refused is not None
         rest = self.frames.rest()
         if refused:
@@ -400,7 +395,7 @@ cdef class Stream:
         return 0
 
     cdef bytes skip_over(self, bytes data, int64_t at, list events):
-        """SKIPPING: drop what belongs to the cut frame; return the bytes behind it."""
+        """SKIPPING: drop the bytes of the cut frame; return those behind it."""
         skipped = min(self._skip, len(data))
         self._skip -= skipped
         if self._skip == 0:
@@ -410,7 +405,7 @@ cdef class Stream:
         return data[skipped:]
 
     cdef int search(self, bytes data, int64_t at, begins, pieces, list events) except -1:
-        """HUNTING: pass the bytes to the Hunt; once it has found a frame, continue there."""
+        """HUNTING: pass the bytes to the Hunt; if it finds a frame, continue there."""
         hunt = self._hunt
         if hunt.feed(data, at, begins=begins, ends=not pieces or pieces[0][2]):
             self._end_hunt(at, events)
