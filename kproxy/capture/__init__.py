@@ -1,16 +1,18 @@
-"""Capture files: pcap and pcapng, link layers, TCP reassembly -> the byte streams of both directions with their times.
+"""Read capture files: pcap and pcapng, link layers, TCP reassembly. The result is both byte streams of each connection, with times.
 
-The way of a byte: files -> scanners -> links (-> unwrap) -> reassembly -> (tls/) -> kproxy.pipeline.
+Bytes pass through: files -> scanners -> links (-> unwrap) -> reassembly -> (tls/) -> kproxy.pipeline.
 
     files.py          a path or standard input, plain, gzip or zstd -> a stream of bytes
-    reader.py         Capture: one buffer, one scanner, damage kept and not raised; read_flows
+    reader.py         Capture: one buffer, one scanner; keeps damage instead of raising it; read_flows
     scanners.pyx      PacketBatch, PcapScanner, PcapngScanner: where the packets lie in that buffer
     options.py        the options of pcapng blocks
-    links.pyx         a packet's TCP segment, or the name of what it is instead
-    unwrap.py         packets inside packets without a TCP segment: fragments.py (IP fragments), tunnels.py (VXLAN, GRE ...)
+    links.pyx         a packet's TCP segment, or the reason why it has none
+    unwrap.py         packets inside other packets: fragments.py (IP fragments), tunnels.py (VXLAN, GRE ...)
     reassembly.pyx    Flows, Flow, Half: segments in any order -> items in the order of the conversation; the state machine
-    roles.py          which endpoint is the server when no SYN was captured
-    tls/              TLS 1.2 and 1.3 with a key log -> the bytes inside
+    splitting.py      splits a capture file at packet boundaries, for several processes
+    segments.pyx      segments packed by connection, to be sent to another process
+    roles.py          guesses which endpoint is the server when no SYN was captured
+    tls/              decrypts TLS 1.2 and 1.3 with a key log
     packet.py         Packet, Datagram, TcpSegment: one packet as objects
     items.py          Opened, Gap, Ended, Differs, Closed (Data is in reassembly.pyx)
     limits.py         Limits: every bound
@@ -23,13 +25,12 @@ Seams
             ...
         capture.damage                               CaptureError when the file could not be read to its end, else None
 
-Items know nothing of Kafka. The client is known when the flow's SYN or SYN-ACK was captured (``flow.client_known``), else
-guessed; ``flow.swap()`` corrects the guess for all items read from then on. Missing bytes of a stream are a Gap;
-``flow.half(direction).from_start`` tells whether the beginning of a direction was captured.
-In compressed files, byte positions in errors are those of the decompressed capture.
+Items know nothing of Kafka. The client is known if the flow's SYN or SYN-ACK was captured (``flow.client_known``), otherwise
+guessed; ``flow.swap()`` corrects the guess for all later items. Missing bytes become a Gap; ``flow.half(direction).from_start``
+says whether the beginning of a direction was captured. Byte positions in errors refer to the decompressed capture.
 
-Who owns which bytes: the buffer is Capture's and lent to a PacketBatch until the next one; reassembly copies each payload
-once, into Data or a held segment. Everything held is bounded by Limits.
+Who owns which bytes: Capture owns the buffer and lends it to a PacketBatch until the next one; reassembly copies each payload
+once, into Data or a held segment. Limits bounds everything held.
 
 To add
     a link type           links.pyx: its number in the LINK_ enum, and a branch in ``_network_version`` that returns IPv4 or

@@ -1,4 +1,4 @@
-"""Bytes of a capture file as a stream: from a path or standard input, plain, gzip or zstd, recognised by their first bytes.
+"""Read a capture file as a stream of bytes: from a path or standard input; plain, gzip or zstd, recognised by content.
 
 To add a compression: a class with readinto() and close(), and its magic in ``see_through``.
 """
@@ -20,17 +20,17 @@ ZSTD_MAGICS = (
     *(bytes([0x50 + i, 0x2A, 0x4D, 0x18]) for i in range(16)),
 )
 COMPRESSED_READ = 256 << 10
-MAX_ZSTD_WINDOW = 128 << 20  # what the zstd tool accepts by itself (--long=27)
+MAX_ZSTD_WINDOW = 128 << 20  # the zstd tool's default limit (--long=27)
 
 
 class ByteSource(Protocol):
     """A stream of bytes, read once from the beginning."""
 
     def readinto(self, buffer: memoryview) -> int:
-        """Fill *buffer* from its beginning; return how many bytes came, 0 only at the end.
+        """Fill *buffer* from its beginning; return the number of bytes, 0 only at the end.
 
         Raises:
-            CaptureError: the bytes cannot be read on.
+            CaptureError: reading fails.
         """
         ...
 
@@ -50,7 +50,7 @@ class _ReadEnded(BaseException):
 
 
 def end_waiting_read(frame: FrameType | None) -> None:
-    """Called in a signal handler, with its *frame*: if the signal came while a source waits for bytes, end that source."""
+    """End the source that is waiting for bytes, if there is one; call it in a signal handler with the handler's *frame*."""
     if frame is not None and frame.f_code is PlainSource._read.__code__:
         raise _ReadEnded
 
@@ -94,7 +94,7 @@ class PlainSource:
 
 
 class GzipSource:
-    """gzip (RFC 1952), one member after the other, decompressing no more than each read needs."""
+    """Decompresses gzip (RFC 1952), member after member, only as much as each read needs."""
 
     def __init__(self, source: PlainSource, name: str) -> None:
         self._source = source
@@ -124,7 +124,7 @@ class GzipSource:
 
     def _decompress(self, size: int) -> bytes:
         if not self._in_member:
-            self._input = self._input.lstrip(b"\0")  # padding, as tapes and block devices leave it
+            self._input = self._input.lstrip(b"\0")  # padding from tapes and block devices
             if not self._input:
                 return b""
             self._member, self._in_member = zlib.decompressobj(wbits=31), True
@@ -143,7 +143,7 @@ class GzipSource:
 
 
 class _Reads:
-    """A ByteSource as the file object that zstandard needs."""
+    """A ByteSource with the file interface that zstandard needs."""
 
     def __init__(self, source: PlainSource) -> None:
         self._source = source
@@ -157,9 +157,9 @@ class _Reads:
 
 
 class ZstdSource:
-    """zstd (RFC 8878), one frame after the other, decompressing no more than each read needs.
+    """Decompresses zstd (RFC 8878), frame after frame, only as much as each read needs.
 
-    A file that ends within a frame is not reported here: the capture in it then ends within a packet.
+    The end of the file inside a frame is not reported here: the capture then ends inside a packet, which is reported.
     """
 
     def __init__(self, source: PlainSource, name: str) -> None:
@@ -184,19 +184,19 @@ class ZstdSource:
 
 
 def open_source(path: str | Path) -> ByteSource:
-    """Open a file, or standard input for "-", and decompress it.
+    """Open a file, or standard input for "-", and return its decompressed bytes.
 
     Raises:
-        CaptureError: there is no such file, or it cannot be opened.
+        CaptureError: it does not exist or cannot be opened.
     """
     return see_through(open_raw(path), name_of(path))
 
 
 def open_raw(path: str | Path, *, await_writer: bool = True) -> FileIO:
-    """As ``open_source``, not decompressed.
+    """As ``open_source``, without decompression.
 
-    *await_writer*: False: do not wait until another process opens a FIFO for writing. Poll it before the first read then:
-    until it has a writer, a read would take it for ended.
+    With *await_writer* False, opening a FIFO does not wait for a writer. Poll the FIFO before the first read then: without a
+    writer, a read would report the end of the file.
     """
     try:
         file = 0 if str(path) == STANDARD_INPUT else path
@@ -211,7 +211,7 @@ def open_raw(path: str | Path, *, await_writer: bool = True) -> FileIO:
 
 
 def name_of(path: str | Path) -> str:
-    """What messages call a file."""
+    """Return the name of a file for messages."""
     return "standard input" if str(path) == STANDARD_INPUT else str(path)
 
 

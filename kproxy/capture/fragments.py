@@ -1,9 +1,9 @@
-"""IP datagrams put together from their fragments (RFC 791 section 3.2, RFC 8200 section 4.5), in bounded memory.
+"""Reassemble IP datagrams from fragments (RFC 791 section 3.2, RFC 8200 section 4.5), in bounded memory.
 
-Of bytes that overlap, the first ones count, as in TCP; later ones that differ are counted. (A host would drop such an IPv6
-datagram, RFC 5722; an observer keeps it.) A fragment that does not fit is dropped alone: no multiple of eight
-bytes but the last, beyond 64 KiB, beyond the end. A datagram that is not complete after as many more fragments, or as much
-time of the capture, as Limits allows is dropped and counted; when the memory limit is reached, the oldest.
+If fragments overlap, the first bytes count, as in TCP; differing later ones are counted. (A host drops such an IPv6 datagram,
+RFC 5722; an observer keeps it.) A fragment that does not fit is dropped alone: not a multiple of eight bytes though not the
+last, beyond 64 KiB, or beyond the datagram's end. A datagram that is incomplete after the number of fragments or the time in
+Limits is dropped and counted; at the memory limit, the oldest one is.
 """
 
 from bisect import bisect_right
@@ -19,8 +19,8 @@ from kproxy.capture.packet import Packet
 
 RAW_IP = 101  # link type
 MAX_DATAGRAM = 65_535
-HELD_MORE = 256  # bytes of memory of a piece besides its data, about
-REMEMBERED = 16  # complete datagrams are remembered for this part of the patience, to know their duplicates
+HELD_MORE = 256  # approximate bytes of memory that a piece takes in addition to its data
+REMEMBERED = 16  # complete datagrams are remembered for 1/16 of the patience, to recognise duplicates
 IPV4_HEADER, IPV6_HEADER, FRAGMENT_HEADER = 20, 40, 8
 
 INCOMPLETE = "IP fragment of a datagram that was never complete"
@@ -32,7 +32,7 @@ Key: TypeAlias = tuple[int | bytes, ...]
 
 
 class Fragment(NamedTuple):
-    """What one packet holds of a datagram: bytes *start* to *end* of its payload, *data* as far as captured."""
+    """A fragment: bytes *start* to *end* of a datagram's payload; *data* is shorter if the capture cut the packet."""
 
     key: Key
     start: int
@@ -40,11 +40,11 @@ class Fragment(NamedTuple):
     data: bytes
     is_last: bool
     protocol: int
-    header: bytes  # of the whole datagram, but for its size
+    header: bytes  # the datagram's IP header; its size field is set later
 
 
 class Piece(NamedTuple):
-    """Bytes *start* to *end* of a datagram's payload; *data* is shorter where the capture cut the packet."""
+    """Bytes *start* to *end* of a datagram's payload; *data* is shorter if the capture cut the packet."""
 
     start: int
     end: int
@@ -52,7 +52,7 @@ class Piece(NamedTuple):
 
 
 class Partial(Struct):
-    """An incomplete datagram. *pieces* are in order and do not overlap."""
+    """An incomplete datagram; its *pieces* are in order and do not overlap."""
 
     number: int  # of its first fragment
     time_ns: int
@@ -60,7 +60,7 @@ class Partial(Struct):
     pieces: list[Piece] = field(default_factory=list)
     fragments: int = 0
     covered: int = 0
-    total: int | None = None  # known when the last fragment was seen
+    total: int | None = None  # payload size, known from the last fragment
     first: Fragment | None = None
     held: int = HELD_MORE
 
@@ -69,13 +69,13 @@ class Partial(Struct):
         return self.covered == self.total and self.first is not None
 
     def fits(self, fragment: Fragment) -> bool:
-        """Whether the fragment agrees with the size of the datagram."""
+        """Return whether the fragment agrees with the size of the datagram."""
         if self.total is not None:
             return fragment.end <= self.total and (fragment.end == self.total or not fragment.is_last)
         return not fragment.is_last or not self.pieces or self.pieces[-1].end <= fragment.end
 
     def add(self, fragment: Fragment) -> tuple[int, bool]:
-        """Add the new bytes of a fragment that fits; return how many, and whether others differ from those there."""
+        """Add the new bytes of a fitting fragment; return their number, and whether overlapping bytes differ."""
         index = max(0, bisect_right(self.pieces, fragment.start, key=attrgetter("start")) - 1)
         at, differs, new = fragment.start, False, []
         while index < len(self.pieces) and self.pieces[index].start < fragment.end:
@@ -101,7 +101,7 @@ class Partial(Struct):
             self.held += len(piece.data) + HELD_MORE
 
     def packet(self, packet: Packet) -> Packet:
-        """The whole datagram as a packet of raw IP, as far as it was captured; other facts are those of *packet*."""
+        """Return the captured bytes of the datagram as a packet of raw IP; time and comment are those of *packet*."""
         assert self.first is not None
         total = self.covered
         payload = bytearray()
@@ -114,7 +114,7 @@ class Partial(Struct):
 
 
 class Fragments:
-    """Fragments in, datagrams out."""
+    """Reassembles datagrams from fragments."""
 
     def __init__(self, limits: Limits) -> None:
         self.held = 0
@@ -129,7 +129,7 @@ class Fragments:
 
     @property
     def passed_over(self) -> dict[str, int]:
-        """Fragments that are in no complete datagram, counted by reason; waiting ones included."""
+        """Number of fragments without a complete datagram, by reason; includes waiting ones."""
         counts = self._dropped.copy()
         waiting = sum(partial.fragments for partial in self._waiting.values())
         if waiting:
@@ -137,7 +137,7 @@ class Fragments:
         return dict(counts)
 
     def receive(self, packet: Packet) -> list[Packet]:
-        """Receive a fragment; return the datagram once it is complete."""
+        """Receive a packet with a fragment; return the datagram if it is now complete."""
         fragment = read_fragment(packet)
         self._count += 1
         self._expire(packet.time_ns)
@@ -150,7 +150,7 @@ class Fragments:
         return self._add(fragment, packet)
 
     def _is_duplicate(self, fragment: Fragment) -> bool:
-        """Whether it repeats bytes of a complete datagram."""
+        """Return whether a fragment repeats bytes of a complete datagram."""
         partial = self._complete.get(fragment.key)
         if partial is None:
             return False
@@ -159,7 +159,7 @@ class Fragments:
             for piece in partial.pieces
             if piece.start < fragment.end and fragment.start < piece.end
         )
-        if not same:  # the identification is in use again
+        if not same:  # the identification is used for a new datagram
             self._forget(self._complete, fragment.key)
         return same
 
@@ -210,7 +210,7 @@ class Fragments:
 
 
 def read_fragment(packet: Packet) -> Fragment | None:
-    """The fragment in a packet whose outcome is "IP fragment"; None when no datagram can have it."""
+    """Return the fragment in a packet whose outcome is "IP fragment"; None if it is invalid."""
     datagram = read_datagram(packet.link_type, packet.data, packet.original_size)
     if datagram is None or datagram.version == 0:
         return None
@@ -245,7 +245,7 @@ def _read_ipv6(ip: bytes, payload: int, size: int, _: int) -> Fragment:
 
 
 def _with_size(header: bytes, size: int, protocol: int) -> bytes:
-    """The IP header of the whole datagram: without options, extension headers and fragmentation; the checksum is not made."""
+    """Return the IP header of the datagram, without options, extension headers, fragmentation or checksum."""
     if header[0] >> 4 == 4:
         total = (IPV4_HEADER + size).to_bytes(2, "big")
         return b"\x45" + header[1:2] + total + header[4:6] + b"\0\0" + header[8:IPV4_HEADER]
@@ -257,7 +257,7 @@ def _part(fragment: Fragment, start: int, end: int) -> Piece:
 
 
 def _differs(piece: Piece, fragment: Fragment) -> bool:
-    """Whether both have bytes for the same position that differ."""
+    """Return whether the two have different bytes at the same position."""
     start = max(piece.start, fragment.start)
     end = min(piece.start + len(piece.data), fragment.start + len(fragment.data))
     if start >= end:

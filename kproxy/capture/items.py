@@ -1,4 +1,4 @@
-"""The items that reassembly delivers, except Data, which is compiled (kproxy.capture.reassembly)."""
+"""The items that reassembly delivers; Data, the compiled one, is in reassembly.pyx."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class CloseReason(StrEnum):
     """Why a flow is closed."""
 
-    FINISHED = "finished"  # FIN both ways
+    FINISHED = "finished"  # FIN in both directions
     RESET = "reset"
     REUSED = "reused"  # a new connection between the same endpoints began
     EVICTED = "evicted"  # too many flows: this one had no packet for the longest time
@@ -39,31 +39,31 @@ class Closed(FlowItem):
 
 
 class HalfItem(FlowItem):
-    """Base of the items of one direction; *side* is the endpoint that sends (0 or 1, in no particular order)."""
+    """Base of the items of one direction; *side* is the sending endpoint (0 or 1, in no particular order)."""
 
     side: int
 
     @property
     def direction(self) -> Direction:
-        """As the flow's roles are now (see Flow.swap)."""
+        """The direction, by the flow's current roles (see Flow.swap)."""
         return self.flow.direction(self.side)
 
 
 class Gap(HalfItem):
-    """*size* bytes are not in the capture (None: an unknown number); *cut*: their packet is, but was not recorded to its end."""
+    """*size* bytes are not in the capture (None: an unknown number). *cut*: a snaplen cut them off a captured packet."""
 
     size: int | None
     cut: bool = False
 
 
 class Ended(HalfItem):
-    """The last item of a direction: FIN, or *reset* by either side; Flow.closed_by tells which side was first."""
+    """The last item of a direction: FIN, or *reset* by either side; Flow.closed_by has the side that was first."""
 
     reset: bool
 
 
 class Differs(HalfItem):
-    """Bytes came twice and differ, *size* of them, the first at *position* in the stream; those that came first count."""
+    """*size* retransmitted bytes differ from the first ones, which count; the first difference is at *position*."""
 
     position: int
     size: int

@@ -1,4 +1,4 @@
-# What the headers of a packet say, as reassembly.pyx sees it.
+# A packet's TCP segment, for reassembly.pyx.
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 
@@ -32,8 +32,8 @@ cdef struct Segment:
     uint8_t flags
     uint32_t sequence
     uint32_t acknowledgment
-    Py_ssize_t payload  # where it begins in the packet
-    uint32_t size  # of the payload, as captured
+    Py_ssize_t payload  # position in the packet
+    uint32_t size  # captured bytes of the payload
     uint32_t missing  # bytes of the payload that the capture cut off
 
 

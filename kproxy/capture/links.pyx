@@ -1,10 +1,10 @@
-"""From a captured packet to its TCP segment: link types, VLAN tags, IPv4, IPv6 with extension headers, TCP.
+"""Find the TCP segment in a captured packet: link types, VLAN tags, IPv4, IPv6 with extension headers, TCP.
 
-A packet without a TCP segment has one of OUTCOME_NAMES; kproxy.capture.reassembly counts it by that name. fragments.py and
-tunnels.py find the layers of such packets with ``read_datagram``; the whole datagram of IP fragments, and the packet inside
-a VXLAN, GRE or other tunnel, come back to ``dissect``, with link type RAW where nothing is below IP.
+A packet without a TCP segment gets one of OUTCOME_NAMES, by which kproxy.capture.reassembly counts it. fragments.py and
+tunnels.py find the layers of such packets with ``read_datagram``; reassembled datagrams, and packets inside a VXLAN, GRE or
+other tunnel, return to ``dissect``, with link type RAW if nothing is below IP.
 
-To add a link type: its number in the LINK_ enum, and in _network_version where its network header begins and which it is.
+To add a link type: its number in the LINK_ enum; and in _network_version, which network header it has and where that begins.
 To add an encapsulation: kproxy.capture.tunnels.
 """
 
@@ -32,7 +32,7 @@ OUTCOME_NAMES: tuple[str, ...] = (
 cdef enum:
     LINK_NULL = 0
     LINK_ETHERNET = 1
-    LINK_RAW_12 = 12  # DLT_RAW where it is not 14
+    LINK_RAW_12 = 12  # DLT_RAW on most systems; 14 on OpenBSD
     LINK_RAW_14 = 14
     LINK_RAW = 101
     LINK_LOOP = 108
@@ -49,7 +49,7 @@ cdef enum:
     ETHERTYPE_OLD_QINQ = 0x9100
     MAX_TAGS = 8
     MAX_EXTENSION_HEADERS = 8
-    MAX_DATAGRAM = 262_144  # "BIG TCP" goes beyond 64 KiB; nothing goes beyond what a capture may hold
+    MAX_DATAGRAM = 262_144  # "BIG TCP" exceeds 64 KiB; no packet exceeds libpcap's limit
 
 cdef enum:
     PROTOCOL_HOP_BY_HOP = 0
@@ -65,9 +65,9 @@ cdef enum:
 
 
 cdef struct Network:
-    # An IP datagram: what its payload is and where it lies in the packet.
+    # An IP datagram: the protocol of its payload, and its position in the packet.
     Py_ssize_t payload
-    Py_ssize_t end  # as the IP header says; may be beyond what was captured
+    Py_ssize_t end  # from the IP header; may be beyond the captured bytes
     Py_ssize_t source
     Py_ssize_t destination
     uint8_t address_size
@@ -100,7 +100,7 @@ cdef Outcome dissect(
 
 
 cdef int _network_version(Span* span, uint16_t link_type, Py_ssize_t* at) noexcept nogil:
-    # 4 or 6, and the position of that header; 0 when it is another protocol; -1 when the link type is not known.
+    # Returns 4 or 6 and sets the position of that header; 0 for another protocol, -1 for an unknown link type.
     if link_type == LINK_ETHERNET:
         at[0] = 14
         return _by_ethertype(span, be16(span, 12), at)
@@ -158,7 +158,7 @@ cdef Outcome _ipv4(Span* span, Py_ssize_t at, Py_ssize_t original_size, Network*
     network.protocol = u8(span, at + 9)
     network.source, network.destination, network.address_size = at + 12, at + 16, 4
     network.payload = at + header_size
-    # 0: the packet was captured before the network card split it (TSO); it takes all that is there
+    # 0: captured before the network card split it (TSO); it extends to the end of the packet
     network.end = at + total if total > 0 else original_size
     if span.overrun:
         return CUT_SHORT
@@ -190,7 +190,7 @@ cdef Outcome _extension_headers(Span* span, Network* network) noexcept nogil:
     while not span.overrun:
         if kind == PROTOCOL_FRAGMENT:
             if be16(span, at + 2) & 0xFFF9:
-                return FRAGMENT  # an atomic one (RFC 6946) is whole
+                return FRAGMENT  # but not an atomic fragment (RFC 6946), which is complete
             network.payload += 8
         elif kind == PROTOCOL_AUTHENTICATION:
             network.payload += (u8(span, at + 1) + 2) * 4
@@ -252,7 +252,7 @@ cdef void _make_key(Span* span, Network* network, Segment* segment) noexcept nog
 
 
 def read_segment(int link_type, bytes data, original_size: int | None = None) -> TcpSegment | str:
-    """Return the TcpSegment in a packet, or the name of what it is instead (one of OUTCOME_NAMES): ``dissect`` for Python."""
+    """Return the TcpSegment in a packet, or the reason why it has none (one of OUTCOME_NAMES): ``dissect`` for Python."""
     cdef Segment segment
     cdef Py_ssize_t original = len(data) if original_size is None else min(original_size, 0xFFFFFFFF)
     if not 0 <= link_type <= 0xFFFF:
@@ -268,10 +268,10 @@ def read_segment(int link_type, bytes data, original_size: int | None = None) ->
 
 
 def read_datagram(int link_type, bytes data, Py_ssize_t original_size) -> Datagram | None:
-    """Return the Datagram in a packet; None when its link type is not known, its headers are cut off, or they are malformed.
+    """Return the Datagram in a packet; None if its link type is unknown, or its headers are cut or malformed.
 
-    *version* is 4 or 6, or 0 for what is not IP; then *start* is behind the *ethertype*, and nothing else is known. The
-    payload of an IPv6 fragment is its fragment header. *end* is what the IP header says, also when less was captured.
+    *version* is 4 or 6, or 0 if it is not IP; then *start* is behind the *ethertype*, and nothing else is known. The payload
+    of an IPv6 fragment is its fragment header. *end* comes from the IP header, even if less was captured.
     """
     cdef Span span
     cdef Network network
@@ -295,7 +295,7 @@ def read_datagram(int link_type, bytes data, Py_ssize_t original_size) -> Datagr
 
 
 cdef int _ethertype_before(Span* span, int link_type, Py_ssize_t at) noexcept nogil:
-    # SLL2 has it first in its header; a VLAN tag ends with it, as other headers do. Loopback and raw IP have none.
+    # SLL2 begins with it; a VLAN tag and other headers end with it. Loopback and raw IP have none.
     if link_type == LINK_LINUX_SLL2 and at == 20:
         return be16(span, 0)
     return be16(span, at - 2) if at >= 14 else 0

@@ -1,4 +1,4 @@
-"""The options of a pcapng block (draft-ietf-opsawg-pcapng, section 3.5), and the interface description in them."""
+"""Read the options of pcapng blocks (draft-ietf-opsawg-pcapng, section 3.5), and interface descriptions."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -23,7 +23,7 @@ class TimeUnit(Struct, frozen=True):
 
 
 class Interface(Struct, frozen=True):
-    """An interface description block, as far as packets need it."""
+    """The parts of an interface description block that packets need."""
 
     link_type: int
     snaplen: int
@@ -32,7 +32,7 @@ class Interface(Struct, frozen=True):
 
 
 def read_options(data: bytes, big_endian: bool) -> Iterator[tuple[int, bytes]]:
-    """Yield (code, value) up to the end marker or the first option that does not fit: a bad option is never an error."""
+    """Yield (code, value) up to the end marker or the first option that does not fit; a bad option is not an error."""
     order: ByteOrder = "big" if big_endian else "little"
     at = 0
     while at + 4 <= len(data):
@@ -45,7 +45,7 @@ def read_options(data: bytes, big_endian: bool) -> Iterator[tuple[int, bytes]]:
 
 
 def read_interface(body: bytes, big_endian: bool) -> Interface | None:
-    """Read the body of an interface description block; None when it is shorter than its fixed part."""
+    """Read the body of an interface description block; None if it is shorter than its fixed part."""
     order: ByteOrder = "big" if big_endian else "little"
     if len(body) < 8:
         return None

@@ -1,4 +1,4 @@
-"""One packet as objects: Packet, and what kproxy.capture.links reads in its headers."""
+"""One packet as an object: Packet, and Datagram and TcpSegment, which kproxy.capture.links reads from its headers."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Packet(Struct):
-    """One captured packet; it owns its bytes. kproxy.capture.scanners.PacketBatch holds many without such objects."""
+    """One captured packet, which owns its bytes. PacketBatch holds many packets without such objects."""
 
     time_ns: int
     link_type: int
@@ -16,7 +16,7 @@ class Packet(Struct):
 
 
 class Datagram(NamedTuple):
-    """The layers of a packet up to its IP header, or to what it carries instead of IP; positions are in the packet."""
+    """The layers of a packet up to its IP header, or up to another network protocol; positions are in the packet."""
 
     version: int
     ethertype: int

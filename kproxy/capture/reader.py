@@ -1,4 +1,4 @@
-"""Capture: a file of any size read packet by packet through one buffer; read_flows: its TCP connections."""
+"""Capture reads a file of any size packet by packet through one buffer; read_flows reassembles its TCP connections."""
 
 from collections.abc import Iterator
 from mmap import ACCESS_READ, mmap
@@ -36,17 +36,17 @@ class Scanner(Protocol):
 
 
 class CaptureCounters(Struct):
-    """What has been read."""
+    """How much has been read."""
 
     packets: int = 0
     file_bytes: int = 0  # after decompression
 
 
 class Capture:
-    """An open capture file. Iterating yields its packets, once.
+    """An open capture file. Iterate it once, for its packets.
 
-    A file that cannot be read on, or ends within a packet, ends the iteration; *damage* then has the position and reason (else
-    None), and everything before it was delivered. *secrets* are the decryption secrets blocks met so far: (type, bytes).
+    Damage, or an end inside a packet, ends the iteration after everything before it; *damage* then has the position and the
+    reason (else None). *secrets* are the decryption secrets blocks so far: (type, bytes).
     """
 
     def __init__(self, source: ByteSource, name: str) -> None:
@@ -57,7 +57,7 @@ class Capture:
         self._source = source
         self._buffer: bytearray | mmap = bytearray(BUFFER_SIZE)
         self._base = 0  # position in the file of the buffer's first byte
-        self._start = 0  # start of the bytes that are not yet scanned
+        self._start = 0  # position in the buffer of the first byte not yet scanned
         self._stop = 0
         self._at_end = False
         self._stopped = False
@@ -71,12 +71,12 @@ class Capture:
 
     @property
     def position(self) -> int:
-        """The position in the (decompressed) file behind the packets delivered so far."""
+        """The position in the (decompressed) file behind the packets so far."""
         return self._base + self._start
 
     @property
     def secrets(self) -> list[tuple[int, bytes]]:
-        """Decryption secrets blocks met so far: (type, bytes); type 0x544c534b is an NSS key log."""
+        """Decryption secrets blocks so far: (type, bytes); type 0x544c534b is an NSS key log."""
         return self._scanner.secrets if isinstance(self._scanner, PcapngScanner) else []
 
     @property
@@ -105,13 +105,13 @@ class Capture:
             yield from batch
 
     def stop(self) -> None:
-        """Read no further: the capture ends at *position*, as if the file did, once what comes before it was delivered."""
+        """Read no further: the capture ends at *position*, after the packets before it, as if the file ended there."""
         self._stopped = True
 
     def map_file(self, path: Path) -> None:
-        """Map the file that is being read, so that bytes which are never looked at are never loaded; not if it is compressed.
+        """Map the file into memory, so that bytes which are never read are never loaded; does nothing if it is compressed.
 
-        A process that reads a mapping is killed (SIGBUS) when the file shrinks: only one that can be replaced may do so.
+        If the file shrinks, the process is killed (SIGBUS), so only a process that can be replaced may call this.
         """
         with path.open("rb") as file:
             if file.read(4) == self._buffer[:4]:
@@ -147,7 +147,7 @@ class Capture:
         raise CaptureError(f"{self.name}: byte 0: neither pcap nor pcapng (it begins with {magic.hex(' ')})")
 
     def _refill(self) -> bool:
-        """Move what is not yet scanned to the front of the buffer and read on; False at the end of the file."""
+        """Move the unscanned bytes to the front of the buffer and read more; return False at the end of the file."""
         rest = self._stop - self._start
         size = max(BUFFER_SIZE, self._scanner.needed)
         if self._map is not None:
@@ -161,7 +161,7 @@ class Capture:
         return self._read_more() or self._end_of_file()
 
     def _refill_mapped(self, whole: mmap, size: int) -> bool:
-        """As ``_refill``, with the next piece of the mapping: pieces are as large as without it."""
+        """As ``_refill``, from the mapping; the pieces have the same sizes as without one."""
         end = self._base + self._stop
         self._start, self._base = self.position, 0
         self._buffer = whole
@@ -182,7 +182,7 @@ class Capture:
             count = self._source.readinto(memoryview(self._buffer)[self._stop :])
         except CaptureError as error:
             count = 0
-            if not self._stopped:  # else the stream was ended on purpose, in the middle of its compressed data
+            if not self._stopped:  # ``stop`` may end compressed data in the middle, which is no damage
                 self.damage = error
         self._at_end = count == 0
         self._stop += count
@@ -194,10 +194,10 @@ class Capture:
 
 
 def open_capture(path: str | Path) -> Capture:
-    """Open a capture file, "-" for standard input; compression and format are recognised by content.
+    """Open a capture file ("-" is standard input); its compression and format are recognised by content.
 
     Raises:
-        CaptureError: it cannot be opened, or is no capture file.
+        CaptureError: it cannot be opened, or is not a capture file.
     """
     source = open_source(path)
     try:
@@ -210,7 +210,7 @@ def open_capture(path: str | Path) -> Capture:
 def read_flows(capture: Capture, limits: Limits | None = None) -> Iterator[FlowItem | Data]:
     """Yield the items of the TCP connections of a capture; counters are in ``capture.flows``.
 
-    Items of one flow come in the order of its conversation, those of different flows about in capture order.
+    Items of one flow are in the order of its conversation, items of different flows roughly in capture order.
     """
     flows = Flows(limits, Unwrapper(limits))
     capture.flows = flows

@@ -1,11 +1,11 @@
-"""Endpoints: which endpoint of a flow is the server, when its SYN was not captured: a guess that a consumer can correct."""
+"""Guess which endpoint of a flow is the server if its SYN was not captured; the consumer can correct the guess."""
 
 KAFKA_PORTS = range(9092, 9100)
 MAX_ENDPOINTS = 65_536
 
 
 class Endpoints:
-    """What the flows of a capture have shown of their endpoints; an endpoint is address and port, as bytes."""
+    """What the flows of a capture have shown about endpoints; an endpoint is address and port, as bytes."""
 
     def __init__(self) -> None:
         self._flows: dict[bytes, int] = {}
@@ -27,8 +27,8 @@ class Endpoints:
     def guess_client(self, key: bytes) -> int:
         """Return 0 or 1: the endpoint in *key* that looks less like a server.
 
-        The server is, in this order of trust: the endpoint that accepted another connection, the one with a usual port of
-        Kafka, the one with more flows, the one with the lower port.
+        The server is the endpoint that accepted another connection; otherwise the one with a usual Kafka port; otherwise the
+        one with more flows; otherwise the one with the lower port.
         """
         half = len(key) // 2
         return 1 if self._evidence(key[:half]) > self._evidence(key[half:]) else 0
