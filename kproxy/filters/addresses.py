@@ -1,11 +1,4 @@
-"""Where responses have the addresses of brokers, found in the facts.
-
-The rule: a struct with a host (a string whose name ends in "Host") and a port, and the id of a broker (an int32 of Kafka's entity
-type "brokerId") in the same struct or in the one around it. Not among them: ``clientHost`` of
-DescribeGroups and similar APIs is the group member's own and has no port; the user endpoint of Streams groups (KIP-1071) is
-where an application serves its own queries (``application.server``) and has no broker id; hosts of ACLs are conditions
-on clients. Requests carry addresses only between brokers and controllers, and to them.
-"""
+"""Addresses: where responses have addresses of brokers, found in the facts."""
 
 import functools
 from collections.abc import Iterator
@@ -18,7 +11,7 @@ from kproxy.protocol.facts import Field, Layout
 
 @dataclass(frozen=True, slots=True)
 class AddressField:
-    """A struct of a response that has the host and port of a broker, and the path to it."""
+    """A struct of a response with the host and port of a broker, and the path to it."""
 
     path: tuple[Field, ...]  # from the message to the struct; empty: the message itself
     node_id: str  # attribute of the struct, or of the one around it where names_listeners
@@ -31,7 +24,7 @@ class AddressField:
 
 @functools.cache
 def address_fields(api_key: int) -> tuple[AddressField, ...]:
-    """The address fields of an API's response at all its versions; none for an API that is not in the facts."""
+    """Return the address fields of an API's response at all its versions; none for an API that is not in the facts."""
     api = facts().apis.get(api_key)
     if api is None:
         return ()
@@ -42,10 +35,7 @@ def address_fields(api_key: int) -> tuple[AddressField, ...]:
 
 @functools.cache
 def responses_with_addresses() -> dict[tuple[int, int], Want]:
-    """(api_key, api_version) -> what is to be held of a response that has addresses.
-
-    HEAD where something follows the addresses, TAIL where they come last in a response that is big or frequent, else HOLD.
-    """
+    """Return (api_key, api_version) -> which part of a response has to be held for its addresses."""
     found = {}
     for api_key in facts().apis:
         for version in sorted({version for place in address_fields(api_key) for version in place.versions}):
@@ -57,29 +47,20 @@ def responses_with_addresses() -> dict[tuple[int, int], Want]:
 
 
 def head_end(api_key: int, api_version: int) -> str | None:
-    """The top-level untagged field (Kafka's JSON name) that follows the last address.
-
-    None: nothing follows, or the addresses are in the tag section. What comes before that field is the head of the response.
-    """
+    """Return the top-level untagged field (Kafka's JSON name) that follows the last address."""
     fields = untagged(layout_of(api_key, api_version), api_version)
     leading = [at for at, field in enumerate(fields) if _leads(api_key, field)]
     return fields[leading[-1] + 1].json_name if leading and leading[-1] + 1 < len(fields) else None
 
 
 def tail_start(api_key: int, api_version: int) -> str | None:
-    """The top-level untagged field (Kafka's JSON name) where the addresses begin; None: they are in the tag section.
-
-    Only for responses where ``ends_with_addresses``. From there on there is nothing but these fields and the tag section.
-    """
+    """Return the top-level untagged field (Kafka's JSON name) where the addresses begin; None: in the tag section."""
     layout = layout_of(api_key, api_version)
     return next((field.json_name for field in untagged(layout, api_version) if _leads(api_key, field)), None)
 
 
 def ends_with_addresses(api_key: int, api_version: int) -> bool:
-    """Whether the tail of a response can be rewritten to the same size.
-
-    Its addresses are in its last field or in the tag section, and there is a tag section to be filled.
-    """
+    """Return whether the tail of a response can be rewritten to the same size."""
     layout = layout_of(api_key, api_version)
     *before, _ = untagged(layout, api_version)
     if any(not place.path and api_version in place.versions for place in address_fields(api_key)):
@@ -88,13 +69,13 @@ def ends_with_addresses(api_key: int, api_version: int) -> bool:
 
 
 def layout_of(api_key: int, api_version: int) -> Layout:
-    """The newest layout of a response at a version."""
+    """Return the newest layout of a response at a version."""
     layouts = facts().layouts(f"{facts().apis[api_key].name}Response")
     return next(layout for layout in layouts if api_version in layout.versions)
 
 
 def untagged(layout: Layout, api_version: int) -> list[Field]:
-    """The top-level fields that come before the tag section."""
+    """Return the top-level fields that come before the tag section."""
     return [field for field in layout.fields if api_version in field.versions and api_version not in field.tagged]
 
 
@@ -134,10 +115,7 @@ def _broker_id(fields: tuple[Field, ...]) -> Field | None:
 
 
 def _is_tail(api_key: int, version: int) -> bool:
-    """Whether addresses are in the last field or the tag section of a response to, or full of, records.
-
-    ShareAcknowledge carries none, but is sent as often as ShareFetch and has its form (KIP-932).
-    """
+    """Return whether addresses are in the last field or the tag section of a response that carries records."""
     name = facts().apis[api_key].name
     layouts = [*facts().layouts(f"{name}Response"), *facts().layouts(f"{name}Request")]
     if api_key != ApiKey.SHARE_ACKNOWLEDGE and not any(_has_records(layout.fields) for layout in layouts):

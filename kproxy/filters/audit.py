@@ -141,7 +141,7 @@ class Audit(Filter):
             self.runtime.require_journal(self.options.file, True)
 
     def on_stop(self) -> None:
-        """Let the journal be; it stays open for the requests that have its numbers."""
+        """Keep the journal open for the requests that have its numbers."""
         in_use = self.runtime.kept.get(AUDITS, [])
         if self in in_use:
             in_use.remove(self)
@@ -155,7 +155,7 @@ class Audit(Filter):
 
     @property
     def journal(self) -> Journal:
-        """The journal, once the filter is started."""
+        """The journal, after the filter was started."""
         assert self._journal is not None
         return self._journal
 
@@ -215,7 +215,7 @@ class Audit(Filter):
         return self._wait_to_settle(entry)
 
     def _may_wait(self, entry: "Entry") -> bool:
-        """Whether a line that could not be written is tried again before its response leaves."""
+        """Return whether a line that could not be written is tried again before its response leaves."""
         return self.options.mode == "block" or entry.journal.is_late
 
     async def _wait_to_settle(self, entry: "Entry") -> Verdict:
@@ -252,7 +252,7 @@ class Audit(Filter):
     def _settle(
         self, entry: "Entry", outcome: str, errors: dict[str, int] | None = None, *, wait: bool = False
     ) -> bool:
-        """Write the line, else drop it. False: neither, as the caller can *wait* and try again."""
+        """Write the line, or drop it. Returns False if it did neither, as the caller can *wait* and try again."""
         latency = round((self.runtime.monotonic() - entry.began) * 1_000, 3)
         # the principal as it is now: a client may send requests behind its login, before the broker has accepted it
         who = {"principal": shortened(entry.connection.principal), "mechanism": shortened(entry.connection.mechanism)}
@@ -267,7 +267,7 @@ class Audit(Filter):
         return True
 
     def _resources(self, request: Request) -> list[Resource] | None:
-        """What the request names; None: it is not audited."""
+        """Return the resources that the request names; None if it is not audited."""
         is_chosen = request.api_key not in self._always  # by its topics: then all of them are looked at
         most = MOST_LOOKED_AT if is_chosen else MOST_RESOURCES
         resources = resources_of(request.api_key, request.api_version, request.message, most)
@@ -278,14 +278,14 @@ class Audit(Filter):
         return (list(filter(self._is_chosen, resources)) or None) if is_chosen else resources
 
     def _is_chosen(self, resource: Resource) -> bool:
-        """Whether a resource is a topic that is audited; one whose name is not known may be."""
+        """Return whether a resource is a topic that is audited, or may be one, as its name is not known."""
         name = resource.get("name")
         return resource["type"] == "topic" and (
             name is None or any(fnmatchcase(name, pattern) for pattern in self.options.topics)
         )
 
     def _pending(self, connection: ConnectionFacts) -> dict[int, list["Entry"]]:
-        """The entries of a connection that are not settled, by correlation id, of which a client may use one twice."""
+        """Return the unsettled entries of a connection, by correlation id, which a client may use twice."""
         found: dict[int, list[Entry]] = connection.state.setdefault(self._state, {})
         return found
 
@@ -326,7 +326,7 @@ class Audit(Filter):
 
 
 class Entry:
-    """A request that is audited and not settled. It belongs to the journal that has its number, also after a reload."""
+    """A request that is audited and not settled yet. It belongs to the journal that has its number, also after a reload."""
 
     __slots__ = ("began", "connection", "fields", "journal", "line", "number")
 
@@ -340,12 +340,12 @@ class Entry:
 
 
 def is_control_plane(name: str, listeners: tuple[str, ...]) -> bool:
-    """Whether an API is audited by default."""
+    """Return whether an API is audited by default."""
     return name not in DATA_PLANE and "broker" in listeners
 
 
 def _shown(resources: list[Resource]) -> dict[str, Any]:
-    """The resources that a line has, and whether they are all."""
+    """Return the resources that fit into a line, and whether these are all."""
     shown = that_fit([_cleaned(each) for each in resources[:MOST_RESOURCES]])
     settings = sum(len(each.get("settings", ())) for each in shown)
     are_all = len(shown) == len(resources) and settings == sum(len(each.get("settings", ())) for each in resources)

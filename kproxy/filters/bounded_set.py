@@ -1,4 +1,4 @@
-"""BoundedSet: texts, of which the ones that were added longest ago are forgotten when there are too many."""
+"""BoundedSet: a set of texts that forgets those added longest ago when there are too many."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -31,24 +31,27 @@ class BoundedSet:
         return iter(self._values)
 
     def added_since(self, change: int) -> tuple[int, list[str]]:
-        """The number of the last change, and what was added after the one of that number and is still there, the newest last."""
+        """Return the number of the last change, and the values added after change number *change*, the newest last.
+
+        Values that were forgotten since are not among them.
+        """
         newest = list(islice(reversed(self._values), self._changes - change))
         return self._changes, newest[::-1]
 
     def add(self, value: str) -> None:
-        """Add a value; one that is there already is as if added now. Raises ValueError for one that is too long."""
+        """Add a value; an existing one counts as added now. Raises ValueError if it is too long."""
         if len(value) > LONGEST_VALUE:
             raise ValueError(f"a value of {len(value)} characters; at most {LONGEST_VALUE} are shared")
         if self._put(value):
             self._on_new(value)
 
     def receive(self, values: Iterable[str]) -> None:
-        """Add what another process has added."""
+        """Add the values that another process has added."""
         for value in values:
             self._put(value)
 
     def _put(self, value: str) -> bool:
-        """Add a value; whether it is new."""
+        """Add a value; return whether it is new."""
         is_new = value not in self._values
         if not is_new:
             del self._values[value]

@@ -40,41 +40,44 @@ class Journal(Protocol):
 
     @property
     def written(self) -> int:
-        """Of them, those whose line is in the file."""
+        """How many of them have their line in the file."""
 
     @property
     def dropped(self) -> int:
-        """Of them, those whose line is not in the file and will not be."""
+        """How many of them have no line in the file and will get none."""
 
     @property
     def is_writable(self) -> bool:
-        """Whether the last line could be written; tries to begin a part if there is none."""
+        """Whether the last line could be written; begins a new part of the file if there is none."""
 
     @property
     def is_late(self) -> bool:
-        """Whether the disk has not answered yet and may do so soon: what cannot be written now is worth to be tried again."""
+        """Whether the disk is slow and may answer soon, so that a line that cannot be written now is worth another try."""
 
     def take(self) -> int:
         """Return the next number, from 1."""
 
     def write(self, number: int, line: bytes) -> bool:
-        """Write the line of a number, which has no newline. False: it could not be written, and the number is still open."""
+        """Write the line of a number; it has no newline. Returns False if that failed: the number is still open then."""
 
     def drop(self, number: int) -> None:
-        """Count a number as dropped. The numbers dropped are in a line of their own as soon as one can be written."""
+        """Count a number as dropped. Dropped numbers get a line of their own as soon as one can be written."""
 
 
 class SharedSet(Protocol):
-    """Texts that the filters of a cluster know together, in all workers: what one adds the others have moments later.
+    """Texts that the filters of a cluster share in all workers: what one adds, the others have moments later.
 
-    At most 200,000 of at most 300 characters; those added longest ago are forgotten.
+    It holds at most 200,000 texts of at most 300 characters; those added longest ago are forgotten.
     """
 
     def add(self, value: str) -> None:
         """Add a value."""
 
     def added_since(self, change: int) -> tuple[int, list[str]]:
-        """Return the number of the last change, and what was added after the one of that number; 0: all, the newest last."""
+        """Return the number of the last change, and the values added after change number *change*, the newest last.
+
+        With 0, that is all values.
+        """
 
     def __contains__(self, value: str) -> bool: ...
     def __iter__(self) -> Iterator[str]: ...
@@ -82,32 +85,32 @@ class SharedSet(Protocol):
 
 
 class SharedCount(Protocol):
-    """A number that the filters of a cluster count together, in all workers: each gets every number once.
+    """A number that the filters of a cluster count together in all workers: each of them gets every number once.
 
     It stays when the configuration is loaded again and when a worker dies. /metrics and /filters of the admin port show it.
     """
 
     @property
     def value(self) -> int:
-        """The number now."""
+        """The present number."""
 
     def add(self, amount: int = 1) -> int:
         """Add to it, and return the sum."""
 
 
 class SharedTimes(Protocol):
-    """A time for each of many names, which the filters of a cluster move on together, in all workers: nothing is lost.
+    """A time for each of many names, which the filters of a cluster move on together in all workers.
 
-    They stay when the configuration is loaded again and when a worker dies. Of very many names, those are forgotten first whose
-    time is the earliest.
+    The times stay when the configuration is loaded again and when a worker dies. If there are too many names, those with the
+    earliest times are forgotten first.
     """
 
     def move_on(self, name: str, seconds: float, now: float) -> float:
-        """Add *seconds* to the time of a name, or to *now*, if that is later; return the sum. *now* is of Runtime.monotonic."""
+        """Add *seconds* to the time of a name, or to *now* (of Runtime.monotonic) if that is later; return the sum."""
 
 
 class ClientMetric(Struct, frozen=True, array_like=True):
-    """A number that a client has measured of itself: a data point of OpenTelemetry (KIP-714)."""
+    """A number that a client has measured: a data point of OpenTelemetry (KIP-714)."""
 
     name: str
     is_counter: bool  # it only grows; else it is a gauge
@@ -117,17 +120,17 @@ class ClientMetric(Struct, frozen=True, array_like=True):
 
 
 class MetricsExport(Protocol):
-    """The way of metrics to a collector of OTLP."""
+    """Sends metrics to a collector of OTLP."""
 
     def offer(self, data: bytes) -> bool:
         """Queue a MetricsData message; False if it is dropped. Never waits."""
 
     def close(self) -> None:
-        """Use it no more: what is queued is still sent, if that takes no more than seconds."""
+        """Stop using it: what is queued is still sent, if that takes a few seconds at most."""
 
 
 class Runtime(Protocol):
-    """What the proxy gives to a filter (``Filter.runtime``), as filters do no I/O and ask no clock."""
+    """What the proxy gives to a filter (``Filter.runtime``), as filters do no I/O and read no clock."""
 
     worker: int  # number of the worker process, from 0
     cluster: str  # name of the virtual cluster
@@ -149,19 +152,22 @@ class Runtime(Protocol):
         """Return the journal of this worker, opened at the first call: for ``audit.jsonl`` worker 0 writes ``audit-0.jsonl``."""
 
     def require_journal(self, file: Rotated, is_required: bool) -> None:
-        """Say that requests are refused while a journal cannot be written, or, when the filter stops, no longer.
+        """Say that requests are refused while a journal cannot be written; with False, when the filter stops, no longer.
 
-        /readyz is 503 then, and says why.
+        While they are refused, /readyz is 503 and says why.
         """
 
     def shared_set(self, name: str) -> SharedSet:
         """Return the set of that name, which outlives a reload of the configuration. Begin the name with the filter's."""
 
     def shared_count(self, filter_name: str, event: str, name: str) -> SharedCount:
-        """Return what the filter counts of an event: *name* says of what. Raises UsageError when there are too many."""
+        """Return the count of an event of a filter. Raises UsageError if there are too many.
+
+        *name* tells counts of the same event apart.
+        """
 
     def shared_times(self, name: str) -> SharedTimes:
-        """Return the times of that name. Begin it with the filter's."""
+        """Return the times of that name, which has to begin with that of the filter."""
 
     def show_client_metrics(
         self,
@@ -185,15 +191,18 @@ class Runtime(Protocol):
         """
 
     def aside(self, function: Callable[[], Result]) -> Awaitable[Result]:
-        """Call what takes long where it does not hold up other connections; returns what it returns, raises what it raises."""
+        """Call a function that takes long in a thread, so that other connections go on.
+
+        Returns what it returns, and raises what it raises.
+        """
 
     def warn(self, event: str, reason: str) -> None:
-        """Log a warning; *event* is a fixed text, *reason* may have anything and is escaped."""
+        """Log a warning. *event* is a fixed text; *reason* may contain anything, and is escaped."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientTls:
-    """What a client's handshake with kproxy showed."""
+    """What kproxy learned of a client from its TLS handshake."""
 
     version: str | None  # "TLS 1.3"
     server_name: str | None  # whom it wants to talk to (SNI)
@@ -202,7 +211,7 @@ class ClientTls:
 
 @dataclass(slots=True)
 class ConnectionFacts:
-    """The connection of a frame, for filters."""
+    """What a filter can know about the connection of a frame."""
 
     number: int  # unique in its worker
     cluster: str  # name of the virtual cluster
@@ -233,7 +242,10 @@ class Request:
 
     @property
     def expects_response(self) -> bool:
-        """Whether a response follows: a Produce with acks=0 gets none, and where something is wrong with it brokers close."""
+        """Whether a response follows.
+
+        A Produce with acks=0 gets none; if something is wrong with it, brokers close the connection.
+        """
         return self.api_key != ApiKey.PRODUCE or getattr(self.message, "acks", 1) != 0
 
     def new_response(self, **values: Any) -> Any:
@@ -260,7 +272,7 @@ class RequestFacts:
     message: MessageStruct | None = None
 
     def copy(self) -> "RequestFacts":
-        """One for a filter, whose changes to it change nothing: the frame is read and written by the chain's own."""
+        """Return a copy for a filter, so that the filter's changes to it do not reach the chain."""
         return RequestFacts(self.api_key, self.api_version, self.correlation_id, self.client_id, self.message)
 
 
@@ -304,18 +316,14 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """Verdict on a response: send only its first *size* bytes, size field included, then close the connection, both sides."""
+    """Verdict on a response: send only its first *size* bytes, size field included, then close both sides of the connection."""
 
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Verdict: drop the frame and all that follows in its direction; the connection stays open.
-
-    On a request: the broker gets nothing more; responses to requests before it are sent still. On a response: the client gets
-    nothing more, as no response may overtake another; its requests still go to the broker.
-    """
+    """Verdict: drop the frame and everything that follows in its direction; the connection stays open."""
 
 
 Verdict = Forward | Replace | Reply | Close | Truncate | Silence
@@ -365,39 +373,29 @@ class Filter:
     timeout: float = 10.0  # seconds an awaited verdict may take
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
-        """Return PASS, HOLD, HEAD or TAIL. Called when the chain is made; override it where the attributes are not enough.
-
-        HEAD and TAIL are for the responses that ``kproxy.filters.addresses.responses_with_addresses`` gives as such.
-        """
+        """Return PASS, HOLD, HEAD or TAIL. Called when the chain is made; override it if the attributes are not enough."""
         keys = self.requests if direction == Direction.REQUEST else self.responses
         asked = api_key in keys and (self.versions is None or api_version in self.versions)
         return Want.HOLD if asked else Want.PASS
 
     def wants_frame(self, connection: ConnectionFacts, direction: Direction, request: RequestFacts) -> bool:
-        """Return whether it wants a frame that it HOLDs. Asked before the body is decoded, which takes long for a large one.
-
-        Of a request ``message`` is not known yet. Where it does not want a request, it may not get the message of that request
-        with the response, either.
-        """
+        """Return whether it wants a frame that it HOLDs. Called before the body is decoded, which takes long for a large one."""
         return True
 
     def wants_of_large(self, direction: Direction, api_key: int, api_version: int) -> Want | None:
-        """Return what the filter takes of a frame it wants to HOLD and that is above limits.held_frame_size.
-
-        None, the default: it cannot do without the whole frame, and that is a fault.
-        """
+        """Return which part it takes of a frame that it wants to HOLD and that is larger than limits.held_frame_size."""
         return None
 
     def on_too_large(
         self, connection: "ConnectionFacts", direction: Direction, api_key: int, api_version: int, size: int
     ) -> None:
-        """Note a frame that it wants to HOLD and that passes, as it is above limits.held_frame_size; *size* is its own."""
+        """Note a frame of *size* bytes that it wants to HOLD and that passes, as it is larger than limits.held_frame_size."""
 
     def on_start(self) -> None:
         """Prepare: ``runtime`` is set. Called once, before the first frame; raise UsageError to refuse the configuration."""
 
     def on_stop(self) -> None:
-        """Release what is held: another chain is used from now on, or the worker ends."""
+        """Release everything that is held: another chain is used from now on, or the worker ends."""
 
     def on_request(self, request: Request) -> Verdict | Awaitable[Verdict]:
         """Return the verdict on a request."""
@@ -408,7 +406,7 @@ class Filter:
         return Forward()
 
     def on_head(self, connection: ConnectionFacts, request: RequestFacts, head: bytes) -> bytes:
-        """Return what to send in place of the head of a HEAD response: its first fields, up to its last address. Of any size."""
+        """Return what to send in place of the head of a HEAD response: its fields up to the last address. Any size will do."""
         return head
 
     def on_tail(self, connection: ConnectionFacts, request: RequestFacts, tail: bytes) -> bytes:
@@ -416,13 +414,10 @@ class Filter:
         return tail
 
     def on_raw_login(self, connection: ConnectionFacts, is_accepted: bool) -> None:
-        """Note a login by raw SASL tokens, which are no requests (SaslHandshake v0), if a filter ``identifies``.
-
-        Called at its first token, and again with *is_accepted* when a request follows, as the broker has accepted the client.
-        """
+        """Note a login by raw SASL tokens, which are no requests (SaslHandshake v0); called if a filter ``identifies``."""
 
     def on_close(self, connection: ConnectionFacts) -> None:
-        """Release what is kept for a connection: it is closed."""
+        """Release what is kept for a connection that was closed."""
 
 
 @dataclass(frozen=True, slots=True)

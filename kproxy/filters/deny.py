@@ -77,7 +77,7 @@ BY_KIND = {
 
 
 class Rule(Options, frozen=True):
-    """What is forbidden."""
+    """A rule that forbids requests, or topics of requests."""
 
     when: Annotated[
         ConditionText,
@@ -139,7 +139,7 @@ class DenyOptions(Options, frozen=True):
 
 
 class Compiled:
-    """A rule, ready to be asked."""
+    """A rule that is ready to be evaluated."""
 
     def __init__(self, rule: Rule, dry_run: bool) -> None:
         self.condition = Condition(rule.when)
@@ -157,7 +157,7 @@ class Compiled:
         )
 
     def holds(self, subject: Subject, topic: str | None = None) -> bool:
-        """Whether it forbids; a dry run says so also where that cannot be answered, which otherwise is a fault."""
+        """Return whether the rule forbids. If that cannot be answered, a dry run says so too, while otherwise it is a fault."""
         return self.condition.holds(subject, topic, unclear=True if self.dry_run else None)
 
     def count(self, runtime: Runtime, event: str) -> None:
@@ -167,7 +167,7 @@ class Compiled:
         self._counts[event].add()
 
     def may_log(self, now: float) -> int | None:
-        """How many decisions were left out since the last that was logged; None: this one is, too."""
+        """Return how many decisions were left out since the last logged one; None: leave this one out, too."""
         if now - self._logged_at < LOG_EVERY_S:
             self._left_out += 1
             return None
@@ -175,7 +175,7 @@ class Compiled:
         return left_out
 
     def code(self, subject: Subject) -> int:
-        """The error code for a request."""
+        """Return the error code for a request."""
         if self.error is not None:
             return ErrorCode.__members__.get(self.error, ErrorCode.UNKNOWN_SERVER_ERROR)  # CLOSE is none
         if self.condition.is_for_each_topic:

@@ -69,7 +69,7 @@ NOTHING: dict[int, dict[str, Any]] = {
 
 
 class Source(NamedTuple):
-    """An array of the request that elements of the response follow from."""
+    """An array of the request for whose elements the response has elements too."""
 
     path: tuple[
         str, ...
@@ -81,7 +81,7 @@ class Source(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """An array of the response."""
+    """An array of the response that has to be filled."""
 
     target: str  # its attribute
     struct: str  # name of its elements
@@ -92,7 +92,7 @@ class Filled(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where the errors of a response are."""
+    """The places of errors in a response."""
 
     error: str | None  # attribute of the response
     has_message: bool
@@ -103,15 +103,7 @@ class Places(NamedTuple):
 def error_response(
     request: Request, error_code: int, message: str | None = None, *, in_elements: bool = False
 ) -> MessageStruct | None:
-    """Make the response in which everything that *request* asks for fails; None: the API has no place for an error.
-
-    Args:
-        request: the request; its message is read.
-        error_code: one of kproxy.protocol.error_codes.ErrorCode.
-        message: for people, in the versions that have a field for it.
-        in_elements: where the response has an error of its own, and elements for what is asked for, only these have the error: as
-            a broker answers that refuses some topics.
-    """
+    """Make the response in which everything that *request* asks for fails; None if the API has no place for an error."""
     places = error_places(request.api_key, request.api_version, in_elements)
     if places is None:
         return None
@@ -127,7 +119,7 @@ def error_response(
 
 @functools.cache
 def error_places(api_key: int, api_version: int, in_elements: bool = False) -> Places | None:
-    """Where an error goes in the response of an API at a version; None: nowhere, or it is not in the facts."""
+    """Return where an error goes in the response of an API at a version; None if there is no place, or it is not in the facts."""
     asked, answered = _layout(request_message(api_key), api_version), _layout(response_message(api_key), api_version)
     if asked is None or answered is None:
         return None
@@ -144,7 +136,7 @@ def error_places(api_key: int, api_version: int, in_elements: bool = False) -> P
 
 
 class _Error:
-    """One error, to be put into the structs of one response."""
+    """An error that is put into the structs of one response."""
 
     def __init__(self, request: Request, error_code: int, message: str | None) -> None:
         response = response_message(request.api_key)
@@ -161,7 +153,7 @@ class _Error:
             struct.error_message = self._message
 
     def elements(self, filled: Filled, asked: Any) -> list[Any]:
-        """The elements of an array of the response, one for each thing that *asked* names; none twice."""
+        """Return the elements of an array of the response, one for each thing that *asked* names, without duplicates."""
         made: dict[object, Any] = {}
         for source in filled.sources:
             for element in _elements(asked, source.path):
@@ -197,22 +189,22 @@ class _Walk:
         self._nothing = nothing
 
     def has(self, fields: Iterable[Field], name: str) -> bool:
-        """Whether a field is there at the version."""
+        """Return whether a field exists at the version."""
         return any(field.name == name and self._version in field.versions for field in fields)
 
     def error(self, fields: Iterable[Field]) -> str | None:
-        """The attribute of the error among the fields."""
+        """Return the attribute with the error code among the fields."""
         here = (field.attribute for field in fields if field.name in ERRORS and self._version in field.versions)
         return next(here, None)
 
     def nothing(self, fields: Iterable[Field]) -> tuple[tuple[str, Any], ...]:
-        """The values that stand for nothing among the fields, unless the version has no null there."""
+        """Return the values of fields that say "nothing", unless null does at this version."""
         here = (field for field in fields if self._version in field.versions and field.attribute in self._nothing)
         found = ((field, self._nothing[field.attribute]) for field in here)
         return tuple((field.attribute, it) for field, it in found if it is not None or self._version in field.nullable)
 
     def filled(self, fields: Iterable[Field], asked: Iterable[Field]) -> Iterator[Filled]:
-        """The arrays among *fields* that have errors, and where their elements come from."""
+        """Return the arrays among *fields* that have errors, with the arrays of the request that their elements come from."""
         for field in fields:
             if self._carries_errors(field):
                 yield from self._from(field, tuple(self._sources(field, asked)))
@@ -223,15 +215,15 @@ class _Walk:
             yield Filled(field.attribute, field.type, sources, error, has_message, self.nothing(field.fields))
 
     def _carries_errors(self, field: Field) -> bool:
-        """Whether the elements of an array, or what is in them, have errors."""
+        """Return whether the elements of an array have errors, directly or below."""
         if not (field.is_array and field.is_struct and self._version in field.versions):
             return False
         return self.error(field.fields) is not None or any(map(self._carries_errors, field.fields))
 
     def _sources(self, target: Field, asked: Iterable[Field]) -> Iterator[Source]:
-        """The array of the request that names the elements of *target*: the one that shares most, and is nearest.
+        """Return the array of the request that names the elements of *target*.
 
-        Of AlterUserScramCredentials both: it deletes and upserts.
+        It is the one that shares most fields with it, and is nearest.
         """
         found = [
             source for field in asked if self._version in field.versions for source in self._from_array(target, field)
@@ -265,19 +257,19 @@ class _Walk:
                     yield source._replace(path=(field.attribute, *source.path))
 
     def _below(self, target: Field, field: Field) -> Iterator[Filled]:
-        """The arrays with errors in an element that has none itself."""
+        """Return the arrays with errors inside an element that has none itself."""
         if self.error(target.fields) is None:
             yield from self.filled(target.fields, field.fields)
 
     def _copied(self, target: Field, field: Field) -> Iterator[Filled]:
-        """Arrays that only say what an element is about, as Entity of AlterClientQuotas."""
+        """Return arrays that only repeat what an element is about, such as Entity of AlterClientQuotas."""
         for here in target.fields:
             there = next((each for each in field.fields if each.name == here.name), None)
             if there is not None and here.is_array and here.is_struct and all(map(_identifies, here.fields)):
                 yield from self._from(here, tuple(self._from_array(here, there)))
 
     def _is_same(self, here: Field, there: Field) -> bool:
-        """Whether a field of the response names what a field of the request names."""
+        """Return whether a field of the response names what a field of the request names."""
         if here.is_array or self._version not in here.versions or here.type != there.type:
             return False
         if (here.name, there.name) in SAME_NAMES:

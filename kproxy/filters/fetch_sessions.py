@@ -1,9 +1,4 @@
-"""Fetch sessions: a request in one names only what is new (KIP-227, KIP-932).
-
-So a request in a session that was opened before the rules in use, or past the proxy, may ask for topics that nothing here has
-seen. A client whose session is not known opens another, with a request that names all (OpenedSessions). What a request asks for
-is what its session had before, and what it adds and takes away (AskedTopics).
-"""
+"""Fetch sessions: a request in a session names only what has changed since the last one (KIP-227, KIP-932)."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -21,14 +16,14 @@ Session = tuple[object, ...]
 
 
 class OpenedSessions:
-    """The sessions that each connection has opened, of the APIs given."""
+    """The sessions that each connection has opened, for some APIs."""
 
     def __init__(self, apis: Collection[int]) -> None:
         self._apis = frozenset(apis)
         self._opened: dict[int, dict[Session, None]] = {}  # by number of the connection
 
     def refusal(self, request: Request) -> MessageStruct | None:
-        """The response to a request in a session that is not known; None for all other requests."""
+        """Return the response to a request in a session that is not known; None for all other requests."""
         if request.api_key not in self._apis:
             return None
         message: Any = request.message
@@ -70,18 +65,14 @@ class OpenedSessions:
 
 
 class AskedTopics:
-    """The topics that Fetch and ShareFetch requests of one connection ask for, by name or by id.
-
-    A client has one session with a broker over a connection. Of partitions beyond MOST_PARTITIONS nothing is remembered: they
-    count where a request names them.
-    """
+    """The topics that the Fetch and ShareFetch requests of one connection ask for, by name or by id."""
 
     def __init__(self) -> None:
         self._sessions: dict[Session, dict[str, set[int]]] = {}  # partitions by topic
         self._size = 0
 
     def note(self, request: Request) -> list[str]:
-        """Note what a request adds to its session and takes away; return all topics that it asks for."""
+        """Note what a request adds to its session and removes from it; return all topics that it asks for."""
         message: Any = request.message
         is_share = request.api_key == ApiKey.SHARE_FETCH
         epoch = (
@@ -126,7 +117,7 @@ def _has_sessions(request: Request) -> bool:
 
 
 def _topic(element: Any) -> str:
-    """The name of a topic, or its id."""
+    """Return the name of a topic, or its id."""
     return str(getattr(element, "topic", None) or element.topic_id)
 
 

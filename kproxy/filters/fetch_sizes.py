@@ -1,12 +1,4 @@
-"""The size of Fetch responses: requests ask for no more than can be held, where a filter needs responses whole.
-
-Consumers ask for up to 50 MiB by default (fetch.max.bytes), and a response above limits.held_frame_size would be refused, each
-time it is asked for again. A broker may send fewer bytes than asked for at any time, and consumers go on from there; only a first
-batch that is larger it sends nevertheless (KIP-74). That is refused with an error: see ``Chain.when_too_large_to_hold``.
-
-Before version 3 a request has no limit of its own, and the partitions share what can be held. A message that is larger than its
-share is then cut, and the consumer says so; with the defaults that is one of 932,067 bytes where 9 partitions are asked for.
-"""
+"""The size of Fetch responses: requests ask for no more than can be held, if a filter needs responses completely."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -21,12 +13,7 @@ FETCHES = (ApiKey.FETCH, ApiKey.SHARE_FETCH)
 
 
 class LimitFetches(Filter):
-    """Limit what Fetch and ShareFetch requests ask for, where a filter cannot do with less than the whole response.
-
-    Args:
-        versions: (API key, version) of the requests.
-        held_frame_size: the largest frame that is held.
-    """
+    """Limit what Fetch and ShareFetch requests ask for, if a filter needs the complete response."""
 
     name = "limit_fetches"
     keeps_requests = True  # of which topics a response that is too large has an error for
@@ -36,7 +23,7 @@ class LimitFetches(Filter):
         self._most_bytes = max(1, held_frame_size // PARTS_OF_HELD)
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
-        """HOLD requests whose responses have to be held whole."""
+        """HOLD requests whose responses have to be held completely."""
         is_one = direction == Direction.REQUEST and (api_key, api_version) in self._versions
         return Want.HOLD if is_one else Want.PASS
 
@@ -50,7 +37,10 @@ class LimitFetches(Filter):
 
 
 def limiting(filters: Iterable[Filter], held_frame_size: int) -> tuple[Filter, ...]:
-    """The LimitFetches that these filters need, if any. Those that fail open pass responses that are too large by."""
+    """Return the LimitFetches that these filters need; None if they need none.
+
+    Filters that fail open do without responses that are too large.
+    """
     listed = tuple(filters)
     every = [(key, version) for key in FETCHES for version in facts().apis[key].versions]
     needed = [each for each in every if any(_needs_whole(filter_, *each) for filter_ in listed)]

@@ -1,4 +1,4 @@
-"""What a fault of a filter is counted by: the method of Filter in which it came, and its kind.
+"""How faults of filters are counted: by the method of Filter in which a fault happened, and by its kind.
 
 raised        the filter raised an exception
 timed_out     no verdict within Filter.timeout
@@ -27,11 +27,11 @@ Kind: TypeAlias = Literal["raised", "timed_out", "unusable", "undecodable", "too
 
 
 class Unusable(ValueError):
-    """What a filter returned cannot be used."""
+    """A filter returned something that cannot be used."""
 
 
 def kind_of(fault: Exception) -> Kind:
-    """The kind of an exception that came while a filter had a frame."""
+    """Return the kind of an exception that was raised while a filter had a frame."""
     if isinstance(fault, DecodeError):
         return "undecodable"
     if isinstance(fault, Unusable | EncodeError):

@@ -1,7 +1,7 @@
-"""The head of a response, up to its last address: its first fields, read alone and written to any size.
+"""The head of a response: its first fields up to the last address, read by themselves and written to any size.
 
-The rest of the response follows as it comes, so that a Metadata response of any size is rewritten with its brokers alone in
-memory. The tag section is behind the rest, and so no part of a head.
+The rest of the response follows as it arrives, so that a Metadata response of any size is rewritten with only its brokers in
+memory. The tag section is at the end, and so never part of a head.
 """
 
 import functools
@@ -19,13 +19,13 @@ NO_TAGS = b"\0"
 
 
 def read_head(api_key: int, api_version: int, head: bytes) -> MessageStruct:
-    """The response with its first fields alone, up to where ``head_end`` says. Raises DecodeError."""
+    """Decode the first fields of a response, up to where ``head_end`` says. Raises DecodeError."""
     program, end = _program(api_key, api_version)
     return decode(program, head + end)
 
 
 def write_head(api_key: int, api_version: int, message: MessageStruct) -> bytes:
-    """Return the first fields of *message* as they are on the wire. Raises EncodeError."""
+    """Encode the first fields of *message*. Raises EncodeError."""
     program, end = _program(api_key, api_version)
     data = encode(program, message)
     return data[: len(data) - len(end)]
@@ -33,7 +33,7 @@ def write_head(api_key: int, api_version: int, message: MessageStruct) -> bytes:
 
 @functools.cache
 def _program(api_key: int, api_version: int) -> tuple[Program, bytes]:
-    """Return the program of the fields of the head, and what it expects behind them: an empty tag section, if any."""
+    """Return the program for the fields of the head, and the bytes it expects behind them: an empty tag section, if any."""
     layout, last = layout_of(api_key, api_version), head_end(api_key, api_version)
     fields = untagged(layout, api_version)
     kept = fields[: [field.json_name for field in fields].index(last or "")]

@@ -1,4 +1,4 @@
-"""Headers: what is produced says where it comes from, in headers of its records (KIP-82).
+"""Headers: adds headers to produced records that say where they come from (KIP-82).
 
 Only Produce requests are held. The records of a batch get new headers and the batch a new size and CRC; nothing else changes.
 """
@@ -103,7 +103,7 @@ class Headers(Filter):
         return Replace(message) if any(rewritten) else Forward()
 
     async def _rewrite_in_turns(self, message: Any, partitions: list[Any], added: "Added") -> Verdict:
-        """Rewrite many records; other connections go on, and other requests have their turns in the thread."""
+        """Rewrite many records in a thread, in turns with other requests, while other connections go on."""
         changed = False
         for partition in partitions:
             found = await self.runtime.aside(partial(_rewritten, partition.records, added))
@@ -111,7 +111,7 @@ class Headers(Filter):
         return Replace(message) if changed else Forward()
 
     def _put(self, partition: Any, found: "Rewritten") -> bool:
-        """Store rewritten records in a partition and count batches that could not be changed; return whether records differ."""
+        """Store rewritten records in a partition; return whether they differ. Batches that could not be changed are counted."""
         for reason in found.unchanged:
             self._unchanged.add(self.runtime, reason)
         is_new = found.records is not partition.records
@@ -128,7 +128,7 @@ class Headers(Filter):
         return name is not None and any(fnmatchcase(name, pattern) for pattern in patterns)
 
     def _headers(self, request: Request) -> tuple[bytes, int]:
-        """The headers that all records of a request get, encoded, and how many they are."""
+        """Return the headers that all records of a request get, encoded, and how many these are."""
         options, connection = self.options, request.connection
         values = [
             (options.origin, connection.client),
@@ -187,7 +187,7 @@ def _inserted(records: int, added: Added, plain: bytes) -> bytes | None:
 
 
 def _encoded(name: str, value: str) -> bytes:
-    """A header as DefaultRecord writes it: sizes are zigzag varints."""
+    """Encode a header as DefaultRecord does, with sizes as zigzag varints."""
     parts = name.encode(), value[:LONGEST].encode("utf-8", "surrogateescape")
     return b"".join(_varint(len(part)) + part for part in parts)
 

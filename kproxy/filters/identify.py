@@ -1,12 +1,4 @@
-"""Identify: notes who a client is and which software it uses, for filters that ask (``Filter.identifies``). Chain adds it itself.
-
-    software    ApiVersions from version 3 on (KIP-511)
-    principal   the name in the token of PLAIN or SCRAM, the claim "sub" of OAUTHBEARER, once the broker has accepted it: after
-                SaslAuthenticate without an error, or when requests follow raw tokens. What GSSAPI and others say is not readable
-
-Nothing else of a token is kept. Beside these requests of a connection's beginning nothing is held. What a request says is noted
-when its response comes: a client may send more before that, and must not be taken for what it says there.
-"""
+"""Identify: notes who a client is and which software it uses, for filters with ``Filter.identifies``. Chain adds it itself."""
 
 import binascii
 import json
@@ -29,14 +21,7 @@ STATE = "identify"
 
 
 class TopicNames:
-    """Topic id -> name. Beyond MOST_TOPICS those are forgotten that were not asked for, or learned, for the longest time.
-
-    A client that uses a topic that was forgotten is told UNKNOWN_TOPIC_ID by filters that need its name; it asks for Metadata
-    then, by which the name is learned again.
-
-    Args:
-        shared: what all workers know, "id name" each; None: this one knows for itself.
-    """
+    """Topic names by id. Beyond MOST_TOPICS, those not used or learned for the longest time are forgotten."""
 
     def __init__(self, shared: SharedSet | None = None) -> None:
         self._names: dict[str, str] = {}
@@ -44,7 +29,7 @@ class TopicNames:
         self._read = 0  # number of the last change of *shared* that was read
 
     def get(self, topic_id: str, otherwise: str | None = None) -> str | None:
-        """The name of a topic, if any worker has seen it in a Metadata response."""
+        """Return the name of a topic if any worker has seen it in a Metadata response."""
         if topic_id not in self._names and self._shared is not None:
             self._read, added = self._shared.added_since(self._read)
             for value in added:
@@ -70,7 +55,7 @@ class TopicNames:
 
 
 class Login:
-    """What a client says while it logs in; nothing of it is accepted yet."""
+    """What a client says while it logs in. The broker has accepted none of it yet."""
 
     def __init__(self) -> None:
         self.asked = ""  # the mechanism of the last SaslHandshake request: that of raw tokens, which follow it
@@ -99,7 +84,7 @@ class Identify(Filter):
         self._topics = TopicNames()
 
     def on_start(self) -> None:
-        """Go on with the topics that are known, and those that other workers learn of."""
+        """Continue with the topics that are known, and with those that other workers learn."""
         if self._names_topics:
             known = self.runtime.kept.setdefault(
                 TOPIC_NAMES, TopicNames(self.runtime.shared_set(f"{self.name}.topics"))
@@ -120,7 +105,7 @@ class Identify(Filter):
         return Forward()
 
     def on_response(self, response: Response) -> Verdict:
-        """Accept or forget the name that the client gave."""
+        """Accept the name that the client gave, or forget it."""
         message: Any = response.message
         if response.request.api_key == ApiKey.METADATA:
             self._learn(message, response.request.api_version)
@@ -148,20 +133,20 @@ class Identify(Filter):
 
 
 def identifying(filters: Iterable[Filter]) -> tuple[Filter, ...]:
-    """The Identify that these filters need, if any."""
+    """Return the Identify that these filters need; None if they need none."""
     listed = tuple(filters)
     clients, topics = any(each.identifies for each in listed), any(each.names_topics for each in listed)
     return (Identify(clients, topics),) if clients or topics else ()
 
 
 def login_of(connection: ConnectionFacts) -> Login:
-    """What the client of a connection has said so far."""
+    """Return what the client of a connection has said so far."""
     login: Login = connection.state.setdefault(STATE, Login())
     return login
 
 
 def is_logging_in(connection: ConnectionFacts) -> bool:
-    """Whether a login has no answer yet, so that the principal of requests sent behind it is not known."""
+    """Return whether a login has no answer yet, so that the principal of requests sent behind it is not known."""
     login: Login | None = connection.state.get(STATE)
     return login is not None and login.unanswered > 0
 
@@ -193,7 +178,10 @@ def _accept(connection: ConnectionFacts, mechanism: str) -> None:
 
 
 def _is_complete(mechanism: str, answer: bytes) -> bool:
-    """Whether the answer of a broker is its last: SCRAM has a challenge before, OAUTHBEARER a refusal that is no error yet."""
+    """Return whether an answer of the broker ends the login.
+
+    With SCRAM there is a challenge before, with OAUTHBEARER a refusal that is no error yet.
+    """
     if mechanism.startswith("SCRAM-"):
         return answer.startswith(b"v=")
     return not answer
@@ -213,7 +201,7 @@ def _name_in(mechanism: str, token: bytes) -> str | None:
 
 
 def _subject(token: bytes) -> str | None:
-    """The claim "sub" of the JSON web token in an OAUTHBEARER token (RFC 7628); nothing else of it is kept."""
+    """Return the claim "sub" of the JSON web token in an OAUTHBEARER token (RFC 7628); nothing else of it is kept."""
     for pair in token.split(b"\x01"):
         name, _, value = pair.partition(b"=")
         scheme, _, bearer = value.partition(b" ")

@@ -1,9 +1,4 @@
-"""Paths into JSON, such as ``$.card.number``, ``$.people[*]['e-mail']``, ``$.lines[0].*``, joined to one automaton.
-
-$.name ['any name'] ["any name"]   the member of an object
-[0]                                an element of an array
-[*] .*                             every member of an object, every element of an array
-"""
+"""Paths into JSON, such as ``$.card.number``, ``$.people[*]['e-mail']``, ``$.lines[0].*``, combined into one automaton."""
 
 import re
 from collections.abc import Iterable
@@ -18,7 +13,7 @@ Path = tuple[str | int, ...]  # names, indexes, EVERY
 
 
 class State(NamedTuple):
-    """What is looked for in an object or array: where each of its values leads, a number of a state, or LEAF."""
+    """What is searched in an object or array: for each of its values the number of the next state, or LEAF."""
 
     names: dict[str, int]
     indexes: dict[int, int]
@@ -26,7 +21,7 @@ class State(NamedTuple):
 
 
 def parse_path(path: str) -> Path:
-    """The steps of a path. Raises ValueError."""
+    """Return the steps of a path. Raises ValueError."""
     at = 1
     steps: list[str | int] = []
     while path.startswith("$") and at < len(path):
@@ -44,7 +39,7 @@ def parse_path(path: str) -> Path:
 
 
 def parse_paths(paths: Iterable[str]) -> list[State]:
-    """The states of an automaton that finds the values at all paths; the first is where it begins. Raises ValueError."""
+    """Return the states of an automaton that finds the values at all paths; the first is the initial one. Raises ValueError."""
     begin = frozenset(map(parse_path, paths))
     numbers = {begin: 0}
     states: list[State] = []
@@ -60,7 +55,7 @@ def parse_paths(paths: Iterable[str]) -> list[State]:
 
 
 def _behind(paths: frozenset[Path], step: str | int) -> frozenset[Path]:
-    """What is left of the paths behind a step."""
+    """Return what remains of the paths after a step."""
     return frozenset(path[1:] for path in paths if path[0] in (step, EVERY))
 
 

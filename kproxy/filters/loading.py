@@ -1,4 +1,4 @@
-"""A filter by dotted path ("package.module:Class") or by name (entry point group ``kproxy.filters``), and a chain of them."""
+"""Load filters: by dotted path ("package.module:Class") or by name (entry point group ``kproxy.filters``), and chains of them."""
 
 import importlib
 import importlib.util
@@ -57,7 +57,7 @@ class Uses(Protocol):
 
 
 class FilterMistakes(UsageError):
-    """What is wrong with a filter of the configuration; ``problems`` has each with its path below ``FilterUse``."""
+    """The mistakes in a filter of the configuration; ``problems`` has each with its path below ``FilterUse``."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("; ".join(message for _, message in problems))
@@ -106,11 +106,7 @@ def load_chain(
 
 
 def misplaced(filters: Sequence[Filter | None]) -> Iterator[tuple[int, str]]:
-    """The filters whose place in the list is wrong, by that place, and why; None stands for one not loaded.
-
-    Ids are the brokers': where a filter behind it renames topics, the name of an id is not the one that a rule means. What a
-    filter before it answers does not come to one that has to see all.
-    """
+    """Return which filters stand at a wrong place in the list, by that place, and why; None stands for one not loaded."""
     for number, filter_ in enumerate(filters):
         if filter_ is not None and filter_.sees_all:
             yield from ((number, message) for message in _hidden_by(filters[:number], filter_))
@@ -122,7 +118,7 @@ def misplaced(filters: Sequence[Filter | None]) -> Iterator[tuple[int, str]]:
 
 
 def _hidden_by(before: Sequence[Filter | None], filter_: Filter) -> Iterator[str]:
-    """Why no filter of those *before* may answer what *filter_* has to see; what renames topics stays before both."""
+    """Yield, for each filter *before* it that hides requests it has to see, a sentence that says so."""
     for other in before:
         if other is not None and not set(other.answers).isdisjoint(filter_.requests):
             name, answering = name_of(filter_), name_of(other)
@@ -134,7 +130,7 @@ def _hidden_by(before: Sequence[Filter | None], filter_: Filter) -> Iterator[str
 
 
 def load_filter(use: str, options: Mapping[str, Any]) -> Filter:
-    """The filter that *use* names, made with *options*. Raises FilterMistakes, a sentence for each mistake."""
+    """Make the filter that *use* names, with *options*. Raises FilterMistakes, a sentence for each mistake."""
     try:
         return _made(use, filter_class(use), options)
     except FilterMistakes:
@@ -148,7 +144,7 @@ def load_filter(use: str, options: Mapping[str, Any]) -> Filter:
 
 
 def filter_class(use: str) -> type[Filter]:
-    """The class that *use* names. Raises UsageError, one sentence."""
+    """Return the class that *use* names. Raises UsageError, one sentence."""
     found = _find(use)
     if not (isinstance(found, type) and issubclass(found, Filter)):
         raise UsageError(f"{use!r} is {_what(found)}, not a class derived from kproxy.filters.contract.Filter")
@@ -156,7 +152,7 @@ def filter_class(use: str) -> type[Filter]:
 
 
 def filter_names() -> list[str]:
-    """The names of all filters: kproxy's own, then those that other packages register."""
+    """Return the names of all filters: kproxy's own, then those that other packages register."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - as in _by_name
 
     return list(dict.fromkeys([*sorted(BUILT_IN), *sorted(entry.name for entry in entry_points(group=GROUP))]))
@@ -179,12 +175,12 @@ def _made(use: str, found: type[Filter], options: Mapping[str, Any]) -> Filter:
 
 
 def _said(use: str, path: str, message: str) -> str:
-    """The mistake of an option as a sentence that stands alone."""
+    """Render the mistake of an option as a sentence that stands alone."""
     return f"{use!r}: {path}: {message}" if path else f"{use!r}: {message}"
 
 
 def module_of(use: str) -> str | None:
-    """The module of a filter that is not kproxy's own; None for one that is, or that is not registered."""
+    """Return the module of a filter that is not kproxy's own; None for one that is, or that is not registered."""
     path = BUILT_IN.get(use, use)
     if ":" not in path:
         from importlib.metadata import entry_points  # noqa: PLC0415 - 2 MB that few workers need
@@ -195,7 +191,7 @@ def module_of(use: str) -> str | None:
 
 
 def source_of(use: str) -> str | None:
-    """The source file of the module of a filter that is not kproxy's own; None where there is none."""
+    """Return the source file of a filter that is not kproxy's own; None if there is none."""
     module = module_of(use)
     try:
         found = importlib.util.find_spec(module) if module else None
@@ -205,7 +201,7 @@ def source_of(use: str) -> str | None:
 
 
 def read_again(uses: Iterable[str]) -> None:
-    """Load the modules of filters from their files again. Raises UsageError, and then each is as it was before."""
+    """Load the modules of filters from their files again. Raises UsageError, with all modules as they were before."""
     modules = dict.fromkeys(module for use in uses if (module := module_of(use)) in sys.modules)
     before = {module: sys.modules[module] for module in modules if module}
     try:
@@ -217,7 +213,10 @@ def read_again(uses: Iterable[str]) -> None:
 
 
 def _read_module_again(name: str) -> None:
-    """Execute the source in a new module, so that the one in use stays whole; not from a .pyc, as times may be equal."""
+    """Execute the source in a new module, so that the one in use stays intact.
+
+    A .pyc file is not used, as the times of both files may be equal.
+    """
     spec = importlib.util.find_spec(name)
     loader: Any = spec.loader if spec is not None else None
     if spec is None or not hasattr(loader, "get_source"):
@@ -279,7 +278,7 @@ def _in_words(error: Exception) -> str:
 
 
 def _place(error: Exception) -> str:
-    """The line of code that is at fault, where it is not kproxy's own."""
+    """Return the line of code that is at fault, if it is not kproxy's own."""
     if isinstance(error, SyntaxError):
         return ""  # its text has it
     trace = error.__traceback__

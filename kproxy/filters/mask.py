@@ -1,4 +1,4 @@
-"""Mask: fields of records are hidden from those that fetch them. The broker keeps them as they are.
+"""Mask: hides fields of records from those that fetch them. The broker keeps the records as they are.
 
 Only Fetch and ShareFetch are held (and Metadata, for the names of topics by their ids).
 """
@@ -27,7 +27,7 @@ LOG_OVERHEAD = 12  # offset and size of a batch
 
 
 class MaskRule(Options, frozen=True):
-    """What is hidden in which topics."""
+    """The fields that are hidden in some topics."""
 
     fields: Annotated[
         Annotated[tuple[str, ...], Meta(min_length=1)],
@@ -83,14 +83,14 @@ REPLACEMENTS = {"stars": b'"***"', "null": b"null", None: b"null", "removed": No
 
 
 class Masks(NamedTuple):
-    """What is done to the records of a topic."""
+    """How the records of a topic are masked."""
 
     values: JsonMask
     keys: JsonMask | None
 
 
 class Masked(NamedTuple):
-    """A records field with all hidden that is to be hidden."""
+    """A masked records field."""
 
     records: bytes
     last_offset: int | None = None  # of the last batch in it, if batches behind it were left out
@@ -148,7 +148,7 @@ class MaskRecords(Filter):
         return Replace(response.message) if withheld else Forward()
 
     async def _mask_in_turns(self, response: Response, partitions: list[tuple[Any, Masks]], changed: bool) -> Verdict:
-        """Mask many records, in parts; other connections go on, and other responses have their turns in the thread.
+        """Mask many records in a thread, in turns with other responses, while other connections go on.
 
         Args:
             response, partitions: what is masked.
@@ -165,7 +165,7 @@ class MaskRecords(Filter):
         return Replace(response.message) if changed else Forward()
 
     def _withhold_unknown(self, message: Any) -> bool:
-        """Take the records of topics whose name is not known out of a response; return whether there were any."""
+        """Remove the records of topics whose name is not known from a response; return whether there were any."""
         withheld = False
         for topic in () if self._same_for_all else message.responses:
             if self._name_of(topic) is None:
@@ -183,14 +183,14 @@ class MaskRecords(Filter):
         return name
 
     def _partitions(self, message: Any) -> Iterator[tuple[Any, Masks]]:
-        """The partitions with records of topics that have rules."""
+        """Yield the partitions that have records and belong to topics with rules."""
         for topic in message.responses:
             masks = self._masks_of(self._name_of(topic))
             if masks is not None:
                 yield from ((partition, masks) for partition in topic.partitions if partition.records)
 
     def _masks_of(self, topic: str | None) -> Masks | None:
-        """The masks of a topic; those of all rules where its name is not known."""
+        """Return the masks of a topic; those of all rules if its name is not known."""
         if topic not in self._masks:
             if len(self._masks) > 10_000:
                 self._masks.clear()
@@ -208,7 +208,7 @@ class MaskRecords(Filter):
         return Masks(values, JsonMask(states, replacement) if self.options.keys else None)
 
     def _masked(self, records: bytes, masks: Masks, request: RequestFacts) -> "Steps":
-        """Mask a records field; it is the same object if nothing is to be hidden. Behind the last whole batch all is left out."""
+        """Mask a records field; it is the same object if nothing is hidden. What follows the last complete batch is left out."""
         batches = read_batches(records)
         if not batches:
             return self._without_batch(batches, records, request)
@@ -226,7 +226,7 @@ class MaskRecords(Filter):
         return Masked(b"".join(parts) if changed else records)
 
     def _without_batch(self, batches: Batches, records: bytes, request: RequestFacts) -> Masked:
-        """What brokers give to clients where there is no whole batch: see ReplicaManager.readFromLog."""
+        """Return what brokers give to clients if there is no complete batch: see ReplicaManager.readFromLog."""
         if batches.tail is None or batches.tail.kind == "error":
             self._withheld.add(self.runtime, UNREADABLE)
             return Masked(b"", is_corrupt=True)
@@ -237,7 +237,7 @@ class MaskRecords(Filter):
 
 
 def _in_parts(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
-    """The batches, some at a time."""
+    """Yield the batches, some at a time."""
     some: list[Batch] = []
     size = 0
     for batch in batches:
@@ -265,7 +265,7 @@ def _mask_batches(batches: list[Batch], masks: Masks) -> list[bytes | str]:
 
 
 def _at_once(steps: "Steps") -> Masked:
-    """Go all steps."""
+    """Run all steps."""
     try:
         step = next(steps)
         while True:
@@ -276,7 +276,7 @@ def _at_once(steps: "Steps") -> Masked:
 
 
 def _give(response: Response, partition: Any, found: Masked) -> bool:
-    """Give a partition of a response its masked records; return whether that changed it."""
+    """Put masked records into a partition of a response; return whether that changed it."""
     if found.is_corrupt:
         partition.error_code = ErrorCode.CORRUPT_MESSAGE
     if response.request.api_key == ApiKey.SHARE_FETCH and (found.is_corrupt or found.last_offset is not None):
@@ -287,7 +287,7 @@ def _give(response: Response, partition: Any, found: Masked) -> bool:
 
 
 def _up_to(acquired: list[Any], last_offset: int | None) -> list[Any]:
-    """The acquired records (KIP-932) up to an offset; others would count as consumed."""
+    """Return the acquired records (KIP-932) up to an offset; records behind it would count as consumed."""
     kept = [each for each in acquired if last_offset is not None and each.first_offset <= last_offset]
     for each in kept:
         each.last_offset = min(each.last_offset, last_offset)

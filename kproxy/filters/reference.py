@@ -35,12 +35,12 @@ class Option(NamedTuple):
 
 
 def summary(found: type[Filter]) -> str:
-    """The first sentence of its docstring."""
+    """Return the first sentence of its docstring."""
     return " ".join(_documentation(found).split("\n\n")[0].split())
 
 
 def options_of(found: type[Filter]) -> list[Option]:
-    """Its options, in the order they are declared; the arguments of its constructor where it declares none."""
+    """Return its options in the order of their declaration; if it declares none, the arguments of its constructor."""
     if found.Options is not None:
         return list(_options(found.Options, ""))
     arguments = list(inspect.signature(found).parameters.values())
@@ -48,20 +48,20 @@ def options_of(found: type[Filter]) -> list[Option]:
 
 
 def described(name: str, found: type[Filter]) -> dict[str, Any]:
-    """Everything about a filter, as plain values."""
+    """Return everything about a filter as plain values."""
     options = [option._asdict() for option in options_of(found)]
     return {"name": name, "summary": summary(found), "documentation": _documentation(found), "options": options}
 
 
 def render_list(names: Sequence[str], classes: Sequence[type[Filter]], width: int) -> Iterator[str]:
-    """One line for each filter."""
+    """Yield one line for each filter."""
     widest = max(map(len, names), default=0)
     for name, found in zip(names, classes, strict=True):
         yield f"{name:{widest}}  {textwrap.shorten(summary(found), max(width - widest - 2, 20), placeholder=' …')}"
 
 
 def render_page(name: str, found: type[Filter], width: int) -> Iterator[str]:
-    """The page of a filter."""
+    """Yield the page of a filter."""
     yield name
     yield ""
     yield from _documentation(found).splitlines()
@@ -91,7 +91,7 @@ def has_condition(kind: type[msgspec.Struct]) -> bool:
 
 
 def _render_vocabulary(width: int) -> Iterator[str]:
-    """The fields of conditions, one a line."""
+    """Yield the fields of conditions, one a line."""
     yield ""
     yield "Fields in conditions:"
     yield ""
@@ -119,7 +119,7 @@ def _options(kind: type[msgspec.Struct], before: str) -> Iterator[Option]:
 
 
 def _group(kind: types.Type) -> tuple[type[msgspec.Struct] | None, str]:
-    """The struct in a type, and what stands between the names of the option and of its fields."""
+    """Return the struct in a type, and what stands between the names of the option and of its fields."""
     match _unwrapped(kind)[0]:
         case types.StructType(cls=cls):
             return cls, ""
@@ -175,7 +175,7 @@ def _default(field: types.Field) -> str:
 
 
 def _members(kind: types.Type) -> tuple[types.Type, ...]:
-    """The types of a union, each with its metadata; else the type alone."""
+    """Return the types of a union, each with its metadata; else the type alone."""
     bare = _unwrapped(kind)[0]
     return bare.types if isinstance(bare, types.UnionType) else (kind,)
 

@@ -1,4 +1,4 @@
-"""RewriteAddresses: responses have the proxy's addresses in place of the brokers'; one that cannot be mapped is withheld."""
+"""RewriteAddresses: puts the proxy's addresses in place of the brokers' into responses; one that cannot be mapped is withheld."""
 
 from collections.abc import Awaitable, Callable, Generator
 from enum import Enum
@@ -33,7 +33,7 @@ Map = Callable[[int, str, int], tuple[str, int] | None]  # node id, host, port -
 
 
 class Result(Enum):
-    """What was done with one address."""
+    """What happened to one address."""
 
     UNCHANGED = 0
     CHANGED = 1
@@ -124,7 +124,7 @@ class TooMany(ValueError):
 
 
 def rewrite(message: MessageStruct, api_key: int, api_version: int, connection: ConnectionFacts) -> bool:
-    """Map every address in a response, in place; whether anything changed. Raises TooMany."""
+    """Map every address in a response, in place; return whether anything changed. Raises TooMany."""
     steps = rewrite_in_steps(message, api_key, api_version, connection)
     while True:
         try:
@@ -148,7 +148,7 @@ def rewrite_in_steps(message: MessageStruct, api_key: int, api_version: int, con
 
 
 async def _take(steps: Steps) -> bool:
-    """Take the steps that are left, one in a turn of the loop."""
+    """Take the steps that are left, one in each turn of the event loop."""
     while True:
         await Turn()
         try:
@@ -224,7 +224,7 @@ class _Rewriting:
         return Result.CHANGED
 
     def _mapped(self, node_id: int, host: str, port: int) -> tuple[str, int] | None:
-        """Ask for an address once; for one that is refused each time, as each is counted."""
+        """Ask for an address once; one that is refused is asked for each time, as each refusal is counted."""
         mapped = self.mapped.get((node_id, host, port))
         if mapped is None:
             mapped = self.address_for(node_id, host, port)

@@ -1,8 +1,4 @@
-"""The tail of a response, from its first address on: its last fields and tag section, read alone and written to the same size.
-
-A response's size is in front of it and already forwarded when its end is read, so what is written there has the same
-size: an unknown tagged field, which clients pass over (KIP-482), takes what is left.
-"""
+"""The tail of a response: its fields from the first address on and its tag section, read alone and written to the same size."""
 
 import functools
 
@@ -21,12 +17,12 @@ PAD_TAGS = range(127, 63, -1), range(16_383, 16_319, -1)  # that take one byte a
 
 
 def read_tail(api_key: int, api_version: int, tail: bytes) -> MessageStruct:
-    """The response with its last fields alone, from where ``tail_start`` says. Raises DecodeError."""
+    """Decode the last fields of a response, from where ``tail_start`` says. Raises DecodeError."""
     return decode(_program(api_key, api_version), tail)
 
 
 def write_tail(api_key: int, api_version: int, message: MessageStruct, size: int) -> bytes | None:
-    """*size* bytes that say what *message* says; None when there is not room, or no way to fill it. Raises EncodeError."""
+    """Encode *message* into exactly *size* bytes; None if it does not fit, or the rest cannot be filled. Raises EncodeError."""
     program = _program(api_key, api_version)
     data = encode(program, message)
     if len(data) == size:
@@ -43,7 +39,7 @@ def write_tail(api_key: int, api_version: int, message: MessageStruct, size: int
 
 
 def withheld_tail(api_key: int, api_version: int, size: int) -> bytes:
-    """*size* bytes that say nothing: no element, and one unknown tagged field full of zeros."""
+    """Return *size* bytes without content: no elements, and one unknown tagged field full of zeros."""
     before = EMPTY_ARRAY if tail_start(api_key, api_version) and size else b""
     return before + _blank_tags(size - len(before))
 
@@ -66,14 +62,14 @@ def _blank_tags(size: int) -> bytes:
 
 
 def _pads(size: int, taken: set[int]) -> list[tuple[int, bytes]]:
-    """Tagged fields, of tags not *taken*, that are *size* bytes with tag and size: at least one way from 2 bytes on."""
+    """Yield tagged fields, of tags not *taken*, that have *size* bytes with tag and size; at least one from 2 bytes on."""
     free = (next((tag for tag in tags if tag not in taken), None) for tags in PAD_TAGS)
     ways = ((tag, size - len(_uvarint(tag)) - width, width) for tag in free if tag is not None for width in range(1, 6))
     return [(tag, bytes(room)) for tag, room, width in ways if room >= 0 and len(_uvarint(room)) == width]
 
 
 def _stretched(data: bytes) -> bytes:
-    """The same with its first unsigned varint one byte longer: Kafka's ByteUtils reads up to five, leading zeros or not."""
+    """Return the same with its first unsigned varint one byte longer, as Kafka's ByteUtils accepts leading zeros."""
     last = next(at for at, byte in enumerate(data) if byte < 0x80)
     return data[:last] + bytes([data[last] | 0x80, 0]) + data[last + 1 :]
 

@@ -61,13 +61,7 @@ class ThrottleOptions(Options, frozen=True):
 
 
 class Meter:
-    """A rate for each name: a bucket of tokens that is full at a time, which moves on by what is taken.
-
-    Args:
-        rate: a second.
-        burst: seconds of the rate that the full bucket has.
-        name: of the meter among all.
-    """
+    """A rate for each name: a token bucket, kept as the time at which it is full, which moves on by what is taken."""
 
     def __init__(self, rate: float, burst: float, name: str) -> None:
         self._rate = rate
@@ -75,7 +69,7 @@ class Meter:
         self._name = name
 
     def take(self, times: SharedTimes, name: str, amount: float, now: float) -> float:
-        """Take *amount*; return the seconds until it is due. There may be less in the bucket: it is waited for afterwards."""
+        """Take *amount*, even if the bucket has less; return the seconds to wait until it would have been there."""
         full_at = times.move_on(f"{self._name} {name}", amount / self._rate, now)
         return max(0.0, full_at - now - self._burst)
 
@@ -105,17 +99,17 @@ class Throttle(Filter):
         self._times: SharedTimes
 
     def on_start(self) -> None:
-        """Go on with what clients have taken, through any worker."""
+        """Continue with what clients have taken so far, through any worker."""
         self._times = self.runtime.shared_times(self.name)
 
     def wants_of_large(self, direction: Direction, api_key: int, api_version: int) -> Want:
-        """PASS: a frame that is too large to be held is forwarded, and its size counted (``on_too_large``)."""
+        """Forward frames that are too large to be held; ``on_too_large`` counts their size."""
         return Want.PASS
 
     def on_too_large(
         self, connection: ConnectionFacts, direction: Direction, api_key: int, api_version: int, size: int
     ) -> None:
-        """Count a frame that cannot be held by its size, for the client and the principal: its topics are not known."""
+        """Count the size of a frame that is not held for its client and principal; its topics are not known."""
         kinds = {"requests", "produce"} if direction == Direction.REQUEST else {"fetch"}
         counts = (
             api_key == ApiKey.PRODUCE if direction == Direction.REQUEST else api_key in WITH_RECORDS - {ApiKey.PRODUCE}
@@ -140,7 +134,7 @@ class Throttle(Filter):
         return Forward()
 
     def on_response(self, response: Response) -> Verdict | Any:
-        """Count what is fetched; tell a client that is too fast for how long it is not read, or delay the response."""
+        """Count what is fetched. Tell a client that is too fast how long its requests are not read, or delay the response."""
         message: Any = response.message
         request, connection = response.request, response.connection
         wait = _remembered(response)
@@ -163,14 +157,14 @@ class Throttle(Filter):
         return Forward()
 
     def on_close(self, connection: ConnectionFacts) -> None:
-        """Forget what waits for responses."""
+        """Forget the waits that responses of the connection should have reported."""
         connection.state.pop(STATE, None)
         connection.state.pop(ASKED, None)
 
     def _take(
         self, connection: ConnectionFacts, client_id: str | None, topics: dict[Any, int], kinds: set[str]
     ) -> float:
-        """Take from all limits that match; return the longest wait."""
+        """Take from all limits that match; return the longest wait in seconds."""
         if client_id is not None:
             connection.state[f"{STATE} client id"] = client_id
         names = {"client_id": client_id or "", "principal": connection.principal or ""}
@@ -187,13 +181,13 @@ class Throttle(Filter):
         return min(longest, self.options.longest)
 
     def _named(self, topics: dict[Any, int]) -> dict[str, int]:
-        """The sizes by names; a topic by an id that no Metadata response has told yet goes by its id."""
+        """Return the sizes by topic name; a topic whose id no Metadata response has named yet goes by its id."""
         known: Any = self.runtime.kept.get("topic_names", {})
         return {known.get(key, key): size for key, size in topics.items() if key is not None}
 
 
 def _meters(limit: Limit, number: int, burst: float) -> dict[str, Meter]:
-    """The meters of a limit. What was taken counts on after a reload, unless the limit is another."""
+    """Make the meters of a limit. What was taken still counts after a reload, unless the limit has changed."""
     rates = {"produce": limit.produce_bytes, "fetch": limit.fetch_bytes, "requests": limit.requests}
     return {
         kind: Meter(rate, burst, f"{number} {limit.by} {limit.match} {kind} {rate:g}")
@@ -203,7 +197,7 @@ def _meters(limit: Limit, number: int, burst: float) -> dict[str, Meter]:
 
 
 def _sizes(topics: Any, partitions: str) -> dict[Any, int]:
-    """Bytes of records by topic."""
+    """Return bytes of records by topic."""
     found: dict[Any, int] = {}
     for topic in topics:
         size = sum(len(partition.records or b"") for partition in getattr(topic, partitions))
@@ -212,12 +206,12 @@ def _sizes(topics: Any, partitions: str) -> dict[Any, int]:
 
 
 def _key(topic: Any) -> str:
-    """The name of a topic, or its id."""
+    """Return the name of a topic, or its id."""
     return str(getattr(topic, "name", None) or getattr(topic, "topic", None) or getattr(topic, "topic_id", ""))
 
 
 def _remember(request: Request, wait: float) -> None:
-    """Remember what the response is to say; at most of MOST_WAITING requests of a connection."""
+    """Remember the wait that the response is to report; for at most MOST_WAITING requests of a connection."""
     waits: dict[int, float] = request.connection.state.setdefault(STATE, {})
     waits.pop(request.correlation_id, None)
     waits[request.correlation_id] = wait
@@ -226,7 +220,7 @@ def _remember(request: Request, wait: float) -> None:
 
 
 def _remembered(response: Response) -> float:
-    """How long the request of a response has to wait. Those of earlier requests are forgotten: their responses came unseen."""
+    """Return how long the request of a response has to wait. Earlier requests are forgotten: their responses were not held."""
     waits: dict[int, float] = response.connection.state.get(STATE, {})
     number = response.request.correlation_id
     if number not in waits:

@@ -1,8 +1,4 @@
-"""Topics that responses name: all of them, and a response without some. Found by the facts, by names, ids and resource types.
-
-A request may ask for all topics there are: with no list of topics, with an empty one, by the pattern of an ACL, or by something
-else that leads to topics (a group, a transaction).
-"""
+"""Topics that responses name: list them, and remove some. Found in the facts, by names, ids and resource types."""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,7 +34,7 @@ Name = Callable[[str], str | None]  # of a topic id
 
 
 class Place(NamedTuple):
-    """An array with topics, or with more of it in its elements, or a struct."""
+    """An array of topics, or an array or a struct with topics in it."""
 
     attribute: str
     is_array: bool
@@ -49,7 +45,7 @@ class Place(NamedTuple):
 
 
 def acts_on_all_topics(api_key: int, message: Any) -> bool:
-    """Whether a request does something with topics that it does not name."""
+    """Return whether a request does something with topics that it does not name."""
     if api_key == ApiKey.ELECT_LEADERS:
         return message.topic_partitions is None
     if api_key == ApiKey.CREATE_ACLS:
@@ -65,12 +61,12 @@ def acts_on_all_topics(api_key: int, message: Any) -> bool:
 
 
 def _is_pattern(name: str | None, pattern_type: int) -> bool:
-    """Whether the name in an ACL, or in a filter of ACLs, stands for more than the topic of that name."""
+    """Return whether the name in an ACL, or in a filter of ACLs, stands for more than the topic of that name."""
     return name is None or name == EVERY or pattern_type != LITERAL
 
 
 def topics_in(api_key: int, api_version: int, message: MessageStruct, name_of: Name) -> list[str | None]:
-    """The names of the topics in a response, each once; None for those whose name is not known."""
+    """Return the names of the topics in a response, each once; None for those whose name is not known."""
     found = dict.fromkeys(_names(places(api_key, api_version), message, name_of))
     cursor = getattr(message, "next_cursor", None)
     if cursor is not None:
@@ -90,7 +86,7 @@ def without(api_key: int, api_version: int, message: Any, hidden: set[str | None
 def refuse_groups(
     api_key: int, api_version: int, message: Any, codes: Mapping[str | None, int | None], name_of: Name
 ) -> None:
-    """Leave only its id of each group that has a topic with an error code, and the code: as brokers do."""
+    """Reduce each group that has a topic with an error code to its id and that code, as brokers do."""
     (place,) = places(api_key, api_version)
 
     def told(group: Any) -> Any:
@@ -103,7 +99,7 @@ def refuse_groups(
 
 @functools.cache
 def places(api_key: int, api_version: int) -> tuple[Place, ...]:
-    """Where the response of an API names topics."""
+    """Return where the response of an API names topics."""
     message = response_message(api_key)
     layouts = facts().layouts(message.name) if message is not None else ()
     fields = next((layout.fields for layout in layouts if api_version in layout.versions), ())

@@ -32,7 +32,7 @@ def parse_quantity(text: str, unit: str) -> float:
 
 
 def render_quantity(value: float, unit: str) -> str:
-    """A number of *unit* as people write it: 104857600 bytes are 100MiB, 3600 seconds 1h."""
+    """Render a number of *unit* as people write it: 104857600 bytes as 100MiB, 3600 seconds as 1h."""
     for name in reversed(("ms", "s", "m", "h") if unit == "seconds" else ("B", "KiB", "MiB", "GiB")):
         count = value / UNITS[unit][name]
         if count >= 1 and count == int(count):

@@ -1,4 +1,4 @@
-"""Which filters want a frame, of those that want its API and version: ``Filter.wants_frame``, asked before a body is decoded."""
+"""Which filters want a frame, of those that want its API and version: ``Filter.wants_frame``, called before a body is decoded."""
 
 from collections.abc import Callable
 
@@ -16,13 +16,13 @@ def wanting(
     frame: bytes,
     on_fault: Callable[[Filter, Exception], None],
 ) -> tuple[Filter, ...]:
-    """Those of *filters* that want the frame, in their order.
+    """Return those of *filters* that want the frame, in their order.
 
     Args:
-        filters: that want its API and version in this direction.
-        connection, direction, request: of the frame. The client id of a request is read from it.
-        frame: whole, size field included.
-        on_fault: called with what a filter raises, which gets the frame then.
+        filters: those that want its API and version in this direction.
+        connection, direction, request: those of the frame. The client id of a request is read from the frame.
+        frame: complete, size field included.
+        on_fault: called with what a filter raises; that filter gets the frame.
     """
     if not any(_is_asked(filter_) for filter_ in filters):
         return filters

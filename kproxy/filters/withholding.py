@@ -1,4 +1,4 @@
-"""What a message may repeat of a configuration: no password of an address, no key in PEM, nothing where a secret stands."""
+"""Withhold secrets from messages that repeat parts of a configuration: passwords in addresses, keys in PEM, values of secrets."""
 
 import re
 
@@ -10,7 +10,7 @@ _PEM = "-----BEGIN"
 
 
 def without_secrets(text: str) -> str:
-    """The text without user and password before a host, and nothing of it if it is PEM, which may be a private key."""
+    """Return the text without user and password before a host, and nothing of it if it is PEM, which may be a private key."""
     if _PEM in text:
         return WITHHELD
     shown = without_user_info(text)
@@ -18,10 +18,10 @@ def without_secrets(text: str) -> str:
 
 
 def without_user_info(text: str) -> str:
-    """The text without user and password, where it is a URL that has them."""
+    """Return the text without user and password if it is a URL that has them."""
     return _IN_URL.sub(rf"\1{WITHHELD}@", text)
 
 
 def is_secret(name: str, text: str) -> bool:
-    """Whether *text* may be a secret, as it stands under the *name* of one, or has such a name in it ("password:x")."""
+    """Return whether *text* may be a secret: its *name* is that of one, or the text has such a name in it ("password:x")."""
     return SOUNDS_SECRET.search(name) is not None or SOUNDS_SECRET.search(text) is not None

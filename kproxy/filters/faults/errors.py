@@ -36,7 +36,7 @@ FIRST_VERSION_WITH_ERROR = {ApiKey.FETCH: 7, ApiKey.METADATA: 13}  # of the resp
 
 
 def whole(request: Request, code: int) -> Reply | None:
-    """The reply with the error; None: the API has no place for one."""
+    """Return the reply with the error; None if the API has no place for one."""
     message: Any = error_response(request, code)
     if message is None:
         return None
@@ -52,25 +52,25 @@ def whole(request: Request, code: int) -> Reply | None:
 
 
 def is_of_whole_response(request: Request, code: int) -> bool:
-    """Whether an error of a response that is changed in place is not of a topic."""
+    """Return whether an error, put into an existing response, belongs to the response itself and not to a topic."""
     first = FIRST_VERSION_WITH_ERROR.get(ApiKey(request.api_key), 0)
     return code in OF_WHOLE_RESPONSE.get(request.api_key, ()) and request.api_version >= first
 
 
 def can_split(request: Request) -> bool:
-    """Whether the topics of a request can be answered apart: all errors of its response are of topics."""
+    """Return whether some topics of a request can be answered separately: all errors of its response belong to topics."""
     places = error_places(request.api_key, request.api_version)
     return places is not None and places.error is None and bool(places.arrays)
 
 
 def answers_topics(request: Request) -> bool:
-    """Whether the response has topics with errors."""
+    """Return whether the response has topics with errors."""
     arrays = topic_arrays(request.api_key, request.api_version, of_response=True)
     return any(True for array in arrays)
 
 
 def part_of(request: Request, keeps: Matches) -> Request:
-    """The request with only the topics for which *keeps* is true."""
+    """Return the request with only the topics for which *keeps* is true."""
     arrays = topic_arrays(request.api_key, request.api_version)
     message = only(request.message, arrays, keeps)
     about = (request.api_key, request.api_version, request.correlation_id, request.client_id)
@@ -78,7 +78,7 @@ def part_of(request: Request, keeps: Matches) -> Request:
 
 
 def merge(response: Any, part: Request, code: int) -> None:
-    """Put the error for what *part* asks into the broker's response to the rest."""
+    """Put the error for the topics in *part* into the broker's response to the other topics."""
     places = error_places(part.api_key, part.api_version)
     made = error_response(part, code)
     if places is not None and made is not None:
@@ -100,7 +100,7 @@ def _merge(there: Any, made: Any, arrays: Iterable[Filled]) -> None:
 
 
 def put_in_place(request: Request, response: Any, code: int, selects: Matches) -> None:
-    """Put the error into the topics of a response that are selected, in place of what the broker says of them."""
+    """Put the error into the selected topics of a response, in place of what the broker says about them."""
     if is_of_whole_response(request, code):
         response.error_code = code
         for array in ("responses", "topics"):
@@ -114,7 +114,7 @@ def put_in_place(request: Request, response: Any, code: int, selects: Matches) -
 
 
 def _selected(struct: Any, arrays: Iterable[TopicArray], selects: Matches) -> Iterator[Any]:
-    """The elements of a response that are topics selected."""
+    """Yield the elements of a response that are selected topics."""
     for array in arrays:
         for element in getattr(struct, array.attribute) or ():
             if array.below:
@@ -133,7 +133,7 @@ class _Failing:
         self._is_of_partitions = code in OF_PARTITIONS.get(ApiKey(request.api_key), ())
 
     def fail(self, struct: Any) -> None:
-        """Put the error into a struct, or into the structs of its arrays where it has no place itself."""
+        """Put the error into a struct, or into the structs of its arrays if it has no place itself."""
         fields = [field for field in struct.fields if self._version in field.versions]
         error = next((field.attribute for field in fields if field.name in ERRORS), None)
         arrays = [field.attribute for field in fields if field.is_array and field.is_struct]

@@ -1,4 +1,4 @@
-"""What a Fetch asks for: in a fetch session a request names only what has changed since the last one (KIP-227).
+"""The partitions that a Fetch asks for: in a session, a request names only what has changed since the last one (KIP-227).
 
 An incremental response leaves out partitions without news, so an error for such a partition has to be added to it.
 """
@@ -19,13 +19,13 @@ Topic = tuple[str, str]  # name and id, of which one is empty
 
 
 class FetchSession:
-    """The partitions of the fetch session of one connection; a client has one session with a broker, over one connection."""
+    """The partitions in the fetch session of one connection; a client has one session with a broker, on one connection."""
 
     def __init__(self) -> None:
         self.topics: dict[Topic, set[int]] = {}
 
     def note(self, request: Request) -> None:
-        """Note what a request adds, and what it takes away."""
+        """Note what a request adds and removes."""
         message: Any = request.message
         asked, *forgotten = topic_arrays(request.api_key, request.api_version)
         if request.api_version < 7 or message.session_epoch in NO_SESSION:
@@ -40,7 +40,7 @@ class FetchSession:
 
 
 def add_missing(request: Request, response: Any, topics: dict[Topic, set[int]], selects: Matches) -> None:
-    """Add to a response the partitions of the topics selected that it leaves out, without records."""
+    """Add the partitions of selected topics that a response leaves out, without records."""
     (array,) = topic_arrays(request.api_key, request.api_version, of_response=True)
     types = struct_types(RESPONSE)
     there = {topic_of(element, array): element for element in response.responses}

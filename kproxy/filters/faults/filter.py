@@ -1,4 +1,4 @@
-"""FaultInjection: the filter. It finds the first fault that fires on a request, and gives its effect to it or its response."""
+"""FaultInjection: the filter. It finds the first fault that fires on a request, and applies it to the request or its response."""
 
 from collections import deque
 from collections.abc import Awaitable
@@ -30,7 +30,7 @@ MARGIN_S = 10.0  # that a verdict may take beyond the longest delay
 
 @dataclass(slots=True)
 class Due:
-    """A fault whose effect comes with the response."""
+    """A fault that is applied when the response comes."""
 
     rule: Rule
     request: Request  # as the client sent it
@@ -81,13 +81,13 @@ class FaultInjection(Filter):
         self.timeout = MARGIN_S + max((rule.fault.delay or 0.0 for rule in self._rules), default=0.0)
 
     def on_start(self) -> None:
-        """Find the counts of each fault: a fault of the same name goes on counting where it was before a reload."""
+        """Find the counts of each fault: after a reload, a fault of the same name continues its counts."""
         self._topic_names = TopicNames.of(self.runtime)
         for rule in self._rules:
             rule.start(self.runtime)
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
-        """Fetch requests and Metadata responses always: a fault that comes later must know the session and the ids of topics."""
+        """HOLD what faults select; always Fetch requests and Metadata responses, as later faults need sessions and topic ids."""
         if direction == Direction.REQUEST:
             return Want.HOLD if api_key in self._of or api_key == ApiKey.FETCH else Want.PASS
         has_effect = any(rule.when(api_key) == "after" or rule.topics for rule in self._of.get(api_key, ()))
@@ -123,7 +123,7 @@ class FaultInjection(Filter):
         return None
 
     def _has_place(self, rule: Rule, request: Request, kept: Kept) -> bool:
-        """Whether the error of a fault has a place in the response: a Metadata request may ask for no topics."""
+        """Return whether the response has a place for the error of a fault: a Metadata request may ask for no topics."""
         code = rule.code(request.api_key)
         if code is None or errors.is_of_whole_response(request, code):
             return True
@@ -136,7 +136,7 @@ class FaultInjection(Filter):
         return self._before(rule, request, kept)
 
     def _before(self, rule: Rule, request: Request, kept: Kept) -> Verdict:
-        """The effect on a request that the broker does not get, or gets late."""
+        """Apply the fault to a request that the broker does not get, or gets late."""
         rule.count_fired()
         fault, code = rule.fault, rule.code(request.api_key)
         if fault.disconnect:
@@ -146,7 +146,7 @@ class FaultInjection(Filter):
         return Forward() if code is None else self._answered(rule, request, kept, code)
 
     def _answered(self, rule: Rule, request: Request, kept: Kept, code: int) -> Verdict:
-        """The error, for the topics selected only if the request has others."""
+        """Answer with the error; if the request has topics that are not selected, only for the selected ones."""
         if rule.topics and not all(self._selects(rule, *topic) for topic in topics_asked(request)):
             if errors.can_split(request):
                 part = errors.part_of(request, lambda *topic: self._selects(rule, *topic))
@@ -165,7 +165,7 @@ class FaultInjection(Filter):
         return not rule.topics or self._topic_names.matches(rule.topics, name, topic_id)
 
     def on_response(self, response: Response) -> Verdict | Awaitable[Verdict]:
-        """Give the response the effect of the fault that its request met."""
+        """Apply the fault that fired on its request."""
         if response.request.api_key == ApiKey.METADATA:
             self._learn(response.message)
         due = _due(response, self._names)
@@ -180,7 +180,7 @@ class FaultInjection(Filter):
         return self._after(due, response)
 
     def _after(self, due: Due, response: Response) -> Verdict:
-        """The effect on a response."""
+        """Apply the fault to a response."""
         fault, code = due.rule.fault, due.rule.code(response.request.api_key)
         if due.part is None:
             due.rule.count_fired()
@@ -205,7 +205,7 @@ class FaultInjection(Filter):
         return True
 
     def _failed(self, due: Due, response: Response, code: int) -> Verdict:
-        """The response with the error."""
+        """Return the response with the error."""
 
         def selects(name: str, topic_id: str) -> bool:
             return self._selects(due.rule, name, topic_id)
@@ -231,13 +231,16 @@ class FaultInjection(Filter):
 
 
 def _kept(frame: Request | Response) -> Kept:
-    """What is kept for the connection of a frame."""
+    """Return what is kept for the connection of a frame."""
     found: Kept = frame.connection.state.setdefault(STATE, Kept())
     return found
 
 
 def _due(response: Response, names: set[str]) -> Due | None:
-    """The fault of these names that the request of a response has met; those of requests before it have got no response here."""
+    """Return the fault that fired on the request of a response, if it has one of these names.
+
+    Drops earlier entries, whose responses never came.
+    """
     waiting = _kept(response).due
     number = response.request.correlation_id
     if any(due.request.correlation_id == number and due.rule.name in names for due in waiting):

@@ -18,7 +18,7 @@ Number = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 
 
 class Fault(Options, frozen=True):
-    """One fault. A request that it selects is a call; where several faults select it, it is a call of the first that fires."""
+    """One fault. A request that it selects is a call; if several faults select it, it is a call of the first one that fires."""
 
     name: Annotated[
         Annotated[str, Meta(min_length=1, max_length=100)] | None,
@@ -104,7 +104,7 @@ class FaultsOptions(Options, frozen=True):
 
 
 def names(value: Names) -> tuple[str, ...]:
-    """One name, or several."""
+    """Return one name or several as a tuple."""
     return (value,) if isinstance(value, str) else value
 
 

@@ -1,4 +1,4 @@
-"""Rule: a fault, ready to decide: its selection, its schedule, its effects; made from the options and a scenario."""
+"""Rule: a fault that is ready to decide: its selection, its schedule and its effects, made from the options and a scenario."""
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -25,8 +25,8 @@ class Rule:
     """A fault in use.
 
     Args:
-        fault: its options, with those of its scenario.
-        errors: API key -> error code with which it is answered, of a scenario; empty: the fault's error, for all APIs.
+        fault: its options, combined with those of its scenario.
+        errors: API key -> error code, from a scenario; empty: the fault's error, for all APIs.
         name: its name in counts.
     """
 
@@ -48,16 +48,16 @@ class Rule:
         self._fired: SharedCount
 
     def start(self, runtime: Runtime) -> None:
-        """Find its counts. Raises UsageError if there is no room for them."""
+        """Find its counts. Raises UsageError if there are too many."""
         self._calls = runtime.shared_count(FILTER, CALLS, self.name)
         self._fired = runtime.shared_count(FILTER, FIRED, self.name)
 
     def code(self, api_key: int) -> int | None:
-        """The error for requests of an API."""
+        """Return the error for requests of an API; None: it does not answer with an error."""
         return self._errors.get(api_key, self._code)
 
     def when(self, api_key: int) -> Literal["before", "after"]:
-        """On which side of the broker it has its effect."""
+        """Return whether it is applied before the broker gets the request, or to the response."""
         fault = self.fault
         if fault.truncate is not None or fault.throttle is not None:
             return "after"
@@ -65,12 +65,12 @@ class Rule:
         return "after" if in_place else fault.when or "before"
 
     def answers(self, api_key: int) -> bool:
-        """Whether the client gets nothing, or something else than the broker's response to a request of an API."""
+        """Return whether the client gets something else than the broker's response to a request of an API, or nothing."""
         fault = self.fault
         return self.code(api_key) is not None or fault.disconnect or fault.black_hole or fault.truncate is not None
 
     def selects(self, request: Request, topic_names: TopicNames, asked: Iterable[tuple[str, str]]) -> bool:
-        """Whether a request is a call of this fault; *asked* are its topics, those of its fetch session included."""
+        """Return whether a request is a call of this fault. *asked*: its topics, with those of its fetch session."""
         if self._client_ids and not _matches(request.client_id or "", self._client_ids):
             return False
         if self._brokers and not _matches(request.connection.broker, self._brokers):
@@ -89,12 +89,12 @@ class Rule:
         return self._schedule.fires(self._calls.add())
 
     def count_fired(self) -> None:
-        """Count that it has had its effect."""
+        """Count that it was applied."""
         self._fired.add()
 
 
 def rules(faults: Iterable[Fault]) -> list[Rule]:
-    """The rules of faults, each with a name of its own."""
+    """Return the rules of faults, each with its own name."""
     made: list[Rule] = []
     taken: set[str] = set()
     for fault in faults:
@@ -106,7 +106,7 @@ def rules(faults: Iterable[Fault]) -> list[Rule]:
 
 
 def describe(fault: Fault) -> str:
-    """A fault in the words of `kproxy run --fault`, for its name."""
+    """Return a fault in the words of `kproxy run --fault`, as its name."""
     given = msgspec.to_builtins(fault)
     defaults = {field.name: field.default for field in msgspec.structs.fields(Fault)}
     words = [f"{key}={_word(value)}" for key, value in given.items() if value not in ([], (), defaults[key])]
@@ -114,18 +114,18 @@ def describe(fault: Fault) -> str:
 
 
 def asks_for_topics(request: Request) -> bool:
-    """Whether a Metadata request asks for topics, so that there is something to put an error into."""
+    """Return whether a Metadata request asks for topics, so that its response has a place for an error."""
     topics: Any = getattr(request.message, "topics", None)
     return topics is None or bool(topics) or request.api_version == 0
 
 
 def topics_asked(request: Request) -> list[tuple[str, str]]:
-    """Name and id of each topic in a request; "" where it has none."""
+    """Return name and id of each topic in a request; "" for the one it lacks."""
     return list(topics_of(request.message, topic_arrays(request.api_key, request.api_version)))
 
 
 def _with_scenario(fault: Fault) -> tuple[Fault, dict[int, int]]:
-    """The fault with what its scenario sets and it does not, and the errors of the scenario."""
+    """Return the fault with the options of its scenario that it does not set itself, and the errors of the scenario."""
     if fault.scenario is None:
         return fault, {}
     scenario = SCENARIOS[fault.scenario]
@@ -159,7 +159,7 @@ def _matches(value: str, patterns: Iterable[str]) -> bool:
 
 
 def _names_one_of(subject: Subject, groups: Iterable[str]) -> bool:
-    """Whether a request names a group that matches; not if it names more than conditions look at."""
+    """Return whether a request names a group that matches; False if it names more than conditions look at."""
     try:
         return any(_matches(group, groups) for group in subject["groups"])
     except ValueError:

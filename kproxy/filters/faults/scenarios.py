@@ -1,4 +1,4 @@
-"""Scenarios: faults that are ready to use by name. What a fault of the configuration sets beside the name wins.
+"""Scenarios: faults that are ready to use by name. Options that a fault sets itself win over those of its scenario.
 
 To add a scenario: an entry of SCENARIOS and its name in Fault.scenario (options.py).
 """

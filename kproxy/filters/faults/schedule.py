@@ -36,7 +36,7 @@ class Schedule:
         self._drawn: list[int] = []  # of them those that were drawn: the calls on which it fires
 
     def fires(self, call: int) -> bool:
-        """Whether the fault fires on a call."""
+        """Return whether the fault fires on a call."""
         if call <= self._after or (self._calls and call not in self._calls):
             return False
         if self._times is None:
@@ -46,11 +46,11 @@ class Schedule:
         return self._is_drawn(call) and self._drawn_before(call) < self._times
 
     def _is_drawn(self, call: int) -> bool:
-        """Whether chance chooses the call."""
+        """Return whether chance selects the call."""
         return self._probability >= 1.0 or random.Random(f"{self._seed}:{call}").random() < self._probability
 
     def _drawn_before(self, call: int) -> int:
-        """How many of the calls before were chosen, as far as it matters."""
+        """Return how many earlier calls chance selected, as far as that matters."""
         assert self._times is not None
         candidates = sorted(self._calls) if self._calls else range(self._looked + 1, call)
         for candidate in candidates:

@@ -1,4 +1,4 @@
-"""Topics in messages: where the facts have names and ids of topics, in requests and in responses, at each version."""
+"""Topics in messages: where requests and responses have names and ids of topics at each version, found in the facts."""
 
 import copy
 import functools
@@ -18,7 +18,7 @@ Matches = Callable[[str, str], bool]  # of a topic's name and its id, of which o
 
 
 class TopicArray(NamedTuple):
-    """An array of a message whose elements are topics, or have arrays with topics."""
+    """An array of a message whose elements are topics, or contain arrays of topics."""
 
     attribute: str
     name: str | None  # attribute of the topic's name in an element; "": the element itself is the name
@@ -28,7 +28,7 @@ class TopicArray(NamedTuple):
 
 @functools.cache
 def topic_arrays(api_key: int, api_version: int, *, of_response: bool = False) -> tuple[TopicArray, ...]:
-    """The arrays with topics in the requests or responses of an API at a version."""
+    """Return the arrays with topics in the requests or responses of an API at a version."""
     message = response_message(api_key) if of_response else request_message(api_key)
     layouts = () if message is None else facts().layouts(message.name)
     fields = next((layout.fields for layout in layouts if api_version in layout.versions), ())
@@ -52,7 +52,7 @@ def _arrays(fields: Iterable[Field], version: int) -> Iterator[TopicArray]:
 
 
 def topics_of(struct: Any, arrays: Iterable[TopicArray]) -> Iterator[tuple[str, str]]:
-    """Name and id of each topic in a message; "" where the element has none."""
+    """Yield name and id of each topic in a message; "" for the one that an element lacks."""
     for array in arrays:
         for element in getattr(struct, array.attribute) or ():
             if array.below:
@@ -62,14 +62,14 @@ def topics_of(struct: Any, arrays: Iterable[TopicArray]) -> Iterator[tuple[str, 
 
 
 def topic_of(element: Any, array: TopicArray) -> tuple[str, str]:
-    """Name and id of the topic that an element is."""
+    """Return name and id of the topic in an element."""
     name = element if array.name == "" else getattr(element, array.name) if array.name else ""
     topic_id = getattr(element, array.topic_id) if array.topic_id else ZERO_UUID
     return name or "", "" if topic_id == ZERO_UUID else topic_id
 
 
 def only(struct: MessageStruct, arrays: Iterable[TopicArray], keeps: Matches) -> MessageStruct:
-    """A copy of a message with only the topics for which *keeps* is true; elements around them stay, even if empty."""
+    """Return a copy of a message with only the topics for which *keeps* is true; elements around them stay, even if empty."""
     made = copy.copy(struct)
     for array in arrays:
         elements = getattr(struct, array.attribute)
@@ -86,8 +86,8 @@ def only(struct: MessageStruct, arrays: Iterable[TopicArray], keeps: Matches) ->
 class TopicNames:
     """The names of topic ids, learned from Metadata responses. They outlive a reload.
 
-    With several workers a client's Metadata may have come to another worker: what one learns the others know, but only ask by id
-    and name together, so a pattern with a wildcard matches by id only what this worker has seen.
+    A client's Metadata may have come to another worker. Workers share what they learn, but can only look up an id together with a
+    name; so a pattern with a wildcard matches by id only what this worker has seen.
     """
 
     def __init__(self, names: dict[str, str], shared: SharedSet) -> None:
@@ -96,7 +96,7 @@ class TopicNames:
 
     @classmethod
     def of(cls, runtime: Runtime) -> Self:
-        """Those of a cluster in a worker."""
+        """Return the names of a cluster in a worker."""
         return cls(runtime.kept.setdefault(KEPT, {}), runtime.shared_set(KEPT))
 
     def learn(self, topic_id: str, name: str) -> None:
@@ -110,7 +110,7 @@ class TopicNames:
             self._shared.add(_pair(topic_id, name))
 
     def matches(self, patterns: tuple[str, ...], name: str, topic_id: str) -> bool:
-        """Whether a topic, known by its name or its id, matches one of the patterns."""
+        """Return whether a topic, known by its name or its id, matches one of the patterns."""
         name = name or self.names.get(topic_id, "")
         if name:
             return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -19,7 +19,7 @@ FLAGS = ("disconnect", "black_hole")
 
 
 def parse_fault(text: str) -> dict[str, Any]:
-    """The options of the fault, as they stand in YAML. Raises UsageError, one sentence."""
+    """Return the options of the fault, as they stand in YAML. Raises UsageError, one sentence."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -42,7 +42,7 @@ def parse_fault(text: str) -> dict[str, Any]:
 
 
 def check_fault(options: dict[str, Any], text: str) -> Fault:
-    """The fault with these options. Raises UsageError, one sentence that begins with *text*."""
+    """Return the fault with these options. Raises UsageError, one sentence that begins with *text*."""
     try:
         return read_options(FaultsOptions, {"faults": [options]}).faults[0]
     except OptionMistakes as error:
@@ -52,7 +52,7 @@ def check_fault(options: dict[str, Any], text: str) -> Fault:
 
 
 def _value(name: str, value: str) -> Any:
-    """The value as YAML would read it; what does not fit stays text, and is refused with the type that is expected."""
+    """Return the value as YAML would read it; one that does not fit stays text, and is refused with the type that is expected."""
     parts = [_scalar(name, part) for part in value.split(",")] if name in LISTS else []
     if parts:
         return parts if len(parts) > 1 else parts[0]

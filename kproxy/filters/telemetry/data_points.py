@@ -16,7 +16,7 @@ TIMES_COMPRESSED = 4
 
 
 class Push(NamedTuple):
-    """What a push has."""
+    """The content of a push."""
 
     metrics: list[ClientMetric]
     dropped: int  # data points that are no numbers, or too many
@@ -29,7 +29,7 @@ def unpack(data: bytes, compression_type: int, most_bytes: int) -> bytes:
 
 
 def read_push(plain: bytes, most_metrics: int, most_attributes: int) -> Push:
-    """Read what is decompressed: at most so many numbers, with so many attributes each. Raises DecodeError."""
+    """Read decompressed data, with at most *most_metrics* numbers of *most_attributes* attributes each. Raises DecodeError."""
     metrics: list[ClientMetric] = []
     dropped = 0
     for metric in _of_all(read_metrics(plain, MOST_PARTS), most_attributes):
@@ -41,7 +41,7 @@ def read_push(plain: bytes, most_metrics: int, most_attributes: int) -> Push:
 
 
 def _of_all(data: dict[str, Any], most_attributes: int) -> Iterator[ClientMetric | None]:
-    """Every data point; None for one that is not shown."""
+    """Yield every data point; None for one that is not shown."""
     for resource in data.get("resource_metrics", ()):
         for scope in resource.get("scope_metrics", ()):
             for metric in scope.get("metrics", ()):
@@ -67,7 +67,7 @@ def _of_metric(metric: dict[str, Any], most_attributes: int) -> Iterator[ClientM
 
 
 def _number(point: dict[str, Any]) -> float | None:
-    """The value; None for what is no number: NaN and infinity are words here."""
+    """Return the value; None if it is no number (NaN and infinity are words here)."""
     value = point.get("as_double", point.get("as_int"))
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 

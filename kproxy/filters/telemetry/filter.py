@@ -63,17 +63,17 @@ class Telemetry(Filter):
         self._keep_s = default if options.keep is None else options.keep
 
     def on_start(self) -> None:
-        """Open the way to the collector. Raises UsageError if there is none."""
+        """Prepare the export to the collector. Raises UsageError if it cannot be used."""
         if self.options.forward is not None:
             self._export = self.runtime.export_metrics(self.name, self.options.forward)
 
     def on_stop(self) -> None:
-        """Close it."""
+        """Close the export to the collector."""
         if self._export is not None:
             self._export.close()
 
     def on_request(self, request: Request) -> Verdict | Awaitable[Verdict]:
-        """Answer, or in the mode tap wait for what the broker says."""
+        """Answer it; in the mode tap, wait for the broker's answer instead."""
         if not self.terminates:
             return Forward()
         if self.options.authenticated and request.connection.principal is None:
@@ -89,7 +89,7 @@ class Telemetry(Filter):
         return self._take(request)
 
     def on_response(self, response: Response) -> Verdict | Awaitable[Verdict]:
-        """Offer both APIs; in the mode tap, show a push that the broker has taken."""
+        """Offer both APIs; in the mode tap, show a push that the broker has accepted."""
         message: Any = response.message
         if self.terminates:
             return Replace(message) if offer(message) else Forward()
@@ -99,7 +99,7 @@ class Telemetry(Filter):
         return self._read_along(response, push)
 
     def _take(self, request: Request) -> Verdict | Awaitable[Verdict]:
-        """Read a push, aside if that takes long, and answer."""
+        """Read a push, in a thread if that takes long, and answer."""
         message: Any = request.message
         try:
             plain = unpack(bytes(message.metrics), message.compression_type, self.options.most_bytes)
@@ -124,7 +124,7 @@ class Telemetry(Filter):
         return read_push(plain, self.options.most_metrics, self.options.most_labels)
 
     def _unread(self, request: Request, error: DecodeError) -> Verdict:
-        """Answer a push that cannot be read as Kafka does: a client does not push again what is no record."""
+        """Answer a push that cannot be read as Kafka does, so that the client does not push it again."""
         code = ErrorCode.TELEMETRY_TOO_LARGE if isinstance(error, TooLarge) else ErrorCode.INVALID_RECORD
         message: Any = request.message
         self.subscriptions.fail(message.client_instance_id, code)
@@ -135,7 +135,7 @@ class Telemetry(Filter):
         return Reply(request.new_response(error_code=int(error)))
 
     def _read_along(self, response: Response, push: Any) -> Verdict | Awaitable[Verdict]:
-        """Show what a broker has taken. What cannot be read is counted; the broker has judged it."""
+        """Show a push that a broker has accepted. One that cannot be read is only counted."""
         if not self.subscriptions.take_turn(self.runtime.monotonic()):
             self._count("pushes", "left out")
             return Forward()
@@ -159,7 +159,7 @@ class Telemetry(Filter):
         return Forward()
 
     def _show(self, given: Request | Response, message: Any, plain: bytes, push: Push) -> None:
-        """Show what was read, and forward it. Raises DecodeError where it is not known what to add for forwarding."""
+        """Show the numbers of a push, and forward them. Raises DecodeError if it is not known what to add for forwarding."""
         client_id = (given if isinstance(given, Request) else given.request).client_id or ""
         instance_id = message.client_instance_id
         if self._export is not None:
@@ -179,12 +179,12 @@ class Telemetry(Filter):
 
 
 def carried(text: str) -> str:
-    """Text as protobuf can carry it: UTF-8, not too long."""
+    """Return text as protobuf can carry it: UTF-8, not too long."""
     return text.encode("utf-8", "replace").decode()[:LONGEST]
 
 
 def offer(message: Any) -> bool:
-    """Add both APIs to an ApiVersions response that has none of them; return whether it was changed."""
+    """Add both APIs to an ApiVersions response that has neither; return whether that changed it."""
     if message.error_code != ErrorCode.NONE:
         return False
     missing = [key for key in OURS if all(api.api_key != key for api in message.api_keys)]

@@ -1,4 +1,4 @@
-"""Subscriptions: what clients are asked for, and which error a request gets (Kafka's ClientMetricsManager, KIP-714)."""
+"""Subscriptions: which metrics clients are asked for, and which error a request gets (Kafka's ClientMetricsManager, KIP-714)."""
 
 import random
 from base64 import urlsafe_b64encode
@@ -23,7 +23,7 @@ RETRIED = (
 
 @dataclass(slots=True)
 class Instance:
-    """A client, as far as its times and its last error go."""
+    """The times and the last error of a client."""
 
     asked_at: float = -float("inf")
     pushed_at: float = -float("inf")
@@ -32,7 +32,7 @@ class Instance:
 
 
 class Subscriptions:
-    """The clients of a worker; times are of any clock in seconds."""
+    """The clients of a worker; times come from any clock in seconds."""
 
     def __init__(self, options: TelemetryOptions) -> None:
         self._options = options
@@ -43,12 +43,12 @@ class Subscriptions:
         self._subscription = crc32("\0".join(asked).encode("utf-8", "replace"))
 
     def subscription_id(self, instance_id: str) -> int:
-        """Of a client instance: the same in every process with the same options."""
+        """Return the subscription id of a client instance, which is the same in every process with the same options."""
         value = self._subscription ^ crc32(instance_id.encode("utf-8", "replace"))
         return value - (1 << 32) if value >> 31 else value
 
     def ask(self, request: Any, now: float) -> tuple[int, dict[str, Any]]:
-        """The error code and the other fields of a GetTelemetrySubscriptions response."""
+        """Return the error code and the other fields of a GetTelemetrySubscriptions response."""
         known = request.client_instance_id
         instance_id = known if known != ZERO_UUID else self._new_id()
         instance = self._instance(instance_id)
@@ -69,7 +69,7 @@ class Subscriptions:
         }
 
     def push(self, request: Any, now: float) -> int:
-        """The error code for a push before its metrics are read."""
+        """Return the error code for a push before its metrics are read."""
         if request.client_instance_id in RESERVED:
             return ErrorCode.INVALID_REQUEST
         instance = self._instance(request.client_instance_id)
@@ -98,13 +98,13 @@ class Subscriptions:
         return ErrorCode.NONE
 
     def take_turn(self, now: float) -> bool:
-        """Whether another push is read in this second."""
+        """Return whether another push is read in this second."""
         self._begin_second(now)
         self._pushes += 1
         return self._pushes <= MOST_PUSHES_A_SECOND
 
     def take_bytes(self, now: float, size: int) -> bool:
-        """Whether a push of that size, decompressed, is read in this second; the first one always is."""
+        """Return whether a push of that size, decompressed, is read in this second; the first one always is."""
         self._begin_second(now)
         self._bytes += size
         return self._bytes <= MOST_BYTES_A_SECOND or self._bytes == size
@@ -124,7 +124,7 @@ class Subscriptions:
         return found
 
     def _new_id(self) -> str:
-        """A random UUID (RFC 9562, version 4) in Kafka's text form, which begins with no "-", as Kafka's own do not."""
+        """Return a random UUID (RFC 9562, version 4) in Kafka's text form; like Kafka's own, it does not begin with "-"."""
         while True:
             value = bytearray(self._random.randbytes(16))
             value[6], value[8] = value[6] & 0x0F | 0x40, value[8] & 0x3F | 0x80

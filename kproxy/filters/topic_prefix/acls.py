@@ -36,14 +36,14 @@ NO_NAME = "a tenant deletes ACLs by the names of resources"
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """What a filter asks of a pattern."""
+    """The pattern that a filter of ACLs looks for."""
 
     resource_type: int
     name: str | None
     pattern_type: int
 
     def matches(self, resource_type: int, name: str, pattern_type: int) -> bool:
-        """Whether a pattern fits (ResourcePatternFilter.matches)."""
+        """Return whether a pattern fits (ResourcePatternFilter.matches)."""
         if self.resource_type not in (ANY_TYPE, resource_type):
             return False
         if self.pattern_type not in (ANY, MATCH, pattern_type):
@@ -78,7 +78,7 @@ def to_client(names: Names, name: str, pattern_type: int) -> tuple[str, int] | N
 
 
 def create_request(names: Names, message: Any, *, cluster: bool) -> None:
-    """Translate the patterns of CreateAcls. Raises Refusal where one is the cluster's and *cluster* is not allowed."""
+    """Translate the patterns of CreateAcls. Raises Refusal for one of the cluster, unless *cluster* allows it."""
     for creation in message.creations:
         if creation.resource_type in NAMED:
             creation.resource_name, creation.resource_pattern_type = to_broker(
@@ -96,12 +96,12 @@ def describe_request(message: Any) -> Sought:
 
 
 def describe_response(names: Names, message: Any, sought: Sought, *, cluster: bool) -> None:
-    """Keep what the client asked for among the tenant's patterns, and the cluster's where that is allowed."""
+    """Keep what the client asked for among the tenant's patterns, and among the cluster's if *cluster* allows it."""
     message.resources = [each for each in message.resources if _translate(names, each, cluster) and _fits(sought, each)]
 
 
 def delete_request(names: Names, message: Any, *, cluster: bool) -> list[Group]:
-    """Confine the filters of DeleteAcls; return what became of each."""
+    """Confine the filters of DeleteAcls to the tenant; return for each how many it became, or why it was refused."""
     groups: list[Group] = []
     confined: list[Any] = []
     for each in message.filters:
@@ -118,7 +118,7 @@ def delete_request(names: Names, message: Any, *, cluster: bool) -> list[Group]:
 
 
 def delete_response(names: Names, message: Any, groups: list[Group], *, cluster: bool) -> None:
-    """Put the results of confined filters together, one for each filter of the client."""
+    """Combine the results of confined filters: one for each filter of the client."""
     results = iter(message.filter_results)
     result_type = message.struct_types["DeleteAclsFilterResult"]
     merged = []
@@ -134,7 +134,7 @@ def delete_response(names: Names, message: Any, groups: list[Group], *, cluster:
 
 
 def _patterns(names: Names, each: Any, cluster: bool) -> Iterator[tuple[int, str | None, int]]:
-    """The exact patterns that a tenant's filter may delete: type of resource, name, pattern type. Raises Refusal."""
+    """Yield the exact patterns that a tenant's filter may delete: type of resource, name, pattern type. Raises Refusal."""
     asked, name, pattern_type = each.resource_type_filter, each.resource_name_filter, each.pattern_type_filter
     if cluster:
         kinds = OF_CLUSTER if asked == ANY_TYPE and name is not None else [kind for kind in OF_CLUSTER if kind == asked]
@@ -160,7 +160,7 @@ def _exact(names: Names, name: str, pattern_type: int) -> Iterator[tuple[str, in
 
 
 def _with(each: Any, resource_type: int, name: str | None, pattern_type: int) -> Any:
-    """A copy of a filter for one pattern."""
+    """Return a copy of a filter for one pattern."""
     values = {field.attribute: getattr(each, field.attribute) for field in each.fields}
     values |= {
         "resource_type_filter": resource_type,
@@ -172,7 +172,7 @@ def _with(each: Any, resource_type: int, name: str | None, pattern_type: int) ->
 
 
 def _translate(names: Names, pattern: Any, cluster: bool) -> bool:
-    """Give a pattern its name for clients; False: it is not to be seen."""
+    """Give a pattern its name for clients; return False if the tenant must not see it."""
     if pattern.resource_type not in NAMED:
         return cluster
     own = to_client(names, pattern.resource_name, pattern.pattern_type)

@@ -12,7 +12,7 @@ LEAST = "-"  # of all characters that Kafka allows, so that no topic comes befor
 
 
 def request(message: Any) -> bool:
-    """Let a request for all topics begin with the tenant's first: the cursor gets the prefix, as every name. Whether it does."""
+    """Let a request for all topics begin with the tenant's first one, as the cursor gets the prefix; return whether it does."""
     if message.topics or message.cursor is not None:
         return False
     message.cursor = message.struct_types["Cursor"](topic_name=LEAST, partition_index=0)
@@ -20,6 +20,6 @@ def request(message: Any) -> bool:
 
 
 def response(names: Names, message: Any) -> None:
-    """Take away a cursor that points to another tenant's topic."""
+    """Remove a cursor that points to another tenant's topic."""
     if message.next_cursor is not None and not names.is_ours(message.next_cursor.topic_name):
         message.next_cursor = None

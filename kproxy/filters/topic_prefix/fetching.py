@@ -21,7 +21,7 @@ IDS_SINCE = 13
 
 
 def request(message: Any, version: int, most_bytes: int) -> bool:
-    """Make a Fetch request one without a session; return whether it changed. Raises Refusal for one that goes on with one."""
+    """Make a Fetch request one without a session; return whether that changed it. Raises Refusal for one inside a session."""
     changed = False
     if version >= SESSIONS_SINCE:
         if message.session_id != NO_SESSION:

@@ -84,12 +84,12 @@ class TopicPrefix(Filter):
         )
 
     def on_start(self) -> None:
-        """Know the topic ids that the tenant's filters know in all workers."""
+        """Share the topic ids that the tenant's filters know in all workers."""
         ids = self.runtime.shared_set(f"topic_prefix ids of {self._tenant.names.prefix}")
         self._tenant = replace(self._tenant, ids=ids)
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
-        """HOLD what has names, ids or messages for people, and all requests that are refused; PASS the rest."""
+        """HOLD messages with names, ids or texts for people, and all requests that are refused; PASS the rest."""
         if api_key not in RENAMED | UNTOUCHED:
             return Want.HOLD
         message = (request_message if direction == Direction.REQUEST else response_message)(api_key)
@@ -110,7 +110,7 @@ class TopicPrefix(Filter):
         return api_key in RENAMED and (plan.has_names or plan.has_texts or api_key in response_rules.RULES)
 
     def on_request(self, request: Request) -> Verdict:
-        """Prefix the names; refuse what is not the tenant's."""
+        """Prefix the names; refuse what does not belong to the tenant."""
         api_key, version = request.api_key, request.api_version
         if not offered.is_offered(api_key, version, cluster=self._tenant.cluster_administration):
             return Close(f"api_key {api_key}, version {version} is not for tenants")
@@ -122,7 +122,7 @@ class TopicPrefix(Filter):
             return Close(str(error))
 
     def _translate(self, request: Request) -> bool:
-        """Translate a request; whether it is another one now. Raises Refusal, TooLong."""
+        """Translate a request; return whether that changed it. Raises Refusal, TooLong."""
         tenant, message = self._tenant, request.message
         plan = plan_of(Direction.REQUEST, request.api_key, request.api_version)
         if request.api_key not in UNCHECKED and any(each not in tenant.ids for each in topic_ids(plan, message)):
@@ -153,7 +153,7 @@ class TopicPrefix(Filter):
 
 
 def _finished(translation: Translation, plan: Plan, response: Response) -> Verdict:
-    """Translate what is left of a response. Raises NotOurs."""
+    """Translate the rest of a response. Raises NotOurs."""
     if not translation.response(plan, response.message):
         raise NotOurs("the response is not about the tenant")
     return Replace(response.message) if translation.changed else Forward()

@@ -1,14 +1,4 @@
-"""The names of one tenant: what a client calls its topics, groups and transactional ids, and what brokers call them.
-
-A name that the client uses is the broker's without the prefix. A broker's name without the prefix is another tenant's, or
-Kafka's own (``__consumer_offsets``), and no client of this tenant sees it. Two exceptions, for what Kafka itself refuses:
-
-* A topic name that Kafka does not allow (``Topic.validate``: "", ".", "..", more than 249 characters, others than letters,
-  digits, ".", "_", "-") is not prefixed: the broker refuses it with its own error, where a prefix could make it legal.
-  No tenant has such a topic, so it may come back as it went.
-* An empty group or transactional id is not prefixed where brokers refuse it. Where they take it, every tenant has an empty
-  group of its own: the broker's name of it is the prefix.
-"""
+"""The names of one tenant: how clients call its topics, groups and transactional ids, and how brokers call them."""
 
 import re
 from enum import Enum
@@ -28,7 +18,7 @@ MOST_BYTES = 32_767  # of a string on the wire
 
 
 class Kind(Enum):
-    """What a name names."""
+    """What a name is the name of."""
 
     TOPIC = "topic"
     CLUSTER_TOPIC = "topic of the quorum"  # DescribeQuorum: __cluster_metadata, the same for all tenants
@@ -42,7 +32,7 @@ class TooLong(ValueError):
 
 
 class Names:
-    """Translates names between the clients of one tenant and the brokers. Raises ValueError for what can be no prefix."""
+    """Translates names between the clients of one tenant and the brokers. Raises ValueError for an unusable prefix."""
 
     def __init__(self, prefix: str) -> None:
         if not LEGAL_PREFIX.fullmatch(prefix):
@@ -73,7 +63,7 @@ class Names:
         return name if self._is_refused_by_kafka(kind, name) else None
 
     def is_ours(self, name: str) -> bool:
-        """Whether a broker's name is one of this tenant."""
+        """Return whether a broker's name belongs to this tenant."""
         return name.startswith(self.prefix)
 
     def in_text(self, text: str) -> str:
@@ -93,5 +83,5 @@ class Names:
 
 
 def is_legal_topic(name: str) -> bool:
-    """Whether Kafka allows the name for a topic (org.apache.kafka.common.internals.Topic.validate)."""
+    """Return whether Kafka allows a topic of that name (org.apache.kafka.common.internals.Topic.validate)."""
     return LEGAL_TOPIC.fullmatch(name) is not None and name not in (".", "..")

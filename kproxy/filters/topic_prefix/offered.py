@@ -10,7 +10,7 @@ LOWEST: dict[int, int] = dict.fromkeys((ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS
 
 
 def is_offered(api_key: int, api_version: int, *, cluster: bool) -> bool:
-    """Whether requests of an API at a version are forwarded; *cluster*: also those that administer the cluster."""
+    """Return whether requests of an API at a version are forwarded; *cluster*: also those that administer the cluster."""
     if api_key in ADMINISTRATION and not cluster:
         return False
     return api_key in RENAMED | UNTOUCHED and api_version >= LOWEST.get(api_key, 0)

@@ -60,7 +60,7 @@ class Patterns:
         return inner.replace(TEXT_START, r"\A").replace(START, "^")
 
     def _read(self, pattern: str) -> str | None:
-        """The expression as it may stand in a group; None: refused."""
+        """Return the expression in a form that may stand inside a group; None if it is refused."""
         if len(pattern) > LONGEST:
             return None
         out: list[str] = []
@@ -73,7 +73,7 @@ class Patterns:
         return "".join(out) if groups.are_closed else None
 
     def _rewritten(self, kind: str | None, text: str) -> str | None:
-        """A token as it may stand behind a prefix; None: it may not."""
+        """Return a token in a form that may stand behind a prefix; None if there is none."""
         if kind == "wrong" or (text in WORD_BOUNDARIES and self._hides_word_boundary):
             return None
         if kind == "quoted" and not (text.endswith(r"\E") and len(text) >= len(r"\Q\E")):
@@ -93,7 +93,7 @@ class _Groups:
         return len(self._was_first) == 1
 
     def follow(self, kind: str | None, text: str) -> bool:
-        """Take the next token; False: it may not stand here."""
+        """Take the next token; return False if it may not stand here."""
         match kind:
             case "open":
                 self._was_first.append(self._is_first)

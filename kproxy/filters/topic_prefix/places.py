@@ -51,11 +51,11 @@ class Plan:
 
     @property
     def has_texts(self) -> bool:
-        """Whether text for people is in it or below."""
+        """Whether it, or a struct below, has text for people."""
         return bool(self.texts) or any(plan.has_texts for _, plan in (*self.structs, *self.arrays))
 
     def without_arrays(self) -> "Plan":
-        """The same, for a struct whose arrays of structs are translated already."""
+        """Return the same plan for a struct whose arrays of structs are translated already."""
         return replace(self, arrays=())
 
     @property
@@ -66,14 +66,14 @@ class Plan:
 
 @functools.cache
 def plan_of(direction: Direction, api_key: int, api_version: int) -> Plan:
-    """What to translate in a request or response of the facts."""
+    """Return what to translate in a request or response of the facts."""
     name = f"{facts().apis[api_key].name}{'Request' if direction == Direction.REQUEST else 'Response'}"
     layouts = [layout for layout in facts().layouts(name) if api_version in layout.versions]
     return _plan(_fields(layouts), direction, api_key, api_version)
 
 
 def _fields(layouts: list[Layout]) -> tuple[Field, ...]:
-    """The fields of all layouts of a version: a decoded struct has the attributes of all."""
+    """Return the fields of all layouts of a version: a decoded struct has the attributes of all."""
     return tuple(field for layout in layouts for field in layout.fields)
 
 
@@ -100,7 +100,7 @@ def _plan(fields: tuple[Field, ...], direction: Direction, api_key: int, version
 
 
 def is_topic_id(field: Field) -> bool:
-    """Whether a field is the id of a topic."""
+    """Return whether a field is the id of a topic."""
     return field.type == "uuid" and field.name == "TopicId"
 
 

@@ -12,7 +12,7 @@ UNKNOWN = ErrorCode.UNKNOWN_TOPIC_ID
 
 
 class Refusal(Exception):
-    """Raised by what translates a request; *code* and *reason* are for the client."""
+    """Raised for a request that is refused; *code* and *reason* are for the client."""
 
     def __init__(self, code: ErrorCode, reason: str) -> None:
         super().__init__(f"{code.name}: {reason}")
@@ -21,7 +21,7 @@ class Refusal(Exception):
 
 
 class UnknownId(Refusal):
-    """A topic id that no response has named to the tenant."""
+    """Raised for a topic id that no response has named to the tenant."""
 
     def __init__(self) -> None:
         super().__init__(UNKNOWN, "a topic id that is not known to be the tenant's")

@@ -1,8 +1,4 @@
-"""What is done with requests beyond the plan of their names: one function an API, and RULES, the table of them.
-
-A rule changes the decoded request in place, before the plan is applied. It returns whether the request is another one now
-(None: perhaps), and raises Refusal for one that is not to be forwarded, before it has changed a name.
-"""
+"""Rules for requests beyond the plan of their names: one function for each API, and the table RULES."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,86 +15,86 @@ Rule = Callable[[Tenant, Request, Any], bool | None]
 
 
 def fetch(tenant: Tenant, request: Request, message: Any) -> bool:
-    """No session, and not too many bytes."""
+    """Fetch without a session, and without asking for too many bytes."""
     return fetching.request(message, request.api_version, tenant.most_fetch_bytes)
 
 
 def share_fetch(tenant: Tenant, request: Request, message: Any) -> bool:
-    """Not too many bytes. Share sessions belong to a member of a group (KIP-932), and so to its tenant."""
+    """Limit the bytes asked for. Share sessions belong to a member of a group (KIP-932), and so to its tenant."""
     return limit_share(message, tenant.most_fetch_bytes)
 
 
 def find_coordinator(tenant: Tenant, request: Request, message: Any) -> None:
-    """The keys, by their type."""
+    """Translate the keys by their type."""
     coordinators.request(tenant.names, message, request.api_version)
 
 
 def join_group(tenant: Tenant, request: Request, message: Any) -> None:
-    """The topics in the members' metadata."""
+    """Translate the topics in the members' metadata."""
     subscriptions.join_request(tenant.names, message)
 
 
 def sync_group(tenant: Tenant, request: Request, message: Any) -> None:
-    """The topics in the assignments."""
+    """Translate the topics in the assignments."""
     subscriptions.sync_request(tenant.names, message)
 
 
 def describe_configs(tenant: Tenant, request: Request, message: Any) -> None:
-    """The resources, by their type."""
+    """Translate the resources by their type."""
     resources.request(tenant.names, message.resources)
 
 
 def alter_configs(tenant: Tenant, request: Request, message: Any) -> None:
-    """The resources, by their type; the cluster's if that is allowed."""
+    """Translate the resources by their type; refuse the cluster's unless they are allowed."""
     if not tenant.cluster_administration:
         resources.check_alterations(message.resources)
     resources.request(tenant.names, message.resources)
 
 
 def create_acls(tenant: Tenant, request: Request, message: Any) -> None:
-    """The patterns of the ACLs."""
+    """Translate the patterns of the ACLs."""
     acls.create_request(tenant.names, message, cluster=tenant.cluster_administration)
 
 
 def describe_acls(tenant: Tenant, request: Request, message: Any) -> None:
-    """All patterns; the response is filtered by what was asked for."""
+    """Ask for all patterns; the response is filtered by what the client asked for."""
     keep(request.connection, request.correlation_id, acls.describe_request(message))
 
 
 def delete_acls(tenant: Tenant, request: Request, message: Any) -> None:
-    """The filters, confined."""
+    """Confine the filters to the tenant."""
     groups = acls.delete_request(tenant.names, message, cluster=tenant.cluster_administration)
     keep(request.connection, request.correlation_id, groups)
 
 
 def elect_leaders(tenant: Tenant, request: Request, message: Any) -> bool:
-    """Named partitions only: null would be those of all tenants."""
+    """Accept named partitions only: null would be the partitions of all tenants."""
     if message.topic_partitions is None:
         raise Refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "a tenant elects leaders of partitions that it names")
     return False
 
 
 def list_transactions(tenant: Tenant, request: Request, message: Any) -> bool:
-    """The pattern of transactional ids (KIP-1152)."""
+    """Confine the pattern of transactional ids (KIP-1152)."""
     if message.transactional_id_pattern:
         message.transactional_id_pattern = tenant.patterns.to_broker(message.transactional_id_pattern)
     return bool(message.transactional_id_pattern)
 
 
 def describe_topic_partitions(tenant: Tenant, request: Request, message: Any) -> bool:
-    """Where a listing of all topics begins."""
+    """Let a listing of all topics begin with the tenant's."""
     return cursors.request(message)
 
 
 def consumer_group_heartbeat(tenant: Tenant, request: Request, message: Any) -> bool:
-    """The regular expression that is subscribed to (KIP-848)."""
+    """Confine the regular expression that is subscribed to (KIP-848)."""
     if message.subscribed_topic_regex:
         message.subscribed_topic_regex = tenant.patterns.to_broker(message.subscribed_topic_regex)
     return bool(message.subscribed_topic_regex)
 
 
 def streams_group_heartbeat(tenant: Tenant, request: Request, message: Any) -> None:
-    """The regular expressions of source topics (KIP-1071)."""
+    """Confine the regular expressions of source topics (KIP-1071)."""
     for part in message.topology.subtopologies if message.topology else ():
         part.source_topic_regex = [tenant.patterns.to_broker(each) for each in part.source_topic_regex]
 

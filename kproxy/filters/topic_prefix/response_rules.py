@@ -1,8 +1,4 @@
-"""What is done with responses beyond the plan of their names: one function an API, and RULES, the table of them.
-
-A rule changes the decoded response in place, before the plan is applied. It returns whether the response is another one
-now (None: perhaps).
-"""
+"""Rules for responses beyond the plan of their names: one function for each API, and the table RULES."""
 
 from collections.abc import Callable, Container, Iterable
 from typing import Any
@@ -19,12 +15,12 @@ NAME_IS_NULLABLE = 12  # version of Metadata from which a topic may have no name
 
 
 def api_versions(tenant: Tenant, response: Response, message: Any) -> bool:
-    """What is refused is not offered."""
+    """Do not offer what is refused."""
     return offered.narrow(message, cluster=tenant.cluster_administration)
 
 
 def metadata(tenant: Tenant, response: Response, message: Any) -> bool:
-    """A topic of another tenant, asked for by its id, does not exist."""
+    """Report a topic of another tenant, asked for by its id, as unknown."""
     asked = _topics_by_id(response.request)
     found = [
         each for each in message.topics if each.topic_id in asked and each.name and not tenant.names.is_ours(each.name)
@@ -40,7 +36,7 @@ def _topics_by_id(request: RequestFacts) -> Container[str]:
 
 
 def _make_unknown(topic: Any, version: int) -> None:
-    """As brokers answer for an id that is no topic's (KafkaApis.handleTopicMetadataRequest)."""
+    """Make a topic look as brokers report an unknown id (KafkaApis.handleTopicMetadataRequest)."""
     blank = type(topic)(error_code=ErrorCode.UNKNOWN_TOPIC_ID, topic_id=topic.topic_id)
     for field in topic.fields:
         setattr(topic, field.attribute, getattr(blank, field.attribute))
@@ -49,7 +45,7 @@ def _make_unknown(topic: Any, version: int) -> None:
 
 
 def find_coordinator(tenant: Tenant, response: Response, message: Any) -> bool:
-    """The keys, by their type."""
+    """Translate the keys by their type."""
     if not message.coordinators:
         return False
     coordinators.response(tenant.names, message, getattr(response.request.message, "key_type", -1))
@@ -57,37 +53,37 @@ def find_coordinator(tenant: Tenant, response: Response, message: Any) -> bool:
 
 
 def join_group(tenant: Tenant, response: Response, message: Any) -> None:
-    """The topics in the members' metadata."""
+    """Translate the topics in the members' metadata."""
     subscriptions.join_response(tenant.names, message, getattr(response.request.message, "protocol_type", None))
 
 
 def sync_group(tenant: Tenant, response: Response, message: Any) -> None:
-    """The topics in the assignment."""
+    """Translate the topics in the assignment."""
     subscriptions.sync_response(tenant.names, message, getattr(response.request.message, "protocol_type", None))
 
 
 def describe_groups(tenant: Tenant, response: Response, message: Any) -> None:
-    """The topics in the metadata and assignments of members."""
+    """Translate the topics in the metadata and assignments of members."""
     subscriptions.describe_response(tenant.names, message)
 
 
 def describe_configs(tenant: Tenant, response: Response, message: Any) -> None:
-    """The resources, by their type."""
+    """Translate the resources by their type."""
     message.results = resources.response(tenant.names, message.results)
 
 
 def alter_configs(tenant: Tenant, response: Response, message: Any) -> None:
-    """The resources, by their type."""
+    """Translate the resources by their type."""
     message.responses = resources.response(tenant.names, message.responses)
 
 
 def list_config_resources(tenant: Tenant, response: Response, message: Any) -> None:
-    """The resources, by their type."""
+    """Translate the resources by their type."""
     message.config_resources = resources.response(tenant.names, message.config_resources)
 
 
 def describe_acls(tenant: Tenant, response: Response, message: Any) -> None:
-    """What was asked for among the tenant's patterns. Raises NotOurs where that is not known."""
+    """Keep what was asked for among the tenant's patterns. Raises NotOurs if that is not known."""
     sought = kept_for(response.connection, response.request.correlation_id)
     if not isinstance(sought, acls.Sought):
         raise NotOurs("the request of these ACLs is not known")

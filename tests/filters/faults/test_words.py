@@ -34,7 +34,7 @@ def test_words_are_options(text: str, options: dict[str, Any]) -> None:
     [
         ("api_name=Produce", "it does nothing"),
         ("api_name=Produce api=Fetch", "twice"),
-        ("api_name=Produce error", "is no scenario, and no NAME=VALUE"),
+        ("api_name=Produce error", "is no scenario and no NAME=VALUE"),
         ("api_name='Produce", "a quote without an end"),
         ("error=NONE times=two", "times: expected a whole number"),
         ("error=NONE probability=2", "probability: 2.0 is out of range"),
