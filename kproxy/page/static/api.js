@@ -1,5 +1,7 @@
 /** Questions to the server: JSON of page/api/…, its errors, its events. */
 
+import { queryOf } from "./route.js";
+
 /**
  * An answer with status 4xx or 5xx, or none (status 0): `message` is a sentence; `column` (from 1) and `length` where it is in a
  * filter; `said` is all of the answer.
@@ -14,12 +16,7 @@ export class Refused extends Error {
   }
 }
 
-/** page/api/PATH with what of the parameters is neither null nor empty. */
-export function address(path, parameters = {}) {
-  const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
-  const query = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
-  return `page/api/${path}${given.length ? `?${query}` : ""}`;
-}
+export const address = (path, parameters = {}) => `page/api/${path}${queryOf(parameters)}`;
 
 export async function get(path, parameters = {}, signal = undefined) {
   return read(await asked(address(path, parameters), { signal }));

@@ -1,4 +1,4 @@
-/** What stands above the page: the one dialog, and short messages. */
+/** What stands above the page: the one dialog, short messages, and buttons that copy. */
 
 import { visible } from "./text.js";
 import { html, render } from "./lit-html.js";
@@ -26,4 +26,17 @@ export function say(text) {
   place.append(message);
   while (place.childElementCount > 4) place.firstElementChild.remove();
   setTimeout(() => message.remove(), SHOWN_MS);
+}
+
+/** A button that copies a text, which stands in the `pre` before it. A browser without HTTPS copies nothing: the text is selected. */
+export const copyButton = (text) => html`<p><button @click=${(event) => copy(text, event.target.closest("p").previousElementSibling)}>Copy</button></p>`;
+
+async function copy(text, place) {
+  try {
+    await navigator.clipboard.writeText(text);
+    say("Copied.");
+  } catch {
+    window.getSelection().selectAllChildren(place);
+    say("It is selected: copy it with Ctrl+C.");
+  }
 }

@@ -3,6 +3,7 @@
 import { say } from "./asking.js";
 import { BreakpointLine } from "./breakpoint_line.js";
 import { doneEntry } from "./decided.js";
+import { isPhone } from "./columns.js";
 import { note } from "./route.js";
 import { StopEditor } from "./stop_editor.js";
 import { StopRows } from "./stop_rows.js";
@@ -11,7 +12,7 @@ import { html, nothing, render } from "./lit-html.js";
 
 const TICK_MS = 200;
 const MORE_S = 60;
-const PHONE = 760; // pixels
+const YAML = "page:\n  edits: true\n";
 export const KEYS = [
   ["n", "write a breakpoint"],
   ["↓ ↑ j k", "next and previous stopped message"],
@@ -123,7 +124,7 @@ export class Breakpoints {
     this.rows.draw();
     if (!focus) return true;
     this.editor.focus();
-    this.editor.place.scrollIntoView({ block: window.innerWidth < PHONE ? "start" : "nearest" });
+    this.editor.place.scrollIntoView({ block: isPhone() ? "start" : "nearest" });
     return true;
   }
 
@@ -191,5 +192,29 @@ export class Breakpoints {
     this.stopped.noteDone(what);
     this.draw();
     if (had) this.rows.focus();
+  }
+}
+
+/** The view where no breakpoints can be set: why, and how they are allowed. */
+export class BreakpointsOff {
+  /** *stopped* is what there was until the configuration took it away, or null. */
+  constructor(place, source, stopped) {
+    this.place = place;
+    place.classList.add("page");
+    render(
+      html`<h2>Breakpoints</h2>
+        ${source.live ? html`<p>Requests and responses can be stopped and changed here once the configuration of <code>kproxy run</code> allows it; load the page anew then:</p>
+            <pre class="command">${YAML}</pre><p class="note">It is for tests: it changes what clients see. Who has the token in kproxy's log may do it.</p>`
+          : html`<p>This is what was captured. Requests and responses can be stopped in the live page of <code>kproxy run</code>, with <code>page: {edits: true}</code> in its configuration.</p>`}
+        ${stopped?.off ? html`<p class="warning" role="status">They were allowed until now: the configuration has changed.</p>` : ""}
+        <div class="done">${(stopped?.done ?? []).map((one, at) => doneEntry(one, at))}</div>`,
+      place,
+    );
+  }
+
+  async enter() {}
+
+  close() {
+    this.place.classList.remove("page");
   }
 }

@@ -1,6 +1,6 @@
 /** What became of stopped messages: what this page has decided, each with the rule that does the same without it, and how others ended. */
 
-import { say } from "./asking.js";
+import { copyButton } from "./asking.js";
 import { titleOf } from "./stop_words.js";
 import { count, timeOfDay, visible } from "./text.js";
 import { html } from "./lit-html.js";
@@ -35,20 +35,6 @@ function headOf(stop, at, became) {
   return html`<span class="muted">${timeOfDay(at.toISOString()).slice(0, 8)}</span> <bdi>${visible(text)}</bdi>`;
 }
 
-function toCopy(text) {
-  const copy = (event) => copied(event.target.closest("details").querySelector("pre"), text);
-  return html`<pre class="command">${lines(text)}</pre><button @click=${copy}>Copy</button>`;
-}
+const toCopy = (text) => html`<pre class="command">${lines(text)}</pre>${copyButton(text)}`;
 
 const lines = (text) => text.split("\n").map((line) => visible(line, LONGEST)).join("\n");
-
-/** Copy the text; where a browser allows that to nobody, as it does without HTTPS, select it. */
-async function copied(place, text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    say("Copied.");
-  } catch {
-    window.getSelection().selectAllChildren(place);
-    say("It is selected: copy it with Ctrl+C.");
-  }
-}

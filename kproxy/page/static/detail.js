@@ -1,6 +1,6 @@
 /** One exchange: what an error means, its fields beside its bytes, its records, its text. */
 
-import { getBytes } from "./api.js";
+import { get, getBytes } from "./api.js";
 import { say } from "./asking.js";
 import { Hex } from "./hex.js";
 import { recordCount, Records } from "./records.js";
@@ -13,7 +13,7 @@ const SIDES = ["request", "response"];
 const MOST_LISTED = 20; // names of a tooltip
 const listed = (names) => names.slice(0, MOST_LISTED).map(apart).join(", ") + (names.length > MOST_LISTED ? ", …" : "");
 
-export class Detail {
+class Detail {
   /** `close()` leaves it; `step(by)` shows the next; `only(column)`, `mark()` and `stop()` (null: none) are what its buttons do. */
   constructor(place, doings) {
     this.place = place;
@@ -184,3 +184,54 @@ function meaning({ code, name, meaning: text, retriable, clients }) {
 
 /** Text of several lines: each line made safe by itself. */
 const plain = (text) => isolated(text.split("\n").map((line) => visible(line, 20_000)).join("\n"));
+
+/** The exchange below the table. However fast one goes from row to row, one question is asked at a time, and the last one is shown. */
+export class Opened {
+  /** `doings` are those of Detail, with `opened(number)`: its exchange is shown. */
+  constructor(place, doings) {
+    this.place = place;
+    this.doings = doings;
+    this.number = null; // of the exchange that is shown
+    this.wanted = null; // number of the one that is to be shown
+    this.asking = null; // what ends when no question is left
+    this.detail = new Detail(place, doings);
+  }
+
+  /** Show an exchange; `focus`: the focus goes into it. One question at a time; the one in between are passed over. */
+  async show(number, focus) {
+    this.wanted = number;
+    this.asking ??= this.ask().finally(() => { this.asking = null; });
+    await this.asking;
+    if (focus && this.number === number) this.place.querySelector("[role=tab][aria-selected=true]")?.focus();
+  }
+
+  async ask() {
+    while (this.wanted !== null && this.wanted !== this.number) {
+      const number = this.wanted;
+      try {
+        const exchange = await get(`exchanges/${number}`);
+        if (this.wanted !== number) continue;
+        this.number = number;
+        this.place.hidden = false;
+        this.detail.show(exchange);
+        this.doings.opened(number);
+      } catch (error) {
+        if (this.wanted !== number) continue;
+        this.wanted = this.number;
+        say(error.message);
+      }
+    }
+  }
+
+  /** The row of an exchange, all of its columns: of the one that is shown, or asked for. */
+  async rowOf(number) {
+    const { exchange } = this.detail;
+    return exchange?.number === number ? exchange.row : (await get(`exchanges/${number}`)).row;
+  }
+
+  close() {
+    this.place.hidden = true;
+    this.detail.close();
+    this.number = this.wanted = null;
+  }
+}

@@ -1,9 +1,9 @@
 /** What is selected, as a file or as a command for a terminal. */
 
 import { address, get } from "./api.js";
-import { ask, say } from "./asking.js";
+import { ask, copyButton } from "./asking.js";
 import { visible } from "./text.js";
-import { html, nothing, render } from "./lit-html.js";
+import { html, render } from "./lit-html.js";
 
 const FORMATS = [
   { id: "pcapng", title: "pcapng", meaning: "packets, for Wireshark" },
@@ -37,16 +37,4 @@ export async function exportMenu(filter, span = {}) {
   }
 }
 
-/** A command, and what copies it, where the page may: it comes from this machine or by HTTPS. */
-function line(command) {
-  return html`<pre class="command">${visible(command, 20_000)}</pre><p></p>${navigator.clipboard ? html`<button @click=${() => copy(command)}>Copy</button>` : nothing}`;
-}
-
-async function copy(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    say("Copied.");
-  } catch {
-    say("The browser does not allow it: select the command and copy it.");
-  }
-}
+const line = (command) => html`<pre class="command">${visible(command, 20_000)}</pre>${copyButton(command)}`;

@@ -3,11 +3,13 @@
 import { get, Refused } from "./api.js";
 import { joined } from "./conditions.js";
 import { counted, visible } from "./text.js";
-import { Undo } from "./undo.js";
-import { used, usedFilters } from "./used_filters.js";
 import { html, nothing, render } from "./lit-html.js";
 
 const PAUSE_MS = 200; // in typing, before the server is asked
+const KEPT = "kproxy filters"; // the filters used last in this browser, in its local storage
+const MOST_USED = 20;
+const LONGEST_USED = 1000; // characters
+const MOST_STATES = 200;
 
 /** The filter of exchanges: `check` says how many match. */
 const FILTER = {
@@ -234,3 +236,46 @@ export class FilterLine {
 }
 
 const isError = (said) => said !== null && said.message !== undefined;
+
+/** What stood in the line before, and after: a script that writes into an input makes the browser forget it. */
+class Undo {
+  constructor(text = "") {
+    this.states = [text];
+    this.at = 0;
+  }
+
+  /** The text is another now. Letters of one word are one step. */
+  put(text) {
+    const present = this.states[this.at];
+    if (text === present) return;
+    const goesOn = this.at > 0 && this.at === this.states.length - 1 && isLetterMore(present, text) && isLetterMore(this.states[this.at - 1], present);
+    this.states.length = this.at + 1;
+    if (goesOn) this.states.pop();
+    this.states.push(text);
+    if (this.states.length > MOST_STATES) this.states.shift();
+    this.at = this.states.length - 1;
+  }
+
+  /** The text before (-1) or after (1); null where there is none. */
+  step(by) {
+    if (!(this.at + by in this.states)) return null;
+    this.at += by;
+    return this.states[this.at];
+  }
+}
+
+const isLetterMore = (before, after) => after.startsWith(before) && /^\w+$/.test(after.slice(before.length));
+
+function usedFilters() {
+  try {
+    const kept = JSON.parse(localStorage.getItem(KEPT) ?? "[]");
+    return Array.isArray(kept) ? kept.filter((one) => typeof one === "string") : [];
+  } catch {
+    return [];
+  }
+}
+
+function used(filter) {
+  if (filter === "" || filter.length > LONGEST_USED) return;
+  localStorage.setItem(KEPT, JSON.stringify([filter, ...usedFilters().filter((one) => one !== filter)].slice(0, MOST_USED)));
+}

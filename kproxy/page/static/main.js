@@ -2,8 +2,7 @@
 
 import { events, get, watchAnswers } from "./api.js";
 import { ask, say } from "./asking.js";
-import { Breakpoints, KEYS as BREAKPOINTS } from "./breakpoints.js";
-import { BreakpointsOff, KEYS as BREAKPOINTS_OFF } from "./breakpoints_off.js";
+import { Breakpoints, BreakpointsOff, KEYS as BREAKPOINTS } from "./breakpoints.js";
 import { Clients, KEYS as CLIENTS } from "./clients.js";
 import { Exchanges, KEYS as EXCHANGES } from "./exchanges.js";
 import { Findings, KEYS as FINDINGS } from "./findings.js";
@@ -24,7 +23,7 @@ const MADE = {
   findings: { View: Findings, keys: FINDINGS },
   breakpoints: { View: Breakpoints, keys: BREAKPOINTS },
 };
-const OFF = { View: BreakpointsOff, keys: BREAKPOINTS_OFF };
+const OFF = { View: BreakpointsOff, keys: [] };
 const EVERYWHERE = [
   ["t", "light, dark, as the system"],
   ["?", "these keys"],

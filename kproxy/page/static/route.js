@@ -21,11 +21,13 @@ export function parse(fragment) {
   return { view, unknown, parameters: Object.fromEntries(new URLSearchParams(query)) };
 }
 
-export function fragmentOf(view, parameters = {}) {
+/** "?a=1&b=2" of the parameters that are neither null nor empty; "" where there is none. */
+export function queryOf(parameters) {
   const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
-  const query = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
-  return `#${view}${given.length ? `?${query}` : ""}`;
+  return given.length ? `?${new URLSearchParams(given)}` : "";
 }
+
+export const fragmentOf = (view, parameters = {}) => `#${view}${queryOf(parameters)}`;
 
 export const current = () => parse(window.location.hash);
 

@@ -1,6 +1,6 @@
 /** The list of what is stopped: each with its countdown. Those that have ended stay while a person points at the list. */
 
-import { shortEnd } from "./stop_ends.js";
+import { shortEnd } from "./stopped.js";
 import { seconds, titleOf } from "./stop_words.js";
 import { named, visible } from "./text.js";
 import { html, render } from "./lit-html.js";
