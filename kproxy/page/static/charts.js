@@ -5,7 +5,7 @@ import { current, note } from "./route.js";
 import { count, isoOf, timeOfDay, visible } from "./text.js";
 import { nothing, svg } from "./lit-html.js";
 
-export const LEFT = 56; // pixels for the labels of the vertical axis
+const LEFT = 56; // pixels for the labels of the vertical axis
 const BOTTOM = 22;
 const STEPS_MS = [
   0.001, 0.01, 0.1, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 108e5, 216e5, 432e5, 864e5, 6048e5,
@@ -55,7 +55,7 @@ function shortTime(ns, stepMs) {
 }
 
 /** Round values for an axis from 0 to the largest, of what is counted: whole numbers. */
-export function roundSteps(largest, most = 4) {
+function roundSteps(largest, most = 4) {
   if (!(largest > 0)) return [0, 1];
   const rough = largest / most;
   const power = Math.max(10 ** Math.floor(Math.log10(rough)), 1);

@@ -1,6 +1,7 @@
 /** The text of a stopped message in JSON or hex: edited, read by the server while a person types, and what the server says of it. */
 
 import { Refused } from "./api.js";
+import { isPhone } from "./columns.js";
 import { count, counted, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
@@ -182,7 +183,7 @@ const LONGEST = 2_000; // characters of a line up to a mark
 
 /** Hex digits as lines of bytes. */
 function hexLines(digits) {
-  const width = 2 * (window.innerWidth < 760 ? 8 : 16);
+  const width = 2 * (isPhone() ? 8 : 16);
   const lines = digits.match(new RegExp(`.{1,${width}}`, "g")) ?? [];
   return lines.map((line) => line.match(/../g).join(" ")).join("\n");
 }

@@ -4,9 +4,9 @@ import { get } from "./api.js";
 import { answerTable, objects } from "./answer_table.js";
 import { linksOf } from "./evidence.js";
 import { leftOutNote, uncertainNote } from "./left_out.js";
-import { KEYS as LIVE, LiveSpan } from "./live_span.js";
+import { AnswersView, KEYS as LIVE } from "./live_span.js";
 import { note, go } from "./route.js";
-import { literal, named, sentence, visible } from "./text.js";
+import { literal, named, sentence } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
 const FIRST = ["client_id", "software", "software_version", "addresses", "connections", "requests", "failed_requests", "role", "principal"];
@@ -19,34 +19,17 @@ export const KEYS = [
   ...LIVE,
 ];
 
-export class Clients {
-  constructor(place, source) {
-    this.place = place;
-    this.source = source;
-    this.client = null;
-    this.tables = [{}, {}, {}, {}];
-    this.span = new LiveSpan(source, { reload: () => this.load(), redraw: () => this.draw() });
-    if (source.live) this.renewed = (news) => this.span.renewed(news);
-    place.classList.add("page");
-  }
+export class Clients extends AnswersView {
+  client = null; // the id of the one that is shown alone
+  tables = [{}, {}, {}, {}];
 
-  async enter({ client = null, last }) {
-    render(html`<p class="muted" role="status">Working…</p>`, this.place);
+  take({ client = null }) {
     this.client = client;
-    this.span.enter({ last });
-    await this.load();
   }
 
-  async load() {
-    try {
-      [this.inventory, this.readiness, this.explain, this.latency] = await this.span.ask((parameters) =>
-        Promise.all(["inventory", "readiness", "explain", "latency"].map((id) => get(`analyses/${id}`, parameters))));
-    } catch (error) {
-      render(html`<p class="critical" role="alert">${visible(error.message)}</p>`, this.place);
-      return;
-    }
-    this.draw();
-    this.span.lookAgain();
+  async ask(parameters) {
+    const ids = ["inventory", "readiness", "explain", "latency"];
+    [this.inventory, this.readiness, this.explain, this.latency] = await Promise.all(ids.map((id) => get(`analyses/${id}`, parameters)));
   }
 
   choose(row) {
@@ -69,7 +52,6 @@ export class Clients {
   }
 
   draw() {
-    if (!this.inventory) return;
     const at = this.inventory.columns.findIndex((column) => column.name === "client_id");
     this.tables[0].chosen = this.client === null ? null : this.inventory.rows.find((row) => (row[at] ?? "") === this.client) ?? null;
     const redraw = () => this.draw();
@@ -104,13 +86,8 @@ export class Clients {
   }
 
   key(event) {
-    if (event.key !== "Escape" || this.client === null) return this.span.key(event);
+    if (event.key !== "Escape" || this.client === null) return super.key(event);
     this.show(null);
     return true;
-  }
-
-  close() {
-    this.span.close();
-    this.place.classList.remove("page");
   }
 }

@@ -16,7 +16,7 @@ const CONDITIONS = {
 const SPANS = [["first_at", "last_at"], ["began_at", "ended_at"]];
 
 /** Conditions for the columns of a row (an object) that have a value; `names` are the columns to look at. */
-export function conditionOf(row, names = Object.keys(CONDITIONS)) {
+function conditionOf(row, names = Object.keys(CONDITIONS)) {
   const parts = names.filter((name) => typeof row[name] === "string" && (row[name] !== "" || name === "client_id")).map((name) => CONDITIONS[name](row[name]));
   return [...parts, ...SPANS.filter(([from]) => row[from]).map(([from, to]) => overlapping(row[from], row[to] ?? row[from]))].join(" && ");
 }

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { answerTable } from "./answer_table.js";
 import { linksOf } from "./evidence.js";
 import { leftOutNote, uncertainNote } from "./left_out.js";
-import { KEYS as LIVE, LiveSpan } from "./live_span.js";
+import { AnswersView, KEYS as LIVE } from "./live_span.js";
 import { note } from "./route.js";
 import { counted, sentence, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
@@ -14,51 +14,31 @@ const AT_ONCE = 3;
 
 export const KEYS = [["Tab Enter", "open a finding"], ...LIVE];
 
-export class Findings {
-  constructor(place, source) {
-    this.place = place;
-    this.source = source;
-    this.answers = [];
-    this.failed = [];
-    this.closed = false;
-    this.span = new LiveSpan(source, { reload: () => this.load(), redraw: () => this.draw() });
-    if (source.live) this.renewed = (news) => this.span.renewed(news);
-    place.classList.add("page");
-  }
+export class Findings extends AnswersView {
+  answers = []; // {analysis, answer, severity, table, open}
+  failed = []; // {analysis, message}
+  closed = false;
 
-  async enter({ open = "", last }) {
+  take({ open = "" }) {
     this.opened = new Set(open.split(","));
-    this.span.enter({ last });
-    render(html`<p class="muted" role="status">Working…</p>`, this.place);
-    try {
-      this.analyses = await get("analyses");
-    } catch (error) {
-      render(html`<p class="critical" role="alert">${visible(error.message)}</p>`, this.place);
-      return;
-    }
-    await this.load();
   }
 
-  /** Run all; what was found before stays until all is known anew. */
-  async load() {
+  /** Run all analyses; the findings of before stay until all have run again. */
+  async ask(parameters) {
+    this.analyses ??= await get("analyses");
     const waiting = this.analyses.filter((one) => one.finding ?? one.severity !== "info");
     const isFirst = this.expected === undefined;
     const found = { answers: [], failed: [] };
     this.expected = waiting.length;
     if (isFirst) Object.assign(this, found);
-    await this.span.ask(async (parameters) => {
-      const work = async () => {
-        for (let one = waiting.shift(); one && !this.closed; one = waiting.shift()) {
-          await this.run(one, parameters, found);
-          if (isFirst && !this.closed) this.draw();
-        }
-      };
-      await Promise.all(Array.from({ length: AT_ONCE }, work));
-    });
+    const work = async () => {
+      for (let one = waiting.shift(); one && !this.closed; one = waiting.shift()) {
+        await this.run(one, parameters, found);
+        if (isFirst && !this.closed) this.draw();
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
     Object.assign(this, found);
-    if (this.closed) return;
-    this.draw();
-    this.span.lookAgain();
   }
 
   async run(analysis, parameters, found) {
@@ -73,6 +53,7 @@ export class Findings {
   }
 
   draw() {
+    if (this.closed) return;
     const rank = (one) => ORDER.indexOf(one.severity);
     const found = this.answers.filter((one) => one.answer.rows.length).sort((a, b) => rank(a) - rank(b) || (a.analysis.id < b.analysis.id ? -1 : 1));
     const done = this.answers.length + this.failed.length;
@@ -105,14 +86,9 @@ export class Findings {
     this.draw();
   }
 
-  key(event) {
-    return this.span.key(event);
-  }
-
   close() {
     this.closed = true;
-    this.span.close();
-    this.place.classList.remove("page");
+    super.close();
   }
 }
 

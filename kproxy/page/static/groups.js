@@ -2,15 +2,15 @@
 
 import { get } from "./api.js";
 import { answerTable, objects } from "./answer_table.js";
-import { Brush, brushed, datesOf, stepLines, timeAxis, timeScale, widthOf } from "./charts.js";
+import { Brush, brushed, datesOf, stepLines, timeAxis, timeScale } from "./charts.js";
 import { colourOfOrder } from "./colours.js";
 import { isPhone } from "./columns.js";
 import { within } from "./conditions.js";
 import { linksOf } from "./evidence.js";
 import { leftOutNote, uncertainNote } from "./left_out.js";
-import { KEYS as LIVE, LiveSpan } from "./live_span.js";
+import { AnswersView, KEYS as LIVE } from "./live_span.js";
 import { go } from "./route.js";
-import { apart, count, counted, duration, nsOf, sentence, visible } from "./text.js";
+import { apart, count, counted, nsOf, sentence, visible } from "./text.js";
 import { html, nothing, render, svg } from "./lit-html.js";
 
 const LANE = 26;
@@ -22,42 +22,25 @@ const FIRST = ["began_at", "group_id", "cause", "client_id", "evidence", "pause_
 
 export const KEYS = [["Shift ← →", "in a chart: select a span; Enter shows its exchanges"], ...LIVE];
 
-export class Groups {
-  constructor(place, source) {
-    this.place = place;
-    this.source = source;
-    this.tables = [{}, {}];
-    this.brush = new Brush(() => this.draw(), () => go("exchanges", { filter: within(...this.brush.span) }));
-    this.span = new LiveSpan(source, { reload: () => this.load(), redraw: () => this.draw(), isHeld: () => this.brush.origin !== null });
-    if (source.live) this.renewed = (news) => this.span.renewed(news);
-    this.observer = new ResizeObserver(() => this.draw());
-    place.classList.add("page");
+export class Groups extends AnswersView {
+  tables = [{}, {}];
+  brush = new Brush(() => this.draw(), () => go("exchanges", { filter: within(...this.brush.span) }));
+
+  isHeld() {
+    return this.brush.origin !== null;
   }
 
-  async enter(parameters) {
-    render(html`<p class="muted" role="status">Working…</p>`, this.place);
+  take(parameters) {
     this.brush.enter(parameters);
-    this.span.enter(parameters);
-    this.observer.observe(this.place);
-    await this.load();
   }
 
-  async load() {
-    try {
-      [this.rebalances, this.lag, this.groups] = await this.span.ask((parameters) =>
-        Promise.all([get("analyses/rebalances", parameters), get("analyses/lag", parameters), get("groups", parameters)]));
-    } catch (error) {
-      render(html`<p class="critical" role="alert">${visible(error.message)}</p>`, this.place);
-      return;
-    }
-    this.draw();
-    this.span.lookAgain();
+  async ask(parameters) {
+    const paths = ["analyses/rebalances", "analyses/lag", "groups"];
+    [this.rebalances, this.lag, this.groups] = await Promise.all(paths.map((path) => get(path, parameters)));
   }
 
   draw() {
-    if (!this.lag) return;
-    const width = widthOf({ clientWidth: this.place.clientWidth - (window.innerWidth < 760 ? 22 : 34) });
-    const scale = timeScale(...this.span.ends, width);
+    const scale = timeScale(...this.span.ends, this.width);
     const span = this.brush.span ? html`<div class="bar" role="status"><button @click=${() => this.brush.taken()}>Exchanges of the span</button><button @click=${() => this.brush.clear()}>Let go</button></div>` : nothing;
     const last = { ...this.lag, rows: this.lag.rows.filter((_, at) => objects(this.lag)[at].is_last !== false) };
     render(
@@ -113,16 +96,4 @@ export class Groups {
     return html`<figure>${brushed({ scale, height: 160, label: "Records behind over time", brush: this.brush, content: stepLines(scale, series, 160, count) })}
       <figcaption>${series.map((one, at) => html`<span><span class="swatch ${colourOfOrder(at)}"></span> <bdi>${visible(one.name)}</bdi> </span>`)}</figcaption></figure>`;
   }
-
-  key(event) {
-    return this.span.key(event);
-  }
-
-  close() {
-    this.span.close();
-    this.observer.disconnect();
-    this.place.classList.remove("page");
-  }
 }
-
-export const pause = (ms) => duration(Number(ms));

@@ -1,5 +1,6 @@
 /** Bytes in hexadecimal and ASCII; the bytes of a field are lit. */
 
+import { isPhone } from "./columns.js";
 import { Windowed } from "./windowed.js";
 import { html, render } from "./lit-html.js";
 
@@ -27,7 +28,7 @@ export class Hex {
   }
 
   get width() {
-    return window.innerWidth < 760 ? 8 : 16;
+    return isPhone() ? 8 : 16;
   }
 
   /** Show these; what was lit before they were there is lit. */

@@ -3,9 +3,11 @@
  * exchanges come, seldom enough that neither the server nor a reader is kept busy; `p` pauses that.
  */
 
+import { widthOf } from "./charts.js";
+import { isPhone } from "./columns.js";
 import { note } from "./route.js";
-import { bytes, isoOf, timeOfDay } from "./text.js";
-import { html, nothing } from "./lit-html.js";
+import { bytes, isoOf, timeOfDay, visible } from "./text.js";
+import { html, nothing, render } from "./lit-html.js";
 
 const SPANS = [["1", "the last minute"], ["5", "the last 5 minutes"], ["15", "the last 15 minutes"], ["", "all that is here"]];
 const LEAST_MS = 2000; // between two answers
@@ -17,7 +19,7 @@ export const KEYS = [
   ["p", "pause, go on"],
 ];
 
-export class LiveSpan {
+class LiveSpan {
   /**
    * `reload()` asks again and draws, without a word meanwhile; `redraw()` draws; `isHeld()`: whether a person is in the midst of
    * something that a new drawing would disturb.
@@ -120,3 +122,65 @@ export class LiveSpan {
 }
 
 const clock = (ns) => timeOfDay(isoOf(ns)).slice(0, 8);
+
+/**
+ * A view of answers about all exchanges, or of a running proxy about the last minutes. What differs: `take(parameters)` of the URL,
+ * `ask(parameters)` the server, `draw()` once it has answered.
+ */
+export class AnswersView {
+  constructor(place, source) {
+    Object.assign(this, { place, source });
+    this.span = new LiveSpan(source, { reload: () => this.load(), redraw: () => this.draw(), isHeld: () => this.isHeld() });
+    if (source.live) this.renewed = (news) => this.span.renewed(news);
+    this.observer = new ResizeObserver(() => this.isAnswered && this.draw());
+    place.classList.add("page");
+  }
+
+  isHeld() {
+    return false;
+  }
+
+  take() {}
+
+  async enter(parameters) {
+    render(html`<p class="muted" role="status">Working…</p>`, this.place);
+    this.isAnswered = false;
+    this.span.enter(parameters);
+    this.take(parameters);
+    this.observer.observe(this.place);
+    await this.load();
+  }
+
+  async load() {
+    try {
+      await this.span.ask((parameters) => this.ask(parameters));
+    } catch (error) {
+      this.isAnswered = false;
+      render(html`<p class="critical" role="alert">${visible(error.message)}</p>${this.waysOut()}`, this.place);
+      return;
+    }
+    this.isAnswered = true;
+    this.draw();
+    this.span.lookAgain();
+  }
+
+  /** What leads out of parameters that the server refused. */
+  waysOut() {
+    return nothing;
+  }
+
+  /** How wide a chart is drawn, in pixels. */
+  get width() {
+    return widthOf({ clientWidth: this.place.clientWidth - (isPhone() ? 22 : 34) });
+  }
+
+  key(event) {
+    return this.span.key(event);
+  }
+
+  close() {
+    this.span.close();
+    this.observer.disconnect();
+    this.place.classList.remove("page");
+  }
+}

@@ -147,6 +147,3 @@ export function literal(value) {
     return `\\U${code.toString(16).padStart(8, "0")}`;
   });
 }
-
-/** "clientId" of "client_id": columns of tables, and the names that a filter knows. */
-export const camel = (name) => name.replace(/_([a-z0-9])/g, (_, letter) => letter.toUpperCase());

@@ -2,11 +2,12 @@
 
 import { get } from "./api.js";
 import { say } from "./asking.js";
-import { Brush, brushed, datesOf, heatCells, stackedBars, timeScale, widthOf } from "./charts.js";
+import { Brush, brushed, datesOf, heatCells, stackedBars, timeScale } from "./charts.js";
 import { colourOfApi, colourOfOrder } from "./colours.js";
+import { isPhone } from "./columns.js";
 import { joined, within } from "./conditions.js";
 import { leftOutNote, missingMarks, missingSeries, missingSum } from "./left_out.js";
-import { KEYS as LIVE, LiveSpan } from "./live_span.js";
+import { AnswersView, KEYS as LIVE } from "./live_span.js";
 import { fragmentOf, go, note } from "./route.js";
 import { bytes, count, duration, isoOf, literal, timeOfDay, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
@@ -35,44 +36,24 @@ export const KEYS = [
   ...LIVE,
 ];
 
-export class Time {
-  constructor(place, source) {
-    this.place = place;
-    this.source = source;
-    this.parameters = { by: "api", measure: "exchanges" };
-    this.brush = new Brush(() => this.draw(), () => this.take());
-    this.span = new LiveSpan(source, { reload: () => this.load(), redraw: () => this.draw(), isHeld: () => this.brush.origin !== null || Boolean(this.parameters.fromNs) });
-    if (source.live) this.renewed = (news) => this.span.renewed(news);
-    this.observer = new ResizeObserver(() => this.draw());
-    place.classList.add("page");
+export class Time extends AnswersView {
+  brush = new Brush(() => this.draw(), () => this.showExchanges());
+
+  isHeld() {
+    return this.brush.origin !== null || Boolean(this.parameters.fromNs);
   }
 
-  async enter(parameters) {
-    render(html`<p class="muted" role="status">Working…</p>`, this.place);
+  take(parameters) {
     const measure = MEASURES.some((one) => one.id === parameters.measure) ? parameters.measure : "exchanges"; // a link may say anything
     const by = BY.includes(parameters.by) ? parameters.by : "api";
     this.parameters = { ...parameters, by, measure };
     this.brush.enter(parameters);
-    this.span.enter(parameters);
-    await this.load();
-    this.observer.observe(this.place);
   }
 
-  async load() {
+  async ask(span) {
     const { filter, by, fromNs, toNs } = this.parameters;
-    const buckets = window.innerWidth < 760 ? 40 : BUCKETS;
-    try {
-      [this.activity, this.heat] = await this.span.ask((span) => {
-        const asked = { filter, buckets, ...(fromNs ? { fromNs, toNs } : span) };
-        return Promise.all([get("activity", { ...asked, by }), get("heatmap", asked)]);
-      });
-    } catch (error) {
-      this.activity = this.heat = null;
-      render(html`<p class="critical" role="alert">${visible(error.message)}</p><div class="bar">${this.waysOut()}</div>`, this.place);
-      return;
-    }
-    this.draw();
-    this.span.lookAgain();
+    const asked = { filter, buckets: isPhone() ? BUCKETS / 2 : BUCKETS, ...(fromNs ? { fromNs, toNs } : span) };
+    [this.activity, this.heat] = await Promise.all([get("activity", { ...asked, by }), get("heatmap", asked)]);
   }
 
   change(changes) {
@@ -91,7 +72,6 @@ export class Time {
   }
 
   draw() {
-    if (!this.activity) return;
     const { by, measure, filter } = this.parameters;
     render(
       html`${this.parameters.fromNs ? nothing : this.span.bar()}${leftOutNote(this.activity)}<div class="bar">
@@ -108,20 +88,20 @@ export class Time {
   /** Buttons that take back what narrows the view. */
   waysOut() {
     const { fromNs, toNs, filter } = this.parameters;
-    return html`${fromNs || toNs ? html`<button @click=${() => this.change({ fromNs: null, toNs: null })}>All of the time</button>` : nothing}
-      ${filter ? html`<button @click=${() => this.change({ filter: null })}>Clear filter</button>` : nothing}`;
+    return html`<div class="bar">${fromNs || toNs ? html`<button @click=${() => this.change({ fromNs: null, toNs: null })}>All of the time</button>` : nothing}
+      ${filter ? html`<button @click=${() => this.change({ filter: null })}>Clear filter</button>` : nothing}</div>`;
   }
 
   spanText() {
     if (!this.brush.span) return html`<span class="note">Drag over a chart, or focus it and press Shift with → or ←, to select exchanges.</span>`;
     const [from, to] = this.brush.span;
     return html`<span>${timeOfDay(isoOf(from))} to ${timeOfDay(isoOf(to))} (${duration(Number(to - from) / 1e6)})</span>
-      <button @click=${() => this.take()}>Exchanges</button><button @click=${() => this.zoom()}>Zoom</button><button @click=${() => this.brush.clear()}>Let go</button>`;
+      <button @click=${() => this.showExchanges()}>Exchanges</button><button @click=${() => this.zoom()}>Zoom</button><button @click=${() => this.brush.clear()}>Let go</button>`;
   }
 
   charts() {
     const { measure } = this.parameters;
-    const width = widthOf({ clientWidth: this.place.clientWidth - (window.innerWidth < 760 ? 22 : 34) });
+    const { width } = this;
     const how = MEASURES.find((one) => one.id === measure);
     const ends = this.ends(this.activity.startsNs);
     const scale = timeScale(ends[0], ends.at(-1), width);
@@ -187,7 +167,7 @@ export class Time {
     return joined(this.parameters.filter, condition, span && within(...span));
   }
 
-  take() {
+  showExchanges() {
     if (!this.brush.span) return say("Select a span first.");
     go("exchanges", { filter: this.among(null, this.brush.span) });
   }
@@ -200,14 +180,8 @@ export class Time {
   }
 
   key(event) {
-    if (event.key !== "z") return this.parameters.fromNs ? false : this.span.key(event);
+    if (event.key !== "z") return this.parameters.fromNs ? false : super.key(event);
     this.zoom();
     return true;
-  }
-
-  close() {
-    this.span.close();
-    this.observer.disconnect();
-    this.place.classList.remove("page");
   }
 }

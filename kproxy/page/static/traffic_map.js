@@ -2,11 +2,10 @@
 
 import { get } from "./api.js";
 import { answerTable, objects } from "./answer_table.js";
-import { widthOf } from "./charts.js";
 import { colourOfApi } from "./colours.js";
 import { linksOf } from "./evidence.js";
 import { leftOutNote, uncertainNote } from "./left_out.js";
-import { KEYS as LIVE, LiveSpan } from "./live_span.js";
+import { AnswersView, KEYS as LIVE } from "./live_span.js";
 import { go, note } from "./route.js";
 import { apart, count, counted, literal, named, sentence, visible } from "./text.js";
 import { html, nothing, render, svg } from "./lit-html.js";
@@ -24,41 +23,20 @@ export const KEYS = [
   ...LIVE,
 ];
 
-export class TrafficMap {
-  constructor(place, source) {
-    this.place = place;
-    this.source = source;
-    this.chosen = null; // "column name"
-    this.table = {};
-    this.span = new LiveSpan(source, { reload: () => this.load(), redraw: () => this.draw() });
-    if (source.live) this.renewed = (news) => this.span.renewed(news);
-    this.observer = new ResizeObserver(() => this.draw());
-    place.classList.add("page");
+export class TrafficMap extends AnswersView {
+  chosen = null; // [column, name]
+  table = {};
+
+  take({ writer, topic, reader }) {
+    this.chosen = Object.entries({ writer, topic, reader }).find(([, name]) => name !== undefined) ?? null;
   }
 
-  async enter({ writer, topic, reader, last }) {
-    const given = Object.entries({ writer, topic, reader }).find(([, name]) => name !== undefined);
-    this.chosen = given ?? null;
-    render(html`<p class="muted" role="status">Working…</p>`, this.place);
-    this.span.enter({ last });
-    this.observer.observe(this.place);
-    await this.load();
-  }
-
-  async load() {
-    try {
-      this.answer = await this.span.ask((parameters) => get("analyses/map", parameters));
-    } catch (error) {
-      render(html`<p class="critical" role="alert">${visible(error.message)}</p>`, this.place);
-      return;
-    }
+  async ask(parameters) {
+    this.answer = await get("analyses/map", parameters);
     this.edges = edgesOf(objects(this.answer));
-    this.draw();
-    this.span.lookAgain();
   }
 
   draw() {
-    if (!this.answer) return;
     const rows = this.chosenRows();
     this.isKnown = this.chosen !== null && rows.rows.length > 0;
     render(
@@ -100,7 +78,7 @@ export class TrafficMap {
   }
 
   graph() {
-    const width = widthOf({ clientWidth: this.place.clientWidth - (window.innerWidth < 760 ? 22 : 34) });
+    const { width } = this;
     const columns = ["writer", "topic", "reader"].map((column) => ranked(this.edges, column).slice(0, MOST));
     const rows = Math.max(...columns.map((column) => column.length));
     const height = 24 + rows * ROW;
@@ -139,20 +117,14 @@ export class TrafficMap {
   }
 
   key(event) {
-    if (event.key !== "Escape" || !this.chosen) return this.span.key(event);
+    if (event.key !== "Escape" || !this.chosen) return super.key(event);
     this.choose(null);
     return true;
-  }
-
-  close() {
-    this.span.close();
-    this.observer.disconnect();
-    this.place.classList.remove("page");
   }
 }
 
 /** Rows of the analysis as edges: {writer or reader, topic, records, clients}; a consumer of a group stands under the group. */
-export function edgesOf(rows) {
+function edgesOf(rows) {
   const edges = new Map();
   for (const row of rows) {
     if (row.topic === null || !["produce", "fetch", "replicate", "subscribe"].includes(row.direction)) continue;
