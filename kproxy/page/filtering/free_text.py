@@ -16,6 +16,7 @@ import re
 from kproxy.errors import OptionError
 from kproxy.output.where import Where
 from kproxy.page.filtering.tokens import tokens_of
+from kproxy.protocol.error_codes import ErrorCode
 
 WORDS = re.compile(r"[\w.:/@#%+*~$-]+(?:\s+[\w.:/@#%+*~$-]+)*")
 STRING = re.compile(r'"[^"\\]*"|\'[^\'\\]*\'')
@@ -71,5 +72,6 @@ def _having(text: str) -> str:
     pattern = json.dumps("(?i)" + re.sub(r"([^\w\s])", r"\\\1", text), ensure_ascii=False)
     parts = [f"{name}.matches({pattern})" for name in TEXTS]
     parts += [f"{name}.exists(x, x.matches({pattern}))" for name in LISTS]
-    parts.append(f"errors.exists(x, x.name.matches({pattern}))")
+    codes = [int(code) for name, code in ErrorCode.__members__.items() if text.upper() in name and code]
+    parts += [f"errors.exists(x, x.code in {codes})"] if codes else []
     return f"({' || '.join(parts)})"

@@ -1,279 +1,187 @@
-"""Conditions as SQL: those in which CEL and SQL do the same, value by value. CEL evaluates all others.
+"""Conditions as SQL: comparisons of a column with a literal, which select among columns of many different values in one scan.
 
-What is compared in tests are CEL and DuckDB over values of all kinds, so that an operation is here only if it is exact: integers
-that overflow, null where there must be a value, and a division by zero are errors in CEL, and NULL here (values.py).
+All other conditions are answered by CEL, once for each distinct combination of the values that they name (filter.py). Those are
+few for names, texts and lists; numbers and times have almost as many values as there are rows, so their comparisons are here.
+
+    NAME OPERATOR literal, literal OPERATOR NAME    of numbers and times; of texts and null only == and !=
+    NAME in [literal, ...]                          of integers and texts
+    literal in NAME                                 of lists of texts
+    NAME.METHOD(literal)                            of texts; also of the items of a list: NAME.exists(x, x.METHOD(literal))
+
+In CEL the order of null and a value is an error, for which a row is not selected; in SQL it is NULL. Null equals null alone.
 """
 
 import functools
-
-from msgspec.structs import replace
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from kproxy.page.columns import COLUMNS, IN_FILTERS, Column
-from kproxy.page.filtering import instants, lists
-from kproxy.page.filtering.conversions import converted
-from kproxy.page.filtering.lists import Listed
-from kproxy.page.filtering.operations import (
-    are_equal,
-    chosen,
-    compared,
-    contained,
-    distinct,
-    known,
-    same_texts,
-    searched,
-    whole,
-)
-from kproxy.page.filtering.syntax import (
-    Binary,
-    Call,
-    Choice,
-    Element,
-    Items,
-    Literal,
-    Name,
-    Node,
-    Unary,
-    Unknown,
-    Unsigned,
-    parse,
-)
-from kproxy.page.filtering.tokens import tokens_of
-from kproxy.page.filtering.values import (
-    FAILED,
-    SIMPLE,
-    Value,
-    computed,
-    may_fail,
-    of_literal,
-    of_unsigned,
-    opposite,
-)
+from kproxy.page.filtering.tokens import Token, tokens_of
 
-LONGEST = 20_000  # characters of SQL: what is written twice in it grows
-MOST_INDEX = 1_000_000
-PLAIN = frozenset({"client", "broker", "apiName"})  # texts of addresses, and of Kafka
-MACROS = frozenset({*lists.COUNTS, "filter", "map"})
-MOST_CONDITIONS = 500  # of items of lists: one macro in another multiplies them
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+EQUALITIES = {"==": "IS NOT DISTINCT FROM", "!=": "IS DISTINCT FROM"}
+SEARCHES = {"contains": "contains", "startsWith": "starts_with", "endsWith": "ends_with"}
+# Text in any case, as free_text.py writes it: Rust's regex and RE2 agree about letters, digits and escaped signs
+ANY_CASE = re.compile(r"\"(\(\?i\)(?:[A-Za-z0-9_ ]|\\\\[.:/@#%+*~$-])+)\"")
+PLAIN_TEXT = re.compile(r"\"[^\"\\\0\r]*\"|'[^'\\\0\r]*'")
+MOST_DIGITS = 15  # an integer of so many is exact as a double
+SECOND = 1_000_000_000
+WHOLE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
+INSTANT = re.compile(rf"({WHOLE.pattern})\.([0-9]{{6}}|[0-9]{{9}})Z")
+FRACTION = re.compile(r"\.([0-9]{1,6})")
+EMPTY = "0000-01-01T00:00:00"
+
+Known = tuple[frozenset[str], str]  # names of columns, and the condition as SQL
 
 
 @functools.lru_cache(maxsize=1024)
-def condition_sql(text: str) -> tuple[frozenset[str], str] | None:
-    """The names of columns in a condition that CEL has compiled, and the condition as SQL; None where only CEL will do.
+def condition_sql(text: str) -> Known | None:
+    """Return the names of columns in a condition that CEL has compiled, and the condition as SQL; None where only CEL will do.
 
     The SQL is true, false, or NULL where CEL fails.
     """
-    writer = _Writer()
-    try:
-        found = writer.value(parse(tokens_of(text)))
-    except (Unknown, RecursionError):
-        return None
-    if found.type != "truth" or found.nullable or len(found.sql) > LONGEST:
-        return None
-    return frozenset(writer.names), found.sql
+    tokens = _signed(tokens_of(text))
+    if len(tokens) == 3 and tokens[1].text in MIRRORED:
+        left, operator, right = tokens
+        if right.kind == "name" and _column(left) is None:
+            left, operator, right = right, Token("sign", MIRRORED[operator.text], 0), left
+        column = _column(left)
+        return None if column is None else _known(column, _compared(column, operator.text, right))
+    if len(tokens) == 3 and tokens[1].text == "in" and (literal := _text(tokens[0])) is not None:
+        column = _column(tokens[2])
+        is_list = column is not None and column.type == "texts"
+        return _known(column, f"list_contains({column.sql}, {literal})") if column is not None and is_list else None
+    if len(tokens) > 5 and [one.text for one in (tokens[1], tokens[3], tokens[-1])] == [".", "(", ")"]:
+        column = _column(tokens[0])
+        return None if column is None else _known(column, _called(column, tokens[2:]))
+    if len(tokens) > 4 and [one.text for one in (tokens[1], tokens[2], tokens[-1])] == ["in", "[", "]"]:
+        column = _column(tokens[0])
+        return None if column is None else _known(column, _among(column, tokens[3:-1]))
+    return None
 
 
-class _Writer:
-    """Writes the SQL of one condition. Each method raises Unknown for what SQL does in another way."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()  # of columns
-        self._bound: dict[str, Value] = {}
-        self._lambdas = 0  # so that each has a name of its own
-        self._conditions = 0
-
-    def value(self, node: Node) -> Value:
-        found = self._of(node)
-        if len(found.sql) > LONGEST:
-            raise Unknown
-        return found
-
-    def _of(self, node: Node) -> Value:  # noqa: PLR0911 - a case a node
-        match node:
-            case Literal():
-                return self._literal(node)
-            case Unsigned():
-                return of_unsigned(node.value)
-            case Name():
-                return self._name(node.name)
-            case Unary():
-                return self._unary(node.operator, self.value(node.of))
-            case Binary():
-                return self._binary(node)
-            case Choice():
-                return chosen(*(self.value(one) for one in (node.condition, node.then, node.otherwise)))
-            case Call():
-                return self._call(node)
-            case Element():
-                return self._element(node)
-            case Items():
-                raise Unknown
-
-    @staticmethod
-    def _literal(node: Literal) -> Value:
-        if isinstance(node.value, str) and "\0" in node.value:
-            raise Unknown
-        return of_literal(node.value)
-
-    def _name(self, name: str) -> Value:
-        if name in self._bound:
-            return self._bound[name]
-        if name == "event":
-            return of_literal("exchange")
-        column = COLUMNS.get(name)
-        if column is None or name not in IN_FILTERS:
-            raise Unknown
-        self.names.add(name)
-        return _of_column(column)
-
-    @staticmethod
-    def _unary(operator: str, of: Value) -> Value:
-        if operator == "!" and of.type == "truth":
-            return Value(f"(NOT {of.sql})", "truth", fails=may_fail(of))
-        if operator == "!":
-            return known(FAILED if of.type in SIMPLE else None)
-        return known(opposite(of))
-
-    def _binary(self, node: Binary) -> Value:
-        left, right = self._listed(node.left), self._listed(node.right)
-        if left is not None or right is not None:
-            return self._with_list(node, left, right)
-        return self._of_two(node.operator, self.value(node.left), self.value(node.right))
-
-    def _with_list(self, node: Binary, left: Listed | None, right: Listed | None) -> Value:
-        """An operation of which a side, or both, is written out as a list."""
-        if node.operator == "in" and right is not None and left is None:
-            return known(lists.among(distinct(self.value(node.left)), right))
-        if node.operator not in ("==", "!="):
-            raise Unknown
-        if left is not None and right is not None:
-            found = known(lists.same(left, right))
+def _signed(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens, with a minus before a number as a part of it."""
+    found: list[Token] = []
+    for at, token in enumerate(tokens):
+        is_sign = at < 2 or tokens[at - 2].kind == "sign" or tokens[at - 2].text == "in"
+        if token.kind == "number" and found and found[-1].text == "-" and is_sign:
+            found[-1] = Token("number", f"-{token.text}", found[-1].at)
         else:
-            listed, other = (left, node.right) if left is not None else (right, node.left)
-            assert listed is not None
-            found = same_texts(self.value(other), listed)
-        return _negated(found, node.operator == "!=")
-
-    def _of_two(self, operator: str, left: Value, right: Value) -> Value:
-        if operator in ("&&", "||"):
-            if not left.type == right.type == "truth":
-                raise Unknown
-            joint = "AND" if operator == "&&" else "OR"
-            return Value(f"({left.sql} {joint} {right.sql})", "truth", fails=may_fail(left, right))
-        if operator in ("==", "!="):
-            return _negated(are_equal(left, right), operator == "!=")
-        if operator == "in":
-            return contained(left, right)
-        if operator in ("<", "<=", ">", ">="):
-            return compared(operator, left, right)
-        return known(computed(operator, left, right))
-
-    def _call(self, node: Call) -> Value:
-        if node.function == "size" and len(node.arguments) == 1 and (listed := self._listed(node.arguments[0])):
-            return lists.size(listed)
-        if node.is_method and node.function in MACROS:
-            return self._macro(node)
-        arguments = [self.value(one) for one in node.arguments]
-        if node.is_method and len(arguments) == 2:
-            return searched(node.function, *arguments)
-        if len(arguments) != 1:
-            raise Unknown
-        (of,) = arguments
-        if node.function == "size" and of.type in ("text", "texts"):  # of a text CEL here counts bytes
-            return Value(f"{'strlen' if of.type == 'text' else 'len'}({of.sql})", "integer", fails=may_fail(of))
-        return known(instants.part_of(of, node.function) if node.is_method else converted(node.function, of))
-
-    def _macro(self, node: Call) -> Value:
-        """``list.exists(x, condition)`` and the like."""
-        bound = self._bound_by(node)
-        listed = self._listed(node.arguments[0])
-        if listed is not None:
-            if listed.kept is not None or node.function not in lists.COUNTS:
-                raise Unknown
-            return lists.quantified(node.function, listed.items, self._truths(listed, bound, node.arguments[2]))
-        of = self.value(node.arguments[0])
-        if of.type != "texts":
-            raise Unknown
-        self._lambdas += 1
-        item = Value(f"v{self._lambdas}", "text")
-        condition = self._truth(bound, item, node.arguments[2])
-        if node.function == "filter":
-            return known(lists.kept_texts(of, item.sql, condition))
-        if node.function == "map":
-            raise Unknown
-        return known(lists.quantified_texts(node.function, of, item.sql, condition))
-
-    def _bound_by(self, node: Call) -> str:
-        if len(node.arguments) != 3 or not isinstance(node.arguments[1], Name):
-            raise Unknown
-        bound = node.arguments[1].name
-        if bound in self._bound or bound in COLUMNS:
-            raise Unknown
-        return bound
-
-    def _listed(self, node: Node) -> Listed | None:
-        """A list that is written out, or made of one; None of what is none."""
-        if isinstance(node, Items):
-            return Listed(tuple(distinct(self.value(item)) for item in node.items))
-        if not isinstance(node, Call) or not node.is_method or node.function not in ("filter", "map"):
-            return None
-        listed = self._listed(node.arguments[0])
-        if listed is None:
-            return None
-        bound = self._bound_by(node)
-        if listed.kept is not None:
-            raise Unknown
-        if node.function == "filter":
-            return Listed(listed.items, self._truths(listed, bound, node.arguments[2]))
-        made = tuple(self._with(bound, item, node.arguments[2]) for item in listed.items)
-        return Listed(tuple(whole(listed.items, distinct(one)) for one in made))
-
-    def _truths(self, listed: Listed, bound: str, condition: Node) -> tuple[Value, ...]:
-        """The condition of each item."""
-        found, size = [], 0
-        for item in listed.items:
-            found.append(self._truth(bound, item, condition))
-            size += len(found[-1].sql)
-            if size > LONGEST:
-                raise Unknown
-        return tuple(found)
-
-    def _truth(self, bound: str, item: Value, condition: Node) -> Value:
-        found = self._with(bound, item, condition)
-        if found.type != "truth":
-            raise Unknown
-        return found
-
-    def _with(self, bound: str, item: Value, node: Node) -> Value:
-        """What a macro has behind its comma, of an item."""
-        self._conditions += 1
-        if self._conditions > MOST_CONDITIONS:
-            raise Unknown
-        self._bound[bound] = item
-        try:
-            return self.value(node)
-        finally:
-            del self._bound[bound]
-
-    def _element(self, node: Element) -> Value:
-        at = node.at.value if isinstance(node.at, Literal) else None
-        if type(at) is not int or not 0 <= at <= MOST_INDEX:
-            raise Unknown
-        listed = self._listed(node.of)
-        if listed is not None:
-            if listed.kept is not None:
-                raise Unknown
-            return whole(listed.items, listed.items[at]) if at < len(listed.items) else FAILED
-        of = self.value(node.of)
-        if of.type != "texts":
-            raise Unknown
-        return Value(f"list_extract({of.sql}, {at + 1})", "text", fails=True)
+            found.append(token)
+    return found
 
 
-def _of_column(column: Column) -> Value:
+def _column(token: Token) -> Column | None:
+    return COLUMNS.get(token.text) if token.kind == "name" and token.text in IN_FILTERS else None
+
+
+def _known(column: Column, sql: str | None) -> Known | None:
+    return None if sql is None else (frozenset({column.name}), f"({sql})")
+
+
+def _compared(column: Column, operator: str, literal: Token) -> str | None:
+    if literal.text == "null":
+        return {"==": f"{column.sql} IS NULL", "!=": f"{column.sql} IS NOT NULL"}.get(operator)
     if column.type == "time":
-        return instants.of_time(column.sql)
-    return Value(column.sql, column.type, nullable=True, plain=column.name in PLAIN)
+        return _time_compared(column, operator, literal)
+    value = _value(column, literal)
+    if value is None or (column.type == "text" and operator not in EQUALITIES):
+        return None
+    return f"{column.sql} {EQUALITIES.get(operator, operator)} {value}"
 
 
-def _negated(value: Value, negated: bool) -> Value:
-    return replace(value, sql=f"(NOT {value.sql})") if negated else value
+def _among(column: Column, tokens: Sequence[Token]) -> str | None:
+    values = [_value(column, token) for token in tokens[::2]]
+    if any(comma.text != "," for comma in tokens[1::2]) or column.type not in ("integer", "text") or None in values:
+        return None
+    return f"coalesce({column.sql} IN ({', '.join(filter(None, values))}), false)"
+
+
+def _called(column: Column, tokens: Sequence[Token]) -> str | None:
+    """``METHOD(literal)`` of a text, or ``exists(x, x.METHOD(literal))`` of a list of texts."""
+    if column.type == "text" and len(tokens) == 4:
+        return _searched(column.sql, tokens[0].text, tokens[2])
+    words = [token.text for token in tokens]
+    if column.type != "texts" or len(tokens) != 11 or words[0] != "exists" or tokens[2].kind != "name":
+        return None
+    if [words[at] for at in (1, 3, 5, 7, 9)] != ["(", ",", ".", "(", ")"] or words[4] != words[2]:
+        return None
+    found = _searched("v", words[6], tokens[8])
+    return None if found is None else f"len(list_filter({column.sql}, lambda v: {found})) > 0"
+
+
+def _searched(text: str, method: str, literal: Token) -> str | None:
+    if method in SEARCHES and (wanted := _text(literal)) is not None:
+        return f"{SEARCHES[method]}({text}, {wanted})"
+    pattern = ANY_CASE.fullmatch(literal.text) if method == "matches" else None
+    return None if pattern is None else f"regexp_matches({text}, '{pattern[1]}')".replace("\\\\", "\\")
+
+
+def _value(column: Column, literal: Token) -> str | None:
+    """A literal of the column's type as SQL; None of another one."""
+    if column.type == "text":
+        return _text(literal)
+    digits = literal.text.removeprefix("-")
+    if literal.kind != "number" or column.type not in ("integer", "number"):
+        return None
+    if digits.isdecimal() and len(digits) <= MOST_DIGITS:
+        return f"{literal.text}::{'BIGINT' if column.type == 'integer' else 'DOUBLE'}"
+    is_decimal = re.fullmatch(r"\d*\.\d+(e[+-]?\d{1,2})?|\d+e[+-]?\d{1,2}", digits, re.IGNORECASE)
+    return f"{float(literal.text)!r}::DOUBLE" if is_decimal and column.type == "number" else None
+
+
+def _text(literal: Token) -> str | None:
+    if literal.kind != "text" or not PLAIN_TEXT.fullmatch(literal.text) or "\n" in literal.text:
+        return None
+    return "'" + literal.text[1:-1].replace("'", "''") + "'"
+
+
+def _time_compared(column: Column, operator: str, literal: Token) -> str | None:
+    """A time, which CEL sees as the text of the decoded log, and a text that it is before or behind."""
+    if _text(literal) is None:
+        return None
+    text = literal.text[1:-1]
+    if operator in EQUALITIES:
+        at = _instant(text)
+        return ("false" if operator == "==" else "true") if at is None else f"{column.sql} {EQUALITIES[operator]} {at}"
+    first = _first_not_before(text)
+    if first is None:
+        return None
+    return f"{column.sql} {'>=' if operator[0] == '>' else '<'} {first}"
+
+
+def _instant(text: str) -> int | None:
+    """Return the time whose text this is; None: it is that of no time."""
+    found = INSTANT.fullmatch(text)
+    if found is None or (len(found[2]) > 6 and found[2].endswith("000")):
+        return None
+    try:
+        at = datetime.fromisoformat(found[1]).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return int(at.timestamp()) * SECOND + int(found[2].ljust(9, "0"))
+
+
+def _first_not_before(text: str) -> int | None:
+    """Return the first time, in nanoseconds, whose text is behind *text*; None where texts are not in the order of times.
+
+    The text of a time is longer than the beginnings taken here, so that none is equal to one. A ``Z`` comes behind ``.`` and
+    behind all digits: the times of its second, or of the part of a second, are before it.
+    """
+    beginning, ends = text.removesuffix("Z"), text.endswith("Z")
+    seconds, fraction = beginning[:19], beginning[19:]
+    digits = FRACTION.fullmatch(fraction)
+    if (fraction and digits is None) or len(seconds) not in ((19,) if ends else (4, 7, 10, 13, 16, 19)):
+        return None
+    if not WHOLE.fullmatch(seconds + EMPTY[len(seconds) :]) or (ends and len(fraction) > 6):
+        return None
+    try:
+        at = datetime.fromisoformat(seconds + EMPTY[len(seconds) :]).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    if not 1971 <= at.year <= 2200:
+        return None
+    unit = SECOND // 10 ** (len(fraction) - 1) if fraction else SECOND
+    return int(at.timestamp()) * SECOND + (int(digits[1]) * unit if digits else 0) + (unit if ends else 0)
