@@ -6,6 +6,7 @@ The whole of promise 22: `python -m pytest tests/chaos -m long`.
 import base64
 import gzip
 import http.client
+import itertools
 import json
 import resource
 import secrets
@@ -13,11 +14,12 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from struct import pack
+from typing import Any
 
 import pytest
 
 from kproxy.proxy.supervisor.watchdog import Activity
-from tests.chaos.conftest import Start
+from tests.chaos.conftest import FIXED, Shared, Start
 from tests.chaos.peers import Peer, Script, ScriptedBroker, answer, answering, client
 from tests.support.frames import (
     array,
@@ -29,6 +31,7 @@ from tests.support.frames import (
     string,
 )
 from tests.support.kafka.processes import eventually, resident_size
+from tests.support.kafka.proxies import Proxy, cluster
 from tests.support.record_batches import batch, message, record
 
 Scripted = Callable[[Script], ScriptedBroker]
@@ -162,29 +165,35 @@ def test_attack_19_brokers_without_end_do_not_take_all_ports(scripted: Scripted,
 FAULTS = ("raises", "hangs", "answers with no verdict", "grows past the cap", "replies to a response")
 
 
-@pytest.mark.parametrize("fails_open", [True, False], ids=["an observer", "a policy"])
-@pytest.mark.parametrize("fault", FAULTS)
-def test_attack_22_a_filter_at_fault(scripted: Scripted, proxied: Start, fault: str, fails_open: bool) -> None:
+def test_attack_22_a_filter_at_fault(scripted: Scripted, tmp_path: Path) -> None:
     """An observer's faults change nothing; a policy's are answered with UNKNOWN_SERVER_ERROR, and close no connection."""
 
     def heartbeats(peer: Peer) -> None:
         while True:
             peer.send(heartbeat_answer(int.from_bytes(peer.frame()[8:12], "big")))
 
-    use = {"use": "tests.chaos.faulty_filters:Faulty", "with": {"fault": fault, "fails_open": fails_open}}
-    proxy = proxied(scripted(heartbeats).address, virtual={"addresses": {"mode": "fixed"}, "filters": [use]})
-    for number in range(3):
-        with client(proxy.bootstrap()) as other, client(proxy.bootstrap()) as one:
-            other.send(request(999, 0, 1, b"not the filter's"))
-            assert other.frame() == heartbeat_answer(1)
-            one.send(heartbeat(number))
-            if fails_open:
-                assert one.frame() == heartbeat_answer(number)
-            else:
-                assert one.frame() == heartbeat_answer(number, -1)
-            other.send(request(999, 0, 2, b"still served"))
-            assert other.frame() == heartbeat_answer(2)
-    assert proxy.count("kproxy_filter_faults_total") >= 3
+    def at_fault(name: str, fault: str, fails_open: bool) -> dict[str, Any]:
+        use = {"use": "tests.chaos.faulty_filters:Faulty", "with": {"fault": fault, "fails_open": fails_open}}
+        return cluster([broker.address], name=name, addresses=FIXED, filters=[use])
+
+    broker = scripted(heartbeats)
+    cases = list(itertools.product(FAULTS, (True, False)))
+    clusters = [at_fault(f"c{number}", *case) for number, case in enumerate(cases)]
+    proxy = Proxy(tmp_path / "proxy", clusters)
+    try:
+        proxy.start()
+        for place, (fault, fails_open) in enumerate(cases):
+            for number in range(3):
+                with client(proxy.bootstrap(place)) as other, client(proxy.bootstrap(place)) as one:
+                    other.send(request(999, 0, 1, b"not the filter's"))
+                    assert other.frame() == heartbeat_answer(1), fault
+                    one.send(heartbeat(number))
+                    assert one.frame() == heartbeat_answer(number, 0 if fails_open else -1), (fault, fails_open)
+                    other.send(request(999, 0, 2, b"still served"))
+                    assert other.frame() == heartbeat_answer(2), fault
+        assert proxy.count("kproxy_filter_faults_total") >= 3 * len(cases)
+    finally:
+        proxy.close()
 
 
 def test_attack_23_a_log_that_cannot_be_written(scripted: Scripted, proxied: Start, tmp_path: Path) -> None:
@@ -241,9 +250,9 @@ def test_attack_24_a_log_is_not_written_through_a_link(scripted: Scripted, proxi
     ],
 )
 def test_attack_26_the_admin_port_is_for_those_who_mean_it(
-    scripted: Scripted, proxied: Start, method: str, host: str | None, status: int
+    shared: Shared, method: str, host: str | None, status: int
 ) -> None:
-    proxy = proxied(scripted(answering).address)
+    proxy = shared(answering)
     admin = str(proxy.config["admin"])
     asking = http.client.HTTPConnection(admin, timeout=30)
     asking.request(method, "/metrics", headers={"Host": host or admin, "Origin": "http://evil.example.com"})

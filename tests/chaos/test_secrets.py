@@ -134,10 +134,6 @@ def settings(folder: Path, canary: Canaries, unreachable: str, collector: Collec
     return {"filters": filters, "other": other, "analysis": log, "traces": traces, "key": key}
 
 
-def is_capture(name: str) -> bool:
-    return name.endswith(".pcapng")
-
-
 def test_promise_20_no_credential_is_in_any_output(scripted: Scripted, proxied: Start, tmp_path: Path) -> None:
     canary = Canaries(secrets.randbits(32))
     credentials, records = scenes(canary), record_scenes(canary)

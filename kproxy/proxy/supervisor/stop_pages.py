@@ -64,7 +64,7 @@ Answer = Callable[[Request], Awaitable[Response]]
 T = TypeVar("T")
 
 
-class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StopRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body of a request about a stopped message."""
 
     id: str = ""
@@ -163,10 +163,10 @@ class StopPages:
         )
 
     async def _stops(self, request: Request) -> Response:
-        asked = request.query_params
+        query = request.query_params
         try:
-            after, wait = int(asked.get("after", -1)), float(asked.get("wait", 0))
-            limit = int(asked.get("limit", MOST_SHOWN))
+            after, wait = int(query.get("after", -1)), float(query.get("wait", 0))
+            limit = int(query.get("limit", MOST_SHOWN))
         except ValueError:
             raise Refused(400, "after, wait and limit are numbers") from None
         if wait > 0:
@@ -194,34 +194,34 @@ class StopPages:
         return _json({**_shown_stop(stop), **msgspec.to_builtins(text)})
 
     async def _decide(self, request: Request) -> Response:
-        asked = _decoded(await _body(request), Asked)
+        sent = _decoded(await _body(request), StopRequest)
         stop = self._stopped.stop(request.path_params["id"])
-        if asked.action not in (*ACTIONS, "keep"):
-            raise Refused(400, f"there is no action {quoted(asked.action)}{did_you_mean(asked.action, ACTIONS)}")
-        body = await self._edited(stop, asked) if asked.action == "replace" else b""
-        error = _error(stop, asked) if asked.action == "error" else 0
-        decision = Decide(0, stop.id, asked.action, _by(request), error, asked.seconds or 0.0)
+        if sent.action not in (*ACTIONS, "keep"):
+            raise Refused(400, f"there is no action {quoted(sent.action)}{did_you_mean(sent.action, ACTIONS)}")
+        body = await self._edited(stop, sent) if sent.action == "replace" else b""
+        error = _error(stop, sent) if sent.action == "error" else 0
+        decision = Decide(0, stop.id, sent.action, _by(request), error, sent.seconds or 0.0)
         await self._stopped.decide(stop.id, decision, body)
         return _json({"done": True})
 
     async def _check(self, request: Request) -> Response:
-        asked = _decoded(await _body(request), Asked)
-        stop = self._stopped.stop(asked.id)
+        sent = _decoded(await _body(request), StopRequest)
+        stop = self._stopped.stop(sent.id)
         before = await self._stopped.body(stop.id)
-        after = await self._edited(stop, asked, before)
+        after = await self._edited(stop, sent, before)
         message = message_of(stop.direction, stop.api_key)
         text = await in_codec_thread(lambda: shown(message, stop.api_version, after, self._withheld(before)))
         changed = await in_codec_thread(lambda: changed_paths(message, stop.api_version, before, after))
         return _json({**msgspec.to_builtins(text), "size": len(after), "changed": changed})
 
     async def _rule(self, request: Request) -> Response:
-        asked = _decoded(await _body(request), Asked)
-        stop = self._stopped.stop(asked.id)
-        before = await self._stopped.body(stop.id) if asked.action == "replace" else b""
-        after = await self._edited(stop, asked, before) if asked.action == "replace" else b""
-        error = _error(stop, asked) if asked.action == "error" else 0
+        sent = _decoded(await _body(request), StopRequest)
+        stop = self._stopped.stop(sent.id)
+        before = await self._stopped.body(stop.id) if sent.action == "replace" else b""
+        after = await self._edited(stop, sent, before) if sent.action == "replace" else b""
+        error = _error(stop, sent) if sent.action == "error" else 0
         message = message_of(stop.direction, stop.api_key)
-        about = (stop.condition, stop.direction, message, stop.api_version, cast(Action, asked.action))
+        about = (stop.condition, stop.direction, message, stop.api_version, cast(Action, sent.action))
         try:
             return _json({"yaml": kept_rule(*about, error=error, before=before, after=after)})
         except NoRule as why:
@@ -234,13 +234,13 @@ class StopPages:
         """The body as it came, where its records are not to be shown."""
         return None if self._shows_records() else came
 
-    async def _edited(self, stop: Stop, asked: Asked, before: bytes | None = None) -> bytes:
+    async def _edited(self, stop: Stop, sent: StopRequest, before: bytes | None = None) -> bytes:
         """Return the body that the edited text describes."""
         message = message_of(stop.direction, stop.api_key)
         came = await self._stopped.body(stop.id) if before is None else before
-        if (asked.json is None) == (asked.hex is None):
+        if (sent.json is None) == (sent.hex is None):
             raise Refused(400, "give the message as json or as hex")
-        read, text = (from_json, asked.json) if asked.json is not None else (from_hex, asked.hex)
+        read, text = (from_json, sent.json) if sent.json is not None else (from_hex, sent.hex)
         try:
             after = await in_codec_thread(lambda: read(message, stop.api_version, text or "", came))
         except Mistake as error:
@@ -257,13 +257,13 @@ def _stoppable_count() -> int:
     return len(stoppable_apis(Breakpoint("true")))
 
 
-def _error(stop: Stop, asked: Asked) -> int:
+def _error(stop: Stop, sent: StopRequest) -> int:
     """Return the code of the requested error."""
     if not stop.can_fail:
         raise Refused(
             422, f"a response of {facts().apis[stop.api_key].name} has no place for an error: drop or close it"
         )
-    name = asked.error or ""
+    name = sent.error or ""
     if name not in ErrorCode.__members__ or name == "NONE":
         raise Refused(422, f"there is no error {quoted(name)}{did_you_mean(name, ErrorCode.__members__)}")
     return int(ErrorCode[name])
