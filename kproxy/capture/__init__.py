@@ -1,4 +1,4 @@
-"""Read capture files: pcap and pcapng, link layers, TCP reassembly. The result is both byte streams of each connection, with times.
+"""Read capture files (pcap, pcapng): from packets through link layers and TCP to the timed byte streams of each connection.
 
 Bytes pass through: files -> scanners -> links (-> unwrap) -> reassembly -> (tls/) -> kproxy.pipeline.
 

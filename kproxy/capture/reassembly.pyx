@@ -1,18 +1,18 @@
-"""TCP connections of a capture: segments in any order in, the two byte streams of each connection out.
+"""Reassemble the TCP connections of a capture: segments in any order in, both byte streams of each connection out.
 
-Flows finds the Flow (connection) that a packet belongs to; a Flow has a Half for each direction. The order restored is that
-of the conversation: within a direction by sequence number; between directions by acknowledgment: a segment that acknowledges
-bytes of the other side is delivered after them.
+Flows finds the Flow (connection) of a packet; a Flow has a Half for each direction. It restores the order of the conversation:
+within a direction by sequence number; between directions by acknowledgment, as a segment that acknowledges bytes of the other
+side is delivered after them.
 
 The machine
 
-A *position* is a sequence number without its wrapping: 64 bits, of which the low 32 are the sequence number.
+A *position* is a sequence number extended to 64 bits, so that it does not wrap; its low 32 bits are the sequence number.
 
     state of a Half   what is true in it
     UNSEEN            no sequence number of this direction is known
-    JOINED            packets came, but not its beginning: where the stream starts is not decided. Every segment is held
-    STARTED           bytes from start to next were delivered, or reported as a Gap. Held segments wait to be delivered at next
-    ENDED             the FIN and everything before it were delivered; more data of this direction is dropped
+    JOINED            packets came without the beginning; where the stream starts is undecided, and every segment is held
+    STARTED           bytes from start to next were delivered, or reported as a Gap; held segments are for positions from next on
+    ENDED             everything up to the FIN was delivered; further data of this direction is dropped
 
     from              event                                                                        to
     UNSEEN            a segment without SYN                                                        JOINED
@@ -25,31 +25,32 @@ A *position* is a sequence number without its wrapping: 64 bits, of which the lo
 
     state of a Flow   what is true in it
     ACTIVE            its packets are read
-    LINGERING         a reset is due, but the capture is shuffled, so that data sent before the reset may come behind it
-    CLOSED            Closed was delivered, nothing is held. Packets still find the flow in the table, and are counted
-                      as retransmitted, until another connection of the same endpoints begins or the flow is evicted
+    LINGERING         a reset is due, but the capture is shuffled, so data sent before the reset may still come
+    CLOSED            Closed was delivered, nothing is held. The flow stays in the table, where late packets count as
+                      retransmitted, until the same endpoints begin another connection or the flow is evicted
 
     ACTIVE, LINGERING both halves ENDED (FINISHED); a reset is due (RESET); a new connection between the
                       same endpoints (REUSED); too many flows (EVICTED); CAPTURE_END               CLOSED
     ACTIVE            a reset is due in a shuffled capture                                         LINGERING
 
-Opened is the first item of a flow, Closed the last; a half gives at most one Ended. There are no other transitions:
-tests/capture/test_reassembly.py walks these.
+Opened is the first item of a flow, Closed the last; a half delivers at most one Ended. There are no other transitions, and
+tests/capture/test_reassembly.py walks all of these.
 
-A segment is delivered at once when its half is STARTED, it lies at next, nothing is held in either half and it acknowledges
-nothing that the other half has not delivered. Otherwise it is held. Held segments are delivered when their turn comes, or when
-the wait is over: more than held_per_flow bytes held in the flow, or held_in_all in all flows, or patience packets of the
-flow since the oldest of them (kproxy.capture.limits), or the flow is closed. Then what is missing becomes a Gap.
+A segment is delivered immediately if its half is STARTED, it begins at next, neither half holds segments, and it acknowledges
+nothing undelivered of the other half. Otherwise it is held. Held segments are delivered when their turn comes, or when the wait
+is over: more than held_per_flow bytes are held in the flow, or held_in_all in all flows, or patience packets of the flow came
+since the oldest held one (kproxy.capture.limits), or the flow is closed. Missing bytes then become a Gap.
 
-Who owns which bytes: a packet's bytes are the reader's, lent for one call of Flows.receive. The payload is copied once, into
-Data.data or Held.data; Data takes over the bytes of Held. The last RECENT chunks of a half are referred to, not copied, to be
-compared with retransmissions, up to recent_in_all. Bytes that come twice: the first ones count; others make a Differs.
+Who owns which bytes: the reader owns a packet's bytes and lends them for one call of Flows.receive. The payload is copied once,
+into Data.data or Held.data; Data takes over the bytes of Held. The last RECENT chunks of a half are referenced, not copied, for
+comparison with retransmissions, up to recent_in_all. If bytes are captured twice, the first ones count; differing ones make a
+Differs.
 
-The time of Data is that of its packet, also where the bytes waited for others; it may lie before the time of the item before it.
-Of bytes that were captured more than once it is that of the packet whose bytes count. The time of Ended is never before that of what
-its direction sent.
+The time of Data is that of its packet, even if its bytes waited for others, so it may be before the time of the previous item.
+For bytes captured more than once it is the time of the packet whose bytes count. The time of Ended is never before that of any
+data of its direction.
 
-Who closed: ``closed_by`` is the side that sent the first FIN or RST by the packets' times, whichever Ended comes first.
+``closed_by`` is the side that sent the first FIN or RST by the packets' times, whichever Ended is delivered first.
 """
 
 from collections.abc import Callable, Iterable
@@ -83,15 +84,15 @@ RESET = CloseReason.RESET
 
 cdef enum:
     RECENT = 8
-    WINDOW = 1 << 28  # further away than this, a sequence number belongs to something else
+    WINDOW = 1 << 28  # a sequence number further away than this does not belong to the stream
 
-cdef int64_t FIRST_LAP = 1 << 40  # so that what comes before the first segment seen has a position too
-cdef Py_ssize_t HELD_OVERHEAD = 160  # bytes that one held segment takes besides its data
-cdef int FAR_BEFORE_RESTART = 4  # segments in a row, each following the other, far from where the stream was
-cdef uint64_t LATE_PACKETS = 64  # of a connection that was reset; more of them are a connection of their own
+cdef int64_t FIRST_LAP = 1 << 40  # position of the first segment: leaves positions for bytes before it
+cdef Py_ssize_t HELD_OVERHEAD = 160  # bytes that a held segment takes in addition to its data
+cdef int FAR_BEFORE_RESTART = 4  # consecutive segments far from the stream that restart it there
+cdef uint64_t LATE_PACKETS = 64  # packets after a reset that count as late; more of them are a new connection
 cdef int MAX_UNWRAPPED = 4  # layers of encapsulation
-cdef uint64_t LINGER_PACKETS = 4096  # of the capture, after a reset
-cdef int64_t DISORDER_NS = 100_000  # several queues of a network card differ by less, mostly
+cdef uint64_t LINGER_PACKETS = 4096  # packets of the capture that a reset flow waits for data
+cdef int64_t DISORDER_NS = 100_000  # the queues of a network card usually differ by less
 
 
 cdef enum HalfState:
@@ -112,7 +113,7 @@ cdef tuple FLOW_STATES = ("active", "lingering", "closed")
 
 @cython.final
 cdef class Budget:
-    """What all flows share: the limits, how many bytes are held and kept against them, and what endpoints have shown."""
+    """What all flows share: the limits, the bytes counted against them, and knowledge about endpoints."""
 
     cdef readonly object limits  # type: Limits
     cdef readonly Py_ssize_t held
@@ -124,7 +125,7 @@ cdef class Budget:
     cdef Py_ssize_t recent_in_all
     cdef uint64_t patience
     cdef uint64_t start_packets
-    cdef bint shuffled  # whether times went back, so that packets are not in the order in which they were sent
+    cdef bint shuffled  # whether times went back, so packets are not in the order in which they were sent
 
     def __init__(self, limits: Limits | None = None, endpoints: Endpoints | None = None):
         limits = limits or Limits()
@@ -140,7 +141,7 @@ cdef class Budget:
 
 @cython.final
 cdef class Held:
-    """A segment that waits for its turn."""
+    """A segment waiting for its turn."""
 
     cdef int64_t position
     cdef int64_t time_ns
@@ -153,11 +154,11 @@ cdef class Held:
 
 @cython.final
 cdef class Half:
-    """One direction of a flow. Flow alone changes it; its counters are public.
+    """One direction of a flow. Only Flow changes it; its counters are public.
 
-    from_start: its beginning was captured (the SYN, or a SYN-ACK that names it). size: bytes delivered. missing: bytes in gaps.
-    retransmitted: bytes that came again. out_of_order: segments that came before their turn. differing: bytes that came
-    again and were not the same. keep_alives: keep-alive probes.
+    from_start: its beginning was captured (the SYN, or the SYN-ACK that answers it). size: bytes delivered. missing: bytes in
+    gaps. retransmitted: bytes captured again. out_of_order: segments ahead of their turn. differing: retransmitted bytes that
+    differ. keep_alives: keep-alive probes.
     """
 
     cdef Budget budget
@@ -169,19 +170,19 @@ cdef class Half:
     cdef uint32_t isn  # initial sequence number
     cdef int64_t start
     cdef int64_t next  # position of the next byte to deliver
-    cdef int64_t highest  # end of what was captured
+    cdef int64_t highest  # end of the captured bytes
     cdef int64_t acknowledged
     cdef int64_t fin_position
     cdef int64_t fin_time_ns
     cdef uint64_t fin_arrival
-    cdef int64_t time_ns  # the latest of what was delivered
+    cdef int64_t time_ns  # latest time of the delivered bytes
     cdef list held
     cdef Py_ssize_t held_size
     cdef list recent
     cdef int64_t[RECENT] recent_position
     cdef int recent_index
-    cdef int far  # segments in a row more than WINDOW away
-    cdef int64_t far_next  # where the next of them would begin
+    cdef int far  # consecutive segments more than WINDOW away
+    cdef int64_t far_next  # position at which the next one of them would begin
     cdef int64_t differs_at  # position in the stream of the last difference found
     cdef readonly bint from_start
     cdef readonly uint64_t size
@@ -200,7 +201,7 @@ cdef class Half:
         return HALF_STATES[<int>self.state]
 
     cdef int64_t position_of(self, uint32_t sequence) noexcept:
-        # The position nearest to where the half is; the first number of all becomes the origin.
+        # Returns the position nearest to the stream; the first sequence number becomes the origin.
         cdef int64_t anchor = self.next if self.state >= STARTED else self.start
         if self.state == UNSEEN:
             self.state = JOINED
@@ -216,12 +217,12 @@ cdef class Half:
             self.highest = position
 
     cdef bint ahead(self, uint32_t acknowledgment) noexcept:
-        # Does the number acknowledge bytes of this half that were not delivered yet?
+        # Returns whether the number acknowledges undelivered bytes of this half.
         cdef int32_t distance = <int32_t>(acknowledgment - <uint32_t>(<uint64_t>self.next))
         return self.state >= STARTED and 0 < distance < WINDOW
 
     cdef bint lacks_acknowledged(self) noexcept:
-        # Has the other side received more than the capture has shown?
+        # Returns whether the other side has acknowledged bytes that are not in the capture so far.
         return self.state >= STARTED and self.sends and self.state != ENDED and self.acknowledged > self.next
 
     cdef Held first(self):
@@ -235,8 +236,8 @@ cdef class Half:
         return first
 
     cdef Py_ssize_t hold(self, Held fresh) except -1:
-        # Insert the segment in order of position; where it overlaps a held one, the held bytes stay. Returns how many of the
-        # overlapping bytes differ (the first of them at differs_at).
+        # Inserts the segment by position; held bytes win where segments overlap. Returns how many overlapping bytes differ
+        # (the first of them at differs_at).
         cdef int64_t at = fresh.position
         cdef int64_t end = fresh.position + len(fresh.data)
         cdef int64_t overlap
@@ -312,7 +313,7 @@ cdef class Half:
         return 0
 
     cdef int keep_recent(self, bytes data) except -1:
-        # Keep a reference to the chunk, no copy; called before next moves behind it.
+        # Keeps a reference to the chunk, not a copy; called before next moves behind it.
         cdef Py_ssize_t size = len(data)
         cdef object old
         if self.recent is None:
@@ -340,7 +341,7 @@ cdef class Half:
         return 0
 
     cdef Py_ssize_t compare_recent(self, int64_t position, const uint8_t* data, Py_ssize_t size) except -1:
-        # How many bytes of a retransmission differ from the recent chunks.
+        # Returns how many bytes of a retransmission differ from the recent chunks.
         cdef Py_ssize_t differing = 0
         cdef int64_t start
         cdef int64_t end
@@ -384,7 +385,7 @@ cdef class Flow
 
 @cython.final
 cdef class Data:
-    """Bytes of one direction, in stream order; *side* is the endpoint that sent them."""
+    """The next bytes of one direction; *side* is the sending endpoint."""
 
     cdef readonly Flow flow
     cdef readonly int side
@@ -393,7 +394,7 @@ cdef class Data:
 
     @property
     def direction(self) -> Direction:
-        """As the flow's roles are now (see Flow.swap)."""
+        """The direction, by the flow's current roles (see Flow.swap)."""
         return DIRECTIONS[self.side ^ self.flow.client_side]
 
     def __repr__(self):
@@ -402,7 +403,7 @@ cdef class Data:
 
 @cython.final
 cdef class Uncopied:
-    """In place of *count* items Data in a row, of flows that are not wanted."""
+    """Stands for *count* consecutive Data items of flows that are not wanted."""
 
     cdef readonly uint64_t count
 
@@ -411,11 +412,10 @@ cdef class Uncopied:
 cdef class Flow:
     """One TCP connection of a capture.
 
-    number: counts from 1 in the order of first packets. client_known: the SYN or SYN-ACK was captured; without it
-    the client is a guess (kproxy.capture.roles), and a consumer that knows better calls ``swap``.
-    attached: free for the consumer, which sets it to None when the flow is closed (the flow itself stays in the table for a
-    while, for late packets). wanted: False, where the consumer does not read this flow, makes Uncopied of its Data. opened: Opened was
-    delivered.
+    number: counts from 1 in the order of first packets. client_known: the SYN or SYN-ACK was captured; otherwise the client is a
+    guess (kproxy.capture.roles), which a consumer can correct with ``swap``. attached: free for the consumer, which sets it to
+    None when the flow is closed (the flow stays in the table for a while, for late packets). wanted: set it to False to get
+    Uncopied instead of the flow's Data. opened: Opened was delivered.
     """
 
     cdef readonly uint64_t number
@@ -441,7 +441,7 @@ cdef class Flow:
     cdef int64_t reset_time_ns
     cdef uint64_t reset_arrival
     cdef uint64_t packets_at_close
-    cdef bint ends  # a FIN or an RST was captured; the first of them:
+    cdef bint ends  # a FIN or an RST was captured; the first one is described here:
     cdef int first_to_end
     cdef bint ended_by_reset
     cdef int64_t first_end_ns
@@ -467,7 +467,7 @@ cdef class Flow:
 
     @property
     def closed_by(self) -> tuple[int, bool] | None:
-        """(side, whether by RST) of the side that sent FIN or RST first; None while neither was captured."""
+        """(side, whether by RST) for the side that sent the first FIN or RST; None if neither was captured so far."""
         return (self.first_to_end, bool(self.ended_by_reset)) if self.ends else None
 
     @property
@@ -486,24 +486,24 @@ cdef class Flow:
         return join_ip_address(ip_address(end[:-2]), int.from_bytes(end[-2:], "big"))
 
     def direction(self, side: int) -> Direction:
-        """REQUEST when that side (0 or 1) is the client, else RESPONSE."""
+        """Return REQUEST if that side (0 or 1) is the client, else RESPONSE."""
         return DIRECTIONS[<int>side ^ self.client_side]
 
     def half(self, direction: int) -> Half:
-        """The counters of a direction."""
+        """Return the Half of a direction, with its counters."""
         return self.low if direction == self.client_side else self.high
 
     def swap(self) -> None:
-        """Exchange the roles; the direction of every item of the flow, read from now on, changes too."""
+        """Exchange the roles of client and server; this also changes the direction of all items of the flow."""
         self.client_side = 1 - self.client_side
 
     def __repr__(self):
         return f"<Flow {self.number} {self.client} -> {self.server}>"
 
-    # Does a packet belong to this connection?
+    # Whether a packet belongs to this connection
 
     cdef bint is_replaced_by(self, Segment* segment) noexcept:
-        # Does this SYN begin another connection between the same endpoints?
+        # Returns whether this SYN begins another connection between the same endpoints.
         cdef Half half = self.high if segment.side else self.low
         cdef int64_t distance
         if half.syn:
@@ -520,7 +520,7 @@ cdef class Flow:
         return not 0 <= distance < WINDOW
 
     cdef bint is_over_for(self, Segment* segment) noexcept:
-        # The flow is closed: is this segment (no SYN) more than its last echo?
+        # For a closed flow: returns whether this segment (without SYN) is more than a late packet of it.
         cdef Half half = self.high if segment.side else self.low
         cdef int64_t position
         if self.state != CLOSED or segment.size + segment.missing == 0 or segment.flags & RST:
@@ -627,8 +627,8 @@ cdef class Flow:
             self.first_end_ns = time_ns
 
     cdef bint _waits(self, Half other, bint acknowledges, uint32_t acknowledgment) noexcept:
-        # Does a segment acknowledge bytes that the other half has not delivered? If after start_packets packets the other side
-        # is not in the capture at all, there is no waiting for it.
+        # Returns whether a segment must wait because it acknowledges undelivered bytes of the other half. If the other side is
+        # not in the capture after start_packets packets, nothing waits for it.
         if not acknowledges or (other.state >= STARTED and not other.ahead(acknowledgment)):
             return False
         return self.packets <= self.budget.start_packets or (other.sends if other.state >= STARTED else other.held_size > 0)
@@ -668,10 +668,10 @@ cdef class Flow:
     cdef int _receive_old(
         self, Half half, Segment* segment, const uint8_t* payload, int64_t position, int64_t time_ns, list out
     ) except -1:
-        # All of it, or its beginning, was delivered before.
+        # The segment, or its beginning, was delivered before.
         cdef int64_t again = min(<int64_t>segment.size, half.next - position)
         if segment.size == 1 and segment.missing == 0 and position == half.next - 1:
-            half.keep_alives += 1  # RFC 9293 3.8.4: one byte of garbage, just before what comes next
+            half.keep_alives += 1  # RFC 9293 3.8.4: one garbage byte just before the next one
             return 0
         half.retransmitted += again
         return self._report_differing(half, half.compare_recent(position, payload, <Py_ssize_t>again), time_ns, out)
@@ -679,8 +679,8 @@ cdef class Flow:
     cdef bint _skip_far_away(
         self, Half half, Segment* segment, int64_t position, int64_t time_ns, list out
     ) except? -1:
-        # Is the segment further away than any TCP window? It is noise, or the capture paused for gigabytes: then several come
-        # in a row, each following the one before, and the stream starts again.
+        # Returns whether to skip the segment because it is further away than any TCP window. It is noise, unless the capture
+        # paused for gigabytes: then several such segments follow one another, and the stream starts again there.
         cdef int64_t anchor = half.next if half.state >= STARTED else half.start
         if -WINDOW < position - anchor < WINDOW:
             half.far = 0
@@ -735,7 +735,7 @@ cdef class Flow:
         return 0
 
     cdef int _pass_over(self, Half half, Segment* segment, int64_t time_ns, list out) except -1:
-        # As _deliver, of a flow that is not wanted: the item that there would be is only counted.
+        # As _deliver, for a flow that is not wanted: only counts the item.
         cdef Uncopied item
         if segment.size > 0:
             if out and type(out[-1]) is Uncopied:
@@ -766,7 +766,7 @@ cdef class Flow:
     # Held segments
 
     cdef int advance(self, list out, bint force) except -1:
-        # Deliver what can be delivered; when forced or the wait is over, report what is missing and deliver the rest.
+        # Delivers the held segments whose turn has come. If forced or the wait is over, reports gaps and delivers the rest.
         cdef bint due
         cdef Half half
         cdef Held held
@@ -813,7 +813,7 @@ cdef class Flow:
         return 0
 
     cdef Half _ready_half(self):
-        # The half whose first held segment has its turn; of two, the one whose segment was captured earlier.
+        # Returns the half whose first held segment has its turn; of two, the one with the segment captured earlier.
         cdef bint low = self._is_ready(self.low, self.high)
         cdef bint high = self._is_ready(self.high, self.low)
         if low and high:
@@ -876,7 +876,7 @@ cdef class Flow:
         return self.budget.held > self.budget.held_in_all and self.low.held_size + self.high.held_size > 0
 
     cdef bint _stop_one_wait(self, list out) except? -1:
-        # Stop waiting for what the earliest held segment waits for; False when there is nothing to stop waiting for.
+        # Stops the wait of the earliest held segment; returns False if none waits.
         cdef Half half
         cdef Half other
         cdef Held first = self.low.first() if self.low.state >= STARTED else None
@@ -891,7 +891,7 @@ cdef class Flow:
         if first.position > half.next:
             self._gap(half, first.position - half.next, max(half.time_ns, first.time_ns), out)
             return True
-        # It acknowledges bytes of the other side that are not in the capture.
+        # The segment acknowledges bytes of the other side that are not in the capture.
         size = <int32_t>(first.acknowledgment - <uint32_t>(<uint64_t>other.next))
         if other.held:
             size = min(size, other.first().position - other.next)
@@ -935,23 +935,22 @@ cdef class Flow:
 
 @cython.final
 cdef class Flows:
-    """Packets in, flow items out. No I/O, no clock.
+    """Turns packets into the items of flows. No I/O, no clock.
 
     Args:
         limits: every bound; None for the defaults.
-        unwrap: called with each Packet that is no TCP segment and the name of what it is (links.OUTCOME_NAMES). Returns the
-            packets inside it (those of a tunnel; a reassembled datagram's, or none yet), or a name to count it by. Packets
-            that it drops later it counts in its own *passed_over*. See kproxy.capture.unwrap.
-        endpoints: what is known of endpoints already, and learns from the flows; None for an Endpoints of its own.
-        shuffled_from: for ``receive_block``: the number of the packet from which the capture is shuffled; 0: nowhere.
+        unwrap: called with each Packet that is not a TCP segment and its outcome (links.OUTCOME_NAMES). Returns the packets
+            inside it (a tunnel's, a reassembled datagram's, or none yet), or a name to count it by. It counts packets that it
+            drops later in its own *passed_over*. See kproxy.capture.unwrap.
+        endpoints: knowledge about endpoints, to which the flows add; None for a new Endpoints.
+        shuffled_from: for ``receive_block``: the number of the packet from which on the capture is shuffled; 0: it is not.
 
-    A flow is identified by addresses and ports: VLAN tags and tunnels do not tell flows apart. A mirror port shows the same
-    packet inside and outside of them; the second is a retransmission then. Two networks with the same addresses and ports
-    are mixed.
+    A flow is identified by addresses and ports, not by VLAN tags or tunnels. If a mirror port shows the same packet inside and
+    outside of a tunnel, the second one counts as a retransmission. Two networks with the same addresses and ports are mixed.
 
-    The capture is *shuffled* once a time goes back by more than DISORDER_NS.
+    The capture counts as *shuffled* once a time goes back by more than DISORDER_NS.
 
-    packets and bytes count what came in; evicted and reused count flows; stray counts resets that belong to no flow.
+    packets and byte_count count the input; evicted and reused count flows; stray counts resets that belong to no flow.
     """
 
     cdef readonly Budget budget
@@ -967,7 +966,7 @@ cdef class Flows:
     cdef Py_ssize_t _max_flows
     cdef Flow _oldest
     cdef Flow _newest
-    cdef object _lingering  # (number of the packet, flow) of each flow that was reset, in the order of resets
+    cdef object _lingering  # (number of the reset's packet, flow) of LINGERING flows, in the order of resets
     cdef int64_t _latest_ns
     cdef uint64_t[OUTCOMES] _outcomes
     cdef uint64_t _shuffled_from
@@ -992,7 +991,7 @@ cdef class Flows:
 
     @property
     def passed_over(self) -> dict[str, int]:
-        """Packets without a TCP segment, counted by what they are."""
+        """Number of packets without a TCP segment, by reason."""
         cdef int i
         counts = {OUTCOME_NAMES[i]: self._outcomes[i] for i in range(1, <int>OUTCOMES) if self._outcomes[i]}
         for more in (self._named, getattr(self._unwrap, "passed_over", {})):
@@ -1002,17 +1001,17 @@ cdef class Flows:
 
     @property
     def segments(self) -> int:
-        """Packets that were TCP segments."""
+        """Number of TCP segments."""
         return self._outcomes[<int>SEGMENT]
 
     def receive(self, batch: PacketBatch) -> list[FlowItem | Data]:
-        """Receive the packets of a PacketBatch in their order; return the list of items that they make."""
+        """Receive the packets of a PacketBatch in their order; return the resulting items."""
         out = []
         self._receive(batch, out, 0)
         return out
 
     def receive_packet(self, packet: Packet) -> list[FlowItem | Data]:
-        """Receive one Packet; return the list of items that it makes."""
+        """Receive one Packet; return the resulting items."""
         batch = PacketBatch(1)
         batch.lend(packet.data)
         batch.add_packet(packet)
@@ -1022,11 +1021,11 @@ cdef class Flows:
         self, bytes key, bytes block, Py_ssize_t start, list out: list[FlowItem | Data],
         list numbers: list[int] | None = None,
     ) -> int:
-        """Receive segments of one connection from *start* of a block (segments.pyx) on; return where the rest begins.
+        """Receive segments of one connection from position *start* of a block (segments.pyx) on; return where the rest begins.
 
-        Items are added to *out*. Without *numbers* it stops behind the first segment that makes some: then ``packets`` is the number
-        of its packet. With it, it reads to the end of the block, and each item's packet has its number added there.
-        A flow has the number of its first packet, not one that counts flows.
+        Items are added to *out*. Without *numbers*, reading stops behind the first segment that makes items, and ``packets`` is
+        the number of its packet. With *numbers*, it reads to the end of the block and adds the packet's number for each item.
+        The number of a flow is that of its first packet here; it does not count flows.
         """
         cdef const uint8_t* data = <const uint8_t*><const char*>block
         cdef Py_ssize_t size = len(block)
@@ -1053,7 +1052,7 @@ cdef class Flows:
             segment.flags, segment.side = header.flags, header.side & 1
             segment.payload = 0
             if self._lingering and header.number > 0:
-                self.packets = header.number - 1  # the capture's packets between this one and the last are of other flows
+                self.packets = header.number - 1  # the packets since the previous segment belong to other flows
                 self._end_resets(out)
             self.packets = header.number
             self.byte_count += header.size
@@ -1067,7 +1066,7 @@ cdef class Flows:
         return start
 
     def close(self) -> list[FlowItem | Data]:
-        """End the capture: return the last items of every flow, in the order of flows."""
+        """End the capture; return the last items of every flow, in the order of flows."""
         out = []
         cdef Flow flow
         for flow in sorted(self._table.values(), key=attrgetter("number")):
@@ -1144,7 +1143,7 @@ cdef class Flows:
         return 0
 
     cdef int _end_resets(self, list out) except -1:
-        # Close the flows whose reset is LINGER_PACKETS ago; they stay in the table for late packets.
+        # Closes the flows whose reset is LINGER_PACKETS ago; they stay in the table for late packets.
         cdef Flow flow
         while self._lingering:
             packet, flow = self._lingering[0]

@@ -1,6 +1,6 @@
-"""Where the packets lie in a buffer of a capture file: PcapScanner and PcapngScanner find them, PacketBatch holds their positions.
+"""Find packets in a buffer of a capture file: PcapScanner and PcapngScanner; PacketBatch holds their positions.
 
-    scan(batch, start, stop) -> position     both scanners: add the packets that lie whole in the batch's buffer
+    scan(batch, start, stop) -> position     both scanners: add the complete packets in the batch's buffer
 
 pcap (draft-ietf-opsawg-pcap): either byte order, micro- and nanoseconds. The "modified" format of Alexey Kuznetsov's patches
 to libpcap has eight more bytes before each packet (interface index, protocol, packet type), which are skipped.
@@ -44,7 +44,7 @@ cdef enum:
 
 
 cdef class PacketBatch:
-    """The positions of packets in a buffer that a reader lends; valid until the reader makes the next batch."""
+    """The positions of packets in a buffer that a reader lends; valid until the reader's next batch."""
 
     def __cinit__(self, Py_ssize_t capacity=BATCH_PACKETS):
         if not 0 < capacity <= 1 << 20:
@@ -63,7 +63,7 @@ cdef class PacketBatch:
         return self.count
 
     def lend(self, buffer: ReadableBuffer) -> None:
-        """Start over with packets that lie in *buffer*, which is not to be resized or freed before ``clear``."""
+        """Start over with packets in *buffer*, which must not be resized or freed before ``clear``."""
         self._release()
         PyObject_GetBuffer(buffer, &self._buffer, PyBUF_SIMPLE)
         self.lent = EMPTY if self._buffer.buf == NULL else <const uint8_t*>self._buffer.buf
@@ -81,7 +81,7 @@ cdef class PacketBatch:
             PyBuffer_Release(&self._buffer)
 
     def add_packet(self, packet: Packet) -> None:
-        """Add a Packet whose bytes are the lent buffer; for packets that do not come from a file."""
+        """Add a Packet whose bytes are the lent buffer; for packets that are not from a file."""
         cdef PacketRef* ref = self.add()
         ref.time_ns = packet.time_ns
         ref.link_type = packet.link_type
@@ -125,7 +125,7 @@ cdef class PacketBatch:
         return &self.refs[self.count - 1]
 
     cdef const uint8_t* data(self, PacketRef* ref) except NULL:
-        # The only place where a packet's position in the buffer becomes a pointer.
+        # Only here does a packet's position in the buffer become a pointer.
         if ref.size == 0:
             return EMPTY
         if ref.start < 0 or ref.start > self.size - <Py_ssize_t>ref.size:
@@ -146,7 +146,7 @@ MAGICS: dict[bytes, tuple[bool, int]] = {
 
 
 cdef class PcapScanner:
-    """Find the packets of a pcap file in buffers of its bytes.
+    """Finds the packets of a pcap file in buffers of its bytes.
 
     Args:
         header: the first 24 bytes of the file, which begin with one of MAGICS.
@@ -174,10 +174,10 @@ cdef class PcapScanner:
         self.link_type = <uint16_t>(file32(&span, 20, self.big_endian) & 0xFFFF)  # the upper half: how long the FCS is
 
     cpdef Py_ssize_t scan(self, PacketBatch batch, Py_ssize_t start, Py_ssize_t stop) except -1:
-        """Add the packets that lie whole in bytes *start* to *stop* of the batch's buffer; return where the rest begins.
+        """Add the packets that lie completely in bytes *start* to *stop* of the buffer; return where the rest begins.
 
-        Afterwards *needed* is the size of the next record in bytes (0: not known). *problem* is why the file cannot be
-        read beyond the position returned, or None.
+        Afterwards *needed* is the size of the next record in bytes (0: unknown). *problem* is the reason why the file cannot
+        be read beyond the returned position, or None.
         """
         cdef Span span
         cdef PacketRef* ref
@@ -233,7 +233,7 @@ cdef uint64_t SECOND = 1_000_000_000
 
 cdef struct Clock:
     int64_t offset_ns
-    uint64_t scale  # nanoseconds of a unit, or units of a nanosecond when fine
+    uint64_t scale  # nanoseconds in a unit, or units in a nanosecond if fine
     uint32_t digits
     bint fine
     bint binary
@@ -258,7 +258,7 @@ cdef Clock make_clock(unit) except *:
 
 
 cdef inline int64_t time_of(Clock* clock, uint64_t units) noexcept nogil:
-    # Nanoseconds since 1970; what an int64 cannot hold (after the year 2262, or a hostile clock) becomes its largest value.
+    # Nanoseconds since 1970. Times that an int64 cannot hold (after 2262, or a hostile clock) become its largest value.
     cdef uint64_t ns
     cdef uint64_t seconds
     cdef uint64_t fraction
@@ -284,13 +284,13 @@ cdef inline int64_t time_of(Clock* clock, uint64_t units) noexcept nogil:
 
 
 cdef class PcapngScanner:
-    """Find the packets of a pcapng file in buffers of its bytes.
+    """Finds the packets of a pcapng file in buffers of its bytes.
 
     Args:
-        secrets_limit: how many bytes of decryption secrets blocks are kept in all; the rest is counted.
+        secrets_limit: total bytes of decryption secrets blocks to keep; further blocks are counted.
 
-    descriptions: the section header and the interface descriptions that are in force, as they are in the file: what a reader
-    needs to know to go on from here. Not whole beyond DESCRIPTIONS_LIMIT bytes.
+    descriptions: the current section header and interface descriptions, as in the file: what another reader needs to continue
+    here. Incomplete beyond DESCRIPTIONS_LIMIT bytes.
     """
 
     cdef readonly str problem  # type: str | None
@@ -322,9 +322,9 @@ cdef class PcapngScanner:
         free(self._interfaces)
 
     cpdef Py_ssize_t scan(self, PacketBatch batch, Py_ssize_t start, Py_ssize_t stop) except -1:
-        """Add the packets that lie whole in bytes *start* to *stop* of the batch's buffer; return where the rest begins.
+        """Add the packets that lie completely in bytes *start* to *stop* of the buffer; return where the rest begins.
 
-        Afterwards *needed* is the size of the next block in bytes (0: not known), and *problem* as in PcapScanner.
+        Afterwards *needed* is the size of the next block in bytes (0: unknown), and *problem* as in PcapScanner.
         """
         cdef Span span
         cdef Py_ssize_t size
@@ -466,7 +466,7 @@ cdef class PcapngScanner:
         return 0
 
     cdef int _simple(self, PacketBatch batch, Span* span, Py_ssize_t start, Py_ssize_t end) except -1:
-        # No time: that of the packet before. No captured size: what the interface's snaplen and the block leave.
+        # The block has no time (use the previous packet's) and no captured size (use the snaplen and the block's size).
         cdef uint32_t original = file32(span, start, self.big_endian)
         cdef uint32_t size = original
         cdef PacketRef* ref

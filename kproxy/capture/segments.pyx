@@ -1,13 +1,13 @@
-"""The TCP segments of a part of a capture: what they show at a glance, and blocks of them by connection, to be sent elsewhere.
+"""Read the TCP segments of one part of a capture, to be reassembled in another process.
 
-    Survey        what a part of a capture shows that the reading of all parts needs
-    BlockWriter   packets in, blocks out; a block has segments of one connection in the order of the capture
-    fill          a block whose payloads were left in the file, with them
-    Flows.receive_block (reassembly.pyx) takes them in again, in another process, as if they came from the capture
+    Survey        facts about a part of a capture that the reader of any part needs
+    BlockWriter   packs packets into blocks; a block has segments of one connection in the order of the capture
+    fill          adds payloads that were left in the file to a block
+    Flows.receive_block (reassembly.pyx) reads blocks in another process, as if they were the capture
 
-A block is a row of segments, each a header of SEGMENT_HEADER bytes (``struct SegmentHeader`` in segments.pxd, in the byte order of
-the machine) and its payload, or the place in the file where that is: ``fill`` puts it there. Packets are numbered through the whole
-capture, from 1: what happens at a packet has its number.
+A block is a sequence of segments, each a header of SEGMENT_HEADER bytes (``struct SegmentHeader`` in segments.pxd, in the machine's
+byte order) and its payload, or the payload's position in the file, for ``fill``. Packets are numbered through the complete capture,
+from 1.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -31,23 +31,23 @@ from kproxy.capture.unwrap import NOT_IP, OTHER_PROTOCOL, UDP
 SEGMENT_HEADER: int = sizeof(SegmentHeader)
 BLOCK_SIZE: int = 64 << 10
 MOST_PENDING: int = 32 << 20
-MOST_KEYS = 65_536  # connections of a part that a survey tells apart
+MOST_KEYS = 65_536  # connections that a survey of a part distinguishes
 MOST_MINIMA = 4_096
 MAX_UNWRAPPED = 4
 cdef Py_ssize_t MAX_PAYLOAD = MAX_PACKET_SIZE
-cdef Py_ssize_t RUN_SIZE = 64 << 10  # bytes that are read from the file at once
-cdef Py_ssize_t MAX_BETWEEN = 512  # bytes between two payloads that are read, too, rather than reading twice: headers
+cdef Py_ssize_t RUN_SIZE = 64 << 10  # bytes to read from the file at a time
+cdef Py_ssize_t MAX_BETWEEN = 512  # payloads at most this far apart (headers between them) are read together
 cdef int64_t DISORDER_NS = 100_000  # as in reassembly.pyx
 
 
 cdef class Survey:
-    """What the packets of one part show.
+    """Facts about the packets of one part.
 
-    segments, fragments: how many packets are TCP segments, and IP fragments, which belong to no connection until they are whole.
-    latest_ns: of the segments. disorder_at: the first packet whose time lies before those of the part by so much that the capture
-    is shuffled (0: none). minima: (number, time) of each segment earlier than all before it: with the latest time of the parts
-    before, they tell whether it is shuffled from there. connections: key -> [first packet, whether that is a SYN, bytes].
-    servers: endpoint (address and port, as bytes) -> the first packet of a handshake that it accepts.
+    segments, fragments: numbers of TCP segments and of IP fragments, whose connections are unknown until they are reassembled.
+    latest_ns: the latest time of a segment. disorder_at: the first packet so much earlier than others of the part before it that
+    the capture is shuffled (0: none). minima: (number, time) of each segment that is earlier than all before it in the part;
+    compared with the latest time of earlier parts, they show where the capture becomes shuffled. connections: key -> [first packet,
+    whether it is a SYN, bytes]. servers: endpoint (address and port, as bytes) -> first packet of a handshake that it accepted.
     """
 
     cdef readonly uint64_t segments
@@ -66,7 +66,7 @@ cdef class Survey:
         self.servers = {}
 
     def receive(self, PacketBatch batch, uint64_t first) -> None:
-        """Look at packets of which the first has number *first*."""
+        """Add packets; the first of them has number *first*."""
         cdef Py_ssize_t i
         cdef PacketRef* ref
         cdef Segment segment
@@ -122,9 +122,9 @@ cdef class _Pending:
 
 
 cdef class BlockWriter:
-    """Packets to blocks: (key of the connection, number of the first packet, bytes).
+    """Packs packets into blocks: (key of the connection, number of the first packet, bytes).
 
-    Packets inside tunnels are opened. IP fragments are only counted: their datagrams are whole only where all packets are seen.
+    Packets inside tunnels are unpacked. IP fragments are only counted: reassembling them takes all packets of the capture.
     """
 
     cdef readonly uint64_t fragments
@@ -141,9 +141,9 @@ cdef class BlockWriter:
         self._most = most
 
     def receive(self, PacketBatch batch, uint64_t first, int64_t position=-1) -> list[tuple[bytes, int, bytes]]:
-        """Take packets of which the first has number *first*; return the blocks that are full.
+        """Add packets, the first of which has number *first*; return the full blocks.
 
-        With *position*, where in the file the buffer of the batch begins, payloads are left there: see ``fill``.
+        With *position*, the position of the batch's buffer in the file, payloads stay in the file: see ``fill``.
         """
         cdef Py_ssize_t i
         for i in range(batch.count):
@@ -154,7 +154,7 @@ cdef class BlockWriter:
         return ready
 
     def flush(self) -> list[tuple[bytes, int, bytes]]:
-        """The blocks that are not full, too."""
+        """Return all remaining blocks."""
         cdef _Pending pending
         for pending in self._pending.values():
             self._finish(pending)
@@ -229,9 +229,9 @@ cdef packed struct InFile:
 
 
 def fill(bytes block, int file) -> bytes:
-    """A block with the payloads that were left in a file, given as a descriptor; a block without such as it is.
+    """Return a block with the payloads that were left in a file (a descriptor); a block with all its payloads is unchanged.
 
-    Raises OSError, EOFError where the file ends before them, and ValueError for what is no block.
+    Raises OSError, EOFError if the file is too short, and ValueError for bytes that are not a block.
     """
     cdef const uint8_t* data = <const uint8_t*><const char*>block
     cdef Py_ssize_t size = len(block), filled = _filled_size(data, size), at = 0, out = 0, end, stop
@@ -270,7 +270,7 @@ def fill(bytes block, int file) -> bytes:
 
 
 cdef Py_ssize_t _filled_size(const uint8_t* data, Py_ssize_t size) except -1:
-    """The bytes of a block with its payloads; this checks it, too."""
+    """Check a block, and return its size with all payloads."""
     cdef SegmentHeader header
     cdef Py_ssize_t at = 0, filled = 0
     while at < size:
@@ -288,7 +288,7 @@ cdef Py_ssize_t _filled_size(const uint8_t* data, Py_ssize_t size) except -1:
 
 
 cdef Py_ssize_t _run(const uint8_t* data, Py_ssize_t size, Py_ssize_t at, uint64_t begin, Py_ssize_t length) noexcept:
-    """How many bytes from *begin*, where the file has *length* bytes of payload, have the payloads from *at* on, too."""
+    """Return how many bytes of the file, from *begin* on, hold a payload of *length* bytes and those close behind it."""
     cdef InFile entry
     cdef uint64_t end = begin + length
     while size - at >= <Py_ssize_t>sizeof(entry):

@@ -1,16 +1,15 @@
-"""Split one plain capture file by ranges of bytes, at packet boundaries.
+"""Split one plain capture file into ranges of bytes, at packet boundaries.
 
-    begin(raw)                              -> Start          how the file begins, or None where it cannot be split
+    begin(raw)                              -> Start          the beginning of the file, or None if it cannot be split
     guess_boundary(window, start)           -> int | None     where a packet begins in bytes from anywhere in the file
-    PartReader(raw, start, stop, preamble)                    the packets that begin in a range
-    survey_part(raw, part, start)           -> PartSurvey     what a range holds; it may rest on a guess
-    settle(surveys, resurvey)               -> list of PartSurvey that hold together, up to the last byte that can be read
+    PartReader(raw, start, stop, preamble)                    reads the packets that begin in a range
+    survey_part(raw, part, start)           -> PartSurvey     facts about a range, possibly based on a guessed boundary
+    settle(surveys, resurvey)               -> list of PartSurvey without gaps, up to the last readable byte
 
-A pcap packet has no mark that says where it begins, and pcapng only the lengths around a block. A boundary is guessed by a
-chain of CHAIN headers that lead from one to the next, each plausible. Payload may hold such a chain (a capture inside of Kafka
-records), so that a guess is only believed once the part before it has been read and ends there. ``settle`` looks at that, and
-where it does not hold, surveys that part again from where the one before ended. The same is done where a part of a pcapng was
-read with other interfaces (its *preamble*) than the parts before leave.
+A pcap packet has no mark at its beginning, and a pcapng block only its length at both ends. A boundary is guessed: CHAIN
+plausible headers must follow one another. A payload may contain such a chain (a capture inside Kafka records), so a guess counts
+only if the part before it ends there. ``settle`` checks this, and otherwise surveys the part again from the end of the one
+before. It does the same if a part of a pcapng was read with other interfaces (its *preamble*) than the parts before it define.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -32,10 +31,10 @@ from kproxy.capture.scanners import (
 )
 from kproxy.capture.segments import Survey
 
-CHAIN = 12  # headers in a row, or up to the end of the window
-WINDOW = 2 << 20  # bytes that a boundary is looked for in
+CHAIN = 12  # consecutive plausible headers; fewer at the end of the window
+WINDOW = 2 << 20  # bytes to search for a boundary
 READ = 1 << 20
-AROUND = 400 * 86_400  # seconds that a packet may lie before or after the first of the capture, to be plausible
+AROUND = 400 * 86_400  # seconds: a plausible packet is not further from the first one of the capture
 MODIFIED = (b"\xa1\xb2\xcd\x34", b"\x34\xcd\xb2\xa1")
 PACKET_KINDS, INTERFACE_KIND, SECTION_KIND = (2, 3, 6), 1, 0x0A0D0D0A
 BLOCK_KINDS = frozenset((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0x0A0D0D0A, 0xBAD, 0x40000BAD))
@@ -50,21 +49,20 @@ class SeekableFile(Protocol):
 
 
 class Start(Struct, frozen=True):
-    """How a capture begins: its *preamble* is the pcap header, or the first section header with the interfaces behind it."""
+    """The beginning of a capture: *preamble* is the pcap header, or the first section header with its interfaces."""
 
     preamble: bytes
-    first: int  # position from which it is read: of the first packet, or of the first section header
-    time: int  # seconds, of the first packet of a pcap
+    first: int  # where reading begins: at the first packet, or for pcapng at the first section header
+    time: int  # seconds: the time of the first packet of a pcap
 
     @property
     def is_pcapng(self) -> bool:
-        """Or pcap."""
+        """Whether it is pcapng, not pcap."""
         return self.preamble.startswith(SECTION_MAGIC)
 
 
 class Part(Struct, frozen=True):
-    """The packets that begin in bytes *start* to *stop*. *known*: *start* is where a packet begins, and *preamble* is in
-    force."""
+    """The packets that begin in bytes *start* to *stop*. *known*: a packet begins at *start*, and *preamble* applies there."""
 
     start: int
     stop: int
@@ -73,11 +71,11 @@ class Part(Struct, frozen=True):
 
 
 class PartSurvey(Struct):
-    """What was found in a part.
+    """Facts about a part.
 
-    start: where its first packet begins (None: no boundary was found). end: behind its last. next_preamble: in force there.
-    problem: why nothing behind *end* can be read. at_end: *end* is the end of the file. unsplittable: why the capture has to be
-    read in one piece after all.
+    start: where its first packet begins (None: no boundary was found). end: behind its last packet. next_preamble: the preamble
+    at *end*. problem: why nothing behind *end* can be read. at_end: *end* is the end of the file. unsplittable: why the capture
+    must be read in one piece after all.
     """
 
     part: Part
@@ -94,11 +92,11 @@ class PartSurvey(Struct):
     minima: list[tuple[int, int]] = []
     connections: dict[bytes, list[int]] = {}
     servers: dict[bytes, int] = {}
-    first_number: int = 1  # of its packets in the capture; set by settle
+    first_number: int = 1  # its first packet's number in the capture; set by settle
 
 
 def begin(raw: SeekableFile) -> Start | None:
-    """How a file begins; None for one that is compressed, no capture, or whose beginning is damaged."""
+    """Return the beginning of a capture; None if the file is compressed, not a capture, or damaged at its beginning."""
     head = read_at(raw, 0, READ)
     magic = head[:4]
     if magic.startswith(GZIP_MAGIC) or magic in ZSTD_MAGICS or len(head) < FILE_HEADER_SIZE:
@@ -114,7 +112,7 @@ def begin(raw: SeekableFile) -> Start | None:
 
 
 def _begin_pcapng(head: bytes) -> Start | None:
-    """The first section header, and the interfaces described before the first packet; reading begins at the section header."""
+    """Return the first section header and the interfaces before the first packet; reading begins at the section header."""
     order: Any = "big" if head[8:12] == b"\x1a\x2b\x3c\x4d" else "little"
     at, described = 0, b""
     while at + 12 <= len(head):
@@ -128,7 +126,7 @@ def _begin_pcapng(head: bytes) -> Start | None:
 
 
 def read_at(raw: SeekableFile, position: int, size: int) -> bytes:
-    """Up to *size* bytes at a position; fewer only at the end of the file."""
+    """Return *size* bytes at a position, fewer only at the end of the file."""
     raw.seek(position)
     buffer = memoryview(bytearray(size))
     filled = 0
@@ -144,7 +142,7 @@ def read_at(raw: SeekableFile, position: int, size: int) -> bytes:
 
 
 def guess_boundary(window: bytes, start: Start, *, whole: bool) -> int | None:
-    """The first position in *window* from which a chain of plausible headers leads on; *whole*: the file ends with the window."""
+    """Return the first position in *window* with a chain of plausible headers; *whole*: the file ends with the window."""
     if not start.is_pcapng:
         return _guess_pcap(window, start, whole=whole)
     for at in range(len(window) - 11):
@@ -186,7 +184,7 @@ def _guess_pcap(window: bytes, start: Start, *, whole: bool) -> int | None:
 
 
 def _is_block_chain(window: bytes, at: int, start: Start, *, whole: bool) -> bool:
-    """Whether blocks, each with its length at both ends, follow each other from here."""
+    """Return whether consecutive blocks, each with its length at both ends, begin here."""
     orders: tuple[Any, ...] = ("little", "big")
     return any(_follow_blocks(window, at, order, whole=whole) for order in orders)
 
@@ -221,9 +219,9 @@ def _follow_blocks(  # noqa: PLR0911 - each is another reason
 
 
 class PartReader:
-    """The packets that begin in a part, many at a time.
+    """Reads the packets that begin in a part, many at a time.
 
-    ``position`` is behind the last one read, ``buffer_position`` where the buffer of the batch begins, both in the file.
+    ``position`` is behind the last packet, ``buffer_position`` is that of the batch's buffer, both in the file.
     """
 
     def __init__(
@@ -249,7 +247,7 @@ class PartReader:
         """Yield packets; each batch is valid until the next one."""
         batch = PacketBatch(self._packets)
         self._raw.seek(self.position)
-        at = 0  # of what is not yet scanned, in the buffer
+        at = 0  # position in the buffer of the unscanned bytes
         while self.position < self._stop and self.problem is None:
             needed = max(self.scanner.needed, self._least)
             inside = max(min(self._filled - at, self._stop - self.position), 0)
@@ -271,7 +269,7 @@ class PartReader:
         batch.clear()
 
     def _fill(self, at: int, size: int) -> bool:
-        """Move the rest to the front and read on, until *size* bytes are there; False at the end of the file."""
+        """Move the unscanned bytes to the front and read until there are *size* bytes; return False at the end of the file."""
         rest = self._filled - at
         wanted = max(READ, size)
         buffer = bytearray(wanted)
@@ -290,7 +288,7 @@ class PartReader:
 
 
 def _prime(scanner: PcapngScanner, preamble: bytes) -> None:
-    """Have a scanner know a section and its interfaces, as if it had read them."""
+    """Let a scanner read a section header and its interfaces."""
     batch = PacketBatch(1)
     batch.lend(preamble)
     scanner.scan(batch, 0, len(preamble))
@@ -298,7 +296,7 @@ def _prime(scanner: PcapngScanner, preamble: bytes) -> None:
 
 
 def survey_part(raw: SeekableFile, part: Part, start: Start) -> PartSurvey:
-    """Read the headers of the packets that begin in a part."""
+    """Return facts about a part, from the headers of its packets."""
     begins: int | None = part.start
     if not part.known:
         window = read_at(raw, part.start, WINDOW)
@@ -326,7 +324,7 @@ def survey_part(raw: SeekableFile, part: Part, start: Start) -> PartSurvey:
 
 
 def divide(start: Start, size: int, parts: int) -> list[Part]:
-    """About as many parts of equal size; only the first is known to begin with a packet."""
+    """Return about *parts* parts of equal size; only the first one is known to begin with a packet."""
     least = max(1, (size - start.first) // max(1, parts))
     begins = [start.first + number * least for number in range(parts)]
     ends = [*begins[1:], size]
@@ -338,9 +336,9 @@ def divide(start: Start, size: int, parts: int) -> list[Part]:
 
 
 def settle(surveys: Iterable[PartSurvey], resurvey: Callable[[Part], PartSurvey]) -> list[PartSurvey]:
-    """Check that each part begins where the one before ends, survey again those that do not, and number the packets.
+    """Check that each part begins where the one before ends, survey it again if not, and number the packets.
 
-    Parts behind damage are left out: an undivided reader ends there, too.
+    Parts behind damage are left out, as an undivided reader ends there, too.
     """
     settled: list[PartSurvey] = []
     number = 1
@@ -349,7 +347,7 @@ def settle(surveys: Iterable[PartSurvey], resurvey: Callable[[Part], PartSurvey]
         found = survey
         if settled:
             if end >= survey.part.stop > survey.part.start:
-                continue  # all of it is inside a packet of the part before
+                continue  # it lies completely inside a packet of the part before
             if survey.start != end or survey.part.preamble != preamble:
                 found = resurvey(Part(end, survey.part.stop, preamble, known=True))
         found.first_number = number
@@ -362,7 +360,7 @@ def settle(surveys: Iterable[PartSurvey], resurvey: Callable[[Part], PartSurvey]
 
 
 def first_disorder(surveys: Iterable[PartSurvey], disorder_ns: int = 100_000) -> int:
-    """The number of the packet from which the capture is shuffled, as Flows finds it; 0: nowhere."""
+    """Return the number of the packet from which on Flows would find the capture shuffled; 0 if it is not."""
     latest: int | None = None
     for survey in surveys:
         found = [survey.disorder_at] if survey.disorder_at else []

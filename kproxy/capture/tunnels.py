@@ -1,8 +1,8 @@
-"""Tunnels: packets inside packets: IP in IP, GRE with ERSPAN and NVGRE, VXLAN, Geneve, MPLS, PPPoE.
+"""Unpack tunnels: IP in IP, GRE with ERSPAN and NVGRE, VXLAN, Geneve, MPLS, PPPoE.
 
-A tunnel is recognised by ethertype, IP protocol or UDP port; scapy then reads its headers one by one, up to Ethernet or IP.
-The packet that begins there goes through links.dissect. This is slow (some 0.1 ms a packet) and rare: scapy is loaded with the
-first such packet, and is an extra (``kproxy-kafka[tunnels]``).
+A tunnel is recognised by ethertype, IP protocol or UDP port; scapy then reads its headers one by one, up to Ethernet or IP, and
+the packet inside goes through links.dissect. This takes about 0.1 ms a packet, but is rare: scapy is imported at the first such
+packet, and is an extra (``kproxy-kafka[tunnels]``).
 
 To add a tunnel: a Tunnel, and its number in BY_ETHERTYPE, BY_PROTOCOL or BY_UDP_PORT.
 """
@@ -18,12 +18,12 @@ from kproxy.capture.links import read_datagram
 from kproxy.capture.packet import Datagram, Packet
 
 ETHERNET, RAW_IP = 1, 101  # link types
-MAX_HEADERS = 16  # of one tunnel; a stack of MPLS labels is many
+MAX_HEADERS = 16  # headers of one tunnel; each MPLS label is one
 INSTALL = "to look inside, pip install 'kproxy-kafka[tunnels]'"
 
 
 class Tunnel(NamedTuple):
-    """A kind of tunnel: its name, and module and name of scapy's class for its first header."""
+    """A kind of tunnel: its name, and the module and name of scapy's class for its first header."""
 
     name: str
     module: str
@@ -46,20 +46,20 @@ BY_UDP_PORT = {
     6081: GENEVE,
     6635: MPLS,
     4754: GRE,
-}  # 8472: Linux, before there was 4789
+}  # 8472: Linux's VXLAN port before IANA assigned 4789
 IP_IN_IP = (4, 41)  # RFC 2003, RFC 2473
 UDP = 17
 VXLAN_HAS_NETWORK = 0x08  # the flag that is always set (RFC 7348 section 5)
 
-# scapy binds its layers to each other as their modules are loaded.
+# Importing these modules binds scapy's layers to each other.
 MODULES = ("scapy.layers.inet", "scapy.layers.inet6", "scapy.contrib.erspan", *(
     tunnel.module for tunnel in (GRE, VXLAN, GENEVE, MPLS, PPPOE)))  # fmt: skip
-# What ends a tunnel, and the link type to read it with
+# The layers inside a tunnel, with the link type to read them
 INNER = {"Ether": ETHERNET, "IP": RAW_IP, "IPv6": RAW_IP}
 
 
 def open_tunnel(packet: Packet, what: str) -> list[Packet] | str:
-    """Return the packet inside *packet*, or the name to count it by: *what* when it is no tunnel."""
+    """Return the packet inside *packet*, or the name to count it by: *what* if it is not a tunnel."""
     datagram = read_datagram(packet.link_type, packet.data, packet.original_size)
     if datagram is None:
         return what
@@ -81,7 +81,7 @@ def open_tunnel(packet: Packet, what: str) -> list[Packet] | str:
 
 
 def _tunnel(data: bytes, datagram: Datagram) -> tuple[Tunnel, int] | None:
-    """The tunnel that begins in the payload of a datagram, and its position."""
+    """Return the tunnel in the payload of a datagram, and its position; None if there is none."""
     if datagram.version == 0:
         tunnel = BY_ETHERTYPE.get(datagram.ethertype)
         return None if tunnel is None else (tunnel, datagram.start)
@@ -97,14 +97,14 @@ def _tunnel(data: bytes, datagram: Datagram) -> tuple[Tunnel, int] | None:
 
 
 def _inside(packet: Packet, start: int, end: int, link_type: int) -> Packet:
-    """The part of *packet* from *start* to *end*, which may be beyond what was captured."""
+    """Return the part of *packet* from *start* to *end*, which may be beyond the captured bytes."""
     data = packet.data[start:end]
     return replace(packet, data=data, link_type=link_type, original_size=max(len(data), end - start))
 
 
 @cache
 def _scapy() -> Mapping[str, Any] | None:
-    """scapy's classes of the first headers by name; None where scapy is not installed."""
+    """Return scapy's classes of the first headers by name; None if scapy is not installed."""
     try:
         modules = {name: importlib.import_module(name) for name in MODULES}
     except ImportError:
@@ -115,7 +115,7 @@ def _scapy() -> Mapping[str, Any] | None:
 
 
 def _find_inner(header: Any, data: bytes) -> tuple[int, int] | None:
-    """Return the position in *data*, which begins with *header*, of Ethernet or IP, and its link type; None without one."""
+    """Return where Ethernet or IP begins in *data*, which begins with *header*, and its link type; None without either."""
     at = 0
     below = None
     for _ in range(MAX_HEADERS):
@@ -133,13 +133,13 @@ def _find_inner(header: Any, data: bytes) -> tuple[int, int] | None:
 
 
 def _read_header(header: Any, data: bytes, below: Any) -> tuple[int, Any, Any]:
-    """Read one header as scapy does it, but not what follows: its size, the class of the next, and the layer itself."""
+    """Read only the first header, as scapy does; return its size, the class of the next header, and the layer itself."""
     if header.__name__ == "ERSPAN":
         return (
             0,
             _type_one(header),
             None,
-        )  # without a header of its own; scapy would tell the type by the inner MAC address
+        )  # it has no header of its own; scapy would guess its type from the inner MAC address
     if hasattr(header, "dispatch_hook"):
         header = header.dispatch_hook(data)
     layer = header()

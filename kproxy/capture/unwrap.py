@@ -1,4 +1,4 @@
-"""Unwrapper: the packets inside a packet without a TCP segment: a reassembled datagram, a tunnel's packet, or none."""
+"""Unwrapper: find the packets inside a packet without a TCP segment, in IP fragments or a tunnel."""
 
 from kproxy.capture.fragments import Fragments
 from kproxy.capture.limits import Limits
@@ -10,18 +10,18 @@ NOT_IP, FRAGMENT, UDP, OTHER_PROTOCOL = (OUTCOME_NAMES[number] for number in (3,
 
 
 class Unwrapper:
-    """Called by ``Flows`` for packets without a TCP segment; one for each capture, because it holds IP fragments."""
+    """Called by ``Flows`` for packets without a TCP segment; each capture needs its own, as it holds IP fragments."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.fragments = Fragments(Limits() if limits is None else limits)
 
     @property
     def passed_over(self) -> dict[str, int]:
-        """Packets that were received and led to none, counted by reason."""
+        """Received packets that contained none, by reason."""
         return self.fragments.passed_over
 
     def __call__(self, packet: Packet, what: str) -> list[Packet] | str:
-        """Return the packets inside *packet* (none yet for a fragment), or the name to count it by; *what*: of OUTCOME_NAMES."""
+        """Return the packets inside *packet* (none yet for a fragment), or a name to count it by; *what* is its outcome."""
         if what == FRAGMENT:
             return self.fragments.receive(packet)
         if what in (NOT_IP, UDP, OTHER_PROTOCOL):

@@ -1,12 +1,12 @@
-"""TlsConnection: the bytes of both directions in, application data and facts about the connection out. No I/O, no clock.
+"""TlsConnection: decrypt both directions of a TLS connection, and collect facts about it. No I/O, no clock.
 
 The machine: each Half (direction) has two independent states, and a connection one more.
 
     where records begin (Half.buffer)
-    IN STEP       known: the next byte of the buffer begins a record, or a gap inside a record is being skipped
-    SEARCHING     not known: bytes are tried as a record's header, one after the other
-      IN STEP -> SEARCHING     bytes that are no record's header; a gap that does not lie within one record
-      SEARCHING -> IN STEP     a candidate opens with the keys; without keys, one that is followed by another header
+    IN STEP       known: the next byte of the buffer begins a record, or the rest of a record with a gap is being skipped
+    SEARCHING     unknown: every position is tried as the beginning of a record
+      IN STEP -> SEARCHING     at bytes that are not a record header, or a gap that is not inside one record
+      SEARCHING -> IN STEP     at a candidate that the keys open; without keys, at one that another header follows
 
     which keys protect records (Half.epochs)
     CLEAR         current is None: the handshake in the clear
@@ -22,14 +22,14 @@ The machine: each Half (direction) has two independent states, and a connection 
     None -> offered (ClientHello) -> accepted (EncryptedExtensions, EndOfEarlyData) or rejected (EncryptedExtensions,
     HelloRetryRequest). While it is offered, decrypted early data is kept; accepted delivers it, rejected drops it.
 
-A record that its keys open is delivered by its inner content type. One that they do not open, and a gap, set ``lost``: the
-next application data is preceded by Lost. After a gap, up to MOST_AHEAD sequence numbers are tried.
+A record that the keys open is handled by its inner content type. A record that they do not open, and a gap, set ``lost``: Lost
+then precedes the next application data. After a gap, up to MOST_AHEAD sequence numbers are tried.
 
-Who owns which bytes, and what bounds them: RecordBuffer holds one incomplete record (18 KB) and what was pushed last;
-MessageBuffer one incomplete handshake message; at most MOST_EARLY bytes of early data are kept; decryption in vain costs at
-most what epochs.Budget has left. Plain.data belongs to the receiver.
+Who owns which bytes, and what bounds them: RecordBuffer holds one incomplete record (18 KB) and the latest chunk; MessageBuffer
+holds one incomplete handshake message; at most MOST_EARLY bytes of early data are kept; failed decryption is bounded by
+epochs.Budget. Plain.data belongs to the receiver.
 
-What a handshake message means is in handshake.py; here is what a record is for.
+handshake.py interprets handshake messages; this module handles records.
 """
 
 from kproxy.capture.tls.epochs import Budget, Epochs, Opened
@@ -45,7 +45,7 @@ from kproxy.protocol import Direction
 from kproxy.session.tls_facts import TlsFacts
 
 MOST_PROBLEMS = 16
-FEW = 16  # records assumed to be missing where bytes are no record
+FEW = 16  # records assumed to be missing at bytes that are not a record
 MOST_ALERTS = 8
 MOST_EARLY = 1 << 20  # bytes of early data kept until the broker accepts or rejects it
 NOT_ERRORS = {0, 90}  # close_notify, user_canceled
@@ -53,13 +53,13 @@ FATAL = 2
 
 
 class TlsConnection:
-    """One TLS connection of a capture, from its ClientHello on; never raises, whatever the bytes are.
+    """One TLS connection of a capture, from its ClientHello on; never raises for any bytes.
 
     Args:
-        keylog: the secrets; with an empty one, only ``facts`` are delivered.
+        keylog: the secrets; without any, only ``facts`` are delivered.
 
-    *facts* is filled in as the connection goes on; it is also delivered once as an item, before the first application data
-    or at the end.
+    *facts* is updated as the connection goes on, and delivered once as an item, before the first application data or at the
+    end.
     """
 
     def __init__(self, keylog: KeyLog) -> None:
@@ -75,15 +75,15 @@ class TlsConnection:
         self._problems = 0
 
     def receive(self, direction: Direction, data: bytes, at: int) -> list[TlsItem | TlsFacts]:
-        """Receive the next bytes of a direction; *at* in ns since the epoch. Returns what they deliver."""
+        """Receive the next bytes of a direction, at *at* ns since the epoch; return the resulting items."""
         out: list[TlsItem | TlsFacts] = []
         half = self._half(direction)
-        self._budget.earn(len(data))
+        self._budget.add(len(data))
         half.buffer.push(data)
         latest = max(at, half.latest)
         for record, opened in half.records():
             self._receive_record(half, record, opened, latest, out)
-            latest = at  # nothing of the next record was here before
+            latest = at  # the next record begins in these bytes
         half.latest = latest if half.buffer.held else 0
         if half.buffer.broken:
             half.buffer.broken = False
@@ -101,7 +101,7 @@ class TlsConnection:
         return out
 
     def close(self, at: int) -> list[TlsItem | TlsFacts]:
-        """End the connection; return what is left to deliver."""
+        """End the connection; return the remaining items."""
         out: list[TlsItem | TlsFacts] = []
         for half in (self._client, self._broker):
             if half.lost and self.facts.decrypted:
@@ -136,7 +136,7 @@ class TlsConnection:
     def _receive_opened(self, half: Half, opened: Opened, at: int, out: list[TlsItem | TlsFacts]) -> None:
         if opened.moved:
             half.messages.clear()
-            half.lost = self._is_early_lost(half)  # other bytes that could not be read were the handshake's
+            half.lost = self._is_early_lost(half)  # other unreadable bytes belonged to the handshake
         if opened.skipped:
             half.traffic.lost += opened.skipped
             half.messages.clear()
@@ -175,7 +175,7 @@ class TlsConnection:
     # Application data
 
     def _is_early_lost(self, half: Half) -> bool:
-        """Whether the broker accepted early data that could not be read."""
+        """Return whether the broker accepted early data that could not be read."""
         return half is self._client and self.facts.early_data == "accepted" and not self._early_size
 
     def _deliver(self, half: Half, data: bytes, at: int, out: list[TlsItem | TlsFacts]) -> None:
@@ -192,7 +192,7 @@ class TlsConnection:
             out.append(plain)
 
     def _keep_early(self, plain: Plain, out: list[TlsItem | TlsFacts]) -> None:
-        """Keep early data until the broker accepts it; what it rejects, the client sends again."""
+        """Keep early data until the broker accepts it; if it does not, the client sends the data again."""
         self._early_size += len(plain.data)
         if self._early_size <= MOST_EARLY:
             self._early.append(plain)
@@ -208,7 +208,7 @@ class TlsConnection:
         if answer in {"accepted", "rejected"}:
             self._early.clear()
 
-    # Items that are no application data
+    # Other items
 
     def _deliver_facts(self, out: list[TlsItem | TlsFacts]) -> None:
         if not self._facts_delivered:

@@ -1,7 +1,7 @@
 """Epochs: the keys of one direction, current and upcoming, and the next sequence number.
 
-Keys are loaded when they are first needed, so that a key log may still grow while the capture is read. A wrong secret
-opens nothing: of several candidates the right one is known with the first record.
+Keys are loaded when they are first needed, so the key log may still grow while the capture is read. A wrong secret opens no
+record, so the first record reveals the right one of several candidates.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,15 +14,15 @@ from kproxy.capture.tls.suites import CipherSuite
 
 SEQUENCE_LIMIT = 1 << 64
 MOST_AHEAD = 65_536  # sequence numbers tried after a gap
-FIRST_TRIES = 2 << 20  # bytes that may be decrypted in vain for a connection; more are earned with its bytes
+FIRST_TRIES = 2 << 20  # bytes of failed decryption allowed per connection; its bytes allow more
 TRIES_PER_BYTE = 16
-TRY_COST = 256  # besides the record's bytes
+TRY_COST = 256  # price of a failed try, in addition to the record's bytes
 FEW = 16  # candidates that are always tried
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Candidate:
-    """Keys that may be the right ones."""
+    """Keys that may fit."""
 
     opener: Opener
     secret: bytes
@@ -31,26 +31,26 @@ class Candidate:
 
 @dataclass(slots=True)
 class Opened:
-    """A record's content."""
+    """The content of a decrypted record."""
 
     content_type: int
     data: bytes
-    skipped: int = 0  # sequence numbers skipped: missing records
-    moved: bool = False  # it was the first of an epoch later than the current one
+    skipped: int = 0  # sequence numbers skipped, for missing records
+    moved: bool = False  # it was the first record of a later epoch
 
 
 @dataclass(slots=True)
 class Budget:
-    """How many bytes may still be decrypted in vain."""
+    """How many bytes of failed decryption are still allowed."""
 
     left: int = FIRST_TRIES
 
-    def earn(self, size: int) -> None:
-        """Add to it: *size* more bytes of the connection came."""
+    def add(self, size: int) -> None:
+        """Allow more, as *size* more bytes of the connection arrived."""
         self.left += size * TRIES_PER_BYTE
 
     def spend(self, record: Record) -> None:
-        """Subtract a try in vain."""
+        """Subtract the price of a failed try."""
         self.left -= len(record.body) + TRY_COST
 
 
@@ -62,19 +62,19 @@ class Epoch:
     needs: str
     load: Callable[[], Iterable[Candidate]]
     sequence: int = 0
-    used: bool = False  # it has opened a record
+    used: bool = False  # it has decrypted a record
     _candidates: list[Candidate] = field(default_factory=list)
-    _offset: int | None = None  # of the records' own counter
+    _offset: int | None = None  # distance of the records' explicit counter from the sequence number
 
     @property
     def candidates(self) -> list[Candidate]:
-        """The keys to try; a single one after the first record was opened."""
+        """Return the keys to try; only one after the first decrypted record."""
         if not self._candidates:
             self._candidates = list(self.load())
         return self._candidates
 
     def open(self, record: Record, ahead: int, budget: Budget) -> Opened | None:
-        """Open a record with the next sequence number or up to *ahead* later ones; None when none opens it."""
+        """Decrypt a record with the next sequence number or up to *ahead* later ones; None if none fits."""
         for number, candidate in enumerate(self.candidates):
             for sequence in self._sequences(candidate, record, ahead):
                 if budget.left <= 0 and (sequence != self.sequence or number >= FEW):
@@ -86,7 +86,7 @@ class Epoch:
         return None
 
     def after_update(self) -> "Epoch | None":
-        """The epoch after a key update of TLS 1.3; None before anything was opened, and in TLS 1.2."""
+        """Return the epoch after a key update of TLS 1.3; None before the first decrypted record, and in TLS 1.2."""
         if not self.used or not self._candidates[0].suite.tls13:
             return None
         secret, suite = next_secret(self._candidates[0].secret, self._candidates[0].suite), self._candidates[0].suite
@@ -94,7 +94,7 @@ class Epoch:
 
     @property
     def secret(self) -> bytes | None:
-        """The secret that opened records."""
+        """The secret that decrypted records."""
         return self._candidates[0].secret if self.used else None
 
     def _sequences(self, candidate: Candidate, record: Record, ahead: int) -> Iterable[int]:
@@ -116,38 +116,38 @@ class Epoch:
 
 
 def candidates_13(secrets: Iterable[bytes], suites: Iterable[CipherSuite]) -> list[Candidate]:
-    """The TLS 1.3 keys of these secrets with the suites of their size."""
+    """Return the TLS 1.3 keys for these secrets with each suite of matching size."""
     pairs = [(secret, suite) for suite in suites for secret in secrets if len(secret) == hash_size(suite)]
     return [Candidate(opener_13(keys_13(secret, suite), suite), secret, suite) for secret, suite in pairs]
 
 
 class Epochs:
-    """The epochs of one direction: the current one (None: in the clear) and those to come."""
+    """The epochs of one direction: the current one (None: not encrypted yet) and the upcoming ones."""
 
     __slots__ = ("ahead", "current", "upcoming")
 
     def __init__(self) -> None:
         self.current: Epoch | None = None
         self.upcoming: list[Epoch] = []
-        self.ahead = 0  # records that may be missing before the next one
+        self.ahead = 0  # how many records may be missing before the next one
 
     def miss(self, records: int) -> None:
         """Note that up to *records* records are missing."""
         self.ahead = min(self.ahead + records, MOST_AHEAD)
 
     def advance(self) -> None:
-        """Begin the next epoch: the peer announced it."""
+        """Begin the next epoch, which the peer announced."""
         if self.upcoming:
             self.current = self.upcoming.pop(0)
 
     def update(self) -> None:
-        """Update the keys: the peer announced it (RFC 8446 section 4.6.3)."""
+        """Update the keys, as the peer announced (RFC 8446 section 4.6.3)."""
         following = None if self.current is None else self.current.after_update()
         if following is not None:
             self.current = following
 
     def open(self, record: Record, budget: Budget) -> Opened | None:
-        """Open a record with the current keys or later ones; None when no keys open it."""
+        """Decrypt a record with the current keys or later ones; None if no keys fit."""
         current = self.current
         found = None if current is None else current.open(record, self.ahead, budget)
         if found is None:
@@ -155,7 +155,7 @@ class Epochs:
         if found is not None:
             self.ahead = 0
         elif current is not None and current.used:
-            self.miss(1)  # perhaps damaged: the next one may still open
+            self.miss(1)  # it may be damaged, so the next one must be found without it
         return found
 
     def _open_later(self, record: Record, budget: Budget) -> Opened | None:
@@ -169,7 +169,7 @@ class Epochs:
         return self._open_updated(record, budget) if self.ahead and not self.upcoming else None
 
     def _open_updated(self, record: Record, budget: Budget) -> Opened | None:
-        """Open it with updated keys: after a gap, the KeyUpdate may be among the missing records."""
+        """Decrypt with updated keys: after a gap, the KeyUpdate may be among the missing records."""
         following = None if self.current is None else self.current.after_update()
         found = None if following is None else following.open(record, self.ahead, budget)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Half: one direction of a TLS connection: its bytes, records, keys, handshake messages. Its states are in connection.py."""
+"""Half: one direction of a TLS connection, with its records, keys and handshake messages. connection.py has its states."""
 
 from collections.abc import Iterator
 
@@ -9,14 +9,14 @@ from kproxy.protocol import Direction
 from kproxy.session.tls_facts import TlsTraffic
 
 SMALLEST_ENCRYPTED = HEADER_SIZE + 17
-MOST_MISSED = 4096  # records assumed to be missing where the number of missing bytes is unknown
+MOST_MISSED = 4096  # records assumed to be missing if the number of missing bytes is unknown
 
 
 class Half:
     """One direction.
 
-    latest: the latest time of the bytes of an incomplete record (packets overtake each other); a whole one has that time.
-    tls13: the connection is TLS 1.3. lost: application data is known to be missing before what comes next.
+    latest: the latest time of the bytes of the incomplete record (packets overtake each other); the time of that record.
+    tls13: the connection is TLS 1.3. lost: application data is known to be missing before the next record.
     """
 
     def __init__(self, direction: Direction, traffic: TlsTraffic, budget: Budget) -> None:
@@ -28,17 +28,17 @@ class Half:
         self.finished = False
         self.tls13 = False
         self.lost = False
-        self.latest = 0  # ns: of the bytes of a record that is not whole
+        self.latest = 0  # ns
         self._budget = budget
 
     def is_protected(self, record: Record) -> bool:
-        """Whether the record is encrypted, judged by its content type and the keys in use."""
+        """Return whether the record is encrypted, by its content type and the keys in use."""
         if record.content_type == APPLICATION_DATA:
-            return True  # TLS 1.3: all that is encrypted; 1.2: never in the clear
+            return True  # the type of all encrypted records of TLS 1.3; never plain in TLS 1.2
         return self.epochs.current is not None and not self.tls13
 
     def records(self) -> Iterator[tuple[Record, Opened | None]]:
-        """Yield the complete records; opened, if they are protected and keys open them."""
+        """Yield the complete records, each with its decrypted content if it is encrypted and keys fit."""
         while True:
             record = self.buffer.next()
             if record is not None:
@@ -55,7 +55,7 @@ class Half:
         self.miss(1 if self.buffer.gap(size) else most)
 
     def miss(self, records: int) -> None:
-        """Note that up to *records* records of any content are missing here."""
+        """Note that up to *records* records of unknown content are missing here."""
         self.messages.clear()
         self.epochs.miss(records)
         self.lost = True
@@ -66,7 +66,7 @@ class Half:
         return None
 
     def _search(self) -> tuple[Record, Opened | None] | None:
-        """Find the next record: with keys the one that opens, without keys one that is followed by another header."""
+        """Find the next record: with keys, one that they decrypt; without keys, one that another header follows."""
         while (record := self.buffer.candidate()) is not None:
             opened = self._open(record)
             if opened is not None or (self._may_be_closed(record) and self.buffer.followed(record)):
@@ -76,10 +76,10 @@ class Half:
         return None
 
     def _may_be_closed(self, record: Record) -> bool:
-        """Whether a candidate may be a record although no keys open it."""
+        """Return whether a candidate may be a record although no keys decrypt it."""
         if self.is_protected(record):
             return not self._has_keys()
-        return self.epochs.current is None  # in TLS 1.3, what is encrypted is APPLICATION_DATA on the outside
+        return self.epochs.current is None  # encrypted records of TLS 1.3 have the outer type APPLICATION_DATA
 
     def _has_keys(self) -> bool:
         epochs = [self.epochs.current, *self.epochs.upcoming]

@@ -1,7 +1,7 @@
-"""Handshake: reads handshake messages; sets the keys to come and the facts about the peers.
+"""Handshake: read handshake messages, to set the upcoming keys and the facts about the peers.
 
-TLS 1.3 (RFC 8446): early data, handshake and application data have keys of their own in each direction. TLS 1.2
-(RFC 5246): one set of keys a handshake, in use from ChangeCipherSpec on.
+In TLS 1.3 (RFC 8446) early data, handshake and application data have separate keys in each direction. In TLS 1.2 (RFC 5246)
+each handshake gives one set of keys, used from ChangeCipherSpec on.
 """
 
 import hashlib
@@ -39,11 +39,11 @@ NEEDS = {
     Label.SERVER_TRAFFIC: "SERVER_TRAFFIC_SECRET_0",
 }
 NO_KEYS = "no session keys of this connection are given"
-TICKET = b"ticket"  # before a ticket's hash, where a session id would stand
+TICKET = b"ticket"  # prefix of a ticket's hash, which is used in place of a session id
 
 
 class Handshake:
-    """The handshakes of a connection, mostly one: sets the epochs of both halves and fills in the facts."""
+    """The handshakes of a connection, usually one: sets the epochs of both halves and fills in the facts."""
 
     def __init__(self, facts: TlsFacts, client: Half, broker: Half, keylog: KeyLog) -> None:
         self.facts = facts
@@ -54,7 +54,7 @@ class Handshake:
         self._client_hello: ClientHello | None = None
         self._server_hello: ServerHello | None = None
         self._all: dict[Label, list[tuple[bytes, bytes]]] | None = None
-        self._ticket = b""  # TLS 1.2: the broker's new one
+        self._ticket = b""  # TLS 1.2: the broker's new ticket
         self._closed_finished: set[Half] = set()
 
     def receive(self, half: Half, kind: int, body: bytes, at: int) -> None:
@@ -70,18 +70,18 @@ class Handshake:
             half.epochs.update()
 
     def change_cipher(self, half: Half) -> None:
-        """TLS 1.2: begin to use the keys agreed on in this direction. In TLS 1.3 it has no meaning."""
+        """TLS 1.2: begin to use the agreed keys in this direction. TLS 1.3: do nothing."""
         if half.tls13 or self._server_hello is None:
             return
         half.messages.clear()
         if half.epochs.current is None:
-            half.lost = False  # the missing bytes were the handshake's
+            half.lost = False  # the missing bytes belonged to the handshake
         if not half.epochs.upcoming:
             half.epochs.upcoming.append(Epoch(APPLICATION, "CLIENT_RANDOM", list))
         half.epochs.advance()
 
     def on_closed_message(self, half: Half, at: int) -> None:
-        """TLS 1.2: count an encrypted message that cannot be read; the first is Finished, a later one of another handshake."""
+        """TLS 1.2: note an unreadable encrypted message: the first is Finished, later ones belong to another handshake."""
         if half in self._closed_finished:
             self.facts.renegotiations += half is self._client
         else:
@@ -89,11 +89,11 @@ class Handshake:
             self._finish(half, at)
 
     def is_early(self, half: Half) -> bool:
-        """Whether the last record was early data."""
+        """Return whether the latest record was early data."""
         return half.epochs.current is not None and half.epochs.current.name == EARLY
 
     def explain(self) -> None:
-        """Set ``facts.missing``, if anything was encrypted and could not be read."""
+        """Set ``facts.missing`` if encrypted records could not be read."""
         halves = [half for half in (self._client, self._broker) if half.traffic.not_decrypted]
         if halves:
             self.facts.missing = self._reasons(halves)
@@ -193,7 +193,7 @@ class Handshake:
 
     def _secrets_of_all(self, label: Label) -> list[tuple[bytes, bytes]]:
         if self._all is None:
-            self._keylog.secrets(label, b"")  # makes the key log read its file on
+            self._keylog.secrets(label, b"")  # makes the key log read more of its file
             self._all = {}
         if label not in self._all:
             self._all[label] = self._keylog.some(label)
@@ -206,7 +206,7 @@ class Handshake:
         hello = self._client_hello
         if hello is not None:
             secrets = self._keylog.secrets(label, hello.random)
-        else:  # not in the capture: only the right secret opens anything
+        else:  # not in the capture: try all secrets, as only the right one decrypts anything
             secrets = tuple(secret for _, secret in self._secrets_of_all(label))
         try:
             return candidates_13(secrets, self._suites_13())
@@ -214,7 +214,7 @@ class Handshake:
             return []  # the package cryptography is missing: ``explain`` reports it
 
     def _suites_13(self) -> list[CipherSuite]:
-        """The suite chosen; all offered ones while the choice is not known."""
+        """Return the chosen suite, or all offered ones while the choice is unknown."""
         hello, chosen = self._client_hello, self._server_hello
         numbers = [chosen.cipher_suite] if chosen is not None else [] if hello is None else hello.cipher_suites
         return [suite for suite in map(SUITES.get, dict.fromkeys(numbers)) if suite is not None and suite.tls13]
@@ -224,7 +224,7 @@ class Handshake:
         return Epoch(APPLICATION, "CLIENT_RANDOM", lambda: self._load_12(client, server, index))
 
     def _load_12(self, client: ClientHello | None, server: ServerHello | None, index: int) -> list[Candidate]:
-        """The keys of a handshake, for the client (*index* 0) or the broker (1)."""
+        """Return the keys of a handshake, for the client (*index* 0) or the broker (1)."""
         suite = None if server is None else SUITES.get(server.cipher_suite)
         if server is None or suite is None or suite.tls13 or server.version != TLS12:
             return []
@@ -239,7 +239,7 @@ class Handshake:
         return found
 
     def _masters(self, client: ClientHello | None, server: ServerHello) -> list[tuple[bytes, bytes]]:
-        """Client randoms and master secrets that may belong to a handshake."""
+        """Return client randoms and master secrets that may belong to a handshake."""
         if client is None:
             return self._secrets_of_all(Label.MASTER)
         masters = list(self._keylog.secrets(Label.MASTER, client.random))
@@ -250,7 +250,7 @@ class Handshake:
         return [(client.random, master) for master in dict.fromkeys(masters)]
 
     def _remember(self, half: Half) -> None:
-        """Keep the master secret of a session of TLS 1.2 for the connections that resume it."""
+        """Keep the master secret of a TLS 1.2 session for connections that resume it."""
         master = None if half.epochs.current is None else half.epochs.current.secret
         if master is None or self._server_hello is None:
             return
@@ -262,7 +262,7 @@ class Handshake:
     # Reasons
 
     def _reasons(self, halves: list[Half]) -> list[str]:
-        """Why records of these directions could not be read."""
+        """Return why records of these directions could not be read."""
         if self._client_hello is None:
             return ["the ClientHello is not in the capture"] if not self.facts.decrypted else []
         if self.version is None and TLS13 not in self._client_hello.versions:
@@ -278,7 +278,7 @@ class Handshake:
         return self._key_reasons([epoch for epoch in epochs if not epoch.used], self._client_hello.random)
 
     def _key_reasons(self, unused: list[Epoch], client_random: bytes) -> list[str]:
-        """Why none of the keys of these epochs opened anything."""
+        """Return why the keys of these epochs decrypted nothing."""
         if not any(self._keylog.secrets(label, client_random) for label in Label):
             return [NO_KEYS]
         names = dict.fromkeys(epoch.needs for epoch in unused if not epoch.candidates)

@@ -1,4 +1,4 @@
-"""The items that a TlsConnection delivers, except TlsFacts (kproxy.session.tls_facts)."""
+"""The items that a TlsConnection delivers; another one is kproxy.session.tls_facts.TlsFacts."""
 
 from msgspec import Struct
 
@@ -13,16 +13,16 @@ class TlsItem(Struct):
 
 
 class Plain(TlsItem):
-    """Application data, decrypted."""
+    """Decrypted application data."""
 
     data: bytes
 
 
 class Lost(TlsItem):
-    """Application data is missing here, an unknown amount."""
+    """An unknown amount of application data is missing here."""
 
 
 class TlsProblem(TlsItem):
-    """Something could not be read; *what* describes it, without secrets."""
+    """A description of unreadable data, without secrets."""
 
     what: str

@@ -1,25 +1,25 @@
-"""The NSS key log: which secrets belong to which connection (draft-ietf-tls-keylogfile, and NSS's own older lines).
+"""Read NSS key logs, which map connections to secrets (draft-ietf-tls-keylogfile, and NSS's own older lines).
 
-Nothing here, in no text and no error, ever shows a secret. What is wrong, twice there, or too long is counted and
-passed over: a key log is written by many processes at once and cut off anywhere.
+No text or error here ever shows a secret. Wrong, duplicate and overlong lines are counted and ignored: many processes may write
+a key log at the same time, and it may end anywhere.
 """
 
 from collections.abc import Callable
 from enum import IntEnum
 from itertools import islice
 
-MAX_LINE = 1024  # the longest line that means anything has under 300 characters
-MAX_SECRETS = 65_536  # for each purpose, about 100 MB in all; the oldest go first
-MOST_AT_ONCE = 4096  # secrets tried for a connection whose ClientHello is missing
-MOST_SEARCHED = 200_000  # and for all such connections: each try costs time
-MAX_ALTERNATIVES = 4  # different secrets of the same connection: the right one is the one that opens a record
+MAX_LINE = 1024  # characters; valid lines have fewer than 300
+MAX_SECRETS = 65_536  # for each purpose, about 100 MB altogether; the oldest are dropped first
+MOST_AT_ONCE = 4096  # secrets tried for one connection whose ClientHello is missing
+MOST_SEARCHED = 200_000  # secrets tried for all such connections, as each try takes time
+MAX_ALTERNATIVES = 4  # secrets kept for the same connection; the right one decrypts a record
 RANDOM_SIZE = 32
 MASTER_SIZE = 48
 TRAFFIC_SIZES = (32, 48, 64)  # of SHA-256, SHA-384 and SHA-512
 
 
 class Label(IntEnum):
-    """What a secret is for."""
+    """The purpose of a secret."""
 
     MASTER = 0  # TLS 1.2: the master secret
     CLIENT_EARLY = 1
@@ -42,10 +42,10 @@ NOT_NEEDED = {b"EXPORTER_SECRET", b"EARLY_EXPORTER_SECRET", b"ECH_SECRET", b"ECH
 
 
 class KeyLog:
-    """Secrets by connection. *more* returns further bytes of the key log; it is called when a secret is missing.
+    """Secrets by connection. *more* returns further bytes of the key log; it is called if a secret is missing.
 
-    lines: secrets read; passed_over: lines without one; duplicates: lines with a known secret;
-    forgotten: secrets that had to go because there were too many.
+    lines: secrets read; passed_over: lines without a secret; duplicates: lines with a known secret; forgotten: secrets dropped
+    because there were too many.
     """
 
     def __init__(self, more: Callable[[], bytes] | None = None) -> None:
@@ -66,7 +66,7 @@ class KeyLog:
         return f"<KeyLog of {len(self)} secrets>"
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes of a key log; a line may be cut anywhere between calls."""
+        """Read the next bytes of a key log; a line may be split between calls."""
         *lines, rest = (self._rest + data.replace(b"\r", b"\n")).split(b"\n")
         for line in lines:
             if self._in_long_line:
@@ -80,30 +80,30 @@ class KeyLog:
         self._rest = rest
 
     def finish(self) -> None:
-        """End what was fed: a last line without newline counts too."""
+        """End the key log: a last line without a newline counts, too."""
         self.feed(b"\n")
 
     def secrets(self, label: Label, client_random: bytes) -> tuple[bytes, ...]:
-        """The secrets named for a connection, mostly one; with SESSION, of a session id in place of a client random."""
+        """Return the secrets of a connection, usually one; with SESSION, pass a session id instead of a client random."""
         by_name = self._secrets[label]
         found = by_name.get(client_random, ())
         while not found and self._more is not None and (data := self._more()):
             self.feed(data)
             found = by_name.get(client_random, ())
         if not found and self._rest:
-            last = _read_line(self._rest)  # its newline may not be written yet
+            last = _read_line(self._rest)  # the newline may not be written yet
             return (last[2],) if last is not None and last[:2] == (label, client_random) else ()
         return found
 
     def some(self, label: Label) -> list[tuple[bytes, bytes]]:
-        """Secrets of all connections with their client randoms, thousands at most; none after too many such searches."""
+        """Return secrets of all connections with their client randoms, up to MOST_AT_ONCE; none after MOST_SEARCHED."""
         some = islice(self._secrets[label].items(), min(MOST_AT_ONCE, self._searches_left))
         found = [(name, secret) for name, secrets in some for secret in secrets]
         self._searches_left = max(0, self._searches_left - len(found))
         return found
 
     def remember(self, label: Label, name: bytes, secret: bytes) -> bool:
-        """Keep a secret under a name, as a line of the log would; False when there is nothing new in it."""
+        """Keep a secret under a name, like a line of the log; return False if it was known."""
         by_name = self._secrets[label]
         known = by_name.get(name, ())
         if secret in known or len(known) >= MAX_ALTERNATIVES:
@@ -128,7 +128,7 @@ class KeyLog:
 
 
 def _read_line(line: bytes) -> tuple[Label, bytes, bytes] | None:
-    """Read a line: label, client random or session id, secret; None when it has none."""
+    """Return the label, client random or session id, and secret of a line; None if it has none."""
     words = line.split() if len(line) <= MAX_LINE else []
     if len(words) != 3:
         return None
@@ -146,7 +146,7 @@ def _read_line(line: bytes) -> tuple[Label, bytes, bytes] | None:
 
 
 def _unhex(text: bytes) -> bytes:
-    """The bytes that a word of hexadecimal digits means; none when it is no such word."""
+    """Return the bytes of a hexadecimal word; empty if it is not one."""
     try:
         return bytes.fromhex(text.decode("ascii"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""A key log as a file, which may still be written while the capture is read."""
+"""Read a key log file, which may still grow while the capture is read."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ READ_SIZE = 1 << 20
 
 
 class KeyLogFile:
-    """Gives a key log's bytes piece by piece, and what was written to it since.
+    """Returns a key log's bytes piece by piece, including those written later.
 
     Raises:
         OptionError: it cannot be opened or read.
@@ -22,14 +22,14 @@ class KeyLogFile:
             raise OptionError(f"keylog {path}: cannot be opened: {error.strerror}") from error
 
     def more(self) -> bytes:
-        """Read the next bytes; none when the file has no more at present."""
+        """Return the next bytes; empty if the file has no more at present."""
         try:
             return self._file.read(READ_SIZE)
         except OSError as error:
             raise OptionError(f"keylog {self._path}: cannot be read: {error.strerror}") from error
 
     def reopen(self) -> None:
-        """Open it again at the same position: a process that was forked shares the position with its parent."""
+        """Open the file again at the same position, as a forked process shares the position with its parent."""
         position = self._file.tell()
         self._file.close()
         self._file = self._path.open("rb")

@@ -1,6 +1,6 @@
-"""Handshake messages (RFC 8446 section 4, RFC 5246 section 7.4): the fields that kproxy shows or needs.
+"""Read the fields of handshake messages that kproxy shows or needs (RFC 8446 section 4, RFC 5246 section 7.4).
 
-No length in them is trusted: ``Reader`` raises Malformed past the end, ``read_*`` raise nothing else.
+No length in a message is trusted: ``Reader`` raises Malformed past the end, and ``read_*`` raise nothing else.
 """
 
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ from enum import IntEnum
 
 from kproxy.errors import Malformed
 
-MAX_MESSAGE = 256 * 1024  # a longer one (chains of certificates can be) is passed over
-MAX_LISTED = 64  # of suites, versions, protocols, certificates: what people can read
+MAX_MESSAGE = 256 * 1024  # bytes; longer messages (certificate chains can be) are skipped
+MAX_LISTED = 64  # suites, versions, protocols or certificates kept of one list
 MAX_SHOWN = 255
 
 # SHA-256 of "HelloRetryRequest" (RFC 8446 section 4.1.3)
@@ -18,7 +18,7 @@ HELLO_RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079
 
 
 class MessageType(IntEnum):
-    """Of a handshake message."""
+    """The type of a handshake message."""
 
     HELLO_REQUEST = 0
     CLIENT_HELLO = 1
@@ -33,7 +33,7 @@ class MessageType(IntEnum):
 
 
 class Extension(IntEnum):
-    """Of a hello."""
+    """The type of an extension in a hello message."""
 
     SERVER_NAME = 0
     ALPN = 16
@@ -45,7 +45,7 @@ class Extension(IntEnum):
 
 
 class Reader:
-    """Reads numbers and length-prefixed bytes, never past the end."""
+    """Reads numbers and length-prefixed bytes; never past the end."""
 
     __slots__ = ("_at", "_data", "_name")
 
@@ -58,7 +58,7 @@ class Reader:
         return self._at < len(self._data)
 
     def take(self, size: int) -> bytes:
-        """That many bytes. Raises Malformed."""
+        """Return the next *size* bytes. Raises Malformed."""
         end = self._at + size
         if end > len(self._data):
             left = len(self._data) - self._at
@@ -68,21 +68,21 @@ class Reader:
         return data
 
     def number(self, size: int) -> int:
-        """A number of that many bytes. Raises Malformed."""
+        """Return a number of *size* bytes. Raises Malformed."""
         return int.from_bytes(self.take(size), "big")
 
     def vector(self, size: int) -> bytes:
-        """Bytes after a length of *size* bytes. Raises Malformed."""
+        """Return the bytes after a length field of *size* bytes. Raises Malformed."""
         return self.take(self.number(size))
 
     def inside(self, size: int) -> "Reader":
-        """A reader of a vector. Raises Malformed."""
+        """Return a Reader of the bytes after a length field of *size* bytes. Raises Malformed."""
         return Reader(self.vector(size), self._name)
 
 
 @dataclass(slots=True)
 class ClientHello:
-    """What the client offers."""
+    """The client's offer."""
 
     random: bytes
     session_id: bytes
@@ -97,7 +97,7 @@ class ClientHello:
 
 @dataclass(slots=True)
 class ServerHello:
-    """What the server chose."""
+    """The server's choice."""
 
     random: bytes
     session_id: bytes
@@ -109,7 +109,7 @@ class ServerHello:
 
     @property
     def is_retry(self) -> bool:
-        """Whether it is a HelloRetryRequest: the client has to send another ClientHello."""
+        """Whether it is a HelloRetryRequest, after which the client must send another ClientHello."""
         return self.random == HELLO_RETRY
 
 
@@ -159,7 +159,7 @@ def read_server_hello(body: bytes) -> ServerHello:
 
 
 def read_encrypted_extensions(body: bytes) -> tuple[str | None, bool]:
-    """The protocol chosen by ALPN, and whether early data is accepted. Raises Malformed."""
+    """Return the protocol chosen by ALPN, and whether early data is accepted. Raises Malformed."""
     alpn, early = None, False
     for kind, data in _extensions(Reader(body, "EncryptedExtensions"), "EncryptedExtensions"):
         if kind == Extension.ALPN:
@@ -170,7 +170,7 @@ def read_encrypted_extensions(body: bytes) -> tuple[str | None, bool]:
 
 
 def read_certificates(body: bytes, *, tls13: bool) -> list[bytes]:
-    """The certificates of a Certificate message in DER, the sender's own first. Raises Malformed."""
+    """Return the certificates of a Certificate message in DER, the sender's own first. Raises Malformed."""
     reader = Reader(body, "Certificate")
     if tls13:
         reader.vector(1)  # certificate_request_context
@@ -184,7 +184,7 @@ def read_certificates(body: bytes, *, tls13: bool) -> list[bytes]:
 
 
 def read_ticket_12(body: bytes) -> bytes:
-    """The ticket of a NewSessionTicket of TLS 1.2 (RFC 5077 section 3.3). Raises Malformed."""
+    """Return the ticket in a NewSessionTicket of TLS 1.2 (RFC 5077 section 3.3). Raises Malformed."""
     reader = Reader(body, "NewSessionTicket")
     reader.take(4)  # lifetime
     return reader.vector(2)
@@ -216,7 +216,7 @@ def _protocols(data: bytes, name: str) -> list[str]:
 
 
 class MessageBuffer:
-    """Handshake messages out of records: one may lie in several, several may lie in one."""
+    """Extracts handshake messages from records: a message may span records, and a record may hold several."""
 
     def __init__(self) -> None:
         self.passed_over = 0  # messages longer than MAX_MESSAGE
@@ -224,7 +224,7 @@ class MessageBuffer:
         self._skip = 0
 
     def push(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Yield the type and body of every message that the record's content completes."""
+        """Add a record's content; yield the type and body of every message that is now complete."""
         passed = min(self._skip, len(data))
         self._skip -= passed
         self._buffer += data[passed:]
@@ -242,6 +242,6 @@ class MessageBuffer:
                 yield kind, body
 
     def clear(self) -> None:
-        """Forget a message that is not whole: what follows is another one's."""
+        """Drop an incomplete message; the next bytes begin another one."""
         self._buffer.clear()
         self._skip = 0

@@ -1,7 +1,7 @@
-"""Openers: open one record with keys and a sequence number: the content type and plaintext, or None.
+"""Openers: decrypt one record with given keys and sequence number.
 
-All of them are authenticated: a record opens only with the keys and the sequence number it was sent with.
-The ciphers are those of the ``cryptography`` package (extra ``tls``).
+All ciphers here authenticate: a record opens only with the keys and the sequence number it was sent with.
+They are from the ``cryptography`` package.
 """
 
 import hmac
@@ -19,13 +19,13 @@ CANNOT_DECRYPT = "TLS can be decrypted only with the Python package cryptography
 
 
 class Opener(Protocol):
-    """Opens the records of one direction under one set of keys."""
+    """Decrypts the records of one direction with one set of keys."""
 
     def open(self, record: Record, sequence: int, /) -> tuple[int, bytes] | None:
-        """The content type and plaintext of the record with that sequence number; None when it is not that."""
+        """Return the content type and plaintext of a record; None if keys or sequence number do not fit."""
 
     def counter(self, record: Record, /) -> int | None:
-        """The number on the record that mostly counts like the sequence number, where there is one."""
+        """Return the record's explicit nonce as a number, which usually counts like the sequence number; None without one."""
 
 
 class _Aead(Protocol):
@@ -33,7 +33,7 @@ class _Aead(Protocol):
 
 
 def check_available() -> None:
-    """Raise UsageError, in a sentence, when the ``cryptography`` package is missing."""
+    """Raise UsageError if the ``cryptography`` package is missing."""
     try:
         import cryptography  # noqa: F401, PLC0415
     except ImportError as error:
@@ -41,12 +41,12 @@ def check_available() -> None:
 
 
 def opener_13(keys: Keys, suite: CipherSuite) -> Opener:
-    """For the records of TLS 1.3. Raises UsageError without ``cryptography``."""
+    """Return the Opener for TLS 1.3. Raises UsageError without ``cryptography``."""
     return _Aead13(_aead(keys.key, suite), keys.iv)
 
 
 def opener_12(keys: Keys, suite: CipherSuite, *, encrypt_then_mac: bool) -> Opener:
-    """For the records of TLS 1.2. Raises UsageError without ``cryptography``."""
+    """Return the Opener for TLS 1.2. Raises UsageError without ``cryptography``."""
     if suite.kind is Kind.CBC:
         check_available()
         return _EncryptThenMac(keys, suite) if encrypt_then_mac else _MacThenEncrypt(keys, suite)
@@ -71,17 +71,17 @@ def _opened(aead: _Aead, nonce: bytes, data: bytes, associated: bytes) -> bytes 
 
 
 def _nonce(iv: bytes, sequence: int) -> bytes:
-    """The sequence number, xored to the IV's end (RFC 8446 section 5.3, RFC 7905 section 2)."""
+    """Return the IV with the sequence number xored into its end (RFC 8446 section 5.3, RFC 7905 section 2)."""
     return (int.from_bytes(iv, "big") ^ sequence).to_bytes(len(iv), "big")
 
 
 def _associated(record: Record, sequence: int, size: int) -> bytes:
-    """What TLS 1.2 authenticates besides the data (RFC 5246 section 6.2.3.3)."""
+    """Return what TLS 1.2 authenticates in addition to the data (RFC 5246 section 6.2.3.3)."""
     return sequence.to_bytes(8, "big") + record.header[:3] + size.to_bytes(2, "big")
 
 
 class _Aead13:
-    """RFC 8446 section 5.2: the real content type is the last byte that is not zero."""
+    """TLS 1.3 (RFC 8446 section 5.2): the real content type is the last nonzero byte."""
 
     __slots__ = ("_aead", "_iv")
 
@@ -103,7 +103,7 @@ class _Aead13:
 
 
 class _Gcm12:
-    """RFC 5288: salt from the key block, the rest of the nonce at the record's beginning."""
+    """AES-GCM in TLS 1.2 (RFC 5288): the nonce is a salt from the key block and the first bytes of the record."""
 
     __slots__ = ("_aead", "_salt")
 
@@ -125,7 +125,7 @@ class _Gcm12:
 
 
 class _Chacha12:
-    """RFC 7905."""
+    """ChaCha20-Poly1305 in TLS 1.2 (RFC 7905)."""
 
     __slots__ = ("_aead", "_iv")
 
@@ -159,7 +159,7 @@ class _Cbc:
         return None
 
     def _decrypt(self, data: bytes) -> bytes | None:
-        """The plaintext with its padding; None when the size is not one of whole blocks."""
+        """Return the plaintext with its padding; None if the size is not a multiple of the block size."""
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # noqa: PLC0415
 
         if len(data) < 2 * AES_BLOCK or len(data) % AES_BLOCK:
@@ -185,7 +185,7 @@ class _MacThenEncrypt(_Cbc):
 
 
 class _EncryptThenMac(_Cbc):
-    """RFC 7366: the MAC is that of what was encrypted, the IV included."""
+    """Encrypt-then-MAC (RFC 7366): the MAC covers the encrypted bytes, including the IV."""
 
     __slots__ = ()
 
@@ -199,7 +199,7 @@ class _EncryptThenMac(_Cbc):
 
 
 def _unpadded(plain: bytes) -> bytes | None:
-    """Remove the padding: each of its bytes is its size minus one."""
+    """Return the bytes without padding, whose bytes all equal its size minus one; None if it is wrong."""
     size = plain[-1] + 1
     if size > len(plain) or plain[-size:] != plain[-1:] * size:
         return None

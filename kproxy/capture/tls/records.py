@@ -1,4 +1,4 @@
-"""RecordBuffer: the bytes of one direction into TLS records (RFC 8446 section 5.1), also after a gap."""
+"""RecordBuffer: cut the bytes of one direction into TLS records (RFC 8446 section 5.1), also after a gap."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _HEADER = re.compile(rb"[\x14-\x18]\x03[\x00-\x04]", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record as it came; *header* is its first five bytes."""
+    """A record as received; *header* is its first five bytes."""
 
     header: bytes
     body: bytes
@@ -24,40 +24,40 @@ class Record:
 
     @property
     def wire_size(self) -> int:
-        """With the header, in bytes."""
+        """Bytes, including the header."""
         return HEADER_SIZE + len(self.body)
 
 
 def plausible(header: bytes | bytearray) -> bool:
-    """Whether five bytes can be a record's header."""
+    """Return whether five bytes can be a record's header."""
     if len(header) < HEADER_SIZE or _HEADER.match(header) is None:
         return False
     return 0 < int.from_bytes(header[3:5], "big") <= MAX_BODY
 
 
 class RecordBuffer:
-    """Holds at most one incomplete record and what was pushed last.
+    """Holds at most one incomplete record and the latest chunk.
 
-    broken: bytes came that are no record's header; the owner resets it.
-    searching: where records begin is not known; ``candidate`` then returns what may be one, to be accepted or rejected.
+    broken: some bytes were not a record header; the owner resets it.
+    searching: the beginning of records is unknown; ``candidate`` then returns possible records, to be accepted or rejected.
     """
 
     def __init__(self) -> None:
         self.searching = False
         self.broken = False
-        self.skipped_bytes = 0  # bytes, in all
+        self.skipped_bytes = 0
         self._buffer = bytearray()
         self._at = 0
         self._skip = 0
 
     @property
     def held(self) -> int:
-        """Bytes in the buffer that are part of no record yet."""
+        """Bytes in the buffer that do not belong to a complete record."""
         return len(self._buffer) - self._at
 
     @property
     def missing(self) -> int | None:
-        """Bytes that are missing of an incomplete record; None without its header."""
+        """Bytes that an incomplete record still lacks; None without its header."""
         if self._skip:
             return self._skip
         size = self._size_at(self._at)
@@ -76,7 +76,7 @@ class RecordBuffer:
         self._buffer += data
 
     def next(self) -> Record | None:
-        """The next whole record; None when more bytes are needed, or when searching."""
+        """Return the next complete record; None if more bytes are needed, or while searching."""
         if self.searching:
             return None
         size = self._size_at(self._at)
@@ -92,7 +92,7 @@ class RecordBuffer:
         return record
 
     def gap(self, size: int | None) -> bool:
-        """Note missing bytes. Returns whether the next record's position is known: the gap lies within one record."""
+        """Note missing bytes; return whether the next record's position is known, as the gap is inside one record."""
         missing = self.missing
         self.skipped_bytes += self.held
         self._buffer.clear()
@@ -104,7 +104,7 @@ class RecordBuffer:
         return True
 
     def candidate(self) -> Record | None:
-        """What may be the next record; None when more bytes are needed."""
+        """Return what may be the next record; None if more bytes are needed."""
         while self.searching:
             found = _HEADER.search(self._buffer, self._at)
             if found is None:
@@ -120,16 +120,16 @@ class RecordBuffer:
         return None
 
     def accept(self, record: Record) -> None:
-        """Take the candidate as a record and go on behind it."""
+        """Accept the candidate as a record, and continue behind it."""
         self._at += record.wire_size
         self.searching = False
 
     def reject(self) -> None:
-        """Search on behind the candidate's first byte."""
+        """Continue the search behind the candidate's first byte."""
         self._skip_bytes(1)
 
     def followed(self, record: Record) -> bool:
-        """Whether what follows the candidate is another header, or nothing yet."""
+        """Return whether the candidate is followed by another header, or by no bytes yet."""
         rest = self._buffer[self._at + record.wire_size :][:HEADER_SIZE]
         return not rest or (plausible(rest) if len(rest) == HEADER_SIZE else 20 <= rest[0] <= 24)
 

@@ -1,4 +1,4 @@
-"""From secrets to keys: TLS 1.3's key schedule (RFC 8446 section 7, RFC 5869) and TLS 1.2's PRF (RFC 5246 section 5)."""
+"""Derive keys from secrets: TLS 1.3's key schedule (RFC 8446 section 7, RFC 5869), TLS 1.2's PRF (RFC 5246 section 5)."""
 
 import hashlib
 import hmac
@@ -12,7 +12,7 @@ GCM_SALT_SIZE = 4
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Keys:
-    """What one direction's records are protected with; *mac* only for CBC."""
+    """The keys for the records of one direction; *mac* only for CBC."""
 
     key: bytes
     iv: bytes
@@ -20,7 +20,7 @@ class Keys:
 
 
 def expand_label(secret: bytes, label: bytes, size: int, name: str) -> bytes:
-    """HKDF-Expand-Label with an empty context (RFC 8446 section 7.1); *name* is the hash's."""
+    """Return HKDF-Expand-Label with an empty context (RFC 8446 section 7.1); *name* is the hash function's."""
     full = b"tls13 " + label
     info = size.to_bytes(2, "big") + bytes((len(full),)) + full + b"\0"
     out = block = b""
@@ -33,23 +33,23 @@ def expand_label(secret: bytes, label: bytes, size: int, name: str) -> bytes:
 
 
 def keys_13(secret: bytes, suite: CipherSuite) -> Keys:
-    """The traffic keys of a traffic secret (RFC 8446 section 7.3)."""
+    """Return the traffic keys for a traffic secret (RFC 8446 section 7.3)."""
     key = expand_label(secret, b"key", suite.key_size, suite.hash)
     return Keys(key, expand_label(secret, b"iv", IV_SIZE, suite.hash))
 
 
 def next_secret(secret: bytes, suite: CipherSuite) -> bytes:
-    """The application traffic secret after a key update (RFC 8446 section 7.2)."""
+    """Return the application traffic secret after a key update (RFC 8446 section 7.2)."""
     return expand_label(secret, b"traffic upd", hash_size(suite), suite.hash)
 
 
 def hash_size(suite: CipherSuite) -> int:
-    """Bytes of the suite's hash, which is also the size of its secrets."""
+    """Return the size of the suite's hash, which is also that of its secrets."""
     return hashlib.new(suite.hash).digest_size
 
 
 def prf_12(secret: bytes, label: bytes, seed: bytes, size: int, name: str) -> bytes:
-    """P_hash of TLS 1.2 (RFC 5246 section 5)."""
+    """Return *size* bytes of TLS 1.2's P_hash (RFC 5246 section 5)."""
     seed = label + seed
     out, a = b"", seed
     while len(out) < size:
@@ -59,8 +59,8 @@ def prf_12(secret: bytes, label: bytes, seed: bytes, size: int, name: str) -> by
 
 
 def keys_12(master: bytes, client_random: bytes, server_random: bytes, suite: CipherSuite) -> tuple[Keys, Keys]:
-    """The client's and the server's write keys (RFC 5246 section 6.3)."""
-    # With a CBC suite the IV is in the record; the key block has none (TLS 1.1 and later).
+    """Return the client's and the server's write keys (RFC 5246 section 6.3)."""
+    # CBC suites carry the IV in the record; the key block has none (TLS 1.1 and later).
     iv_size = {Kind.GCM: GCM_SALT_SIZE, Kind.CHACHA: IV_SIZE, Kind.CBC: 0}[suite.kind]
     sizes = [suite.mac_size, suite.mac_size, suite.key_size, suite.key_size, iv_size, iv_size]
     block = prf_12(master, b"key expansion", server_random + client_random, sum(sizes), suite.hash)

@@ -1,4 +1,4 @@
-"""Cipher suites, versions, groups and alerts by their numbers (IANA "TLS Parameters"), as far as Kafka's clients use them."""
+"""Cipher suites, versions and alerts by number (IANA "TLS Parameters"): those that Kafka's clients use."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,7 +8,7 @@ Hash = Literal["sha256", "sha384"]
 
 
 class Kind(Enum):
-    """How a record is protected."""
+    """The kind of record protection."""
 
     GCM = "AES-GCM"
     CHACHA = "ChaCha20-Poly1305"
@@ -17,7 +17,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CipherSuite:
-    """A cipher suite that kproxy can read; sizes in bytes."""
+    """A cipher suite that kproxy can decrypt; sizes in bytes."""
 
     name: str
     kind: Kind
@@ -28,7 +28,7 @@ class CipherSuite:
 
     @property
     def mac_size(self) -> int:
-        """Of the HMAC; 0 where the cipher authenticates by itself."""
+        """Size of the HMAC; 0 if the cipher itself authenticates."""
         return {"": 0, "sha1": 20, "sha256": 32, "sha384": 48}[self.mac]
 
 
@@ -159,21 +159,21 @@ ALERTS = {
 
 
 def suite_name(number: int) -> str:
-    """IANA's name, or the number in hexadecimal."""
+    """Return IANA's name of a suite, or its number in hexadecimal."""
     suite = SUITES.get(number)
     return suite.name if suite is not None else NAMES_ONLY.get(number, f"0x{number:04X}")
 
 
 def version_name(number: int) -> str:
-    """The name, as "TLS 1.3", or the number in hexadecimal."""
+    """Return the name of a version, as "TLS 1.3", or its number in hexadecimal."""
     return VERSIONS.get(number, f"0x{number:04X}")
 
 
 def alert_name(number: int) -> str:
-    """As RFC 8446 section 6 calls it, or its number."""
+    """Return RFC 8446's name of an alert (section 6), or its number."""
     return ALERTS.get(number, f"alert {number}")
 
 
 def is_grease(number: int) -> bool:
-    """Whether a value is there only to see that it is ignored (RFC 8701)."""
+    """Return whether a value is a GREASE value, which peers must ignore (RFC 8701)."""
     return number & 0x0F0F == 0x0A0A and number >> 8 == number & 0xFF

@@ -91,7 +91,7 @@ def test_what_is_tried_in_vain_is_bounded() -> None:
         keys.miss(100_000)
         assert keys.open(record(9, 0, bytes(1000)), budget) is None
     assert lock.tries < 100_000 // 1000 + 60
-    budget.earn(1000)
+    budget.add(1000)
     assert keys.open(record(1, 1), budget) is not None, "the next in order is always tried"
 
 
