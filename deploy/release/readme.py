@@ -36,22 +36,22 @@ COMMANDS = {  # and how many lines of each are shown
     f"kproxy report --only rebalances {GROUP}": 11,
     f"kproxy report --target 4.0 {OLD}": 6,
 }
-FOUND = 4  # exit status of a report that found what was asked for
+FOUND = 4  # exit status of a report with findings, which is no failure here
 TEXT = re.compile(r'<text class="[^"]*" x="[^"]*" y="([^"]*)"[^>]*>([^<]*)</text>')
 FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)  # loaded from another host: pictures in pages may not
 DARK, LIGHT = "48 4f 58,ff 7b 72,7e e7 87,e2 b4 54,79 c0 ff,d2 a8 ff,76 e3 ea,c9 d1 d9", "16 1b 22,c9 d1 d9"
 
 
 def colours(text: str) -> list[tuple[int, int, int]]:
-    """Colours as rich wants them."""
+    """Convert colours in hexadecimal, separated by commas, to the tuples that rich takes."""
     return [(code[0], code[1], code[2]) for code in map(bytes.fromhex, text.split(","))]
 
 
 def main() -> int:
-    """Draw it, or with --check compare it."""
+    """Draw the picture, or with --check compare it with the one in the repository."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1, with the difference, if it is not current"
+        "--check", action="store_true", help="write nothing; print the difference and exit 1 if the picture is out of date"
     )
     checked: bool = parser.parse_args().check
     picture = drawn(recorded())
@@ -64,7 +64,7 @@ def main() -> int:
 
 
 def recorded() -> str:
-    """What a terminal shows of COMMANDS, with its escape sequences."""
+    """Run COMMANDS and return what a terminal shows of them, with its escape sequences."""
     text = ""
     for command, most in COMMANDS.items():
         lines = printed(command).splitlines()
@@ -74,7 +74,7 @@ def recorded() -> str:
 
 
 def printed(command: str) -> str:
-    """What a command prints on a terminal of COLUMNS columns. Raises CalledProcessError if it fails."""
+    """Run a command on a terminal of COLUMNS columns and return what it prints. Raises CalledProcessError if it fails."""
     program, *words = shlex.split(command)
     assert program == "kproxy"
     ours, theirs = pty.openpty()
@@ -98,7 +98,7 @@ def printed(command: str) -> str:
 
 
 def drawn(text: str) -> str:
-    """The terminal as SVG."""
+    """Draw the terminal as SVG."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="standard")
     console.print(Text.from_ansi(text), soft_wrap=True)
     return FONT.sub(
@@ -107,13 +107,13 @@ def drawn(text: str) -> str:
 
 
 def shown(picture: str) -> str:
-    """The lines of text in the picture."""
+    """Return the lines of text in a picture."""
     cells = [(float(y), html.unescape(cell).replace("\xa0", " ")) for y, cell in TEXT.findall(picture)]
     return "".join(f"{''.join(cell for _, cell in line)}\n" for _, line in groupby(cells, key=lambda cell: cell[0]))
 
 
 def difference(name: str, kept: str, made: str) -> list[str]:
-    """The lines that differ; none if they are the same."""
+    """Return the lines that differ; none if the two texts are the same."""
     lines = difflib.unified_diff(kept.splitlines(), made.splitlines(), name, f"{name} made now", lineterm="", n=0)
     return list(lines)
 
