@@ -51,7 +51,9 @@ def main() -> int:
     """Draw the picture, or with --check compare it with the one in the repository."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--check", action="store_true", help="write nothing; print the difference and exit 1 if the picture is out of date"
+        "--check",
+        action="store_true",
+        help="write nothing; print the difference and exit 1 if the picture is out of date",
     )
     checked: bool = parser.parse_args().check
     picture = drawn(recorded())
