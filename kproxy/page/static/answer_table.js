@@ -1,19 +1,19 @@
-/** The answer of an analysis: its verdict, and its rows as a table that sorts by a click on a column. */
+/** The rows of an analysis as a table that sorts by a click on a column. */
 
 import { cellText, counted, decimalsOf, headOf, isMeasure, isNumber, sentence, visible } from "./text.js";
 import { html, nothing } from "./lit-html.js";
 
 const FIRST_COLUMNS = 10;
 const LONGEST = 160; // characters of a cell
-const NAMES = /(id|name|topic|group|client|principal)$/; // columns whose cells are one name, not words with names between
+const NAMES = /(id|name|topic|group|client|principal)$/; // columns whose cells are one name; others are words, perhaps with names in them
 
 /** Rows as objects by column. */
 export const objects = (answer) => answer.rows.map((row) => Object.fromEntries(answer.columns.map((column, at) => [column.name, row[at]])));
 
 /**
- * A table of an answer. `state` keeps what a person chose: {sort, descending, all, chosen}; `redraw` draws again after a change;
- * `chooses(row)` makes rows buttons; `links(row as an object, its place in the answer)` gives {text, href} that stand before a row;
- * `columns` are the names of those that come first, the others are shown when they are asked for.
+ * Return the table of an answer. `state` keeps what the user chose: {sort, descending, all, chosen}; `redraw()` is called when it
+ * changes. With `chooses(row)`, rows can be clicked. `links(row as an object, its index)` gives the links before a row as
+ * {text, href}. `columns` names the columns shown first; the others appear on request.
  */
 export function answerTable(answer, { label, state = {}, redraw = () => {}, chooses = null, columns = null, links = null }) {
   const every = answer.columns.map((column, at) => {
@@ -57,7 +57,7 @@ function line(row, columns, state, chooses, links) {
   return html`<tr class="choosable ${state.chosen === row ? "chosen" : ""}" @click=${() => chooses(row)}>${before ?? nothing}${cells}</tr>`;
 }
 
-/** The unit of a column, where its name does not end with it. */
+/** Return the unit of a column in brackets, unless the column's name ends with it. */
 const unitOf = ({ name, unit }) => (unit && headOf({ name }) === name && !name.endsWith(unit) ? ` (${unit})` : "");
 
 const isEmpty = (value) => value === null || value === undefined || value === "" || (Array.isArray(value) && !value.length);

@@ -1,17 +1,17 @@
-/** Questions to the server: JSON of page/api/…, its errors, its events. */
+/** Requests to the server: JSON from page/api/…, errors, and events. */
 
 import { queryOf } from "./route.js";
 
 /**
- * An answer with status 4xx or 5xx, or none (status 0): `message` is a sentence; `column` (from 1) and `length` where it is in a
- * filter; `said` is all of the answer.
+ * Thrown for an answer with status 4xx or 5xx, or for no answer (status 0). `message` is a sentence; `column` (from 1) and `length`
+ * say where in a filter the mistake is; `body` is the whole answer.
  */
 export class Refused extends Error {
-  constructor(message, said = {}, status = 0) {
+  constructor(message, body = {}, status = 0) {
     super(message);
-    this.column = said.column ?? null;
-    this.length = said.length ?? null;
-    this.said = said;
+    this.column = body.column ?? null;
+    this.length = body.length ?? null;
+    this.body = body;
     this.status = status;
   }
 }
@@ -19,28 +19,28 @@ export class Refused extends Error {
 export const address = (path, parameters = {}) => `page/api/${path}${queryOf(parameters)}`;
 
 export async function get(path, parameters = {}, signal = undefined) {
-  return read(await asked(address(path, parameters), { signal }));
+  return read(await request(address(path, parameters), { signal }));
 }
 
-/** The bytes of an answer that is no JSON. */
+/** Get the bytes of an answer that is not JSON. */
 export async function getBytes(path, signal = undefined) {
-  const answer = await asked(address(path), { signal });
+  const answer = await request(address(path), { signal });
   return answer.ok ? new Uint8Array(await answer.arrayBuffer()) : read(answer);
 }
 
 export async function post(path, body, token, { method = "POST", signal = undefined } = {}) {
   const headers = { "Content-Type": "application/json", "X-Kproxy-Token": token };
-  return read(await asked(address(path), { method, signal, headers, body: JSON.stringify(body) }));
+  return read(await request(address(path), { method, signal, headers, body: JSON.stringify(body) }));
 }
 
 let watcher = () => {};
 
-/** Call `told(whether)` after each question: whether the server answered at all. */
-export const watchAnswers = (told) => {
-  watcher = told;
+/** Call `answered(whether)` after each request, with whether the server answered at all. */
+export const watchAnswers = (answered) => {
+  watcher = answered;
 };
 
-async function asked(url, how) {
+async function request(url, how) {
   try {
     const answer = await fetch(url, { ...how, credentials: "same-origin", redirect: "error" });
     watcher(true);
@@ -54,21 +54,21 @@ async function asked(url, how) {
 
 async function read(answer) {
   const text = await answer.text();
-  let said = null;
+  let body = null;
   try {
-    said = JSON.parse(text);
+    body = JSON.parse(text);
   } catch {
     throw new Refused(`The server answered ${answer.status} without an explanation.`, {}, answer.status);
   }
-  if (!answer.ok) throw new Refused(said.error ?? `The server answered ${answer.status}.`, said, answer.status);
-  return said;
+  if (!answer.ok) throw new Refused(body.error ?? `The server answered ${answer.status}.`, body, answer.status);
+  return body;
 }
 
 const AGAIN_MS = 1500;
 
 /**
- * Call `seen(name, data)` for each event of the server, and `lost()` when the connection to it ends. It is connected again, by the
- * browser or, where that has given up as the server answered with an error, here. `close()` of what is returned ends that.
+ * Call `seen(name, data)` for each event of the server, and `lost()` when the connection to it ends. The browser reconnects; after an
+ * error status it gives up, and this function reconnects. Call `close()` of the returned object to end it.
  */
 export function events(names, seen, lost = () => {}) {
   let source = null;

@@ -5,7 +5,7 @@ import { html, render } from "./lit-html.js";
 
 const SHOWN_MS = 6000;
 
-/** Open the dialog with a title and a template; Esc closes it, and the focus goes back to where it was. */
+/** Open the dialog with a title and a template. Esc closes it and gives the focus back. */
 export function ask(title, content) {
   const dialog = document.getElementById("dialog");
   dialog.setAttribute("aria-label", title);
@@ -18,7 +18,7 @@ export function ask(title, content) {
   return dialog;
 }
 
-/** Say one sentence for a while. */
+/** Show one sentence for some seconds. */
 export function say(text) {
   const place = document.getElementById("messages");
   const message = document.createElement("p");
@@ -28,7 +28,7 @@ export function say(text) {
   setTimeout(() => message.remove(), SHOWN_MS);
 }
 
-/** A button that copies a text, which stands in the `pre` before it. A browser without HTTPS copies nothing: the text is selected. */
+/** Return a button that copies the text of the `pre` before it. Browsers copy only over HTTPS or from this machine; else the text is selected. */
 export const copyButton = (text) => html`<p><button @click=${(event) => copy(text, event.target.closest("p").previousElementSibling)}>Copy</button></p>`;
 
 async function copy(text, place) {

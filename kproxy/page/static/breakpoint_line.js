@@ -1,4 +1,4 @@
-/** The line in which a breakpoint is written, and the list of those that are set. */
+/** The line in which a breakpoint is written, and the list of breakpoints that are set. */
 
 import { get } from "./api.js";
 import { say } from "./asking.js";
@@ -7,7 +7,7 @@ import { note } from "./route.js";
 import { counted, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
-const MOST_APIS = 8; // that are named of a condition
+const MOST_APIS = 8; // names of APIs shown for a condition
 const LONGEST = 4_000; // characters
 const DIRECTIONS = [
   ["request", "Requests"],
@@ -15,20 +15,20 @@ const DIRECTIONS = [
 ];
 
 export class BreakpointLine {
-  /** `left()` gives the focus to what follows, `drawn()` is called when something was set. */
+  /** `left()` gives the focus to the list of stopped messages, `drawn()` is called after a change. */
   constructor(controls, list, stopped, doings) {
     this.controls = controls;
     this.list = list;
     this.stopped = stopped;
     this.drawn = doings.drawn;
     this.direction = "request";
-    this.changing = null; // the breakpoint that the line has
+    this.changing = null; // the breakpoint that is being changed in the line
     render(html`<div class="direction"></div><div class="filter"></div><div class="bar"></div>`, controls);
     this.line = new FilterLine(controls.querySelector(".filter"), (condition) => this.set(condition), this.condition());
     this.line.place.addEventListener("leave", () => doings.left());
   }
 
-  /** What the line asks. */
+  /** What FilterLine needs to check and complete a condition. */
   condition() {
     return {
       label: "Condition in CEL",
@@ -39,7 +39,7 @@ export class BreakpointLine {
     };
   }
 
-  /** Write a condition, which is not set. */
+  /** Write a condition into the line without setting it. */
   write({ condition = "", direction = "request" }) {
     this.direction = direction === "response" ? "response" : "request";
     this.line.set(condition);

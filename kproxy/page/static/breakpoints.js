@@ -1,4 +1,4 @@
-/** Breakpoints: which requests and responses are stopped, those that are, and what a person does with them. */
+/** Breakpoints: set them, see what they have stopped, and decide what happens to it. */
 
 import { say } from "./asking.js";
 import { BreakpointLine } from "./breakpoint_line.js";
@@ -16,13 +16,13 @@ const YAML = "page:\n  edits: true\n";
 export const KEYS = [
   ["n", "write a breakpoint"],
   ["↓ ↑ j k", "next and previous stopped message"],
-  ["Enter", "look into it"],
-  ["r R", "let it go on; let all go on"],
+  ["Enter", "open it"],
+  ["r R", "resume it; resume all"],
   ["m", "keep it stopped for a minute"],
   ["e", "answer it with an error"],
   ["D X", "drop it; close its connection"],
   ["Ctrl+Enter", "in its text: send it as edited"],
-  ["Esc", "leave its text; leave it"],
+  ["Esc", "leave its text; close it"],
 ];
 
 export class Breakpoints {
@@ -61,7 +61,7 @@ export class Breakpoints {
     });
   }
 
-  /** Take the parameters of the URL: a condition is written, and not set. */
+  /** Take the parameters of the URL. A condition from there is written into the line but not set. */
   async enter({ condition, direction, stop = "" }) {
     const written = this.line.write({ condition, direction });
     this.stopsChanged();
@@ -77,7 +77,7 @@ export class Breakpoints {
     this.place.classList.remove("page");
   }
 
-  /** Something is stopped, goes on, or is set. */
+  /** A message was stopped or released, or a breakpoint changed. */
   stopsChanged() {
     if (this.closed) return;
     this.rows.renew();
@@ -111,7 +111,7 @@ export class Breakpoints {
     );
   }
 
-  /** Look into a stop. Returns whether it is there still. */
+  /** Open a stopped message. Returns whether it is still stopped. */
   async open(id, focus = true) {
     this.rows.chosen = id;
     try {
@@ -135,7 +135,7 @@ export class Breakpoints {
     this.rows.focus();
   }
 
-  /** Keys of the whole view; true where one was meant. */
+  /** Handle a key of this view; true if it has a meaning here. */
   key(event) {
     const stop = this.rows.meant(this.editor.stop);
     const own = (work) => () => stop && work(stop);
@@ -195,16 +195,16 @@ export class Breakpoints {
   }
 }
 
-/** The view where no breakpoints can be set: why, and how they are allowed. */
+/** Shown instead of Breakpoints where none can be set: why, and how to allow them. */
 export class BreakpointsOff {
-  /** *stopped* is what there was until the configuration took it away, or null. */
+  /** `stopped` is the Stopped of before the configuration forbade breakpoints, or null. */
   constructor(place, source, stopped) {
     this.place = place;
     place.classList.add("page");
     render(
       html`<h2>Breakpoints</h2>
         ${source.live ? html`<p>Requests and responses can be stopped and changed here once the configuration of <code>kproxy run</code> allows it; load the page anew then:</p>
-            <pre class="command">${YAML}</pre><p class="note">It is for tests: it changes what clients see. Who has the token in kproxy's log may do it.</p>`
+            <pre class="command">${YAML}</pre><p class="note">It is for tests: it changes what clients see. Everyone who has the page's token can do it.</p>`
           : html`<p>This is what was captured. Requests and responses can be stopped in the live page of <code>kproxy run</code>, with <code>page: {edits: true}</code> in its configuration.</p>`}
         ${stopped?.off ? html`<p class="warning" role="status">They were allowed until now: the configuration has changed.</p>` : ""}
         <div class="done">${(stopped?.done ?? []).map((one, at) => doneEntry(one, at))}</div>`,

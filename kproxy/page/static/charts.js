@@ -1,4 +1,4 @@
-/** Drawings over time in SVG: axes, stacked bars, heat map, lines, and a brush that selects a span. All styles are classes. */
+/** Charts over time in SVG: axes, stacked bars, heat map, lines, and a brush that selects a span. Styles are classes only. */
 
 import { colourOfOrder } from "./colours.js";
 import { current, note } from "./route.js";
@@ -11,10 +11,10 @@ const STEPS_MS = [
   0.001, 0.01, 0.1, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 108e5, 216e5, 432e5, 864e5, 6048e5,
 ];
 
-/** Width of a drawing in a place, in pixels. */
+/** Return how wide to draw in an element, in pixels. */
 export const widthOf = (place) => Math.max(Math.min(place.clientWidth - 2, 1400), 280);
 
-/** Horizontal place of a time in nanoseconds (BigInt), and back; what is before or after has its place at the end of the axis. */
+/** Map times in nanoseconds (BigInt) to pixels and back. Times beyond the axis map to its end. */
 export function timeScale(fromNs, toNs, width) {
   const span = toNs > fromNs ? toNs - fromNs : 1n;
   const inner = width - LEFT - 8;
@@ -27,7 +27,7 @@ export function timeScale(fromNs, toNs, width) {
   };
 }
 
-/** A part of the time axis with its labels, `height` from the top. */
+/** Draw the time axis with its labels, `height` pixels from the top. */
 export function timeAxis(scale, height) {
   const spanMs = Number(scale.toNs - scale.fromNs) / 1e6;
   const most = Math.max(Math.floor(scale.width / 110), 2);
@@ -40,7 +40,7 @@ export function timeAxis(scale, height) {
       <text x=${scale.x(at)} y=${height + 16} text-anchor=${scale.x(at) > scale.width - 40 ? "end" : "middle"}>${shortTime(at, stepMs)}</text>`)}</g>`;
 }
 
-/** From when to when a chart is, in words: its axis has the last parts of times only. */
+/** Return the dates of a chart in words, as its axis shows only the ends of times. */
 export function datesOf(scale) {
   const [from, to] = [scale.fromNs, scale.toNs].map((ns) => isoOf(ns).slice(0, 19).replace("T", " "));
   return `from ${from} to ${from.slice(0, 10) === to.slice(0, 10) ? to.slice(11) : to} UTC`;
@@ -54,7 +54,7 @@ function shortTime(ns, stepMs) {
   return stepMs >= 1000 ? time.slice(0, 8) : stepMs >= 1 ? time.slice(3, 12) : time.slice(6);
 }
 
-/** Round values for an axis from 0 to the largest, of what is counted: whole numbers. */
+/** Return round whole numbers for an axis from 0 to the largest count. */
 function roundSteps(largest, most = 4) {
   if (!(largest > 0)) return [0, 1];
   const rough = largest / most;
@@ -65,12 +65,12 @@ function roundSteps(largest, most = 4) {
   return steps;
 }
 
-/** Labels of the vertical axis: [{y, text}]. */
+/** Draw the labels and lines of the vertical axis: [{y, text}]. */
 export function levels(marks, width) {
   return svg`<g class="axis">${marks.map(({ y, text }) => svg`<line x1=${LEFT} x2=${width - 8} y1=${y} y2=${y}></line><text x=${LEFT - 6} y=${y + 4} text-anchor="end">${text}</text>`)}</g>`;
 }
 
-/** Bars of the series one on the other. `ends`: where buckets end, one more than there are values; series [{name, values, colour: its class}]. */
+/** Draw bars stacked on each other. `ends` are the limits of the buckets, one more than values; series [{name, values, colour: a class}]. */
 export function stackedBars(scale, ends, series, height, format) {
   const sums = ends.slice(1).map((_, at) => series.reduce((sum, one) => sum + one.values[at], 0));
   const steps = roundSteps(Math.max(...sums, 0));
@@ -90,7 +90,7 @@ export function stackedBars(scale, ends, series, height, format) {
   return svg`${levels(steps.map((value) => ({ y: y(value), text: format(value) })), scale.width)}${timeAxis(scale, height)}${bars}`;
 }
 
-/** Cells, the darker the more. counts[bucket][level]; `levelsText[level]` names the upper bound of each. */
+/** Draw a heat map: the stronger the colour, the larger the count. counts[bucket][level]; `levelsText[level]` names its upper bound. */
 export function heatCells(scale, ends, counts, levelsText, height) {
   const rows = levelsText.length;
   const cell = height / rows;
@@ -109,7 +109,7 @@ export function heatCells(scale, ends, counts, levelsText, height) {
   return svg`${levels(marks, scale.width)}${timeAxis(scale, height)}${cells}`;
 }
 
-/** Lines of steps: series [{name, points: [{ns, value}]}]. */
+/** Draw lines of steps: series [{name, points: [{ns, value}]}]. */
 export function stepLines(scale, series, height, format) {
   const steps = roundSteps(Math.max(...series.flatMap((one) => one.points.map((point) => point.value)), 0));
   const y = (value) => height - (value / steps.at(-1)) * (height - 6);
@@ -120,7 +120,7 @@ export function stepLines(scale, series, height, format) {
   return svg`${levels(steps.map((value) => ({ y: y(value), text: format(value) })), scale.width)}${timeAxis(scale, height)}${paths}`;
 }
 
-/** A chart that a span can be selected in: with the pointer, and with ← → (move), Shift (extend), Enter and Esc. */
+/** Draw a chart in which a span can be selected, by pointer or by keys: ← → moves, Shift extends, Enter shows, Esc clears. */
 export function brushed({ scale, height, label, content, brush }) {
   const [from, to] = brush.span ?? [null, null];
   const band =
@@ -133,17 +133,17 @@ export function brushed({ scale, height, label, content, brush }) {
       @pointerdown=${(event) => brush.began(event, scale)} @pointermove=${(event) => brush.moved(event, scale)} @pointerup=${(event) => brush.ended(event, scale)}></rect></svg>`;
 }
 
-/** The span that is selected, in nanoseconds, the same in all charts of a view; in the URL it is selected=FROM-TO. */
+/** The selected span in nanoseconds, one for all charts of a view; in the URL it is selected=FROM-TO. */
 export class Brush {
-  /** `changed()` draws again; `taken()` is called for Enter. */
+  /** `changed()` redraws the view; `taken()` is called for Enter. */
   constructor(changed, taken) {
     Object.assign(this, { changed, taken });
     this.span = null;
-    this.cursor = null; // of the keyboard
+    this.cursor = null; // where the keyboard is
     this.origin = null; // where the pointer went down
   }
 
-  /** Take what the URL has selected. */
+  /** Take the selection from the parameters of the URL. */
   enter({ selected = "" }) {
     const [, from, to] = /^(\d{1,19})-(\d{1,19})$/.exec(selected) ?? [];
     this.span = from && BigInt(from) < BigInt(to) ? [BigInt(from), BigInt(to)] : null;
@@ -167,7 +167,7 @@ export class Brush {
     Math.abs(scale.x(here) - scale.x(origin)) > 3 ? this.select(origin, here) : this.clear();
   }
 
-  /** Select from one time to the other; `noted`: in the URL too, so that the browser's back button leads back. */
+  /** Select the span between two times. With `noted`, the URL has it too, and the browser's back button undoes it. */
   select(a, b, noted = true) {
     this.span = a < b ? [a, b] : [b, a];
     if (noted) this.note();
@@ -182,7 +182,7 @@ export class Brush {
 
   note() {
     const selected = this.span && this.span.join("-");
-    note({ selected }, (current().parameters.selected ?? null) === null); // one step back is before the selection
+    note({ selected }, (current().parameters.selected ?? null) === null); // the back button leads to before the first selection
   }
 
   pressed(event, scale) {

@@ -1,26 +1,26 @@
-/** The text of a stopped message in JSON or hex: edited, read by the server while a person types, and what the server says of it. */
+/** The text of a stopped message, in JSON or hex. The server checks it while the user types. */
 
 import { Refused } from "./api.js";
 import { isPhone } from "./columns.js";
 import { count, counted, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
-const PAUSE_MS = 300; // in typing, before the server is asked
+const PAUSE_MS = 300; // without typing, before the server checks the text
 const FORMS = [
   { id: "json", title: "JSON", label: "The message as Kafka's JSON" },
   { id: "hex", title: "Hex", label: "The message's bytes in hex" },
 ];
-const MEND = "Mend what is wrong first, or undo the edit.";
+const MEND = "Correct the mistake first, or undo the edit.";
 
 export class CheckedText {
-  /** `typed()` is called after each change, `sent()` for Ctrl+Enter, `left()` for Esc, `said()` when something is to be drawn anew. */
+  /** `typed()` is called after each change, `sent()` for Ctrl+Enter, `left()` for Esc, `said()` when the buttons have to be redrawn. */
   constructor(place, stop, stopped, doings) {
     this.stop = stop;
     this.stopped = stopped;
     this.doings = doings;
     this.form = "json";
-    this.shown = textOf(stop); // of each form, before it is edited
-    this.verdict = null; // of the check of {text}: {changed, size, json, hex} or {error}; null: the text is what came
+    this.shown = textOf(stop); // the unedited text in each form
+    this.verdict = null; // what the server says of {text}: {changed, size, json, hex} or {error}; null: the text is unedited
     this.checking = false;
     this.problem = null;
     this.isFrozen = false;
@@ -35,7 +35,7 @@ export class CheckedText {
     this.begin(stopped.ends.drafts.get(stop.id) ?? null);
   }
 
-  /** With the text as it came, or as a person has left it. */
+  /** Begin with the text as received, or with the user's earlier edit of it. */
   begin(draft) {
     this.form = draft?.form ?? "json";
     this.show(draft?.text ?? this.shown.json);
@@ -57,14 +57,14 @@ export class CheckedText {
     this.isClosed = true;
   }
 
-  /** Let it be read and copied, and edited no more. */
+  /** Make it read-only; it can still be copied. */
   freeze() {
     this.isFrozen = true;
     this.text.freeze();
     this.draw();
   }
 
-  /** {json} or {hex} */
+  /** Return the edited text as {json} or {hex}. */
   edited() {
     return { [this.form]: this.text.text };
   }
@@ -73,7 +73,7 @@ export class CheckedText {
     return this.text.text !== this.shown[this.form];
   }
 
-  /** Whether what it describes is another message than the one that came. */
+  /** Whether the text describes another message than the received one. */
   get differs() {
     return this.verdict !== null && !this.verdict.error && bytesOf(this.verdict) !== bytesOf(this.stop);
   }
@@ -93,7 +93,7 @@ export class CheckedText {
     this.stopped.ends.keep(this.stop.id, this.isEdited ? { form: this.form, text: this.text.text } : null);
   }
 
-  /** Have the server read the text. Returns whether it describes a message. */
+  /** Let the server check the text. Returns whether it describes a message. */
   async check() {
     clearTimeout(this.timer);
     this.asking?.abort();
@@ -109,7 +109,7 @@ export class CheckedText {
     if (this.asking !== asking || this.isClosed) return false;
     this.verdict = verdict;
     this.checking = false;
-    const { line = null, column = null } = verdict?.error?.said ?? {};
+    const { line = null, column = null } = verdict?.error?.body ?? {};
     this.text.mark(line === null ? null : { line, column });
     this.draw();
     return !verdict?.error;
@@ -166,8 +166,8 @@ export class CheckedText {
     return html`<p>Changed: ${verdict.changed.map((path, at) => html`${at ? ", " : ""}<code><bdi>${visible(path)}</bdi></code>`)}. ${size}.</p>`;
   }
 
-  wrong({ message, said }) {
-    const { line = null, column = null, position = null } = said;
+  wrong({ message, body }) {
+    const { line = null, column = null, position = null } = body;
     const place = line === null ? nothing : html`<button class="plain" @click=${() => this.text.goToMark()} title="Go there">Line ${line}, column ${column}${position === null ? "" : `, byte ${position}`}</button> `;
     return html`<p class="critical">${place}<bdi>${visible(message)}</bdi></p>`;
   }
@@ -175,20 +175,20 @@ export class CheckedText {
 
 const textOf = ({ json, hex }) => ({ json, hex: hexLines(hex ?? "") });
 
-/** What tells two messages apart: there is no hex of one whose records are withheld. */
+/** Return what distinguishes two messages; one whose records are withheld has no hex. */
 const bytesOf = ({ json, hex }) => hex ?? json;
 
 const LINE = 18; // pixels, as in page.css
-const LONGEST = 2_000; // characters of a line up to a mark
+const LONGEST = 2_000; // characters of a line before a mark
 
-/** Hex digits as lines of bytes. */
+/** Return hex digits as lines of bytes. */
 function hexLines(digits) {
   const width = 2 * (isPhone() ? 8 : 16);
   const lines = digits.match(new RegExp(`.{1,${width}}`, "g")) ?? [];
   return lines.map((line) => line.match(/../g).join(" ")).join("\n");
 }
 
-/** A message as text to edit: JSON or hex, with line numbers, and a mark where something is wrong. */
+/** An editor with line numbers, which marks where the text is wrong. */
 class EditedText {
   /** `typed()` is called after each change; `sent()` for Ctrl+Enter, `left()` for Esc. */
   constructor(place, doings) {
@@ -221,12 +221,12 @@ class EditedText {
     this.number();
   }
 
-  /** Let it be read and copied, and edited no more. */
+  /** Make it read-only; it can still be copied. */
   freeze() {
     this.area.readOnly = true;
   }
 
-  /** Mark what stands at a place up to the end of its line; null: nothing. */
+  /** Mark the text from {line, column} to the end of the line; null removes the mark. */
   mark(wrong) {
     this.wrong = wrong;
     this.area.setAttribute("aria-invalid", String(wrong !== null));
@@ -276,5 +276,5 @@ function pressed(event, { sent, left }) {
   event.stopPropagation();
 }
 
-/** UTF-16 units of that many characters. */
+/** Return how many UTF-16 units the first characters of a line have. */
 const unitsOf = (line, characters) => [...line].slice(0, characters).join("").length;

@@ -1,4 +1,4 @@
-/** Clients: every client with its software; of one: its settings as its traffic shows them, and whether an upgrade breaks it. */
+/** Clients: each with its software, latency, settings as its traffic shows them, and whether a broker upgrade would break it. */
 
 import { get } from "./api.js";
 import { answerTable, objects } from "./answer_table.js";
@@ -20,7 +20,7 @@ export const KEYS = [
 ];
 
 export class Clients extends AnswersView {
-  client = null; // the id of the one that is shown alone
+  client = null; // id of the only client shown; null: all
   tables = [{}, {}, {}, {}];
 
   take({ client = null }) {
@@ -38,7 +38,7 @@ export class Clients extends AnswersView {
     this.show(this.client === name ? null : name);
   }
 
-  /** Show one client, or all (null). */
+  /** Show one client, or all of them (null). */
   show(client) {
     this.client = client;
     note({ client });
@@ -73,7 +73,7 @@ export class Clients extends AnswersView {
           <button @click=${() => this.show(null)}>All again</button></div>`;
   }
 
-  /** What is known of the client, or of all. */
+  /** Draw the tables about the shown client, or about all. */
   answers(redraw) {
     return html`<h2>How long they wait</h2>${uncertainNote(this.latency)}
         ${this.client === null ? html`<p class="verdict">${sentence(this.latency.verdict ?? "")}</p>` : nothing}

@@ -1,19 +1,19 @@
-/** One colour for each API, in every view and every source; names that are not APIs take colours in their order. */
+/** One colour for each API, the same in every view and every source. Other series are coloured in their order. */
 
-// The 24 APIs that are seen most have a colour of their own, those that often stand side by side far apart; the class is .k0, .k1, …
+// The 24 most common APIs have a colour of their own: the first has class .k0, the second .k1, …
 const APIS = [
   "Fetch", "Produce", "Metadata", "ApiVersions", "FindCoordinator", "OffsetCommit", "JoinGroup", "Heartbeat", "SyncGroup", "OffsetFetch",
   "ListOffsets", "InitProducerId", "LeaveGroup", "EndTxn", "AddPartitionsToTxn", "ConsumerGroupHeartbeat", "TxnOffsetCommit", "OffsetForLeaderEpoch",
   "AddOffsetsToTxn", "CreateTopics", "DescribeConfigs", "SaslAuthenticate", "SaslHandshake", "DescribeGroups",
 ];
 const COLOURS = new Map(APIS.map((name, at) => [name, at]));
-const FIRST_OF_ORDER = 12; // colours that are told apart best
+const FIRST_OF_ORDER = 12; // the colours that differ most from each other
 
-/** The class that gives an API its colour. The other APIs share the later colours, each always the same one. */
+/** Return the class with the colour of an API. Rare APIs share the colours from .k12 on, by a hash of the name. */
 export function colourOfApi(name) {
   const hash = [...name].reduce((sum, letter) => (31 * sum + letter.codePointAt(0)) % 65_521, 7);
   return `k${COLOURS.get(name) ?? FIRST_OF_ORDER + (hash % FIRST_OF_ORDER)}`;
 }
 
-/** The class of the series number `at` of a chart, of what is no API. */
+/** Return the class with the colour of a chart's series number `at`, if it is not an API. */
 export const colourOfOrder = (at) => `k${at % FIRST_OF_ORDER}`;

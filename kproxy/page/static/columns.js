@@ -5,22 +5,22 @@ import { html } from "./lit-html.js";
 
 const ON_A_PHONE = ["requestAt", "apiName", "latencyMs", "clientId", "topics", "errorName"];
 const KEPT = "kproxy columns";
-const NEVER_CUT = new Set(["client", "broker"]); // a port that is cut off is no address
-const MARKED = new Set(["number", "apiName"]); // a sign may stand before them: edited, the colour of the API
+const NEVER_CUT = new Set(["client", "broker"]); // an address without its port is of no use
+const MARKED = new Set(["number", "apiName"]); // a sign may stand before these: edited, or the colour of the API
 const PADDING = 13; // pixels, of a cell
-const LEAST = 84; // pixels, of a text that is cut to fit
-const MOST_TEXT = 40; // characters that a text is given room for
+const LEAST = 84; // pixels: texts are never cut to less
+const MOST_TEXT = 40; // characters of a text that a column has room for
 const TEXT_WIDTH = 0.92; // letters are narrower than digits, on average
-export const UNITS = 24; // of the width of a line in a narrow window
-const SHORT = 13; // characters
-const PART = 0.8; // of what the longest values need: most are shorter
+export const UNITS = 24; // parts into which a line of a narrow window is divided
+const SHORT = 13; // characters: shorter values are never cut
+const PART = 0.8; // of the room for the longest values: most are shorter
 
 const phone = window.matchMedia("(max-width: 760px)");
 export const isPhone = () => phone.matches;
-export const isText = (column) => column.type === "text" || column.type === "texts";
+const isText = (column) => column.type === "text" || column.type === "texts";
 export const isRight = (column) => column.type === "number" || column.type === "integer";
 
-/** Those of `all` to begin with. */
+/** Return the columns to begin with. */
 export function firstColumns(all) {
   const named = (names) => names.map((name) => all.find((one) => one.name === name)).filter(Boolean);
   const kept = named((localStorage.getItem(KEPT) ?? "").split(","));
@@ -31,11 +31,11 @@ export function firstColumns(all) {
   return shown.length ? shown : all.slice(0, 8);
 }
 
-/** Ask which of `all` to have; `changed(columns)` is called at each change, never with none. */
+/** Let the user choose among all columns; `changed(columns)` is called at each change, with at least one. */
 export function chooseColumns(all, present, changed) {
   const chosen = new Set(present.map((one) => one.name));
   const change = (name, box) => {
-    if (chosen.size === 1 && !box.checked) box.checked = true; // one stays
+    if (chosen.size === 1 && !box.checked) box.checked = true; // the last column stays
     box.checked ? chosen.add(name) : chosen.delete(name);
     const columns = all.filter((one) => chosen.has(one.name));
     localStorage.setItem(KEPT, columns.map((one) => one.name).join(","));
@@ -46,10 +46,10 @@ export function chooseColumns(all, present, changed) {
     ${column.name} <span class="note">${column.meaning ?? ""}</span></label></li>`)}</ul>`);
 }
 
-/** The words of a column's name, between which its heading is broken into lines where columns stand side by side: "request", "Size". */
+/** Return the words of a column's name, "request" and "Size": a wide table breaks its heading between them. */
 export const wordsOf = (name) => name.split(/(?=[A-Z])/);
 
-/** How many characters each column needs, by its name and the texts in it. */
+/** Return how many characters each column needs for its name and its texts. */
 export function needsOf(columns, texts) {
   return columns.map((column, at) => {
     const longest = texts.reduce((most, row) => Math.max(most, row[at].length), 0);
@@ -60,8 +60,8 @@ export function needsOf(columns, texts) {
 }
 
 /**
- * Widths in pixels, side by side: what each column needs. Where the window is too narrow for all, the longest texts are cut to one
- * width, which is as large as fits; addresses and numbers are never cut. Where it is wider, the last text has what is left.
+ * Return the widths in pixels of columns side by side. In a window too narrow for all of them, texts get at most the same width, as
+ * large as fits; addresses and numbers are never cut. In a wider window, the last column of text takes the rest.
  */
 export function widthsOf(columns, needs, letter, room) {
   const wanted = needs.map((need, at) => Math.ceil(need * letter * (isText(columns[at]) ? TEXT_WIDTH : 1)) + PADDING);
@@ -75,7 +75,7 @@ export function widthsOf(columns, needs, letter, room) {
   return widths;
 }
 
-/** Lines of columns that share a narrow window's width: for each line, its columns in their order, {units: of its width}. */
+/** Divide columns into lines for a narrow window. Returns the columns of each line as {units}, parts of its width. */
 export function linesOf(needs, letter, room) {
   const padded = needs.map((need) => need + PADDING / letter);
   const lines = Math.max(Math.ceil((PART * padded.reduce((a, b) => a + b, 0) * letter) / room), 1);
@@ -84,7 +84,7 @@ export function linesOf(needs, letter, room) {
   });
 }
 
-/** The sizes in at most so many groups of neighbours, the largest sum of which is as small as can be. */
+/** Divide sizes into at most `most` groups of neighbours, so that the largest sum of a group is as small as possible. */
 function divided(sizes, most) {
   let bound = Math.max(...sizes);
   for (;;) {
@@ -103,7 +103,7 @@ function divided(sizes, most) {
   }
 }
 
-/** Where a line has too little room: long values are shortened, short ones and names of columns stay whole. */
+/** Shorten the long values of a line that has too little room; short ones stay whole. */
 function shortened(sizes, room) {
   const total = (some) => some.reduce((a, b) => a + b, 0);
   const long = total(sizes.filter((size) => size > SHORT));
@@ -112,7 +112,7 @@ function shortened(sizes, room) {
   return sizes.map((size) => (size > SHORT ? (size / long) * left : size));
 }
 
-/** Units of a line for each size, in proportion; together all of them. */
+/** Share all units of a line in proportion to sizes. */
 function shared(sizes) {
   const sum = sizes.reduce((a, b) => a + b, 0);
   const exact = sizes.map((size) => (size / sum) * UNITS);

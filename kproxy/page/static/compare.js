@@ -1,4 +1,4 @@
-/** Two exchanges compared: the fields that differ. */
+/** Compare two exchanges: a dialog with the fields that differ. */
 
 import { get } from "./api.js";
 import { ask, say } from "./asking.js";

@@ -1,4 +1,4 @@
-/** What became of stopped messages: what this page has decided, each with the rule that does the same without it, and how others ended. */
+/** What happened to stopped messages: decisions of this page, each with the filter rule that does the same, and other ends. */
 
 import { copyButton } from "./asking.js";
 import { titleOf } from "./stop_words.js";
@@ -14,7 +14,7 @@ const DONE = {
   close: () => "is gone, its connection was closed",
 };
 
-/** A line for {stop, at} with {action, more, changed, rule}: decided here; or with {end, draft, others}. The latest, of index 0, is open. */
+/** Return a line for a decision {stop, at, action, more, changed, rule} or another end {stop, at, end, draft, others}; number 0 is open. */
 export const doneEntry = (what, index) => (what.end ? endEntry(what, index) : decisionEntry(what, index));
 
 function decisionEntry({ stop, action, more, changed, rule, at }, index) {

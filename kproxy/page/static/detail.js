@@ -1,4 +1,4 @@
-/** One exchange: what an error means, its fields beside its bytes, its records, its text. */
+/** One exchange: what its errors mean, its fields next to its bytes, its records, its text. */
 
 import { get, getBytes } from "./api.js";
 import { say } from "./asking.js";
@@ -10,11 +10,11 @@ import { apart, bytes, counted, duration, isolated, named, sentence, timeText, v
 import { html, nothing, render } from "./lit-html.js";
 
 const SIDES = ["request", "response"];
-const MOST_LISTED = 20; // names of a tooltip
+const MOST_LISTED = 20; // names in a tooltip
 const listed = (names) => names.slice(0, MOST_LISTED).map(apart).join(", ") + (names.length > MOST_LISTED ? ", …" : "");
 
 class Detail {
-  /** `close()` leaves it; `step(by)` shows the next; `only(column)`, `mark()` and `stop()` (null: none) are what its buttons do. */
+  /** The buttons call `close()`, `step(by)`, `only(column)`, `not(column)`, `mark()` and `stop()` (null: no such button). */
   constructor(place, doings) {
     this.place = place;
     this.doings = doings;
@@ -93,14 +93,14 @@ class Detail {
   damage() {
     const { row } = this.exchange;
     const side = this.exchange[this.tab];
-    const said = [
+    const problems = [
       row.undecoded && `Not decoded: ${row.undecoded}`,
       row.unanswered && `Not answered: ${row.unanswered}`,
       side?.cut && `${counted(side.cut, "byte is", "bytes are")} missing`,
       side?.trailing && `${counted(side.trailing, "byte")} after the message`,
       side?.note,
     ].filter(Boolean);
-    return said.length ? html`<p class="said warning empty-line">${said.map((one) => html`<span>${sentence(one)} </span>`)}</p>` : nothing;
+    return problems.length ? html`<p class="said warning empty-line">${problems.map((one) => html`<span>${sentence(one)} </span>`)}</p>` : nothing;
   }
 
   part() {
@@ -123,7 +123,7 @@ class Detail {
     else this.load(this.hex, this.tab);
   }
 
-  /** Ask for bytes that are too many to be in the answer about the exchange. */
+  /** Get bytes that are too many to be part of the answer about the exchange. */
   async load(hex, side) {
     try {
       const data = await getBytes(`exchanges/${this.exchange.number}/${side}`);
@@ -151,7 +151,7 @@ class Detail {
   }
 }
 
-/** The node, or the innermost around it that has a place in the bytes: what was opened inside of bytes has none. */
+/** Return the node, or the innermost one around it that has a place in the bytes; fields decoded inside a bytes field have none. */
 function enclosing(root, node) {
   const path = pathTo(root, node) ?? [];
   return path.findLast((one) => one.start !== null) ?? null;
@@ -182,22 +182,22 @@ function meaning({ code, name, meaning: text, retriable, clients }) {
     ${clients ? html`${what}: <bdi>${visible(clients)}</bdi>.` : `${what}.`}</li>`;
 }
 
-/** Text of several lines: each line made safe by itself. */
+/** Make text of several lines safe, line by line. */
 const plain = (text) => isolated(text.split("\n").map((line) => visible(line, 20_000)).join("\n"));
 
-/** The exchange below the table. However fast one goes from row to row, one question is asked at a time, and the last one is shown. */
+/** Shows the exchange below the table. It asks for one exchange at a time; the user may move on faster, and sees the last one. */
 export class Opened {
-  /** `doings` are those of Detail, with `opened(number)`: its exchange is shown. */
+  /** `doings` are those of Detail, and `opened(number)`, called once an exchange is shown. */
   constructor(place, doings) {
     this.place = place;
     this.doings = doings;
-    this.number = null; // of the exchange that is shown
-    this.wanted = null; // number of the one that is to be shown
-    this.asking = null; // what ends when no question is left
+    this.number = null; // number of the shown exchange
+    this.wanted = null; // number of the exchange to show
+    this.asking = null; // promise that ends when the wanted exchange is shown
     this.detail = new Detail(place, doings);
   }
 
-  /** Show an exchange; `focus`: the focus goes into it. One question at a time; the one in between are passed over. */
+  /** Show an exchange; with `focus`, move the focus into it. */
   async show(number, focus) {
     this.wanted = number;
     this.asking ??= this.ask().finally(() => { this.asking = null; });
@@ -223,7 +223,7 @@ export class Opened {
     }
   }
 
-  /** The row of an exchange, all of its columns: of the one that is shown, or asked for. */
+  /** Return the row of an exchange with all columns, asking the server if the exchange is not shown. */
   async rowOf(number) {
     const { exchange } = this.detail;
     return exchange?.number === number ? exchange.row : (await get(`exchanges/${number}`)).row;

@@ -1,4 +1,4 @@
-/** The table of exchanges: any number of rows, of which one is chosen, and one of its cells. */
+/** The table of exchanges: any number of rows. One row is chosen, and one cell of it. */
 
 import { colourOfApi } from "./colours.js";
 import { isPhone, isRight, linesOf, needsOf, UNITS, widthsOf, wordsOf } from "./columns.js";
@@ -8,24 +8,25 @@ import { html, nothing, render } from "./lit-html.js";
 
 const ROW = 24;
 const HEAD = 40;
-const LINE = 20; // of a row of several lines
-const BETWEEN = 8; // pixels beside its lines
-const SAMPLE = 100; // rows that columns are measured with
+const LINE = 20; // pixels, in rows of several lines
+const BETWEEN = 8; // pixels above and below these lines
+const SAMPLE = 100; // rows from which the widths of columns are measured
 
 export class ExchangeTable {
   /**
-   * `scroller` is an empty element. `rows` is what the table shows, Rows; `doings`: `look(focus)` opens the chosen exchange, `leave()`
-   * closes it, `chosen()`, `moved()` away from the last rows by hand, `menu(place)` of the chosen cell at {x, y}, `write(which, column)` a condition, `sortBy(name)`, `undo(event)`,
-   * `isEdited({client, correlationId})` of an exchange.
+   * `scroller` is an empty element, `rows` the Rows to show. The table calls, of `doings`: `look(focus)` to open the chosen exchange,
+   * `leave()` to close it, `chosen()` after another row was chosen, `moved()` when the user moves through the rows, `menu({x, y})` for
+   * the chosen cell, `write(which, column)` for a condition, `sortBy(name)`, `undo(event)`; `isEdited({client, correlationId})` says
+   * whether an exchange was edited.
    */
   constructor(scroller, rows, doings) {
     Object.assign(this, { scroller, rows, doings });
     this.columns = [];
-    this.row = 0; // the chosen place, in the filter's answer
+    this.row = 0; // index of the chosen row among those of the filter
     this.column = 0;
     this.marked = null; // number of the exchange to compare with
-    this.empty = ""; // what is said where there is no row
-    this.needs = null; // characters of each column, once there are rows
+    this.empty = ""; // text for a table without rows
+    this.needs = null; // characters that each column needs, once there are rows
     this.sheet = new CSSStyleSheet();
     document.adoptedStyleSheets.push(this.sheet);
     render(
@@ -48,7 +49,7 @@ export class ExchangeTable {
     this.sizes.observe(scroller);
   }
 
-  /** Show these columns, sorted as `sort` says; what they need is measured when rows come. */
+  /** Show these columns, and the sort in their headings. Widths are measured when rows come. */
   setColumns(columns, sort) {
     this.needs = null;
     if (columns !== this.columns) {
@@ -72,7 +73,7 @@ export class ExchangeTable {
     );
   }
 
-  /** Rows came, or the server refused; `empty` is what to say where there is none. */
+  /** Rows came, or the server refused; `empty` is the text if there is no row. */
   changed(empty) {
     this.empty = empty;
     this.stay();
@@ -80,7 +81,7 @@ export class ExchangeTable {
     if (this.rows.known || empty) this.measure();
   }
 
-  /** Older exchanges left, and all that is in sight has another place: go there with it. */
+  /** Keep the same rows in sight after older exchanges have left, as that shifts the index of every row. */
   stay() {
     const by = this.rows.left - (this.left ?? 0);
     this.left = this.rows.left;
@@ -90,7 +91,7 @@ export class ExchangeTable {
     this.list.align();
   }
 
-  /** Measure the first rows and those in sight: a column never shrinks while one scrolls. */
+  /** Measure the first rows and those in sight. Columns only grow, so that nothing jumps while the user scrolls. */
   measure() {
     const [from, to] = this.rows.seen;
     const places = [...(this.needs === null ? Array(Math.min(this.rows.total, SAMPLE)).keys() : []), ...Array(to - from).keys().map((at) => from + at)];
@@ -102,7 +103,7 @@ export class ExchangeTable {
     this.size();
   }
 
-  /** Give the columns the width that there is. */
+  /** Fit the columns into the window. */
   size() {
     if (this.needs === null) return;
     const letter = this.letter.getBoundingClientRect().width / 10;
@@ -110,10 +111,10 @@ export class ExchangeTable {
     const folds = isPhone() && room > 0;
     this.scroller.classList.toggle("folded", folds);
     folds ? this.fold(linesOf(this.needs, letter, room)) : this.unfold(widthsOf(this.columns, this.needs, letter, room));
-    this.list.ask();
+    this.list.schedule();
   }
 
-  /** Several lines of columns in a row. */
+  /** Lay out columns in several lines for each row. */
   fold(lines) {
     const height = lines.length * LINE + BETWEEN;
     const widths = lines.flatMap((line) => line.map(({ units }) => `${(100 * units) / UNITS}%`));
@@ -122,7 +123,7 @@ export class ExchangeTable {
     this.scroller.style.setProperty("--head", `${height}px`);
   }
 
-  /** One line of columns, as wide as the window or wider. */
+  /** Lay out columns in one line, as wide as the window or wider. */
   unfold(widths) {
     this.lay(widths.map((width) => `${width}px`));
     this.list.setHeights(ROW, HEAD);
@@ -150,10 +151,10 @@ export class ExchangeTable {
     return this.doings.isEdited({ client, correlationId });
   }
 
-  /** Draw all rows anew, as other ones are edited now. */
+  /** Redraw all rows, as other exchanges are edited now. */
   markAnew() {
     this.lines.clear();
-    this.list.ask();
+    this.list.schedule();
   }
 
   pressed(event) {
@@ -189,11 +190,11 @@ export class ExchangeTable {
     this.doings.chosen();
   }
 
-  /** Go to a place and choose it. */
+  /** Scroll to a row and choose it. */
   goTo(row) {
     this.row = row;
     this.list.scrollTo(row - Math.floor(this.list.capacity / 3));
-    this.list.now(); // its rows are asked for at once
+    this.list.now(); // this requests its rows at once
   }
 
   clicked(event) {
@@ -202,7 +203,7 @@ export class ExchangeTable {
     this.doings.look(isPhone());
   }
 
-  /** Choose the cell under the pointer; whether there is one. */
+  /** Choose the cell under the pointer. Returns whether there is one. */
   point(event) {
     const line = event.target.closest(".pane [data-at]");
     if (!line) return false;
@@ -216,7 +217,7 @@ export class ExchangeTable {
     const byPointer = this.point(event);
     if (!byPointer && event.target !== this.scroller) return;
     event.preventDefault();
-    if (!byPointer) return this.menuOfChosen(); // the key for menus
+    if (!byPointer) return this.menuOfChosen(); // opened by the keyboard's menu key
     this.choose(this.row);
     this.doings.menu({ x: event.clientX, y: event.clientY });
   }
@@ -228,12 +229,12 @@ export class ExchangeTable {
     if (box) this.doings.menu({ x: box.left, y: box.bottom });
   }
 
-  /** {number, row} of the chosen place, null while it is not there. */
+  /** The chosen row as {number, row}; null until the server has sent it. */
   get found() {
     return this.rows.at(this.row);
   }
 
-  /** The value of a column of the chosen exchange; undefined where the table does not have it. */
+  /** Return a value of the chosen row; undefined if the table does not have that column. */
   valueOf(name) {
     return this.found?.row[this.columns.findIndex((one) => one.name === name)];
   }
@@ -245,7 +246,7 @@ export class ExchangeTable {
   }
 }
 
-/** What a cell of a column shows; of a time the time of day, of a latency the same number of decimals everywhere. */
+/** Return what a cell shows: for times the time of day, for latencies always three decimals. */
 function textOf(value, column) {
   if (column.type === "number" && typeof value === "number") return milliseconds(value);
   if (column.type === "time" && value !== null && value !== undefined) return timeOfDay(cellText(value, column)).slice(0, isPhone() ? 8 : 15);
@@ -253,11 +254,11 @@ function textOf(value, column) {
 }
 
 /**
- * The rows in sight. Their elements are filled anew rather than made anew, as all of them change at each movement of the scroll
- * bar; a row that stays in sight keeps its element.
+ * The elements of the rows in sight. Scrolling changes all rows, so elements are reused and only their texts change; a row that
+ * stays in sight keeps its element.
  */
 class TableRows {
-  /** `text(value, column)` is what a cell shows. */
+  /** `text(value, column)` returns what a cell shows. */
   constructor(place, text) {
     this.place = place;
     this.text = text;
@@ -275,7 +276,7 @@ class TableRows {
     this.place.replaceChildren();
   }
 
-  /** Show the places from..to-1: `found(at)` is {number, row}, null of what is not there yet; `isEdited(row)`; `marks` says what is chosen. */
+  /** Show rows from..to-1. `found(at)` returns {number, row}, or null until the server has sent it; `marks` says what is chosen. */
   draw(from, to, shift, found, isEdited, marks) {
     this.isEdited = isEdited;
     this.keep(from, to);
@@ -285,7 +286,7 @@ class TableRows {
     this.place.style.setProperty("--shift", `${-shift}px`);
   }
 
-  /** After a small movement: the elements of rows that are in sight no more come to the other end. */
+  /** After scrolling a little, move the elements of rows that left the window to its other end. */
   keep(from) {
     const by = this.rows.length ? from - this.rows[0].at : 0;
     if (Math.abs(by) >= this.rows.length) return;

@@ -1,4 +1,4 @@
-/** Exchanges: the table of all that a filter lets through, and one of them below it. */
+/** Exchanges: a table of those that match the filter, and one of them opened below it. */
 
 import { get } from "./api.js";
 import { say } from "./asking.js";
@@ -17,19 +17,19 @@ import { html, nothing, render } from "./lit-html.js";
 
 export const KEYS = [
   ["/", "write a filter"],
-  ["↓ Ctrl-Space", "in the filter: what may stand there"],
-  ["↑", "in the filter: those of before"],
+  ["↓ Ctrl-Space", "in the filter: complete"],
+  ["↑", "in the filter: earlier filters"],
   ["↓ ↑ j k", "next and previous exchange"],
-  ["PgDn PgUp Home End", "further"],
+  ["PgDn PgUp Home End", "a page on or back; first, last"],
   ["← →", "choose a column"],
-  ["Enter", "look into the exchange: fields and bytes"],
-  ["Esc", "leave it"],
+  ["Enter", "open the exchange: fields and bytes"],
+  ["Esc", "close it"],
   ["[ ]", "in an exchange: the previous, the next"],
   ["← → Enter", "in its fields: close and open; in its bytes: move, and choose the field of a byte"],
   ["o x", "only exchanges with this value in this column; without it"],
   ["h", "only this client's host"],
-  ["m", "what may be done with this cell"],
-  ["Ctrl-Z Ctrl-Y", "the filter before; the one after"],
+  ["m", "menu of this cell"],
+  ["Ctrl-Z Ctrl-Y", "undo a change of the filter; redo it"],
   ["s", "sort by this column"],
   ["c", "compare with another exchange: mark one, then the other"],
   ["v", "choose columns"],
@@ -38,7 +38,7 @@ export const KEYS = [
   ["b", "add a breakpoint that stops requests like this one, where the page may set some"],
 ];
 
-const MARKING = ["client", "correlationId"]; // columns by which edited exchanges are known
+const MARKING = ["client", "correlationId"]; // columns that identify edited exchanges
 
 export class Exchanges {
   constructor(place, source, stopped = null) {
@@ -48,8 +48,8 @@ export class Exchanges {
     this.filter = "";
     this.sort = "";
     this.columns = firstColumns(source.columns);
-    this.covers = false; // whether the exchange that is open has an entry of the browser's history of its own
-    this.problem = null; // why the server refused the last question
+    this.covers = false; // whether opening the exchange has added an entry to the browser's history
+    this.problem = null; // why the server refused the last request for rows
     this.lay();
     this.rows = new Rows((problem) => this.rowsChanged(problem));
     this.following = new Following({ scroll: () => this.table.list.scrollTo(this.rows.total), drawn: () => this.drawBar() });
@@ -104,7 +104,7 @@ export class Exchanges {
     else if (this.isFree(document.activeElement)) this.table.scroller.focus();
   }
 
-  /** The URL has other parameters: somebody went back or on in the browser's history, or followed a link. */
+  /** The URL has other parameters, after a link or a step in the browser's history. */
   async moved({ filter = "", sort = "", at = "" }) {
     if (filter !== this.filter || sort !== this.sort) {
       this.line.set(filter);
@@ -120,10 +120,10 @@ export class Exchanges {
     else if (Number(at) !== this.opened.number) await this.goTo(Number(at));
   }
 
-  /** Show below the line what a filter of the URL means, or what is wrong with it. */
+  /** Show below the line what a filter from the URL means, or what is wrong with it. */
   async explainFilter() {
     if (this.problem) await this.line.check();
-    else if (this.filter) this.line.tell(this.rows);
+    else if (this.filter) this.line.showVerdict(this.rows);
   }
 
   ask() {
@@ -145,7 +145,7 @@ export class Exchanges {
 
   position = (number) => get("position", { number, filter: this.filter, sort: this.sort });
 
-  /** After another filter or sort: choose the open exchange where it stands now. */
+  /** Choose the open exchange at its new place after another filter or sort. */
   async keepPlace(number) {
     const { offset } = await this.position(number);
     if (offset === null) return;
@@ -178,7 +178,7 @@ export class Exchanges {
     return lines(["No Kafka exchange was found.", ...(this.source.unread ?? [])]);
   }
 
-  /** What to do for an empty live page to get exchanges. */
+  /** Return lines that say how exchanges come into an empty live page. */
   waysIn() {
     const { clientAddresses = [], mostBytes } = this.source;
     if (!clientAddresses.length) return [];
@@ -186,19 +186,19 @@ export class Exchanges {
     return [`Give clients this address: bootstrap.servers=${clientAddresses.join("  or  ")}`, ...kept];
   }
 
-  /** Something was stopped or edited, or a breakpoint was set. */
+  /** A message was stopped or edited, or a breakpoint changed. */
   stopsChanged() {
     this.table.markAnew();
     this.drawBar();
   }
 
-  /** New exchanges came (or the oldest left), says the server. */
+  /** The server reports that exchanges came, or that the oldest left. */
   renewed(news) {
     if (!this.following.takes(news)) return;
     const moved = this.sort !== "" || news.left !== this.source.left;
     this.source = { ...this.source, ...news };
     this.drawBar();
-    if (news.generation === this.rows.generation) return; // the rows are newer than the news, the number of all is not
+    if (news.generation === this.rows.generation) return; // the rows are as new as the news; only the number of all exchanges was not
     const all = this.filter ? this.rows.total : news.exchanges;
     this.rows.renew(moved, this.following.on ? Math.max(all - 1, 0) : null);
   }
@@ -237,7 +237,7 @@ export class Exchanges {
     );
   }
 
-  /** Keys of the whole view; true where one was meant. */
+  /** Handle a key of this view; true if it has a meaning here. */
   key(event) {
     const doings = {
       "/": () => this.line.focus(), f: () => this.following.follow(), p: () => this.pause(), v: () => this.chooseColumns(),
@@ -248,12 +248,12 @@ export class Exchanges {
     return event.key in doings || (this.isFree(event.target) && this.keyOfTable(event));
   }
 
-  /** Whether an element with the focus is none that takes keys itself: the page, or the view as it was just chosen. */
+  /** Whether the focused element takes no keys itself: it is the page, or the view just after it was chosen. */
   isFree(element) {
     return element === document.body || element === this.place;
   }
 
-  /** Keys of the table while nothing has the focus, as after a click beside it. */
+  /** Give the table its keys while nothing has the focus, as after a click outside of it. */
   keyOfTable(event) {
     this.table.pressed(event);
     if (event.defaultPrevented && this.isFree(document.activeElement)) this.table.scroller.focus();
@@ -292,14 +292,14 @@ export class Exchanges {
     this.covers ? window.history.back() : note({ at: null });
     this.covers = false;
     this.table.scroller.focus();
-    this.table.list.ask();
+    this.table.list.schedule();
   }
 
   step(by) {
     this.table.choose(this.table.row + by);
   }
 
-  /** The value of a column of the chosen exchange: from the detail, else from the table. */
+  /** Return a value of the chosen exchange, from the detail or the table. */
   valueOf(name) {
     const { exchange } = this.opened.detail;
     if (this.opened.number !== null && exchange && name in exchange.row) return exchange.row[name];
@@ -310,7 +310,7 @@ export class Exchanges {
     return this.opened.number ?? this.table.found?.number ?? null;
   }
 
-  /** All of the chosen exchange's row. */
+  /** Return the chosen exchange's row with all columns. */
   async row() {
     const { number } = this;
     return number === null ? null : this.opened.rowOf(number);
@@ -320,7 +320,7 @@ export class Exchanges {
     openMenu(at, [
       ...this.narrowing.entries(this.table.columns[this.table.column].name),
       ["Compare", () => this.mark()],
-      ["Look into it", () => this.look()],
+      ["Open it", () => this.look()],
       ...(this.source.editable ? [["Stop such requests…", () => this.narrowing.stopSuch()]] : []),
     ]);
   }
@@ -337,7 +337,7 @@ export class Exchanges {
 
   setMarked(number) {
     this.table.marked = number;
-    this.table.list.ask();
+    this.table.list.schedule();
     this.drawBar();
   }
 
@@ -363,17 +363,17 @@ export class Exchanges {
   }
 }
 
-/** Whether the table shows new exchanges as they come: it follows the last, stays where it is, or is held back. */
+/** How the table takes new exchanges: it follows the last one, stays where it is, or is paused. */
 class Following {
-  /** `scroll()` has to go to the last row; `drawn()` shows the state. */
+  /** `scroll()` goes to the last row; `drawn()` shows the state. */
   constructor({ scroll, drawn }) {
     Object.assign(this, { scroll, drawn });
     this.on = false;
     this.paused = false;
-    this.missed = null; // the last news while it was paused
+    this.missed = null; // the latest news since it was paused
   }
 
-  /** News of the server: whether the view takes them now. */
+  /** Return whether the view takes news of the server now. */
   takes(news) {
     if (this.paused) this.missed = news;
     return !this.paused;
@@ -383,7 +383,7 @@ class Following {
     if (this.on && !this.paused) this.scroll();
   }
 
-  /** Follow no more, as a person looks at what is there. */
+  /** Stop following, as the user looks at other rows. */
   stop() {
     if (!this.on) return;
     this.on = false;
@@ -396,7 +396,7 @@ class Following {
     this.drawn();
   }
 
-  /** Pause, or go on; the news that were missed meanwhile. */
+  /** Pause, or go on. Returns the latest news missed meanwhile. */
   pause() {
     this.paused = !this.paused;
     const { missed } = this;

@@ -1,4 +1,4 @@
-/** What is selected, as a file or as a command for a terminal. */
+/** Export the selected exchanges: as a file, or as a command for a terminal. */
 
 import { address, get } from "./api.js";
 import { ask, copyButton } from "./asking.js";

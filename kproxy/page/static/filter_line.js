@@ -1,17 +1,17 @@
-/** The line that a condition in CEL is written in: completion of names, the error at its column, what it would mean. */
+/** The input for a condition in CEL: it completes names, shows mistakes at their column, and says what the condition means. */
 
 import { get, Refused } from "./api.js";
 import { joined } from "./conditions.js";
 import { counted, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
-const PAUSE_MS = 200; // in typing, before the server is asked
-const KEPT = "kproxy filters"; // the filters used last in this browser, in its local storage
+const PAUSE_MS = 200; // without typing, before the server is asked
+const KEPT = "kproxy filters"; // key of the browser's local storage: the filters used last
 const MOST_USED = 20;
-const LONGEST_USED = 1000; // characters
+const LONGEST_USED = 1000; // characters: longer filters are not kept
 const MOST_STATES = 200;
 
-/** The filter of exchanges: `check` says how many match. */
+/** The filter of exchanges: its check says how many match. */
 const FILTER = {
   label: "Filter: words, or a condition in CEL",
   placeholder: 'A word, as in orders, or a condition: apiName == "Fetch" && latencyMs > 500.0',
@@ -24,23 +24,23 @@ const FILTER = {
 
 export class FilterLine {
   /**
-   * `applied(text)` is called when a person means it: Enter, or a click that wrote it. `kind` says what the line is called and
-   * whom it asks: `check(text, signal)` gives what `meaning` shows, or throws Refused; `used`: the filters used before, where
-   * it has some.
+   * `applied(text)` is called for Enter, and after a click has written a condition. `kind` has the label and placeholder, `complete`
+   * and `check(text, signal)`, which ask the server; `meaning` draws the result of `check`, which may throw Refused. `used` has the
+   * filters used before.
    */
   constructor(place, applied, kind = FILTER) {
     this.place = place;
     this.applied = applied;
     this.kind = kind;
-    this.said = null; // an error {message, column, length}, or what the check gave
+    this.verdict = null; // the result of the check, or an error {message, column, length}
     this.choices = [];
     this.chosen = -1;
-    this.span = [0, 0]; // of the text that a choice replaces
+    this.span = [0, 0]; // part of the text that a choice replaces
     this.timer = null;
-    this.checking = null; // AbortController of what was asked last, and of what completions were asked for
+    this.checking = null; // AbortController of the running check
     this.completing = null;
-    this.applying = null; // the text that Enter was pressed for, until the server has checked it
-    this.offered = null; // cursor and text that completions were asked for, until they are closed
+    this.applying = null; // the text to apply once the server has checked it
+    this.offered = null; // cursor and text of the open completions
     this.undo = new Undo();
     this.draw();
   }
@@ -49,11 +49,11 @@ export class FilterLine {
     return this.place.querySelector("input");
   }
 
-  /** Show a filter that is applied already. */
+  /** Show a filter that was applied elsewhere, without applying it again. */
   set(filter) {
     if (this.input.value !== filter) this.input.value = filter;
     this.undo.put(filter);
-    this.said = null;
+    this.verdict = null;
     this.close();
   }
 
@@ -68,14 +68,14 @@ export class FilterLine {
     return this.apply();
   }
 
-  /** Write another condition, joined to what is there with &&, and apply it. */
+  /** Add a condition with &&, and apply the filter. */
   add(condition) {
     const present = this.input.value.trim();
     if (present.split(" && ").includes(condition)) return undefined;
     return this.write(joined(present, condition));
   }
 
-  /** A key with Ctrl or Cmd: what stood here before (Z) or after (Y, Shift-Z) is back; whether it was one of these. */
+  /** Undo for Ctrl-Z, redo for Ctrl-Y and Ctrl-Shift-Z (Cmd likewise). Returns whether the key was one of these. */
   undone(event) {
     const key = event.key.toLowerCase();
     if (event.altKey || (key !== "z" && key !== "y")) return false;
@@ -101,26 +101,26 @@ export class FilterLine {
     this.applied(filter);
   }
 
-  /** Ask the server whether it understands the condition, and what it means; false where it does not, or another was asked. */
+  /** Let the server check the condition. Returns false for a mistake, or if another check has begun meanwhile. */
   async check(filter = this.input.value.trim()) {
     this.checking?.abort();
-    const asked = new AbortController();
-    this.checking = asked;
-    if (filter === "") return this.tell(null);
+    const running = new AbortController();
+    this.checking = running;
+    if (filter === "") return this.showVerdict(null);
     try {
-      const said = await this.kind.check(filter, asked.signal);
-      return !asked.signal.aborted && this.tell(said);
+      const verdict = await this.kind.check(filter, running.signal);
+      return !running.signal.aborted && this.showVerdict(verdict);
     } catch (error) {
-      if (error.name === "AbortError" || asked.signal.aborted) return false;
-      return this.tell(error instanceof Refused ? error : { message: String(error) });
+      if (error.name === "AbortError" || running.signal.aborted) return false;
+      return this.showVerdict(error instanceof Refused ? error : { message: String(error) });
     }
   }
 
-  /** Show what a filter means that is applied already, or null; see `kind.meaning`. */
-  tell(said) {
-    this.said = said;
+  /** Show the result of a check, or nothing (null). Returns whether it is no mistake. */
+  showVerdict(verdict) {
+    this.verdict = verdict;
     this.draw();
-    return !isError(said);
+    return !isError(verdict);
   }
 
   typed() {
@@ -135,21 +135,21 @@ export class FilterLine {
   async complete() {
     const text = this.input.value;
     const cursor = this.input.selectionStart ?? text.length;
-    if (this.offered === `${cursor} ${text}`) return; // what is chosen among them stays chosen
+    if (this.offered === `${cursor} ${text}`) return; // keep the choice that is selected
     this.completing?.abort();
-    const asked = new AbortController();
-    this.completing = asked;
+    const running = new AbortController();
+    this.completing = running;
     this.offered = `${cursor} ${text}`;
     try {
-      const answer = await this.kind.complete(text, cursor, asked.signal);
-      if (asked.signal.aborted || document.activeElement !== this.input || this.input.value !== text) return;
+      const answer = await this.kind.complete(text, cursor, running.signal);
+      if (running.signal.aborted || document.activeElement !== this.input || this.input.value !== text) return;
       this.offer(answer.choices.slice(0, 50), [answer.from, answer.to]);
     } catch {
-      if (!asked.signal.aborted) this.offer([]); // the check says what is wrong
+      if (!running.signal.aborted) this.offer([]); // the check shows the mistake
     }
   }
 
-  /** The filters of before, to choose one of them instead of what is there. */
+  /** Offer the filters used before. */
   completeUsed() {
     this.completing?.abort();
     const present = this.input.value;
@@ -202,7 +202,7 @@ export class FilterLine {
   }
 
   draw() {
-    const wrong = isError(this.said);
+    const wrong = isError(this.verdict);
     const open = this.choices.length > 0;
     render(
       html`<input
@@ -219,13 +219,13 @@ export class FilterLine {
               <code>${visible(choice.text)}</code><span>${visible(choice.meaning ?? "")}</span></li>`,
           )}
         </ul>
-        <div id="filter-said" aria-live="polite">${wrong ? (open ? nothing : this.error()) : this.said === null ? nothing : this.kind.meaning(this.said)}</div>`,
+        <div id="filter-said" aria-live="polite">${wrong ? (open ? nothing : this.error()) : this.verdict === null ? nothing : this.kind.meaning(this.verdict)}</div>`,
       this.place,
     );
   }
 
   error() {
-    const { message, column, length } = this.said;
+    const { message, column, length } = this.verdict;
     const text = this.input?.value ?? "";
     if (!column || column > text.length + 1) return html`<p class="said critical">${visible(message)}</p>`;
     const from = column - 1;
@@ -235,16 +235,16 @@ export class FilterLine {
   }
 }
 
-const isError = (said) => said !== null && said.message !== undefined;
+const isError = (verdict) => verdict !== null && verdict.message !== undefined;
 
-/** What stood in the line before, and after: a script that writes into an input makes the browser forget it. */
+/** Undo and redo for the line: the browser's own is lost when a script writes into an input. */
 class Undo {
   constructor(text = "") {
     this.states = [text];
     this.at = 0;
   }
 
-  /** The text is another now. Letters of one word are one step. */
+  /** Note another text. The letters of one word are one step. */
   put(text) {
     const present = this.states[this.at];
     if (text === present) return;
@@ -256,7 +256,7 @@ class Undo {
     this.at = this.states.length - 1;
   }
 
-  /** The text before (-1) or after (1); null where there is none. */
+  /** Return the text before (-1) or after (1); null if there is none. */
   step(by) {
     if (!(this.at + by in this.states)) return null;
     this.at += by;

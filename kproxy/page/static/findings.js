@@ -1,4 +1,4 @@
-/** Findings: what the analyses found wrong, the worst first; below it what each saw and what to do. */
+/** Findings: what the analyses found wrong, the worst first, each with its evidence and what to do. */
 
 import { get } from "./api.js";
 import { answerTable } from "./answer_table.js";
@@ -23,7 +23,7 @@ export class Findings extends AnswersView {
     this.opened = new Set(open.split(","));
   }
 
-  /** Run all analyses; the findings of before stay until all have run again. */
+  /** Run all analyses. The findings of the last run are shown until all are done. */
   async ask(parameters) {
     this.analyses ??= await get("analyses");
     const waiting = this.analyses.filter((one) => one.finding ?? one.severity !== "info");
@@ -60,7 +60,7 @@ export class Findings extends AnswersView {
     const [certain, others] = [found.filter((one) => !one.answer.uncertain), found.filter((one) => one.answer.uncertain)];
     render(
       html`<h2>Findings</h2>${this.span.bar()}${leftOutNote(...this.answers.map((one) => one.answer))}
-        <p role="status">${done < this.expected ? `${done} of ${this.expected} looked at…` : `${counted(certain.length, "finding")}; ${others.length ? `${others.length} not certain; ` : ""}${this.expected - found.length} looked for and not found.`}</p>
+        <p role="status">${done < this.expected ? `${done} of ${this.expected} analyses done…` : `${counted(certain.length, "finding")}; ${others.length ? `${others.length} not certain; ` : ""}${this.expected - found.length} checks found nothing.`}</p>
         ${certain.map((one) => this.finding(one))}
         ${others.length ? html`<h3>Not certain, as exchanges are missing</h3>${others.map((one) => this.finding(one))}` : nothing}
         ${this.failed.map((one) => html`<p class="warning">${one.analysis.id}: <bdi>${visible(one.message)}</bdi></p>`)}`,
@@ -78,7 +78,7 @@ export class Findings extends AnswersView {
         ${link(analysis.reference)}</div>` : nothing}</details>`;
   }
 
-  /** Which are open stands in the URL, so that the browser's back button comes back to them. */
+  /** Note in the URL which findings are open, so that the browser's back button returns to them. */
   toggled(one, open) {
     if (one.open === open) return;
     one.open = open;
@@ -92,14 +92,14 @@ export class Findings extends AnswersView {
   }
 }
 
-/** The worst severity that rows say themselves. */
+/** Return the worst severity of the rows; null if they have none. */
 function severityOf(answer) {
   const at = answer.columns.findIndex((column) => column.name === "severity");
   if (answer.severity) return answer.severity;
   return at < 0 ? null : ORDER.find((severity) => answer.rows.some((row) => row[at] === severity)) ?? null;
 }
 
-/** A link to Kafka's documentation; nothing else becomes a link. */
+/** Link to Kafka's documentation; other references stay text. */
 function link(reference) {
   if (!reference) return nothing;
   if (!/^https:\/\/([a-z-]+\.)?apache\.org\//.test(reference)) return html`<p class="note">${visible(reference)}</p>`;

@@ -1,4 +1,4 @@
-/** Groups: when each rebalanced and why, and how far each is behind. */
+/** Groups: when and why each rebalanced, and how many records it is behind. */
 
 import { get } from "./api.js";
 import { answerTable, objects } from "./answer_table.js";
@@ -41,7 +41,7 @@ export class Groups extends AnswersView {
 
   draw() {
     const scale = timeScale(...this.span.ends, this.width);
-    const span = this.brush.span ? html`<div class="bar" role="status"><button @click=${() => this.brush.taken()}>Exchanges of the span</button><button @click=${() => this.brush.clear()}>Let go</button></div>` : nothing;
+    const span = this.brush.span ? html`<div class="bar" role="status"><button @click=${() => this.brush.taken()}>Exchanges of the span</button><button @click=${() => this.brush.clear()}>Clear</button></div>` : nothing;
     const last = { ...this.lag, rows: this.lag.rows.filter((_, at) => objects(this.lag)[at].is_last !== false) };
     render(
       html`${this.before()}<h2>Rebalances</h2>${this.span.bar()}${leftOutNote(this.rebalances)}${uncertainNote(this.rebalances)}<p class="verdict">${sentence(this.rebalances.verdict ?? "")}</p>${span}
@@ -54,7 +54,7 @@ export class Groups extends AnswersView {
     );
   }
 
-  /** The groups whose members joined before what is here began: nothing else tells of them. */
+  /** List groups whose members joined before the first exchange here: no analysis shows them. */
   before() {
     const quiet = this.groups.groups.filter((one) => !one.joined);
     if (!quiet.length) return nothing;

@@ -1,4 +1,4 @@
-/** Bytes in hexadecimal and ASCII; the bytes of a field are lit. */
+/** Bytes in hexadecimal and ASCII; the bytes of the chosen field are highlighted. */
 
 import { isPhone } from "./columns.js";
 import { Windowed } from "./windowed.js";
@@ -10,13 +10,13 @@ const digits = (byte) => byte.toString(16).padStart(2, "0");
 const letter = (byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : "·");
 
 export class Hex {
-  /** `pointed(offset, pinned)` is called with the byte under the pointer (null: none), pinned where it was clicked. */
+  /** `pointed(offset, pinned)` is called with the byte under the pointer (null: none); `pinned` if it was clicked. */
   constructor(place, label, pointed) {
     this.pointed = pointed;
     this.bytes = new Uint8Array();
     this.lit = [0, 0];
     this.pinned = [0, 0];
-    this.here = null; // the byte that the keyboard is at
+    this.here = null; // the byte at which the keyboard is
     render(
       html`<div class="scroller" role="region" tabindex="0" aria-label=${label} @keydown=${(event) => this.pressed(event)}
         @mouseover=${(event) => this.over(event)} @mouseleave=${() => this.pointed(null, false)} @click=${(event) => this.clicked(event)}>
@@ -31,7 +31,7 @@ export class Hex {
     return isPhone() ? 8 : 16;
   }
 
-  /** Show these; what was lit before they were there is lit. */
+  /** Show these bytes; a field chosen before they came stays highlighted. */
   show(bytes) {
     this.bytes = bytes;
     this.list.setTotal(Math.ceil(bytes.length / this.width));
@@ -43,11 +43,11 @@ export class Hex {
     if (pinned) this.pinned = [start, end];
     this.lit = [start, end];
     if (pinned && end > start) {
-      // the first row of the field, and as much of it as fits
+      // as much of the field as fits, from its first row
       this.list.reveal(Math.min(Math.floor((end - 1) / this.width), Math.floor(start / this.width) + Math.floor(this.list.capacity) - 1));
       this.list.reveal(Math.floor(start / this.width));
     }
-    this.list.ask();
+    this.list.schedule();
   }
 
   offsetOf(event) {
@@ -82,7 +82,7 @@ export class Hex {
   goTo(offset) {
     this.here = Math.min(Math.max(offset, 0), this.bytes.length - 1);
     this.list.reveal(Math.floor(this.here / this.width));
-    this.list.ask();
+    this.list.schedule();
     this.pointed(this.here, false);
   }
 

@@ -1,22 +1,22 @@
-/** What is not among the exchanges that an answer is of: in a sentence, and as marks in charts. */
+/** Exchanges missing from an answer: a sentence about them, and marks in charts. */
 
 import { count, counted, visible } from "./text.js";
 import { html, nothing, svg } from "./lit-html.js";
 
-/** One sentence about what is missing, and what to do; of the first of some answers that says so. */
+/** Say what is missing and what to do, from the first of these answers that lacks exchanges. */
 export function leftOutNote(...answers) {
   const { said, advice } = answers.find((answer) => answer?.leftOut)?.leftOut ?? {};
   if (!said) return nothing;
   return html`<p class="left-out" role="note"><span class="warning">${visible(said, 1000)}</span> ${visible(advice, 1000)}</p>`;
 }
 
-/** Why the rows of an answer may be false, as exchanges are missing. */
+/** Say why rows of an answer may be wrong, if exchanges are missing. */
 export function uncertainNote(answer) {
   if (!answer?.uncertain || !answer.rows.length) return nothing;
   return html`<p class="left-out" role="note"><span class="warning">Not certain.</span> ${visible(answer.uncertain, 1000)}</p>`;
 }
 
-/** Marks over the times of which exchanges are missing; `ends`: where buckets end, one more than there are in answer.leftOutBy. */
+/** Mark times with missing exchanges. `ends` are the limits of the buckets, one more than answer.leftOutBy has. */
 export function missingMarks(answer, scale, ends, height) {
   const some = (answer.leftOutBy ?? []).map((number, at) => ({ number, from: ends[at], to: ends[at + 1] })).filter((one) => one.number);
   const unseen = (answer.leftOut?.unseen ?? []).map((one) => ({ number: null, from: BigInt(one.fromNs), to: BigInt(one.toNs) }));
@@ -29,13 +29,13 @@ export function missingMarks(answer, scale, ends, height) {
   })}`;
 }
 
-/** The exchanges that are not here, as a series of stackedBars; [] where none is missing. */
+/** Return the missing exchanges as a series for stackedBars; [] if none is missing. */
 export function missingSeries(answer) {
   const values = answer.leftOutBy ?? [];
   return values.some(Boolean) ? [{ name: "not here", values, colour: "missing" }] : [];
 }
 
-/** "120 are not here" of an answer's charts, or nothing. */
+/** Return how many exchanges are missing from an answer's charts, as text; null if none is. */
 export function missingSum(answer) {
   const sum = (answer.leftOutBy ?? []).reduce((a, b) => a + b, 0);
   return sum ? count(sum) : null;

@@ -1,6 +1,6 @@
 /**
- * Of a running proxy: which of the last minutes a view is of, and from when its answers are. The view asks again by itself while
- * exchanges come, seldom enough that neither the server nor a reader is kept busy; `p` pauses that.
+ * Views of a running proxy: which of the last minutes they show, and when they ask again. They do so while exchanges come, but seldom
+ * enough for the server and the reader; the key `p` pauses that.
  */
 
 import { widthOf } from "./charts.js";
@@ -10,8 +10,8 @@ import { bytes, isoOf, timeOfDay, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
 const SPANS = [["1", "the last minute"], ["5", "the last 5 minutes"], ["15", "the last 15 minutes"], ["", "all that is here"]];
-const LEAST_MS = 2000; // between two answers
-const TIMES = 8; // as long as an answer took
+const LEAST_MS = 2000; // least time between two answers
+const TIMES = 8; // wait this many times as long as the last answer took
 const MOST_MS = 30_000;
 
 export const KEYS = [
@@ -21,8 +21,8 @@ export const KEYS = [
 
 class LiveSpan {
   /**
-   * `reload()` asks again and draws, without a word meanwhile; `redraw()` draws; `isHeld()`: whether a person is in the midst of
-   * something that a new drawing would disturb.
+   * `reload()` asks again and draws, and shows the old answer meanwhile; `redraw()` draws; `isHeld()` says whether the user is doing
+   * something that a redraw would disturb.
    */
   constructor(source, { reload, redraw, isHeld = () => false }) {
     this.source = source;
@@ -33,8 +33,8 @@ class LiveSpan {
     this.paused = false;
     this.asking = false;
     this.nextAt = 0;
-    this.generation = null; // of what was asked for last
-    this.shownAt = null; // newest exchange of the answers, ns as digits
+    this.generation = null; // generation of the rows at the last request
+    this.shownAt = null; // time of the newest exchange in the answers, ns as digits
     this.timer = 0;
   }
 
@@ -42,13 +42,13 @@ class LiveSpan {
     this.last = this.source.live && SPANS.some(([minutes]) => minutes === last) ? last : "";
   }
 
-  /** What to ask the server for. */
+  /** The parameters for the server. */
   get parameters() {
     if (!this.last || !this.source.lastNs) return {};
     return { fromNs: String(BigInt(this.source.lastNs) - BigInt(this.last) * 60_000_000_000n) };
   }
 
-  /** Begin and end of what is shown, in ns (BigInt). */
+  /** Begin and end of the shown time, in ns (BigInt). */
   get ends() {
     const first = BigInt(this.source.firstNs ?? 0);
     const last = BigInt(this.shownAt ?? this.source.lastNs ?? 1);
@@ -56,7 +56,7 @@ class LiveSpan {
     return [from > first ? from : first, last];
   }
 
-  /** Ask by `ask(parameters)`, and know from when its answer is. */
+  /** Call `ask(parameters)`, and note the time of its answer. */
   async ask(ask) {
     const began = performance.now();
     const { lastNs, generation } = this.source;
@@ -71,7 +71,7 @@ class LiveSpan {
     }
   }
 
-  /** Something has come; see main.js. */
+  /** The server reports new exchanges; see main.js. */
   renewed(news) {
     this.source = { ...this.source, ...news };
     this.lookAgain();
@@ -97,7 +97,7 @@ class LiveSpan {
     this.lookAgain();
   }
 
-  /** The chooser with the date of what is shown; nothing for what is no running proxy. */
+  /** Draw the choice of minutes and the time shown; nothing unless the source is a running proxy. */
   bar() {
     if (!this.source.live) return nothing;
     const [from, to] = this.ends;
@@ -124,8 +124,8 @@ class LiveSpan {
 const clock = (ns) => timeOfDay(isoOf(ns)).slice(0, 8);
 
 /**
- * A view of answers about all exchanges, or of a running proxy about the last minutes. What differs: `take(parameters)` of the URL,
- * `ask(parameters)` the server, `draw()` once it has answered.
+ * A view of answers about all exchanges, or about the last minutes of a running proxy. Subclasses define `take(parameters of the URL)`,
+ * `ask(parameters for the server)` and `draw()`, which is called once the server has answered.
  */
 export class AnswersView {
   constructor(place, source) {
@@ -164,12 +164,12 @@ export class AnswersView {
     this.span.lookAgain();
   }
 
-  /** What leads out of parameters that the server refused. */
+  /** Draw buttons that remove parameters the server refused. */
   waysOut() {
     return nothing;
   }
 
-  /** How wide a chart is drawn, in pixels. */
+  /** The width of charts, in pixels. */
   get width() {
     return widthOf({ clientWidth: this.place.clientWidth - (isPhone() ? 22 : 34) });
   }

@@ -1,4 +1,4 @@
-/** The page: its bar, its views, the keys that hold everywhere, light and dark, what the server tells. */
+/** The page: its bar, its views, the keys of all views, light and dark, and news of the server. */
 
 import { events, get, watchAnswers } from "./api.js";
 import { ask, say } from "./asking.js";
@@ -32,7 +32,7 @@ const THEMES = ["system", "light", "dark"];
 const KEPT = "kproxy theme";
 
 let source = null;
-let stopped = null; // where the source may be changed
+let stopped = null; // Stopped, if breakpoints are allowed
 let shown = null; // {id, view}
 
 function theme() {
@@ -84,7 +84,7 @@ function sourceText() {
   ];
 }
 
-/** How far back a running proxy's exchanges go. */
+/** Say how many of a running proxy's exchanges are kept. */
 const bound = () => (source.mostBytes ? `The newest exchanges are kept, up to ${bytes(source.mostBytes)} of memory; the oldest then leave${source.spill ? ", to disk first" : ""}.` : nothing);
 
 function stateText() {
@@ -94,16 +94,16 @@ function stateText() {
   return live ? " · live" : nothing;
 }
 
-/** A part of the line on the source that is no good news, and what it means. */
+/** Draw a part of the line about the source that warns, with its meaning as a tooltip. */
 const warning = (text, meaning) => html` · <span class="warning" title=${meaning}>${text}</span>`;
 
-/** "about 1 in 4 is", "most are": how many of the exchanges are shown. */
+/** Say which share of the exchanges is shown: "about 1 in 4 is", "most are". */
 const rate = (share) => (share > 0.66 ? "most are" : `about 1 in ${count(Math.round(1 / share))} is`);
 
-/** What shows a view; one that the source has not says why. */
+/** Return the class and keys of a view; a view that this source does not have says why. */
 const makerOf = (view) => (viewsOf(source).some((one) => one.id === view) ? MADE[view] : OFF);
 
-/** The URL has changed: another view, or other parameters of this one. */
+/** The URL has changed: show another view, or other parameters of this one. */
 function moved() {
   const { view, parameters } = current();
   if (shown?.id === view && shown.view.moved) shown.view.moved(parameters);
@@ -118,7 +118,7 @@ async function showView() {
   const place = document.getElementById("view");
   const fresh = place.cloneNode(false);
   place.replaceWith(fresh);
-  if (isAnother && !document.getElementById("dialog").open) fresh.focus({ preventScroll: true }); // keys and Tab go on in it
+  if (isAnother && !document.getElementById("dialog").open) fresh.focus({ preventScroll: true }); // Tab and keys continue in the view
   shown = { id: view, view: new (makerOf(view).View)(fresh, source, stopped) };
   drawBar();
   drawTitle();
@@ -155,7 +155,7 @@ function pressed(event) {
 }
 
 function listen() {
-  const told = events(["rows"], (_, news) => {
+  const connection = events(["rows"], (_, news) => {
     const wasLoading = source.loading;
     const isAnother = news.instance !== source.instance;
     const before = source.damages ?? [];
@@ -170,7 +170,7 @@ function listen() {
     if (source.narrowed !== narrowedBefore) sayNarrowed();
     shown?.view.renewed?.(news);
     if (!wasLoading || source.loading) return;
-    if (!source.live) told.close();
+    if (!source.live) connection.close();
     readWhole();
   }, () => {
     source = { ...source, lost: true };
@@ -178,14 +178,14 @@ function listen() {
   });
 }
 
-/** The server answered, or did not. */
+/** Note whether the server answered. */
 function answered(whether) {
   if (Boolean(source.lost) === !whether) return;
   source = { ...source, lost: !whether };
   drawBar();
 }
 
-/** Something was stopped, or went on; or the configuration allows no breakpoints any more. */
+/** A message was stopped or released, or the configuration no longer allows breakpoints. */
 function stopsChanged() {
   if (stopped.off === null) {
     drawBar();
@@ -199,21 +199,21 @@ function stopsChanged() {
   else drawBar();
 }
 
-/** Ask what the source is now. Breakpoints that are allowed only now take the page loaded anew. */
+/** Ask what the source is now. If breakpoints have become allowed, the page has to be reloaded for them. */
 async function askAgain() {
   source = { ...source, ...(await get("source")) };
   source.editable &&= stopped !== null && stopped.off === null;
 }
 
-/** Another process answers, as the one before ended: what it had is gone. */
+/** Start over: the page's process has ended, with its exchanges, and another one answers. */
 async function beginAnew() {
   say("The page's process ended and was started again: what it had is gone, and new exchanges are shown from here on.");
   await askAgain();
-  if (current().view === "exchanges") note({ at: null }); // numbers mean something else now
+  if (current().view === "exchanges") note({ at: null }); // the new process numbers exchanges from 1
   await showView();
 }
 
-/** The source was read to its end: what it is now, and the view of all of it. */
+/** The source was read to its end: show all of it. */
 async function readWhole() {
   const before = source.damages;
   await askAgain();
@@ -222,13 +222,13 @@ async function readWhole() {
   if (shown && !shown.view.renewed) await showView();
 }
 
-/** Say what is missing, but for what was said *before*. */
+/** Say what is missing, except for the sentences in *before*. */
 function sayDamages(before = []) {
-  const found = (source.damages ?? []).filter((sentence) => !before.includes(sentence));
-  for (const sentence of found.slice(0, 3)) say(source.live ? `Incomplete: ${sentence}` : `Damaged: ${sentence}`);
+  const fresh = (source.damages ?? []).filter((sentence) => !before.includes(sentence));
+  for (const sentence of fresh.slice(0, 3)) say(source.live ? `Incomplete: ${sentence}` : `Damaged: ${sentence}`);
 }
 
-/** Say what part of the traffic is analyzed, where the configuration says so. */
+/** Say which part of the traffic is analyzed, if the configuration restricts it. */
 function sayNarrowed() {
   if (source.narrowed) say(source.narrowed);
 }

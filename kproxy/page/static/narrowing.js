@@ -1,4 +1,4 @@
-/** Conditions that clicks and keys write from the chosen exchange: into the filter, or as a breakpoint. */
+/** Conditions made from the chosen exchange by clicks and keys, for the filter or as a breakpoint. */
 
 import { ask, say } from "./asking.js";
 import { conditionsOf, fromHost, stopConditions } from "./conditions.js";
@@ -6,12 +6,12 @@ import { go } from "./route.js";
 import { visible } from "./text.js";
 import { html, render } from "./lit-html.js";
 
-const MOST_ELEMENTS = 8; // of a list, in a menu
+const MOST_ELEMENTS = 8; // of a list that a menu offers
 
 export class Narrowing {
   /**
-   * `chosen` gives of the chosen exchange: `valueOf(column)`, `row()` (all of it, null: none is chosen). `stopped` has the
-   * breakpoints; null where there are none.
+   * `chosen` has two functions about the chosen exchange: `valueOf(column)` and `row()`, the whole row, or null if none is chosen.
+   * `stopped` has the breakpoints; null where none can be set.
    */
   constructor(source, line, chosen, stopped) {
     Object.assign(this, { line, chosen, stopped });
@@ -24,14 +24,14 @@ export class Narrowing {
     return column ? conditionsOf(column, value, this.names) : null;
   }
 
-  /** Write "only" or "not" what the chosen exchange has in a column. */
+  /** Add the condition "only" or "not" for the chosen exchange's value in a column. */
   write(which, name) {
     const conditions = this.conditions(name, this.chosen.valueOf(name));
     if (!conditions) return say(this.names.has(name) ? `Write a span for ${name}, as in ${name} >= "2026-01-31T12:00:00.000000Z", or select one in Time.` : `A filter cannot name ${name}.`);
     return this.line.add(conditions[which]);
   }
 
-  /** Entries of a menu for a cell. */
+  /** Return the menu entries for a cell of the chosen exchange. */
   entries(name) {
     const value = this.chosen.valueOf(name);
     const conditions = this.conditions(name, value);
@@ -50,7 +50,7 @@ export class Narrowing {
     if (row?.client) this.line.add(fromHost(row.client));
   }
 
-  /** Ask which exchanges like the chosen one to stop, and set that breakpoint. */
+  /** Let the user choose a breakpoint that stops exchanges like the chosen one, and set it. */
   async stopSuch() {
     if (!this.stopped) return say("Breakpoints are off here: they are for kproxy run with page.edits in its configuration.");
     const row = await this.chosen.row();
@@ -80,7 +80,7 @@ export class Narrowing {
   }
 }
 
-/** Open a menu at {x, y} in the window: entries are [text, what to do]. Arrows move in it, Esc closes it. */
+/** Open a menu at {x, y} in the window; entries are [text, function]. Arrows move in it, Esc closes it. */
 export function openMenu({ x, y }, entries) {
   const before = document.activeElement;
   const menu = document.createElement("div");

@@ -1,23 +1,23 @@
-/** Records of an exchange, by partition: their batches, then key, value and headers, as kproxy decode --records has them. */
+/** The records of an exchange by partition: batches, then keys, values and headers, as in kproxy decode --records. */
 
 import { cellText, count, counted, isoOf, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
-const AT_ONCE = 100; // records of a partition, and a hundred more at each click
-const FEW = 3; // batches of a partition before its records, the others behind a click: of message formats 0 and 1 each record is one
-const PARTITIONS = 50; // likewise
+const AT_ONCE = 100; // records of a partition shown at first, and added by each click
+const FEW = 3; // batches shown before the records; a click shows the others. In message formats 0 and 1 each record is a batch
+const PARTITIONS = 50; // shown at first, and added by each click
 const LONGEST = 300; // characters of a key or value
 
-/** How many there are in all partitions. */
+/** Return how many records all partitions have. */
 export const recordCount = (partitions) => partitions.reduce((sum, one) => sum + (one.json?.count ?? one.json?.records?.length ?? 0), 0);
 
-/** The tables of them in a place of the page. */
+/** Draws the tables of records in an element. */
 export class Records {
   constructor(place, partitions) {
     this.place = place;
     this.partitions = partitions;
     this.most = PARTITIONS;
-    this.shown = new Map(); // of a partition: how many of its records
+    this.shown = new Map(); // partition -> how many of its records are shown
   }
 
   draw() {
@@ -50,7 +50,7 @@ export class Records {
 }
 
 function batch(one) {
-  const said = [
+  const facts = [
     `offsets ${one.baseOffset ?? "?"} to ${one.lastOffset ?? "?"}`,
     one.sizeInBytes !== undefined && `${count(one.sizeInBytes)} bytes`,
     one.compression && one.compression !== "none" && one.compression,
@@ -60,7 +60,7 @@ function batch(one) {
     one.producerId >= 0 && `producer ${one.producerId}, epoch ${one.producerEpoch}, sequence ${one.baseSequence}`,
     one.crcValid === false && "the CRC is wrong",
   ].filter(Boolean);
-  return html`<span>Batch: ${visible(said.join(" · "))}. </span>`;
+  return html`<span>Batch: ${visible(facts.join(" · "))}. </span>`;
 }
 
 function table(records, label) {
@@ -73,7 +73,7 @@ function table(records, label) {
 
 const when = (ms) => (typeof ms === "number" && ms >= 0 ? isoOf(BigInt(Math.round(ms)) * 1_000_000n).replace(/000Z$/, "Z") : "");
 
-/** A key or value: {text, size}, or in another form than text; null. */
+/** Draw a key or value: {text, size}, another form such as {json, size}, or null. */
 function content(value) {
   if (value === null || value === undefined) return html`<span class="none">null</span>`;
   if (typeof value !== "object") return html`<bdi>${visible(String(value), LONGEST)}</bdi>`;

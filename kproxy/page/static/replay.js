@@ -1,4 +1,4 @@
-/** Replay of the selected exchanges: the plan that kproxy replay makes is shown first, and sent only when a person says so. */
+/** Replay the selected exchanges: a dialog shows the plan of kproxy replay, and sends it when the user says so. */
 
 import { post } from "./api.js";
 import { ask } from "./asking.js";
@@ -15,7 +15,7 @@ export function replay(selection, token) {
   let plan = null; // {plan: its id, text}
   let result = null; // {text, differs, interrupted}
   let problem = null;
-  let asking = null; // AbortController of what the server does now
+  let asking = null; // AbortController of the running request
 
   const run = async (path, body, take) => {
     asking = new AbortController();
@@ -41,7 +41,7 @@ export function replay(selection, token) {
   };
   const change = (name) => (event) => {
     wanted[name] = event.target.type === "checkbox" ? event.target.checked : event.target.value.trim();
-    plan = null; // it was of other settings
+    plan = null; // it was made for other settings
     draw();
   };
   const draw = () => render(

@@ -1,4 +1,4 @@
-/** What is shown is in the fragment of the URL, so that it can be shared and the browser's back button works: #exchanges?filter=… */
+/** The fragment of the URL says what is shown, so that links can be shared and the back button works: #exchanges?filter=… */
 
 export const VIEWS = [
   { id: "exchanges", title: "Exchanges" },
@@ -7,13 +7,13 @@ export const VIEWS = [
   { id: "groups", title: "Groups" },
   { id: "clients", title: "Clients" },
   { id: "findings", title: "Findings" },
-  { id: "breakpoints", title: "Breakpoints", editable: true }, // only where the source may be changed
+  { id: "breakpoints", title: "Breakpoints", editable: true }, // only where breakpoints are allowed
 ];
 
-/** Those that a source has. */
+/** Return the views that a source has. */
 export const viewsOf = (source) => VIEWS.filter((one) => !one.editable || source?.editable);
 
-/** {view, parameters, unknown}; a view that does not exist is the first, and `unknown` its name. */
+/** Return {view, parameters, unknown}. For a view that does not exist, `view` is the first one and `unknown` the given name. */
 export function parse(fragment) {
   const [name, query = ""] = fragment.replace(/^#/, "").split(/\?(.*)/s);
   const view = VIEWS.some((one) => one.id === name) ? name : VIEWS[0].id;
@@ -21,7 +21,7 @@ export function parse(fragment) {
   return { view, unknown, parameters: Object.fromEntries(new URLSearchParams(query)) };
 }
 
-/** "?a=1&b=2" of the parameters that are neither null nor empty; "" where there is none. */
+/** Return "?a=1&b=2" for the parameters that are neither null nor empty; "" if there are none. */
 export function queryOf(parameters) {
   const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
   return given.length ? `?${new URLSearchParams(given)}` : "";
@@ -31,12 +31,12 @@ export const fragmentOf = (view, parameters = {}) => `#${view}${queryOf(paramete
 
 export const current = () => parse(window.location.hash);
 
-/** Show another view, or this one with other parameters; a new entry of the browser's history. */
+/** Show another view, or other parameters, as a new entry of the browser's history. */
 export const go = (view, parameters) => {
   window.location.hash = fragmentOf(view, parameters);
 };
 
-/** Change parameters of the view: no event; with `goesBack`, the browser's back button comes back to what is there now. */
+/** Change parameters in the URL without an event. With `goesBack`, the browser's back button restores the present ones. */
 export function note(changes, goesBack = false) {
   const { view, parameters } = current();
   const fragment = fragmentOf(view, { ...parameters, ...changes });

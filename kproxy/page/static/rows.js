@@ -1,32 +1,32 @@
 /**
- * Rows of exchanges by their place in a filter's answer: blocks of them, asked for when they are seen, few enough to keep.
+ * The rows that match a filter, by their index: blocks of rows, requested when they come into sight, and few enough to keep.
  *
- * There is one question to the server at a time, and the next is for what is then in sight: however fast somebody scrolls, the
- * server is asked for a few places on the way and for the last one.
+ * One request runs at a time, and the next is for the rows in sight then. However fast the user scrolls, the server is asked for a few
+ * places on the way and for the last one.
  */
 
 import { get } from "./api.js";
 
 const BLOCK = 50; // rows
-const MOST_BLOCKS = 240; // that are kept
-const MOST_AT_ONCE = 4; // blocks of one question
-const FIRST = 2; // blocks, of a new question
-const AHEAD = 4; // blocks beyond what is seen, where somebody goes on step by step
+const MOST_BLOCKS = 240; // kept in memory
+const MOST_AT_ONCE = 4; // blocks in one request
+const FIRST = 2; // blocks in the first request
+const AHEAD = 4; // blocks requested in advance, while the user scrolls steadily
 
 export class Rows {
-  /** `changed(problem)` is called when rows came or the total changed; with an error where the server refused. */
+  /** `changed(problem)` is called when rows came or the total changed, with an error if the server refused. */
   constructor(changed) {
     this.changed = changed;
     this.question = { filter: "", sort: "", columns: "" };
     this.total = 0;
-    this.known = false; // whether the total is
+    this.known = false; // whether the server has told the total
     this.generation = null;
     this.texts = []; // what the filter searches for as text
-    this.left = 0; // exchanges before the first place, where all are in their order
+    this.left = 0; // exchanges that left before the first row, if there is neither filter nor sort
     this.forget();
   }
 
-  /** Ask another question; what is there is forgotten. */
+  /** Ask for other rows, and forget the present ones. */
   ask(question) {
     this.question = { ...this.question, ...question };
     this.forget();
@@ -36,32 +36,32 @@ export class Rows {
   }
 
   forget() {
-    this.asked?.abort();
-    this.asked = null; // AbortController of the question that the server has
-    this.blocks = new Map(); // of the block's number: {numbers, rows}, oldest use first
-    this.seen = [0, 0]; // places in sight
-    this.step = 0; // blocks by which they moved last
+    this.running?.abort();
+    this.running = null; // AbortController of the running request
+    this.blocks = new Map(); // number of a block -> {numbers, rows}, least recently used first
+    this.seen = [0, 0]; // rows in sight: from, to
+    this.step = 0; // by how many blocks they moved last
     this.stale = null; // {at, moved}: what is there is old
-    this.failed = false; // whether the last question was; then the same is not asked again
+    this.failed = false; // whether the last request failed; it is not repeated
   }
 
   /**
-   * Rows came, or (`moved`) all have another place: ask again for those in sight, which stay until the answer is there. With
-   * `at`, a place, for those around it.
+   * Ask again for the rows in sight, or around the row `at`, as rows came, or (`moved`) all rows have another index. The old ones are
+   * shown until the answer comes.
    */
   renew(moved, at = null) {
     this.stale = { at, moved: moved || (this.stale?.moved ?? false) }; // news come faster than answers
     return this.next();
   }
 
-  /** {number, row} of a place, or null while it is not there. */
+  /** Return row number `place` as {number, row}; null until the server has sent it. */
   at(place) {
     const block = this.blocks.get(Math.floor(place / BLOCK));
     const row = block?.rows[place % BLOCK];
     return row === undefined ? null : { number: block.numbers[place % BLOCK], row };
   }
 
-  /** These places are in sight: ask for what of them is missing, now or when the server has answered. */
+  /** Note which rows are in sight, and request missing ones, now or once the running request has ended. */
   want(from, to) {
     if (from !== this.seen[0] || to !== this.seen[1]) {
       this.step = Math.floor(from / BLOCK) - Math.floor(this.seen[0] / BLOCK);
@@ -71,15 +71,15 @@ export class Rows {
     for (const number of blocksOf(from, to)) {
       const block = this.blocks.get(number);
       if (!block) continue;
-      this.blocks.delete(number); // to the end: used last
+      this.blocks.delete(number); // move to the end: used last
       this.blocks.set(number, block);
     }
     this.next();
   }
 
-  /** Ask for what is needed most, if anything is and nothing is asked. */
+  /** Request what is needed most, unless a request is running. */
   next() {
-    if (this.asked) return undefined;
+    if (this.running) return undefined;
     const missing = this.failed ? [] : blocksOf(...this.seen).filter((number) => this.lacks(number));
     if (missing.length) return this.load(missing[0], missing.at(-1));
     if (this.stale) return this.again();
@@ -113,20 +113,20 @@ export class Rows {
   }
 
   async load(first, last) {
-    const asked = new AbortController();
-    this.asked = asked;
+    const running = new AbortController();
+    this.running = running;
     const limit = Math.min(last - first + 1, MOST_AT_ONCE) * BLOCK;
     try {
-      const answer = await get("exchanges", { ...this.question, offset: first * BLOCK, limit }, asked.signal);
-      if (asked.signal.aborted) return;
-      this.asked = null;
+      const answer = await get("exchanges", { ...this.question, offset: first * BLOCK, limit }, running.signal);
+      if (running.signal.aborted) return;
+      this.running = null;
       this.take(first, answer);
       this.changed(null);
     } catch (error) {
-      if (error.name === "AbortError" || this.asked !== asked) return;
-      this.asked = null;
+      if (error.name === "AbortError" || this.running !== running) return;
+      this.running = null;
       this.failed = true;
-      if (!this.known) this.total = 0; // those of an earlier question are no answer
+      if (!this.known) this.total = 0; // an earlier total belongs to another filter
       this.changed(error);
     }
     this.next();
@@ -151,7 +151,7 @@ export class Rows {
   }
 }
 
-/** The numbers of the blocks that have places from..to-1. */
+/** Return the numbers of the blocks with the rows from..to-1. */
 function blocksOf(from, to) {
   const first = Math.floor(from / BLOCK);
   const last = Math.floor(Math.max(to - 1, from) / BLOCK);

@@ -1,4 +1,4 @@
-/** One stopped message: what it is, how long it waits, and what can be done with it. Its text is in CheckedText. */
+/** One stopped message: what it is, how long it waits, and the actions on it. CheckedText has its text. */
 
 import { get } from "./api.js";
 import { ask } from "./asking.js";
@@ -12,7 +12,7 @@ const SOON_MS = 30_000; // with less time than this left, an open editor asks fo
 const UNSENT = "What is below was not sent. It can be copied from here.";
 
 export class StopEditor {
-  /** `left()` closes it, `toList()` gives the focus back to the list, `done({stop, action, more, changed, rule})` tells what was decided. */
+  /** `left()` closes it, `toList()` gives the focus to the list, `done({stop, action, more, changed, rule})` reports a decision. */
   constructor(place, stopped, doings) {
     this.place = place;
     this.stopped = stopped;
@@ -25,14 +25,14 @@ export class StopEditor {
     return this.stop !== null;
   }
 
-  /** Show a stop. Throws Refused where it went on. */
+  /** Show a stopped message. Throws Refused if it is no longer stopped. */
   async show(id) {
     const stop = await this.stopped.look(id);
     this.close();
     this.stop = stop;
     this.busy = false;
     this.gone = false;
-    this.asked = null;
+    this.extended = null;
     this.problem = null;
     this.place.hidden = false;
     this.draw();
@@ -56,7 +56,7 @@ export class StopEditor {
     this.place.hidden = true;
   }
 
-  /** What is stopped has changed. */
+  /** The list of stopped messages has changed. */
   renewed() {
     if (!this.stop || this.gone || this.stopped.problem !== null) return;
     const stop = this.stopped.find(this.stop.id);
@@ -70,14 +70,14 @@ export class StopEditor {
     this.text?.freeze();
   }
 
-  /** Ask for more time, where it is soon over. */
+  /** Ask for more time, if little is left. */
   stay() {
     if (!this.gone && this.stopped.left(this.stop) < SOON_MS) this.keep();
   }
 
   async keep() {
-    if (this.asked === this.stop.resumesMs) return; // it was asked for already
-    this.asked = this.stop.resumesMs;
+    if (this.extended === this.stop.resumesMs) return; // already asked for
+    this.extended = this.stop.resumesMs;
     try {
       await this.stopped.keep(this.stop.id, MORE_S);
     } catch (error) {
@@ -160,11 +160,11 @@ export class StopEditor {
   time() {
     const left = this.stopped.left(this.stop);
     return html`<div class="bar time"><progress max=${Math.max(this.stop.resumesMs - this.stop.stoppedMs, 1)} .value=${left} aria-label="Time until it goes on by itself"></progress>
-      <span>held while it is open here; else it goes on in ${seconds(left)}</span><button @click=${() => { this.asked = null; this.keep(); }} title="Key m">Keep for ${MORE_S} s</button></div>`;
+      <span>held while it is open here; else it goes on in ${seconds(left)}</span><button @click=${() => { this.extended = null; this.keep(); }} title="Key m">Keep for ${MORE_S} s</button></div>`;
   }
 }
 
-let known = null; // all errors, once they were asked for
+let known = null; // all errors, once the server has sent them
 
 /** Open a dialog to choose an error of Kafka's by a part of its name, number or meaning; `chosen(name)` is called with it. */
 async function chooseError(title, chosen) {
@@ -213,7 +213,7 @@ async function chooseError(title, chosen) {
   place.querySelector("input").focus();
 }
 
-/** Errors that have each of the words somewhere; those with the first in their name come first. */
+/** Return the errors that contain each of the words; errors with the first word in their name come first. */
 function matching(text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const texts = ({ name, code, meaning }) => `${name} ${code} ${meaning}`.toLowerCase();

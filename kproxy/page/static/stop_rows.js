@@ -1,19 +1,19 @@
-/** The list of what is stopped: each with its countdown. Those that have ended stay while a person points at the list. */
+/** The list of stopped messages with their countdowns. Rows of ended stops stay while the pointer or the focus is in the list. */
 
 import { shortEnd } from "./stopped.js";
 import { seconds, titleOf } from "./stop_words.js";
 import { named, visible } from "./text.js";
 import { html, render } from "./lit-html.js";
 
-const MOST_ENDED = 20; // that stay, or as many as there are stopped
+const MOST_ENDED = 20; // rows that stay, or as many as messages are stopped
 
 export class StopRows {
-  /** `open(id)`, `resume(stop)` and `keep(id)` do what the buttons of a row say; `opened()` is the id of the one that is open. */
+  /** The buttons of a row call `open(id)`, `resume(stop)` and `keep(id)`; `opened()` returns the id of the open one. */
   constructor(place, stopped, doings) {
     this.place = place;
     this.stopped = stopped;
     this.doings = doings;
-    this.rows = new Map(); // of the id: {stop, ended}
+    this.rows = new Map(); // id -> {stop, ended}
     this.chosen = null; // id
     place.addEventListener("pointerleave", () => this.renew());
     place.addEventListener("focusout", () => setTimeout(() => this.renew()));
@@ -23,7 +23,7 @@ export class StopRows {
     return this.rows.size === 0;
   }
 
-  /** What is stopped has changed. */
+  /** The list of stopped messages has changed. */
   renew() {
     const now = new Map(this.stopped.stops.map((stop) => [stop.id, stop]));
     const pointedAt = this.place.matches(":hover") || this.place.contains(document.activeElement);
@@ -68,21 +68,21 @@ export class StopRows {
     this.focus();
   }
 
-  /** The focus to the row that is chosen, else to the first, else to the view. */
+  /** Focus the chosen row, else the first row, else the view. */
   focus() {
     const rows = [...this.place.querySelectorAll("li[data-id]")];
     const row = rows.find((one) => one.dataset.id === this.chosen) ?? rows[0];
     (row?.querySelector("button") ?? this.place.closest("#view")).focus();
   }
 
-  /** The stop that keys mean: the one that is chosen, while it waits; of one that is not in the list, the one that is open. */
+  /** Return the stop that keys act on: the chosen row while it waits; if the chosen one is not in the list, the open one. */
   meant(open) {
     const row = this.rows.get(this.chosen);
     if (row) return row.ended ? null : row.stop;
     return this.chosen === null || this.chosen === open?.id ? open : null;
   }
 
-  /** A stop has ended: if it was chosen, the next one is, so that no key means it any more. */
+  /** Note that a stop has ended. If it was chosen, choose the next one, so that no key acts on it. */
   chooseAfter(id) {
     const ids = [...this.rows.keys()];
     const row = this.rows.get(id);

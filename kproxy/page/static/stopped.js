@@ -1,15 +1,15 @@
 /**
- * What breakpoints have stopped, and the breakpoints that are set. The server is asked for both as long as the page is open, in
- * every view: breakpoints are in force while a page asks, and are removed by the server when none does.
+ * The breakpoints that are set, and the messages that they have stopped. The page asks the server for both as long as it is open, in
+ * every view: the server removes breakpoints when no page asks any more.
  */
 
 import { get, post, Refused } from "./api.js";
 import { literal } from "./text.js";
 
-const WAIT_S = 20; // that the server waits for news
-const BETWEEN_MS = 100; // a thousand messages that are stopped one after the other are no thousand answers
+const WAIT_S = 20; // the server answers after this time without news
+const BETWEEN_MS = 100; // between two requests, so that a thousand stops in a row do not make a thousand answers
 const RETRY_MS = 2_000;
-const MOST = 200; // that are shown
+const MOST = 200; // stopped messages shown
 const MOST_DONE = 20;
 const MOST_ENDS = 1_000; // stops whose end is known
 const MOST_IN_FILTER = 20; // exchanges that one filter names
@@ -20,23 +20,23 @@ const OFF = 404; // page.edits was taken out of the configuration
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
 export class Stopped {
-  /** `changed()` is called when something is stopped, goes on, or is set; when the server does not answer; when edits are off. */
+  /** `changed()` is called after each answer of the server, and when it does not answer or no longer allows breakpoints. */
   constructor(token, changed) {
     this.token = token;
     this.changed = changed;
     this.breakpoints = [];
-    this.givenUp = []; // of them, those that are not asked any more: {condition, direction, why}
+    this.givenUp = []; // breakpoints no longer evaluated, as they take too long: {condition, direction, why}
     this.stops = []; // the oldest first
     this.total = 0;
     this.ends = new StopEnds();
-    this.done = []; // what was decided on this page, and how others have ended, the latest first
+    this.done = []; // decisions of this page and other ends of stops, the latest first
     this.problem = null;
-    this.off = null; // why there are no breakpoints any more
-    this.clock = 0; // milliseconds of the server's clock that are 0 of performance.now()
-    window.addEventListener("beforeunload", (event) => this.ends.drafts.size && event.preventDefault()); // an edit is not lost unasked
+    this.off = null; // why breakpoints are no longer allowed; null while they are
+    this.clock = 0; // the server's clock in ms at performance.now() = 0
+    window.addEventListener("beforeunload", (event) => this.ends.drafts.size && event.preventDefault()); // ask before an unsent edit is lost
   }
 
-  /** Ask until there are no breakpoints any more. */
+  /** Ask the server until it no longer allows breakpoints. */
   async watch() {
     let after = -1;
     while (this.off === null) {
@@ -74,15 +74,15 @@ export class Stopped {
   }
 
   noteEnds(stops, off = null) {
-    for (const told of this.ends.told(stops, off)) this.noteDone(told);
+    for (const report of this.ends.reports(stops, off)) this.noteDone(report);
   }
 
-  /** Note what became of a stop. */
+  /** Note a decision, or another end of a stop. */
   noteDone(what) {
     this.done = [{ ...what, at: new Date() }, ...this.done].slice(0, MOST_DONE);
   }
 
-  /** Milliseconds until a stop goes on by itself, by the server's clock. */
+  /** Return the milliseconds until a stopped message goes on by itself, by the server's clock. */
   left(stop) {
     return Math.max(stop.resumesMs - this.clock - performance.now(), 0);
   }
@@ -96,12 +96,12 @@ export class Stopped {
     this.changed();
   }
 
-  /** The stop with its text: `json`, `hex`. */
+  /** Get a stopped message with its text: `json`, `hex`. */
   look(id) {
     return get(`stops/${id}`);
   }
 
-  /** Throws Refused, as where it is over. */
+  /** Decide on a stopped message. Throws Refused, for instance if it is no longer stopped. */
   async decide(id, action, more = {}) {
     this.ends.decide(id);
     try {
@@ -120,7 +120,7 @@ export class Stopped {
     return post("stops/check", { id, ...edited }, this.token, { signal });
   }
 
-  /** The rule in YAML that does the same, or why there is none: {yaml} or {why}. */
+  /** Get the filter rule that does the same: {yaml}, or {why} there is none. */
   async rule(id, action, more = {}) {
     try {
       return await post("stops/rule", { id, action, ...more }, this.token);
@@ -138,19 +138,19 @@ export class Stopped {
   }
 }
 
-/** Names an exchange: correlation ids are unique on a connection, a connection has its client's address. */
+/** Identify an exchange by its connection, that is by the client's address, and its correlation id. */
 const keyOf = ({ client, correlationId }) => `${client} ${correlationId}`;
 
-/** How stops have ended, as the server says, and text that was edited and not sent, which is kept until its stop is over. */
+/** How stops ended, according to the server, and the user's unsent edits, which are kept until their stop ends. */
 class StopEnds {
   constructor() {
     this.ends = new Map(); // id -> {action, by, why, how}
-    this.own = new Set(); // ids on which this page has decided
+    this.own = new Set(); // ids of stops that this page decided on
     this.drafts = new Map(); // id -> {form, text}
-    this.edited = new Map(); // keyOf an exchange -> {client, correlationId}: those that did not go on as they came
+    this.edited = new Map(); // keyOf -> {client, correlationId} of exchanges that did not go on as received
   }
 
-  /** Take what the server tells of stops that are over. */
+  /** Take the server's list of ended stops. */
   take(ended) {
     for (const one of ended) {
       this.ends.set(one.id, one);
@@ -160,7 +160,7 @@ class StopEnds {
     while (this.ends.size > MOST_ENDS) this.ends.delete(this.ends.keys().next().value);
   }
 
-  /** {action, by, why, how} of a stop that is over; null where it is not known. */
+  /** Return how a stop ended, as {action, by, why, how}; null if unknown. */
   of(id) {
     return this.ends.get(id) ?? null;
   }
@@ -176,41 +176,41 @@ class StopEnds {
     return this.edited.has(keyOf(exchange));
   }
 
-  /** The filter that selects these exchanges, the latest of them. */
+  /** The filter that selects the latest of these exchanges. */
   get editedFilter() {
     const latest = [...this.edited.values()].slice(-MOST_IN_FILTER);
     return latest.map(({ client, correlationId }) => `(client == ${literal(client)} && correlationId == ${correlationId})`).join(" || ");
   }
 
-  /** This page decides on it, so that its end is no news. */
+  /** Note that this page decides on a stop: its end is no news then. */
   decide(id) {
     this.own.add(id);
     if (this.own.size > MOST_ENDS) this.own.delete(this.own.values().next().value);
   }
 
-  /** It could not be decided on. */
+  /** Note that the decision failed. */
   undecide(id) {
     this.own.delete(id);
   }
 
-  /** Keep the text that a person has edited; null: it is as it came. */
+  /** Keep the user's edit of a stopped message; null: there is none. */
   keep(id, draft) {
     if (draft === null) this.drafts.delete(id);
     else this.drafts.set(id, draft);
   }
 
-  /** What is to be told of stops that are over: [{stop, end, draft, others}]; `off` is how they ended where the server does not tell. */
-  told(stops, off) {
-    const found = [];
+  /** Return the ended stops to report, as [{stop, end, draft, others}]; `off` is their end if the server gives none. */
+  reports(stops, off) {
+    const reports = [];
     for (const one of stops.map((stop) => this.end(stop, off)).filter(Boolean)) {
-      const same = one.draft === null ? found.find((other) => other.draft === null && other.end.how === one.end.how) : null;
+      const same = one.draft === null ? reports.find((other) => other.draft === null && other.end.how === one.end.how) : null;
       if (same) same.others += 1;
-      else found.push({ ...one, others: 0 });
+      else reports.push({ ...one, others: 0 });
     }
-    return found;
+    return reports;
   }
 
-  /** {stop, end, draft}; null where a person would not ask. Its text is forgotten. */
+  /** Return {stop, end, draft}, or null if the end is of no interest; forget the edit. */
   end(stop, off) {
     const end = this.of(stop.id) ?? off;
     const draft = this.drafts.get(stop.id) ?? null;
@@ -221,7 +221,7 @@ class StopEnds {
   }
 }
 
-/** In a row of the list: "went on", "client closed", "decided". */
+/** Return the end of a stop for a row of the list: "went on", "client closed", "decided". */
 export function shortEnd(end) {
   if (end === null || USUAL.has(end.why) || end.action === "resume" && end.by) return "went on";
   return end.why || "decided";

@@ -1,20 +1,20 @@
 /**
- * Text of the traffic for people: names that cannot reorder, hide or break what stands around them; times, sizes, durations.
+ * Text for people: names from the traffic that cannot reorder, hide or break the text around them; times, sizes, durations.
  *
  * Everything here returns strings or templates of lit-html, which sets values as text and never as HTML.
  */
 
 import { html } from "./lit-html.js";
 
-const LONGEST = 400; // characters of one value; the whole of it is in the detail of an exchange
+const LONGEST = 400; // characters of one value; the detail of an exchange has the whole value
 
-// What kproxy escapes on a terminal (controls, formatting, separators, spaces that look like another, what Unicode has not assigned,
+// The characters that kproxy escapes on a terminal (controls, formatting, separators, unusual spaces, unassigned characters,
 // private use, unpaired surrogates), and marks that have no width.
 const UNSEEN =
   /[\p{C}\p{Zl}\p{Zp}\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u034f\u115f\u1160\u17b4\u17b5\u3164\ufe00-\ufe0f\uffa0]|[\u{e0000}-\u{e0fff}]/gu;
-const STACKED = /(\p{M}{3})\p{M}+/gu; // more marks on one letter than any language has would reach into the lines around
+const STACKED = /(\p{M}{3})\p{M}+/gu; // more marks on a letter than any language has, which would reach into other lines
 
-/** The text with characters that are not seen made visible: controls as their pictures (␛), others as their code (\u202e). */
+/** Make invisible characters visible: controls as their pictures (␛), others as their code (\u202e). */
 export function visible(text, longest = LONGEST) {
   const cut = text.length > longest ? text.slice(0, longest) : text;
   const shown = cut.replace(UNSEEN, picture).replace(STACKED, "$1…");
@@ -28,27 +28,27 @@ function picture(character) {
   return code > 0xffff ? `\\u{${code.toString(16)}}` : `\\u${code.toString(16).padStart(4, "0")}`;
 }
 
-/** A name of the traffic, kept apart from the direction of the text around it. */
+/** Draw a name from the traffic, isolated from the direction of the text around it. */
 export function named(text) {
   if (text === null || text === undefined) return html`<span class="none">none</span>`;
   if (text === "") return html`<span class="none">empty</span>`;
   return html`<bdi>${visible(String(text))}</bdi>`;
 }
 
-// A name written from right to left, up to what ends a name in a sentence
+// A name written from right to left
 const RIGHT = "\\u0590-\\u08ff\\ufb1d-\\ufdff\\ufe70-\\ufeff\\u{10800}-\\u{10fff}\\u{1e800}-\\u{1efff}";
 const RIGHT_TO_LEFT = new RegExp(`([${RIGHT}](?:[\\p{M}${RIGHT}]|[ ._-](?=[${RIGHT}]))*)`, "u");
 
-/** A text that is visible already, in which names that are written from right to left turn nothing around them. */
+/** Isolate names written from right to left within a text that is already visible, so that they do not reorder it. */
 export const isolated = (text) => text.split(RIGHT_TO_LEFT).map((part, at) => (at % 2 ? html`<bdi>${part}</bdi>` : part));
 
-/** A text of ours with names of the traffic in it: read from left to right, even where it begins with such a name. */
+/** Draw a sentence of kproxy with names from the traffic in it, from left to right whatever it begins with. */
 export const sentence = (text, longest = LONGEST) => html`<bdi dir="ltr">${isolated(visible(String(text), longest))}</bdi>`;
 
-/** Sentences with names of the traffic in them, each in a line, where there are no elements. */
+/** Return sentences, one in a line, for places that take plain text only. */
 export const lines = (sentences) => sentences.map((one) => visible(one, 500)).join("\n");
 
-/** A name inside a tooltip, which has no elements: isolated from the direction of the words around it by Unicode's own characters. */
+/** Isolate a name in a tooltip by Unicode's isolating characters, as tooltips have no elements. */
 export const apart = (text) => `\u2068${visible(String(text))}\u2069`;
 
 const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
@@ -57,10 +57,10 @@ const PARTS = new Intl.NumberFormat("en", { maximumFractionDigits: 3 });
 
 export const count = (number) => WHOLE.format(number);
 
-/** Milliseconds, always to the microsecond, so that they line up: "1,204.300". */
+/** Return milliseconds with three decimals, so that they line up: "1,204.300". */
 export const milliseconds = (number) => FIXED[3].format(number);
 
-/** How many decimals the numbers of a column need, at most three: all of them are shown with as many, so that they line up. */
+/** Return how many decimals the numbers of a column need, at most three; all are shown with as many, so that they line up. */
 export const decimalsOf = (values) => Math.max(0, ...values.filter(isNumber).map((value) => (PARTS.format(value).split(".")[1] ?? "").length));
 
 /** "1 row", "2,000 rows" */
@@ -84,7 +84,7 @@ export function duration(ms) {
   return ms < 7_200_000 ? `${Math.round(ms / 60_000)} min` : `${Math.round(ms / 3_600_000)} h`;
 }
 
-/** Nanoseconds since 1970, as a string or BigInt, as ISO 8601 in UTC, to the microsecond. */
+/** Return nanoseconds since 1970 (string or BigInt) as ISO 8601 in UTC, to the microsecond. */
 export function isoOf(ns) {
   const whole = BigInt(ns);
   const date = new Date(Number(whole / 1_000_000n)).toISOString();
@@ -92,19 +92,19 @@ export function isoOf(ns) {
   return `${date.slice(0, 19)}.${String(micros).padStart(6, "0")}Z`;
 }
 
-/** As the decoded log has it: with nanoseconds where they are no whole microseconds. */
+/** Return the time as the decoded log has it: to the nanosecond, unless it is a whole microsecond. */
 export function instantOf(ns) {
   const nanos = BigInt(ns) % 1000n;
   return nanos ? isoOf(ns).replace("Z", `${String(nanos).padStart(3, "0")}Z`) : isoOf(ns);
 }
 
-/** The time of day of an ISO 8601 time, to the microsecond. */
+/** Return the time of day of an ISO 8601 time. */
 export const timeOfDay = (iso) => iso.replace(/^.*T/, "").replace(/Z$/, "");
 
-/** Times as the server gives them: digits are nanoseconds, the rest is ISO 8601. */
+/** Return a time of the server as ISO 8601; digits are nanoseconds. */
 export const timeText = (value) => (/^\d+$/.test(String(value)) ? isoOf(value) : String(value));
 
-/** Nanoseconds of a time of an analysis: digits are nanoseconds, else ISO 8601. */
+/** Return a time of an analysis, nanoseconds or ISO 8601, in nanoseconds. */
 export function nsOf(value) {
   const text = timeText(value);
   const parts = /\.(\d+)/.exec(text)?.[1] ?? "";
@@ -112,10 +112,10 @@ export function nsOf(value) {
   return BigInt(seconds) * 1_000_000n + BigInt(parts.padEnd(9, "0").slice(0, 9) || 0);
 }
 
-const UNGROUPED = /(port|id|ids|generation\w*|partition|offset|epoch|number|version|connection|exchange|key|code)$/i; // numbers that count nothing
+const UNGROUPED = /(port|id|ids|generation\w*|partition|offset|epoch|number|version|connection|exchange|key|code)$/i; // numbers that are names, not amounts
 const isTime = (column) => /time|timestamp/i.test(column.type ?? "") || column.unit === "ns" || /(^at|_at|At)$/.test(column.name);
 
-/** What a cell of a table shows, as a string, by its column {name, type, unit}. */
+/** Return what a cell shows, by its column {name, type, unit}. */
 export function cellText(value, column = { name: "" }) {
   if (value === null || value === undefined) return "";
   if (/_micros$/.test(column.name)) return timeText(`${value}000`);
@@ -128,20 +128,20 @@ export function cellText(value, column = { name: "" }) {
   return String(value);
 }
 
-/** The heading of a column: without the unit where cells show a time in place of it. */
+/** Return the heading of a column; where cells show a time instead of a number, it has no unit. */
 export const headOf = ({ name }) => (/_micros$/.test(name) ? name.replace(/_micros$/, "_at") : name.replace(/(^|_)at_ms$/, "$1at"));
 
-/** Whether values of the column stand at the right. */
+/** Whether a value is a number, which stands at the right. */
 export const isNumber = (value) => typeof value === "number";
 
-/** Whether numbers of the column are larger or smaller, rather than names of something. */
+/** Whether the numbers of a column are amounts, rather than names such as ids. */
 export const isMeasure = (column) => !UNGROUPED.test(column.name) && headOf(column) === column.name;
 
-/** A literal of CEL for the value, as a filter compares it. */
+/** Return the literal of CEL for a value. */
 export function literal(value) {
   if (typeof value !== "string") return JSON.stringify(value);
   const escaped = JSON.stringify(value).replace(/[\u007f-\uffff]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
-  // CEL has no surrogates: a character beyond 16 bits is one escape of eight digits
+  // CEL has no surrogates: characters beyond 16 bits are escapes of eight digits
   return escaped.replace(/\\u(d[89ab]..)\\u(d[c-f]..)/g, (_, high, low) => {
     const code = 0x10000 + ((parseInt(high, 16) - 0xd800) << 10) + (parseInt(low, 16) - 0xdc00);
     return `\\U${code.toString(16).padStart(8, "0")}`;

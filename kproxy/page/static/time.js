@@ -1,4 +1,4 @@
-/** Time: latency as a heat map, exchanges, bytes and errors by API, client or topic; a selected span becomes a filter. */
+/** Time: a heat map of latency; exchanges, bytes and errors by API, client or topic. A selected span becomes a filter. */
 
 import { get } from "./api.js";
 import { say } from "./asking.js";
@@ -13,7 +13,7 @@ import { bytes, count, duration, isoOf, literal, timeOfDay, visible } from "./te
 import { html, nothing, render } from "./lit-html.js";
 
 const BUCKETS = 80;
-const LONGEST_US = 3_600_000_000; // a level without a bound ends far beyond
+const LONGEST_US = 3_600_000_000; // levels beyond have no upper bound
 const BY = ["api", "client", "topic", "error"];
 const OF_SERIES = {
   api: (name) => (name === "?" ? "apiKey == null" : /^API \d+$/.test(name) ? `apiKey == ${name.slice(4)}` : `apiName == ${literal(name)}`),
@@ -32,7 +32,7 @@ export const KEYS = [
   ["Shift ← →", "select a span"],
   ["Enter", "its exchanges"],
   ["z", "only this span in the charts"],
-  ["Esc", "let go"],
+  ["Esc", "clear the selection"],
   ...LIVE,
 ];
 
@@ -44,7 +44,7 @@ export class Time extends AnswersView {
   }
 
   take(parameters) {
-    const measure = MEASURES.some((one) => one.id === parameters.measure) ? parameters.measure : "exchanges"; // a link may say anything
+    const measure = MEASURES.some((one) => one.id === parameters.measure) ? parameters.measure : "exchanges"; // links may have any value
     const by = BY.includes(parameters.by) ? parameters.by : "api";
     this.parameters = { ...parameters, by, measure };
     this.brush.enter(parameters);
@@ -52,8 +52,8 @@ export class Time extends AnswersView {
 
   async ask(span) {
     const { filter, by, fromNs, toNs } = this.parameters;
-    const asked = { filter, buckets: isPhone() ? BUCKETS / 2 : BUCKETS, ...(fromNs ? { fromNs, toNs } : span) };
-    [this.activity, this.heat] = await Promise.all([get("activity", { ...asked, by }), get("heatmap", asked)]);
+    const parameters = { filter, buckets: isPhone() ? BUCKETS / 2 : BUCKETS, ...(fromNs ? { fromNs, toNs } : span) };
+    [this.activity, this.heat] = await Promise.all([get("activity", { ...parameters, by }), get("heatmap", parameters)]);
   }
 
   change(changes) {
@@ -62,7 +62,7 @@ export class Time extends AnswersView {
     this.load();
   }
 
-  /** Where the buckets end, in nanoseconds: the starts and the end of the last. */
+  /** Return the limits of the buckets in nanoseconds: all starts, and the end of the last. */
   ends(startsNs) {
     const starts = startsNs.map(BigInt);
     const last = BigInt(this.parameters.toNs || this.span.source.lastNs || 0);
@@ -85,7 +85,7 @@ export class Time extends AnswersView {
     );
   }
 
-  /** Buttons that take back what narrows the view. */
+  /** Draw buttons that remove the filter and the zoom. */
   waysOut() {
     const { fromNs, toNs, filter } = this.parameters;
     return html`<div class="bar">${fromNs || toNs ? html`<button @click=${() => this.change({ fromNs: null, toNs: null })}>All of the time</button>` : nothing}
@@ -96,7 +96,7 @@ export class Time extends AnswersView {
     if (!this.brush.span) return html`<span class="note">Drag over a chart, or focus it and press Shift with → or ←, to select exchanges.</span>`;
     const [from, to] = this.brush.span;
     return html`<span>${timeOfDay(isoOf(from))} to ${timeOfDay(isoOf(to))} (${duration(Number(to - from) / 1e6)})</span>
-      <button @click=${() => this.showExchanges()}>Exchanges</button><button @click=${() => this.zoom()}>Zoom</button><button @click=${() => this.brush.clear()}>Let go</button>`;
+      <button @click=${() => this.showExchanges()}>Exchanges</button><button @click=${() => this.zoom()}>Zoom</button><button @click=${() => this.brush.clear()}>Clear</button>`;
   }
 
   charts() {
@@ -108,10 +108,10 @@ export class Time extends AnswersView {
     const heatEnds = this.ends(this.heat.startsNs);
     const heatScale = timeScale(heatEnds[0] ?? ends[0], heatEnds.at(-1) ?? ends.at(-1), width);
     const series = this.activity.series.map((one, at) => ({ name: one.name, values: one[measure], colour: this.colourOf(one.name, at) }));
-    const whole = measure === "exchanges" && !this.parameters.filter; // what is missing can be counted in this
+    const whole = measure === "exchanges" && !this.parameters.filter; // only then missing exchanges can be counted too
     const marks = missingMarks(this.activity, scale, ends, 180);
     const used = this.heat.latencyUs.map((_, level) => this.heat.counts.some((column) => column[level]));
-    const [low, high] = [Math.max(used.indexOf(true) - 1, 0), used.lastIndexOf(true) + 1]; // of the levels that have requests
+    const [low, high] = [Math.max(used.indexOf(true) - 1, 0), used.lastIndexOf(true) + 1]; // the levels that have requests
     const counts = this.heat.counts.map((column) => column.slice(low, high));
     const bounds = this.heat.latencyUs.slice(low, high).map((us) => (us > LONGEST_US ? "more" : duration(us / 1000)));
     return html`<h2>Latency</h2><figure>
@@ -137,13 +137,13 @@ export class Time extends AnswersView {
     return sum === null ? nothing : html`<tr data-name="not here"><td><span class="swatch missing"></span> not here</td><td class="number">${sum}</td><td></td><td></td></tr>`;
   }
 
-  /** The class of the colour of a series. */
+  /** Return the class with the colour of a series. */
   colourOf(name, at) {
     if (name === "others") return "k-others";
     return this.parameters.by === "api" ? colourOfApi(name) : colourOfOrder(at);
   }
 
-  /** The name of a series, a link to its exchanges where a filter can name them. */
+  /** Draw the name of a series, as a link if a filter can select its exchanges. */
   seriesLink(name) {
     const text = html`<bdi>${visible(name || "none")}</bdi>`;
     const condition = OF_SERIES[this.parameters.by]?.(name);
@@ -151,18 +151,18 @@ export class Time extends AnswersView {
     return html`<a href=${fragmentOf("exchanges", { filter: this.among(condition, this.isNarrowed && this.whole) })}>${text}</a>`;
   }
 
-  /** Whether the charts show a part of the time only. */
+  /** Whether the charts show only a part of the time. */
   get isNarrowed() {
     return Boolean(this.parameters.fromNs || this.parameters.toNs || this.span.last);
   }
 
-  /** From when to when the charts are. */
+  /** Begin and end of the charts. */
   get whole() {
     const ends = this.ends(this.activity.startsNs);
     return [ends[0], ends.at(-1)];
   }
 
-  /** The filter of the exchanges that are counted here, with another condition, and within a span if there is one. */
+  /** Return the filter for the exchanges counted here that also meet a condition, within a span if there is one. */
   among(condition, span) {
     return joined(this.parameters.filter, condition, span && within(...span));
   }

@@ -1,4 +1,4 @@
-/** Map: who writes to which topic, and who reads it, as a graph; beside it the same as a table. */
+/** Map: who writes to which topic and who reads it, as a graph and as a table. */
 
 import { get } from "./api.js";
 import { answerTable, objects } from "./answer_table.js";
@@ -10,7 +10,7 @@ import { go, note } from "./route.js";
 import { apart, count, counted, literal, named, sentence, visible } from "./text.js";
 import { html, nothing, render, svg } from "./lit-html.js";
 
-const MOST = 40; // nodes of a column
+const MOST = 40; // nodes in a column
 const ROW = 30;
 const NODE = 22;
 const FIRST = ["client_id", "direction", "topic", "records", "groups", "software", "software_version", "addresses", "topic_use", "apis"];
@@ -123,7 +123,7 @@ export class TrafficMap extends AnswersView {
   }
 }
 
-/** Rows of the analysis as edges: {writer or reader, topic, records, clients}; a consumer of a group stands under the group. */
+/** Return the analysis as edges {writer or reader, topic, records, clients}; members of a group are one reader. */
 function edgesOf(rows) {
   const edges = new Map();
   for (const row of rows) {

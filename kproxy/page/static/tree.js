@@ -1,4 +1,4 @@
-/** The fields of a request or a response as a tree; a field lights its bytes, and the bytes their field. */
+/** The fields of a request or response as a tree. A field highlights its bytes, and a byte its field. */
 
 import { counted, visible } from "./text.js";
 import { Windowed } from "./windowed.js";
@@ -6,17 +6,17 @@ import { html, nothing, render } from "./lit-html.js";
 
 const ROW = 22;
 const OPEN_DEPTH = 3;
-const OPEN_CHILDREN = 40; // an array with more begins closed
+const OPEN_CHILDREN = 40; // longer arrays are closed at first
 
 export class Tree {
-  /** `pointed(node, pinned)` is called with the node that is looked at (null: none), pinned where it was chosen. */
+  /** `pointed(node, pinned)` is called with the node under the pointer (null: none); `pinned` if it was chosen. */
   constructor(place, label, pointed) {
     this.place = place;
     this.label = label;
     this.pointed = pointed;
     this.root = null;
-    this.open = new Map(); // node: whether it is open, where a person said so
-    this.rows = []; // what is visible: {node, depth, parent}
+    this.open = new Map(); // node -> whether the user opened or closed it
+    this.rows = []; // visible rows: {node, depth, parent}
     this.chosen = -1;
     this.lit = null;
     render(
@@ -38,8 +38,7 @@ export class Tree {
   }
 
   isOpen(node, depth) {
-    const said = this.open.get(node);
-    return said ?? (depth < OPEN_DEPTH && node.children.length <= OPEN_CHILDREN);
+    return this.open.get(node) ?? (depth < OPEN_DEPTH && node.children.length <= OPEN_CHILDREN);
   }
 
   flatten() {
@@ -56,7 +55,7 @@ export class Tree {
     this.list.setTotal(rows.length);
   }
 
-  /** Choose the innermost field that has the byte, opening what is around it. */
+  /** Choose the innermost field with this byte, and open its parents. */
   find(offset) {
     const path = [];
     let node = this.root;
@@ -75,13 +74,13 @@ export class Tree {
     if (at < 0 || at >= this.rows.length) return;
     this.chosen = at;
     this.list.reveal(at);
-    this.list.ask();
+    this.list.schedule();
     this.pointed(this.rows[at].node, true);
   }
 
   light(node) {
     this.lit = node;
-    this.list.ask();
+    this.list.schedule();
   }
 
   toggle(at, open) {

@@ -1,4 +1,4 @@
-"""The view Breakpoints in a browser: what a person does in it."""
+"""The page at its view Breakpoints, with what a user does there."""
 
 import re
 from typing import Any
@@ -23,14 +23,14 @@ class BreakpointsPage(Page):
 
     def __init__(self, driver: Any, scene: Stopping) -> None:
         super().__init__(driver, f"http://{urlsplit(scene.person.address).netloc}/?token={scene.person.token}")
-        self.complaints()  # of what was open before
+        self.complaints()  # drop those of the page before
         self.show("breakpoints")
 
     def condition(self) -> WebElement:
         return self.one(".controls.breakpoint [role=combobox]")
 
     def add(self, condition: str, direction: str = "request") -> None:
-        """Write a breakpoint and set it, by keys alone."""
+        """Add a breakpoint, by keys alone."""
         before = len(self.all(".breakpoints .kind"))
         self.run("document.querySelector('.direction select').focus()")
         self.press("Req" if direction == "request" else "Resp")
@@ -40,7 +40,7 @@ class BreakpointsPage(Page):
         self.until(lambda: len(self.all(".breakpoints .kind")) == before + 1, "one more breakpoint")
 
     def rows(self, count: int = 1) -> list[str]:
-        """What is stopped, once it is so many: the titles."""
+        """Wait until this many messages are stopped, and return their titles."""
 
         def titles() -> list[str] | None:
             found = self.texts(f"{ROWS} .name")
@@ -49,7 +49,7 @@ class BreakpointsPage(Page):
         return self.until(titles, f"{count} stopped") or []
 
     def open(self, title: str) -> None:
-        """Look into the stop of that title; the cursor is in its text then."""
+        """Open the stopped message with this title, and wait for its text."""
 
         def entered() -> bool:
             row = next((one for one in self.all(f"{ROWS} .name") if one.text == title), None)
@@ -65,15 +65,15 @@ class BreakpointsPage(Page):
         return str(self.run("return document.querySelector('section.stop textarea').value"))
 
     def edit(self, text: str) -> None:
-        """Put another text in the place of what is there, as a person who pastes it."""
+        """Replace the text, as pasting does."""
         self.run(PUT, text)
 
     def said(self, words: str) -> str:
-        """What is said of the edit, once these words are in it."""
+        """Wait until the check of the edit has these words, and return it."""
         return self.until(lambda: next((one for one in self.texts(SAID) if words in one), ""), f"{words} is said")
 
     def click(self, label: str, within: str = "main") -> None:
-        """The button, once it can be clicked."""
+        """Click a button, once it can be clicked."""
 
         def enabled() -> WebElement | None:
             place = self.one(within)
@@ -85,10 +85,10 @@ class BreakpointsPage(Page):
         self.run("arguments[0].click()", button)
 
     def done(self, words: str) -> str:
-        """What was done last, once these words are in it."""
+        """Wait for an entry with these words in the list of decisions, and return it."""
         return self.until(lambda: next((one for one in self.texts(".done > *") if words in one), ""), words)
 
     def seconds_left(self) -> float:
-        """The countdown of the first stop."""
+        """Return the countdown of the first stopped message."""
         found = re.fullmatch(r"([\d.]+) s", self.texts(f"{ROWS} .time")[0])
         return float(found[1]) if found else 0.0

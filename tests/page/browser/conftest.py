@@ -1,4 +1,4 @@
-"""One Chromium for all of these tests, which run in one process one after the other; those with a broker run in the broker's."""
+"""One Chromium for these tests, which run in one process. Tests with a broker run in the process of that broker."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -25,19 +25,19 @@ from tests.support import chromium
 from tests.support.kafka.processes import eventually
 
 T = TypeVar("T")
-PATIENCE = 90  # seconds: what takes long on a busy machine is no failure
+PATIENCE = 90  # seconds, for busy machines
 WIDE, NARROW = 1400, 400
 HEIGHT = 900
 SILENT = ("SEVERE", "WARNING")
-MISTAKES = ("400 (Bad Request)", "422 (Unprocessable Entity)")  # in a filter, in an edited message
+MISTAKES = ("400 (Bad Request)", "422 (Unprocessable Entity)")  # answers to a wrong filter or a wrong edit
 
 
 FIREFOX = os.environ.get("KPROXY_BROWSER") == "firefox"
-LEAST_FIREFOX = 500  # pixels: a window of it is not narrower
+LEAST_FIREFOX = 500  # pixels: its windows cannot be narrower
 
 
 def missing() -> str:
-    """What these tests lack; empty where they have all."""
+    """Return what these tests lack; empty if nothing."""
     if FIREFOX:
         return "" if shutil.which("firefox") and shutil.which("geckodriver") else "no firefox with geckodriver"
     return "" if chromium.found() and shutil.which("chromedriver") else "no chromium with chromedriver"
@@ -45,7 +45,7 @@ def missing() -> str:
 
 @contextmanager
 def opened(*sources: Path, options: Sequence[str] = (), patience: float = PATIENCE) -> Iterator[str]:
-    """``kproxy open`` of them; gives the address that it prints."""
+    """Run ``kproxy open``, wait until the sources are read, and give the address that it prints."""
     command = [sys.executable, "-m", "kproxy", "open", "--no-browser", *options, *map(str, sources)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -60,7 +60,7 @@ def opened(*sources: Path, options: Sequence[str] = (), patience: float = PATIEN
 
 
 def read_whole(address: str) -> bool:
-    """Whether all of the source is in the page."""
+    """Whether the server has read the source to its end."""
     with httpx.Client(follow_redirects=True) as client:
         client.get(address)
         source = client.get(f"{address.split('?', 1)[0]}page/api/source").json()
@@ -69,7 +69,7 @@ def read_whole(address: str) -> bool:
 
 @contextmanager
 def driven() -> Iterator[Any]:
-    """A browser."""
+    """Run a browser."""
     driver = _firefox() if FIREFOX else _chromium()
     driver.set_script_timeout(PATIENCE)
     driver.set_page_load_timeout(PATIENCE)
@@ -96,7 +96,7 @@ def _chromium() -> webdriver.Chrome:
 
 
 def measured(page: "Page") -> dict[str, float]:
-    """What Chromium counts of the page after a collection of garbage: JSHeapUsedSize in bytes, Nodes, JSEventListeners, …"""
+    """Return Chromium's metrics of the page after a garbage collection: JSHeapUsedSize in bytes, Nodes, JSEventListeners, …"""
     page.driver.execute_cdp_cmd("Performance.enable", {})
     page.driver.execute_cdp_cmd("HeapProfiler.collectGarbage", {})
     metrics = page.driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
@@ -114,7 +114,7 @@ class Page:
         self.dark(False)
 
     def size(self, width: int, height: int = HEIGHT) -> None:
-        """Of the window, in pixels."""
+        """Set the size of the window, in pixels."""
         if FIREFOX:
             around = self.run("return [window.outerWidth - window.innerWidth, window.outerHeight - window.innerHeight]")
             self.driver.set_window_size(max(width, LEAST_FIREFOX) + around[0], height + around[1])
@@ -123,7 +123,7 @@ class Page:
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
     def dark(self, wanted: bool) -> None:
-        """What the system prefers."""
+        """Set whether the system prefers dark colours."""
         if FIREFOX:
             preference = "layout.css.prefers-color-scheme.content-override"
             with self.driver.context(self.driver.CONTEXT_CHROME):
@@ -132,45 +132,45 @@ class Page:
         self.prefers(**{"prefers-color-scheme": "dark" if wanted else "light"})
 
     def prefers(self, **features: str) -> None:
-        """What the system prefers, by names of media features; in Chromium."""
+        """Set what the system prefers, by names of media features. Only in Chromium."""
         given = [{"name": name, "value": value} for name, value in features.items()]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": given})
 
     def show(self, view: str = "exchanges", **parameters: str) -> None:
-        """Load the page anew with this view, and wait for what it shows."""
+        """Reload the page at a view, and wait until it is drawn."""
         self.driver.get("about:blank")
         self.driver.get(f"{self.address}#{view}{'?' + urlencode(parameters) if parameters else ''}")
         self.settled()
 
     def settled(self) -> None:
-        """Wait until the view has asked for all and shows it."""
+        """Wait until the view has drawn the server's answers."""
         self.until(lambda: self.run("return document.getElementById('view').ariaBusy") == "false", "settled")
 
     def drawn(self) -> None:
-        """Wait until the page was drawn anew, as after another size."""
+        """Wait until the page is redrawn, for instance after a change of its size."""
         frames = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))"
         self.driver.execute_async_script(frames)
 
     def run(self, script: str, *arguments: Any) -> Any:
-        """The answer of a script in the page."""
+        """Run a script in the page, and return its result."""
         return self.driver.execute_script(script, *arguments)
 
     def all(self, selector: str) -> list[WebElement]:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def one(self, selector: str) -> WebElement:
-        """Wait for it."""
+        """Wait for the first element that matches."""
         return self.until(lambda: next(iter(self.all(selector)), None), selector)
 
     def texts(self, selector: str) -> list[str]:
-        """What is in these elements, all at one moment."""
+        """Return the texts of these elements, all at one moment."""
         found: list[str] = self.run(
             "return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent.trim())", selector
         )
         return found
 
     def press(self, *keys: str) -> None:
-        """Keys to what has the focus."""
+        """Send keys to the focused element."""
         for key in keys:
             self.until(partial(self._send, key), "what has the focus")
 
@@ -179,7 +179,7 @@ class Page:
         return True
 
     def until(self, ask: Callable[[], T], what: str) -> T:
-        """Ask until the answer is true; one about an element that was drawn anew meanwhile is none."""
+        """Ask until the answer is true. If an element was redrawn meanwhile, ask again."""
 
         def asked() -> T:
             try:
@@ -190,20 +190,20 @@ class Page:
         return eventually(asked, patience=PATIENCE, what=what)
 
     def write_filter(self, text: str) -> None:
-        """Write it in the filter line, and press Enter."""
+        """Write a filter, and press Enter."""
         line = self.one("[role=combobox]")
         line.clear()
         line.send_keys(text, Keys.ENTER)
 
     def complaints(self) -> list[str]:
-        """What the browser logged since it was last asked: errors of scripts, of the policy, of what was loaded."""
+        """Return what the browser logged since the last call: errors of scripts, of the security policy, of loading."""
         if FIREFOX:
             return []
         said = [one["message"] for one in self.driver.get_log("browser") if one["level"] in SILENT]
         return [one for one in said if not any(mistake in one for mistake in MISTAKES)]
 
     def overflow(self) -> int:
-        """By how many pixels something is wider than the window."""
+        """Return by how many pixels something is wider than the window."""
         script = "return document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth"
         view = "const view = document.getElementById('view'); return view.scrollWidth - view.clientWidth"
         return max(int(self.run(script)), int(self.run(view)))

@@ -1,4 +1,4 @@
-"""Pictures of every view, wide and as on a phone, light and dark, for a person to look at.
+"""Draw pictures of every view, in a wide and a narrow window, light and dark, for people to look at.
 
     python -m tests.page.browser.pictures FOLDER [SOURCE...]
 
@@ -13,7 +13,7 @@ from tests.page.browser.driving import NARROW, WIDE, Page, driven, opened
 from tests.support.traffic import CAPTURES
 
 SOURCES = [CAPTURES / "04-transactions.pcap", CAPTURES / "03-classic-rebalance-range.pcap"]
-SCENES: dict[str, tuple[str, dict[str, str], list[str]]] = {  # name -> view, parameters, what is clicked
+SCENES: dict[str, tuple[str, dict[str, str], list[str]]] = {  # name -> view, parameters, selectors to click
     "exchanges": ("exchanges", {}, []),
     "exchange": ("exchanges", {"at": "9"}, []),
     "records": ("exchanges", {"at": "10"}, ["#tab-records"]),
@@ -34,7 +34,7 @@ SCENES: dict[str, tuple[str, dict[str, str], list[str]]] = {  # name -> view, pa
 
 
 def main() -> None:
-    """Draw them."""
+    """Draw the pictures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("sources", type=Path, nargs="*", default=SOURCES)

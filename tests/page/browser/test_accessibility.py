@@ -1,4 +1,4 @@
-"""What axe-core, which knows the rules of WCAG, finds in each view: nothing serious, light and dark, wide and on a phone."""
+"""axe-core, which checks the rules of WCAG, finds nothing serious in any view, light or dark, wide or narrow."""
 
 import hashlib
 import shutil
@@ -43,7 +43,7 @@ def violations(page: Page, axe: str) -> list[tuple[Any, ...]]:
 
 
 def looks_right(page: Page, axe: str) -> list[Any]:
-    """What is wrong with what is shown, light and wide, and dark on a phone: by axe-core, too wide, said by the browser."""
+    """Return what is wrong, in a light wide window and a dark narrow one: by axe-core, by its width, by the browser's log."""
     wrong: list[Any] = []
     for dark, width in ((False, WIDE), (True, NARROW)):
         page.dark(dark)
@@ -79,7 +79,7 @@ def pictured(driver: Any) -> Iterator[Page]:
 @pytest.mark.long
 @pytest.mark.parametrize("scene", SCENES)
 def test_every_picture(pictured: Page, axe: str, scene: str) -> None:
-    """Each that is drawn for people to look at, wide and on a phone, light and dark."""
+    """Each scene of pictures.py, wide and narrow, light and dark."""
     wrong = []
     for width in (WIDE, NARROW):
         for dark in (False, True):
@@ -139,7 +139,7 @@ def test_axe_finds_nothing_serious_in_what_keys_and_clicks_open(orders: Page, ax
 
 
 def seen(page: Page, selector: str) -> set[str]:
-    """How the elements look: colours, borders, outlines."""
+    """Return the distinct looks of the elements: colours, borders, outlines."""
     names = ["backgroundColor", "color", "outlineStyle", "outlineColor", "boxShadow"]
     look = "arguments[1].map((name) => getComputedStyle(one)[name]).join()"
     return set(page.run(f"return [...document.querySelectorAll(arguments[0])].map((one) => {look})", selector, names))
@@ -147,7 +147,7 @@ def seen(page: Page, selector: str) -> set[str]:
 
 @pytest.mark.skipif(FIREFOX, reason="it has no command for what the system prefers")
 def test_what_is_chosen_is_seen_in_the_colours_that_a_person_forces(orders: Page, axe: str) -> None:
-    """Backgrounds of the page are not drawn then: what is chosen, marked or pressed has to look otherwise than its neighbours."""
+    """Backgrounds are not drawn then, yet what is chosen, marked or pressed must look different from its neighbours."""
     orders.size(WIDE)
     marked(orders)
     orders.one(".table.scroller").send_keys("j")

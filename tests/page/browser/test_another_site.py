@@ -1,4 +1,4 @@
-"""Pages of other sites in the same browser, which has the cookie: they read nothing of a running proxy, and change nothing.
+"""Pages of other sites, in a browser that has the page's cookie, read nothing from a running proxy and change nothing.
 
 A page of another port of 127.0.0.1 is another origin on the same site, to which the browser sends the cookie; one of localhost is
 another site; evil.localhost is a name that leads here, as after DNS rebinding (Chromium resolves it to a loopback address).
@@ -24,7 +24,7 @@ from tests.support.traffic import CAPTURES
 pytestmark = pytest.mark.xdist_group("page-browser")
 BREAKPOINT = [{"condition": "true", "direction": "request"}]
 
-# Each attempt ends with true where the page has got something of the other one. arguments: where, the token, body, done
+# Each attempt returns true if the page got something from the other one. Arguments: address, token, body, done
 ATTEMPTS = """
 const [where, token, body, done] = arguments;
 const api = `${where}/page/api`;
@@ -99,7 +99,7 @@ const attempts = {
 (async () => {
   const got = [];
   for (const [name, attempt] of Object.entries(attempts)) {
-    // Not of all does the browser say that it was refused
+    // the browser does not report every refusal
     const nothing = new Promise((told) => setTimeout(() => told(false), 2000));
     if (await Promise.race([attempt().catch(() => false), nothing])) got.push(name);
   }
@@ -110,7 +110,7 @@ TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
 class Site(BaseHTTPRequestHandler):
-    """A site that lets everybody in, with all that is asked for in the attempts: there they succeed."""
+    """A site on which all attempts succeed."""
 
     def do_GET(self) -> None:
         path = urlsplit(self.path).path
@@ -131,12 +131,12 @@ class Site(BaseHTTPRequestHandler):
     do_PUT = do_POST
 
     def log_message(self, *_: object) -> None:
-        """Nothing on the terminal."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
 def driver(require: Callable[[str, object, str], None]) -> Iterator[Any]:
-    """A browser of its own: what these sites try (windows, frames, history) leaves others' pages in the background, undrawn."""
+    """A browser of its own: the windows that these sites open would leave other tests' pages in the background, undrawn."""
     require("chromium", not missing(), missing())
     with driven() as driver:
         yield driver
@@ -144,7 +144,7 @@ def driver(require: Callable[[str, object, str], None]) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    """Of the attacker's site."""
+    """The port of the attacker's site."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
     thread = Thread(target=server.serve_forever)
     thread.start()
@@ -166,7 +166,7 @@ def running(folder: Path) -> Iterator[Person]:
 
 
 def got(driver: Any, site: str, where: str, token: str) -> list[str]:
-    """The attempts of a page at *site* that succeeded."""
+    """Return the attempts that succeeded from a page at *site*."""
     driver.get(site)
     found: list[str] = driver.execute_async_script(ATTEMPTS, where, token, json.dumps(BREAKPOINT))
     return found
@@ -186,7 +186,7 @@ def test_pages_of_other_sites_read_nothing_and_change_nothing(driver: Any, port:
         for name in ("127.0.0.1", "localhost", "evil.localhost"):
             for where in (f"http://{host}", f"http://{host.replace('127.0.0.1', 'evil.localhost')}"):
                 assert got(driver, f"http://{name}:{port}", where, person.token) == [], (name, where)
-        page.complaints()  # of all that was refused
+        page.complaints()  # drop the refusals
         assert person.done("GET", "/breakpoints") == before == []
         page.show("breakpoints")
         assert page.complaints() == [], "the page itself is as before"
@@ -205,7 +205,7 @@ def test_a_name_that_leads_here_shows_nothing_of_what_is_open(driver: Any) -> No
 
 
 def test_links_to_another_site_tell_it_nothing(driver: Any, port: int) -> None:
-    """Its address is in no Referer, and the opener is out of reach."""
+    """They send no Referer, and the other page cannot reach its opener."""
     with opened(CAPTURES / "01-java-produce-consume-group.pcap") as address:
         page = Page(driver, address)
         page.settled()

@@ -1,4 +1,4 @@
-"""Breakpoints in Chromium before a real broker: a person stops, edits and answers what librdkafka and Kafka's own client send."""
+"""Breakpoints in Chromium before a real broker: stop, edit and answer messages of librdkafka and Kafka's own client."""
 
 import json
 import os
@@ -41,7 +41,7 @@ Starts = Callable[..., tuple[Stopping, BreakpointsPage]]
 
 @pytest.fixture
 def start(driver: Any, single: Cluster, tmp_path: Path, topic_name: str) -> Iterator[Starts]:
-    """Starts a proxy that allows breakpoints, and opens its page; see Stopping."""
+    """Start proxies that allow breakpoints, and open their page; see Stopping."""
     with ExitStack() as started:
 
         def begin(**more: Any) -> tuple[Stopping, BreakpointsPage]:
@@ -54,13 +54,13 @@ def start(driver: Any, single: Cluster, tmp_path: Path, topic_name: str) -> Iter
 
 @pytest.fixture
 def sockets() -> Iterator[ExitStack]:
-    """Closes those that are entered in it."""
+    """Close the sockets that are entered into it."""
     with ExitStack() as opened:
         yield opened
 
 
 def outside(page: BreakpointsPage, selector: str) -> list[str]:
-    """What is in those of these elements that are not in the window as a whole."""
+    """Return the texts of elements that are partly outside of the window."""
     page.drawn()
     script = """const isIn = ({left, right}) => left >= 0 && right <= document.documentElement.clientWidth;
         const found = [...document.querySelectorAll(arguments[0])].filter((one) => !isIn(one.getBoundingClientRect()));
@@ -82,9 +82,9 @@ def test_a_person_stops_edits_and_answers_messages_in_the_page(start: Starts, tm
     report = scene.produce(b"as the client wrote it")
     assert page.rows()[0].startswith("Produce v")
 
-    page.press(Keys.ESCAPE)  # leaves the line
+    page.press(Keys.ESCAPE)  # leave the line
     page.until(lambda: page.run("return document.activeElement.localName") == "button", "the row has the focus")
-    page.press("4")  # another view: the number is there as well
+    page.press("4")  # other views show the number as well
     page.until(lambda: page.texts(".stopped-count") == ["1 stopped"], "the notice")
     assert page.run("return document.title") == "(1 stopped) Groups · kproxy"
     page.one(".stopped-count a").click()
@@ -114,7 +114,7 @@ def test_a_person_stops_edits_and_answers_messages_in_the_page(start: Starts, tm
         ("error", []),
     ]
     assert end_offsets(scene.broker.open, scene.topic) == {0: 1}
-    page.show()  # both are marked in the table, and a click selects them
+    page.show()  # the table marks both, and one click selects them
     marked = "return [...document.querySelectorAll('.pane .edited .api')].map((one) => one.textContent)"
     page.until(lambda: page.run(marked) == ["Produce", "Produce"], "marked")
     page.run("[...document.querySelectorAll('.bar button')].find((one) => one.textContent === 'Edited').click()")
@@ -139,7 +139,7 @@ def test_kafkas_own_client_waits_as_long_as_it_is_kept_and_sees_exactly_the_erro
         page.until(lambda: page.all("#errors li"), "the errors")
         page.press("29", Keys.ENTER)
         page.done("was answered with TOPIC_AUTHORIZATION_FAILED")
-        page.rows()  # the client produces two more, of which this one is stopped
+        page.rows()  # the client sends two more, and the first of them is stopped
         page.click("Remove")
         page.click("Resume all")
         answered = seen.result(120)
@@ -180,7 +180,7 @@ def test_what_nobody_decides_goes_on_when_its_countdown_ends(start: Starts) -> N
 
 @pytest.mark.long
 def test_keys_mean_the_chosen_message_or_none(start: Starts) -> None:
-    """The second is open, the first is chosen; the first goes on, decided by somebody else: no key means the second."""
+    """The second message is open, the first one chosen. When another user resumes the first, no key acts on the second."""
     scene, page = start()
     page.add(PRODUCE)
     first = scene.produce(b"first")
@@ -204,7 +204,7 @@ def test_keys_mean_the_chosen_message_or_none(start: Starts) -> None:
 
 @pytest.mark.long
 def test_an_edit_that_was_not_sent_is_kept_until_its_stop_is_over_and_shown_then(start: Starts) -> None:
-    """Through other views; when somebody else decides; when the client closes its connection."""
+    """An edit survives other views, another user's decision, and the end of the client's connection."""
     scene, page = start()
     page.add(PRODUCE)
     report = scene.produce(b"as the client wrote it", retries=0)
@@ -258,7 +258,7 @@ def test_another_configuration_takes_the_view_away_and_gives_it_back(start: Star
     scene.proxy.config["timeouts"] = {"idle": 600}
     scene.proxy.write()
     scene.logged("the configuration was taken")
-    page.rows()  # it waits on
+    page.rows()  # it still waits
     scene.proxy.config["page"] = {}
     scene.proxy.write()
     assert report.result(60) is None

@@ -1,4 +1,4 @@
-"""An exchange in Chromium: a field lights its bytes, bytes choose their field; records, errors, what was inside bytes."""
+"""One exchange in Chromium: fields highlight their bytes and bytes choose their field; records, errors, nested fields."""
 
 import base64
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def field(page: Page, name: str) -> WebElement:
 
 
 def lit(page: Page) -> bytes:
-    """The bytes that are pinned."""
+    """Return the highlighted bytes of the chosen field."""
     return bytes.fromhex("".join(page.texts(".hex .digits .pinned")))
 
 
@@ -110,7 +110,7 @@ def test_records_are_those_of_decode(orders: Page) -> None:
 
 @pytest.mark.long
 def test_batches_of_one_record_leave_the_records_in_sight(driver: Any) -> None:
-    """As messages of format 0 have no batches, each is one."""
+    """Messages of format 0 have no batches: each counts as one."""
     source = CAPTURES / "08-old-broker-0.9-format0.pcap"
     lines = decoded(source)
     at = next(number for number, line in enumerate(lines, 1) if line["apiName"] == "Fetch" and line["embedded"])
@@ -203,7 +203,7 @@ def test_a_large_exchange_is_shown_in_parts(large: Page) -> None:
     large.until(lambda: large.texts(".hex .digits"), "bytes")
     large.run("document.querySelector('.hex .scroller').focus()")
     large.press(Keys.END)
-    last = "9999" * 250  # the value of the last record; then the number of its headers
+    last = "9999" * 250  # the value of the last record, before the number of its headers
     large.until(lambda: "".join(large.texts(".hex .letters")).endswith(last[-30:] + "·"), "the last bytes")
     large.one("#tab-records").click()
     large.until(lambda: len(large.texts("#part tbody tr")) == 100, "some records")

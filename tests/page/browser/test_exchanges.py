@@ -1,4 +1,4 @@
-"""The table of exchanges and one of them in Chromium: what kproxy decode says, by pointer, by keyboard alone, on a phone."""
+"""The table of exchanges in Chromium shows what kproxy decode does, by pointer, by keyboard alone, in a narrow window."""
 
 import re
 from pathlib import Path
@@ -30,19 +30,19 @@ def table(orders: Page) -> Page:
 
 
 def column(page: Page, name: str) -> list[str]:
-    """The cells of a column that are to be seen."""
+    """Return the visible cells of a column."""
     heads = [text.rstrip(" ▴▾") for text in page.texts("[role=columnheader]")]
     return page.texts(f"{ROWS}[data-number] [role=gridcell]:nth-child({heads.index(name) + 1})")
 
 
 def number_of(page: Page) -> str | None:
-    """Which exchange is chosen."""
+    """Return the number of the chosen exchange."""
     found: str | None = page.run("return document.querySelector('.pane [aria-selected=true]')?.dataset.number ?? null")
     return found
 
 
 def numbers_seen(page: Page) -> list[str]:
-    """The numbers of the exchanges in sight."""
+    """Return the numbers of the exchanges in sight."""
     found: list[str] = page.run(
         "return [...document.querySelectorAll('.pane [data-number]')].map((one) => one.dataset.number)"
     )
@@ -50,7 +50,7 @@ def numbers_seen(page: Page) -> list[str]:
 
 
 def title(page: Page) -> str:
-    """Which exchange is open, by its number and API."""
+    """Return the title of the open exchange, with its number and API."""
     return "".join(page.texts(".detail h2"))
 
 
@@ -65,7 +65,7 @@ def test_rows_are_those_of_decode(table: Page, lines: list[dict[str, Any]]) -> N
 
 
 def test_why_a_source_has_no_exchanges(driver: Any, tmp_path: Path) -> None:
-    """TLS without keys, and a file that is cut; there is no number of bytes."""
+    """One file has TLS without keys, the other one is cut."""
     (tmp_path / "cut.pcap").write_bytes(ORDERS.read_bytes()[:30])
     (tmp_path / "bare.pcapng").write_bytes(without_secrets((CAPTURES / "07-tls13-dsb.pcapng").read_bytes())[0])
     with opened(tmp_path / "cut.pcap", tmp_path / "bare.pcapng") as address:
@@ -79,7 +79,7 @@ def test_why_a_source_has_no_exchanges(driver: Any, tmp_path: Path) -> None:
 
 
 def test_addresses_are_whole_and_one_click_opens(table: Page, lines: list[dict[str, Any]]) -> None:
-    """At 1280 pixels the client and the broker are there with their ports, and nothing is beside the window."""
+    """At 1280 pixels, client and broker are shown with their ports, and no column is outside of the window."""
     try:
         table.size(1280, 800)
         table.drawn()
@@ -95,7 +95,7 @@ def test_addresses_are_whole_and_one_click_opens(table: Page, lines: list[dict[s
         )
         table.one(f"{ROWS}[data-number='2']").click()
         table.until(lambda: title(table).startswith(f"#2 {lines[1]['apiName']}"), "open")
-        table.press("j")  # the table has the focus still
+        table.press("j")  # the table still has the focus
         table.until(lambda: title(table).startswith(f"#3 {lines[2]['apiName']}"), "the next")
     finally:
         table.press(Keys.ESCAPE)
@@ -176,7 +176,7 @@ def test_columns_are_chosen(table: Page, lines: list[dict[str, Any]]) -> None:
         table.press("v")
         table.one("dialog li label")
         table.run("document.querySelectorAll('dialog input:checked').forEach((box) => box.click())")
-        left = table.texts("dialog li label:has(input:checked)")  # one stays, as it stays in the table
+        left = table.texts("dialog li label:has(input:checked)")  # the last column stays
         assert [text.split()[0] for text in left] == table.texts("[role=columnheader]")
         table.press(Keys.ESCAPE)
     finally:
@@ -208,7 +208,7 @@ def test_on_a_phone_an_exchange_is_a_sheet_that_leads_back(orders: Page, lines: 
             orders.until(lambda: title(orders).startswith(f"#3 {lines[2]['apiName']}"), "open")
             orders.until(
                 lambda: orders.one(".detail").is_displayed(), "in sight"
-            )  # its title is still there from before
+            )  # its title is still the one of before
             box = orders.run(
                 "const box = document.querySelector('.detail').getBoundingClientRect(); return [box.width, box.height]"
             )

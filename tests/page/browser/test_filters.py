@@ -1,4 +1,4 @@
-"""The filter line in Chromium: it lets through what the decoded log says, shows errors at their column, is written by clicks."""
+"""The filter in Chromium selects what the decoded log says, shows mistakes at their column, and is written by clicks too."""
 
 from typing import Any
 from urllib.parse import urlencode

@@ -1,4 +1,4 @@
-"""Names of the traffic that would run, reorder, hide or break what is around them: in Chromium they are text, in their place."""
+"""Names that try to run as code, or to reorder, hide or break the text around them, are plain text in Chromium."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ SEED = 20_261_123
 FEW, MANY = 40, 10_000
 OURS = "/page/static/"
 
-# Of every row that a walk of some seconds through the table shows: how high it is, the tags in it, the characters in it
+# Scroll through the table for some seconds; returns the heights, tags and characters of all rows
 WALK = """
 const done = arguments[arguments.length - 1];
 const begun = performance.now();
@@ -56,7 +56,7 @@ const look = () => {
 """
 
 
-# All that is in the page; but for what isolates a name in a tooltip, which has no elements
+# All characters of the page, without those that isolate names in tooltips
 CHARACTERS = r"""const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), seen = new Set();
 const isolated = (text) => text.replace(/\u2068([^\u2068\u2069]*)\u2069/g, "$1");
 while (texts.nextNode()) {
@@ -67,7 +67,7 @@ return [...seen].join("")"""
 
 
 def written(folder: Path, count: int) -> Path:
-    """A capture with that many names."""
+    """Write a capture with that many names."""
     file = folder / "names.pcap"
     file.write_bytes(capture(scenes_of(hostile_names(SEED, count))))
     return file
@@ -85,12 +85,12 @@ def hostile(driver: Any, capture_of_few: Path) -> Iterator[Page]:
 
 
 def unseen(text: str) -> set[str]:
-    """Controls, formatting, half characters, all that kproxy escapes on a terminal: nothing on the page may contain it."""
+    """Return the characters of a text that kproxy escapes on terminals: the page may contain none."""
     return {character for character in set(text) if not character.isprintable()}
 
 
 def shows_text_only(page: Page) -> None:
-    """No element that a name made, nothing that the policy had to stop, nothing wider than the window."""
+    """Assert that no name made an element, broke the security policy, or is wider than the window."""
     active = "script, img, iframe, object, embed, form, base, style"
     made = page.run("return [...document.querySelectorAll(arguments[0])].map((one) => one.src)", active)
     assert [one for one in made if OURS not in str(one)] == []
@@ -103,7 +103,7 @@ def shows_text_only(page: Page) -> None:
 
 
 def walk(page: Page) -> int:
-    """Through the whole table; how many rows there were."""
+    """Scroll through the whole table; return how many rows it has."""
     page.show()
     page.one(f"{ROWS}[data-number]")
     numbers: set[str] = set()
@@ -157,7 +157,7 @@ def test_the_other_views(hostile: Page, view: str, width: int) -> None:
     hostile.size(WIDE)
 
 
-# Where the words around a name stand, from left to right: each word's left edge
+# Returns the words of a sentence in their order on the screen, from left to right
 PLACES = """
 const [text, done] = arguments;
 Promise.all([import("/page/static/text.js"), import("/page/static/lit-html.js")]).then(([{ sentence }, { render }]) => {
@@ -266,7 +266,7 @@ def test_a_link_with_anything_in_it_runs_nothing_and_does_nothing(hostile: Page,
 
 @pytest.mark.parametrize("at", sampled([60, 74, 95, 130], [95]))
 def test_a_name_becomes_a_literal_of_the_filter(hostile: Page, capture_of_few: Path, at: int) -> None:
-    """A click writes a filter that finds the exchanges of this client, and no others."""
+    """A click writes a filter that finds exactly the exchanges of this client."""
     clients = [line["clientId"] for line in decoded(capture_of_few)]
     expected = clients.count(clients[at - 1])
     assert 0 < expected < len(clients)

@@ -1,4 +1,4 @@
-"""Ten thousand hostile names through each place of the page but the table of exchanges: `-m long`, some minutes.
+"""Ten thousand hostile names in each place of the page except the table of exchanges: `-m long`, some minutes.
 
 What is in one exchange comes from captures whose messages have hundreds of names. Charts and lists show some dozens at once:
 there the server's answers about a few plain names are answered again and again, each time with other names in their place.
@@ -27,8 +27,8 @@ from tests.support.record_batches import batch, record
 pytestmark = [pytest.mark.xdist_group("page-browser"), pytest.mark.long, pytest.mark.timeout(2400)]
 SEED = 20_261_124
 MANY = 10_000
-IN_ONE = 500  # names of a message
-LONGEST = 120  # UTF-16 units that every place shows whole
+IN_ONE = 500  # names in a message
+LONGEST = 120  # UTF-16 units: every place shows names of this length whole
 PLAIN = 40
 MARKER = "kpname%03dx"
 TEXTS = [
@@ -57,12 +57,12 @@ TEXTS = [
 MORE = [text.encode() for text in TEXTS]
 IGNORED = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0" + "".join(map(chr, range(0xFE00, 0xFE10)))
 
-# Before the page: what a name must not call
+# Runs before the page's scripts: functions that no name must call
 CANARY = "window.kproxyRan = window.alert = () => { window.kproxyDid = true; }; performance.setResourceTimingBufferSize(1e6);"
 
 AUDIT = Path(__file__).with_name("audit.js").read_text(encoding="utf-8")
 
-# Through all fields and, as far, through all bytes of one side of an exchange
+# Scroll through all fields and all bytes of one side of an exchange
 WALK = f"""{AUDIT}
 const done = arguments[arguments.length - 1];
 const [fields, bytes] = [".tree.scroller", ".hex .scroller"].map((one) => document.querySelector(one));
@@ -82,7 +82,7 @@ const frame = () => new Promise(requestAnimationFrame);
 }})();
 """
 
-# Answers with other names in the place of the plain ones; of rows so many that there is a new name in each
+# Replace the plain names in the server's answers by others, and repeat rows so that each has a new name
 OTHERS = r"""
 const [names, most] = arguments;
 const real = window.fetch, known = new Map();
@@ -144,7 +144,7 @@ look();"""
 
 
 def shown(text: str) -> str:
-    """As the page shows a name: what a terminal is not given is visible here too, and no letter has more than three marks."""
+    """Return a name as the page shows it: invisible characters made visible, at most three marks on a letter."""
     marks, out = 0, []
     for char in text:
         marks = marks + 1 if unicodedata.category(char).startswith("M") and char not in IGNORED else 0
@@ -170,7 +170,7 @@ def endless() -> Iterator[bytes]:
 
 
 def cases(count: int, is_wanted: Callable[[bytes], bool] = bool) -> list[bytes]:
-    """So many names that are shown whole, each in another way."""
+    """Return that many names that are shown whole, each one differently."""
     made: dict[str, bytes] = {}
     for name in endless():
         text = shown(name.decode("utf-8", "replace"))
@@ -186,9 +186,9 @@ def texts_of(names: list[bytes]) -> set[str]:
 
 
 def is_text(data: bytes) -> bool:
-    """Whether a key or a value of a record is shown as text: other ones are shown as bytes."""
+    """Whether a key or value of a record is shown as text, not as bytes."""
     text = data.decode("utf-8", "replace")
-    if data.strip().startswith((b"{", b"[")):  # JSON has a form of its own
+    if data.strip().startswith((b"{", b"[")):  # JSON has its own form
         return False
     return text.encode() == data and all(char.isprintable() or char in "\n\r\t" for char in text)
 
@@ -198,14 +198,14 @@ def in_parts(names: list[bytes]) -> list[list[bytes]]:
 
 
 def audit(page: Page, selector: str = "main bdi") -> set[str]:
-    """Nothing is wrong with what is drawn; the texts of what the selector finds."""
+    """Assert that nothing is drawn wrong; return the texts of the selected elements."""
     found = page.run(f"{AUDIT} return look(arguments[0]);", selector)
     assert found["wrong"] == []
     return set(found["shown"])
 
 
 def fetched(name: bytes) -> list[tuple[bool, bytes]]:
-    """A record of a topic of that name, read."""
+    """Return a request and response that fetch a record from a topic of that name."""
     records = batch(record(name, name), 1)
     partition = array(pack(">ihqqi", 0, 0, 1, 1, -1) + pack(">i", len(records)) + records)
     wanted = array(pack(">iqi", 0, 0, 1_000))
@@ -215,12 +215,12 @@ def fetched(name: bytes) -> list[tuple[bool, bytes]]:
     ]
 
 
-Crowd = tuple[Page, list[tuple[list[bytes], list[bytes]]]]  # of each part: names, contents of records
+Crowd = tuple[Page, list[tuple[list[bytes], list[bytes]]]]  # for each part: names, contents of records
 
 
 @pytest.fixture(scope="module")
 def crowd(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
-    """Exchanges of IN_ONE names each; three of each part."""
+    """Exchanges with IN_ONE names each, three for each part."""
     parts = list(zip(in_parts(cases(MANY)), in_parts(cases(MANY, is_text)), strict=True))
     file = tmp_path_factory.mktemp("crowd") / "names.pcap"
     steps = [step for part in parts for step in crowded(*part)]
@@ -234,12 +234,12 @@ def crowd(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cro
         page.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", made)
 
 
-WIDTHS = (WIDE, NARROW)  # by turns
+WIDTHS = (WIDE, NARROW)  # alternately
 LOGIN = 2  # exchanges before the first
 
 
 def topics_of(at: int) -> int:
-    """The exchange whose response has an error for each topic of a part."""
+    """Return the exchange whose response has an error for each topic of a part."""
     return LOGIN + 3 * at + 2
 
 
@@ -335,7 +335,7 @@ def plain(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pag
     ids=["map", "clients over time", "topics over time", "groups", "clients", "findings"],
 )
 def test_the_other_views(plain: Page, view: str, more: dict[str, str], rows: int, selector: str) -> None:
-    names = cases(2 * MANY)  # not each stands in what is shown
+    names = cases(2 * MANY)  # not every name is shown
     expected, found, rounds = texts_of(names), set[str](), 0
     plain.size(WIDE)
     plain.show(view, **more)

@@ -1,4 +1,4 @@
-"""All of the page by the keyboard alone in Chromium: the focus reaches whatever a pointer can press, and can be seen there."""
+"""The page by keyboard alone in Chromium: the focus reaches everything that can be clicked, and is visible there."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from tests.support.traffic import CAPTURES
 pytestmark = pytest.mark.xdist_group("page-browser")
 MOST = 150  # presses of Tab
 
-# What can be pressed in a view, but for tabs behind the chosen one, heads of columns (key s) and twists of trees (arrows)
+# What can be clicked in a view, except what has keys: other tabs (arrows), column headings (s), twists of trees (arrows)
 PRESSABLE = """
 const found = [...document.querySelectorAll("a[href], button, input, select, summary, [role=button], [tabindex='0']")];
 const hidden = (one) => one.closest("[hidden], dialog:not([open])") || !one.getClientRects().length || one.disabled;
@@ -63,12 +63,12 @@ def test_tab_reaches_all_that_can_be_pressed(page: Page, view: str) -> None:
         if len(reached - {None}) == len(names):
             break
     assert [name for at, name in enumerate(names) if str(at) not in reached] == []
-    assert unseen == set()  # the focus is to be seen everywhere
+    assert unseen == set()  # the focus must be visible everywhere
 
 
 @pytest.mark.slow
 def test_a_whole_walk(page: Page) -> None:
-    """From the filter to a field's bytes, a finding and its evidence, without a pointer."""
+    """Go from the filter to a field's bytes, and from a finding to its evidence."""
     page.size(WIDE)
     page.show()
     page.one(f"{ROWS}[data-number]")

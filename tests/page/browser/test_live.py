@@ -1,4 +1,4 @@
-"""The live page of `kproxy run` in Chromium: rows come, are followed, paused and filtered; another process is noticed."""
+"""The live page of `kproxy run` in Chromium: rows come, can be followed, paused and filtered; a restart is noticed."""
 
 import json
 import os
@@ -24,7 +24,7 @@ API_VERSIONS = 18
 
 
 class Broker(socketserver.StreamRequestHandler):
-    """Answers ApiVersions 0 with no API at all; closes the connection at anything else."""
+    """Answer ApiVersions 0 with an empty list; close the connection for other requests."""
 
     def handle(self) -> None:
         while len(size := self.rfile.read(4)) == 4:
@@ -150,9 +150,9 @@ SCENES: dict[str, tuple[str, dict[str, str]]] = {  # name -> view, parameters
     "sorted": ("exchanges", {"sort": "-latencyMs"}),
     **{view: (view, {}) for view in ("map", "time", "clients", "findings")},
 }
-BEFORE, WHILE = 20_000, 110_000  # exchanges of each scene: until the first look, and until the second
-AT_ONCE = 2_000  # requests that a client sends before it reads
-MOST_HEAP, MOST_MORE = 40 << 20, 15 << 20  # bytes: of the page, and between two looks
+BEFORE, WHILE = 20_000, 110_000  # exchanges before the first and before the second measurement of a scene
+AT_ONCE = 2_000  # requests that a client sends before it reads answers
+MOST_HEAP, MOST_MORE = 40 << 20, 15 << 20  # bytes: heap of the page, and its growth between measurements
 MOST_MORE_NODES, MOST_MORE_LISTENERS = 500, 50
 TASKS = """
 window.longest = 0;
@@ -162,7 +162,7 @@ new PerformanceObserver(seen).observe({ type: "longtask" });
 
 
 def counted(page: Page) -> tuple[int, int]:
-    """Exchanges that the page's server knows of, and the number of the last one."""
+    """Return how many exchanges the page's server has seen, and the number of the last one."""
     both = "(source) => [source.seen, source.exchanges + source.left], () => [0, 0]"
     asked = f"fetch('page/api/source').then((answer) => answer.json()).then({both})"
     seen, last = page.driver.execute_async_script(f"{asked}.then(arguments[0])")
@@ -203,4 +203,4 @@ def test_a_million_exchanges_leave_nothing_behind_in_the_page(driver: Any, proxy
         assert client.asked > 1_000_000
         assert [
             one for one in page.complaints() if "503" not in one
-        ] == []  # an analysis may be given up as it takes too long
+        ] == []  # an analysis may take too long and be given up

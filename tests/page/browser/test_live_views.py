@@ -1,4 +1,4 @@
-"""Views of a running proxy: of which minutes they are, that they go on by themselves, what they say of a sample."""
+"""Views of a running proxy: which minutes they show, how they update, and what they say about missing exchanges."""
 
 import threading
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ MINUTE = 60_000_000_000
 
 
 class Traffic:
-    """What an analyzer sends of one client that asks for versions."""
+    """Sends what an analyzer reports about one client that asks for versions."""
 
     def __init__(self, folder: Path, store: Live) -> None:
         self.store = store
@@ -35,7 +35,7 @@ class Traffic:
         self.analyzer.send(Begun(1, BEGAN, "127.0.0.1:1", "127.0.0.1:2", "orders"))
 
     def ask(self, minutes: float, count: int, *, dropped: int = 0) -> None:
-        """So many exchanges at that time after the beginning come, others do not."""
+        """Report some exchanges, that many minutes after the beginning, and some that were dropped."""
         at = BEGAN + int(minutes * MINUTE)
         sent: list[Record] = [
             Shown(1, at + number, 18, 0, number, "asker", *sides(number, at), False, True, None, None)
@@ -65,7 +65,7 @@ def watched(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
         try:
             page = Page(driver, f"http://127.0.0.1:{listener.getsockname()[1]}/?token={TOKEN}")
             page.until(lambda: page.texts(".total") == ["18 exchanges"], "all of it")
-            page.complaints()  # of the page of an earlier test, whose server ended before it
+            page.complaints()  # drop those of an earlier test's page, whose server has ended
             yield page, traffic
         finally:
             driver.get("about:blank")
@@ -75,7 +75,7 @@ def watched(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
 
 
 def exchanges(page: Page) -> list[str]:
-    """What the legend of Time counts: of ApiVersions, and what is not here."""
+    """Return the counts in the legend of Time: of ApiVersions, and of missing exchanges."""
     return page.texts(".legend tbody tr td:nth-of-type(2)")
 
 

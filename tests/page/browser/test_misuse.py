@@ -1,4 +1,4 @@
-"""Links that name what is not there, and a server that has ended: in Chromium the page says so, and the way back is in sight."""
+"""Links to what does not exist, and a server that has ended: the page in Chromium says so and offers a way back."""
 
 import urllib.parse
 from pathlib import Path
@@ -19,13 +19,13 @@ ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
 
 
 def press(page: Page, words: str) -> None:
-    """A button of the view."""
+    """Click a button of the view."""
     page.until(lambda: words in page.texts("main button"), words)
     page.run("[...document.querySelectorAll('main button')].find((b) => b.textContent === arguments[0]).click()", words)
 
 
 def total(page: Page) -> int:
-    """How many exchanges the filter chooses; -1 as long as that is not known."""
+    """Return how many exchanges match the filter; -1 until that is known."""
     said = page.texts(".total")[0].split()
     return int(said[0]) if said and said[0].isdigit() else -1
 

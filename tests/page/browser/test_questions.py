@@ -1,4 +1,4 @@
-"""What a stranger asks, answered by clicks alone in Chromium; and from each answer the way to the exchanges that show it."""
+"""Questions of a new user, answered by clicks in Chromium; each answer leads to the exchanges that show it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -36,13 +36,13 @@ def begin(page: Page) -> None:
 
 
 def click(page: Page, words: str, within: str = "") -> None:
-    """On a link or a button with these words."""
+    """Click a link or a button with these words."""
     path = f"{within}//*[self::a or self::button][normalize-space()='{words}']"
     page.until(lambda: page.driver.find_elements(By.XPATH, path), words)[0].click()
 
 
 def shown(page: Page) -> int:
-    """How many exchanges the filter lets through."""
+    """Return how many exchanges match the filter."""
     page.until(lambda: "of" in "".join(page.texts(".total")) and page.all(f"{ROWS}[data-number]"), "filtered")
     return int("".join(page.texts(".total")).split()[0].replace(",", ""))
 

@@ -1,4 +1,4 @@
-"""A million exchanges in Chromium: any of them is a scroll away, small steps stay small, and what the page keeps is bounded."""
+"""A million exchanges in Chromium: each one can be scrolled to, small steps stay small, and the page's memory is bounded."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -16,10 +16,10 @@ from tests.support.traffic import CAPTURES
 
 pytestmark = [pytest.mark.xdist_group("page-browser"), pytest.mark.long, pytest.mark.timeout(1200)]
 MANY = 1_000_000
-MOST_HEAP = 200 << 20  # bytes, of the page
+MOST_HEAP = 200 << 20  # bytes, the page's heap
 NUMBERS = "return [...document.querySelectorAll('.table .pane [data-number]')].map((one) => Number(one.dataset.number))"
 
-# Go to a share of the scroll bar's way; the numbers of the rows that are then shown, and how many milliseconds it took
+# Scroll to a share of the whole height; returns the numbers of the rows shown there, and how many milliseconds it took
 JUMP = """
 const [share, done] = arguments;
 const scroller = document.querySelector(".table.scroller");
@@ -35,7 +35,7 @@ requestAnimationFrame(() => requestAnimationFrame(look));
 
 
 def multiplied(folder: Path) -> Path:
-    """Tables with a million exchanges, each with its number as its correlation id, made of those of a capture."""
+    """Write tables with a million exchanges, copies of a capture's, with their numbers as correlation ids."""
     tables = folder / "tables"
     with pytest.raises(SystemExit) as ended:
         main(
@@ -85,7 +85,7 @@ def test_anywhere(million: Page) -> None:
     print("milliseconds from a scroll to its rows:", took)
 
 
-# Drag the scroll bar through in 60 frames to a share of its way; the numbers of the rows then, and when questions were asked
+# Drag the scroll bar to a share of its way in 60 frames; returns the numbers of the rows there, and the times of requests
 DRAG = """
 const [share, done] = arguments;
 const scroller = document.querySelector(".table.scroller");
@@ -129,7 +129,7 @@ def test_held_page_down_passes_no_row_over(million: Page) -> None:
     for _ in range(40):
         million.press(Keys.PAGE_DOWN)
     chosen = "return Number(document.querySelector('.pane [aria-selected=true]')?.dataset.number ?? 0)"
-    steps = [1 + 40 * rows for rows in range(page - 3, page + 1)]  # forty, all of them as long
+    steps = [1 + 40 * rows for rows in range(page - 3, page + 1)]  # forty pages of one size
     million.until(lambda: million.run(chosen) in steps, "there, when the last one is drawn")
     numbers = million.run(NUMBERS)
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))

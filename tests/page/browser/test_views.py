@@ -1,4 +1,4 @@
-"""Map, time, groups, clients and findings in Chromium: their numbers are those of kproxy report and kproxy decode."""
+"""Map, time, groups, clients and findings in Chromium show the numbers of kproxy report and kproxy decode."""
 
 import json
 import re
@@ -30,7 +30,7 @@ __all__ = ["axe"]
 
 
 def reported(source: Path, *options: str) -> dict[str, Any]:
-    """The analyses that kproxy report gives, by id."""
+    """Return the analyses of kproxy report, by id."""
     command = [sys.executable, "-m", "kproxy", "report", "-q", "--format", "json", *options, str(source)]
     done = subprocess.run(command, capture_output=True, check=True)
     answer: dict[str, Any] = json.loads(done.stdout)
@@ -49,7 +49,7 @@ def report() -> dict[str, Any]:
 
 
 def cells(page: Page, label: str) -> list[dict[str, str]]:
-    """The rows of a table, by its columns' names."""
+    """Return the rows of a table, as dictionaries by column."""
     script = (
         "return arguments[0].map((one) => [...document.querySelectorAll(one)].map((cell) => cell.textContent.trim()))"
     )
@@ -62,7 +62,7 @@ def cells(page: Page, label: str) -> list[dict[str, str]]:
 MOVED = """
 const pressed = () => new KeyboardEvent("keydown", { key: "ArrowRight", shiftKey: arguments[0], bubbles: true });
 for (let at = 0; at < arguments[1]; at += 1) document.activeElement.dispatchEvent(pressed());
-"""  # in a chart, by keys
+"""  # move in a chart, by keys
 
 
 def test_the_map_has_who_writes_and_who_reads(page: Page, report: dict[str, Any]) -> None:
@@ -160,7 +160,7 @@ def test_an_api_has_its_colour_in_every_view_and_source(page: Page, rebalances: 
 
 
 def test_what_is_drawn_stays_between_the_ends_of_its_axis(page: Page) -> None:
-    """Also of a span that begins and ends in the midst of rebalances."""
+    """Also for a selection that begins and ends outside of the axis."""
     beyond = """return [...document.querySelectorAll("svg.chart")].flatMap((chart) => {
         const axis = chart.querySelector(".sheet").getBoundingClientRect();
         const drawn = [...chart.querySelectorAll(".k, .line, .heat, .brush, .cursor")].map((one) => one.getBoundingClientRect());
@@ -206,7 +206,7 @@ def test_few_exchanges_have_whole_numbers_on_the_axis(page: Page) -> None:
 
 @pytest.mark.parametrize("at", [1_795_235_518_377_334_000, 1_795_235_518_377_334_001])
 def test_a_span_that_ends_within_a_microsecond_has_the_exchange_before_its_end(page: Page, at: int) -> None:
-    """As the charts' last one, of a request without a response."""
+    """The last exchange of a chart can be a request without a response."""
     script = "import('/page/static/conditions.js').then((m) => arguments[2](m.within(arguments[0], arguments[1])))"
     condition = page.driver.execute_async_script(script, str(at), str(at + 1))
     first, last = re.findall(r'"(\S+?)"', condition)
@@ -256,7 +256,7 @@ def test_all_columns_of_clients_are_at_hand_and_numbers_sort_the_largest_first(
     table = "[aria-label=Clients]"
     page.one(f"{table} ~ button").click()
     filled = {name for row in rows for name, value in row.items() if value not in (None, "", [])}
-    shown = {name.replace("_micros", "_at") for name in filled}  # a time, in place of a number of microseconds
+    shown = {name.replace("_micros", "_at") for name in filled}  # shown as a time instead of microseconds
     page.until(lambda: set(cells(page, "Clients")[0]) == shown, "all columns")
     head = (
         f"[...document.querySelectorAll('{table} th button')].find((b) => b.textContent.startsWith('response_bytes'))"
