@@ -228,10 +228,8 @@ def crowd(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cro
     with opened(file, options=["--records"]) as address:
         page = Page(driver, address)
         page.complaints()
-        page.driver.execute_cdp_cmd("Page.enable", {})
-        made = page.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": CANARY})
-        yield page, parts
-        page.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", made)
+        with page.before_scripts(CANARY):
+            yield page, parts
 
 
 WIDTHS = (WIDE, NARROW)  # alternately
@@ -316,10 +314,8 @@ def plain(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pag
     with opened(file, options=["--records"]) as address:
         page = Page(driver, address)
         page.complaints()
-        page.driver.execute_cdp_cmd("Page.enable", {})
-        made = page.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": CANARY})
-        yield page
-        page.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", made)
+        with page.before_scripts(CANARY):
+            yield page
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from struct import pack
 from typing import Any
@@ -51,27 +52,36 @@ def sides(number: int, at: int) -> tuple[Side, Side]:
     return request, Side(pack(">ihi", number, 0, 0), at + 2, at + 1_000_000, 0, 4, 0)
 
 
-@pytest.fixture
-def watched(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, Traffic]]:
-    folder = tmp_path_factory.mktemp("live")
-    with live(folder) as store, listen_for_pages("127.0.0.1", 0) as listener:
+@contextmanager
+def served(driver: Any, store: Live) -> Iterator[Page]:
+    """Open the page of a store."""
+    with listen_for_pages("127.0.0.1", 0) as listener:
         server = uvicorn.Server(server_settings(page_app(store, TOKEN)))
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
-        traffic = Traffic(folder, store)
-        traffic.ask(0, 10)
-        traffic.ask(4, 5)
-        traffic.ask(4.9, 3)
         try:
             page = Page(driver, f"http://127.0.0.1:{listener.getsockname()[1]}/?token={TOKEN}")
-            page.until(lambda: page.texts(".total") == ["18 exchanges"], "all of it")
+            page.settled()
             page.complaints()  # drop those of an earlier test's page, whose server has ended
-            yield page, traffic
+            yield page
         finally:
             driver.get("about:blank")
             server.should_exit = True
             thread.join()
-            traffic.analyzer.socket.close()
+
+
+@pytest.fixture
+def watched(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, Traffic]]:
+    folder = tmp_path_factory.mktemp("live")
+    with live(folder) as store:
+        traffic = Traffic(folder, store)
+        traffic.ask(0, 10)
+        traffic.ask(4, 5)
+        traffic.ask(4.9, 3)
+        with served(driver, store) as page:
+            page.until(lambda: page.texts(".total") == ["18 exchanges"], "all of it")
+            yield page, traffic
+        traffic.analyzer.socket.close()
 
 
 def exchanges(page: Page) -> list[str]:
@@ -132,20 +142,11 @@ def test_a_view_goes_on_by_itself_and_keeps_what_a_person_chose(watched: tuple[P
 
 
 def test_an_empty_page_says_where_clients_connect(driver: Any, tmp_path: Path) -> None:
-    with live(tmp_path, 1 << 26) as store, listen_for_pages("127.0.0.1", 0) as listener:
+    with live(tmp_path, 1 << 26) as store:
         store.client_addresses = ["127.0.0.1:9192"]
-        server = uvicorn.Server(server_settings(page_app(store, TOKEN)))
-        thread = threading.Thread(target=server.run, args=([listener],))
-        thread.start()
-        try:
-            page = Page(driver, f"http://127.0.0.1:{listener.getsockname()[1]}/?token={TOKEN}")
+        with served(driver, store) as page:
             page.until(lambda: "bootstrap.servers=127.0.0.1:9192" in page.one("[role=grid]").text, "the address")
             assert "67.1 MB" in page.one("[role=grid]").text, "how much is kept"
-            page.complaints()
-        finally:
-            driver.get("about:blank")
-            server.should_exit = True
-            thread.join()
 
 
 def test_what_the_configuration_narrows_is_said(watched: tuple[Page, Traffic]) -> None:
@@ -194,9 +195,7 @@ EventSource.prototype.addEventListener = function (name, listener) {
 
 def test_the_number_of_all_is_the_one_of_the_news_though_the_rows_are_as_new(watched: tuple[Page, Traffic]) -> None:
     page, traffic = watched
-    page.driver.execute_cdp_cmd("Page.enable", {})
-    made = page.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": HOLDING})
-    try:
+    with page.before_scripts(HOLDING):
         page.show(filter="correlationId == 0")
         assert page.texts(".total") == ["3 exchanges of 18"]
         page.run("window.held = []")
@@ -207,5 +206,3 @@ def test_the_number_of_all_is_the_one_of_the_news_though_the_rows_are_as_new(wat
         page.until(lambda: page.run("return window.held.length"), "the news has arrived")
         page.run("window.held.at(-1)()")
         page.until(lambda: page.texts(".total") == ["4 exchanges of 20"], "the news")
-    finally:
-        page.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", made)

@@ -10,11 +10,12 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from kproxy.cli import main
-from tests.page.browser.driving import WIDE, Page, opened
+from tests.page.browser.driving import WIDE, Page, measured, opened
 from tests.page.browser.test_exchanges import ROWS
 from tests.support.traffic import CAPTURES
 
 pytestmark = [pytest.mark.xdist_group("page-browser"), pytest.mark.long, pytest.mark.timeout(1200)]
+CAPTURE = CAPTURES / "03-classic-rebalance-range.pcap"
 MANY = 1_000_000
 MOST_HEAP = 200 << 20  # bytes, the page's heap
 NUMBERS = "return [...document.querySelectorAll('.table .pane [data-number]')].map((one) => Number(one.dataset.number))"
@@ -38,17 +39,7 @@ def multiplied(folder: Path) -> Path:
     """Write tables with a million exchanges, copies of a capture's, with their numbers as correlation ids."""
     tables = folder / "tables"
     with pytest.raises(SystemExit) as ended:
-        main(
-            [
-                "decode",
-                "-q",
-                "--format",
-                "parquet",
-                "-o",
-                str(tables),
-                str(CAPTURES / "03-classic-rebalance-range.pcap"),
-            ]
-        )
+        main(["decode", "-q", "--format", "parquet", "-o", str(tables), str(CAPTURE)])
     assert not ended.value.code
     (file,) = (tables / "exchanges").glob("*.parquet")
     few = file.rename(folder / "few.parquet")
@@ -158,9 +149,6 @@ def test_the_page_keeps_little(million: Page) -> None:
     million.show()
     for share in range(1, 100):
         million.driver.execute_async_script(JUMP, share / 100)
-    million.driver.execute_cdp_cmd("Performance.enable", {})
-    million.driver.execute_cdp_cmd("HeapProfiler.collectGarbage", {})
-    metrics = million.driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
-    heap = {one["name"]: one["value"] for one in metrics}["JSHeapUsedSize"]
+    heap = measured(million)["JSHeapUsedSize"]
     print(f"heap of the page: {heap / 1e6:.0f} MB")
     assert heap < MOST_HEAP
