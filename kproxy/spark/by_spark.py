@@ -7,10 +7,10 @@ from pyspark.sql import SparkSession
 
 from kproxy.spark.catalog import STAGING, Catalog, safe
 from kproxy.spark.divided import Result
+from kproxy.spark.file_rows import Options
 from kproxy.spark.files import InputFile
 from kproxy.spark.parts import PartFile
 from kproxy.spark.targets import Report, Target, tables_of
-from kproxy.spark.whole import Options
 from kproxy.spark.writers import PARQUET, Origin, ParquetWriter, Writer, open_writer, rows_of
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class TablesBySpark(Target):
 
 
 def _counted(parts: list[PartFile], counts: list[PartFile]) -> list[PartFile]:
-    """The parts, the first of each table with the number of all its rows."""
+    """Give the first part of each table the row count of the whole table, and the others 0."""
     totals: dict[str, int] = {}
     for count in counts:
         totals[count.table] = totals.get(count.table, 0) + count.rows

@@ -1,15 +1,15 @@
-"""The output directory of ingest: which input file is in it, with what rows; a file's rows appear and go together.
+"""The output directory of ingest: which input files it has, and their rows, which appear and disappear together.
 
     OUT/<table>/cluster=<name>/day=<YYYY-MM-DD>/<key of the input file>-<number>.parquet
-    OUT/<table>/cluster=.../day=.../empty.parquet            of a table that had no rows when a job ended: it has none
-    OUT/_kproxy/files/<key of the input file>.json           an Entry: written last, so that it tells what is whole
-    OUT/_kproxy/quarantine/<key of the input file>.json      of files that could not be read to their end: path, reasons
-    OUT/_kproxy/staging/                                     rows of jobs that run; removed when a job ends
+    OUT/<table>/cluster=.../day=.../empty.parquet            without rows, of a table that had none when a job ended
+    OUT/_kproxy/files/<key of the input file>.json           an Entry, written last: the file is complete
+    OUT/_kproxy/quarantine/<key of the input file>.json      path and reasons, of files that could not be read to their end
+    OUT/_kproxy/staging/                                     rows of running jobs; removed when a job ends
 
 A file is put into place in three steps: an Entry in the state COMMITTING names all its parts, old and new; the parts are moved;
-the Entry becomes DONE. A job that finds COMMITTING removes those parts and reads the file again. Names begin with the key, so
-that a second run writes the same names and adds nothing. One job at a time writes into a directory. Folders with ``_`` are not
-seen by readers of Parquet.
+the Entry becomes DONE. A job that finds COMMITTING removes those parts and reads the file again. Names begin with the key, so a
+second run writes the same names and adds nothing. Only one job at a time may write into a directory. Readers of Parquet ignore
+folders that begin with ``_``.
 """
 
 import json
@@ -36,13 +36,13 @@ EMPTY = "empty.parquet"
 
 
 class Entry(Struct):
-    """What the catalog knows of an input file."""
+    """The catalog's entry for an input file."""
 
     path: str
     size: int
     modified_ns: int
     identity: str
-    options: str  # what its rows were made with: another makes it read again
+    options: str  # hash of the options of its rows; with another one it is read again
     state: str
     parts: list[str] = field(default_factory=list)  # below OUT
     rows: dict[str, int] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Catalog:
         self.folder = open_folder(None, folder) if isinstance(folder, str) else folder
 
     def staging(self, job: str) -> str:
-        """An empty folder for the rows of a job."""
+        """Create an empty folder for the rows of a job."""
         self.remove_staging(job)
         folder = f"{self.folder.root}/{STAGING}/{job}"
         if isinstance(self.folder, LocalFolder):
@@ -72,18 +72,18 @@ class Catalog:
         self.folder.remove_tree(f"{STAGING}/{job}")
 
     def has(self, file: InputFile, options: str) -> bool:
-        """Whether a file, as it is now, has its rows here already, made with these options."""
+        """Whether the output already has the rows of this file, unchanged since, made with these options."""
         entry = self.entry(file)
         return (
             entry is not None and entry.state == DONE and entry.identity == file.identity and entry.options == options
         )
 
     def entry(self, file: InputFile) -> Entry | None:
-        """What is known of a file."""
+        """The entry of a file, if there is one."""
         return self._read(f"{FILES}/{file.key}.json")
 
     def entries(self) -> list[Entry]:
-        """Of all files, in the order of their paths."""
+        """The entries of all files, sorted by path."""
         found = [self._read(path) for path in self.folder.files(FILES)]
         return sorted((entry for entry in found if entry is not None), key=lambda entry: entry.path)
 
@@ -96,7 +96,7 @@ class Catalog:
         problems: list[str],
         numbers: list[int] | None = None,
     ) -> Entry:
-        """Put the rows of a file into place, instead of those of an earlier run.
+        """Put the rows of a file into the output, in place of those of an earlier run.
 
         Args:
             file: the input.
@@ -104,7 +104,7 @@ class Catalog:
             cluster: whose traffic it is.
             parts: in a staging folder.
             problems: why the file could not be read to its end.
-            numbers: first packets of all flows, in order, where connections have those for numbers.
+            numbers: first packets of all flows, in order, if connections still have these for numbers.
         """
         moves, rows = [], dict.fromkeys(TABLES, 0)
         counts: dict[tuple[str, str], int] = {}
@@ -127,7 +127,7 @@ class Catalog:
     def begin(
         self, file: InputFile, options: str, rows: dict[str, int], problems: list[str], places: Iterable[str] = ()
     ) -> Entry:
-        """Note that the rows of a file are about to be put into place: an Entry with all its parts, old and new."""
+        """Write an Entry in the state COMMITTING, with all parts of the file, old and new."""
         before = self.entry(file)
         entry = Entry(file.path, file.size, file.modified_ns, file.identity, options, COMMITTING)
         entry.parts, entry.problems = sorted({*(before.parts if before else ()), *places}), problems[:MOST_REASONS]
@@ -136,7 +136,7 @@ class Catalog:
         return entry
 
     def finish(self, entry: Entry, places: Iterable[str] = ()) -> None:
-        """Note that they are."""
+        """Write the Entry in the state DONE."""
         path = f"{QUARANTINE}/{_key(entry)}.json"
         if entry.problems:
             text = {"path": entry.path, "reasons": entry.problems, "rows": sum(entry.rows.values())}
@@ -147,7 +147,7 @@ class Catalog:
         self._write(entry)
 
     def recover(self) -> list[str]:
-        """Remove what a killed job left half in place, and its staging folder; the paths of its input files."""
+        """Remove files that a killed job was putting into place, and staging folders. Returns the paths of its input files."""
         self.folder.remove_tree(STAGING)
         recovered = []
         for entry in self.entries():
@@ -159,7 +159,7 @@ class Catalog:
         return recovered
 
     def complete(self, tables: Iterable[Table]) -> None:
-        """Give each table without rows a Parquet file that has none, so that all of them can be read."""
+        """Give each table without rows an empty Parquet file, so that all tables can be read."""
         missing = []
         partition = f"cluster={UNKNOWN}/day=1970-01-01"
         for table in tables:
@@ -196,12 +196,12 @@ def empty_file(table: Table) -> bytes:
 
 
 def safe(cluster: str) -> str:
-    """A cluster's name as part of a path; it may come from traffic."""
+    """Make a cluster's name, which may come from traffic, safe as a part of a path."""
     return SAFE.sub(lambda odd: "".join(f"%{byte:02X}" for byte in odd[0].encode()), cluster)[:LONGEST] or UNKNOWN
 
 
 def number_connections(path: Path, numbers: list[int]) -> None:
-    """Give the connections of a file their numbers: the place of their first packet among *numbers*, from 1."""
+    """Number the connections of a file: from 1, by the place of their first packet in *numbers*."""
     import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
     from pyarrow import compute  # noqa: PLC0415
     from pyarrow import parquet as pq  # noqa: PLC0415

@@ -1,7 +1,7 @@
 """Rows of one task as chunks of an RDD instead of files, for outputs that Spark itself writes (writers.py).
 
-A chunk has some thousands of rows of a table and day, of one input file, as an Arrow stream. A task yields its chunks as they
-become full, so that it holds one chunk for each table and day, as with files.
+A chunk has some thousands of rows of a table and day, of one input file, as an Arrow stream. A task yields chunks as they
+become full, so it holds at most one chunk for each table and day, as with files.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class Chunk(Struct, frozen=True):
 
 
 class ChunkWriter(PartWriter):
-    """Writes rows as chunks; ``take`` gives those that are full, ``close`` makes the last ones.
+    """Writes rows as chunks; ``take`` returns full chunks, ``close`` completes the rest.
 
     Args:
         source: key of the input file.
@@ -43,7 +43,7 @@ class ChunkWriter(PartWriter):
         self._ready: list[Chunk] = []
 
     def take(self) -> list[Chunk]:
-        """The chunks that were not taken yet."""
+        """Return the full chunks since the last call."""
         ready, self._ready = self._ready, []
         return ready
 

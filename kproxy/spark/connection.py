@@ -1,4 +1,4 @@
-"""One connection at a time: blocks of its segments in order in, rows out. What memory holds is one block and one session."""
+"""Decode connections one at a time: from blocks of segments in order to rows. Memory holds one block and one session."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,7 +11,7 @@ from kproxy.spark.head import HasSecrets
 
 
 class Learned(Struct):
-    """What connections have shown that concerns others; see facts.py."""
+    """What a task's connections showed that concerns other connections; see facts.py."""
 
     names: Names = field(default_factory=dict)
     missed: dict[str, int] = field(default_factory=dict)
@@ -19,7 +19,7 @@ class Learned(Struct):
     cluster_ids: set[str] = field(default_factory=set)
 
     def add(self, view: SharedView) -> None:
-        """Add what one connection has shown."""
+        """Add what one connection showed."""
         self.names = merge([self.names, view.learned]) if view.learned else self.names
         for topic_id, until in view.missed.items():
             self.missed[topic_id] = max(until, self.missed.get(topic_id, 0))
@@ -30,8 +30,8 @@ class ConnectionReader:
     """Reads the connections of a capture, in any order.
 
     Args:
-        run: its outputs get the events; the number of a connection is that of its first packet.
-        name: of the capture.
+        run: gets the events; connections are numbered by their first packet.
+        name: the name of the capture.
         shared: what is known of the other connections.
     """
 
@@ -61,18 +61,18 @@ class _Source:
         self._flows = Flows(endpoints=endpoints, shuffled_from=shared.shuffled_from)
 
     def position(self) -> int:
-        """The number of the packet that made the item in processing."""
+        """The number of the packet that the current item is from."""
         return self._at
 
     def _received(self) -> int:
-        """The number of the packet that is being reassembled: of a block, that is ahead of the items."""
+        """The number of the packet that was reassembled last; a block is reassembled before its items are read."""
         return self._flows.packets
 
     def _note_flow(self) -> None:
         self._numbers.append(self._flows.packets)
 
     def items(self, key: bytes, blocks: Iterable[bytes]) -> Iterator[FlowItem | Data]:
-        """Segments to items; ``position`` is right for each."""
+        """Yield the items of the segments; ``position`` belongs to the item yielded last."""
         out: list[FlowItem | Data] = []
         numbers: list[int] = []
         for block in blocks:

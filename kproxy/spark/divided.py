@@ -5,11 +5,14 @@ what bounds memory: a task reads one connection after the other, block by block.
 Spark does not scan again.
 """
 
+import os
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -22,27 +25,28 @@ from kproxy.pipeline.run import Run
 from kproxy.spark.chunks import Chunk, ChunkWriter
 from kproxy.spark.connection import ConnectionReader, Learned
 from kproxy.spark.facts import Names, answers, gather, merge
-from kproxy.spark.files import InputFile, open_raw
+from kproxy.spark.file_rows import Options, Rows
+from kproxy.spark.files import InputFile, is_remote, open_raw
 from kproxy.spark.head import HEAD, Head, read_head
-from kproxy.spark.in_place import stays
 from kproxy.spark.parts import PartFile, PartWriter, day_of
 from kproxy.spark.shuffle import Block, BlockFiles, Key
-from kproxy.spark.whole import Options, Rows
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 PARTITION_SIZE = 128 << 20  # bytes of the capture that a partition is made of
 FRAGMENTS = b""  # in place of a key: the part has IP fragments
-LARGE = 0.02  # a connection with more than this share of a partition is given to one by its size
+SHARE_OF_MEMORY = 0.5  # that a capture may take to stay in place
+CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+LARGE = 0.02  # connections with more than this share of a partition are assigned by their size
 
 
 class Undividable(Exception):
-    """The capture has to be read in one piece."""
+    """Raised for a capture that has to be read in one piece."""
 
 
 class Decoded(Struct):
-    """What a task gives to the driver, besides its files."""
+    """What a task reports to the driver."""
 
     partition: int
     files: list[PartFile]
@@ -52,15 +56,15 @@ class Decoded(Struct):
 
 
 class Result(Struct):
-    """What became of a capture. ``connections`` still have the number of their first packet: see ``numbers``.
+    """The decoded capture: files, or with ``as_chunks`` an RDD ``rows`` that holds its chunks, which the caller frees.
 
-    ``rows`` is an RDD with its chunks among other things, if they are no files: the caller frees it.
+    In the table connections, ``connection`` is still the number of the first packet: see ``numbers``.
     """
 
     files: list[PartFile] = field(default_factory=list)
     damages: list[str] = field(default_factory=list)
     cluster_ids: set[str] = field(default_factory=set)
-    numbers: list[int] | None = None  # first packets of all flows, in order; None: connections have their numbers
+    numbers: list[int] | None = None  # first packets of all flows, in order; None: connections are numbered already
     rows: Any = None
 
 
@@ -75,14 +79,14 @@ def decode_divided(
     sorted_by_spark: bool = False,
     as_chunks: bool = False,
 ) -> Result:
-    """Decode a capture on all executors, its rows into files in *staging*, or into an RDD.
+    """Decode a capture on all executors, into files in *staging* or into an RDD.
 
     Args:
         context: Spark's.
         file: a plain pcap or pcapng.
-        options: what rows.
+        options: which rows to make.
         staging: a folder that the driver and all executors see.
-        parts: how many, of the file and of its connections; by default one for each PARTITION_SIZE.
+        parts: how many tasks share the file, and its connections; by default one for each PARTITION_SIZE.
         head: see kproxy.spark.head.
         sorted_by_spark: shuffle through Spark instead of the staging folder; see kproxy.spark.shuffle.
         as_chunks: the rows become chunks of an RDD, kept on the executors' disks; see kproxy.spark.chunks.
@@ -94,7 +98,7 @@ def decode_divided(
     shared = gather(plan.surveys)
     beginning = _on_one(context, partial(_head, file, plan.start, options, shared.secrets, head))
     shared.names, shared.waits = beginning.names, beginning.waits
-    in_place = file.place if stays(context.master or "", file) else ""
+    in_place = file.place if stays_in_place(context.master or "", file) else ""
     files = BlockFiles(f"{staging}/blocks-{file.key}", len(plan.surveys), plan.partitions, in_place)
     try:
         blocks = _by_spark(context, file, plan) if sorted_by_spark else _by_files(context, file, plan, files)
@@ -169,7 +173,7 @@ class Plan(Struct):
 
 
 def plan_capture(context: "SparkContext", file: InputFile, parts: int | None) -> Plan:
-    """Find the packet boundaries of a capture, and what its parts have shown. Raises Undividable, CaptureError."""
+    """Find the packet boundaries of a capture, and survey its parts. Raises Undividable, CaptureError."""
     raw = open_raw(file.place)
     try:
         start = begin(raw)
@@ -208,8 +212,25 @@ def _owners(surveys: list[PartSurvey], partitions: int) -> dict[bytes, int]:
 # Tasks
 
 
+def stays_in_place(master: str, file: InputFile) -> bool:
+    """Whether the decode reads payloads from the capture itself, instead of from copies in the staging folder.
+
+    Each task reads small pieces from all over the capture. That is fast only from memory, where the system keeps files that
+    were just read: so all tasks have to run on this machine, and its memory has to have room for the capture.
+    """
+    return master.startswith("local") and not is_remote(file.place) and file.size <= SHARE_OF_MEMORY * memory()
+
+
+def memory() -> int:
+    """Bytes of memory that this process may use, including the system's cache of its files."""
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    with suppress(OSError, ValueError):  # no limit there, or "max"
+        sizes.append(int(CGROUP_LIMIT.read_text(encoding="ascii")))
+    return min(sizes)
+
+
 def survey(file: InputFile, start: Start, part: Part) -> PartSurvey:
-    """A task: look at the headers of a part."""
+    """Run as a task: read the packet headers of a part."""
     raw = open_raw(file.place)
     try:
         return survey_part(raw, part, start)
@@ -218,7 +239,7 @@ def survey(file: InputFile, start: Start, part: Part) -> PartSurvey:
 
 
 def scan(file: InputFile, start: Start, surveyed: PartSurvey, *, in_place: bool = False) -> Iterator[Block]:
-    """The blocks of a part; *in_place*: their payloads are left in the file."""
+    """Yield the blocks of a part; *in_place*: with the places of payloads in the file instead of payloads."""
     if surveyed.start is None:
         return
     raw = open_raw(file.place)
@@ -238,7 +259,7 @@ def scan(file: InputFile, start: Start, surveyed: PartSurvey, *, in_place: bool 
 
 
 def scan_pairs(file: InputFile, start: Start, surveyed: PartSurvey) -> Iterator[tuple[Key, bytes]]:
-    """A task: the blocks of a part, with their keys for Spark's shuffle."""
+    """Run as a task: yield the blocks of a part, with their keys for Spark's shuffle."""
     for key, first, block in scan(file, start, surveyed):
         yield (key, first), block
 
@@ -246,7 +267,7 @@ def scan_pairs(file: InputFile, start: Start, surveyed: PartSurvey) -> Iterator[
 def scan_to_files(
     file: InputFile, start: Start, owners: dict[bytes, int], files: BlockFiles, numbered: tuple[int, PartSurvey]
 ) -> None:
-    """A task: the blocks of a part into files."""
+    """Run as a task: write the blocks of a part into files."""
     part, surveyed = numbered
     where = partial(partition_of, owners, files.partitions)
     files.write(part, scan(file, start, surveyed, in_place=bool(files.capture)), where, prefix_of(file, part))
@@ -268,7 +289,7 @@ def decode(
     partition: int,
     given: Iterator[Any],
 ) -> Iterator[Decoded | Chunk]:
-    """A task: the connections of a partition, one after the other, to files; without *staging*, to chunks."""
+    """Run as a task: decode the connections of a partition, one after the other, into files; without *staging*, into chunks."""
     blocks: Iterator[tuple[Key, bytes]] = given if files is None else files.read(partition)
     writer = open_writer(staging, file, partition, default_day)
     output = Rows(lambda table, rows: write_rows(writer, output, table, rows), options)
@@ -293,7 +314,7 @@ def decode(
 
 
 def open_writer(staging: str | None, file: InputFile, partition: int, default_day: str) -> PartWriter:
-    """Where the rows of a task go: to files in *staging*, else to chunks."""
+    """Open the writer of a task's rows: files in *staging*, or chunks."""
     if staging is None:
         return ChunkWriter(file.key, default_day)
     return PartWriter(staging, prefix_of(file, partition), default_day)
@@ -304,13 +325,13 @@ def _is_decoded(item: Decoded | Chunk) -> bool:
 
 
 def prefix_of(file: InputFile, partition: int) -> str:
-    """For the files of a task; each attempt has its own, because Spark may run two at a time."""
+    """The prefix of a task's file names; each attempt has its own, because Spark may run two at a time."""
     context = TaskContext.get()
     return f"{file.key}-{partition:05d}-{0 if context is None else context.taskAttemptId()}"
 
 
 def write_rows(writer: PartWriter, output: Rows, table: Any, rows: Any) -> None:
-    """What Rows calls."""
+    """Write rows under the day of the event that they come from."""
     writer.day = day_of(output.at)
     writer.write(table, rows)
 

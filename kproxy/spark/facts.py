@@ -1,7 +1,8 @@
-"""What connections of a capture must know of each other, where each is decoded by itself.
+"""What the connections of a capture must know of each other when each is decoded by itself.
 
-An undivided run reads packets in their order, so that at each packet it knows what the ones before it showed. A connection that
-is decoded by itself gets the same from ``Shared``, where every fact has the number of the packet that shows it:
+An undivided run reads packets in order, so at each packet it knows what earlier ones showed. A connection that is decoded by
+itself
+gets the same knowledge from ``Shared``, where every fact has the number of the packet that shows it:
 
     names       topic id -> (packet, name): the first ones from the head of the capture (head.py), the rest from other
                 connections, which report what they have learned
@@ -10,7 +11,7 @@ is decoded by itself gets the same from ``Shared``, where every fact has the num
     shuffled    from which packet the times of the capture go back
     secrets     of TLS, from all of the capture
 
-``SharedView`` is asked for a name and notes what it could not answer. If another connection turns out to know the answer, the
+``SharedView`` notes the topic ids whose names it did not know. If another connection turns out to know such a name, the
 connections are decoded again, with all names: see divided.py.
 """
 
@@ -24,25 +25,27 @@ from kproxy.capture.splitting import PartSurvey, first_disorder
 from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.session import ClusterView, Frame
 
-END = 1 << 62  # the number of a packet behind all
+END = 1 << 62  # a packet number after all others
 Names = dict[str, tuple[int, str]]
 Position = Callable[[], int]
 MOST_NAMES = 1_000_000
 
 
 class Shared(Struct):
-    """See above; plain values, sent to every executor once."""
+    """The facts, see above; plain values, sent to every executor once."""
 
     names: Names = {}
     waits: dict[int, int] = {}  # packet -> the packet at which its events are written
     servers: dict[bytes, int] = {}
-    flows: dict[bytes, list[int]] = {}  # of endpoints that need it
+    flows: dict[
+        bytes, list[int]
+    ] = {}  # endpoint -> first packets of its flows; only endpoints of connections without SYN
     shuffled_from: int = 0
     secrets: list[tuple[int, bytes]] = []
 
 
 def gather(surveys: list[PartSurvey]) -> Shared:
-    """What the parts of a capture have shown together."""
+    """Put together what the surveys of all parts showed."""
     servers: dict[bytes, int] = {}
     first: dict[bytes, int] = {}
     joined: set[bytes] = set()
@@ -70,7 +73,7 @@ def _ends(key: bytes) -> tuple[bytes, bytes]:
 
 
 class SharedEndpoints(Endpoints):
-    """What all connections have shown of endpoints before a packet.
+    """What all connections showed about endpoints before a packet.
 
     Args:
         shared: what is known.
@@ -124,7 +127,7 @@ class View(ClusterView):
 
 
 class SharedView(View):
-    """The view of one connection, which knows what others have shown, too.
+    """The view of one connection, which also knows what other connections showed.
 
     Args:
         shared: what is known.
@@ -133,7 +136,7 @@ class SharedView(View):
 
     def __init__(self, shared: Shared, position: Position) -> None:
         super().__init__(position)
-        self.missed: dict[str, int] = {}  # id -> up to which packet its name was asked for, and not known
+        self.missed: dict[str, int] = {}  # topic id -> the last packet at which its name was needed, but unknown
         self._shared = shared
 
     def topic_name(self, topic_id: str) -> str | None:
@@ -151,7 +154,7 @@ class SharedView(View):
 
 
 def merge(names: Iterable[Names]) -> Names:
-    """The earliest of each."""
+    """Put names together; of each topic id, keep the one from the earliest packet."""
     merged: Names = {}
     for some in names:
         for topic_id, found in some.items():
@@ -161,7 +164,7 @@ def merge(names: Iterable[Names]) -> Names:
 
 
 def answers(known: Names, learned: Names, missed: dict[str, int]) -> bool:
-    """Whether what was learned would have answered what was asked, or contradicts what was taken as known."""
+    """Whether *learned* has a name that was missed, or another name than the one taken as known."""
     if any(topic_id in known and found[1] != known[topic_id][1] for topic_id, found in learned.items()):
         return True
     return any(learned.get(topic_id, (END, ""))[0] <= until for topic_id, until in missed.items())

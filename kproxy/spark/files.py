@@ -1,8 +1,8 @@
-"""Input files of a job: names with wildcards to files, and files to streams of bytes, on local disks and in object stores.
+"""Input files of a job: find them by names with wildcards, and open them, on local disks and in object stores.
 
 A name without a scheme, or with ``file:``, is a path that every executor can open (a shared disk, or local mode). Any other
 scheme that pyarrow.fs knows (s3://, gs://, abfss://) goes through it, with the credentials of the executor's environment; for
-what else Hadoop knows (s3a://, hdfs://) see hadoop_files.py.
+the schemes of Hadoop (s3a://, hdfs://) see hadoop_files.py.
 """
 
 import glob
@@ -27,7 +27,7 @@ WILDCARDS = "*?["
 def grouped(
     files: "Iterable[InputFile]", most_bytes: int, most_files: int | None = None
 ) -> "Iterator[list[InputFile]]":
-    """Files in their order, in groups of at most so many bytes and files; a file that is larger is a group of its own."""
+    """Yield the files in order, in groups of limited bytes and number; a larger file is a group of its own."""
     group: list[InputFile] = []
     size = 0
     for file in files:
@@ -46,11 +46,11 @@ class InputFile(Struct, frozen=True, order=True):
     path: str
     size: int
     modified_ns: int
-    copied_to: str = ""  # where it is read instead: a copy of a file that Python cannot reach
+    copied_to: str = ""  # a copy that is read instead, if Python cannot reach the file
 
     @property
     def place(self) -> str:
-        """What to open."""
+        """The path to open."""
         return self.copied_to or self.path
 
     @property
@@ -60,18 +60,18 @@ class InputFile(Struct, frozen=True, order=True):
 
     @property
     def identity(self) -> str:
-        """Names this file with this content, as far as its size and its time of change tell."""
+        """A hash of path, size and time of change: names this file with this content."""
         text = f"{self.path}\0{self.size}\0{self.modified_ns}"
         return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
 
     @property
     def key(self) -> str:
-        """Names this file, whatever is in it."""
+        """A hash of the path: names this file, whatever its content."""
         return blake2b(self.path.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
 
 
 def find_files(names: Iterable[str]) -> list[InputFile]:
-    """The files that *names* stand for, in order of their paths: files, folders (all files in them) or patterns (``*?[``).
+    """Find the files that *names* stand for, sorted by path. A name is a file, a folder (all its files) or a pattern (``*?[``).
 
     Files whose names begin with ``_`` or ``.`` are left out of folders, as Spark does. Raises UsageError for a name without
     files.
@@ -88,7 +88,7 @@ def find_files(names: Iterable[str]) -> list[InputFile]:
 
 
 def open_file(path: str, data: bytes | None = None) -> Capture | DecodedLog:
-    """Open a capture or a decoded log, compressed or not; *data* are its bytes, if they are here already.
+    """Open a capture or a decoded log, compressed or not; *data*: its bytes, if they were read already.
 
     Raises CaptureError for anything else, or if it cannot be opened.
     """
@@ -96,7 +96,7 @@ def open_file(path: str, data: bytes | None = None) -> Capture | DecodedLog:
 
 
 def open_raw(path: str) -> Any:
-    """The bytes of a file as they are: readinto(), seek() and close(). Raises CaptureError."""
+    """Open a file without decompressing it: readinto(), seek() and close(). Raises CaptureError."""
     try:
         if is_remote(path):
             system, inside = _file_system(path)

@@ -1,15 +1,15 @@
-"""FolderReader: the files that appear in a folder, each once, as ``spark.readStream.format("kproxy")`` has them.
+"""FolderReader: each file that appears in a folder, once, for ``spark.readStream.format("kproxy")``.
 
-The offset of a stream has the paths that were read. A batch is what is in its end and not in its start, so that it is the same
-files whenever Spark asks again: with a checkpoint each comes exactly once into a sink that takes a batch once (Parquet, Delta, or
-``follow``). A path is forgotten when its file is gone: where old parts are removed, the offset stays short.
+The offset of a stream holds the paths that were read. A batch is the files in its end offset that are not in its start offset,
+so it is the same whenever Spark asks again. With a checkpoint each file goes exactly once into a sink that takes each batch
+once (Parquet, Delta, ``follow``). When a file is gone its path is dropped, so the offset stays short if old parts are removed.
 
-A file is taken once it is complete. Of rotated logs and captures the name tells: ``kafka.000007.jsonl`` is, ``kafka.jsonl``
-beside such parts is not. Any other file must not have changed for *settled* seconds: put files into place by renaming them, or
-give a pattern that only complete ones have (``kafka.*.jsonl*``).
+A file is taken when it is complete. For rotated logs and captures the name tells: ``kafka.000007.jsonl`` is complete,
+``kafka.jsonl`` next to such parts is not. Other files must not have changed for *settled* seconds: move files into the folder
+by renaming them, or give a pattern that only complete files match (``kafka.*.jsonl*``).
 
-With ``availableNow`` a query reads what was there when it began. Spark before 4.2 does not tell where a batch starts: a batch
-is then all that is new, whatever ``maxFilesPerTrigger`` says.
+With ``availableNow`` a query reads the files that were present when it began. Spark before 4.2 does not say where a batch
+starts: there a batch is all new files, whatever ``maxFilesPerTrigger`` says.
 """
 
 import json
@@ -23,10 +23,10 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kproxy.errors import UsageError
+from kproxy.spark.file_rows import Share
 from kproxy.spark.files import InputFile, find_files
 from kproxy.spark.partitions import FilePartition, Settings, read_partition
 from kproxy.spark.schemas import FILES
-from kproxy.spark.whole import Share
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
@@ -41,7 +41,7 @@ class FolderReader(DataSourceStreamReader):
     """The files of a folder or pattern as a stream of rows of one table.
 
     Args:
-        settings: the options; ``maxFilesPerTrigger`` bounds a batch, unless Spark asks for all that is there.
+        settings: the options; ``maxFilesPerTrigger`` limits a batch, unless Spark asks for all present files.
         schema: of the rows.
     """
 
@@ -114,27 +114,27 @@ else:
 
 
 def path_of(file: InputFile) -> str:
-    """What stands for a file in the offset of a stream of rows: it comes once, whatever becomes of it."""
+    """The mark of a file in the offset of a stream of rows: its path, so each file comes once, even if it changes."""
     return file.path
 
 
 def mark(file: InputFile) -> str:
-    """What stands for a file in the offset of ``follow``: another, once it has changed."""
+    """The mark of a file in the offset of ``follow``: it differs once the file has changed."""
     return f"{file.identity}{MARKED}{file.path}"
 
 
 def offset(marks: Iterable[str]) -> dict[str, Any]:
-    """An offset of these files; its values must be plain."""
+    """Make an offset with these files; Spark wants plain values."""
     return {FILES: json.dumps(sorted(marks))}
 
 
 def marks_of(given: dict[str, Any]) -> list[str]:
-    """The files of an offset."""
+    """The marks of the files in an offset."""
     return list(json.loads(given[FILES]))
 
 
 def complete(files: Files, settled: float) -> list[InputFile]:
-    """Those that nothing is added to any more."""
+    """The complete files, to which nothing more is written."""
     rotated = {_written_as(file) for file in files} - {None}
     return [
         file
@@ -144,7 +144,7 @@ def complete(files: Files, settled: float) -> list[InputFile]:
 
 
 def _written_as(file: InputFile) -> str | None:
-    """The path that a rotated part had while it was written; None for any other file."""
+    """The path that a rotated part had while it was being written; None for other files."""
     found = NUMBERED.fullmatch(file.path)
     return None if found is None else found[1] + PACKED.sub("", found[2])
 
@@ -154,7 +154,7 @@ def _is_young(file: InputFile, settled: float) -> bool:
 
 
 def _find(names: Iterable[str]) -> list[InputFile]:
-    """The files that are there now; none yet is no mistake."""
+    """Find the present files; there may be none yet."""
     try:
         return find_files(names)
     except UsageError:

@@ -3,7 +3,7 @@
     open_folder(context, "tables")            -> LocalFolder
     open_folder(context, "s3a://bucket/t")    -> HadoopFolder
 
-Paths are relative to the directory, with ``/``. A file that is written appears whole or not at all.
+Paths are relative to the directory, with ``/``. A written file appears completely or not at all.
 """
 
 from contextlib import suppress
@@ -23,29 +23,29 @@ class Folder(Protocol):
     root: str
 
     def has_folder(self, path: str) -> bool:
-        """Whether there is a folder of that name."""
+        """Whether the directory has this folder."""
 
     def read(self, path: str) -> bytes | None:
-        """A file; None if it is not there."""
+        """Return the content of a file; None if there is none."""
 
     def write(self, path: str, data: bytes) -> None:
-        """Write a file, instead of the one that is there."""
+        """Write a file, replacing an existing one."""
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file of the directory, over the one that is there."""
+        """Rename a file of the directory, replacing an existing one."""
 
     def remove(self, path: str) -> None:
-        """Remove a file, if it is there, and the two folders around it, if they are empty."""
+        """Remove a file if it exists, and the two folders around it if they are empty."""
 
     def remove_tree(self, path: str) -> None:
-        """Remove a folder and all in it."""
+        """Remove a folder and everything in it."""
 
     def files(self, path: str, depth: int = 0) -> list[str]:
-        """Paths of the files in a folder, *depth* folders further down, in order; none where there is no such folder."""
+        """Paths of the files *depth* levels below a folder, sorted; none if the folder does not exist."""
 
 
 def open_folder(context: "SparkContext | None", name: str) -> Folder:
-    """The directory of that name. Only another file system than the disk needs a context."""
+    """Open a directory. Only file systems of Hadoop need a context."""
     if "://" not in name or name.startswith("file://"):
         return LocalFolder(Path(name.removeprefix("file://")))
     assert context is not None

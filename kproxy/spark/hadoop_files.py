@@ -1,7 +1,7 @@
 """Input files in file systems that only Spark's Hadoop knows (s3a://, hdfs://, viewfs://, wasbs://): found, read, copied.
 
-Python workers have no way to Hadoop but through Spark. So a file is handed to its task as a whole, in memory
-(``read_whole``), and a capture that is to be divided is copied to a folder that all tasks see (``copy``), by the driver.
+Python workers reach Hadoop only through Spark. So Spark passes a task its file completely, in memory (``read_whole``), and the
+driver copies a capture that is to be divided to a folder that all tasks see (``copy``).
 """
 
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ SPECIAL = "\\{}[]*?,^"
 
 
 def is_hadoop(name: str) -> bool:
-    """Whether a name is for Hadoop, not for a disk or pyarrow."""
+    """Whether a name belongs to a file system of Hadoop, not to a disk or pyarrow."""
     scheme, colon, _ = name.partition("://")
     return bool(colon) and scheme not in SCHEMES_OF_PYARROW
 
@@ -39,7 +39,7 @@ def find(context: "SparkContext", name: str) -> list[InputFile]:
 
 
 def read_whole(context: "SparkContext", files: list[InputFile]) -> "RDD[tuple[InputFile, bytes]]":
-    """Each file and its bytes."""
+    """Return an RDD of the files with their bytes."""
     by_path = {file.path: file for file in files}
     empty = context.parallelize([(file, b"") for file in files if not file.size], 1)
     paths = [_pattern(file.path) for file in files if file.size]
@@ -63,5 +63,5 @@ def _system(context: "SparkContext", name: str) -> tuple[Any, Any]:
 
 
 def _pattern(path: str) -> str:
-    """A pattern for a path: Hadoop splits names at commas, however they are quoted. What else it matches is left out."""
+    """Return a pattern for a path, since Hadoop splits names at commas, even quoted. The caller drops what else it matches."""
     return "".join("?" if letter in SPECIAL else letter for letter in path)

@@ -1,8 +1,8 @@
 """The head of a capture, read in one piece: names of its topics, and which events an undivided run holds back for a name.
 
-An undivided run holds events back until their topics have names, but only at first (late_names.py). Which ones depends on all
-connections together, so that one task finds it out: it follows the capture without making rows, until no event is held any
-more, or HEAD bytes are read.
+An undivided run holds events back until their topics have names, but only at the beginning (late_names.py). Which events it
+holds depends on all connections together, so one task finds out: it follows the capture without making rows until no event is
+held any more, or HEAD bytes are read.
 """
 
 from collections import deque
@@ -24,14 +24,14 @@ HEAD = 32 << 20  # bytes of the file
 
 
 class Head(Struct):
-    """What was found."""
+    """Names of topics, and packets whose events wait for names (see kproxy.spark.facts)."""
 
     names: Names
     waits: dict[int, int]
 
 
 class HasSecrets(Struct):
-    """Secrets of TLS that are known already; see kproxy.pipeline.tls_flow.Secrets."""
+    """TLS secrets from the survey; see kproxy.pipeline.tls_flow.Secrets."""
 
     secrets: list[tuple[int, bytes]]
 

@@ -1,11 +1,10 @@
-"""``kproxy-spark ingest``: captures and decoded logs to Parquet, partitioned by cluster and day. See catalog.py for what it
-leaves.
+"""``kproxy-spark ingest``: decode captures and logs into Parquet, by cluster and day. catalog.py describes the output.
 
     ingest(context, ["captures/*.pcapng"], "tables")  -> Report
 
-Small files, compressed ones and logs are read whole, each by one task, many at a time. A capture of SPLIT_FROM bytes or more is
-divided (divided.py) over all executors. A file that is in the output already, unchanged, is not read. One that cannot be read,
-or not to its end, gives what comes before the damage, has its reason in the quarantine, and costs no other file anything.
+Small files, compressed ones and logs are read in one piece, each by one task, many at a time. A capture of SPLIT_FROM bytes or
+more is divided among all executors (divided.py). Unchanged files that are in the output already are not read. A damaged file
+gives its rows before the damage, gets an entry in the quarantine, and does not affect other files.
 """
 
 import shutil
@@ -20,22 +19,22 @@ from msgspec import Struct
 from kproxy.errors import UsageError
 from kproxy.spark import hadoop_files
 from kproxy.spark.catalog import Catalog
+from kproxy.spark.file_rows import Options
 from kproxy.spark.files import InputFile, find_files, grouped
 from kproxy.spark.folders import LocalFolder, open_folder
 from kproxy.spark.reading import Note, Reading
 from kproxy.spark.targets import FilesOnDisk, Report, Target, mark_of, tables_of
-from kproxy.spark.whole import Options
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 SPLIT_FROM = 256 << 20  # bytes of a capture
-FILES_AT_A_TIME = 1_000  # of those read whole: they are put into place after each such group,
-BYTES_AT_A_TIME = 1 << 30  # for each core; what a killed job loses
+FILES_AT_A_TIME = 1_000  # files read in one piece are put into the output in groups, of at most so many files
+BYTES_AT_A_TIME = 1 << 30  # and bytes for each core: what a killed job loses
 
 
 class Output(Struct, frozen=True):
-    """Where rows go.
+    """The output of ingest.
 
     format: parquet, delta or iceberg. place: a directory on a disk that the driver and all executors see, or in any file
     system of Spark's Hadoop; of Iceberg a namespace. state: the directory with the catalog, if it is not *place*, as it is of
@@ -61,18 +60,18 @@ def ingest(
     again: bool = False,
     note: Note = lambda sentence: None,
 ) -> Report:
-    """Read files into the tables of a directory; run it again, and only what is new is read.
+    """Read files into the tables of a directory. Run again, it reads only new and changed files.
 
     Args:
         context: Spark's; a session is only needed for outputs that are no Parquet files on a disk.
         inputs: files, folders, patterns.
         output: a directory, as Output has it.
-        options: what rows.
+        options: which rows to make.
         cluster: whose traffic it is; None: the cluster id that the traffic shows, else "unknown".
         split_from: bytes from which a capture is divided.
         parts: into how many a capture is divided; None: by its size.
-        again: read files that are in the output, too.
-        note: called with a sentence about each file that is not read as asked for.
+        again: also read files that are in the output already.
+        note: called with a sentence about each file that is read in another way than requested.
 
     Raises UsageError for an input that is not there, and for an output that the session cannot write.
     """
@@ -108,7 +107,7 @@ def ingest(
 
 
 def groups(files: Iterable[InputFile], most_bytes: int) -> Iterator[list[InputFile]]:
-    """Files that are read side by side and then put into place: up to FILES_AT_A_TIME, up to so many bytes."""
+    """Group files that are read side by side and then put into the output together."""
     return grouped(files, most_bytes, FILES_AT_A_TIME)
 
 

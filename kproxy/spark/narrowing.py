@@ -1,8 +1,8 @@
-"""Which rows of tables a report is about: those of one cluster, those of some days.
+"""Narrow the tables of a report to one cluster, or to some days.
 
-A row belongs to the day (UTC) of its own time, as ingest partitions it; a row without one, of the table records, to that of its
-exchange. A connection belongs to every day from its first byte to its last one: it may have begun long before the first day that
-is asked for, and its exchanges of that day need it.
+A row belongs to the day (UTC) of its own time, as ingest partitions it; rows of the table records, which have no time, to the
+day of their exchange. A connection belongs to every day from its first byte to its last: exchanges of a day need their
+connection, also if it began long before.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ MOST_NAMED = 20
 
 
 class Narrowed(Struct, frozen=True):
-    """What a report is about. ``first`` and ``last``: days, both included; None: no limit."""
+    """The cluster and the days of a report. ``first`` and ``last`` are included; None: no limit."""
 
     cluster: str | None = None
     first: date | None = None
@@ -39,7 +39,7 @@ class Narrowed(Struct, frozen=True):
 
 
 def narrow(source: str, tables: "Mapping[str, DataFrame]", to: Narrowed) -> "dict[str, DataFrame]":
-    """The rows of the tables of a source that a report is about. Raises UsageError where the source has no clusters."""
+    """Narrow the tables of a source. Raises UsageError for a cluster, if the source does not say whose traffic its rows are."""
     found = dict(tables)
     if to.cluster is not None:
         if "cluster" not in found["connections"].columns:
@@ -55,12 +55,12 @@ def narrow(source: str, tables: "Mapping[str, DataFrame]", to: Narrowed) -> "dic
 
 
 def names_of(cluster: str) -> list[str]:
-    """What the column cluster has: the name as ingest makes it a folder's, or what Spark reads from that."""
+    """The values that the column cluster may have: the name as ingest makes it a folder's, or as Spark reads it back."""
     return sorted({safe(cluster), unquote(safe(cluster), "latin-1")})
 
 
 def check_cluster(tables: "list[DataFrame]", cluster: str) -> None:
-    """Raise UsageError where no table of connections has this cluster; names those there are."""
+    """Raise UsageError if no table of connections has this cluster; list the known clusters."""
     every = reduce(lambda one, other: one.union(other), [frame.select("cluster") for frame in tables])
     there = sorted(unquote(row[0]) for row in every.distinct().limit(1_000).collect() if row[0] is not None)
     if not {*there} & {cluster, *names_of(cluster), *map(unquote, names_of(cluster))}:

@@ -13,9 +13,9 @@ from pyspark.sql.types import StructType
 
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.tables import Table
+from kproxy.spark.file_rows import Options, Share, read_rows
 from kproxy.spark.files import InputFile
 from kproxy.spark.schemas import FILES, contract, for_spark
-from kproxy.spark.whole import Options, Share, read_rows
 
 DEFAULT_TABLE = "exchanges"
 DECODING = {"table", "partitions", "bodies", "records", "where", "keylog", "mode"}
@@ -34,12 +34,12 @@ class Settings:
     shares: int
     rows: Options
     strict: bool
-    most_files: int | None = None  # of a micro-batch
+    most_files: int | None = None  # in a micro-batch
     settled: int = SETTLED  # seconds without a change after which a streamed file is taken
 
     @staticmethod
     def read(options: Mapping[str, str]) -> "Settings":
-        """Raises UsageError for an option that is not known, or has a value that cannot be."""
+        """Check the options of a query. Raises UsageError for an unknown option or a wrong value."""
         given = {name.lower(): value for name, value in options.items()}
         unknown = sorted(given.keys() - KNOWN)
         if unknown:
@@ -60,7 +60,7 @@ class Settings:
 
     @property
     def contract(self) -> Table:
-        """The table that is asked for."""
+        """The table that the query reads."""
         return contract(self.table, self.rows)
 
 
@@ -88,7 +88,7 @@ class FilePartition(InputPartition):
 
 
 def read_partition(settings: Settings, schema: StructType, partition: FilePartition) -> Iterator[pa.RecordBatch]:
-    """The rows of one table of one partition."""
+    """Yield the rows of the table in one partition."""
     if partition.file is None:
         return
     arrow: Any = to_arrow_schema(schema, timezone="UTC")

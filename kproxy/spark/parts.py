@@ -1,9 +1,9 @@
-"""Rows of one task to Parquet files in a staging folder, a file for each table and day; ingest.py moves them to their places.
+"""Write the rows of one task to Parquet files in a staging folder, by table and day; targets.py moves them into the output.
 
     STAGING/<table>/day=<YYYY-MM-DD>/<prefix>.parquet
 
-The day is that of the row's own time (UTC). A row without one, and all rows beyond MOST_DAYS different days (a damaged capture
-can have any), get the day *default_day*.
+The day is that of the row's own time (UTC). Rows without a time, and rows of further days after MOST_DAYS (a damaged capture may
+hold any), get *default_day*.
 """
 
 from datetime import UTC, date, datetime, timedelta
@@ -18,13 +18,13 @@ from kproxy.output.tables.parquet import TableFile
 if TYPE_CHECKING:
     import pyarrow
 
-TIMES = ("request_at", "at", "response_at", "minute", "first_seen_at")  # the first of them that a row has
+TIMES = ("request_at", "at", "response_at", "minute", "first_seen_at")  # the first that a row has gives its day
 MOST_DAYS = 32
 EPOCH = date(1970, 1, 1)
 
 
 class PartFile(Struct, frozen=True):
-    """A file that is complete."""
+    """A complete file."""
 
     table: str
     day: str
@@ -33,7 +33,7 @@ class PartFile(Struct, frozen=True):
 
 
 class RowsFile(Protocol):
-    """Where rows of a table and day go."""
+    """A file for the rows of a table and day."""
 
     path: Path
     rows: int
@@ -44,7 +44,7 @@ class RowsFile(Protocol):
 
 
 class PartWriter:
-    """Writes rows; ``close`` gives the files. Memory: one row group a table and day.
+    """Writes rows into files by table and day; ``close`` returns the files. Memory: one row group for each file.
 
     Args:
         staging: a folder that all tasks see.
@@ -54,7 +54,7 @@ class PartWriter:
 
     def __init__(self, staging: str, prefix: str, default_day: str) -> None:
         self.default_day = default_day
-        self.day: str | None = None  # of rows whose table has no time
+        self.day: str | None = None  # for rows of tables without a time
         self._staging = Path(staging)
         self._prefix = prefix
         self._files: dict[tuple[str, str], RowsFile] = {}
@@ -110,7 +110,7 @@ class PartWriter:
 
 
 def day_of(time_ns: int) -> str:
-    """The day of a time of a capture; any 64-bit number is one."""
+    """The day (UTC) of a time in a capture, which may be any 64-bit number."""
     try:
         return datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).date().isoformat()
     except (ValueError, OverflowError, OSError):

@@ -21,10 +21,10 @@ from kproxy.spark import hadoop_files
 from kproxy.spark.chunks import Chunk, ChunkWriter
 from kproxy.spark.divided import Result, Undividable, decode_divided, open_writer, write_rows
 from kproxy.spark.facts import View
+from kproxy.spark.file_rows import Options, Rows
 from kproxy.spark.files import InputFile, grouped, open_file, open_raw
 from kproxy.spark.parts import PartWriter, day_of
 from kproxy.spark.targets import Target
-from kproxy.spark.whole import Options, Rows
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -35,7 +35,7 @@ CAPTURE_ERROR = re.compile(r"^kproxy\.errors\.CaptureError: (.*)$", re.MULTILINE
 
 
 class Reading:
-    """Reads files, and hands what they gave to the target."""
+    """Decodes input files and passes their rows to the target."""
 
     def __init__(self, context: "SparkContext", options: Options, target: Target, staging: str, note: Note) -> None:
         self._context = context
@@ -45,7 +45,7 @@ class Reading:
         self._note = note
 
     def divide(self, file: InputFile, parts: int | None) -> bool:
-        """Read a capture with all executors; False if it is to be read in one piece."""
+        """Read a capture with all executors. Returns False if it has to be read in one piece."""
         if hadoop_files.is_hadoop(file.path):
             if not self._staging:
                 return False
@@ -83,7 +83,7 @@ class Reading:
         return True
 
     def read_whole(self, files: list[InputFile]) -> None:
-        """Read files side by side: a task has one, or many small ones."""
+        """Read files side by side: each task reads one, or several small ones."""
         elsewhere = [file for file in files if hadoop_files.is_hadoop(file.path)]
         too_large = [file for file in elsewhere if file.size > hadoop_files.MOST_IN_MEMORY]
         for file in too_large:
@@ -105,7 +105,7 @@ class Reading:
 
 
 def bundles(files: Iterable[InputFile]) -> Iterator[list[InputFile]]:
-    """The files of each task: as many as have BUNDLE bytes together, at least one. Starting a task takes longer than 1 MiB."""
+    """Group files for tasks: BUNDLE bytes each, at least one file, since starting a task takes longer than decoding 1 MiB."""
     return grouped(files, BUNDLE)
 
 
@@ -116,9 +116,9 @@ def _one_by_one(bundle: list[InputFile]) -> Iterator[tuple[InputFile, None]]:
 def decode_whole(
     options: Options, staging: str | None, given: tuple[InputFile, bytes | None]
 ) -> Iterator[Chunk | tuple[InputFile, Result]]:
-    """A task: one file to rows in *staging*, or to chunks. Whatever is in the file, it only costs that file.
+    """Run as a task: decode one file into *staging*, or into chunks. A failure concerns this file only.
 
-    Yields the chunks, and last the file and its Result.
+    Yields the chunks, then the file and its Result.
     """
     file, data = given
     result = Result()

@@ -26,9 +26,9 @@ from kproxy.analyses.report.verdicts import Answer, Report, Summary, Watch, plac
 from kproxy.errors import ConfigError, Mistake
 from kproxy.output.tables import TABLES
 from kproxy.protocol.error_codes import error_name
+from kproxy.spark.file_rows import Options
 from kproxy.spark.narrowing import Narrowed, check_cluster, narrow
 from kproxy.spark.sources import open_source
-from kproxy.spark.whole import Options
 
 if TYPE_CHECKING:
     import pyarrow
@@ -155,7 +155,7 @@ class SparkTables:
         frame.createOrReplaceTempView(view.name)
 
     def _make_sides(self, spans: tuple[Span, Span], *, by_id: bool) -> None:
-        """The view ``sides`` of a diff: instead of the two halves of the time, two sources (*by_id*), or two ranges of time."""
+        """Create the view ``sides`` of a diff for two sources (*by_id*) or two ranges of time, instead of two halves."""
         self._made.add("sides")
         parts = [
             f"SELECT '{side}' AS side, connection_id, timestamp_micros({span[0]}) AS from_at,"
@@ -179,12 +179,12 @@ class SparkTables:
 
 
 def _literal(value: Value) -> Any:
-    """A value as Spark binds it: a whole number as a BIGINT, since an INT times 1,000,000 overflows."""
+    """Bind a whole number as BIGINT: an INT times 1,000,000 overflows."""
     return functions.expr(f"{value}L") if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def with_values(sql: str, values: Mapping[str, Value]) -> str:
-    """A query with its parameters as literals, but for what looks like one in texts, names and comments."""
+    """Replace the parameters of a query by literals, but not inside texts, names and comments."""
 
     def put(found: re.Match[str]) -> str:
         return _as_sql(values[found[1]]) if found[1] in values else found[0]
@@ -210,13 +210,13 @@ def _columns(table: str) -> list[str]:
 
 
 def _on_side(side: str, frame: "DataFrame") -> "DataFrame":
-    """The rows with the name of their side before the ids of connections, since a source may be compared with itself."""
+    """Prefix connection ids with their side, since a source may be compared with itself."""
     marked = functions.concat(functions.lit(f"{side} "), functions.col("connection_id"))
     return frame.withColumn("connection_id", marked)
 
 
 def _refused(source: Analysis | View, error: AnalysisException) -> ConfigError:
-    """Spark's message, with its place in the file where it tells one."""
+    """Make a ConfigError of Spark's message, with the place in the file if Spark names it."""
     line, column = 1, 1
     for context in error.getQueryContext()[:1]:
         above = len(source.sql) - len(source.sql.lstrip())  # lines of the file, which Spark did not get
@@ -247,7 +247,7 @@ def make_report(
 
 
 def summarize(tables: SparkTables) -> Summary:
-    """Count what is in the tables: of some days the exchanges of those days, not all of their connections."""
+    """Count what is in the tables; for a report of some days, only exchanges of those days."""
     sql = tables.spark.sql
     connections, kafka, requests, errors, size, first, last = sql(COUNT_CONNECTIONS).collect()[0]
     if tables.only.has_days:

@@ -1,4 +1,4 @@
-"""The tables as Spark has them: names, columns, and times in microseconds, its only unit."""
+"""The tables in Spark's types, with times in microseconds."""
 
 import pyarrow as pa
 from pyarrow.types import is_timestamp
@@ -7,14 +7,14 @@ from pyspark.sql.types import StructType
 
 from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES, Column, Table, Tables, schema_of
-from kproxy.spark.whole import Options
+from kproxy.spark.file_rows import Options
 
 FILES = "files"
 FILES_TABLE = Table(FILES, 1, "an input file", (Column("path", "string", "where it is", nullable=False),))
 
 
 def contract(name: str, options: Options = Options()) -> Table:  # noqa: B008 - frozen
-    """The table of that name, with the columns that the options ask for. Raises UsageError."""
+    """Return the table of this name, with the columns that the options add. Raises UsageError."""
     if name == FILES:
         return FILES_TABLE
     if name not in TABLES:
@@ -29,7 +29,7 @@ def spark_schema(table: Table) -> StructType:
 
 
 def for_spark(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same rows in Spark's types: its only unit of time is the microsecond."""
+    """Cast rows to Spark's types: its only unit of time is the microsecond."""
     arrays = [column.cast(field.type) for column, field in zip(rows.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -17,11 +17,11 @@ JVM = "-XX:TieredStopAtLevel=1 -Dspark.ui.enabled=false"
 
 
 def open_session(name: str, master: str | None = None) -> "SparkSession":
-    """Begin a session, or take the one there is.
+    """Start a session, or return the existing one.
 
     Args:
         name: of the job, in Spark's pages.
-        master: Spark's; None: that of spark-submit, else all cores of this machine.
+        master: Spark's master URL; None: that of spark-submit, else all cores of this machine.
 
     Raises UsageError where pyspark is missing.
     """
@@ -41,7 +41,7 @@ def open_session(name: str, master: str | None = None) -> "SparkSession":
 
 
 def open_context(name: str, master: str | None = None) -> "SparkContext":
-    """As open_session, for a job without SQL, whose JVM starts with a third less CPU. The JVM is set up for short jobs."""
+    """As open_session, for a job without SQL: its JVM starts with a third less CPU, and compiles little, for a short job."""
     try:
         from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - an extra
     except ImportError:
@@ -57,7 +57,7 @@ def open_context(name: str, master: str | None = None) -> "SparkContext":
 
 
 def _prepare() -> bool:
-    """Have workers on this machine be this Python; whether it is not spark-submit that runs this program."""
+    """Make Spark's workers on this machine use this Python. Returns False under spark-submit, which decides itself."""
     if "SPARK_ENV_LOADED" in os.environ:
         return False
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -1,16 +1,17 @@
-"""The shuffle of a divided capture through files in the staging folder: blocks in by part, out by connection.
+"""The shuffle of a divided capture through files in the staging folder: written by part, read by connection.
 
     FOLDER/<part>.blocks     the blocks of a part of the capture, as they became full
     FOLDER/<part>.index      for each partition where its entries are and how many; then the entries: key, first packet, place
 
-A task writes both beside their names and renames them, so that an attempt more does no harm. Reading takes the entries of a
-partition from all indexes, sorts those, and reads block by block: what memory holds is one block, and 57 bytes for each other.
+A task writes both under temporary names and renames them, so a second attempt of the task does no harm. Reading takes the
+entries of a partition from all indexes, sorts them, and reads block by block: memory holds one block, and 57 bytes for each
+entry.
 
-Where a capture may stay in place (in_place.py), its blocks have the places of payloads in it, instead of payloads: 44 bytes for
-each packet are written, and reading a block reads its payloads from the capture.
+If a capture stays in place (divided.py), blocks hold the places of payloads instead of payloads: 44 bytes are written for each
+packet, and reading a block reads its payloads from the capture.
 
-Spark's own shuffle (``sorted_by_spark`` in divided.py) copies every byte through pickles and the JVM, twice each: a further GiB
-took 36 s of CPU with it, and 16 s with files. It is there for clusters whose staging folder is slower than the executors' disks.
+Spark's own shuffle (``sorted_by_spark`` in divided.py) takes twice the CPU. It is for clusters whose staging folder is slower
+than the executors' disks.
 """
 
 import os
@@ -70,9 +71,9 @@ class BlockFiles:
         temporary.replace(folder / f"{part}.index")
 
     def read(self, partition: int) -> Iterator[tuple[Key, bytes]]:
-        """The blocks of a partition, connection by connection, each in the order of its packets.
+        """Yield the blocks of a partition, connection by connection, in the order of packets.
 
-        Raises CaptureError where the capture, whose payloads they need, cannot be read any more.
+        Raises CaptureError if payloads stayed in the capture, and it has changed.
         """
         if not self.capture:
             yield from self._read(partition)

@@ -8,8 +8,8 @@ Options: table, records, bodies, where, keylog as `kproxy decode` has them; part
 file; mode: permissive, or failfast for damaged files; of streams maxFilesPerTrigger, and settled: seconds without a change after
 which a file is complete (2).
 
-A partition is a file, or with the option ``partitions`` a share of the connections of one (see whole.py). There is no shuffle
-inside a data source, so that every share reads the whole file: a capture of many gigabytes is for ``kproxy-spark ingest``.
+A partition is a file, or with the option ``partitions`` a share of its connections (see file_rows.py). A data source has no
+shuffle, so every share reads the whole file: use ``kproxy-spark ingest`` for a capture of many gigabytes.
 """
 
 from collections.abc import Iterator
@@ -19,17 +19,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from kproxy.spark.file_rows import Share
 from kproxy.spark.files import find_files
 from kproxy.spark.folder_reader import FolderReader
 from kproxy.spark.partitions import FilePartition, Settings, read_partition
 from kproxy.spark.schemas import FILES, spark_schema
-from kproxy.spark.whole import Share
 
 FORMAT = "kproxy"
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format known to a session."""
+    """Register the format with a session."""
     spark.dataSource.register(KproxyDataSource)
 
 
@@ -63,7 +63,7 @@ class KproxyDataSource(DataSource):
 
 
 class FilesReader(DataSourceReader):
-    """Reads all files that the path stands for when the query begins."""
+    """Reads all files that the path matches when the query begins."""
 
     def __init__(self, settings: Settings, schema: StructType) -> None:
         self._settings = settings

@@ -1,12 +1,12 @@
-"""What ``kproxy-spark report`` can read: directories and namespaces with tables, and files, each as DataFrames.
+"""The sources of ``kproxy-spark report`` as DataFrames: directories and namespaces of tables, and files.
 
-    tables/, s3a://bucket/tables       directories of Parquet, as ingest and kproxy decode write them
-    lake/, hdfs://node/lake            likewise of Delta tables, or of Iceberg tables in a Hadoop catalog
-    lake.kafka                         a namespace of an Iceberg catalog of the session
-    captures, decoded logs, patterns   read by ingest into a folder that all executors see; without one by the data source, once
-                                       for each table, with damages in the logs of the executors
+    tables/, s3a://bucket/tables       directories of Parquet, as ingest and kproxy decode write them lake/, hdfs://node/lake
+    likewise of Delta tables, or of Iceberg tables in a Hadoop catalog lake.kafka                         a namespace of an
+    Iceberg catalog of the session captures, decoded logs, patterns   read by ingest into a folder that all executors see;
+    without such a folder by the data source,
+                                       once for each table, with damages only in the logs of the executors
 
-A frame has the columns of its contract, those that older tables lack as NULL, and ``cluster`` and ``day`` where its tables do.
+A frame has the columns of its contract; columns that older tables lack are NULL. It has ``cluster`` and ``day`` if the tables do.
 """
 
 import re
@@ -19,12 +19,12 @@ from pyspark.sql import functions
 from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES, Table
 from kproxy.spark import hadoop_files
+from kproxy.spark.file_rows import Options
 from kproxy.spark.files import find_files
 from kproxy.spark.folders import Folder, open_folder
 from kproxy.spark.ingest import ingest
 from kproxy.spark.schemas import contract, spark_schema
 from kproxy.spark.source import FORMAT, register
-from kproxy.spark.whole import Options
 from kproxy.spark.writers import DELTA, ICEBERG, PARQUET, check_format
 
 if TYPE_CHECKING:
@@ -44,17 +44,17 @@ class Source(Protocol):
     damages: list[str]
 
     def frame(self, table: Table) -> "DataFrame":
-        """A table of it."""
+        """Return one of its tables."""
 
 
 def open_source(spark: "SparkSession", name: str, options: Options, scratch: str | None) -> Source:
-    """Tell what a source is, and open it.
+    """Find out what kind of source it is, and open it.
 
     Args:
         spark: the session.
-        name: as a person wrote it.
-        options: what rows files give.
-        scratch: a new folder for the tables of files, which all executors see; None: there is none.
+        name: as the user wrote it.
+        options: which rows to make of files.
+        scratch: a new folder for the tables of files, which all executors see, or None.
 
     Raises UsageError for a source that is none, or needs what the session does not have.
     """
@@ -67,7 +67,7 @@ def open_source(spark: "SparkSession", name: str, options: Options, scratch: str
 
 
 def _folder(spark: "SparkSession", name: str) -> Folder | None:
-    """The directory of that name; None for patterns, and where Hadoop does not know the scheme."""
+    """The directory of this name; None for patterns, and for schemes that Hadoop does not know."""
     if any(letter in name for letter in "*?[") and "://" in name:
         return None
     try:
@@ -180,7 +180,7 @@ def _read_files(spark: "SparkSession", name: str, options: Options, scratch: str
 
 
 class _Unpartitioned:
-    """Tables that were made only for this report: files have no clusters and days."""
+    """Tables made of files for this report, without cluster and day."""
 
     def __init__(self, tables: _Tables) -> None:
         self.name = tables.name
@@ -197,7 +197,7 @@ def _empty(spark: "SparkSession", schema: "StructType") -> "DataFrame":
 
 
 def _like(frame: "DataFrame", schema: "StructType") -> "DataFrame":
-    """The contract's columns, and those of PARTITIONS that are there, as text."""
+    """Select the contract's columns, and as text those of PARTITIONS that the frame has."""
     have = set(frame.columns)
     columns = [
         (functions.col(field.name) if field.name in have else functions.lit(None))

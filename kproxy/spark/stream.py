@@ -1,7 +1,7 @@
-"""``follow``: the files that appear in a folder become rows of tables (folder_reader.py says which are taken, and when).
+"""``follow``: ingest files as they appear in a folder (folder_reader.py decides which are taken, and when).
 
-``follow`` reads a file again that has grown since, and puts its rows in place of those it had: its offset (of the table
-``files``) names files with their sizes and times. Rows that a sink has taken cannot be taken back: for it a file comes once.
+If a file has grown since, ``follow`` reads it again and replaces its rows: the stream's offset (of the table ``files``) holds
+sizes and times of files. Other sinks get each file once, since they cannot take rows back.
 """
 
 import json
@@ -32,14 +32,14 @@ def follow(
     on_batch: Callable[[Report], None] = lambda report: None,
     **options: Any,
 ) -> "StreamingQuery":
-    """Read files into the tables of a directory as they appear; the query that does it runs until it is stopped.
+    """Read files into the tables of a directory as they appear. Returns the query, which runs until it is stopped.
 
     Args:
         spark: the session.
-        inputs: folders and patterns; they may be empty yet.
+        inputs: folders and patterns; they may still be empty.
         output: as that of ``ingest``.
-        checkpoint: a folder of Spark's: which files were read.
-        once: end when all files that are there were read.
+        checkpoint: a folder where Spark keeps which files were read.
+        once: end when all present files were read.
         every: how long a batch gathers files.
         on_batch: called with what each batch did.
         **options: of ``ingest``.

@@ -1,4 +1,4 @@
-"""Where ``ingest`` puts what was read: files into place on a disk; by_spark.py has the target for all else."""
+"""Targets of ``ingest``: files moved into place on a disk; by_spark.py has the target for other outputs."""
 
 from abc import ABC, abstractmethod
 from hashlib import blake2b
@@ -10,8 +10,8 @@ from msgspec import Struct, field
 from kproxy.output.tables import TABLES, Table, Tables
 from kproxy.spark.catalog import UNKNOWN, Catalog, Entry
 from kproxy.spark.divided import Result
+from kproxy.spark.file_rows import Options
 from kproxy.spark.files import InputFile
-from kproxy.spark.whole import Options
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -26,7 +26,7 @@ class Report(Struct):
     problems: list[str] = field(default_factory=list)
 
     def add(self, entry: Entry) -> None:
-        """Count a file that is in place."""
+        """Count an ingested file."""
         self.read += 1
         self.problems += entry.problems
         for table, count in entry.rows.items():
@@ -34,7 +34,7 @@ class Report(Struct):
 
 
 class Target(ABC):
-    """What puts rows into place. as_chunks: it takes an RDD of chunks; else the parts of each Result."""
+    """Puts rows into the output. as_chunks: it takes an RDD of chunks, not the files of each Result."""
 
     as_chunks = False
 
@@ -47,10 +47,10 @@ class Target(ABC):
 
     @abstractmethod
     def put(self, done: list[tuple[InputFile, Result]], rows: "RDD[Any] | None") -> None:
-        """Put the rows of files into place, instead of those of an earlier run."""
+        """Put the rows of files into the output, in place of those of an earlier run."""
 
     def cluster_of(self, result: Result) -> str:
-        """Whose traffic a file has."""
+        """The cluster whose traffic a file holds."""
         return self._cluster or min(result.cluster_ids, default=UNKNOWN)
 
 
@@ -70,7 +70,7 @@ def tables_of(options: Options) -> list[Table]:
 
 
 def mark_of(options: Options, cluster: str | None) -> str:
-    """Names what rows are made: options, and the versions of the tables."""
+    """A hash of what decides which rows are made: options, and versions of the tables."""
     versions = {name: (table.version, len(table.columns)) for name, table in TABLES.items()}
     text = msgspec.json.encode([options, cluster, versions])
     return blake2b(text, digest_size=8).hexdigest()

@@ -1,17 +1,16 @@
-"""Outputs that Spark itself writes: Delta, Iceberg, and Parquet in another file system than a disk. Rows come from chunks.py.
+"""Outputs that Spark itself writes: Delta, Iceberg, and Parquet in a file system of Hadoop. Rows come from chunks.py.
 
     open_writer(spark, "parquet", "s3a://bucket/tables")      files, then renamed into place as those on a disk (catalog.py)
     open_writer(spark, "delta", "/shared/tables")             a Delta table in each folder, partitioned by cluster and day
     open_writer(spark, "iceberg", "lake.kafka")               tables of a namespace of an Iceberg catalog, likewise
 
-Rows have three columns more: ``source``, the key of the input file; ``cluster`` and ``day``. (Of Parquet the last two are
-folders, and *source* is in the names of files.) A group of input files replaces what the tables have of these files: of Delta
-in one transaction a table, of Iceberg in two (DELETE, append). A job that is killed in between leaves them COMMITTING in the
-catalog, so that the next one replaces them again.
+Rows have three more columns: ``source``, the key of the input file, ``cluster`` and ``day``. (In Parquet the last two are
+folders, and *source* is in the names of files.) Rows of a group of input files replace earlier rows of these files: in Delta
+with one transaction for each table, in Iceberg with two (DELETE, append). A job that is killed in between leaves them
+COMMITTING in the catalog, so the next job replaces them again.
 
-Jars of Delta and Iceberg are made for one release of Spark, and follow it months later. Tried with Spark 4.1.4, Delta 4.3.1
-(io.delta:delta-spark_4.1_2.13) and Iceberg 1.11.0 (org.apache.iceberg:iceberg-spark-runtime-4.1_2.13), see
-tests/spark/test_table_formats.py; the Python package of Delta 4.4.1 asks for Spark 4.2 at most.
+Jars of Delta and Iceberg are made for one release of Spark. Tried with Spark 4.1.4, Delta 4.3.1 (io.delta:delta-spark_4.1_2.13)
+and Iceberg 1.11.0 (org.apache.iceberg:iceberg-spark-runtime-4.1_2.13), see tests/spark/test_table_formats.py.
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,21 +39,21 @@ ADDED = ("source", "cluster", "day")
 
 
 class Origin(Struct, frozen=True):
-    """What the rows of an input file need: its cluster, and the numbers of its connections (see divided.Result)."""
+    """The cluster of an input file, and the numbers of its connections (see divided.Result)."""
 
     cluster: str
     numbers: list[int] | None = None
 
 
 class Writer(Protocol):
-    """Writes rows of a group of input files."""
+    """Writes the rows of a group of input files."""
 
     def write(self, table: Table, rows: "DataFrame", sources: Iterable[str]) -> None:
-        """Replace what the table has of the files with these keys."""
+        """Replace the rows that the table has of the files with these keys."""
 
 
 class ParquetWriter:
-    """Files in a staging folder; ``parts`` has those of each input file, for Catalog.commit.
+    """Writes files in a staging folder; ``parts`` lists them by input file, for Catalog.commit.
 
     Args:
         folder: the output.
@@ -113,13 +112,13 @@ def _is_from(sources: Iterable[str]) -> str:
 
 
 def open_writer(spark: SparkSession, format_name: str, output: str) -> Writer:
-    """A writer of tables of Delta or Iceberg. Raises UsageError where the session has none."""
+    """Open a writer of Delta or Iceberg tables. Raises UsageError if the session lacks the format."""
     check_format(spark, format_name)
     return DeltaWriter(output) if format_name == DELTA else IcebergWriter(spark, output)
 
 
 def check_format(spark: SparkSession, format_name: str) -> None:
-    """Raise UsageError where the session has no Delta, or no Iceberg."""
+    """Raise UsageError if the session lacks Delta or Iceberg."""
     classes = {DELTA: "io.delta.sql.DeltaSparkSessionExtension", ICEBERG: "org.apache.iceberg.spark.SparkCatalog"}
     jvm: Any = spark._jvm
     try:
@@ -135,7 +134,7 @@ def check_format(spark: SparkSession, format_name: str) -> None:
 
 
 def rows_of(spark: SparkSession, chunks: "RDD[Any]", table: Table, origins: dict[str, Origin]) -> "DataFrame":
-    """The rows of a table among chunks, with the columns ADDED.
+    """Collect the rows of a table from chunks, with the columns ADDED.
 
     Args:
         spark: the session.

@@ -59,7 +59,7 @@ def test_a_connection_beyond_the_memory_of_its_worker(require: object, tmp_path:
     words = " ".join(f"--conf {name}={value}" for name, value in settings.items())
     environment = dict(os.environ, PYSPARK_SUBMIT_ARGS=f"{words} pyspark-shell", PYSPARK_PYTHON=sys.executable)
     environment |= {"PYTHONPATH": str(ROOT), "SPARK_LOCAL_DIRS": str(tmp_path), "SPARK_LOCAL_IP": "127.0.0.1"}
-    job = JOB if in_place else "import kproxy.spark.in_place as i; i.SHARE = 0\n" + JOB
+    job = JOB if in_place else "import kproxy.spark.divided as d; d.SHARE_OF_MEMORY = 0\n" + JOB
     command = [sys.executable, "-c", job, str(tmp_path / "one.pcap"), str(tmp_path / "out")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stderr[-3_000:]

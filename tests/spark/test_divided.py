@@ -12,9 +12,9 @@ import zstandard
 
 from kproxy.spark.divided import Undividable, decode_divided, partition_of, plan_capture
 from kproxy.spark.facts import gather
+from kproxy.spark.file_rows import Options
 from kproxy.spark.files import find_files
 from kproxy.spark.ingest import ingest
-from kproxy.spark.whole import Options
 from tests.support.relinked import CONTAINERS
 from tests.support.split_captures import altered, decoded, differences, packets_of, rowset
 from tests.support.traffic import CAPTURES

@@ -11,7 +11,8 @@ from kproxy.analyses.duck import Database
 from kproxy.output.tables import TABLES
 from kproxy.spark.report import SparkTables
 from tests.spark.test_report import rows
-from tests.support.scenes import SCENES, Rows
+from tests.support.scenes import SCENES
+from tests.support.scenes.together import play_all
 from tests.support.spark_tables import cached_tables
 
 if TYPE_CHECKING:
@@ -24,17 +25,7 @@ LEAST_ROWS = {finding: sum(scene.rows for scene in SCENES if scene.finding == fi
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The rows of all scenes; its broker and its clients have addresses that no other has."""
-    every = Rows()
-    for number, scene in enumerate(SCENES):
-        own = Rows()
-        scene.play(own, True)
-        for connection in own.tables["connections"]:
-            connection["capture"], connection["broker_address"] = f"{number}.pcap", f"10.200.0.{number}"
-            connection["client_address"] = connection["client_address"].replace("10.0.", f"10.{number + 1}.", 1)
-        for name, given in own.tables.items():
-            every.tables[name] += [{**row, "connection_id": f"{row['connection_id']}-{number}"} for row in given]
-    return every.write(tmp_path_factory.mktemp("scenes") / "tables")
+    return play_all().write(tmp_path_factory.mktemp("scenes") / "tables")
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
+from kproxy.spark.file_rows import Options
 from kproxy.spark.files import InputFile, find_files
 from kproxy.spark.ingest import groups, ingest
 from kproxy.spark.reading import decode_whole
 from kproxy.spark.targets import Report
-from kproxy.spark.whole import Options
 from tests.support.split_captures import decoded, differences, packets_of, rowset
 from tests.support.traffic import CAPTURES
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kproxy.errors import UsageError
+from kproxy.spark.file_rows import Options
 from kproxy.spark.ingest import ingest
 from kproxy.spark.narrowing import Narrowed
 from kproxy.spark.report import SparkTables, summarize
-from kproxy.spark.whole import Options
 from tests.support.split_captures import packets_of
 from tests.support.tables import decode, query
 from tests.support.traffic import CAPTURES

@@ -11,9 +11,9 @@ import zstandard
 
 from kproxy.spark.chunks import Chunk
 from kproxy.spark.divided import Result
+from kproxy.spark.file_rows import Options
 from kproxy.spark.files import InputFile, find_files
 from kproxy.spark.reading import BUNDLE, bundles, decode_whole
-from kproxy.spark.whole import Options
 from tests.support.split_captures import decoded, differences, packets_of, rowset
 from tests.support.traffic import CAPTURES
 

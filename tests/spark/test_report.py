@@ -14,10 +14,10 @@ from kproxy.analyses.analysis import Value
 from kproxy.analyses.duck import Database
 from kproxy.errors import ConfigError
 from kproxy.output.tables import TABLES
+from kproxy.spark.file_rows import Options
 from kproxy.spark.ingest import ingest
 from kproxy.spark.narrowing import Narrowed
 from kproxy.spark.report import SparkTables, make_report, with_values
-from kproxy.spark.whole import Options
 from tests.analyses.test_parameters import largest
 from tests.bench.shapes import SHAPES
 from tests.support.spark_tables import cached_tables

@@ -17,8 +17,8 @@ from kproxy.output.tables import TABLES
 from kproxy.pipeline.run import Run
 from kproxy.spark.connection import ConnectionReader
 from kproxy.spark.facts import answers, gather, merge
+from kproxy.spark.file_rows import Options, Rows
 from kproxy.spark.head import read_head
-from kproxy.spark.whole import Options, Rows
 from tests.support.tables import decode
 from tests.support.traffic import CAPTURES
 

@@ -1,7 +1,7 @@
-"""One file to the rows of all tables, in one task: what ``kproxy decode --format parquet`` does, without a file as its end.
+"""Decode one file into rows of all tables, in one task, as ``kproxy decode --format parquet`` does.
 
-``share`` divides a file among tasks without a shuffle: each task reads and follows all of it, so that numbers, names of topics
-and roles are those of an undivided run, but makes the rows only of its share of the connections. Rows are what costs most.
+``share`` divides a file among tasks without a shuffle: each task reads all of it, so that numbers, names of topics and roles
+are those of an undivided run, but makes only the rows of its share of the connections. Making rows is what costs most.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Options(Struct, frozen=True):
-    """What rows to make; as the options of ``kproxy decode --format parquet``."""
+    """Which rows to make; as the options of ``kproxy decode --format parquet``."""
 
     bodies: bool = False
     records: bool = False
@@ -33,24 +33,24 @@ class Options(Struct, frozen=True):
     keylog: str | None = None  # a path that every executor can open
 
     def run_options(self) -> RunOptions:
-        """As the engine takes them. A connection that fails is counted, and does not end the task."""
+        """The options for kproxy.pipeline.run. A connection that fails is counted, and does not end the task."""
         keylog = None if self.keylog is None else Path(self.keylog)
         return RunOptions(where=self.where, keylog=keylog, records=self.records, contain=(Exception,))
 
 
 class Share(Struct, frozen=True):
-    """Part *number*, from 0, of the connections of a file that *of* tasks read."""
+    """The connections of one task: part *number* (from 0) of *of* parts."""
 
     number: int = 0
     of: int = 1
 
 
 class Rows(TableOutput):
-    """Makes rows of the events of the connections in its share.
+    """Makes the rows of the connections in its share.
 
     Args:
         write: called with a table and an Arrow batch of its rows.
-        options: what rows.
+        options: which rows to make.
         share: which connections.
     """
 
@@ -85,10 +85,10 @@ def read_rows(
 
     Args:
         path: of a capture or a decoded log.
-        name: what the tables call the capture.
-        options: what rows.
-        share: of which connections.
-        on_damage: called with a sentence for all that cannot be read; the rows of what comes before it were given.
+        name: the name of the capture in the tables.
+        options: which rows to make.
+        share: which connections.
+        on_damage: called with a sentence for each damage; rows before the damage are yielded.
     """
     ready: list[tuple[Table, pyarrow.RecordBatch]] = []
     try:
