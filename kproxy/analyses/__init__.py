@@ -1,38 +1,44 @@
-"""Answers: analyses in Spark SQL, run on DuckDB here and on Spark by kproxy.spark.
+"""Analyses of Kafka traffic in Spark SQL: run on DuckDB here, and on Spark by kproxy.spark.
 
-    analysis.py     one analysis: a file of SQL with a header in YAML
-    columns.py      what columns mean that many analyses have
-    library.py      the built-in analyses and views, users' folders; what an analysis needs
-    translate.py    Spark SQL to DuckDB's
-    rewriting.py    how, with sqlglot
-    translation_cache.py   translations kept between runs
+    sql/            the analyses; sql/findings/ has those that look for problems
+    views/          views that several analyses share
+    analysis.py     reads an analysis: a file of SQL with a header in YAML
+    frame.py        groups the evidence of findings into rows, and into episodes
+    columns.py      meanings of columns that many analyses have
+    library.py      finds built-in analyses, views, and those in users' folders; the tables that an analysis needs
+    translate.py    Spark SQL to DuckDB's; rewriting.py does it with sqlglot, translation_cache.py keeps it between runs
     parameters.py   values for ``:name``
-    facts.py        tables of facts: versions of each Kafka release, of client libraries, error codes
-    client_versions.py   what client libraries ask for: how one that says no name is recognised, and what it can do
-    sources.py      what a source is: capture, decoded log, directory of tables
-    duck.py         Database: DuckDB over sources; runs analyses
-    scratch.py      where DuckDB keeps tables meanwhile
-    loading.py      sources into DuckDB's tables; the two sides of a diff
-    spans.py        ranges of time as a person writes them
-    queries.py      a person's own queries, which read the tables and nothing else
-    prompt.py       the prompt for them
-    sql/            the analyses; sql/findings/ those that look for what is wrong
-    views/          what several analyses share
+    facts.py        tables of facts: API versions of each Kafka release and client library, error codes
+    client_versions.py   the API versions that client libraries use, which identify libraries without a name
+    sources.py      captures, decoded logs and directories of tables
+    duck.py         Database: sources in DuckDB, with views and facts; runs analyses
+    loading.py      fills DuckDB's tables from sources; the two sides of a diff
+    scratch.py      the directory of DuckDB's file
+    spans.py        parses ranges of time
+    queries.py      users' own queries (kproxy sql), which read the tables and nothing else; prompt.py is their prompt
+    interrupts.py   makes Ctrl-C during a query a KeyboardInterrupt
     report/         verdicts and pages
 
 Seams
 
     library.load(folders=())             -> dict[str, Analysis]      also load_views, views_needed, tables_needed, spark_text
-    Analysis.id .title .severity .sql .parameters .needs .header
+    Analysis.id .title .severity .sql .parameters .columns .header
     facts.FACTS_TABLES, facts.arrow_table(name)                      rows of api_versions, releases, error_codes
     duck.Database(sources).run(analysis, **parameters) -> pyarrow.Table
 
-Only this package imports duckdb and sqlglot. Of it, analysis, library, translate and facts do not import duckdb: they are what
-kproxy.spark uses. SQL names tables (kproxy.output.tables.TABLES), facts and views by their bare names.
+Only this package imports duckdb and sqlglot. Its modules analysis, library, translate and facts do not import duckdb:
+kproxy.spark uses them. SQL names tables (kproxy.output.tables.TABLES), facts and views by their bare names.
+
+How a finding is made. Its SQL selects the evidence: the exchanges, batches, errors or connections that count. Its header has a
+``frame`` (frame.py) that says how these are grouped into rows, which values each row has, which rows are kept, and after which
+pause the same evidence is another episode. The frame adds the columns that all findings have: client, cluster, first and last
+time, an example. An analysis without a frame is run as it is written.
 
 To add
-    an analysis     sql/ID.sql, or findings/ID.sql; the docstring of kproxy/analyses/analysis.py shows one
+    an analysis     sql/ID.sql, or sql/findings/ID.sql with a frame; the docstrings of analysis.py and frame.py show one. Users
+                    put the same files into a folder for --analyses
+    a scene         each finding needs one in tests/support/scenes, with a look-alike in which it stays silent
     a view          views/NAME.sql
     a fact          FACTS_TABLES in facts.py
-    a library       client_versions.txt, from a capture as in tests/analyses/clients or from its sources; its origin with it
+    a library       client_versions.txt, from a capture as in tests/analyses/clients or from its source code; note its origin
 """

@@ -18,6 +18,8 @@
     SELECT client_id, count(*) AS requests FROM exchanges ... HAVING count(*) >= :min_requests
     ORDER BY requests DESC, client_id
 
+Most findings select only their evidence, and let ``frame`` in the header group it: see kproxy.analyses.frame.
+
 A view is such a file with ``meaning``, and ``stored: true`` where it is computed once, in its comment; its name is the file's.
 kproxy.analyses.library finds the files.
 """
@@ -28,8 +30,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeGuard
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from kproxy.analyses.columns import MEANINGS
+from kproxy.analyses.frame import Frame, columns_of, framed, mistakes_in
 from kproxy.analyses.report.templates import TemplateError, check_template
 from kproxy.config.convert import Conversion, Place
 from kproxy.config.structs import Struct
@@ -47,10 +51,10 @@ Identifier = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 
 
 class Parameter(Struct, frozen=True):
-    """A value that the person who asks may set; ``:name`` in the SQL. A whole number is a BIGINT there.
+    """A value that users may set, such as a threshold; ``:name`` in the SQL, where a whole number is a BIGINT.
 
-    ``least`` and ``most`` are the ends of its range, of numbers. Without them it is from 0, or from the default where that is
-    below, to MOST: so that a number of seconds as microseconds does not overflow.
+    ``least`` and ``most`` limit a number. By default it is between 0 (or a lower default) and MOST, so that a number of seconds
+    can be converted to microseconds without overflow.
     """
 
     default: Any
@@ -60,7 +64,7 @@ class Parameter(Struct, frozen=True):
 
     @property
     def range(self) -> tuple[float, float]:
-        """The least and the greatest value that it takes, where it is a number."""
+        """The smallest and the largest allowed value of a number."""
         least = min(0, self.default) if self.least is None else self.least
         return least, max(MOST, self.default) if self.most is None else self.most
 
@@ -70,24 +74,21 @@ class Header(Struct, frozen=True):
 
     id: Identifier
     title: Annotated[str, Meta(min_length=1, max_length=120)]
-    severity: Severity  # of its verdict; a column "severity" in its rows says it row by row instead
+    severity: Severity  # of the verdict, unless its rows have a column "severity"
     meaning: str
-    columns: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it; what each means, the most telling first; empty: as elsewhere
+    columns: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it; name -> meaning, most important first; "": see columns.py
     action: str = ""
     reference: str = ""
     parameters: dict[str, Parameter] = {}  # noqa: RUF012 - msgspec copies it
-    needs: list[str] = []  # noqa: RUF012 - as above; tables and views, for a reader: the SQL says them to programs
-    verdict: str = (
-        ""  # template over its rows, see kproxy.analyses.report.templates; none: it has no line in the summary
-    )
-    otherwise: str = ""  # the sentence where there are no rows; none: nothing is shown then
-    order: int = 50  # among verdicts of the same severity, the least first
-    sampled: str = (
-        ""  # why its rows may be false where exchanges are missing among those that are looked at; none: they are not
-    )
-    default: bool = True  # false: run only where it is asked for by its id
+    needs: list[str] = []  # noqa: RUF012 - as above; tables and views, for people who read the file; nothing uses it
+    verdict: str = ""  # a template, see kproxy.analyses.report.templates; empty: no line in the summary
+    otherwise: str = ""  # the sentence if there are no rows; empty: none
+    order: int = 50  # sorts verdicts of the same severity
+    sampled: str = ""  # why its rows may be wrong if only a sample of the exchanges was read; empty: they stay right
+    default: bool = True  # false: runs only if --only names it
+    frame: Frame | None = None  # groups the rows of the SQL; None: they are the result
     gate: Literal["never", "notice", "warning", "critical"] = (
-        "never"  # exit code 4 from this severity on, if asked for by name
+        "never"  # exit code 4 from this severity on, if --only names the analysis
     )
 
 
@@ -108,7 +109,7 @@ class Analysis(Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """What it is asked for by."""
+        """The name for --only."""
         return self.header.id
 
     @property
@@ -128,13 +129,8 @@ class Analysis(Struct, frozen=True):
 
     @property
     def columns(self) -> dict[str, str]:
-        """Column -> what it means and its unit: as its header says, else as it does in all analyses."""
+        """Column -> its meaning and unit, from the header or from columns.py."""
         return {name: meaning or MEANINGS.get(name, "") for name, meaning in self.header.columns.items()}
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The tables and views that it names as its own."""
-        return tuple(self.header.needs)
 
 
 class View(Struct, frozen=True):
@@ -153,6 +149,9 @@ def read_analysis(path: Path, *, is_finding: bool = False) -> Analysis:
     mistakes = [Mistake(*places.get(name, (1, 1)), name, message) for name, message in _wrong(header)]
     if mistakes:
         raise ConfigError(mistakes, str(path))
+    if header.frame is not None:
+        sql = framed(header.frame, header.columns, sql)
+        header = replace(header, columns=columns_of(header.frame, header.columns))
     return Analysis(header=header, sql=sql, path=str(path), is_finding=is_finding)
 
 
@@ -205,7 +204,7 @@ def _text(path: Path) -> str:
 
 
 def _wrong(header: Header) -> Iterator[tuple[str, str]]:
-    """What the types of a header do not say: where, and what is wrong."""
+    """Check what the types of a header cannot express; yield the place and the message of each mistake."""
     for name, parameter in header.parameters.items():
         if parameter.default is not None and not isinstance(parameter.default, str | int | float | bool):
             yield f"parameters.{name}.default", "it has to be a text, a number, true, false or null"
@@ -213,6 +212,8 @@ def _wrong(header: Header) -> Iterator[tuple[str, str]]:
             yield f"parameters.{name}.default", "it has to be between least and most"
         if not NAME.fullmatch(name):
             yield f"parameters.{name}", "a name has small letters, digits and _, as :max_rows in the SQL"
+    if header.frame is not None:
+        yield from mistakes_in(header.frame, header.columns, set(header.parameters))
     try:
         check_template(header.verdict)
     except TemplateError as error:

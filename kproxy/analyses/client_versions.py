@@ -1,12 +1,12 @@
-"""Which versions client libraries ask for: client_versions.txt as rows, and Java's clients by the releases they come with.
+"""Which API versions client libraries use: the lines of client_versions.txt, and Java's clients by Kafka release.
 
-A client that says no name (KIP-511; software before about 2019, some to this day) is recognised by them: they are its
-fingerprint. For one that says it, they tell what it can do beyond what it did here.
+Clients that do not name their software (KIP-511; those from before about 2019, and some newer ones) are recognised by these
+versions. For clients that do, the versions say what the library can use, also if the captured broker did not offer it.
 
     (library, first_version, last_version, first_order, last_order, negotiates, api_key, lowest, highest)
 
-``first_order`` and ``last_order`` are the versions as numbers that compare (version_order); ``lowest`` and ``highest`` the
-versions of the API that it asks for where the broker offers more.
+``first_order`` and ``last_order`` are the versions as comparable numbers (version_order); ``lowest`` and ``highest`` the
+versions of the API that it uses if the broker offers more.
 """
 
 import functools
@@ -18,23 +18,23 @@ JAVA = "apache-kafka-java"
 
 
 class Library(NamedTuple):
-    """The versions of a library that ask for the same."""
+    """A range of versions of a library that use the same API versions."""
 
     name: str
     first: str
-    last: str  # without a third number it stands for all of them; "": none is the last
+    last: str  # "2.10" includes all 2.10.x; "": no last version
     negotiates: bool
     ranges: dict[int, tuple[int, int]]  # api_key -> lowest, highest
 
 
 def version_order(version: str) -> int:
-    """``2.10.1`` -> 2_010_001: what sorts versions by age. The parts that it lacks are 0."""
+    """``2.10.1`` -> 2_010_001, which sorts versions by age. Missing parts are 0."""
     major, minor, patch = (*map(int, version.split(".")[:3]), 0, 0)[:3]
     return (major * 1000 + minor) * 1000 + patch
 
 
 def last_order(version: str) -> int:
-    """The order of the last version that begins so: that of ``2.10`` is 2_010_999, of ``""`` the greatest."""
+    """The order of the last version with this prefix: for ``2.10`` 2_010_999, for ``""`` the greatest."""
     parts = version.split(".") if version else []
     return version_order(".".join([*parts, "999", "999", "999"][:3]))
 
@@ -55,7 +55,7 @@ def _rows(library: Library) -> Iterator[tuple[object, ...]]:
 
 
 def _java(lines: Library, newest: Mapping[tuple[str, int], int], releases: Iterable[str]) -> Iterator[Library]:
-    """One for each release that the lines cover: what its brokers answer, lower where the lines say so."""
+    """One for each Kafka release in the range of *lines*: the versions of its brokers, or lower ones if *lines* say so."""
     for release in releases:
         if not version_order(lines.first) <= version_order(release) <= last_order(lines.last):
             continue
@@ -69,7 +69,7 @@ def _java(lines: Library, newest: Mapping[tuple[str, int], int], releases: Itera
 
 @functools.cache
 def libraries() -> tuple[Library, ...]:
-    """What the file has, in its order."""
+    """The libraries in client_versions.txt, in order."""
     data = pkgutil.get_data("kproxy.analyses", "client_versions.txt")
     assert data is not None, "client_versions.txt is not installed"
     found: list[Library] = []

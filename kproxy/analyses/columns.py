@@ -1,4 +1,4 @@
-"""What columns mean that many analyses have. An analysis leaves their meaning empty in its header, or says something else."""
+"""Meanings of columns that many analyses have; the header of an analysis may give another meaning."""
 
 MEANINGS = {
     "client_id": "as the client calls itself; empty: it gave none",

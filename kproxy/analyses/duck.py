@@ -3,8 +3,8 @@
     with Database([Path("trace.pcapng")]) as database:
         table = database.run(library.load()["map"])      # a pyarrow.Table
 
-Captures and decoded logs are decoded into tables in memory, which DuckDB moves to its temporary directory where they become more
-than ``memory``. Parquet directories are read where they are.
+Captures and decoded logs are decoded into tables of a DuckDB file in a temporary directory, Parquet directories are read in
+place.
 """
 
 import copy
@@ -55,7 +55,7 @@ SAFE: dict[str, str | bool | int | float | list[str]] = {
 
 
 def check_available(*, extra: str = "report", more: Iterable[str] = ()) -> None:
-    """Raise UsageError where DuckDB, pyarrow, sqlglot, or one of *more*, is not installed."""
+    """Raise UsageError if DuckDB, pyarrow, sqlglot or one of *more* is not installed."""
     for name in (
         "duckdb",
         "pyarrow",
@@ -156,9 +156,9 @@ class Database:
         return self._connection
 
     def over(self, connection: "duckdb.DuckDBPyConnection") -> Self:
-        """The same tables through another connection to them; views and facts are made anew where its search path begins.
+        """Return a Database with the same tables through another connection; it creates views and facts of its own there.
 
-        The caller closes the connection, and leaves the Database that is returned open.
+        The caller closes the connection, and must not close the returned Database.
         """
         other = copy.copy(self)
         other._connection = connection
@@ -170,20 +170,20 @@ class Database:
         return self._rows(analysis, bind(analysis, parameters))
 
     def select(self, view: View) -> "pyarrow.Table":
-        """The rows of a query that is no analysis. Raises ConfigError for SQL that DuckDB refuses."""
+        """The rows of a view. Raises ConfigError for SQL that DuckDB refuses."""
         return self._rows(view, {})
 
     def make_all(self) -> None:
-        """Create every view and table of facts, for queries of a person."""
+        """Create every view and table of facts, for users' queries."""
         for name in FACTS_TABLES:
             self._make_facts(name)
         for view in self._views:
             self._make_view(view)
 
     def seal(self) -> None:
-        """Cut DuckDB off from files and network, for good. It still reads the Parquet files of the sources.
+        """Cut DuckDB off from files and the network, irrevocably. It still reads the Parquet files of the sources.
 
-        A person's query may use more memory than an analysis, since it is not run again where that is too little.
+        A user's query gets more memory than an analysis: unlike an analysis, it is not retried with more.
         """
         self._connection.execute(f"SET memory_limit = '{MORE_MEMORY[-1]}'")
         listed = ", ".join(quoted(str(path)) for path in self._parquet)
@@ -193,7 +193,7 @@ class Database:
         self._connection.execute("SET lock_configuration = true")
 
     def close(self) -> None:
-        """Close DuckDB and remove what it has on disk."""
+        """Close DuckDB and remove its files."""
         save_translations()
         if hasattr(self, "_connection"):
             self._connection.close()
@@ -224,7 +224,7 @@ class Database:
         return whole_numbers(rows)
 
     def _few_rows(self, query: str, values: dict[str, Any]) -> "pyarrow.Table":
-        """As Python's values first: it plans the query once, and not twice as for Arrow."""
+        """Fetch the rows as Python values: unlike an Arrow result, that plans the query only once."""
         import pyarrow as pa  # noqa: PLC0415 - as above
 
         result = self._connection.execute(query, values)
@@ -233,7 +233,7 @@ class Database:
         return pa.table(dict(zip(names, columns, strict=True)))
 
     def _with_more_memory(self, run: Callable[[], Result]) -> Result:
-        """Run it; again with more memory, for this once, where it needs more than there is."""
+        """Call *run*. If it runs out of memory, call it again with more, and restore the limit afterwards."""
         import duckdb  # noqa: PLC0415 - as above
 
         try:
@@ -247,7 +247,7 @@ class Database:
 
     @contextmanager
     def _names_the_disk(self) -> Iterator[None]:
-        """Raise NoRoom for what DuckDB cannot write to the temporary directory; KeyboardInterrupt for what Ctrl-C ended."""
+        """Raise NoRoom if DuckDB cannot write to its temporary directory, and KeyboardInterrupt if Ctrl-C ended a query."""
         import duckdb  # noqa: PLC0415 - as above
 
         try:
@@ -287,7 +287,7 @@ class Database:
         self._made.add(name)  # only now: the page gives an analysis up at any place, and asks again
 
     def _anew(self, name: str) -> str:
-        """What lets SQL make it again, where it was begun: an interrupt may come when it is there already."""
+        """Return OR REPLACE if its creation was begun before: an interrupt may come when it exists already."""
         words = "OR REPLACE" if name in self._begun else ""
         self._begun.add(name)
         return words
@@ -305,7 +305,7 @@ class Database:
 
 
 def _literal(value: Value) -> Any:
-    """A value as DuckDB binds it: a whole number as a BIGINT, since an INTEGER times 1,000,000 overflows."""
+    """Bind a whole number as BIGINT: an INTEGER times 1,000,000 overflows."""
     import duckdb  # noqa: PLC0415 - as above
     from duckdb.sqltypes import BIGINT  # noqa: PLC0415
 
@@ -327,7 +327,7 @@ def _no_room(directory: Path, cause: str) -> str:
 
 
 def whole_numbers(table: "pyarrow.Table") -> "pyarrow.Table":
-    """The table with int64 for DuckDB's sums of whole numbers, which have 128 bits."""
+    """Cast DuckDB's 128-bit sums of whole numbers to int64."""
     import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
 
     sums = pa.decimal128(38, 0)
@@ -336,7 +336,7 @@ def whole_numbers(table: "pyarrow.Table") -> "pyarrow.Table":
 
 
 def place_of(message: str, text: str) -> tuple[int, int]:
-    """Line and column, from 1, where the first name stands in the text that a message of DuckDB quotes; zeros for none."""
+    """Find in *text* the first name that DuckDB's message quotes: its line and column from 1, or zeros."""
     for name in ("".join(found) for found in QUOTED.findall(message.splitlines()[0])):
         for at, line in enumerate(text.splitlines(), 1):
             if name.lower() in line.lower():
@@ -345,7 +345,7 @@ def place_of(message: str, text: str) -> tuple[int, int]:
 
 
 def _refused(source: Analysis | View, error: BaseException) -> ConfigError:
-    """DuckDB's message with the place in the file, which is looked for: DuckDB ran a translation."""
+    """Make a ConfigError of DuckDB's message. Its place in the file has to be searched, since DuckDB ran a translation."""
     message = str(error).strip().splitlines()[0][:400]
     line, column = place_of(message, source.sql)
     return ConfigError([Mistake(line or 1, column or 1, "", message)], source.path)

@@ -1,12 +1,12 @@
 """Tables of facts, which analyses join: what Kafka's releases speak, what error codes mean. The same in every engine.
 
 api_versions(release, api_key, api_name, min_version, max_version)
-    the versions of each API that brokers of a Kafka release (its minor, "3.9") answer, without unstable ones. An API that the
-    release does not have has no row. From 3.5 on as its last patch declares them; before, from 0 to the newest of its time
+    the stable versions of each API that brokers of a Kafka release (major.minor, "3.9") answer. An API that the release lacks
+    has no row. From 3.5 on these are the versions that its last patch declares; before, from 0 to the newest at that time
 releases(release, release_order)
-    those releases, the oldest with 0: text does not sort "0.10" after "0.9"
+    these releases in order, the oldest with 0: sorted as text, "0.10" would come before "0.9"
 client_versions(library, first_version, last_version, first_order, last_order, negotiates, api_key, lowest, highest)
-    the versions that a client library asks for where the broker offers more, see kproxy.analyses.client_versions
+    the versions that a client library uses if the broker offers more, see kproxy.analyses.client_versions
 error_codes(code, name, retriable, message)
     ``message`` is one sentence, in kproxy's words
 """
@@ -22,7 +22,7 @@ from kproxy.protocol.facts import facts, releases
 if TYPE_CHECKING:
     import pyarrow
 
-OLDEST = "0.8.2"  # the oldest that the facts tell from what came before
+OLDEST = "0.8.2"  # the oldest release that the facts distinguish
 
 
 class FactsTable(NamedTuple):
@@ -44,7 +44,7 @@ def arrow_table(name: str) -> "pyarrow.Table":
 
 @functools.cache
 def release_order(release: str) -> tuple[int, ...]:
-    """What sorts releases by age."""
+    """A key that sorts releases by age."""
     return tuple(int(part) for part in release.split("."))
 
 

@@ -1,8 +1,8 @@
-"""Ctrl-C while DuckDB runs a query: it ends the query, and says so with an exception that is not KeyboardInterrupt.
+"""Make Ctrl-C during a DuckDB query a KeyboardInterrupt: DuckDB ends the query, but raises other exceptions.
 
-Which one depends on what was waited for: RuntimeError, duckdb.InterruptException, ArrowException or OSError. Signals come to the
-main thread: a query of another one was ended by its program, as the page ends those whose browser has gone. A second Ctrl-C
-while a query ends is ignored, as DuckDB 2.0 does not come back from it.
+Which exception depends on the call: RuntimeError, duckdb.InterruptException, ArrowException or OSError. Only the main thread gets
+signals; in other threads such an exception means that the program ended the query, as the page does when its browser has gone. A
+second Ctrl-C while a query ends is ignored: DuckDB 2.0 would hang.
 """
 
 import re

@@ -4,8 +4,8 @@
     sql/findings/*.sql    findings: rules with evidence rows
     views/*.sql           views, by the name of the file
 
-A folder of a user has the same layout (``views`` and ``findings`` in it are optional). A file whose id is taken replaces the
-earlier one: a user's folder replaces what is built in, the later folder the earlier.
+A user's folder has the same layout (``views`` and ``findings`` in it are optional). A file with the id of an earlier one
+replaces it: users' folders replace built-in analyses, and later folders replace earlier ones.
 """
 
 import functools
@@ -43,7 +43,7 @@ def load_views(folders: Iterable[Path | str] = ()) -> dict[str, View]:
 
 
 def find(analyses: Mapping[str, Analysis], wanted: str) -> Analysis:
-    """The analysis of that id. Raises UsageError with similar ones."""
+    """Return the analysis with this id. Raises UsageError that suggests similar ids."""
     if wanted in analyses:
         return analyses[wanted]
     hint = did_you_mean(wanted, analyses, "kproxy report --list shows them")
@@ -56,7 +56,7 @@ def spark_text(analysis: Analysis | View) -> str:
 
 
 def views_needed(analysis: Analysis | View, views: Mapping[str, View]) -> list[View]:
-    """The views that it uses, also through others; each after those that it uses itself."""
+    """The views that it uses, directly or through other views, in an order in which they can be created."""
     ordered: dict[str, View] = {}
 
     def add(names: Iterable[str], above: tuple[str, ...]) -> None:
@@ -72,7 +72,7 @@ def views_needed(analysis: Analysis | View, views: Mapping[str, View]) -> list[V
 
 
 def tables_needed(analysis: Analysis | View, views: Mapping[str, View]) -> set[str]:
-    """The tables of kproxy.output.tables that it reads, itself or by its views."""
+    """The tables of kproxy.output.tables that it reads, directly or through views."""
     used = {*tables_of(analysis), *(name for view in views_needed(analysis, views) for name in tables_of(view))}
     return used & TABLES.keys()
 

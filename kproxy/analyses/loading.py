@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kproxy.analyses.sources import Kind, Source, table_files
+from kproxy.analyses.sources import Kind, Source, open_events, table_files
 from kproxy.output.tables import TABLES, Column, Table, schema_of
-from kproxy.pipeline.decoded_log import open_input
 from kproxy.pipeline.run import Input, Options, Run
 from kproxy.pipeline.table_output import TableOutput
 
@@ -23,7 +22,7 @@ Connect: TypeAlias = Callable[[], "duckdb.DuckDBPyConnection"]
 
 
 class Reading:
-    """How sources are read; the caller may change it while they are.
+    """Switches that the caller may change while sources are read.
 
     ``holds``: rows are kept in memory and DuckDB is not started, since its threads would not survive a fork.
     ``ended``: no other source is opened.
@@ -53,7 +52,7 @@ class Loader:
         self, connect: Connect, wanted: set[str], options: Options, watch: Watch | None, reading: Reading
     ) -> None:
         self.damages: list[str] = []
-        self.parquet: list[Path] = []  # the files that are read where they are
+        self.parquet: list[Path] = []  # files that are read in place
         self._connect = connect
         self._wanted = wanted
         self._options = options
@@ -69,7 +68,7 @@ class Loader:
         directories = [source.path for source in sources if source.kind is Kind.TABLES]
         files = [source.path for source in sources if source.kind is Kind.EVENTS]
         decoded = f"{prefix}_decoded_" if directories else prefix
-        inserted = _Inserted(
+        inserted = _Inserter(
             lambda: self._connection, decoded, lambda: self._create_all(directories, prefix, decoded), self._reading
         )
         if files:
@@ -89,7 +88,7 @@ class Loader:
     def load_sides(self, before: Source, after: Source) -> None:
         """Create all tables with the rows of both sources, and the table ``sides``, which tells them apart.
 
-        Ids of connections get the name of their side, since a source may be compared with itself.
+        Connection ids get their side as a prefix, since a source may be compared with itself.
         """
         for side, source in zip(SIDES, (before, after), strict=True):
             self.load([source], f"_{side}_")
@@ -116,12 +115,12 @@ class Loader:
     def _create_sides(self, select: str) -> None:
         self._connection.execute(f"CREATE TABLE sides AS {select}")
 
-    def _decode(self, files: list[Path], inserted: "_Inserted") -> None:
+    def _decode(self, files: list[Path], inserted: "_Inserter") -> None:
         with Run(self._options, [_Rows(inserted, self._wanted)]) as run:
             for path in files:
                 if self._reading.ended:
                     break
-                with open_input(path) as source:
+                with open_events(path) as source:
                     self._watch(path, source, run.read(source))
             self.damages += run.damages
 
@@ -131,7 +130,7 @@ class Loader:
         self._connection.unregister("_empty")
 
     def _read_parquet(self, table: Table, files: list[Path], like: str) -> str:
-        """A SELECT of the contract's columns; those that the files, of an older kproxy, do not have are NULL."""
+        """Return a SELECT of the contract's columns; columns that files of an older kproxy lack are NULL."""
         if not files:
             return ""
         self.parquet += files
@@ -143,8 +142,8 @@ class Loader:
         return f"SELECT {', '.join(columns)} FROM {reader}"
 
 
-class _Inserted:
-    """Batches of rows on their way into the tables, many in a transaction: DuckDB compresses them when they are committed.
+class _Inserter:
+    """Inserts batches of rows, many in each transaction: DuckDB compresses rows when they are committed.
 
     Args:
         connection: gives DuckDB's.
@@ -194,7 +193,7 @@ class _Rows(TableOutput):
 
     needs_frames = False
 
-    def __init__(self, inserted: _Inserted, wanted: set[str]) -> None:
+    def __init__(self, inserted: _Inserter, wanted: set[str]) -> None:
         super().__init__(self._insert, records="records" in wanted)
         self._inserted = inserted
         self._wanted = wanted

@@ -1,4 +1,4 @@
-"""Values of parameters: texts of a command line to the types of the defaults; unknown names, numbers out of range refused."""
+"""Values of parameters: convert text from the command line to the type of the default, check names and ranges."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ TRUE, FALSE = ("true", "yes", "1"), ("false", "no", "0")
 
 
 def bind(analysis: Analysis, given: Mapping[str, Value]) -> dict[str, Value]:
-    """The value of every parameter of the analysis: as given, else its default. Raises UsageError."""
+    """Return a value for every parameter of the analysis, given or default. Raises UsageError."""
     defaults = analysis.parameters
     for name in given:
         if name not in defaults:
@@ -32,7 +32,7 @@ def _hint(name: str, known: Mapping[str, Value]) -> str:
 
 
 def _check_range(name: str, value: Value, parameter: Parameter) -> None:
-    """Raise UsageError for a number that is too small, too large, or none at all (nan)."""
+    """Raise UsageError for a number that is out of range, or NaN."""
     if is_number(value) and is_number(parameter.default):
         least, most = parameter.range
         if not least <= value <= most:

@@ -1,7 +1,7 @@
 """A prompt for queries, with completion of tables, columns and keywords.
 
-prompt_toolkit draws the menu and edits several lines; the standard library's readline completes a word, but shows no menu.
-pgcli and litecli, whose prompts are made of prompt_toolkit, are programs of their own, each for its database.
+It uses prompt_toolkit for its menu and its editing of several lines; the standard library's readline has no menu. pgcli and
+litecli, which use it too, are programs for one database each.
 """
 
 import re
@@ -67,7 +67,7 @@ class SqlCompleter(Completer):
         return self._columns.get(aliases.get(name.lower(), name.lower()), [])
 
     def _columns_in(self, text: str) -> list[str]:
-        """The columns of the tables that the query names; of all before it names one."""
+        """The columns of the tables in the query, or of all tables if it names none yet."""
         words = {word.lower() for word in re.findall(r"\w+", text)}
         named = [columns for table, columns in self._columns.items() if table in words]
         return sorted({column for columns in (named or self._columns.values()) for column in columns})

@@ -1,8 +1,8 @@
-"""Queries of a person, in DuckDB's own SQL, over the tables of a Database.
+"""Users' queries in DuckDB's own SQL, over the tables of a Database.
 
-A query reads the tables and nothing else: before the first one, DuckDB is cut off from files and network, and its
-configuration is locked. It still reads the Parquet files that were named as a source, and uses its temporary directory.
-SELECT and what is short for it (FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE), EXPLAIN, and CREATE (in memory) are run.
+A query reads the tables and nothing else: before the first one, DuckDB is cut off from files and the network, and its
+configuration is locked. It still reads the Parquet files of the sources, and uses its temporary directory.
+Allowed are SELECT and its short forms (FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE), EXPLAIN, and CREATE (in memory).
 """
 
 import re
@@ -61,7 +61,7 @@ class Queries:
 
 
 def check_query(query: str) -> set[str]:
-    """The names of the tables that one statement reads. Raises UsageError for one that is wrong, more than one, or writes."""
+    """Return the tables that a query reads. Raises UsageError unless it is one valid statement that only reads."""
     check_available(extra="sql")
     import duckdb  # noqa: PLC0415 - heavy, and an extra
 
@@ -87,7 +87,7 @@ def _nothing() -> "pyarrow.RecordBatchReader":
 
 
 def rows_of(reader: "pyarrow.RecordBatchReader") -> Iterator[dict[str, Any]]:
-    """The rows, as they come. Raises UsageError for a mistake that shows only while it runs."""
+    """Yield rows as they come. Raises UsageError for a mistake that shows only while the query runs."""
     import duckdb  # noqa: PLC0415 - as above
     import pyarrow as pa  # noqa: PLC0415 - as above
 
@@ -100,7 +100,7 @@ def rows_of(reader: "pyarrow.RecordBatchReader") -> Iterator[dict[str, Any]]:
 
 
 def mistake_of(error: BaseException, query: str = "") -> str:
-    """DuckDB's message in one line, with the place in the query in front, where it says it or quotes what is wrong."""
+    """DuckDB's message in one line, after the place in the query if it is known."""
     text = str(error).strip()
     place = PLACE.search(text)
     words = printable(" ".join(text[: place.start()].split() if place else text.split()), 500)

@@ -1,4 +1,4 @@
-"""What sqlglot does: parse Spark SQL, write it as DuckDB's. Imported only for what translate.py does not know yet."""
+"""Parse Spark SQL and write it as DuckDB's, with sqlglot. Imported only for SQL that is not in the cache."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,7 @@ def parse(sql: str, path: str = "") -> exp.Query:
 
 
 def tables_in_duckdb(query: str) -> set[str]:
-    """The names of the tables that a query in DuckDB's SQL may read; none where sqlglot does not know all of it."""
+    """The tables that a query in DuckDB's SQL may read; none if sqlglot cannot parse it."""
     try:
         found = sqlglot.parse(query, read="duckdb")
     except (ParseError, TokenError):
@@ -62,7 +62,7 @@ def _percentile(node: exp.Expression) -> exp.Expression:
 
 
 def _collect(node: exp.Expression) -> exp.Expression:
-    """Of no rows: empty, not NULL. As a window function it stays as it is, since OVER has to follow."""
+    """Without rows, return an empty array, not NULL. Window functions stay as they are, since OVER has to follow."""
     if isinstance(node.parent, exp.Window):
         return node
     return exp.Coalesce(this=node.copy(), expressions=[exp.Array(expressions=[])])

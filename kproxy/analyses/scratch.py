@@ -1,8 +1,8 @@
 """Where DuckDB keeps tables while a report is made: a directory of its own, which is removed even if its process is killed.
 
-A process that is killed cannot remove what it has on disk; the next one does. Each directory has a file that its process holds a
-lock on (flock), which the kernel lets go when the process ends, however it ends: a directory whose lock can be had is abandoned.
-Process ids would not tell, where containers share a directory for temporary files.
+A killed process cannot remove its directory, so the next kproxy does. Each process holds a lock (flock) on a file in its
+directory; the kernel releases the lock when the process ends, so a directory whose lock is free is abandoned. Process ids would
+not do: containers that share a directory for temporary files may use the same ids.
 """
 
 import fcntl
@@ -48,7 +48,7 @@ def remove_abandoned(folder: Path) -> None:
 
 
 def _lock(directory: Path) -> int:
-    """Lock a new file, and only then give it the name by which it is known: it is never there without its lock."""
+    """Lock a new file before it gets its final name, so that a file with that name is always locked."""
     unnamed = directory / "new"
     descriptor = os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
     try:

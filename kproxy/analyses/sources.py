@@ -1,4 +1,4 @@
-"""What a person names as a source: a capture, a decoded log, or a directory of tables."""
+"""The sources of a report: captures, decoded logs and directories of tables."""
 
 import re
 from enum import Enum
@@ -10,6 +10,7 @@ from kproxy.errors import CaptureError, UsageError
 from kproxy.output.tables.contracts import TABLES
 from kproxy.output.tables.parquet import MARKER
 from kproxy.pipeline.decoded_log import open_input
+from kproxy.pipeline.run import Input
 
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:/")  # of a URI; Path makes one slash of two
 LOGS = {"_delta_log": "Delta", "metadata": "Iceberg"}  # the folder of a table that says which of its files count
@@ -30,7 +31,7 @@ class Source(NamedTuple):
 
 
 def look_at(path: Path) -> Source:
-    """Tell what kind of source a path is. Raises UsageError for one that is none, or cannot be read."""
+    """Find out what kind of source a path is. Raises UsageError if it is none, or cannot be read."""
     if str(path) == STANDARD_INPUT:
         return Source(path, Kind.EVENTS)
     if not path.exists():
@@ -45,15 +46,20 @@ def look_at(path: Path) -> Source:
             raise UsageError(f"{path} has no tables: its Parquet files are gone")
         raise UsageError(f"{path} is a directory without tables; name captures or logs, for instance {path / '*'}")
     if path.is_file():  # a pipe can be opened only once
-        try:
-            open_input(path).close()
-        except CaptureError as error:
-            raise UsageError(str(error)) from error
+        open_events(path).close()
     return Source(path, Kind.EVENTS)
 
 
+def open_events(path: Path) -> Input:
+    """Open a capture or decoded log. Raises UsageError for a file that is neither, as kproxy decode does."""
+    try:
+        return open_input(path)
+    except CaptureError as error:
+        raise UsageError(str(error)) from error
+
+
 def _refuse_table_formats(directory: Path) -> None:
-    """Raise UsageError for tables of Delta or Iceberg: their folders also have Parquet files that count no more."""
+    """Raise UsageError for Delta and Iceberg: their folders also hold Parquet files that are no longer part of the table."""
     for name in TABLES:
         for log, kind in LOGS.items():
             if (directory / name / log).is_dir():
@@ -63,6 +69,6 @@ def _refuse_table_formats(directory: Path) -> None:
 
 
 def table_files(directory: Path) -> dict[str, list[Path]]:
-    """Table -> its Parquet files, also those that are partitioned into folders."""
+    """Table -> its Parquet files, including those in folders of partitions."""
     found = {name: sorted((directory / name).rglob("*.parquet")) for name in TABLES if (directory / name).is_dir()}
     return {name: files for name, files in found.items() if files}

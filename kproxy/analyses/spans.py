@@ -9,7 +9,7 @@ MICRO = 1_000_000
 
 
 def parse_span(name: str, text: str) -> Span:
-    """FROM/TO, each RFC 3339 (UTC where it says nothing) or empty, in microseconds. Raises UsageError that begins with *name*."""
+    """Parse FROM/TO to microseconds. Each is RFC 3339 (UTC by default) or empty. Raises UsageError that begins with *name*."""
     begins, slash, ends = text.partition("/")
     if not slash:
         raise UsageError(

@@ -1,6 +1,6 @@
-"""Spark SQL to DuckDB's, by sqlglot; here is what sqlglot leaves different between the two.
+"""Translate Spark SQL to DuckDB's with sqlglot, and make up for what sqlglot leaves different.
 
-Same rows on both engines also asks something of who writes the SQL:
+For the same rows on both engines, write SQL by these rules:
 
 * ``ORDER BY`` names enough columns that no two rows tie. NULL is the least, as in Spark.
 * Whole numbers are summed, not doubles, whose sum depends on the order: microseconds rather than milliseconds.
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from kproxy.analyses.translation_cache import Cache, Translation, users_cache
 
-# What DuckDB lacks, or does otherwise, as macros; ``create_macros`` of kproxy.analyses.duck
+# Functions that DuckDB lacks or that behave differently there, as macros; ``create_macros`` of kproxy.analyses.duck
 MACROS = (
     # Spark rounds the decimal text of a double half up; DuckDB multiplies first, so that 2.675 becomes 2.67
     "CREATE OR REPLACE MACRO spark_round(x, digits) AS "

@@ -1,7 +1,7 @@
-"""Translations kept between runs, in one file in the user's cache: to translate all analyses takes half a second each time.
+"""Translations kept between runs in a file in the user's cache: translating all analyses takes half a second.
 
-The file's name has the version of sqlglot and a hash of what translates, an entry's key a hash of its SQL: nothing in it is ever
-stale. Without a place to write to, everything is translated each time.
+The name of the file has the version of sqlglot and a hash of the translating code, the key of an entry is a hash of its SQL: no
+entry is ever stale. If the file cannot be written, everything is translated in each run.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ MOST = 2_000  # entries
 
 
 class Translation(msgspec.Struct, frozen=True):
-    """What there is to know of a query."""
+    """A query as DuckDB runs it, and the tables and parameters that it uses."""
 
     tables: list[str]
     parameters: list[str]
@@ -45,7 +45,7 @@ class Cache:
         self._is_new = True
 
     def save(self) -> None:
-        """Write what is new. A file that cannot be written costs the time again, nothing else."""
+        """Write new translations. Errors are ignored: the next run then translates again."""
         if not self._is_new or self._path is None or len(self._known) > MOST:
             return
         self._is_new = False
@@ -57,7 +57,7 @@ class Cache:
 
 
 def users_cache(translator: Path) -> Cache:
-    """The cache of the user for what that file translates."""
+    """The user's cache for translations that the code in *translator* makes."""
     try:
         made_by = f"{version('sqlglot')} {translator.read_bytes().hex()}"
     except (PackageNotFoundError, OSError):

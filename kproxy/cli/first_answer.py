@@ -1,7 +1,7 @@
-"""A first answer while a large source is read: a process forked from the one that reads answers for what was read until then.
+"""A first answer while a large source is being read, from a forked process.
 
-The forked process goes on as if the sources ended there, so that its numbers are those of a capture that is cut at that place; it
-sends its text over a pipe. The process that reads never waits for it, and shows the text when it comes.
+The forked process goes on as if the sources ended here, so its numbers are those of a capture that is cut at this place. It
+sends its text over a pipe to the reading process, which never waits for it.
 """
 
 import os
@@ -17,11 +17,11 @@ LEAST_LEFT_S = 1.0  # of reading: where less is left, the whole answer comes soo
 
 
 class FirstAnswer:
-    """The process, as both see it. ``is_here``: this is the one that was forked."""
+    """The forked process, seen from both sides. ``is_here``: this is the forked process."""
 
     def __init__(self) -> None:
         self.is_here = False
-        self.was_asked = False  # the process was forked, or none is worth it
+        self.was_asked = False  # the process was forked, or too little is left to read
         self._began = time.monotonic(), time.process_time()
         self._process: int | None = None
         self._pipe = -1
@@ -39,7 +39,7 @@ class FirstAnswer:
         return total is None or (total - read) * spent > LEAST_LEFT_S * read
 
     def fork(self) -> None:
-        """Fork; ``is_here`` says afterwards which of both this is. Without memory for another process there is no answer."""
+        """Fork; afterwards ``is_here`` tells the two processes apart. If it fails (no memory), there is no first answer."""
         self.was_asked = True
         if not hasattr(os, "fork"):
             return
@@ -65,7 +65,7 @@ class FirstAnswer:
         os._exit(0)
 
     def received(self) -> str:
-        """The answer, once, when all of it is there; "" before, afterwards, and where the process failed or was cancelled."""
+        """Return the answer once it is complete, and only once; else, or if the process failed or was cancelled, ""."""
         while self._process:
             try:
                 data = os.read(self._pipe, 65_536)
@@ -78,12 +78,12 @@ class FirstAnswer:
         return ""
 
     def cancel(self) -> None:
-        """Give no answer any more; may be called in a signal handler."""
+        """Suppress the answer; may be called in a signal handler."""
         self.was_asked = self._is_cancelled = True
 
     @contextmanager
     def contained(self) -> Iterator[None]:
-        """The forked process never leaves the block, whatever happens in it; the other one leaves none behind."""
+        """End the forked process at the end of the block, also after an exception; in the other process, wait for its end."""
         try:
             yield
         except BaseException:

@@ -1,4 +1,4 @@
-"""Sources read for ``kproxy report`` and ``kproxy sql``: a bar, the moment of the first answer, and Ctrl-C, which ends it."""
+"""Read sources for ``kproxy report`` and ``kproxy sql``, with a progress bar, a first answer, and Ctrl-C to end the reading."""
 
 import signal
 import sys
@@ -23,13 +23,13 @@ BAR_AFTER_S = 0.5  # of reading: most sources are read before
 
 
 class SourceReader:
-    """Reads sources one after the other; ``read`` is what a Database wants as *watch*, ``state`` as *reading*.
+    """Reads sources one after the other. Give a Database ``read`` as *watch* and ``state`` as *reading*.
 
     Args:
         sources: all of them.
         bar: show a bar where standard error is a terminal.
-        first: the first answer; None where none is wanted.
-        show: shows it.
+        first: the first answer, if one is wanted.
+        show: called with the text of the first answer.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class SourceReader:
         return nullcontext() if self.first is None else self.first.contained()
 
     def _read_first_part(self, source: Input, steps: Iterator[None]) -> bool:
-        """Read until the first answer is due, fork, and in the forked process end the source there; whether it has ended."""
+        """Read until the first answer is due, and fork; return whether the source has ended, as it has in the forked process."""
         first = self.first
         assert first is not None
         for count, _ in enumerate(steps):
@@ -115,7 +115,7 @@ class SourceReader:
         return first.is_here
 
     def _read_on(self, path: Path, source: Input, steps: Iterator[None]) -> bool:
-        """Read on until the end of the source, the first answer, or the time for a bar; whether it was the end."""
+        """Read on until the end of the source, the first answer, or the time for a bar. Returns whether it was the end."""
         text = ""
         has_bar = self._bar and time.monotonic() - self._began > BAR_AFTER_S
         with progress(path, source, wanted=has_bar) as advance:
@@ -130,7 +130,7 @@ class SourceReader:
             else:
                 return True
         if text:
-            self._show(text)  # where no bar is
+            self._show(text)  # now that the bar is gone
         return False
 
     def _polled_text(self) -> str:

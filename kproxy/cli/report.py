@@ -1,4 +1,4 @@
-"""``kproxy report``: what matters in captures, decoded logs and tables: verdicts with numbers, then what was asked for."""
+"""``kproxy report``: what matters in captures, decoded logs and tables, as verdicts; the rows of analyses that --only names."""
 
 import time
 from pathlib import Path
@@ -28,8 +28,8 @@ FIRST_ANALYSES_S = 0.2  # CPU time for the analyses of the first answer
 def report(sources: tuple[Path, ...], **options: Any) -> int:
     """Report what matters in captures, decoded logs and tables.
 
-    SOURCE is a capture (pcap or pcapng, plain, gzip or zstd; - is standard input), a decoded log, also one that kproxy run
-    is writing, or a directory of tables (kproxy decode --format parquet). Several are put together.
+    SOURCE is a capture (pcap or pcapng, plain, gzip or zstd; - is standard input), a decoded log, which kproxy run may still
+    be writing, or a directory of tables (kproxy decode --format parquet). Several sources make one report.
 
     \b
     kproxy report trace.pcapng
@@ -37,23 +37,22 @@ def report(sources: tuple[Path, ...], **options: Any) -> int:
     kproxy report --only rebalances trace.pcapng
     kproxy report --only tiny_batches --param max_records=10 trace.pcapng
     kproxy report --target 4.0 trace.pcapng
-    kproxy report --format html -o report.html trace.pcapng
+    kproxy report -o report.html trace.pcapng
     kproxy report --only diff before.pcapng after.pcapng
     kproxy report --analyses ./ours trace.pcapng
 
-    Of a large capture there is a first answer after about a second, from its
-    beginning, which says how much of it that is; the report follows when all is
-    read. It goes to standard error, unless the report goes to a terminal, so that
-    the report is alone on standard output; -q is without it. Ctrl-C ends the
-    reading, and the report is of what was read until then.
+    A large capture gives a first answer after about a second, from its beginning;
+    the report follows when everything is read. If the report does not go to a
+    terminal, the first answer goes to standard error; -q turns it off. Ctrl-C ends
+    the reading, and the report covers what was read until then.
 
-    With --only diff, what changed from the first source to the second; of one
-    source between its halves, or between --before and --after. A page (html) is one
-    file without scripts, which loads nothing. Analyses are files of SQL, see
-    kproxy/analyses/analysis.py; a folder of yours may have views/ beside them.
+    --only diff shows what changed from the first source to the second; with one
+    source from its first half to its second, or from --before to --after. A page
+    (html) is one file without scripts that loads nothing. Analyses are files of
+    SQL, see kproxy/analyses/analysis.py; your folder of them may have views/.
 
-    Readiness, for CI: with --target, or --only readiness, the exit status is 4
-    where a client breaks.
+    For CI: with --target or --only readiness, the exit status is 4 if a client
+    breaks.
 
     \b
     Exit status:
@@ -130,9 +129,9 @@ def _check_sources(sources: tuple[Path, ...], output: Path | None) -> None:
 
 
 def _wants_first_answer(sources: tuple[Path, ...], asked: Asked) -> bool:
-    """Whether there is a first answer: not of directories, where nothing is decoded; not of a comparison, which needs all.
+    """Whether to give a first answer.
 
-    A key log is read as far as it is needed, by one process.
+    Directories of tables need no decoding, a comparison needs all of its sources, and two processes cannot share a key log.
     """
     is_whole = asked.keylog is not None or asked.compares or any(source.is_dir() for source in sources)
     return not asked.quiet and not is_whole

@@ -1,4 +1,4 @@
-"""How a report is shown, in the form that was asked for; and which analysis is run meanwhile."""
+"""Show a report in its form, and before that which analysis is running."""
 
 import os
 import shlex
@@ -24,14 +24,14 @@ BEFORE_METER_S = 0.5  # of analyses, until it is shown which one is run
 
 
 def page_of(asked: Asked, made: "Report", sources: Sequence[str], tables: "Selects", command: str) -> str:
-    """The report in its form.
+    """Return the report in its form.
 
     Args:
-        asked: the form, and what is shown.
+        asked: the options of the command.
         made: the report.
         sources: as on the command line.
-        tables: what the charts of a page select from.
-        command: what a person types to ask for more.
+        tables: the tables that the charts of a page read.
+        command: the program, for commands that show more.
     """
     if asked.form is Format.HTML:
         return _html(asked, made, tables)
@@ -80,20 +80,20 @@ def write(output: Path | None, page: str) -> None:
 
 
 def tell(damages: Sequence[str], program: str = "kproxy") -> None:
-    """Say on standard error what could not be read."""
+    """Print on standard error what could not be read."""
     for damage in damages:
         print(f"{program}: {printable(damage, 400)}", file=sys.stderr)
 
 
 class Shown:
-    """Where the report goes, and how it looks there."""
+    """The look of text output: on a terminal, or elsewhere."""
 
     def __init__(self, asked: Asked) -> None:
         is_text = asked.form is Format.TEXT and asked.output is None
         self._on_terminal = is_text and sys.stdout is not None and sys.stdout.isatty()
 
     def look(self) -> tuple[Style, int]:
-        """Colors, and columns."""
+        """Return the colors, and the width in columns."""
         if not self._on_terminal:
             return PLAIN, 100
         return style_for(sys.stdout, dict(os.environ)), min(shutil.get_terminal_size((100, 24)).columns, WIDEST)
@@ -107,7 +107,7 @@ class Shown:
 
 
 class Meter:
-    """On standard error, which analysis is run, once reading and analyses together take a second.
+    """Shows on standard error which analysis is running, after BEFORE_METER_S.
 
     Args:
         wanted: show it where standard error is a terminal.
@@ -121,7 +121,7 @@ class Meter:
         self._is_shown = False
 
     def analyse(self, done: int, total: int, name: str) -> None:
-        """Say which analysis is next."""
+        """Show which analysis is next."""
         self._clear()
         self._poll()
         if self._wanted and time.monotonic() - self._began > BEFORE_METER_S:

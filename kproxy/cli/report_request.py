@@ -1,4 +1,4 @@
-"""What a person asks ``kproxy report`` and ``kproxy-spark report`` for: their common options, which mean the same in both.
+"""The common options of ``kproxy report`` and ``kproxy-spark report``, and the plan that they make.
 
 @click.command()
 @click.argument("sources", ...)
@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import click
 from msgspec import Struct
 
+from kproxy.cli.formats import format_of
 from kproxy.cli.selection import complete_analyses
-from kproxy.errors import UsageError
+from kproxy.errors import UsageError, did_you_mean
 from kproxy.output.escaping import printable
 
 if TYPE_CHECKING:
@@ -39,13 +40,16 @@ class Format(StrEnum):
     MARKDOWN = "markdown"
 
 
+SUFFIXES = {".json": Format.JSON, ".html": Format.HTML, ".htm": Format.HTML, ".md": Format.MARKDOWN}
+
+
 class Asked(Struct, frozen=True):
-    """The values of the common options; what each means is its help, below."""
+    """The values of the common options; their help, below, explains each."""
 
     only: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     target: str | None = None
-    format_name: str = Format.TEXT.value
+    format_name: str | None = None
     output: Path | None = None
     folders: tuple[Path, ...] = ()
     listed: bool = False
@@ -61,8 +65,8 @@ class Asked(Struct, frozen=True):
 
     @property
     def form(self) -> Format:
-        """Of the report."""
-        return Format(self.format_name)
+        """The form of the report."""
+        return format_of(self.output, self.format_name, SUFFIXES, Format.TEXT)
 
     @property
     def compares(self) -> bool:
@@ -86,9 +90,8 @@ OPTIONS = (
         "--format",
         "format_name",
         type=click.Choice([known.value for known in Format]),
-        default=Format.TEXT.value,
-        show_default=True,
-        help="text for a terminal, json for programs, html and markdown for a ticket.",
+        help="text for a terminal, json for programs, html and markdown for a ticket. By default what the suffix of -o says "
+        "(.json, .html, .md), else text.",
     ),
     click.option("-o", "--output", metavar="FILE", type=Path, help="Write to this file."),
     click.option(
@@ -121,7 +124,7 @@ def report_options(command: Command) -> Command:
 
 
 class Plan(Struct, frozen=True):
-    """What to run. ``spans``: the two ranges of time that a diff compares; None: its sources, or their halves."""
+    """The analyses to run. ``spans``: the two ranges of time that a diff compares; None: its sources, or their halves."""
 
     analyses: "list[Any]"  # Analysis
     values: dict[str, Any]  # of parameters
@@ -138,7 +141,7 @@ def load_analyses(asked: Asked) -> "dict[str, Analysis]":
 
 
 def make_plan(asked: Asked, sources: Sequence[str], command: str) -> Plan:
-    """Check all that was asked for, before anything is read. *command*: what lists the parameters. Raises UsageError."""
+    """Check the options before anything is read. *command*: the program, for hints. Raises UsageError."""
     from kproxy.analyses import library  # noqa: PLC0415
 
     analyses = load_analyses(asked)
@@ -157,7 +160,7 @@ def make_plan(asked: Asked, sources: Sequence[str], command: str) -> Plan:
 
 
 def is_gated(asked: Asked, made: "Report") -> bool:
-    """Whether the exit status is 4: for a verdict as bad as --fail-on, or as the gate of an analysis that was asked for."""
+    """Whether the exit status is 4: a verdict is as bad as --fail-on, or as the gate of an analysis that was chosen by name."""
     order = ("info", *SEVERITIES)
     for answer in made.answers:
         gate = answer.analysis.header.gate
@@ -189,7 +192,7 @@ def _values(asked: Asked) -> "dict[str, Value]":
 
 
 def _chosen(analyses: "dict[str, Analysis]", asked: Asked) -> "list[Analysis]":
-    """The analyses that --only names, or that have a target; else the default ones (with --records also those of records)."""
+    """The analyses that --only names or that have a target; by default all, those of records only with --records."""
     from kproxy.analyses import library  # noqa: PLC0415
 
     if asked.only:
@@ -205,7 +208,7 @@ def _chosen(analyses: "dict[str, Analysis]", asked: Asked) -> "list[Analysis]":
 
 
 def _check_values(chosen: "list[Analysis]", values: "dict[str, Value]", command: str) -> None:
-    """Raise UsageError for a parameter that no analysis has, or that has a value of the wrong kind."""
+    """Raise UsageError for a parameter that no analysis has, or a value of the wrong type."""
     from kproxy.analyses.facts import FACTS_TABLES  # noqa: PLC0415
     from kproxy.analyses.parameters import bind, known_to  # noqa: PLC0415
 
@@ -213,7 +216,8 @@ def _check_values(chosen: "list[Analysis]", values: "dict[str, Value]", command:
     for name in values:
         if name not in known:
             where = chosen[0].id if len(chosen) == 1 else "the analyses that are run"
-            raise UsageError(f"no parameter of {where} is called {name[:80]!r}; {command} --list shows them")
+            hint = did_you_mean(name, known, f"{command} --list shows them")
+            raise UsageError(f"no parameter of {where} is called {name[:80]!r}; {hint}")
     for analysis in chosen:
         bind(analysis, known_to(analysis, values))
     releases = [str(row[0]) for row in FACTS_TABLES["releases"].rows()]
@@ -224,7 +228,7 @@ def _check_values(chosen: "list[Analysis]", values: "dict[str, Value]", command:
 
 
 def _is_release(wanted: str, release: str) -> bool:
-    """Whether what was asked for means the release: 3.9.1 and 3.9 mean 3.9; 4 and 4.x mean each release that begins so."""
+    """Whether *wanted* means the release: 3.9.1 and 3.9 mean 3.9; 4 and 4.x mean each release 4.n."""
     return f"{wanted}.".startswith(f"{release}.") or release.startswith(f"{wanted.removesuffix('.x')}.")
 
 
@@ -245,7 +249,7 @@ def _spans(asked: Asked, sources: Sequence[str]) -> Spans | None:
 
 
 def _compared(asked: Asked, sources: Sequence[str]) -> str:
-    """Say which two sides a diff compares."""
+    """A sentence about the two sides that a diff compares."""
     if not asked.compares:
         return ""
     names = [printable(source, 200) for source in sources]

@@ -58,11 +58,11 @@ def kproxy_spark() -> None:
     help="delta and iceberg need spark-submit with their jars, of the same release of Spark; tried with 4.1.",
 )
 @click.option(
-    "--state", metavar="DIR", help="Of delta and iceberg: where to note which files were read; iceberg needs it."
+    "--state", metavar="DIR", help="For delta and iceberg: where to note which files were read; required by iceberg."
 )
 @click.option("--staging", metavar="DIR", help="A disk that all executors see, if the output is on none.")
-@click.option("--cluster", metavar="NAME", help="Whose traffic it is; by default the cluster id in it.")
-@click.option("--records", is_flag=True, help="Fill the table records, too.")
+@click.option("--cluster", metavar="NAME", help="Name of the cluster; by default the cluster id in the traffic.")
+@click.option("--records", is_flag=True, help="Also fill the table records.")
 @click.option("--bodies", is_flag=True, help="Add both bodies of each exchange, as JSON.")
 @click.option("--where", metavar="CEL", help="Only exchanges that match; as kproxy decode --where.")
 @click.option("--keylog", metavar="FILE", help="Session keys of TLS; a path that all executors see.")
@@ -75,10 +75,10 @@ def kproxy_spark() -> None:
     help="Divide captures of this size and more among all cores, at packet boundaries.",
 )
 @click.option("--parts", metavar="N", type=click.IntRange(min=1), help="Divide each large capture into N parts.")
-@click.option("--again", is_flag=True, help="Read files that are in the tables already.")
-@click.option("--follow", is_flag=True, help="Go on: read files as they appear.")
-@click.option("--once", is_flag=True, help="With --follow: end when what is there was read.")
-@click.option("--checkpoint", metavar="DIR", help="With --follow: where Spark keeps which files were read.")
+@click.option("--again", is_flag=True, help="Also read files that are in the tables already.")
+@click.option("--follow", is_flag=True, help="Keep running, and read files as they appear.")
+@click.option("--once", is_flag=True, help="With --follow: end when all present files were read.")
+@click.option("--checkpoint", metavar="DIR", help="With --follow: a folder where Spark keeps which files were read.")
 @click.option("--master", metavar="URL", help="Spark's master; by default that of spark-submit, else local[*].")
 def ingest(
     inputs: tuple[str, ...],
@@ -101,11 +101,11 @@ def ingest(
 ) -> int:
     """Read captures and decoded logs into Parquet tables, by cluster and day.
 
-    INPUT is a file, a folder, or a pattern in quotes. Run it again, and only files that are new or have changed are read. One
-    that cannot be read to its end is in DIR/_kproxy/quarantine, with the reason.
+    INPUT is a file, a folder, or a pattern in quotes. Run again, it reads only new and changed files. Files that cannot be
+    read to their end are listed in DIR/_kproxy/quarantine, with the reason.
 
     \b
-    Exit status: 0 all was read; 3 something could not be read, all else was.
+    Exit status: 0 everything was read; 3 something could not be read, the rest was.
     """
     if follow and checkpoint is None:
         raise UsageError("--follow needs --checkpoint DIR")
@@ -124,7 +124,7 @@ def ingest(
     else:
         context = open_context("kproxy ingest", master)
     from kproxy.spark import ingest as job  # noqa: PLC0415 - needs pyspark
-    from kproxy.spark.whole import Options  # noqa: PLC0415
+    from kproxy.spark.file_rows import Options  # noqa: PLC0415
 
     target = job.Output(output, output_format, state, staging)
     options: dict[str, Any] = {
@@ -172,9 +172,9 @@ def report(
     kproxy-spark report tables
     kproxy-spark report --cluster prod --from 2026-11-01 --to 2026-11-07 tables
     kproxy-spark report --target 4.0 s3a://bucket/tables
-    kproxy-spark report --format html -o report.html tables
+    kproxy-spark report -o report.html tables
 
-    With --from and --to, exchanges are those of these days; what a connection says of itself is that of all its life.
+    --from and --to limit exchanges to these days; numbers of connections still cover their whole life.
     """
     from kproxy.cli.spark_report import Where, run_report  # noqa: PLC0415 - a page of its own
 

@@ -1,4 +1,4 @@
-"""What ``kproxy-spark report`` does: as ``kproxy report`` (report.py), with Spark in place of DuckDB."""
+"""``kproxy-spark report``: as ``kproxy report`` (report.py), with Spark in place of DuckDB."""
 
 import shutil
 import tempfile
@@ -19,7 +19,7 @@ DONE, DAMAGED, GATE = 0, 3, 4  # exit status, see app.py
 
 
 class Where(Struct, frozen=True):
-    """Which rows, and on which Spark: the options that kproxy report does not have."""
+    """Options that kproxy report lacks: which rows to read, and on which Spark."""
 
     cluster: str | None
     first: str | None
@@ -29,7 +29,7 @@ class Where(Struct, frozen=True):
 
 
 def run_report(sources: Sequence[str], asked: Asked, where: Where) -> int:
-    """Make the report; the exit status. Raises UsageError before Spark is started, as far as that can be told."""
+    """Make the report and return the exit status. Most mistakes raise UsageError before Spark starts."""
     if asked.listed:
         write(None, "".join(f"{line}\n" for line in list_lines(load_analyses(asked).values())))
         return DONE
@@ -46,9 +46,9 @@ def run_report(sources: Sequence[str], asked: Asked, where: Where) -> int:
         meter = stack.enter_context(Meter(wanted=not asked.quiet))
         meter.show("Spark is started")
         spark = open_session("kproxy report", where.master)
+        from kproxy.spark.file_rows import Options  # noqa: PLC0415
         from kproxy.spark.narrowing import Narrowed  # noqa: PLC0415 - needs pyspark
         from kproxy.spark.report import SparkTables, make_report  # noqa: PLC0415
-        from kproxy.spark.whole import Options  # noqa: PLC0415
 
         scratch = None
         if where.staging is not None or (spark.sparkContext.master or "").startswith("local"):
@@ -78,7 +78,7 @@ def run_report(sources: Sequence[str], asked: Asked, where: Where) -> int:
 
 
 def parse_day(name: str, text: str | None) -> date | None:
-    """A day as 2026-11-21. Raises UsageError that begins with *name*."""
+    """Parse a day such as 2026-11-21. Raises UsageError that begins with *name*."""
     if text is None:
         return None
     try:

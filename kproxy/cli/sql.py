@@ -119,7 +119,7 @@ def sql(
 
 
 def _split(arguments: tuple[str, ...]) -> tuple[list[Path], str | None]:
-    """The sources, and the query: the last argument where it is no path."""
+    """Split the arguments into sources and the query, which is the last argument unless that is a path."""
     if not arguments:
         raise UsageError('name a capture, a decoded log or a directory of tables: kproxy sql trace.pcapng "SELECT 1"')
     *others, last = arguments
@@ -136,7 +136,7 @@ def _is_path(text: str) -> bool:
 
 
 def _wanted(names: set[str], folders: tuple[Path, ...]) -> set[str]:
-    """The tables that a query needs, itself or by views; all of them where it names none (SHOW TABLES, a mistake)."""
+    """The tables that a query needs, directly or through views; all of them if it names none (SHOW TABLES, a mistake)."""
     from kproxy.analyses import library  # noqa: PLC0415 - needs sqlglot
     from kproxy.output.tables import TABLES  # noqa: PLC0415
 
@@ -158,7 +158,7 @@ def _prompt(queries: Any, show: Callable[[str], None]) -> None:
 
 
 def printable_lines(text: str) -> str:
-    """Lines of text without anything that a terminal would obey."""
+    """Escape control characters in lines of text."""
     return "\n".join(printable(line, 500) for line in text.splitlines())
 
 
@@ -231,7 +231,7 @@ def _write_json(reader: "pyarrow.RecordBatchReader", sink: Sink) -> None:
 
 
 def _text(value: Any) -> Any:
-    """A value as a field of CSV: numbers and text as they are, bytes as hexadecimal, lists and structs as JSON."""
+    """A value as a CSV field: bytes as hexadecimal, lists and structs as JSON, all else unchanged."""
     import msgspec  # noqa: PLC0415
 
     if isinstance(value, bytes):
@@ -242,7 +242,7 @@ def _text(value: Any) -> Any:
 
 
 def _safe_on_terminal() -> Callable[[Any], Any]:
-    """Return what prepares a value for standard output: on a terminal, control characters are escaped."""
+    """Return a function that prepares values for standard output: on a terminal it escapes control characters."""
     if not sys.stdout.isatty():
         return lambda value: value
     return lambda value: printable(value, len(value)) if isinstance(value, str) else value

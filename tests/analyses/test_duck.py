@@ -1,16 +1,31 @@
-"""DuckDB over sources: every kind of source gives the same rows, and they are what the workloads counted."""
+"""DuckDB over sources: what is a source, how it is loaded, ranges of time, scratch directories, Ctrl-C."""
 
 import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kproxy.analyses import library
 from kproxy.analyses.duck import Database
+from kproxy.analyses.interrupts import ends_at_interrupt
+from kproxy.analyses.loading import ALWAYS
+from kproxy.analyses.scratch import LOCK, PREFIX, ScratchDirectory
+from kproxy.analyses.sources import Kind, look_at, table_files
+from kproxy.analyses.spans import parse_span
+from kproxy.cli import main
 from kproxy.errors import ConfigError, UsageError
+from tests.support.traffic import CAPTURES
 
-CAPTURES = Path(__file__).parents[2] / "captures"
 ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
 MANIFEST = {
     row["file"]: row for row in map(json.loads, (CAPTURES / "MANIFEST.jsonl").read_text(encoding="utf-8").splitlines())
@@ -72,3 +87,235 @@ def test_sql_that_duckdb_refuses_names_its_file(orders: Database, tmp_path: Path
     )
     with pytest.raises(ConfigError, match=r"mine\.sql:7:8: .*no_such"):
         orders.run(library.load([tmp_path])["mine"])
+
+
+def test_a_capture_and_a_log_are_sources_of_events(tmp_path: Path) -> None:
+    assert look_at(CAPTURES / "05-admin.pcap").kind is Kind.EVENTS
+    log = tmp_path / "kafka.jsonl"
+    log.write_text('{"event":"exchange"}\n', encoding="utf-8")
+    assert look_at(log).kind is Kind.EVENTS
+    assert look_at(Path("-")).kind is Kind.EVENTS
+
+
+def test_a_directory_with_parquet_files_is_one_of_tables(tmp_path: Path) -> None:
+    part = tmp_path / "exchanges" / "day=2026-11-22" / "part-0.parquet"
+    part.parent.mkdir(parents=True)
+    part.touch()
+    assert look_at(tmp_path).kind is Kind.TABLES
+    assert table_files(tmp_path) == {"exchanges": [part]}
+
+
+def test_what_is_no_source_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        look_at(tmp_path / "gone.pcap")
+    with pytest.raises(UsageError, match="is a directory without tables; name captures or logs"):
+        look_at(tmp_path)
+    with pytest.raises(UsageError, match="neither pcap nor pcapng"):
+        look_at(Path(__file__))
+
+
+@pytest.mark.parametrize(("log", "kind"), [("_delta_log", "Delta"), ("metadata", "Iceberg")])
+def test_tables_of_delta_and_iceberg_are_refused(tmp_path: Path, log: str, kind: str) -> None:
+    """Read as plain Parquet they would have rows that were removed."""
+    (tmp_path / "offsets" / log).mkdir(parents=True)
+    (tmp_path / "offsets" / "part-0.parquet").touch()
+    with pytest.raises(UsageError, match=f"has tables of {kind}: kproxy-spark report reads them"):
+        look_at(tmp_path)
+
+
+def test_a_uri_is_told_from_a_file_that_is_not_there() -> None:
+    with pytest.raises(UsageError, match="kproxy-spark report reads object stores, too"):
+        look_at(Path("s3a://bucket/tables"))
+
+
+INSIDE = "FROM exchanges JOIN sides USING (connection_id) WHERE request_at >= from_at AND request_at < to_at"
+
+
+def test_tables_of_a_directory_give_the_same_rows(orders: Database, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit):
+        main(["decode", "-q", "--format", "parquet", "-o", str(tmp_path / "tables"), str(ORDERS)])
+    with Database([tmp_path / "tables"]) as database:
+        for analysis in library.load().values():
+            assert database.run(analysis).to_pylist() == orders.run(analysis).to_pylist()
+
+
+def test_sources_of_both_kinds_are_put_together(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit):
+        main(["decode", "-q", "--format", "parquet", "-o", str(tmp_path / "tables"), str(ORDERS)])
+    with Database([tmp_path / "tables", CAPTURES / "05-admin.pcap"]) as database:
+        counted = dict(rows(database, "SELECT capture, sum(requests) FROM connections GROUP BY capture"))
+    assert counted == {
+        name: sum(MANIFEST[name]["requests_by_api_and_version"].values()) for name in (ORDERS.name, "05-admin.pcap")
+    }
+
+
+def test_columns_that_an_older_kproxy_did_not_write_are_null(tmp_path: Path) -> None:
+    folder = tmp_path / "tables" / "connections"
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table({"connection_id": ["a"], "requests": [7], "strange": [1]}), folder / "part-0.parquet")
+    with Database([tmp_path / "tables"]) as database:
+        assert rows(database, "SELECT connection_id, requests, user_name FROM connections") == [("a", 7, None)]
+        assert "strange" not in [row[0] for row in rows(database, "DESCRIBE connections")]
+        assert rows(database, "SELECT count(*) FROM exchanges") == [(0,)]
+
+
+def test_damage_is_told_and_what_comes_before_it_is_there(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(ORDERS.read_bytes()[:-1000])
+    with Database([cut]) as database:
+        assert len(database.damages) == 1
+        assert rows(database, "SELECT count(*) > 10 FROM exchanges") == [(True,)]
+
+
+def test_two_sources_are_the_sides_of_a_diff() -> None:
+    with Database([ORDERS, ORDERS], compare=True) as database:
+        counted = rows(
+            database,
+            f"SELECT side, count(*) {INSIDE} GROUP BY side ORDER BY side",
+        )
+    requests = sum(MANIFEST[ORDERS.name]["requests_by_api_and_version"].values())
+    assert counted == [("after", requests), ("before", requests)]
+
+
+def test_two_ranges_of_time_are_the_sides_of_a_diff() -> None:
+    spans = parse_span("--before", "/2026-11-21T04:49:58.7Z"), parse_span("--after", "2026-11-21T04:49:58.7Z/")
+    with Database([ORDERS], spans=spans) as database:
+        counted = [
+            rows(database, f"SELECT count(*) {INSIDE} AND side = '{side}'")[0][0] for side in ("before", "after")
+        ]
+        expected = rows(
+            database,
+            "SELECT count(*) FILTER (request_at < TIMESTAMPTZ '2026-11-21 04:49:58.7Z'), count(*) FROM exchanges",
+        )[0]
+    assert counted == [expected[0], expected[1] - expected[0]]
+    assert 0 < counted[0] < expected[1]
+
+
+def test_both_ends_are_instants() -> None:
+    assert parse_span("--before", "1970-01-01T00:00:01Z/1970-01-01T01:00:02.5+01:00") == (1_000_000, 2_500_000)
+    assert parse_span("--before", "1970-01-02/1970-01-03") == (86_400_000_000, 172_800_000_000)
+
+
+def test_an_end_may_be_left_out() -> None:
+    assert parse_span("--after", "1970-01-01T00:00:01Z/") == (1_000_000, ALWAYS[1])
+    assert parse_span("--after", "/") == ALWAYS
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("now", "wants FROM/TO"), ("x/", "is no time"), ("1971-01-01/1970-01-01", "ends before")]
+)
+def test_what_is_no_range_is_refused(text: str, words: str) -> None:
+    with pytest.raises(UsageError, match=f"--after.*{words}"):
+        parse_span("--after", text)
+
+
+OPENED = """
+import sys
+from kproxy.analyses.duck import Database
+with Database([]) as database:
+    database.connection.execute("CREATE TABLE large AS SELECT range AS n FROM range(100000)")
+    print("there", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory for temporary files, of this process and of those that it starts."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def other(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process with a database that is open."""
+    process = subprocess.Popen([sys.executable, "-c", OPENED], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"there\n"
+        yield process
+        process.kill()
+
+
+def test_a_killed_process_leaves_nothing_for_long(folder: Path, other: subprocess.Popen[bytes]) -> None:
+    (left,) = folder.iterdir()
+    with Database([]):
+        assert left.is_dir(), "it lives, and so does its directory"
+    other.kill()
+    other.wait(30)
+    assert left.is_dir()
+    with Database([]):
+        assert not left.exists()
+    assert list(folder.iterdir()) == []
+
+
+def test_what_is_not_ours_stays(folder: Path) -> None:
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / LOCK).touch()
+    (folder / f"{PREFIX}link").symlink_to(elsewhere)
+    (folder / f"{PREFIX}file").touch()
+    (folder / f"{PREFIX}begun").mkdir()  # by a process that has not come to its lock yet
+    (folder / f"{PREFIX}linked").mkdir()
+    (folder / f"{PREFIX}linked" / LOCK).symlink_to(elsewhere / LOCK)
+    before = sorted(folder.rglob("*"))
+    ScratchDirectory().cleanup()
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a directory of another user")
+def test_another_users_stays(folder: Path) -> None:
+    theirs = folder / f"{PREFIX}theirs"
+    theirs.mkdir()
+    (theirs / LOCK).touch()
+    os.chown(theirs, 65_534, 65_534)
+    ScratchDirectory().cleanup()
+    assert theirs.is_dir()
+
+
+ENDLESS = "SELECT sum(a.range * b.range) AS total FROM range(10000000) AS a, range(10000000) AS b"
+
+
+def test_a_query_that_is_interrupted() -> None:
+    ended = threading.Event()
+    with duckdb.connect() as connection:
+
+        def interrupt() -> None:
+            while not ended.wait(0.05):
+                connection.interrupt()
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        try:
+            with pytest.raises(KeyboardInterrupt), ends_at_interrupt():
+                connection.execute(ENDLESS).fetchall()
+        finally:
+            ended.set()
+            thread.join()
+
+
+def test_what_duckdb_says_of_ctrl_c() -> None:
+    with pytest.raises(KeyboardInterrupt), ends_at_interrupt():
+        raise RuntimeError("Query interrupted")
+
+
+def test_what_a_program_ends_itself_in_another_thread_is_no_ctrl_c() -> None:
+    found: list[BaseException] = []
+
+    def query() -> None:
+        try:
+            with ends_at_interrupt():
+                raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
+        except BaseException as error:
+            found.append(error)
+
+    thread = threading.Thread(target=query)
+    thread.start()
+    thread.join()
+    assert [type(error) for error in found] == [duckdb.InterruptException]
+
+
+def test_other_errors_are_themselves() -> None:
+    with duckdb.connect() as connection, pytest.raises(duckdb.CatalogException), ends_at_interrupt():
+        connection.execute("FROM nowhere")

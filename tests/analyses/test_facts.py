@@ -1,5 +1,12 @@
-"""Tables of facts: versions of releases as Kafka's documentation and KIPs give them; error codes as its enum."""
+"""Tables of facts: versions of Kafka's releases and of client libraries, and which library a client is."""
 
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from kproxy.analyses.client_versions import client_versions, last_order, libraries, version_order
+from kproxy.analyses.duck import Database
 from kproxy.analyses.facts import FACTS_TABLES, arrow_table, release_order
 
 
@@ -45,3 +52,113 @@ def test_error_codes_are_kafkas() -> None:
     rows = {row["code"]: row for row in arrow_table("error_codes").to_pylist()}
     assert (rows[16]["name"], rows[16]["retriable"]) == ("NOT_COORDINATOR", True)
     assert rows[-1]["name"] == "UNKNOWN_SERVER_ERROR"
+
+
+CAPTURES = Path(__file__).parent / "clients"
+# capture -> software and version of the client that joins the group; None: as many versions would do the same
+SAID = {
+    "librdkafka-2.0.2": ("confluent-kafka-python", "2.0.2-rdkafka-2.0.2"),
+    "librdkafka-2.16.0": ("confluent-kafka-python", "2.16.1-rdkafka-2.16.0"),
+    "franz-go-1.18.0": ("kgo", "v1.18.0"),
+    "kafka-python-2.1.5": ("kafka-python", "2.1.5"),
+    "kafka-python-3.0.12": ("kafka-python", "3.0.12"),
+}
+INFERRED = {
+    "kafka-python-1.4.7": ("kafka-python", "1.4.7", "client id"),
+    "kafka-python-2.0.2": ("kafka-python", "2.0.2", "client id"),
+    "aiokafka-0.10.0": ("aiokafka", "0.10.0", "client id"),
+    "kafkajs-1.15.0": ("kafkajs", "1.15.0 or later", "API versions"),
+    "kafkajs-2.2.4": ("kafkajs", "1.15.0 or later", "API versions"),
+    "kafka-node-5.0.0": ("kafka-node", "4.0.0 or later", "API versions"),
+    "sarama-1.42.1": ("sarama", "1.40.0 or later", "API versions"),
+    "kafka-go-0.4.47": ("kafka-go", None, "client id"),
+}
+PRODUCERS = {  # ids of their producers do not say the version
+    "kafka-python-1.4.7": ("kafka-python", "1.4.0 to 1.4.7"),
+    "kafka-python-2.0.2": ("kafka-python", "2.0.0 to 2.0.6"),
+    "aiokafka-0.10.0": ("aiokafka", "0.9.0 to 0.12.0"),
+    "aiokafka-0.14.0": ("aiokafka", "0.13.0 or later"),
+}
+
+
+def found(name: str, which: str, columns: str) -> set[tuple[object, ...]]:
+    with Database([CAPTURES / f"{name}-on-3.9.2.pcap.zst"]) as database:
+        database.make_all()
+        sql = f"SELECT {columns} FROM clients c WHERE {which}"
+        return {tuple(row.values()) for row in database.connection.sql(sql).to_arrow_table().to_pylist()}
+
+
+JOINS = "connection_id IN (SELECT connection_id FROM exchanges WHERE api_key = 11)"
+PRODUCES = "connection_id IN (SELECT connection_id FROM exchanges WHERE api_key = 0)"
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_software_that_says_its_name_is_taken_at_its_word(name: str) -> None:
+    assert {row[:2] for row in found(name, JOINS, "software, software_version")} == {SAID[name]}
+    assert (False,) in found(name, "true", "inferred")
+
+
+@pytest.mark.parametrize("name", INFERRED)
+def test_software_that_does_not_is_inferred(name: str) -> None:
+    assert found(name, JOINS, "software, software_version, evidence, inferred") == {(*INFERRED[name], True)}
+
+
+@pytest.mark.parametrize("name", PRODUCERS)
+def test_producers_are_known_by_the_versions_that_they_ask_for(name: str) -> None:
+    rows = found(name, PRODUCES, "software, software_version, evidence, inferred")
+    assert rows == {(*PRODUCERS[name], "API versions", True)}
+
+
+def test_a_client_that_asks_as_no_known_library_does_stays_unknown() -> None:
+    """sarama told to speak as in 0.8.2: Produce v0 and Metadata v0 are too few to tell."""
+    assert found("sarama-1.42.1-version-0.8.2", PRODUCES, "software, inferred, library") == {(None, False, None)}
+
+
+def test_a_name_is_not_taken_from_another_system_at_the_same_address() -> None:
+    """05 has a producer-1 of Kafka 4.3.1 on loopback, 08 and 09 each one that is older and does not say its name."""
+    shared = Path(__file__).parents[2] / "captures"
+    files = ["05-admin.pcap", "08-old-broker-0.9-format0.pcap", "09-old-broker-0.10-format1.pcap"]
+    with Database([shared / name for name in files]) as database:
+        database.make_all()
+        rows = database.connection.sql(
+            "SELECT DISTINCT k.capture, c.software_version FROM clients c JOIN connections k "
+            "ON k.connection_id = c.connection_id WHERE c.client_id = 'producer-1'"
+        ).fetchall()
+    assert dict(rows) == dict(zip(files, ("4.3.1", "0.9.0", "0.10.1 to 0.10.2"), strict=True))
+    assert len(rows) == len(files)
+
+
+def test_every_range_is_one() -> None:
+    for library in libraries():
+        assert version_order(library.first) <= last_order(library.last), library.name
+        assert all(0 <= low <= high for low, high in library.ranges.values()), library.name
+
+
+def test_ranges_of_a_library_do_not_overlap() -> None:
+    """Else a client would be taken for two of its versions at once."""
+    names = {library.name for library in libraries()}
+    for name in names:
+        ends = [(version_order(each.first), last_order(each.last)) for each in libraries() if each.name == name]
+        assert all(before[1] < after[0] for before, after in pairwise(ends)), name
+
+
+def test_java_clients_ask_for_what_brokers_of_their_release_answer() -> None:
+    newest = {("2.1", 0): 7, ("2.1", 24): 1, ("4.0", 0): 12, ("4.0", 24): 5, ("0.8.2", 0): 0}
+    rows = client_versions(newest, ("0.8.2", "2.1", "4.0"))
+    java = [row for row in rows if row[0] == "apache-kafka-java"]
+    assert java == [
+        ("apache-kafka-java", "2.1", "2.1", 2_001_000, 2_001_999, True, 0, 7, 7),
+        ("apache-kafka-java", "2.1", "2.1", 2_001_000, 2_001_999, True, 24, 1, 1),
+        ("apache-kafka-java", "4.0", "4.0", 4_000_000, 4_000_999, True, 0, 11, 12),
+        (
+            "apache-kafka-java",
+            "4.0",
+            "4.0",
+            4_000_000,
+            4_000_999,
+            True,
+            24,
+            3,
+            3,
+        ),  # v4 and later is for brokers (KIP-890)
+    ]

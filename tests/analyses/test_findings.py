@@ -1,18 +1,25 @@
 """Every finding fires in a scene that shows what it looks for, and not in one that is nearly the same."""
 
+import datetime
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kproxy.analyses import library
 from kproxy.analyses.duck import Database
+from kproxy.analyses.report.cells import is_number
 from kproxy.analyses.report.templates import fields_of, fill
-from kproxy.analyses.translate import to_duckdb
+from kproxy.analyses.report.text import answer_lines
+from kproxy.analyses.report.verdicts import Answer
 from kproxy.output.tables import TABLES
 from tests.support.scenes import SCENES, Rows, Scene
 from tests.support.scenes.crowd import crowd
 from tests.support.scenes.scene import example_fits
+from tests.support.scenes.together import first_of, play_all, rows_of
 
 FINDINGS = {name: analysis for name, analysis in library.load().items() if analysis.is_finding}
 EACH_SCENE = pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.finding)
@@ -23,72 +30,107 @@ OF_CLIENTS = {  # name no group and no topic: a client that does so in two clust
     "slow_broker", "small_fetches", "throttled", "too_many_partitions", "unanswered_requests",
 }  # fmt: skip
 
+EPISODES = {  # what happens and ends: hours later it is another row; of mixed_subscriptions a scene says so
+    "coordinator_errors", "group_without_commits", "not_enough_replicas", "offset_out_of_range_loop",
+    "producer_fenced", "rebalance_storm", "stale_leader", "static_member_flapping", "unknown_topic_loop",
+}  # fmt: skip
+EPISODIC = [each for each in SCENES if each.finding in EPISODES]
+OF_EPISODES = pytest.mark.parametrize("scene", EPISODIC, ids=lambda scene: scene.finding)
+
 
 class Stage:
-    """One database, emptied and filled again for each scene: to open one takes longer than most findings."""
+    """A database with the rows of all scenes: to fill one for each scene takes longer than most findings."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        database.make_all()
-        self._views = library.load_views()
+    def __init__(self, tables: Rows, folder: Path) -> None:
+        self.tables = tables
+        self._database = Database([tables.write(folder)], wanted=TABLES)
+        self._rows: dict[str, list[dict[str, Any]]] = {}
 
-    def again(self, scene: Scene, **parameters: Any) -> list[dict[str, Any]]:
-        """The rows of the finding with other parameters, after the scene that was played last."""
-        found: list[dict[str, Any]] = self._database.run(FINDINGS[scene.finding], **parameters).to_pylist()
-        return found
+    def rows(self, scene: Scene, **parameters: Any) -> list[dict[str, Any]]:
+        """The rows of the finding that are about the scene."""
+        key = repr((scene.finding, parameters))
+        if key not in self._rows:
+            self._rows[key] = self._database.run(FINDINGS[scene.finding], **parameters).to_pylist()
+        return rows_of(scene, self._rows[key])
 
-    def play(self, scene: Scene, *, bad: bool) -> list[dict[str, Any]]:
-        """The rows of the finding after the scene."""
-        self.tables = Rows()
-        scene.play(self.tables, bad)
-        self.load(scene.finding)
-        return self.again(scene)
-
-    def load(self, finding: str) -> None:
-        """Fill the tables, and the views that the finding needs."""
-        tables = self.tables
-        connection = self._database.connection
-        for name in TABLES:
-            connection.execute(f"DELETE FROM {name}")
-            if tables.tables[name]:
-                connection.from_arrow(tables.arrow(name)).insert_into(name)
-        for view in library.views_needed(FINDINGS[finding], self._views):
-            if not view.stored:
-                continue
-            connection.execute(f"DELETE FROM {view.name}")
-            connection.execute(f"INSERT INTO {view.name} {to_duckdb(view.sql, view.path)}")
+    def close(self) -> None:
+        self._database.close()
 
 
-@pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
-    with Database([], wanted=TABLES) as database:
-        yield Stage(database)
+def stage_of(**options: Any) -> Any:
+    """A fixture: the stage with the scenes as *options* say to ``play_all``."""
+
+    @pytest.fixture(scope="module")
+    def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+        with closing(Stage(play_all(**options), tmp_path_factory.mktemp("scenes") / "tables")) as stage:
+            yield stage
+
+    return stage
+
+
+bad = stage_of()
+near = stage_of(bad=False)
+twice = stage_of(change=Rows.repeat_in_another_cluster)
+later = stage_of(scenes=EPISODIC, change=lambda rows: rows.repeat_later(hours=3))
+paused = stage_of(scenes=EPISODIC, change=lambda rows: rows.pause_in_between(hours=3))
 
 
 @EACH_SCENE
-def test_it_fires_with_the_evidence_of_the_scene(scene: Scene, stage: Stage) -> None:
-    rows = stage.play(scene, bad=True)
+def test_it_fires_with_the_evidence_of_the_scene(scene: Scene, bad: Stage) -> None:
+    rows = bad.rows(scene)
     assert len(rows) == scene.rows
-    assert {name: rows[0][name] for name in scene.first} == scene.first
+    assert {name: rows[0][name] for name in scene.first} == first_of(scene)
     assert fill(FINDINGS[scene.finding].header.verdict, rows)
-    assert all(example_fits(row, stage.tables) for row in rows)
+    assert all(example_fits(row, bad.tables) for row in rows)
 
 
 @EACH_SCENE
-def test_it_does_not_fire_on_what_is_nearly_the_same(scene: Scene, stage: Stage) -> None:
-    assert stage.play(scene, bad=False) == []
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_table_has_the_numbers_of_the_headline(scene: Scene, bad: Stage, width: int) -> None:
+    finding = FINDINGS[scene.finding]
+    rows = pa.Table.from_pylist(bad.rows(scene) * 2)
+    lines = list(answer_lines(Answer(finding, {}, rows, "warning", ""), width=width))
+    shown = {line.split()[0] for line in lines if line.strip()} | {word for line in lines for word in line.split("  ")}
+    numbers = {name for name in fields_of(finding.header.verdict) if is_number(rows[name][0].as_py())}
+    assert numbers <= {word.strip() for word in shown}
 
 
 @EACH_SCENE
-def test_the_same_names_in_another_cluster_are_others(scene: Scene, stage: Stage) -> None:
+def test_it_does_not_fire_on_what_is_nearly_the_same(scene: Scene, near: Stage) -> None:
+    assert near.rows(scene) == []
+
+
+@EACH_SCENE
+def test_the_same_names_in_another_cluster_are_others(scene: Scene, bad: Stage, twice: Stage) -> None:
     if scene.finding in OF_CLIENTS:
         return
-    alone = stage.play(scene, bad=True)
-    stage.tables.repeat_in_another_cluster()
-    stage.load(scene.finding)
-    both = stage.again(scene)
-    assert {row["cluster"] for row in both} == {"brokers at 10.0.0.9:9092", "brokers at 10.9.9.9:9092"}
-    assert sorted(map(told, both)) == sorted([*map(told, alone)] * 2)
+    both = twice.rows(scene)
+    assert len({row["cluster"] for row in both}) == 2
+    assert sorted(map(told, both)) == sorted([*map(told, bad.rows(scene))] * 2)
+
+
+@OF_EPISODES
+def test_what_happens_again_hours_later_is_another_episode(scene: Scene, bad: Stage, later: Stage) -> None:
+    alone, both = bad.rows(scene), later.rows(scene)
+    assert len(both) == 2 * len(alone)
+    if scene.first.get("group_type") != "consumer":  # where the members are no newcomers the second time
+        assert sorted(map(of_any_time, both)) == sorted([*map(of_any_time, alone)] * 2)
+    assert max(row["last_at"] - row["first_at"] for row in both) < datetime.timedelta(hours=1)
+    assert all(example_fits(row, later.tables) for row in both)
+
+
+@OF_EPISODES
+def test_two_halves_hours_apart_do_not_make_one_episode(scene: Scene, bad: Stage, paused: Stage) -> None:
+    first = bad.rows(scene)[0]
+    if first.get("errors", 2) == 1 or first.get("conflicts"):
+        return  # one is enough
+    thresholds = thresholds_of(first, scene.finding)
+    assert paused.rows(scene, **thresholds) == []
+
+
+def of_any_time(row: dict[str, Any]) -> str:
+    """A row without what says when it was, and on which exchange."""
+    return repr({name: value for name, value in row.items() if name not in ("first_at", "last_at", "exchange")})
 
 
 def told(row: dict[str, Any]) -> str:
@@ -125,6 +167,7 @@ COMPARED = {  # parameter -> the column of a row that it is compared with
     "min_keys": "keys",
     "min_partitions": "partitions",
     "min_percent": "percent",
+    "min_rebalances": "generations",
     "min_records": "records",
     "min_requests": "requests",
     "min_requests_per_minute": "requests_in_busiest_minute",
@@ -144,22 +187,22 @@ COMPARED_IN = {
 }
 
 
+def thresholds_of(row: dict[str, Any], finding: str) -> dict[str, int]:
+    """The highest thresholds with which the finding still has the row."""
+    columns = {name: COMPARED_IN.get((finding, name), COMPARED.get(name)) for name in FINDINGS[finding].parameters}
+    return {name: int(row[column]) for name, column in columns.items() if column in row and row[column] is not None}
+
+
 @EACH_FINDING
-def test_a_threshold_includes_its_value(name: str, stage: Stage) -> None:
+def test_a_threshold_includes_its_value(name: str, bad: Stage) -> None:
     """With a parameter set to what the row has, the row is listed still; with one more it is not."""
     scene = next(each for each in SCENES if each.finding == name)
-    (first, *_) = stage.play(scene, bad=True)
+    (first, *_) = bad.rows(scene)
     place = first["connection_id"], first["exchange"]
-    for parameter in FINDINGS[name].parameters:
-        column = COMPARED_IN.get((name, parameter), COMPARED.get(parameter))
-        value = first.get(column or "")
-        if value is not None:
-            for given, listed in ((int(value), True), (int(value) + 1, False)):
-                rows = stage.again(scene, **{parameter: given})
-                assert (place in [(row["connection_id"], row["exchange"]) for row in rows]) == listed, (
-                    parameter,
-                    given,
-                )
+    for parameter, value in thresholds_of(first, name).items():
+        for given, listed in ((value, True), (value + 1, False)):
+            rows = bad.rows(scene, **{parameter: given})
+            assert (place in [(row["connection_id"], row["exchange"]) for row in rows]) == listed, (parameter, given)
 
 
 @EACH_FINDING

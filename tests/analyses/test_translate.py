@@ -1,11 +1,16 @@
-"""Spark SQL on DuckDB: values of the constructs where the two differ are those that Spark documents."""
+"""Spark SQL becomes DuckDB's, with the same answers; translations are kept between runs."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
+from kproxy.analyses.rewriting import tables_in_duckdb, translated
 from kproxy.analyses.translate import MACROS, parameters_in, tables_in, to_duckdb
+from kproxy.analyses.translation_cache import Cache, Translation, users_cache
+from kproxy.errors import ConfigError
 
 
 def evaluated(sql: str, **parameters: Any) -> Any:
@@ -73,3 +78,73 @@ def test_tables_are_those_that_are_not_defined_in_the_query() -> None:
     assert tables_in("WITH a AS (SELECT * FROM exchanges) SELECT * FROM a JOIN (SELECT * FROM Clients) b ON true") == (
         "clients", "exchanges",
     )  # fmt: skip
+
+
+ONE = Translation(["exchanges"], ["most"], "SELECT 1")
+
+
+def test_what_was_put_is_there_in_the_next_run(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "cache.json"
+    cache = Cache(path)
+    assert cache.get("SELECT one") is None
+    cache.put("SELECT one", ONE)
+    cache.save()
+    assert Cache(path).get("SELECT one") == ONE
+    assert Cache(path).get("SELECT two") is None
+    assert [entry.name for entry in path.parent.iterdir()] == ["cache.json"]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"a": 1}', b"\xff"])
+def test_a_damaged_file_is_as_none(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "cache.json"
+    path.write_bytes(content)
+    cache = Cache(path)
+    assert cache.get("SELECT one") is None
+    cache.put("SELECT one", ONE)
+    cache.save()
+    assert Cache(path).get("SELECT one") == ONE
+
+
+def test_without_a_place_to_write_nothing_fails(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (None, tmp_path / "file" / "cache.json"):
+        cache = Cache(path)
+        cache.put("SELECT one", ONE)
+        cache.save()
+
+
+def test_another_translator_has_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for text in ("old", "new"):
+        (tmp_path / "translate.py").write_text(text, encoding="utf-8")
+        cache = users_cache(tmp_path / "translate.py")
+        assert cache.get("SELECT one") is None
+        cache.put("SELECT one", ONE)
+        cache.save()
+    assert len(list((tmp_path / "kproxy").iterdir())) == 2
+
+
+def test_a_translation_has_tables_parameters_and_the_query() -> None:
+    found = translated("WITH own AS (SELECT * FROM Exchanges) SELECT count(*) AS n FROM own, errors WHERE n > :least")
+    assert (found.tables, found.parameters) == (["errors", "exchanges"], ["least"])
+    assert found.duckdb.endswith('WHERE "n" > $least')
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT\n  1 +", r"a\.sql:2:\d+: "),
+        ("SELECT 'open", r"a\.sql:1:1: it is no SQL: "),
+        ("SELECT 1; SELECT 2", "write one SELECT"),
+        ("DROP TABLE exchanges", "write one SELECT"),
+    ],
+)
+def test_a_mistake_has_its_place(sql: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        translated(sql, "a.sql")
+    assert re.search(message, "\n".join(caught.value.lines()))
+
+
+def test_the_tables_of_a_query_in_duckdbs_sql() -> None:
+    assert tables_in_duckdb("FROM Exchanges JOIN errors USING (connection_id)") == {"exchanges", "errors"}
+    assert tables_in_duckdb("SELECT (") == set()

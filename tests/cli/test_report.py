@@ -106,6 +106,18 @@ def test_markdown_is_tables(report: Report, folder: Path, tmp_path: Path) -> Non
     assert "| api\\_name | requests |\n|---|---:|\n| ApiVersions | 5 |" in text
 
 
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [("r.html", "<!doctype html>"), ("r.JSON", "{"), ("r.md", "# "), ("r.txt", str(ORDERS.parent)[:20])],
+)
+def test_the_suffix_of_the_output_says_the_form(report: Report, name: str, begins: str, tmp_path: Path) -> None:
+    page = tmp_path / name
+    assert report("-o", page, ORDERS)[:2] == (0, "")
+    assert page.read_text(encoding="utf-8").startswith(begins)
+    assert report("--format", "json", "-o", page, ORDERS)[:2] == (0, "")
+    assert page.read_text(encoding="utf-8").startswith("{")
+
+
 def test_the_exit_status_is_4_where_it_was_asked_for(report: Report, folder: Path) -> None:
     assert report("--analyses", folder, ORDERS)[0] == 0
     assert report("--analyses", folder, "--only", "mine", ORDERS)[0] == 4
@@ -127,6 +139,7 @@ def test_the_list_names_parameters(report: Report, folder: Path) -> None:
     [
         ((), "name a capture, a decoded log or a directory of tables"),
         (("gone.pcap",), "gone.pcap: no such file"),
+        (("/dev/null",), "/dev/null: byte 0: the file is empty"),
         (("--only", "latncy", ORDERS), "there is no analysis 'latncy'; did you mean latency"),
         (("--param", "x", ORDERS), "--param wants NAME=VALUE, not 'x'"),
         (("--param", "nonsense=1", ORDERS), "no parameter of the analyses that are run is called 'nonsense'"),

@@ -34,7 +34,7 @@ def run(*words: object) -> int:
         (["ingest", "in"], "missing option '-o' / '--output'"),
         (["report", "--only", "mapp", "x"], "there is no analysis 'mapp'; did you mean map"),
         (["report", "--param", "x", "t"], "--param wants NAME=VALUE"),
-        (["report", "--param", "min_reqests=3", "t"], "is called 'min_reqests'; kproxy-spark report --list shows them"),
+        (["report", "--param", "min_reqests=3", "t"], "is called 'min_reqests'; did you mean min_requests"),
         (["report", "--only", "latency", "--param", "min_requests=few", "t"], "min_requests is a whole number"),
         (["report", "--target", "99", "t"], "--target 99 is no release that is known"),
         (["report", "--only", "diff", "--before", "/", "t"], "--before and --after go together"),

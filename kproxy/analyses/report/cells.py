@@ -15,7 +15,7 @@ LEAST_INSTANT = 100_000_000_000_000  # microseconds, in 1973: less is a span of 
 
 
 def cell_of(column: str, value: Any, limit: int = LONGEST) -> str:
-    """As cell, and what a column has as microseconds or milliseconds since the epoch as time."""
+    """As ``cell``, but show microseconds and milliseconds since the epoch as times, by the name of the column."""
     named = INSTANT.fullmatch(column)
     if named and type(value) is int:
         micros = value if named["unit"] == "micros" else value * 1000
@@ -51,7 +51,7 @@ def cell(value: Any, limit: int = LONGEST) -> str:
 
 
 def _items(values: Sequence[Any], limit: int) -> str:
-    """Those that fit, each shortened, and how many more there are; where there is room, all of them."""
+    """As many items as fit, each shortened, and the number of the rest; all if *limit* is large."""
     if limit >= WHOLE:
         return ", ".join(cell(one, limit) for one in values)
     text = ", ".join(cell(one, LONGEST_ITEM) for one in values[:MOST_ITEMS])
@@ -59,5 +59,5 @@ def _items(values: Sequence[Any], limit: int) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is aligned to the right."""
+    """Whether the value is a number, which tables align to the right."""
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -21,7 +21,8 @@ def json_page(report: Report) -> bytes:
         "kproxy": __version__,
         "summary": summary,
         "verdicts": [
-            {"id": one.analysis.id, "severity": one.severity, "verdict": one.verdict} for one in report.verdicts
+            {"id": one.analysis.id, "title": one.analysis.title, "severity": one.severity, "verdict": one.verdict}
+            for one in report.verdicts
         ],
         "analyses": {one.analysis.id: _answer(one) for one in report.answers},
         "damages": report.damages,

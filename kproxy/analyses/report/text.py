@@ -1,10 +1,12 @@
-"""A report for a terminal: the verdicts, or the rows of what was asked for."""
+"""A report for a terminal: the verdicts, or the rows of the analyses that --only names."""
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kproxy.analyses.library import tables_of
 from kproxy.analyses.report.cells import WHOLE, cell, cell_of, is_number
+from kproxy.analyses.report.templates import fields_of
 from kproxy.analyses.report.verdicts import Answer, Report
 from kproxy.analyses.report.words import counted, overview, source_names
 from kproxy.output.text.styles import PLAIN, Style, cut
@@ -15,6 +17,7 @@ WIDEST_CELL = 40
 MOST_FIRST = 5  # verdicts of the first answer
 LINES = 2  # of a verdict
 FIRST = 3  # verdicts that may have a line more
+NARROWER = (24, 16)  # cells of names, where the numbers of the headline need the room
 LEAST_LAST_CELL = 24  # what is left of the width for the last column, at the least
 
 
@@ -27,7 +30,10 @@ def summary_lines(
     everything: bool = False,
     command: str = "kproxy report",
 ) -> Iterator[str]:
-    """What matters first, in about ten lines. *ask*: the sources, as on the command line; *command*: that shows more."""
+    """The verdicts, most important first, in about ten lines, and commands that show more.
+
+    *ask*: the sources as on the command line; *command*: the program that makes the report.
+    """
     yield from part_lines(report, style, width)
     yield from textwrap.wrap(
         f"{source_names(report.summary)}: {overview(report.summary)}", width, break_on_hyphens=False
@@ -46,12 +52,12 @@ def summary_lines(
     if hidden:
         yield f"{counted(hidden, 'more verdict')}: {command} --all {ask}"
     first = shown[0].analysis.id
-    for wish, option in (("Evidence", f"--only {first}"), ("A page for a ticket", "--format html -o report.html")):
+    for wish, option in (("Evidence", f"--only {first}"), ("A page for a ticket", "-o report.html")):
         yield style.paint(style.dim, f"{wish}: {command} {option} {ask}")  # not wrapped: people copy it
 
 
 def first_lines(report: Report, analyses: int, *, style: Style = PLAIN, width: int = 100) -> Iterator[str]:
-    """The first answer, while the sources are still read, and what it is worth. *analyses*: how many there will be in the end."""
+    """The first answer, shown while the sources are still being read. *analyses*: how many the whole report will run."""
     yield style.paint(style.name, f"First answer, from {report.part}")
     yield from textwrap.wrap(f"{overview(report.summary)}", width, break_on_hyphens=False)
     verdicts = report.verdicts[:MOST_FIRST] if report.summary.requests else []
@@ -67,7 +73,7 @@ def first_lines(report: Report, analyses: int, *, style: Style = PLAIN, width: i
 
 
 def part_lines(report: Report, style: Style = PLAIN, width: int = 100) -> Iterator[str]:
-    """That not all of the sources was read, where it was not."""
+    """A warning if only a part of the sources was read."""
     if report.part:
         for line in textwrap.wrap(f"Interrupted: this is from {report.part}, not from all.", width):
             yield style.paint(style.warning, line)
@@ -82,11 +88,11 @@ def answer_lines(
     long: bool = False,
     compared: str = "",
 ) -> Iterator[str]:
-    """One analysis: what it means, its rows, what to do. *long*: each row field by field."""
+    """One analysis: its meaning, its rows, what to do. *long*: show each row field by field."""
     header = answer.analysis.header
     yield style.paint(style.name, f"{answer.analysis.title}  ({answer.analysis.id}, {answer.severity})")
     yield from textwrap.wrap(header.meaning, width)
-    if compared and "sides" in answer.analysis.needs:
+    if compared and "sides" in tables_of(answer.analysis):
         yield ""
         yield from textwrap.wrap(compared, width, break_on_hyphens=False, break_long_words=False)
     if answer.verdict:
@@ -95,7 +101,8 @@ def answer_lines(
     if answer.fires or not answer.verdict:
         yield ""
         telling = answer.analysis.columns if long else header.columns
-        yield from row_lines(answer.rows, style=style, width=width, most=most, telling=telling, long=long)
+        named = fields_of(header.verdict)
+        yield from row_lines(answer.rows, style=style, width=width, most=most, telling=telling, named=named, long=long)
     notes = [("Do", header.action), ("See", header.reference), ("Parameters", _parameters(answer))]
     if any(text for _, text in notes):
         yield ""
@@ -114,12 +121,13 @@ def row_lines(
     most: int | None = None,
     widest: int = WIDEST_CELL,
     telling: Mapping[str, str] | None = None,
+    named: Collection[str] = (),
     long: bool = False,
 ) -> Iterator[str]:
     """A table, or field by field where the table would be wider than the terminal or *long* is set.
 
     With *telling* (column -> meaning, the most telling first) a table of several rows has the columns that fit, and below it what
-    they mean.
+    they mean. *named*: the columns that the headline names, which the table has before all others.
     """
     if not rows.num_rows:
         yield "no rows"
@@ -128,7 +136,7 @@ def row_lines(
     columns = [_column(name, shown, widest) for name in rows.column_names]
     chosen = [] if long else columns if _fits(columns, width) else []
     if not chosen and not long and telling is not None and rows.num_rows > 1:
-        chosen = _choose(columns, telling, width)
+        chosen = _choose(columns, telling, named, width)
     if chosen:
         yield from _table(chosen, shown, style)
     else:
@@ -158,6 +166,10 @@ class _Column(NamedTuple):
     right: bool
     is_empty: bool  # in all rows that are shown
 
+    def cut(self, widest: int) -> "_Column":
+        """The column with longer cells cut, but not its name."""
+        return self._replace(width=min(self.width, max(widest, len(self.name))))
+
 
 def _column(name: str, rows: list[dict[str, Any]], widest: int) -> _Column:
     texts = [cell_of(name, row[name]) for row in rows]
@@ -170,19 +182,26 @@ def _fits(columns: Sequence[_Column], width: int) -> bool:
     return sum(column.width + 2 for column in columns) - 2 <= width
 
 
-def _choose(columns: list[_Column], telling: Iterable[str], width: int) -> list[_Column]:
-    """The columns of a table that is not wider; none where fields say it better."""
-    named = {column.name: column for column in columns if not column.is_empty}
-    order = [named[name] for name in telling if name in named] or list(named.values())
-    chosen: list[_Column] = []
-    for column in order:
-        if _fits([*chosen, column], width):
-            chosen.append(column)
-        elif (left := width - sum(each.width + 2 for each in chosen)) >= max(LEAST_LAST_CELL, len(column.name)):
-            if not column.right:
-                chosen.append(column._replace(width=left))
+def _choose(columns: list[_Column], telling: Iterable[str], named: Collection[str], width: int) -> list[_Column]:
+    """The columns of a table that is not wider, first of all those that the headline names; none where fields say it better."""
+    filled = {column.name: column for column in columns if not column.is_empty}
+    order = [name for name in telling if name in filled] or list(filled)
+    for widest in NARROWER:
+        if _fits([filled[name] for name in order if name in named], width):
             break
-    return chosen if len(chosen) > 1 else []
+        filled |= {name: filled[name].cut(widest) for name in order if name in named and not filled[name].right}
+    chosen: dict[str, _Column] = {}
+    for name in sorted(order, key=lambda name: (name not in named, name in named and not filled[name].right)):
+        column, left = filled[name], width - sum(each.width + 2 for each in chosen.values())
+        if column.width <= left:
+            chosen[name] = column
+            continue
+        if column.right and name in named:
+            return []
+        if not column.right and left >= max(LEAST_LAST_CELL, len(name)):
+            chosen[name] = column._replace(width=left)
+        break
+    return [chosen[name] for name in order if name in chosen] if len(chosen) > 1 else []
 
 
 def _verdict(answer: Answer, style: Style, width: int, lines: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Analyses over a database, and what each comes to: one sentence, ordered by how much it matters."""
+"""Run analyses over a database and sum each up in a sentence, ordered by how much it matters."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -62,7 +62,7 @@ class Report(Struct, frozen=True):
 
     @property
     def verdicts(self) -> list[Answer]:
-        """Those that have something to say."""
+        """The answers with a verdict."""
         return [answer for answer in self.answers if answer.verdict]
 
 
@@ -95,7 +95,7 @@ def make_first_report(
     sources: Iterable[str] = (),
     part: str = "",
 ) -> Report:
-    """As ``make_report``, of the most serious analyses, one after the other until it is *enough*."""
+    """As ``make_report``, but start with the most serious analyses and stop when *enough* returns true."""
     answers: list[Answer] = []
     for analysis in sorted(analyses, key=lambda one: (-SEVERITIES.index(one.severity), one.header.order, one.id)):
         if enough():
@@ -105,7 +105,7 @@ def make_first_report(
 
 
 def answer(database: "Database", analysis: Analysis, parameters: Mapping[str, Value]) -> Answer:
-    """Run one analysis and put what it found in a sentence."""
+    """Run one analysis and sum its rows up in a sentence."""
     rows = database.run(analysis, **parameters)
     severity = worst(rows, analysis.severity)
     return Answer(analysis, bind(analysis, parameters), rows, severity, verdict_of(analysis, rows))
@@ -120,7 +120,7 @@ def worst(rows: "pyarrow.Table", otherwise: Severity) -> Severity:
 
 
 def verdict_of(analysis: Analysis, rows: "pyarrow.Table") -> str:
-    """The sentence. Raises ConfigError for a template that names a column that the rows do not have."""
+    """Return the sentence. Raises ConfigError if the template names a column that the rows do not have."""
     header = analysis.header
     if not rows.num_rows:
         return header.otherwise
@@ -164,6 +164,6 @@ def summarize(database: "Database", sources: Iterable[str]) -> Summary:
 
 
 def place(one: Answer) -> tuple[object, ...]:
-    """What matters first: the worst; what was found before what is only told; the order of the header; the most rows."""
+    """Sort key: the worst severity first, answers without rows last, then the order of the header, then the most rows."""
     header = one.analysis.header
     return (-SEVERITIES.index(one.severity) if one.fires else 1, header.order, -one.rows.num_rows, one.analysis.id)

@@ -1,4 +1,4 @@
-"""Sentences that every form of a report has: what was read, what to ask next."""
+"""Phrases that all forms of a report share: what was read, when, how much."""
 
 from kproxy.analyses.report.verdicts import Summary
 from kproxy.output.escaping import printable
@@ -14,7 +14,7 @@ def source_names(summary: Summary) -> str:
 
 
 def overview(summary: Summary) -> str:
-    """What was read, in numbers; or why there is nothing to tell."""
+    """What was read, in numbers, or why there is nothing to report."""
     if not summary.requests:
         return _nothing(summary)
     parts = [
@@ -29,11 +29,12 @@ def overview(summary: Summary) -> str:
 
 
 def when(summary: Summary) -> str:
-    """From when to when, and for how long."""
+    """From when to when, with both dates where it is not one day, and for how long."""
     if summary.first_micros is None or summary.last_micros is None:
         return ""
-    began, ended = render_instant(summary.first_micros * 1000), render_instant(summary.last_micros * 1000)
-    return f", {began[:19]}Z to {ended[11:19]}Z ({lasting(summary.last_micros - summary.first_micros)})"
+    began, ended = (render_instant(micros * 1000)[:19] for micros in (summary.first_micros, summary.last_micros))
+    until = ended[11:] if began[:10] == ended[:10] else ended
+    return f", {began}Z to {until}Z ({lasting(summary.last_micros - summary.first_micros)})"
 
 
 def lasting(micros: int) -> str:

@@ -12,9 +12,9 @@ columns:
   api_name: ""
   before_text: software or versions before
   after_text: software or versions after
-  before_value: in the unit
-  after_value: in the unit
-  unit: of before_value and after_value
+  before_value: value before, in the unit
+  after_value: value after, in the unit
+  unit: unit of before_value and after_value
   change: "relative to before: 0.1 is a tenth more"
   p: how probable such a difference would be without a change
   is_significant: p below alpha, min_requests on both sides, and a change of at least min_change
@@ -31,9 +31,8 @@ parameters:
   alpha: {default: 0.01, most: 1, meaning: p below which a difference counts.}
   min_requests: {default: 20, meaning: Requests on each side below which nothing is compared.}
   min_change: {default: 0.1, meaning: "Change below which a difference does not count: 0.1 is a tenth."}
-needs: [sides, exchanges, answered_exchanges, clients]
 verdict: "[{rows where change_kind=new:new client/new clients}, ][{rows where change_kind=lost:lost client/lost clients}, ][{rows where aspect=version:other API version/other API versions}, ]{rows where is_significant=true:significant change/significant changes}; first: {words}"
-otherwise: No difference was found in what both sides have enough requests for.
+otherwise: No difference was found where both sides have enough requests.
 order: 90
 default: false
 */

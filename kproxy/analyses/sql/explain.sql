@@ -19,9 +19,8 @@ columns:
 action: Compare with what you think you configured.
 reference: https://kafka.apache.org/documentation/#configuration
 parameters:
-  client: {default: "", meaning: Only this client id.}
-sampled: What a setting shows itself in may be among the exchanges that are missing.
-needs: [exchanges, record_batches, offsets, connections, clients]
+  client: {default: "", meaning: Show only this client id.}
+sampled: Requests that show a setting may be among the exchanges that are missing.
 verdict: "{count client_id:client/clients} explained by {rows} settings; ask for one with the parameter client"
 order: 70
 default: false

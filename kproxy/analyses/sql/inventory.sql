@@ -8,15 +8,15 @@ columns:
   client_id: ""
   software: as the client names it in ApiVersions (KIP-511), or inferred
   software_version: ""
-  inferred: the software was worked out; evidence says from what
+  inferred: whether the software was inferred; evidence says from what
   addresses: client addresses
-  connections: number of them
-  requests: number of them
-  failed_requests: answered with an error code
+  connections: number of connections
+  requests: number of requests
+  failed_requests: requests answered with an error code
   principal: ""
   role: "broker: traffic of brokers among themselves"
   evidence: "where the software is from: ApiVersions, another connection, client id, API versions"
-  uses: APIs and the versions asked for
+  uses: APIs and versions that it used
   library: the line of client_versions that knows the software
   brokers: host:port of the brokers it talks to
   sasl_mechanisms: SASL mechanisms it uses
@@ -28,7 +28,6 @@ columns:
 action: Give each application a client.id of its own, and bring software without a name up to date.
 reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-511
 parameters: {}
-needs: [exchanges, connections, clients]
 verdict: "{rows where role=client:client/clients}[, {rows where role=broker:client id/client ids} of brokers], {count software:kind/kinds} of software[; unknown software: {rows where software=null}]; busiest: {client_id}[, {software}[ {software_version}]], {requests:request/requests}"
 order: 40
 */

@@ -4,25 +4,24 @@ title: How far groups are behind, as seen here
 severity: info
 meaning: >-
   How far the committed offset of each group is behind the end of each partition, from the traffic alone. The end is the highest offset that
-  was seen until then, so the true lag may be higher, never lower. A topic that was deleted and created again begins anew, without the commits of before.
-  What a transaction commits counts from its EndTxn on, and not if that aborts it; where the producer's coordinator was not captured then, at once.
+  was seen until then, so the true lag may be higher, never lower. A topic that was deleted and created again begins anew, without earlier
+  commits. Offsets that a transaction commits count from its EndTxn on, unless that aborts it; if the coordinator was not captured, at once.
 columns:
   group_id: ""
   topic: ""
   partition: ""
   at_ms: the last moment in each bucket_ms
-  lag: end_offset - committed_offset; 0 where the commit is ahead of every end that was seen
+  lag: end_offset - committed_offset; 0 if the commit is ahead of the highest end that was seen
   committed_offset: from a commit, or from an answer to OffsetFetch
   end_offset: from Fetch and Produce responses and ListOffsets
-  since_commit_ms: milliseconds since the last commit; empty where none was seen, only an answer to OffsetFetch
-  is_last: the last row of the partition
+  since_commit_ms: milliseconds since the last commit; empty if only an answer to OffsetFetch was seen
+  is_last: whether it is the last row of the partition
   cluster: its id, else the first address of its brokers
   seen: "as seen here; no end seen: lag is then empty"
-action: Where lag grows, add consumers (up to the number of partitions) or look at what they do for each record.
+action: If lag grows, add consumers (up to the number of partitions) or look at what they do for each record.
 parameters:
-  bucket_ms: {default: 0, meaning: "Length of the times of which the last moment is kept; 0: a second, or so long that there are about 20,000 rows."}
+  bucket_ms: {default: 0, meaning: "One row is kept for each period of this length, the last; 0: a second, or longer for at most about 20,000 rows."}
 sampled: Later commits, and later ends of partitions, may be among the exchanges that are missing.
-needs: [offsets, record_batches, exchanges, connection_clusters, partition_lives, transaction_ends, coordinator_captures]
 verdict: "{count group_id:group/groups}; [{lag:record/records} behind at most as seen here: {group_id} on {topic}-{partition}|[{rows where lag=0:?}none is behind, as seen here|the ends of the partitions were not seen]]"
 otherwise: ""
 order: 20

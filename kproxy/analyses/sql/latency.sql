@@ -3,20 +3,20 @@ id: latency
 title: How long requests took, and who waited for what
 severity: info
 meaning: >-
-  Time from the first byte of the request to the last of the response, as seen here: beside the client it includes the network, beside the broker
-  it does not. One row for each API, client and broker.
+  Time from the first byte of the request to the last of the response, as captured: next to the client this includes the network, next to
+  the broker it does not. One row for each API, client and broker.
 columns:
   api_name: ""
   client_id: ""
   p50_ms: median, in milliseconds
-  p99_ms: 99th percentile, in milliseconds
+  p99_ms: 99th percentile, in milliseconds; empty for fewer than min_for_p99 requests
   max_ms: longest, in milliseconds
   requests: answered requests
   kind: "waiting: the broker may hold the request by design (Fetch, unless it brought more than 64 KiB; JoinGroup, SyncGroup), or it was sent behind such a request; work: all others"
   broker: ""
   is_broker: "whether brokers or controllers asked each other; the verdict names them only where no client waited for work"
   failed_requests: answered with an error code
-  broker_p99_ms: p99 without waiting, and without the time in kproxy where its log has that, in milliseconds
+  broker_p99_ms: p99_ms without waiting, and without the time in kproxy if its log has that, in milliseconds
   waited_ms: how long Fetch requests may have waited by their own max.wait.ms, in milliseconds; an upper bound
   throttled_ms: delay by quota that the broker announced (since Kafka 2.0 it answers at once and then mutes the client), in milliseconds
   proxy_ms: what kproxy itself took for request and response on average, in milliseconds, in the log of a running kproxy; null for a capture
@@ -25,15 +25,14 @@ columns:
   mean_ms: average, in milliseconds
   max_throttle_ms: longest throttling, in milliseconds
   throttled_requests: number of throttled answers
-  has_p99: "whether the verdict may name its p99: work for a client that is no broker, with min_for_p99 requests or more"
+  has_p99: whether there are min_for_p99 requests or more
 action: Look at the APIs with the highest p99 that are not of the kind waiting; compare brokers.
 reference: https://kafka.apache.org/documentation/#remote_jmx
 parameters:
-  min_for_p99: {default: 100, meaning: "The verdict names a 99th percentile of so many requests at the least: that of fewer is the longest of them."}
+  min_for_p99: {default: 100, meaning: "Fewer requests have no 99th percentile: it would be the longest of them."}
   min_requests: {default: 1, meaning: Rows with fewer answered requests are left out.}
 sampled: The request that an answer waited behind may be among the exchanges that are missing.
-needs: [answered_exchanges, clients]
-verdict: "{sum requests:request/requests}; [slowest: {api_name where has_p99=true} of [{client_id where has_p99=true}|a client without an id], 99th percentile {p99_ms where has_p99=true:ms} of {requests where has_p99=true:request/requests}|slowest: {api_name} of [{client_id}|a client without an id][{is_broker:?}, a broker], up to {max_ms:ms} in {requests:request/requests}, too few for a 99th percentile]"
+verdict: "{sum requests:request/requests}; [{rows where kind=work:?}slowest: {api_name} of [{client_id}|a client without an id][{is_broker:?}, a broker], [{has_p99:?}99th percentile {p99_ms:ms} of {requests:request/requests}|up to {max_ms:ms} in {requests:request/requests}, too few for a 99th percentile]|the broker may hold all of them by design]"
 order: 30
 */
 WITH answered AS (
@@ -52,19 +51,19 @@ SELECT
   round(round(percentile(micros, 0.5), 3) / 1000, 3) AS p50_ms,
   round(round(percentile(micros, 0.9), 3) / 1000, 3) AS p90_ms,
   round(round(percentile(micros, 0.95), 3) / 1000, 3) AS p95_ms,
-  round(round(percentile(micros, 0.99), 3) / 1000, 3) AS p99_ms,
+  CASE WHEN count(*) >= :min_for_p99 THEN round(round(percentile(micros, 0.99), 3) / 1000, 3) END AS p99_ms,
   round(max(micros) / 1000, 3) AS max_ms,
   round(sum(micros) / count(*) / 1000, 3) AS mean_ms,
   round(sum(CASE WHEN kind = 'waiting' THEN least(micros, max_wait_micros) ELSE 0 END) / 1000, 3) AS waited_ms,
-  round(round(percentile(
+  CASE WHEN count(*) >= :min_for_p99 THEN round(round(percentile(
     greatest(coalesce(broker_micros, micros) - queued_micros - CASE WHEN kind = 'waiting' THEN least(micros, max_wait_micros) ELSE 0 END, 0), 0.99), 3) / 1000, 3)
-    AS broker_p99_ms,
+    END AS broker_p99_ms,
   sum(CAST(throttle_ms AS BIGINT)) AS throttled_ms,
   max(throttle_ms) AS max_throttle_ms,
   sum(CASE WHEN throttle_ms > 0 THEN 1 ELSE 0 END) AS throttled_requests,
   round(avg(in_proxy_ms), 3) AS proxy_ms,
-  kind = 'work' AND min(role) <> 'broker' AND count(*) >= :min_for_p99 AS has_p99
+  count(*) >= :min_for_p99 AS has_p99
 FROM answered
 GROUP BY api_key, coalesce(api_name, concat('API ', CAST(api_key AS STRING))), kind, client, client_id, broker
 HAVING count(*) >= :min_requests
-ORDER BY CASE WHEN kind <> 'work' THEN 2 WHEN is_broker THEN 1 ELSE 0 END, p99_ms DESC, api_name, client_id, client, broker
+ORDER BY CASE WHEN kind <> 'work' THEN 2 WHEN is_broker THEN 1 ELSE 0 END, has_p99 DESC, p99_ms DESC, max_ms DESC, api_name, client_id, client, broker

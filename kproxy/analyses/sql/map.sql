@@ -9,13 +9,13 @@ columns:
   direction: "fetch: also an idle consumer; replicate: a broker; subscribe: a group member that was assigned the topic but was not seen to fetch; join: a member of a group that is not one of consumers, such as Kafka Connect's workers; none: only Metadata names the topic"
   topic: ""
   groups: groups by which the client reads the topic, that it joins or administers
-  records: accepted or fetched
-  bytes: of the record batches, as on the wire
+  records: records accepted or fetched
+  bytes: bytes of the record batches on the wire
   topic_use: what all clients together do with the topic, as far as seen here
   software: ""
   software_version: ""
   addresses: client addresses
-  records_per_second: over the time for which its cluster was captured
+  records_per_second: records per second of the time for which its cluster was captured
   first_micros: ""
   last_micros: ""
   refused_records: records that the broker refused
@@ -23,12 +23,11 @@ columns:
   principal: ""
   inferred: ""
   apis: APIs by which it administers
-  bytes_per_second: over the time for which its cluster was captured
+  bytes_per_second: bytes per second of the time for which its cluster was captured
 action: A topic that is only written or untouched for as long as its retention may not be needed; ask its owner.
 parameters:
-  topic: {default: "", meaning: Only this topic.}
-sampled: Reads and writes that nothing here tells of may be among the exchanges that are missing.
-needs: [record_batches, offsets, exchanges, group_events, clients, connection_clusters, cluster_times]
+  topic: {default: "", meaning: Show only this topic.}
+sampled: Other reads and writes may be among the exchanges that are missing.
 verdict: "{count client_id:client/clients}, {count topic:topic/topics}[; most records: {records:,}, {client_id} ({direction} {topic})]"
 order: 10
 */

@@ -3,12 +3,12 @@ id: readiness
 title: Who survives an upgrade of the brokers, and of the clients
 severity: info
 meaning: >-
-  Whether brokers of the release answer what each client asks for, and whether clients of that release can talk to each broker
-  seen here. Only requests that were seen are judged.
+  Whether brokers of the release answer the requests of each client, and whether clients of that release can talk to each captured
+  broker. Only captured requests are judged.
 columns:
   verdict: "will break: it asks for what the release does not answer, and cannot ask for more; may break: its library is not known, or the capture does not show enough; fine: what it asked for is answered, or its library is known to ask for more; inside the cluster: brokers of the release do not ask each other for this, and it is upgraded with them"
   asker: "client; broker to broker: traffic inside the cluster, which is upgraded with the brokers; broker: whether clients of the release can talk to it, client_id is its address"
-  client_id: of a client; of a broker its address
+  client_id: client id; for a broker its address
   software_version: ""
   reason: why, in words
   software: ""
@@ -19,15 +19,14 @@ columns:
   is_judged: false for traffic inside the cluster
   principal: ""
   inferred: ""
-  target: release that is asked about
+  target: Kafka release that the brokers would have
   apis: number of APIs that were judged
   severity: ""
 action: Upgrade clients that will break before the brokers; ask the owners of those that may break which library they use.
 reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-896
 parameters:
   target: {default: "", meaning: "A Kafka release: 4.0, 3.9.1, 4 or 4.x for the newest of them; empty: the newest that is known."}
-sampled: What speaks against an upgrade may be among the exchanges that are missing.
-needs: [exchanges, clients, broker_versions, client_abilities, api_versions, releases, client_versions]
+sampled: Requests that the release refuses may be among the exchanges that are missing.
 verdict: "[{rows where verdict=will break} of {rows where is_judged=true:client or broker/clients and brokers} will break with Kafka {target}[, {rows where verdict=may break} may]; first: {client_id}[ ({software})], {reason:200}|[{rows where verdict=may break} of {rows where is_judged=true:client or broker/clients and brokers} may break with Kafka {target}; first: {client_id}[ ({software})], {reason:200}|all {rows where is_judged=true} clients and brokers are fine with Kafka {target}, as far as seen]]"
 order: 38
 gate: critical

@@ -3,7 +3,7 @@ id: rebalances
 title: What made groups rebalance
 severity: info
 meaning: >-
-  Why each rebalance happened, who caused it, how long nobody consumed, and which partitions moved.
+  Why each rebalance happened, who caused it, how long no member consumed, and which partitions moved.
 columns:
   began_at: first sign of it (UTC)
   group_id: ""
@@ -11,7 +11,7 @@ columns:
   cause: "what happened to the member that is named; deployment: several members were restarted one after the other; restart loop: one member was, again and again; follow-up: the second step of the rebalance before (cooperative assignors revoke first, then assign); went silent: the last members sent nothing for longer than their session timeout, and did not leave"
   client_id: the member that caused it
   client_address: ""
-  duration_ms: milliseconds from the one to the other
+  duration_ms: milliseconds from began_at to ended_at
   pause_ms: milliseconds for which no member of the group consumed
   partition_pause_ms: longest time that a moved partition had no consumer, in milliseconds
   moved: partitions that went from one member to another
@@ -36,7 +36,6 @@ reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next
 parameters:
   restart_gap_ms: {default: 120000, meaning: Members that leave and join with less time between them belong to one deployment.}
 sampled: Members that joined or left, and so the cause of a rebalance, may be in exchanges that are missing.
-needs: [keyed_group_events, group_spells, group_generations, group_changes, group_owners, connections]
 verdict: "{rows:rebalance/rebalances} of {count group_id:group/groups}: {counts cause:200}[; longest pause {max pause_ms:ms}]"
 otherwise: No group rebalanced.
 order: 20

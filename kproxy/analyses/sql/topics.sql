@@ -1,6 +1,6 @@
 /*
 id: topics
-title: What is in the topics and how it comes
+title: What is in the topics and how it is written
 severity: info
 meaning: >-
   Records, bytes and rates of each topic, how records are batched and compressed, and how evenly they are spread over partitions.
@@ -8,10 +8,10 @@ columns:
   topic: ""
   direction: produce, fetch (by clients), replicate (by brokers)
   records: number of records
-  bytes: on the wire
-  records_per_second: over the time for which its cluster was captured
-  records_per_batch: average
-  bytes_per_batch: average, in bytes
+  bytes: bytes of the record batches on the wire
+  records_per_second: records per second of the time for which its cluster was captured
+  records_per_batch: average number of records in a batch
+  bytes_per_batch: average size of a batch, in bytes
   codecs: number of batches of each codec
   skew: "share of the busiest partition, times the number of partitions seen: 1 is even"
   partitions: number of partitions seen
@@ -22,11 +22,11 @@ columns:
   cluster: its id, else the first address of its brokers
   clients: number of clients
   batches: ""
-  bytes_per_second: over the time for which its cluster was captured
+  bytes_per_second: bytes per second of the time for which its cluster was captured
   least_batch_bytes: size of the smallest batch
   median_batch_bytes: median size of a batch
   most_batch_bytes: size of the largest batch
-  bytes_per_record: average, overhead of batches included
+  bytes_per_record: average, including the overhead of batches
   compressed_share: share of bytes in compressed batches
   busiest_partition: partition with most records
   transactional_batches: batches of transactions
@@ -34,8 +34,7 @@ columns:
   last_micros: ""
 action: Small batches of busy topics cost the broker most; raise linger.ms, compress, choose another key where skew is high.
 parameters: {}
-sampled: Reads and writes that nothing here tells of may be among the exchanges that are missing.
-needs: [record_batches, clients, connection_clusters, cluster_times]
+sampled: Other reads and writes may be among the exchanges that are missing.
 verdict: "{count topic:topic/topics}; busiest: {topic}, {records:,} records, {bytes:bytes} ({direction}), {records_per_batch:.1f} records a batch"
 order: 45
 */

@@ -1,15 +1,18 @@
 /*
 meaning: >-
-  How long each answered request took (micros), and whether the broker may have held it by design (kind waiting: JoinGroup, SyncGroup, a
-  Fetch that waited for records, and what was sent behind such a request) or not (work). queued_micros is how long it stood behind a held
-  request; broker_micros the time until the broker answered, in the log of a running kproxy without the time in kproxy.
+  How long each answered request took (micros), and whether the broker may have held it by design (kind waiting: JoinGroup, SyncGroup,
+  a Fetch that waited for records, and what was sent behind such a request) or not (work). queued_micros is how long it stood behind a
+  held request; own_micros is its time without the wait for any earlier request of the connection; broker_micros is the time until the
+  broker answered, in the log of a running kproxy without the time in kproxy.
 */
 WITH ordered AS (
   SELECT
     *,
     -- A broker answers the requests of a connection one after the other: this one waited for a held request before it.
     max(CASE WHEN api_key IN (1, 11, 14, 78) THEN unix_micros(response_at) END) OVER (
-      PARTITION BY connection_id ORDER BY exchange ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS held_micros
+      PARTITION BY connection_id ORDER BY exchange ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS held_micros,
+    max(unix_micros(response_at)) OVER (
+      PARTITION BY connection_id ORDER BY exchange ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS free_micros
   FROM exchanges
 )
 SELECT
@@ -31,6 +34,7 @@ SELECT
   END AS kind,
   CASE WHEN e.api_key IN (1, 78) THEN coalesce(CAST(e.max_wait_ms AS BIGINT) * 1000, 0) ELSE 0 END AS max_wait_micros,
   greatest(coalesce(e.held_micros, 0) - unix_micros(e.request_at), 0) AS queued_micros,
+  unix_micros(e.response_at) - greatest(unix_micros(e.request_at), coalesce(e.free_micros, 0)) AS own_micros,
   coalesce(e.throttle_time_ms, 0) AS throttle_ms,
   size(e.error_codes) > 0 AS is_failed,
   e.request_in_proxy_ms + e.response_in_proxy_ms AS in_proxy_ms

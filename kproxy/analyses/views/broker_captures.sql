@@ -1,8 +1,7 @@
 /*
 meaning: >-
-  From when to when (since_us, until_us) the traffic of each broker was captured without a break: the time of each capture that shows
-  the broker, from its first to its last frame; captures of which one begins within a minute after another, as rotated files do,
-  are one.
+  From when to when (since_us, until_us) the traffic of each broker was captured without a break: for each capture that shows the
+  broker, from its first to its last frame. Captures that follow each other within a minute, as rotated files do, count as one.
 stored: true
 */
 WITH shown AS (

@@ -1,7 +1,7 @@
 /*
 meaning: >-
-  From when to when (since_us, until_us) the capture of each connection has frames. Captures are known by their base names, which files
-  of other folders may have as well: after more than an hour without any frame, what has the name is another capture.
+  From when to when (since_us, until_us) the capture of each connection has frames. Captures are identified by base names, which files
+  in several folders may share: after more than an hour without a frame, the same name means another capture.
 stored: true
 */
 WITH seen AS (

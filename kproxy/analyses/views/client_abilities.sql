@@ -1,7 +1,7 @@
 /*
 meaning: >-
-  What the library of each client asks of each API where the broker offers more (highest), the lowest version that it can speak
-  (floor; Java only), and whether it negotiates by ApiVersions: of clients whose library and version client_versions knows.
+  For clients whose library and version client_versions knows: the version of each API that the library uses if the broker offers more
+  (highest), the lowest version that it can use (floor; Java only), and whether it negotiates versions with ApiVersions.
 stored: true
 */
 SELECT

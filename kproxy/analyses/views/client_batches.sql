@@ -1,5 +1,5 @@
 /*
-meaning: Each record batch with who produced or fetched it, and what that request asked for.
+meaning: Each record batch with its client, broker and cluster, and with acks and replica id of its request.
 */
 SELECT
     b.*,

@@ -1,5 +1,5 @@
 /*
-meaning: Each row of errors with who was told so, and by which broker.
+meaning: Each row of errors with the client that got the error, and the broker that sent it.
 */
 SELECT
     r.connection_id,

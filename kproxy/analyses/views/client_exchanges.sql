@@ -1,5 +1,5 @@
 /*
-meaning: Each exchange with who sent it to which broker, and its time; also in microseconds, with which one can compute.
+meaning: Each exchange with its client, broker and cluster, and its time, also in microseconds, for arithmetic.
 */
 SELECT
     e.*,

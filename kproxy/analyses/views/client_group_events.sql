@@ -1,5 +1,5 @@
 /*
-meaning: Each row of keyed_group_events with who sent it, and its time in microseconds.
+meaning: Each row of keyed_group_events with its client and broker, and its time in microseconds.
 */
 SELECT
     g.*,

@@ -1,5 +1,5 @@
 /*
-meaning: Each row of offsets with who asked, and with the topic's id where its name was not seen.
+meaning: Each row of offsets with its client, broker and cluster, and with the topic's id if its name is not known.
 */
 SELECT
     o.connection_id,

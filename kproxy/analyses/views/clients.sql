@@ -1,8 +1,8 @@
 /*
 meaning: >-
   The client of each connection. role is broker for brokers and controllers that talk to each other. software is as the client names
-  itself in ApiVersions (KIP-511); with inferred it is not: it was taken from another connection of this client id and address,
-  from a default client id, or from the versions of the APIs that were asked for (client_versions), which evidence says.
+  itself in ApiVersions (KIP-511). If inferred is true, it was taken from another connection of this client id and address, from a
+  default client id, or from the API versions that the client used (client_versions); evidence says from which.
   library and library_order say which line of client_versions knows the software: confluent-kafka-python is librdkafka.
   client is the same for connections with the same client id, principal and software.
 stored: true

@@ -1,7 +1,7 @@
 /*
 meaning: >-
-  For how many microseconds the traffic of each cluster was captured: from the first to the last frame of each capture that shows it,
-  time that several captures have once, and time between captures not at all. What rates are over.
+  For how many microseconds the traffic of each cluster was captured, for rates: the time from the first to the last frame of each
+  capture that shows it. Overlapping times count once, gaps between captures do not count.
 stored: true
 */
 WITH shown AS (

@@ -1,8 +1,8 @@
 /*
 meaning: >-
-  The cluster of each connection. cluster_id is as Metadata or DescribeCluster gives it: on the connection itself, else on others to the
-  same broker, of the same client, or in the same capture, where those say only one; null where none was seen. cluster is that id,
-  else the first address of the brokers that the same captures show.
+  The cluster of each connection. cluster_id comes from Metadata or DescribeCluster: on the connection itself, else on others to the same
+  broker, of the same client, or in the same capture, if these show only one id; else it is null. cluster is that id, else the first
+  address of the brokers in the same captures.
 stored: true
 */
 WITH said AS (

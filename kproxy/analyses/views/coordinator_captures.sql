@@ -1,7 +1,7 @@
 /*
 meaning: >-
-  From when to when (since_us, until_us) the transaction coordinator of each producer id was captured, so that the end of a transaction
-  would have been seen.
+  From when to when (since_us, until_us) the transaction coordinator of each producer id was captured, which
+  would have shown the end of a transaction.
 */
 SELECT DISTINCT e.cluster, e.producer_id, b.since_us, b.until_us
 FROM client_exchanges AS e

@@ -1,5 +1,5 @@
 /*
-meaning: Each partition of a client's Fetch, with the position that it reads from, which a fetch session does not repeat.
+meaning: Each partition of each Fetch of a client, with the offset that it reads from, also if a fetch session (KIP-227) omits it.
 */
 SELECT
     *,

@@ -1,7 +1,7 @@
 /*
 meaning: >-
-  Coordinators of groups that moved to another broker: when it was first felt (began_micros) and found anew (micros), the generation
-  at that time, and whether a generation was formed from then on until a minute later, before anything else happened to it.
+  Coordinators of groups that moved to another broker: when clients first noticed (began_micros) and found the new one (micros), the
+  generation at that time, and whether a generation was formed within the next minute, before anything else happened to the group.
 stored: true
 */
 WITH coordinators AS (

@@ -1,9 +1,9 @@
 /*
 meaning: >-
-  The generations (epochs of KIP-848 and its kin) of each group that were seen, in their order; formed is true where it was seen
-  to begin. began_micros is the first sign of it, formed_micros when its members knew of it (of epochs: the first), last_micros
-  when the last one had its assignment; place counts them. emptied is true where all members left, or fell silent for longer
-  than their session timeout: the coordinator then counts one more generation, which no member is told of.
+  The captured generations of each group (epochs, for KIP-848 groups and the like), in order; formed is true if its beginning
+  was captured. began_micros is the first sign of it, formed_micros when its members knew of it (of epochs: the first), last_micros
+  when the last one had its assignment; place counts them. emptied is true if all members left, or were silent for longer
+  than their session timeout: the coordinator then counts one more generation, which no member learns of.
 stored: true
 */
 WITH classic AS (

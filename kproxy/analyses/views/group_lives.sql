@@ -1,8 +1,8 @@
 /*
 meaning: >-
-  The lives of each group: of which cluster, and from when to when (since_micros, until_micros; the last has no end). A group that was
-  deleted, or expired, and is used again counts its generations from the beginning: that is another life. group_key is one text for
-  cluster, group and life, by which the other views of groups know it.
+  The lives of each group, with its cluster, and from when to when (since_micros, until_micros; the last has no end). A group that was
+  deleted, or expired, and is used again counts its generations from the beginning: that is another life. group_key is a text of
+  cluster, group and life, the key in the other views of groups.
 stored: true
 */
 WITH events AS (

@@ -1,8 +1,8 @@
 /*
 meaning: >-
-  The times for which a member was in its group: from its join until it left, or was gone. A member of a KIP-848 group that comes
-  back under its old id begins another. first_generation and last_generation are those in which it was seen; last_micros is when
-  it was last heard of, last_api what it asked for then; seen_until_micros is the end of the capture that has its last request.
+  The times for which a member was in its group: from its join until it left or disappeared. A member of a KIP-848 group that comes
+  back under its old id begins another. first_generation and last_generation are the first and last in which it was seen; last_micros
+  and last_api are time and API of its last request; seen_until_micros is the end of the capture with that request.
 stored: true
 */
 WITH heard AS (

@@ -2,8 +2,8 @@
 meaning: >-
   Partitions that began anew, with offsets from 0 or at least lower ones: the topic was deleted and created again, or the log was cut
   off. A row for each beginning, with the time until the next one (until_micros; the last has no end), and life, which counts them from 1.
-  What was seen before since_micros says nothing of the partition any more. Known by a DeleteTopics without an error, by another topic id,
-  and by offsets that go back: a batch is appended below an end that was known before it was sent, or the high watermark of a connection sinks.
+  Observations before since_micros no longer apply to the partition. Evidence is a DeleteTopics without an error, another topic id, or
+  offsets that go back: a batch is appended below an end that was known before it was sent, or the high watermark of a connection drops.
 stored: true
 */
 WITH positions AS (

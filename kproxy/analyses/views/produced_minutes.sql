@@ -1,8 +1,8 @@
 /*
 meaning: >-
   What each client produced to each topic in each minute: batches, records and bytes for each way in which it was sent (acks, codec,
-  message format), the first and last time, and the first batch as an example. is_counted is false where the number of records is
-  not known.
+  message format), the first and last time, and the first batch as an example. is_counted is false if the number of records is
+  unknown.
 stored: true
 */
 SELECT

@@ -1,7 +1,7 @@
 /*
 meaning: >-
-  What ends the transaction that a producer has open, as its coordinator shows it: EndTxn (committed, aborted), and another InitProducerId
-  of the same producer id (restarted), which aborts it. at_us is when it was asked for, known_us when it was answered.
+  The requests that end an open transaction, as sent to its coordinator: EndTxn (committed, aborted), and another InitProducerId
+  of the same producer id (restarted), which aborts it. at_us is the time of the request, known_us that of its answer.
 */
 SELECT
     k.cluster,

@@ -1,18 +1,25 @@
-"""Reports for a terminal: widths, cuts, tables and fields; nothing that a terminal would obey."""
+"""Reports as text, Markdown and JSON: what they say, how they fit, and that names from the traffic stay text."""
 
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from kproxy.analyses.analysis import Analysis, Header
+from kproxy.analyses.report.cells import cell, is_number
+from kproxy.analyses.report.json_page import json_page, plain
+from kproxy.analyses.report.markdown import escaped, markdown_page
 from kproxy.analyses.report.text import answer_lines, row_lines, summary_lines
 from kproxy.analyses.report.verdicts import Answer, Report, Summary
+from kproxy.analyses.report.words import counted, lasting, overview, source_names, when
 
 HOSTILE = "a\x1b[31m\u202e\nb"
 
 
-def answer(verdict: str, **columns: list[Any]) -> Answer:
+def made_answer(verdict: str, **columns: list[Any]) -> Answer:
     header = Header(
         id="an_id", title="A title", severity="warning", meaning="It means.", action="Do it.", reference="https://x"
     )
@@ -26,7 +33,7 @@ def made(*answers: Answer, requests: int = 1200, **more: Any) -> Report:
 
 
 def test_the_summary_begins_with_what_was_read() -> None:
-    lines = list(summary_lines(made(answer("3 of them")), "trace.pcap", width=200))
+    lines = list(summary_lines(made(made_answer("3 of them")), "trace.pcap", width=200))
     assert lines[0] == (
         "trace.pcap: 1,200 requests, 4 connections, 1 client id, 3.0 KB, 2 answers with errors, "
         "1970-01-01T00:00:00Z to 00:01:30Z (90 s)"
@@ -34,17 +41,17 @@ def test_the_summary_begins_with_what_was_read() -> None:
     assert lines[2] == "warning   an_id: 3 of them"
     assert lines[-2:] == [
         "Evidence: kproxy report --only an_id trace.pcap",
-        "A page for a ticket: kproxy report --format html -o report.html trace.pcap",
+        "A page for a ticket: kproxy report -o report.html trace.pcap",
     ]
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_it_is_about_ten_lines_of_the_width(width: int) -> None:
-    lines = list(summary_lines(made(*[answer("word " * 100)] * 30), "trace.pcap", width=width))
+    lines = list(summary_lines(made(*[made_answer("word " * 100)] * 30), "trace.pcap", width=width))
     assert max(len(line) for line in lines if "kproxy report" not in line) <= width
     assert len(lines) <= 30
     assert "22 more verdicts: kproxy report --all trace.pcap" in lines
-    assert len(list(summary_lines(made(*[answer("x")] * 30), "t", everything=True))) > 30
+    assert len(list(summary_lines(made(*[made_answer("x")] * 30), "t", everything=True))) > 30
 
 
 def test_what_is_not_kafka_is_said() -> None:
@@ -67,7 +74,7 @@ def test_rows_that_do_not_fit_are_shown_field_by_field() -> None:
 
 def test_commands_are_never_cut() -> None:
     ask = "captures/" + "x" * 300
-    lines = list(summary_lines(made(answer("x")), ask, width=40))
+    lines = list(summary_lines(made(made_answer("x")), ask, width=40))
     assert f"Evidence: kproxy report --only an_id {ask}" in lines
 
 
@@ -85,6 +92,15 @@ def test_a_table_that_does_not_fit_has_the_most_telling_columns() -> None:
     assert next(row_lines(rows, width=40)) == "row 1", "kproxy sql: every column that was asked for"
 
 
+def test_a_table_has_what_the_headline_names_before_all_else() -> None:
+    rows = pa.table({"id": ["x" * 30] * 2, "why": ["y" * 30] * 2, "pause_ms": [12, 3], "who": ["z" * 30] * 2})
+    telling = {"id": "", "why": "", "who": "", "pause_ms": "milliseconds without a consumer"}
+    (head, *_, legend) = row_lines(rows, width=60, telling=telling, named={"pause_ms", "who"})
+    assert head.split() == ["who", "pause_ms"]
+    assert legend == "pause_ms: milliseconds without a consumer"
+    assert next(row_lines(rows, width=60, telling=telling)).split() == ["id", "why"]
+
+
 def test_instants_are_times_and_spans_are_numbers() -> None:
     rows = pa.table(
         {"first_micros": [1795235452053831, 5], "at_ms": [1795235452053, None], "pause_ms": [1795235452053] * 2}
@@ -97,15 +113,138 @@ def test_instants_are_times_and_spans_are_numbers() -> None:
 
 def test_names_from_the_traffic_are_harmless() -> None:
     shown = [
-        *answer_lines(answer("v", name=[HOSTILE])),
+        *answer_lines(made_answer("v", name=[HOSTILE])),
         *row_lines(pa.table({"n": [HOSTILE], "m": ["y" * 99]}), width=50),
     ]
     assert all(line.isprintable() for line in shown)
 
 
 def test_an_answer_says_what_it_means_and_what_to_do() -> None:
-    text = "\n".join(answer_lines(answer("a verdict")))
+    text = "\n".join(answer_lines(made_answer("a verdict")))
     assert text == (
         "A title  (an_id, warning)\nIt means.\n\na verdict\n\nn\n1\n\nDo: Do it.\nSee: https://x\nParameters: most=3"
     )
     assert "no rows" in "\n".join(row_lines(pa.table({"n": pa.array([], pa.int64())})))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, ""),
+        (True, "yes"),
+        (1234567, "1234567"),
+        (0.1, "0.1"),
+        (b"\x01\xff", "0x01ff"),
+        (datetime(2026, 11, 22, 1, 2, 3, 4567, tzinfo=UTC), "2026-11-22 01:02:03.004"),
+        (date(2026, 1, 2), "2026-01-02"),
+        ({"a": 1, "b": None}, "a 1, b "),
+        (["x", 2], "x, 2"),
+        ("a\x1b[0m\u202e", "a\\x1b[0m\\u202e"),
+    ],
+)
+def test_a_value_as_text(value: object, text: str) -> None:
+    assert cell(value) == text
+
+
+def test_numbers_stand_right() -> None:
+    assert [is_number(value) for value in (1, 1.5, True, "1", None)] == [True, True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("micros", "text"),
+    [
+        (0, "0 s"),
+        (3_670_000, "3.67 s"),
+        (119_000_000, "119 s"),
+        (720_000_000, "12 min"),
+        (19_200_000_000, "5 h 20 min"),
+    ],
+)
+def test_spans_of_time(micros: int, text: str) -> None:
+    assert lasting(micros) == text
+
+
+def test_a_time_over_midnight_has_both_dates() -> None:
+    of_one_day, of_two = (
+        Summary(["t"], 1, 1, 1, 1, 0, 0, 86_000_000_000, end, {}) for end in (86_399_000_000, 90_000_000_000)
+    )
+    assert when(of_one_day) == ", 1970-01-01T23:53:20Z to 23:59:59Z (7 min)"
+    assert when(of_two) == ", 1970-01-01T23:53:20Z to 1970-01-02T01:00:00Z (67 min)"
+
+
+def test_counts_and_names() -> None:
+    assert (counted(1, "reply", "replies"), counted(2, "reply", "replies"), counted(1200, "row")) == (
+        "1 reply", "2 replies", "1,200 rows",
+    )  # fmt: skip
+    summary = Summary(["a\n", "b", "c", "d"], 2, 0, 0, 0, 0, 0, None, None, {})
+    assert source_names(summary) == "a\\n, b, c and 1 more"
+    assert overview(summary) == "no Kafka request was found in 2 connections"
+
+
+def test_errors_are_named_the_most_frequent_first() -> None:
+    names = {"MEMBER_ID_REQUIRED": 1200, "NOT_COORDINATOR": 3, "UNKNOWN_MEMBER_ID": 2, "FENCED_LEADER_EPOCH": 1}
+    summary = Summary(["t"], 1, 1, 1, 10, 9, 0, None, None, {}, names)
+    assert overview(summary).endswith(
+        "9 answers with errors (1,200 MEMBER_ID_REQUIRED, 3 NOT_COORDINATOR, 2 UNKNOWN_MEMBER_ID, 1 more kind)"
+    )
+
+
+MARKUP = [
+    "a|b",
+    "<script>alert(1)</script>",
+    "[x](javascript:alert(1))",
+    "![i](http://x)",
+    "`code`",
+    "@team",
+    "a\nb",
+    "**b**",
+    "&lt;",
+]
+
+
+@pytest.mark.parametrize("name", MARKUP)
+def test_a_hostile_name_stays_text(name: str) -> None:
+    header = Header(id="a", title="T", severity="info", meaning="m", reference="https://kafka.apache.org/x")
+    rows = pa.table({"name": [name]})
+    summary = Summary(["s"], 1, 1, 1, 1, 0, 1, 0, 0, {})
+    page = markdown_page(
+        Report(summary, [Answer(Analysis(header=header, sql="", path=""), {}, rows, "info", name)], [])
+    )
+    row = page.splitlines()[page.splitlines().index("|---|") + 1]
+    inner = row.removeprefix("| ").removesuffix(" |")
+    assert not [at for at, char in enumerate(inner) if char in "|<>[]`*&" and inner[at - 1] != "\\"]
+    assert "@team" not in page
+    assert "\n<https://kafka.apache.org/x>\n" in page
+
+
+def test_escaping_keeps_words() -> None:
+    assert escaped("orders 12") == "orders 12"
+    assert escaped("a_b") == "a\\_b"
+
+
+def test_more_rows_are_counted() -> None:
+    header = Header(id="a", title="T", severity="info", meaning="m")
+    answer = Answer(Analysis(header=header, sql="", path=""), {}, pa.table({"n": [1, 2, 3]}), "info", "v")
+    page = markdown_page(Report(Summary(["s"], 1, 1, 1, 1, 0, 1, 0, 0, {}), [answer], ["cut: short"]), most=1)
+    assert "... and 2 more rows." in page
+    assert "Damaged: cut\\: short" in page
+
+
+def test_values_are_what_json_has() -> None:
+    moment = datetime(2026, 11, 22, 1, 2, 3, 4, tzinfo=UTC)
+    assert plain([moment, date(2026, 1, 2), float("nan"), {"a": float("inf")}]) == [
+        "2026-11-22T01:02:03.000004Z", "2026-01-02", None, {"a": None},
+    ]  # fmt: skip
+
+
+def test_a_page_has_summary_verdicts_and_rows() -> None:
+    header = Header(id="an_id", title="T", severity="info", meaning="m")
+    rows = pa.table({"key": [b"\x00\x01"], "n": [Decimal("12")], "list": [["a", "b"]]})
+    answer = Answer(Analysis(header=header, sql="", path=""), {"p": 1}, rows, "notice", "said")
+    page = json.loads(json_page(Report(Summary(["s"], 1, 1, 1, 1, 0, 1, 0, None, {}), [answer], ["d"])))
+    assert page["summary"]["first_seen_at"] == "1970-01-01T00:00:00.000000Z"
+    assert page["summary"]["last_seen_at"] is None
+    assert page["verdicts"] == [{"id": "an_id", "title": "T", "severity": "notice", "verdict": "said"}]
+    assert page["analyses"]["an_id"]["rows"] == [{"key": "AAE=", "n": "12", "list": ["a", "b"]}]
+    assert page["analyses"]["an_id"]["parameters"] == {"p": 1}
+    assert page["damages"] == ["d"]

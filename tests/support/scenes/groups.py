@@ -170,6 +170,25 @@ def _(tables: Rows, bad: bool) -> None:
     tables.tables["group_events"][1]["at"] = tables.tables["group_events"][1]["request_at"]
 
 
+@scene(
+    "mixed_subscriptions",
+    group_id="shared",
+    client_id="old",
+    topics="bills",
+    other_client_id="new",
+    connections=1,
+    seconds=60,
+)
+def _(tables: Rows, bad: bool) -> None:
+    """A release with other topics beside the old one; the healthy one replaces it, and is rolled back an hour later."""
+    for number, (name, topic, begins) in enumerate(
+        (("old", "bills", 0), ("new", "letters", 40 if bad else 110), ("old", "bills", 3600))
+    ):
+        client = tables.client(name)
+        client.group(begins, "join", "shared", member_id=f"m-{number}", subscribed_topics=[topic])
+        client.ask(begins + 100.002, ApiKey.HEARTBEAT, group_id="shared", seconds=0.0)
+
+
 @scene("assignor_mismatch", client_id="new", group_id="jobs", offered="cooperative-sticky", in_use="range", errors=1)
 def _(tables: Rows, bad: bool) -> None:
     old, new = tables.client("old"), tables.client("new")

@@ -48,6 +48,34 @@ class Rows:
             place = {"capture": "made elsewhere", "broker_address": "10.9.9.9"} if name == "connections" else {}
             rows += [{**row, **place, "connection_id": f"{row['connection_id']}-elsewhere"} for row in rows]
 
+    def repeat_later(self, hours: int) -> None:
+        """Add every row once more, on the same connections: the same happens again *hours* later, in later generations."""
+        last = max(row["exchange"] for row in self.tables["exchanges"])
+        later = datetime.timedelta(hours=hours)
+        for name, rows in self.tables.items():
+            if name != "connections":
+                rows += [_shifted(row, later, last) for row in rows]
+        self._prolong(later)
+
+    def pause_in_between(self, hours: int) -> None:
+        """Move the second half of what happens *hours* later."""
+        times = [row["request_at"] for row in self.tables["exchanges"]]
+        middle, later = min(times) + (max(times) - min(times)) / 2, datetime.timedelta(hours=hours)
+        moved = {
+            (row["connection_id"], row["exchange"]) for row in self.tables["exchanges"] if row["request_at"] > middle
+        }
+        for name, rows in self.tables.items():
+            if name != "connections":
+                rows[:] = [
+                    _shifted(row, later) if (row["connection_id"], row["exchange"]) in moved else row for row in rows
+                ]
+        self._prolong(later)
+
+    def _prolong(self, later: datetime.timedelta) -> None:
+        for connection in self.tables["connections"]:
+            if connection["last_seen_at"] is not None:
+                connection["last_seen_at"] += later
+
     def arrow(self, name: str) -> pa.Table:
         """A table with its rows."""
         return pa.Table.from_pylist(self.tables[name], schema_of(TABLES[name]))
@@ -275,6 +303,19 @@ class Client:
             "crc_valid": True,
         }
         self._rows.add("record_batches", **{**row, **batch})
+
+
+def _shifted(row: dict[str, Any], later: datetime.timedelta, exchanges: int = 0) -> dict[str, Any]:
+    """The row that much later, as an exchange with a higher number; with *exchanges*, its generations go on, and a
+    static member comes back under another id."""
+    times = {name: value + later for name, value in row.items() if isinstance(value, datetime.datetime)}
+    generations = {
+        name: row[name] + 1000
+        for name in ("generation", "response_generation")
+        if exchanges and (row.get(name) or 0) > 0
+    }
+    member = {"member_id": f"{row['member_id']}-later"} if exchanges and row.get("group_instance_id") else {}
+    return {**row, **times, **generations, **member, "exchange": row["exchange"] + exchanges}
 
 
 def name_of(code: int) -> str:

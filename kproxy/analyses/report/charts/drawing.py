@@ -1,4 +1,4 @@
-"""Draw Vega-Lite charts as SVG that follows the page's colours, light or dark, and that holds nothing but shapes and text."""
+"""Draw Vega-Lite charts as SVG of shapes and text only, in the colours of the page, light or dark."""
 
 import re
 from typing import Any, TypeAlias
@@ -10,7 +10,7 @@ Spec: TypeAlias = dict[str, Any]
 Span: TypeAlias = tuple[int, int]  # milliseconds since the epoch
 A_DAY = 86_400_000
 WIDE, NARROW = 860, 330  # pixels: a page, a phone
-COLOURS = [f"var(--c{number})" for number in range(1, 9)]
+COLOURS = [f"var(--c{number})" for number in range(8)]
 MOST_NAMES = len(COLOURS)
 OTHERS = "all others"
 SHAPES = {"svg", "g", "path", "line", "rect", "text", "tspan", "circle", "defs", "clipPath", "title"}
@@ -48,7 +48,7 @@ def draw(spec: Spec, width: int) -> str:
 
 
 def scaled(svg: str) -> str:
-    """The SVG checked, without what a page does not need. Raises UnsafeDrawing."""
+    """Check the SVG, and let it shrink with the page. Raises UnsafeDrawing."""
     try:
         root = ElementTree.fromstring(svg)
     except ElementTree.ParseError as error:
@@ -72,7 +72,7 @@ def name_of(text: Any, limit: int = 40) -> str:
 
 
 def most(rows: list[dict[str, Any]], key: str, value: str, count: int = MOST_NAMES - 1) -> list[str]:
-    """The keys with the largest sums of the value, the largest first; ties by name."""
+    """The *count* keys with the largest sums of *value*, the largest first; ties by name."""
     sums: dict[str, int] = {}
     for row in rows:
         sums[row[key]] = sums.get(row[key], 0) + row[value]
@@ -80,7 +80,7 @@ def most(rows: list[dict[str, Any]], key: str, value: str, count: int = MOST_NAM
 
 
 def time_axis(width: int, span: Span) -> Spec:
-    """The horizontal axis of a chart over time, in UTC, from the begin to the end of what was read."""
+    """The horizontal axis of a chart over time, in UTC. *span*: its two ends."""
     begins, ends = span
     return {
         "field": "at",

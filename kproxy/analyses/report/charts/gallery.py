@@ -1,4 +1,4 @@
-"""The charts there are, in the order of the page."""
+"""All charts, in the order in which a page shows them."""
 
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -34,9 +34,9 @@ class Chart(Struct, frozen=True):
     title: str
     note: str
     build: Build
-    analyses: tuple[str, ...]  # shown with them, where only some were asked for
-    named: tuple[str, ...] = ()  # columns of names that mean something else in another cluster
-    left_out: Callable[[list[dict[str, Any]]], str] = lambda rows: ""  # what the rows are not, as a sentence
+    analyses: tuple[str, ...]  # with --only, the chart is shown with these
+    named: tuple[str, ...] = ()  # columns with names that are unique only within a cluster
+    left_out: Callable[[list[dict[str, Any]]], str] = lambda rows: ""  # a sentence about what the chart leaves out
 
     @property
     def view(self) -> View:
@@ -90,7 +90,7 @@ CHARTS = (
     Chart(
         "latency_heat",
         "Latency, milliseconds",
-        "The darker, the more requests. Without Fetch, JoinGroup and SyncGroup, which brokers answer late on purpose.",
+        "The stronger the colour, the more requests. Without Fetch, JoinGroup and SyncGroup, which brokers hold on purpose.",
         over_time.latency_heat,
         ("latency",),
     ),
@@ -98,22 +98,22 @@ CHARTS = (
 
 
 def tables_of_charts(only: Iterable[str] | None) -> set[str]:
-    """The tables that the charts read which are shown with these analyses; None: with all."""
+    """The tables that the charts of these analyses read; None: of all analyses."""
     views = load_views()
     return {name for chart in chosen(only) for name in tables_needed(chart.view, views)}
 
 
 def chosen(only: Iterable[str] | None) -> list[Chart]:
-    """The charts that are shown with these analyses; None: all."""
+    """The charts of these analyses; None: of all analyses."""
     wanted = None if only is None else set(only)
     return [chart for chart in CHARTS if wanted is None or wanted & set(chart.analyses)]
 
 
 def draw_all(tables: Selects, only: Iterable[str] | None, span: Span) -> list[Drawing]:
-    """Draw the charts for which there is something to show; *span* is the time of all that was read."""
+    """Draw the charts that have data. *span*: from when to when the sources were captured."""
     drawings = []
     for chart in chosen(only):
-        rows, note = _told_apart(tables.select(chart.view).to_pylist(), chart)
+        rows, note = _with_cluster_numbers(tables.select(chart.view).to_pylist(), chart)
         specs = [(chart.build(rows, width, span), width) for width in (WIDE, NARROW)]
         if all(spec is not None for spec, _ in specs):
             wide, narrow = (draw(spec, width) for spec, width in specs if spec is not None)
@@ -121,16 +121,16 @@ def draw_all(tables: Selects, only: Iterable[str] | None, span: Span) -> list[Dr
     return drawings
 
 
-def _told_apart(rows: list[dict[str, Any]], chart: Chart) -> tuple[list[dict[str, Any]], str]:
-    """The rows, where there are several clusters with the number of the cluster after each name, and what the note then says."""
+def _with_cluster_numbers(rows: list[dict[str, Any]], chart: Chart) -> tuple[list[dict[str, Any]], str]:
+    """Return rows and note; if there are several clusters, number them after the names, and explain the numbers in the note."""
     clusters = sorted({row["cluster"] for row in rows}) if chart.named else []
     note = f"{chart.note} {chart.left_out(rows)}".rstrip()
     if len(clusters) < 2:
         return rows, note
     numbers = {cluster: number for number, cluster in enumerate(clusters, 1)}
     names = ", ".join(f"({number}) is {printable(cluster)}" for cluster, number in numbers.items())
-    told = [{**row, **{name: f"{row[name]} ({numbers[row['cluster']]})" for name in chart.named}} for row in rows]
-    return told, f"{note} After names stands the cluster: {names}."
+    numbered = [{**row, **{name: f"{row[name]} ({numbers[row['cluster']]})" for name in chart.named}} for row in rows]
+    return numbered, f"{note} Numbers after names are clusters: {names}."
 
 
 @cache

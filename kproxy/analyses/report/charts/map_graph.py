@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from kproxy.analyses.report.charts.drawing import Span, Spec, name_of
+from kproxy.analyses.report.charts.drawing import COLOURS, Span, Spec, name_of
 
 MOST_NODES = 14  # in a column
 ROW = 26  # pixels
@@ -91,7 +91,7 @@ def _edge(row: Row, columns: dict[str, dict[str, float]], width: int, half: floa
     more = {
         "edge": number,
         "thickness": round(1 + min(math.log10(max(row["records"] or 1, 1)), 6), 2),
-        "colour": "var(--c1)" if direction == "produce" else "var(--c2)",
+        "colour": COLOURS[0] if direction == "produce" else COLOURS[1],
     }
     return [{"x": x, "y": y, "order": order, **more} for order, (x, y) in enumerate(path)]
 

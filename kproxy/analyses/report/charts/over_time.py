@@ -1,4 +1,4 @@
-"""Charts over time: traffic by client, lag, latency, what members of groups did."""
+"""Charts over time: traffic by client, lag, latency, events of group members."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ THIRDS = range(-6, 16)  # of powers of ten of milliseconds: 0.01 ms to 100 s
 
 
 def traffic(rows: list[Row], width: int, span: Span) -> Spec | None:
-    """Bytes a second by client, one on the other."""
+    """Bytes per second, stacked by client."""
     if not rows:
         return None
     named = most(rows, "client", "bytes")
@@ -29,28 +29,31 @@ def traffic(rows: list[Row], width: int, span: Span) -> Spec | None:
     for row in rows:
         key = (name_of(row["client"]) if row["client"] in named else OTHERS, row["at_ms"])
         sums[key] = sums.get(key, 0) + row["bytes"] * 1e6 / max(row["micros"], 1)
-    times = sorted({row["at_ms"] for row in rows})
-    names = [*map(name_of, named), OTHERS]
-    values = [
-        {"client": name, "at": at, "rate": round(sums.get((name, at), 0), 1)}
-        for name in names
-        for at in times
-        if any(key[0] == name for key in sums)
-    ]
+    until = {row["at_ms"]: row["at_ms"] + max(row["micros"] // 1000, 1) for row in rows}
+    names = [name for name in [*map(name_of, named), OTHERS] if any(key[0] == name for key in sums)]
+    values = []
+    for at in sorted(until):
+        below = 0.0
+        for name in names:
+            above = below + sums.get((name, at), 0)
+            values.append(
+                {"client": name, "at": at, "until": until[at], "low": round(below, 1), "high": round(above, 1)}
+            )
+            below = above
     return {
         "height": 180,
         "data": {"values": values},
-        "mark": {"type": "bar", "binSpacing": 0, "width": max((width - 60) // max(len(times), 60), 2), "opacity": 0.9},
+        "mark": {"type": "rect", "opacity": 0.9, "clip": True},
         "encoding": {
             "x": time_axis(width, span),
+            "x2": {"field": "until"},
             "y": {
-                "field": "rate",
+                "field": "low",
                 "type": "quantitative",
                 "axis": {"title": None, "format": "~s", "tickCount": 4},
             },
-            "color": _colour(
-                "client", [name for name in names if any(value["client"] == name for value in values)], width
-            ),
+            "y2": {"field": "high"},
+            "color": _colour("client", names, width),
         },
     }
 
@@ -82,7 +85,7 @@ def lag(rows: list[Row], width: int, span: Span) -> Spec | None:
 
 
 def latency_heat(rows: list[Row], width: int, span: Span) -> Spec | None:
-    """How many requests took how long, the darker the more."""
+    """A heat map: how many requests took how long."""
     if not rows:
         return None
     values = [
@@ -99,7 +102,7 @@ def latency_heat(rows: list[Row], width: int, span: Span) -> Spec | None:
     return {
         "height": 180,
         "data": {"values": values},
-        "mark": {"type": "rect", "color": "var(--c1)"},
+        "mark": {"type": "rect", "color": COLOURS[0], "clip": True},
         "encoding": {
             "x": x,
             "x2": {"field": "until"},
@@ -121,7 +124,7 @@ def latency_heat(rows: list[Row], width: int, span: Span) -> Spec | None:
 
 
 def rebalances(rows: list[Row], width: int, span: Span) -> Spec | None:
-    """One line for each member of a group, one mark for each thing that it did."""
+    """One line for each member of a group, one mark for each of its events."""
     members: dict[tuple[str, str], str] = {}
     for row in rows:
         key = (row["group_id"], row["member_id"] or row["client"])
@@ -169,7 +172,7 @@ def rebalances(rows: list[Row], width: int, span: Span) -> Spec | None:
 
 
 def members_left_out(rows: list[Row]) -> str:
-    """A sentence with how many members and events the rows do not have; "" where they have all."""
+    """Say how many members and events are shown, if not all; else ""."""
     if not rows or len(rows) == rows[0]["all_events"]:
         return ""
     shown = len({(row["cluster"], row["group_id"], row["member_id"] or row["client"]) for row in rows})
@@ -181,7 +184,7 @@ def members_left_out(rows: list[Row]) -> str:
 
 
 def _member(row: Row, number: int) -> str:
-    """A short name of a member that no other has."""
+    """A short unique name for a member."""
     return f"{name_of(row['client'], 24)} {number}"
 
 

@@ -1,4 +1,4 @@
-"""The report as one HTML file that holds everything and asks the network for nothing: what people attach to a ticket.
+"""The report as one self-contained HTML file, to attach to a ticket. It looks like kproxy's page (kproxy/page/static/page.css).
 
     page.py            the report as HTML, by the template
     page.html.jinja    the template; Jinja2 escapes every value

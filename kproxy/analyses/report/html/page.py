@@ -10,6 +10,7 @@ from msgspec import Struct
 from kproxy import __version__
 from kproxy.analyses.report.cells import WHOLE, cell, cell_of, is_number
 from kproxy.analyses.report.charts.gallery import Drawing
+from kproxy.analyses.report.templates import fields_of
 from kproxy.analyses.report.verdicts import Answer, Report
 from kproxy.analyses.report.words import counted, overview, source_names, when
 from kproxy.output.escaping import printable
@@ -20,12 +21,13 @@ LINK = re.compile(r"https?://[^\s\"'<>]+")
 
 
 class Section(Struct, frozen=True):
-    """An analysis with rows, as the template wants it."""
+    """An analysis with rows, prepared for the template."""
 
     answer: Answer
-    names: list[str]
+    names: list[tuple[str, bool]]  # of columns, and whether they hold numbers
     rows: list[list[tuple[str, bool]]]  # text, and whether it is a number
-    hidden: str
+    meanings: list[tuple[str, str]]  # of the columns, those that the headline names
+    hidden: str  # how many more rows there are, in words
     link: str
 
 
@@ -56,7 +58,7 @@ def _page(report: Report, drawings: list[Drawing], most: int) -> str:
         css=resources.files("kproxy.analyses.report.html").joinpath("page.css").read_text(encoding="utf-8"),
         title=source_names(facts),
         overview=overview(facts),
-        when=when(facts).lstrip(", "),
+        when=when(facts),
         numbers=_numbers(report),
         verdicts=report.verdicts if facts.requests else [],
         part=report.part,
@@ -87,18 +89,20 @@ def _section(answer: Answer, most: int) -> Section:
     shown = answer.rows.slice(0, most).to_pylist()
     names: list[str] = answer.rows.column_names
     hidden = answer.rows.num_rows - len(shown)
-    reference = answer.analysis.header.reference
+    header = answer.analysis.header
+    told = fields_of(header.verdict)
     return Section(
         answer=answer,
-        names=names,
+        names=[(name, is_number(shown[0][name])) for name in names],
         rows=[[_cell(name, row[name]) for name in names] for row in shown],
+        meanings=[(name, meaning) for name, meaning in answer.analysis.columns.items() if name in told and meaning],
         hidden=counted(hidden, "more row") if hidden else "",
-        link=reference if LINK.fullmatch(reference) else "",
+        link=header.reference if LINK.fullmatch(header.reference) else "",
     )
 
 
 def _harmless(value: Any) -> Any:
-    """What a template is about to write, without what would reorder or hide text. Drawings and CSS, which are Markup, stay."""
+    """Escape characters that would reorder or hide text. Markup (drawings, CSS) stays as it is."""
     return printable(value.replace("\n", " "), len(value)) if type(value) is str else value
 
 

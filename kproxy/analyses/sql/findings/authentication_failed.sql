@@ -6,57 +6,25 @@ meaning: >
   SASL failed: a wrong password or token, an unknown user, or a mechanism that the listener does not offer. Clients that retry keep the
   broker busy; guessing looks the same.
 columns:
-  client_id: ""
-  client_address: ""
-  software: ""
   user_name: ""
   sasl_mechanism: ""
   broker: ""
   failures: logins that the broker refused
   error_name: ""
-  first_at: ""
-  last_at: ""
-  connection_id: ""
-  exchange: ""
 action: Correct the credentials or sasl.mechanism of that client; many users tried from one address may be an attack.
 reference: https://kafka.apache.org/documentation/#security_sasl
 parameters:
   min_failures: {default: 1, meaning: "Fewer failures of a user from an address are not listed."}
-needs: [client_errors, connections]
 verdict: "{rows:login/logins} refused. Most: user {user_name} from {client_address} ({client_id}), {failures:time/times} by {sasl_mechanism}: {error_name}. Correct its credentials or mechanism; many users from one address may be an attack."
 order: 25
+frame:
+  group_by: [client_id, client_address, user_name, sasl_mechanism, broker, error_name]
+  values:
+    failures: count(*)
+  having: failures >= :min_failures
+  order_by: failures DESC
 */
-WITH found AS (
-    SELECT
-        r.client_id,
-        r.client_address,
-        c.user_name,
-        c.sasl_mechanism,
-        r.broker,
-        r.error_name,
-        max(r.software) AS software,
-        count(*) AS failures,
-        min(r.at) AS first_at,
-        max(r.at) AS last_at,
-        min(struct(r.at_us, r.connection_id, r.exchange)) AS example
-    FROM client_errors AS r
-    JOIN connections AS c ON c.connection_id = r.connection_id
-    WHERE r.api_key IN (17, 36) AND r.error_code IN (33, 34, 58)
-    GROUP BY r.client_id, r.client_address, c.user_name, c.sasl_mechanism, r.broker, r.error_name
-)
-SELECT
-    client_id,
-    client_address,
-    software,
-    user_name,
-    sasl_mechanism,
-    broker,
-    failures,
-    error_name,
-    first_at,
-    last_at,
-    example.connection_id AS connection_id,
-    example.exchange AS exchange
-FROM found
-WHERE failures >= :min_failures
-ORDER BY failures DESC, client_id, client_address, user_name, sasl_mechanism, broker, error_name
+SELECT r.*, c.user_name, c.sasl_mechanism
+FROM client_errors AS r
+JOIN connections AS c ON c.connection_id = r.connection_id
+WHERE r.api_key IN (17, 36) AND r.error_code IN (33, 34, 58)

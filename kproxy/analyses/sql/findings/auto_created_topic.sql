@@ -1,31 +1,24 @@
 /*
 id: auto_created_topic
-title: Topics that came into being because a client asked for them
+title: Topics that a broker created because a client named them
 severity: notice
 meaning: >
-  A client asked for the topic, was told that it does not exist, and shortly afterwards it did, while no CreateTopics request for
-  it was seen. Such topics have the broker's default partitions, replication and retention; many of them are spelling mistakes.
+  A broker answered that the topic does not exist, and shortly afterwards it did, without a CreateTopics request for it. Such topics have the broker's default partitions, replication and retention; many of them are spelling mistakes.
 columns:
-  client_id: ""
-  client_address: ""
-  software: ""
   broker: ""
   topic: ""
   ms_until_it_was_there: milliseconds from the first answer that it does not exist to the first that describes it
   cluster: ""
-  first_at: ""
-  last_at: ""
-  connection_id: ""
-  exchange: ""
 action: >
   Create topics on purpose, with the partitions and replicas that they need, and set auto.create.topics.enable=false on the brokers.
 reference: https://kafka.apache.org/documentation/#brokerconfigs_auto.create.topics.enable
 parameters:
   max_seconds: {default: 30, meaning: "Longest time from the first answer that the topic does not exist to the first that describes it."}
 sampled: The request that created the topic may be among the exchanges that are missing.
-needs: [client_errors, client_exchanges]
-verdict: "{rows:topic/topics} probably created because a client asked for a name. First: {topic}, asked for by {client_id} at {client_address}. If the name is a mistake, correct it and delete the topic; set auto.create.topics.enable=false."
+verdict: "{rows:topic/topics} probably created because a client named them. First: {topic}, named by {client_id} at {client_address}. If the name is a mistake, correct it and delete the topic; set auto.create.topics.enable=false."
 order: 40
+frame:
+  order_by: first_at, topic, cluster
 */
 WITH missing AS (
     SELECT
@@ -76,19 +69,7 @@ found AS (
     GROUP BY
         m.client_id, m.client_address, m.software, m.broker, m.cluster, m.topic, m.at, m.at_us, m.connection_id, m.exchange
 )
-SELECT
-    f.client_id,
-    f.client_address,
-    f.software,
-    f.broker,
-    f.topic,
-    round((f.there_us - f.at_us) / 1000, 1) AS ms_until_it_was_there,
-    f.cluster,
-    f.at AS first_at,
-    f.there_at AS last_at,
-    f.connection_id,
-    f.exchange
+SELECT f.*, f.at AS first_at, f.there_at AS last_at, round((f.there_us - f.at_us) / 1000, 1) AS ms_until_it_was_there
 FROM found AS f
 LEFT JOIN created AS c ON c.cluster = f.cluster AND c.topic = f.topic
 WHERE c.topic IS NULL AND f.there_us > f.at_us AND f.there_us - f.at_us <= :max_seconds * 1000000
-ORDER BY first_at, topic, cluster

@@ -6,25 +6,28 @@ meaning: >
   Many short connections in a minute, each with work on it: a client object is made for each record, request or job. Each costs the
   broker a handshake, a login and a metadata answer, and the producer its batching.
 columns:
-  client_id: ""
-  client_address: ""
-  software: ""
   broker: ""
   connections: connections that did some work and lived shorter than max_seconds
-  connections_in_busiest_minute: of those, that were opened in it
-  requests_per_connection: average of those connections
-  first_at: ""
-  last_at: ""
-  connection_id: ""
-  exchange: ""
+  connections_in_busiest_minute: such connections opened in the minute with the most
+  requests_per_connection: average number of requests on them
 action: Make one client when the process starts and keep it; a producer is safe for all threads of a process.
 reference: https://kafka.apache.org/documentation/#producerapi
 parameters:
   min_connections_per_minute: {default: 30, meaning: "Fewer short connections of a client to a broker, in its busiest minute, are not listed."}
   max_seconds: {default: 10, meaning: "Longest life of a connection that counts as short."}
-needs: [client_connections, exchanges]
 verdict: "{rows:client connects/clients connect} anew for each piece of work. Most: {client_id} at {client_address}, {connections_in_busiest_minute:,} short connections to {broker} in one minute. Keep one client for the life of the process."
 order: 43
+frame:
+  group_by: [client_id, client_address, broker]
+  values:
+    connections: CAST(sum(connections) AS BIGINT)
+    connections_in_busiest_minute: max(connections)
+    requests: CAST(sum(requests) AS BIGINT)
+  derived:
+    requests_per_connection: round(requests / connections, 1)
+  having: connections_in_busiest_minute >= :min_connections_per_minute
+  order_by: connections_in_busiest_minute DESC, connections DESC
+  is_summed: true
 */
 WITH working AS (
     SELECT connection_id, min(exchange) AS exchange
@@ -37,49 +40,17 @@ short AS (
     FROM client_connections AS c
     JOIN working AS w ON w.connection_id = c.connection_id
     WHERE c.closed <> 'end of capture' AND c.last_seen_us - c.first_seen_us <= :max_seconds * 1000000
-),
-minutes AS (
-    SELECT
-        client_id,
-        client_address,
-        broker,
-        first_seen_us DIV 60000000 AS minute,
-        max(software) AS software,
-        count(*) AS connections,
-        CAST(sum(requests) AS BIGINT) AS requests,
-        min(first_seen_at) AS first_at,
-        max(last_seen_at) AS last_at,
-        min(struct(first_seen_us, connection_id, exchange)) AS example
-    FROM short
-    GROUP BY client_id, client_address, broker, first_seen_us DIV 60000000
-),
-found AS (
-    SELECT
-        client_id,
-        client_address,
-        broker,
-        max(software) AS software,
-        CAST(sum(connections) AS BIGINT) AS connections,
-        max(connections) AS connections_in_busiest_minute,
-        CAST(sum(requests) AS BIGINT) AS requests,
-        min(first_at) AS first_at,
-        max(last_at) AS last_at,
-        min(example) AS example
-    FROM minutes
-    GROUP BY client_id, client_address, broker
 )
 SELECT
     client_id,
     client_address,
-    software,
     broker,
-    connections,
-    connections_in_busiest_minute,
-    round(requests / connections, 1) AS requests_per_connection,
-    first_at,
-    last_at,
-    example.connection_id AS connection_id,
-    example.exchange AS exchange
-FROM found
-WHERE connections_in_busiest_minute >= :min_connections_per_minute
-ORDER BY connections_in_busiest_minute DESC, connections DESC, client_id, client_address, broker
+    first_seen_us DIV 60000000 AS minute,
+    max(software) AS software,
+    count(*) AS connections,
+    CAST(sum(requests) AS BIGINT) AS requests,
+    min(first_seen_at) AS first_at,
+    max(last_seen_at) AS last_at,
+    min(struct(first_seen_us, connection_id, exchange)) AS example
+FROM short
+GROUP BY client_id, client_address, broker, first_seen_us DIV 60000000

@@ -7,32 +7,32 @@ meaning: >
   topic to the speed of that consumer. Keys are shown as hexadecimal bytes, their first 32. Without the table records (decode with
   --records) this finds nothing.
 columns:
-  client_id: ""
-  client_address: ""
-  software: ""
   topic: ""
   partition: lowest partition with the key
   key_hex: first 32 bytes of the key, in hexadecimal
   key_bytes: length of the key in bytes
   direction: produce, or fetch where no produced record was seen
-  records: with this key
-  topic_records: with any key in this topic
+  records: records with this key
+  topic_records: records with any key in this topic
   keys: different keys in this topic
   percent: records as percent of topic_records
   cluster: ""
-  first_at: ""
-  last_at: ""
-  connection_id: ""
-  exchange: ""
 action: Add something to the key that spreads it (a sub-key, a bucket number) if order within it is not needed, or send such records without a key.
 reference: https://kafka.apache.org/documentation/#intro_concepts_and_terms
 parameters:
   min_records: {default: 1000, meaning: "Topics with fewer records that have a key are not listed."}
   min_keys: {default: 10, meaning: "Topics with fewer different keys are not listed: each of few has a large share."}
   min_percent: {default: 25, most: 100, meaning: "Share of the topic's records from which a key is hot."}
-needs: [records, client_exchanges, connection_clusters]
 verdict: "{rows:key has/keys have} a large share of a topic's records. Most: 0x{key_hex} in {topic}, {records:,} of {topic_records:,} records ({percent:d} %), partition {partition}. Spread it over several keys if order allows."
 order: 42
+frame:
+  derived:
+    key_hex: substring(hex(key), 1, 64)
+    key_bytes: length(hex(key)) DIV 2
+    percent: 100 * records DIV topic_records
+    first_at: at
+    last_at: at
+  order_by: records DESC, topic, key_hex, key_bytes, cluster
 */
 WITH keyed AS (
     SELECT
@@ -56,28 +56,10 @@ shares AS (
         min(CASE WHEN direction = 'produce' THEN 0 ELSE 1 END) OVER (PARTITION BY cluster, topic) AS only_fetched
     FROM keyed
 )
-SELECT
-    e.client_id,
-    e.client_address,
-    e.software,
-    s.topic,
-    s.partition,
-    substring(hex(s.key), 1, 64) AS key_hex,
-    length(hex(s.key)) DIV 2 AS key_bytes,
-    s.direction,
-    s.records,
-    s.topic_records,
-    s.keys,
-    100 * s.records DIV s.topic_records AS percent,
-    s.cluster,
-    e.at AS first_at,
-    e.at AS last_at,
-    s.example.connection_id AS connection_id,
-    s.example.exchange AS exchange
+SELECT s.*, e.client_id, e.client_address, e.software, e.at, e.connection_id, e.exchange
 FROM shares AS s
 JOIN client_exchanges AS e ON e.connection_id = s.example.connection_id AND e.exchange = s.example.exchange
 WHERE s.topic_records >= :min_records
     AND s.keys >= :min_keys
     AND s.records * 100 >= s.topic_records * :min_percent
     AND s.direction = CASE WHEN s.only_fetched = 1 THEN 'fetch' ELSE 'produce' END
-ORDER BY records DESC, topic, key_hex, key_bytes, cluster

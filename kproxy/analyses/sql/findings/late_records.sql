@@ -6,18 +6,10 @@ meaning: >
   The time stamps (CreateTime) of a partition go back by minutes or more. Windows of stream processing drop late records, searching by
   time (offsetsForTimes) finds the wrong place, and retention by time deletes too late.
 columns:
-  client_id: ""
-  client_address: ""
-  software: ""
   topic: ""
   batches: batches whose latest time stamp is behind an earlier one
-  records: records in those batches
+  records: records in these batches
   most_seconds_late: farthest behind, in seconds
-  cluster: ""
-  first_at: ""
-  last_at: ""
-  connection_id: ""
-  exchange: ""
 action: >
   Look for a producer that replays or buffers old records, or whose clock is behind; send such records to a topic of their own, or set
   message.timestamp.type=LogAppendTime on the topic.
@@ -25,9 +17,16 @@ reference: https://kafka.apache.org/documentation/#topicconfigs_message.timestam
 parameters:
   min_late_seconds: {default: 300, meaning: "How far a batch's latest time stamp has to be behind that of an earlier batch of the partition."}
   min_batches: {default: 5, meaning: "Fewer such batches of a client in a topic are not listed."}
-needs: [client_batches]
 verdict: "{count client_id:producer writes/producers write} records out of time order. Most: {client_id} at {client_address} to {topic}, {records:record/records} up to {most_seconds_late:,} s older than earlier ones. Check its clock, or whether it replays."
 order: 43
+frame:
+  group_by: [client_id, client_address, cluster, "coalesce(topic, topic_id) AS topic"]
+  values:
+    batches: count(*)
+    records: CAST(sum(count) AS BIGINT)
+    most_seconds_late: max(before_ms - stamp_ms) DIV 1000
+  having: batches >= :min_batches
+  order_by: batches DESC
 */
 WITH stamped AS (
     SELECT
@@ -44,37 +43,7 @@ WITH stamped AS (
         AND max_timestamp IS NOT NULL
         AND unix_millis(max_timestamp) >= 0
         AND coalesce(error_code, 0) = 0
-),
-found AS (
-    SELECT
-        client_id,
-        client_address,
-        cluster,
-        coalesce(topic, topic_id) AS topic,
-        max(software) AS software,
-        count(*) AS batches,
-        CAST(sum(count) AS BIGINT) AS records,
-        max(before_ms - stamp_ms) DIV 1000 AS most_seconds_late,
-        min(at) AS first_at,
-        max(at) AS last_at,
-        min(struct(at_us, connection_id, exchange)) AS example
-    FROM stamped
-    WHERE before_ms - stamp_ms >= :min_late_seconds * 1000
-    GROUP BY client_id, client_address, cluster, coalesce(topic, topic_id)
 )
-SELECT
-    client_id,
-    client_address,
-    software,
-    topic,
-    batches,
-    records,
-    most_seconds_late,
-    cluster,
-    first_at,
-    last_at,
-    example.connection_id AS connection_id,
-    example.exchange AS exchange
-FROM found
-WHERE batches >= :min_batches
-ORDER BY batches DESC, client_id, client_address, topic, cluster
+SELECT *
+FROM stamped
+WHERE before_ms - stamp_ms >= :min_late_seconds * 1000

@@ -4,12 +4,9 @@ title: Consumers that left their group because they did not poll in time
 severity: warning
 meaning: >
   The application took longer than max.poll.interval.ms (5 minutes by default) between two polls, so the client left the group by
-  itself. Its partitions moved, and what it was handling will be handled again. Java's consumer says so when it leaves; of others it is
-  inferred: they leave and, on the same connection, join again a while later.
+  itself. Its partitions moved, and what it was handling will be handled again. Java's consumer gives this reason when it leaves. For
+  other clients it is inferred: they leave and join again on the same connection, a while later.
 columns:
-  client_id: ""
-  client_address: ""
-  software: ""
   group_id: ""
   member_id: ""
   group_instance_id: of a static member (KIP-345)
@@ -18,19 +15,22 @@ columns:
   rebalance_timeout_ms: max.poll.interval.ms, in milliseconds
   away_ms: milliseconds from leaving to joining again
   cluster: ""
-  first_at: ""
-  last_at: ""
-  connection_id: ""
-  exchange: ""
 action: >
   Take fewer records per poll (max.poll.records), handle them faster or on another thread, or raise max.poll.interval.ms.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_max.poll.interval.ms
 parameters:
-  min_away_ms: {default: 1000, meaning: "Where no reason is told, time from leaving to joining again on the same connection from which it counts."}
+  min_away_ms: {default: 1000, meaning: "A client that leaves without a reason, and joins again sooner on the same connection, is not listed."}
 sampled: A member that was away for long may have asked in between, in an exchange that is missing.
-needs: [client_group_events]
 verdict: "{rows:time/times} a consumer left its group because it polled too late. First: {client_id} at {client_address} in group {group_id} ({evidence}), max.poll.interval.ms={rebalance_timeout_ms:d}. Lower max.poll.records or raise max.poll.interval.ms."
 order: 20
+frame:
+  derived:
+    evidence: CASE WHEN says_so = 1 THEN 'stated' ELSE 'inferred' END
+    away_ms: round((back_us - at_us) / 1000, 0)
+    first_at: at
+    last_at: coalesce(back_at, at)
+  having: says_so = 1 OR (coalesce(reason, '') = '' AND back_us - at_us >= :min_away_ms * 1000)
+  order_by: says_so DESC, first_at, group_id, member_id, connection_id, exchange, cluster
 */
 WITH joined AS (
     SELECT connection_id, group_id, at, at_us, exchange, member_id, rebalance_timeout_ms
@@ -69,22 +69,5 @@ matched AS (
         l.client_id, l.client_address, l.software, l.cluster, l.group_id, l.member_id, l.group_instance_id, l.reason, l.says_so,
         l.at, l.at_us, l.connection_id, l.exchange
 )
-SELECT
-    client_id,
-    client_address,
-    software,
-    group_id,
-    member_id,
-    group_instance_id,
-    CASE WHEN says_so = 1 THEN 'stated' ELSE 'inferred' END AS evidence,
-    reason,
-    rebalance_timeout_ms,
-    round((back_us - at_us) / 1000, 0) AS away_ms,
-    cluster,
-    at AS first_at,
-    coalesce(back_at, at) AS last_at,
-    connection_id,
-    exchange
+SELECT *
 FROM matched
-WHERE says_so = 1 OR (coalesce(reason, '') = '' AND back_us - at_us >= :min_away_ms * 1000)
-ORDER BY says_so DESC, first_at, group_id, member_id, connection_id, exchange, cluster

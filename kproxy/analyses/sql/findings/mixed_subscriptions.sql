@@ -4,32 +4,32 @@ title: Groups whose members subscribe to different topics
 severity: warning
 meaning: >
   At the same time, members of one group subscribe to different topics, each to some that the other does not read. Mostly two applications share a group id by mistake: each
-  restart of one rebalances the other, and lag of the group says nothing about either. While a release with other topics is rolled out
-  it is as it should be.
+  restart of one rebalances the other, and lag of the group says nothing about either. While a release with other topics is rolled
+  out, this is normal.
 columns:
-  client_id: ""
-  client_address: ""
-  software: ""
   group_id: ""
-  topics: what these members subscribe to
-  connections: of members with this subscription
+  topics: topics of this subscription
+  connections: connections of members with this subscription
   other_client_id: a member with the other subscription
-  other_client_address: its address
-  other_topics: what it subscribes to
-  seconds: for which both were in use
+  other_client_address: address of that member
+  other_topics: topics of the other subscription
+  seconds: seconds for which both were in use
   cluster: ""
-  first_at: ""
-  last_at: ""
-  connection_id: ""
-  exchange: ""
 action: Give each application its own group.id.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_group.id
 parameters:
   min_seconds: {default: 30, meaning: "Shortest time for which both subscriptions have to be in use."}
 sampled: That a member changed its subscription, or left, may be in an exchange that is missing.
-needs: [client_group_events, client_connections]
 verdict: "{rows:group/groups} whose members read different topics. Longest: {group_id}, where {client_id} reads {topics} and {other_client_id} reads {other_topics}, for {seconds:,} s. Give each application its own group.id."
 order: 26
+frame:
+  derived:
+    seconds: together_us DIV 1000000
+    last_at: timestamp_micros(to_us)
+    connection_id: example.connection_id
+    exchange: example.exchange
+  having: nth = 1 AND together_us >= :min_seconds * 1000000
+  order_by: seconds DESC, group_key
 */
 WITH subscribed AS (
     SELECT
@@ -46,8 +46,7 @@ WITH subscribed AS (
         g.at_us,
         g.connection_id,
         g.exchange,
-        greatest(c.last_seen_us, g.at_us) AS until_us,
-        c.last_seen_at AS until_at
+        greatest(c.last_seen_us, g.at_us) AS until_us
     FROM client_group_events AS g
     JOIN client_connections AS c ON c.connection_id = g.connection_id
     WHERE g.event IN ('join', 'heartbeat') AND size(g.subscribed_topics) > 0 AND coalesce(g.error_code, 0) IN (0, 79)
@@ -55,8 +54,22 @@ WITH subscribed AS (
 latest AS (
     SELECT
         *,
-        lead(at_us) OVER (PARTITION BY group_key, connection_id ORDER BY at_us, exchange) AS next_us
+        least(coalesce(lead(at_us) OVER (PARTITION BY group_key, connection_id ORDER BY at_us, exchange), until_us), until_us) AS to_us
     FROM subscribed
+),
+marked AS (  -- after min_seconds in which no member has the subscription, it is another period in which it is in use
+    SELECT
+        *,
+        CASE WHEN at_us > :min_seconds * 1000000 + max(to_us) OVER (
+            PARTITION BY group_key, topics ORDER BY at_us, connection_id, exchange ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) THEN 1 ELSE 0 END AS begins
+    FROM latest
+),
+numbered AS (
+    SELECT *, sum(begins) OVER (
+        PARTITION BY group_key, topics ORDER BY at_us, connection_id, exchange ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    ) AS period
+    FROM marked
 ),
 spans AS (
     SELECT
@@ -70,12 +83,11 @@ spans AS (
         max(software) AS software,
         count(DISTINCT connection_id) AS connections,
         min(at_us) AS from_us,
-        max(least(coalesce(next_us, until_us), until_us)) AS to_us,
+        max(to_us) AS to_us,
         min(at) AS first_at,
-        max(until_at) AS last_at,
         min(struct(at_us, connection_id, exchange)) AS example
-    FROM latest
-    GROUP BY cluster, group_key, group_id, topics
+    FROM numbered
+    GROUP BY cluster, group_key, group_id, topics, period
 ),
 paired AS (
     SELECT
@@ -92,22 +104,5 @@ paired AS (
     JOIN spans AS b ON b.group_key = a.group_key AND b.topics > a.topics
     WHERE size(array_except(a.topic_list, b.topic_list)) > 0 AND size(array_except(b.topic_list, a.topic_list)) > 0
 )
-SELECT
-    client_id,
-    client_address,
-    software,
-    group_id,
-    topics,
-    connections,
-    other_client_id,
-    other_client_address,
-    other_topics,
-    together_us DIV 1000000 AS seconds,
-    cluster,
-    first_at,
-    last_at,
-    example.connection_id AS connection_id,
-    example.exchange AS exchange
+SELECT *
 FROM paired
-WHERE nth = 1 AND together_us >= :min_seconds * 1000000
-ORDER BY seconds DESC, group_key

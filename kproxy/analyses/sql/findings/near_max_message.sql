@@ -6,61 +6,33 @@ meaning: >
   One record takes up almost all that the broker accepts in a batch (message.max.bytes, by default 1 MiB). The next one that is a
   little larger is refused and lost. Batches of many records do not count: producers make those as large as they may.
 columns:
-  client_id: ""
-  client_address: ""
-  software: ""
   topic: ""
   batches: batches near the limit
   largest_bytes: size of the largest of them, in bytes
   percent_of_max: the same as percent of max_message_bytes
   max_message_bytes: the limit assumed, in bytes
-  cluster: ""
-  first_at: ""
-  last_at: ""
-  connection_id: ""
-  exchange: ""
 action: Send less per record, compress, or raise max.message.bytes of the topic before it happens.
 reference: https://kafka.apache.org/documentation/#brokerconfigs_message.max.bytes
 parameters:
   max_message_bytes: {default: 1048588, most: 2147483647, meaning: "max.message.bytes of the topic; the default is the broker's."}
   min_percent: {default: 90, most: 100, meaning: "Share of it from which a batch of one record is near."}
   max_records: {default: 1, meaning: "Records in a batch up to which it counts."}
-needs: [client_batches]
 verdict: "{count client_id:producer sends/producers send} records near the size limit. Largest: {client_id} to {topic}, {largest_bytes:bytes}, {percent_of_max:d} % of what the broker takes. Send smaller records, or raise max.message.bytes before one is refused."
 order: 40
+frame:
+  group_by: [client_id, client_address, cluster, "coalesce(topic, topic_id) AS topic"]
+  values:
+    batches: count(*)
+    largest_bytes: max(size)
+    example: max(struct(size, connection_id, exchange))
+  derived:
+    percent_of_max: 100 * largest_bytes DIV nullif(CAST(:max_message_bytes AS BIGINT), 0)
+    max_message_bytes: CAST(:max_message_bytes AS BIGINT)
+  order_by: largest_bytes DESC
 */
-WITH found AS (
-    SELECT
-        client_id,
-        client_address,
-        cluster,
-        coalesce(topic, topic_id) AS topic,
-        max(software) AS software,
-        count(*) AS batches,
-        max(size) AS largest_bytes,
-        min(at) AS first_at,
-        max(at) AS last_at,
-        max(struct(size, connection_id, exchange)) AS example
-    FROM client_batches
-    WHERE direction = 'produce'
-        AND coalesce(error_code, 0) = 0
-        AND count <= :max_records
-        AND size * 100 >= :max_message_bytes * :min_percent
-    GROUP BY client_id, client_address, cluster, coalesce(topic, topic_id)
-)
-SELECT
-    client_id,
-    client_address,
-    software,
-    topic,
-    batches,
-    largest_bytes,
-    100 * largest_bytes DIV nullif(CAST(:max_message_bytes AS BIGINT), 0) AS percent_of_max,
-    CAST(:max_message_bytes AS BIGINT) AS max_message_bytes,
-    cluster,
-    first_at,
-    last_at,
-    example.connection_id AS connection_id,
-    example.exchange AS exchange
-FROM found
-ORDER BY largest_bytes DESC, client_id, client_address, topic, cluster
+SELECT *
+FROM client_batches
+WHERE direction = 'produce'
+    AND coalesce(error_code, 0) = 0
+    AND count <= :max_records
+    AND size * 100 >= :max_message_bytes * :min_percent

@@ -3,23 +3,16 @@ id: offset_reset
 title: Consumers that jumped to another offset because theirs was gone
 severity: critical
 meaning: >
-  The consumer asked for an offset that does not exist (OFFSET_OUT_OF_RANGE) and went on at another one, as auto.offset.reset says.
+  The consumer fetched from an offset that does not exist (OFFSET_OUT_OF_RANGE), and went on at another one, by auto.offset.reset.
   Records in between were skipped (a jump forward), or are read again (a jump backward).
 columns:
-  client_id: ""
-  client_address: ""
-  software: ""
   topic: ""
   partition: ""
-  from_offset: asked for, and gone
-  to_offset: asked for next
+  from_offset: the requested offset, which is gone
+  to_offset: the offset of the next fetch
   records: offsets between the two
   direction: "skipped: forward; reread: backward"
   cluster: ""
-  first_at: ""
-  last_at: ""
-  connection_id: ""
-  exchange: ""
 action: >
   A jump forward is lost work: find out whether retention deleted the records before they were read, and raise retention.ms or
   speed the consumer up. A jump backward: make handling twice harmless.
@@ -27,9 +20,17 @@ reference: https://kafka.apache.org/documentation/#consumerconfigs_auto.offset.r
 parameters:
   min_records: {default: 1, meaning: "Shorter jumps are not listed."}
 sampled: Fetches between the two offsets may be among the exchanges that are missing.
-needs: [client_offsets]
 verdict: "{rows:time/times} a consumer jumped because its offset was gone. Largest jump: {client_id} at {client_address} on {topic}-{partition}, from {from_offset:d} to {to_offset:d}: {records:offset/offsets} {direction}. Check retention.ms against its lag."
 order: 13
+frame:
+  derived:
+    from_offset: offset
+    records: abs(to_offset - offset)
+    direction: CASE WHEN to_offset > offset THEN 'skipped' ELSE 'reread' END
+    first_at: at
+    last_at: next_at
+  having: error_code = 1 AND next_error_code = 0 AND abs(to_offset - offset) >= :min_records
+  order_by: records DESC, first_at, client_id, client_address, topic, partition, connection_id, exchange, cluster
 */
 WITH asked AS (
     SELECT *
@@ -50,21 +51,5 @@ ordered AS (
         ) AS next_at
     FROM asked
 )
-SELECT
-    client_id,
-    client_address,
-    software,
-    topic,
-    partition,
-    offset AS from_offset,
-    to_offset,
-    abs(to_offset - offset) AS records,
-    CASE WHEN to_offset > offset THEN 'skipped' ELSE 'reread' END AS direction,
-    cluster,
-    at AS first_at,
-    next_at AS last_at,
-    connection_id,
-    exchange
+SELECT *
 FROM ordered
-WHERE error_code = 1 AND next_error_code = 0 AND abs(to_offset - offset) >= :min_records
-ORDER BY records DESC, first_at, client_id, client_address, topic, partition, connection_id, exchange, cluster

@@ -5,24 +5,17 @@ severity: critical
 meaning: >
   Between the first record of the transaction and its commit or abort passed more than the limit, or neither was seen (unfinished). Until then no
   read_committed consumer gets any later record of these partitions, of any producer; the broker ends it after transaction.timeout.ms.
-  Only of producers whose coordinator was captured as well, since only there the end is seen.
+  Only for producers whose coordinator was captured too, since only the coordinator shows the end.
 columns:
   severity: "critical: not ended when the capture of its coordinator ended; warning: aborted; notice: committed, late"
-  client_id: ""
-  client_address: ""
-  software: ""
   transactional_id: transactional.id
-  producer_id: as the coordinator gave it
-  producer_epoch: likewise
+  producer_id: producer id from the coordinator
+  producer_epoch: epoch of the producer id
   topics: topics that were written to
-  records: written in the transaction
+  records: records in the transaction
   seconds: from its first record to its end, or to the end of what was captured of its coordinator
   outcome: committed, aborted, restarted (another InitProducerId), unfinished
   cluster: ""
-  first_at: ""
-  last_at: ""
-  connection_id: ""
-  exchange: ""
 action: >
   Commit more often, and see to it that the producer aborts when it fails; hanging ones are found and ended by kafka-transactions.sh
   find-hanging and abort.
@@ -30,9 +23,17 @@ reference: https://kafka.apache.org/documentation/#producerconfigs_transaction.t
 parameters:
   min_seconds: {default: 60, meaning: "Transactions that were open for less are not listed. The default is that of transaction.timeout.ms."}
 sampled: The end of the transaction may be among the exchanges that are missing.
-needs: [client_batches, transaction_ends, coordinator_captures]
 verdict: "{rows:transaction/transactions} open for too long. Longest: {client_id} at {client_address}, transactional.id {transactional_id}, {seconds:,} s ({outcome}). read_committed consumers of {topics} wait meanwhile: commit more often, or end it with kafka-transactions.sh."
 order: 16
+frame:
+  derived:
+    severity: CASE ending WHEN 'committed' THEN 'notice' WHEN 'aborted' THEN 'warning' WHEN 'restarted' THEN 'warning' ELSE 'critical' END
+    seconds: open_us DIV 1000000
+    outcome: coalesce(ending, 'unfinished')
+    connection_id: example.connection_id
+    exchange: example.exchange
+  having: open_us >= :min_seconds * 1000000
+  order_by: CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, seconds DESC, first_at, producer_id, producer_epoch, client_id, client_address, cluster
 */
 WITH marks AS (  -- batches of transactions, and what ends one
     SELECT
@@ -83,7 +84,7 @@ found AS (
         producer_id,
         producer_epoch,
         ending_us,
-        max(ending) AS outcome,
+        max(ending) AS ending,
         sort_array(collect_set(topic)) AS topics,
         CAST(sum(count) AS BIGINT) AS records,
         min(at) AS first_at,
@@ -101,25 +102,6 @@ watched AS (  -- until when an end would have been seen; not of a producer whose
         ON c.cluster = f.cluster AND c.producer_id = f.producer_id AND c.since_us <= f.first_us AND c.until_us >= f.first_us
     GROUP BY f.cluster, f.producer_id, f.first_us
 )
-SELECT
-    CASE f.outcome WHEN 'committed' THEN 'notice' WHEN 'aborted' THEN 'warning' WHEN 'restarted' THEN 'warning' ELSE 'critical' END
-        AS severity,
-    f.client_id,
-    f.client_address,
-    f.software,
-    f.transactional_id,
-    f.producer_id,
-    f.producer_epoch,
-    f.topics,
-    f.records,
-    (least(f.ending_us, w.until_us) - f.first_us) DIV 1000000 AS seconds,
-    coalesce(f.outcome, 'unfinished') AS outcome,
-    f.cluster,
-    f.first_at,
-    f.last_at,
-    f.example.connection_id AS connection_id,
-    f.example.exchange AS exchange
+SELECT f.*, least(f.ending_us, w.until_us) - f.first_us AS open_us
 FROM found AS f
 JOIN watched AS w ON w.cluster = f.cluster AND w.producer_id = f.producer_id AND w.first_us = f.first_us
-WHERE least(f.ending_us, w.until_us) - f.first_us >= :min_seconds * 1000000
-ORDER BY CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, seconds DESC, first_at, producer_id, producer_epoch, client_id, client_address, cluster

@@ -6,22 +6,15 @@ meaning: >
   Connection after connection ends within seconds with nothing but the opening on it (ApiVersions, SASL), while few or none
   of this client get any further. The login fails, or the two sides do not agree on a protocol.
 columns:
-  client_id: ""
-  client_address: ""
-  software: ""
   user_name: ""
   sasl_mechanism: ""
   broker: ""
-  connections: that did nothing but log in, or try to
-  connections_in_busiest_five_minutes: of those
-  errors: of those, with an error
+  connections: connections with nothing but a login, or an attempt
+  connections_in_busiest_five_minutes: such connections in the five minutes with the most
+  errors: such connections with an error
   error_name: Kafka's name of one of the errors; none
-  closed_by_broker: of those, closed by the broker first
+  closed_by_broker: such connections that the broker closed first
   connections_that_worked: other connections of the client, which did some work
-  first_at: ""
-  last_at: ""
-  connection_id: ""
-  exchange: ""
 action: >
   Look at the last exchange of the example connection and at the broker's log: wrong credentials or mechanism, a
   listener of another security protocol.
@@ -30,9 +23,22 @@ parameters:
   min_connections: {default: 10, meaning: "Fewer such connections of a client to a broker, in its busiest five minutes, are not listed."}
   max_seconds: {default: 5, meaning: "Longest life of a connection that counts as one that got nowhere."}
 sampled: What these connections did after the login may be among the exchanges that are missing.
-needs: [client_connections, exchanges]
 verdict: "{rows:client reconnects/clients reconnect} in a loop without getting to work. Most: {client_id} at {client_address} to {broker}, {connections:,} connections; errors: {error_name}; {closed_by_broker:,} closed by the broker. Check its login and security protocol."
 order: 20
+frame:
+  group_by: [client_id, client_address, broker]
+  values:
+    user_name: max(user_name)
+    sasl_mechanism: max(sasl_mechanism)
+    connections: CAST(sum(connections) AS BIGINT)
+    connections_in_busiest_five_minutes: max(connections)
+    errors: CAST(sum(errors) AS BIGINT)
+    error_name: coalesce(max(error_name), 'none')
+    closed_by_broker: CAST(sum(closed_by_broker) AS BIGINT)
+    connections_that_worked: coalesce(max(connections_that_worked), 0)
+  is_summed: true
+  having: connections_in_busiest_five_minutes >= :min_connections AND connections > connections_that_worked
+  order_by: connections DESC
 */
 WITH worked AS (
     SELECT
@@ -55,7 +61,6 @@ periods AS (
         client_id,
         client_address,
         broker,
-        first_seen_us DIV 300000000 AS period,
         max(software) AS software,
         max(sasl_mechanism) AS sasl_mechanism,
         max(user_name) AS user_name,
@@ -75,44 +80,7 @@ working AS (
     JOIN worked AS w ON w.connection_id = c.connection_id
     WHERE w.work > 0
     GROUP BY c.client_id, c.client_address
-),
-found AS (
-    SELECT
-        client_id,
-        client_address,
-        broker,
-        max(software) AS software,
-        max(sasl_mechanism) AS sasl_mechanism,
-        max(user_name) AS user_name,
-        max(error_name) AS error_name,
-        CAST(sum(connections) AS BIGINT) AS connections,
-        max(connections) AS most,
-        CAST(sum(errors) AS BIGINT) AS errors,
-        CAST(sum(closed_by_broker) AS BIGINT) AS closed_by_broker,
-        min(first_at) AS first_at,
-        max(last_at) AS last_at,
-        min(example) AS example
-    FROM periods
-    GROUP BY client_id, client_address, broker
 )
-SELECT
-    f.client_id,
-    f.client_address,
-    f.software,
-    f.user_name,
-    f.sasl_mechanism,
-    f.broker,
-    f.connections,
-    f.most AS connections_in_busiest_five_minutes,
-    f.errors,
-    coalesce(f.error_name, 'none') AS error_name,
-    f.closed_by_broker,
-    coalesce(w.connections, 0) AS connections_that_worked,
-    f.first_at,
-    f.last_at,
-    f.example.connection_id AS connection_id,
-    f.example.exchange AS exchange
-FROM found AS f
-LEFT JOIN working AS w ON w.client_id <=> f.client_id AND w.client_address = f.client_address
-WHERE f.most >= :min_connections AND f.connections > coalesce(w.connections, 0)
-ORDER BY connections DESC, client_id, client_address, broker
+SELECT p.*, w.connections AS connections_that_worked
+FROM periods AS p
+LEFT JOIN working AS w ON w.client_id <=> p.client_id AND w.client_address = p.client_address

@@ -6,58 +6,25 @@ meaning: >
   The group refused the commit because the member no longer belongs to it (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_...): it was
   away too long, or a rebalance took its partitions. What it had handled since its last commit is handled again by another member.
 columns:
-  client_id: ""
-  client_address: ""
-  software: ""
   group_id: ""
   member_id: ""
   commits: commits that the coordinator refused
   error_name: ""
-  cluster: ""
-  first_at: ""
-  last_at: ""
-  connection_id: ""
-  exchange: ""
 action: >
   Lower max.poll.records or raise max.poll.interval.ms so that handling ends before the group gives up; commit in the rebalance
   listener when partitions are revoked.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_max.poll.interval.ms
 parameters:
   min_commits: {default: 1, meaning: "Fewer refused commits of a member are not listed."}
-needs: [client_group_events]
 verdict: "{rows:member/members} with commits refused. Most: {client_id} at {client_address} in group {group_id}, {commits:time/times} {error_name}. It was no longer in its group, and what it read is handled twice. See why: kproxy report --only rebalances."
 order: 23
+frame:
+  group_by: [client_id, client_address, cluster, group_id, member_id, error_name]
+  values:
+    commits: count(*)
+  having: commits >= :min_commits
+  order_by: commits DESC
 */
-WITH found AS (
-    SELECT
-        client_id,
-        client_address,
-        cluster,
-        group_id,
-        member_id,
-        error_name,
-        max(software) AS software,
-        count(*) AS commits,
-        min(at) AS first_at,
-        max(at) AS last_at,
-        min(struct(at_us, connection_id, exchange)) AS example
-    FROM client_group_events
-    WHERE event = 'commit' AND error_code IN (22, 25, 82, 110)
-    GROUP BY client_id, client_address, cluster, group_id, member_id, error_name
-)
-SELECT
-    client_id,
-    client_address,
-    software,
-    group_id,
-    member_id,
-    commits,
-    error_name,
-    cluster,
-    first_at,
-    last_at,
-    example.connection_id AS connection_id,
-    example.exchange AS exchange
-FROM found
-WHERE commits >= :min_commits
-ORDER BY commits DESC, group_id, client_id, client_address, member_id, error_name, cluster
+SELECT *
+FROM client_group_events
+WHERE event = 'commit' AND error_code IN (22, 25, 82, 110)

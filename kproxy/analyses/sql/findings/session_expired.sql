@@ -7,27 +7,26 @@ meaning: >
   within session.timeout.ms, or it did not join a rebalance in time, so the group went on without it. Its process stood still (garbage collection, a paused container, a busy
   processor), or the network was cut.
 columns:
-  client_id: ""
-  client_address: ""
-  software: ""
   group_id: ""
   member_id: ""
   error_name: ""
-  session_timeout_ms: session.timeout.ms, in milliseconds; empty where it was not seen, or the broker sets it
+  session_timeout_ms: session.timeout.ms, in milliseconds; empty if it was not captured, or the broker sets it
   silence_ms: milliseconds from the member's request before to the refused one
   cluster: ""
-  first_at: ""
-  last_at: ""
-  connection_id: ""
-  exchange: ""
 action: Look at pauses of that process and at its network at this time; raise session.timeout.ms (45 s by default) if pauses are normal there.
 reference: https://kafka.apache.org/documentation/#consumerconfigs_session.timeout.ms
 parameters:
   min_silence_ms: {default: 0, meaning: "Members whose last heartbeat before was nearer than this are not listed."}
 sampled: That the member left by itself may be in an exchange that is missing.
-needs: [client_group_events, client_exchanges]
 verdict: "{rows:running member was/running members were} thrown out by a group. First: {client_id} at {client_address} from {group_id}, {silence_ms:ms} after its heartbeat before. Look for a pause of that process (garbage collection, CPU, container) or a cut network."
 order: 22
+frame:
+  derived:
+    silence_ms: (at_us - before_us) DIV 1000
+    first_at: at
+    last_at: at
+  having: coalesce(at_us - before_us, 0) >= :min_silence_ms * 1000
+  order_by: first_at, group_key, member_id, connection_id, exchange
 */
 WITH refused AS (
     SELECT
@@ -76,21 +75,6 @@ matched AS (
     GROUP BY
         r.client_id, r.client_address, r.software, r.cluster, r.group_key, r.group_id, r.member_id, r.error_name, r.at, r.at_us, r.connection_id, r.exchange
 )
-SELECT
-    m.client_id,
-    m.client_address,
-    m.software,
-    m.group_id,
-    m.member_id,
-    m.error_name,
-    s.session_timeout_ms,
-    (m.at_us - m.before_us) DIV 1000 AS silence_ms,
-    m.cluster,
-    m.at AS first_at,
-    m.at AS last_at,
-    m.connection_id,
-    m.exchange
+SELECT m.*, s.session_timeout_ms
 FROM matched AS m
 LEFT JOIN sessions AS s ON s.group_key = m.group_key AND s.member_id = m.member_id
-WHERE coalesce(m.at_us - m.before_us, 0) >= :min_silence_ms * 1000
-ORDER BY first_at, m.group_key, member_id, connection_id, exchange

@@ -6,33 +6,32 @@ meaning: >
   One partition takes several times what the others take. One broker, one disk and one consumer carry the topic, however many
   partitions and consumers it has.
 columns:
-  client_id: ""
-  client_address: ""
-  software: ""
-  clients: that produce to the partition; the named one most
+  clients: number of clients that produce to the partition; client_id is the one with the most records
   topic: ""
   partition: ""
   records: produced to the partition
-  bytes: of its record batches, as on the wire
+  bytes: bytes of its record batches on the wire
   topic_records: produced to the topic
   other_partitions: number of other partitions that were written to
   percent: records as percent of topic_records
   times_others: records as a multiple of the other partitions' average
   cluster: ""
-  first_at: ""
-  last_at: ""
-  connection_id: ""
-  exchange: ""
 action: Look at the keys (see hot_keys, which needs --records) and at custom partitioners; a key that is the same for most records belongs elsewhere.
 reference: https://kafka.apache.org/documentation/#producerconfigs_partitioner.class
 parameters:
   min_records: {default: 10000, meaning: "Topics with fewer records produced are not listed: chance skews small numbers."}
-  min_batches: {default: 100, meaning: "Topics with fewer record batches produced are not listed, likewise."}
+  min_batches: {default: 100, meaning: "Topics with fewer record batches produced are not listed, for the same reason."}
   times_others: {default: 4, most: 1000000, meaning: "How many times the average of the other partitions seen a partition has to have."}
 sampled: What the other partitions got may be among the exchanges that are missing.
-needs: [client_batches]
 verdict: "{rows:partition gets/partitions get} far more than the others of the topic. Most: {topic}-{partition}, {records:,} of {topic_records:,} records ({percent:d} %). Look for a key that most records share; more consumers do not help."
 order: 41
+frame:
+  derived:
+    percent: 100 * records DIV nullif(topic_records, 0)
+    times_others: round(records * other_partitions / nullif(topic_records - records, 0), 1)
+    connection_id: example.connection_id
+    exchange: example.exchange
+  order_by: records DESC, topic, partition, cluster
 */
 WITH by_client AS (
     SELECT
@@ -86,27 +85,9 @@ compared AS (
         count(*) OVER (PARTITION BY cluster, topic) - 1 AS other_partitions
     FROM by_partition
 )
-SELECT
-    client_id,
-    client_address,
-    software,
-    clients,
-    topic,
-    partition,
-    records,
-    bytes,
-    topic_records,
-    other_partitions,
-    100 * records DIV nullif(topic_records, 0) AS percent,
-    round(records * other_partitions / nullif(topic_records - records, 0), 1) AS times_others,
-    cluster,
-    first_at,
-    last_at,
-    example.connection_id AS connection_id,
-    example.exchange AS exchange
+SELECT *
 FROM compared
 WHERE other_partitions > 0
     AND topic_records >= :min_records
     AND topic_batches >= :min_batches
     AND records * other_partitions >= :times_others * (topic_records - records)
-ORDER BY records DESC, topic, partition, cluster

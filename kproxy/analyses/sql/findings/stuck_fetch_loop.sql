@@ -3,26 +3,19 @@ id: stuck_fetch_loop
 title: Consumers that fetch the same offset again and again although there is more
 severity: critical
 meaning: >
-  The consumer asks for the same offset over and over while the partition has records from there on. Either it gets them each time and
+  The consumer fetches from the same offset over and over, although the partition has records there. Either it gets them each time and
   goes back (a record that it cannot handle, retried for ever), or the broker returns nothing although there is something.
 columns:
-  client_id: ""
-  client_address: ""
-  software: ""
   broker: ""
   topic: ""
   partition: ""
-  offset: asked for again and again
+  offset: the offset that is fetched again and again
   readable_end: offset up to which the partition can be read
-  fetches: that asked for it
-  all_fetches: of the partition meanwhile
-  with_records: of the repeated ones, answered with records
+  fetches: fetches from this offset
+  all_fetches: all fetches of the partition in this time
+  with_records: fetches from this offset that were answered with records
   seconds: ""
   cluster: ""
-  first_at: ""
-  last_at: ""
-  connection_id: ""
-  exchange: ""
 action: >
   If records came back: find the record at this offset (kproxy decode --records) that the application fails on; skip it or send it to a
   dead-letter topic. If none came back: look at the broker's log for that partition, and at fetch sizes below the size of a batch.
@@ -32,9 +25,13 @@ parameters:
   min_seconds: {default: 5, meaning: "Consumers that went on within this time are not listed."}
   min_percent: {default: 40, most: 100, meaning: "Share of these among the consumer's fetches of the partition meanwhile; a client that reads a whole topic again and again has less."}
 sampled: Fetches of other offsets in between may be among the exchanges that are missing.
-needs: [fetch_positions, record_batches]
 verdict: "{rows:partition is/partitions are} stuck: a consumer fetches the same offset again and again. Most: {client_id} at {client_address}, offset {offset:d} of {topic}-{partition}, {fetches:time/times} in {seconds:,} s, {with_records:,} of them with records; the partition goes on to {readable_end:d}. Look for a record there that it cannot handle."
 order: 15
+frame:
+  derived:
+    offset: position
+    seconds: us DIV 1000000
+  order_by: fetches DESC, client_id, client_address, topic, partition, offset, connection_id, cluster
 */
 WITH asked AS (
     SELECT *, CASE WHEN last_stable_offset >= 0 THEN last_stable_offset ELSE high_watermark END AS readable_end
@@ -96,24 +93,6 @@ ranked AS (
         AND m.topic = r.topic AND m.partition = r.partition AND m.position = r.position
     WHERE r.fetches * 100 >= m.all_fetches * :min_percent
 )
-SELECT
-    client_id,
-    client_address,
-    software,
-    broker,
-    topic,
-    partition,
-    position AS offset,
-    readable_end,
-    fetches,
-    all_fetches,
-    with_records,
-    us DIV 1000000 AS seconds,
-    cluster,
-    first_at,
-    last_at,
-    connection_id,
-    exchange
+SELECT *
 FROM ranked
 WHERE nth = 1
-ORDER BY fetches DESC, client_id, client_address, topic, partition, offset, connection_id, cluster

@@ -6,20 +6,12 @@ meaning: >
   Each request carries one or two small records, at a rate at which many would fit together. Brokers then work per request
   instead of per megabyte, compression has nothing to work with, and logs and indexes grow by the overhead of each batch.
 columns:
-  client_id: ""
-  client_address: ""
-  software: ""
   topic: ""
   batches: ""
   records: ""
-  records_per_batch: average
-  bytes_per_batch: average
-  batches_in_busiest_minute: of these batches
-  cluster: ""
-  first_at: ""
-  last_at: ""
-  connection_id: ""
-  exchange: ""
+  records_per_batch: average number of records in a batch
+  bytes_per_batch: average size of a batch, in bytes
+  batches_in_busiest_minute: record batches in the minute with the most
 action: >
   Let the producer wait a little (linger.ms=5 to 50, the default since Kafka 4.0 is 5), do not flush() or wait for each send()
   before the next.
@@ -28,62 +20,35 @@ parameters:
   min_batches_per_minute: {default: 1000, meaning: "Fewer batches of a client to a topic, in its busiest minute, are not listed: there was nothing to wait for."}
   max_records_per_batch: {default: 2, most: 2147483647, meaning: "Records per batch, on average, up to which batches are tiny."}
   max_batch_bytes: {default: 4096, most: 2147483647, meaning: "Bytes per batch, on average, up to which batches are tiny."}
-needs: [produced_minutes]
 verdict: "{count client_id:producer sends/producers send} nearly every record in a batch of its own. Most: {client_id} to {topic}, {batches:,} batches of {records_per_batch:.1f} records. Raise linger.ms and do not flush after each record."
 order: 50
+frame:
+  group_by: [client_id, client_address, cluster, topic]
+  values:
+    batches: CAST(sum(batches) AS BIGINT)
+    records: CAST(sum(records) AS BIGINT)
+    bytes: CAST(sum(bytes) AS BIGINT)
+    batches_in_busiest_minute: CAST(max(batches) AS BIGINT)
+  derived:
+    records_per_batch: round(records / batches, 1)
+    bytes_per_batch: bytes DIV batches
+  having: batches_in_busiest_minute >= :min_batches_per_minute AND records <= batches * :max_records_per_batch AND bytes <= batches * :max_batch_bytes
+  order_by: batches DESC
+  is_summed: true
 */
-WITH minutes AS (
-    SELECT
-        client_id,
-        client_address,
-        cluster,
-        topic,
-        minute,
-        max(software) AS software,
-        sum(batches) AS batches,
-        sum(records) AS records,
-        sum(bytes) AS bytes,
-        min(first_at) AS first_at,
-        max(last_at) AS last_at,
-        min(example) AS example
-    FROM produced_minutes
-    WHERE is_counted
-    GROUP BY client_id, client_address, cluster, topic, minute
-),
-found AS (
-    SELECT
-        client_id,
-        client_address,
-        cluster,
-        topic,
-        max(software) AS software,
-        CAST(sum(batches) AS BIGINT) AS batches,
-        CAST(sum(records) AS BIGINT) AS records,
-        CAST(sum(bytes) AS BIGINT) AS bytes,
-        CAST(max(batches) AS BIGINT) AS batches_in_busiest_minute,
-        min(first_at) AS first_at,
-        max(last_at) AS last_at,
-        min(example) AS example
-    FROM minutes
-    GROUP BY client_id, client_address, cluster, topic
-)
 SELECT
     client_id,
     client_address,
-    software,
-    topic,
-    batches,
-    records,
-    round(records / batches, 1) AS records_per_batch,
-    bytes DIV batches AS bytes_per_batch,
-    batches_in_busiest_minute,
     cluster,
-    first_at,
-    last_at,
-    example.connection_id AS connection_id,
-    example.exchange AS exchange
-FROM found
-WHERE batches_in_busiest_minute >= :min_batches_per_minute
-    AND records <= batches * :max_records_per_batch
-    AND bytes <= batches * :max_batch_bytes
-ORDER BY batches DESC, client_id, client_address, topic, cluster
+    topic,
+    minute,
+    max(software) AS software,
+    sum(batches) AS batches,
+    sum(records) AS records,
+    sum(bytes) AS bytes,
+    min(first_at) AS first_at,
+    max(last_at) AS last_at,
+    min(example) AS example
+FROM produced_minutes
+WHERE is_counted
+GROUP BY client_id, client_address, cluster, topic, minute

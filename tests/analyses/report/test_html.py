@@ -1,10 +1,12 @@
 """The HTML report: hostile names execute nothing and stay text, in a parser and in Chromium; it fits a phone; it is small."""
 
+import json
 import re
 import struct
 import zlib
 from collections.abc import Callable
 from html.parser import HTMLParser
+from importlib import resources
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +18,7 @@ from kproxy.analyses.report.charts.gallery import Drawing
 from kproxy.analyses.report.charts.map_graph import map_graph
 from kproxy.analyses.report.charts.over_time import lag, rebalances, traffic
 from kproxy.analyses.report.html.page import LARGEST, html_page
+from kproxy.analyses.report.json_page import json_page
 from kproxy.analyses.report.verdicts import Answer, Report, Summary
 from tests.support import chromium
 
@@ -32,7 +35,7 @@ HOSTILE = [
 TAGS = {
     "html", "head", "meta", "title", "style", "body", "header", "main", "footer", "section", "p", "h1", "h2", "div", "strong",
     "ul", "li", "span", "a", "figure", "figcaption", "details", "summary", "table", "thead", "tbody", "tr", "th", "td", "b",
-    "svg", "g", "path", "line", "rect", "text", "circle", "defs", "clippath", "tspan",
+    "dl", "dt", "dd", "svg", "g", "path", "line", "rect", "text", "circle", "defs", "clippath", "tspan",
 }  # fmt: skip
 SPAN = (0, 10_000)
 
@@ -163,7 +166,7 @@ def test_a_phone_shows_it_light_and_dark(
     width, size, lines = pixels(picture)
     assert width == 500
     assert all(max(line[:3]) in lightness for line in lines[::50])
-    assert all(line[-size:][:3] == lines[0][:3] for line in lines), "something reaches over the right edge"
+    assert all(line[-size:][:3] == line[:3] for line in lines), "something reaches over the right edge"
 
 
 def test_a_page_is_cut_to_its_limit() -> None:
@@ -179,3 +182,40 @@ def test_a_page_is_cut_to_its_limit() -> None:
 def test_without_kafka_it_says_so() -> None:
     page = html_page(Report(Summary(["s"], 0, 0, 0, 0, 0, 0, None, None, {}), [], []), [])
     assert "no Kafka traffic, and no other TCP connection with data, was found." in page
+
+
+def test_the_page_and_the_json_say_the_same_in_the_same_order() -> None:
+    said = {"b": "critical", "a": "warning", "c": "notice"}
+    answers = [
+        Answer(
+            Analysis(header=Header(id=name, title=f"Title {name}", severity="info", meaning="m"), sql="", path=""),
+            {}, pa.table({"n": [1]}), severity, f"verdict {name}",
+        )
+        for name, severity in said.items()
+    ]  # fmt: skip
+    made = Report(Summary(["s"], 1, 1, 1, 5, 0, 1, 0, 1, {}), answers, ["damage"], part="the first half")
+    page, told = Page(html_page(made, [])), json.loads(json_page(made))
+    expected = [(one["severity"], one["title"], one["verdict"]) for one in told["verdicts"]]
+    texts = [text.strip() for text in page.texts if text.strip()]
+    evidence = texts[texts.index("Evidence") + 1 :]
+    assert [text for text in texts if text.startswith("verdict ")][:3] == [verdict for *_, verdict in expected]
+    for severity, title, verdict in expected:
+        at = evidence.index(title)
+        assert (evidence[at - 1], evidence[at + 1]) == (severity, verdict)
+    titles = [text for text in evidence if text.startswith("Title ")]
+    assert titles == [title for _, title, _ in expected] == [one["title"] for one in told["analyses"].values()]
+    assert told["damages"][0] in "".join(texts) and told["part"] in "".join(texts)
+
+
+def test_the_report_has_the_colours_and_tables_of_the_page() -> None:
+    ours, pages = (
+        resources.files(package).joinpath(name).read_text(encoding="utf-8")
+        for package, name in (("kproxy.analyses.report.html", "page.css"), ("kproxy.page", "static/page.css"))
+    )
+    colours = re.findall(r"--[a-z0-9]+: light-dark\(.*?\);", ours)
+    assert len(colours) > 15 and all(colour in pages for colour in colours)
+    for rule in ("body", "h2", "table", "th, td", "td.number, th.number", "details.finding summary"):
+        (of_report,), (of_page,) = (re.findall(rf"^{re.escape(rule)} {{ (.*) }}$", css, re.M) for css in (ours, pages))
+        assert set(of_report.rstrip(";").split("; ")) - {"background: var(--bg)"} <= set(
+            of_page.rstrip(";").split("; ")
+        ), rule
