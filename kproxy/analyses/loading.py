@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kproxy.analyses.sources import Kind, Source, open_events, table_files
+from kproxy.analyses.sources import Kind, Source, table_files
 from kproxy.output.tables import TABLES, Column, Table, schema_of
+from kproxy.pipeline.decoded_log import open_named
 from kproxy.pipeline.run import Input, Options, Run
 from kproxy.pipeline.table_output import TableOutput
 
@@ -120,7 +121,7 @@ class Loader:
             for path in files:
                 if self._reading.ended:
                     break
-                with open_events(path) as source:
+                with open_named(path) as source:
                     self._watch(path, source, run.read(source))
             self.damages += run.damages
 

@@ -1,16 +1,16 @@
 """The sources of a report: captures, decoded logs and directories of tables."""
 
+import os
 import re
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
 from kproxy.capture.files import STANDARD_INPUT
-from kproxy.errors import CaptureError, UsageError
+from kproxy.errors import UsageError
 from kproxy.output.tables.contracts import TABLES
 from kproxy.output.tables.parquet import MARKER
-from kproxy.pipeline.decoded_log import open_input
-from kproxy.pipeline.run import Input
+from kproxy.pipeline.decoded_log import open_named
 
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:/")  # of a URI; Path makes one slash of two
 LOGS = {"_delta_log": "Delta", "metadata": "Iceberg"}  # the folder of a table that says which of its files count
@@ -45,17 +45,9 @@ def look_at(path: Path) -> Source:
         if (path / MARKER).is_file():
             raise UsageError(f"{path} has no tables: its Parquet files are gone")
         raise UsageError(f"{path} is a directory without tables; name captures or logs, for instance {path / '*'}")
-    if path.is_file():  # a pipe can be opened only once
-        open_events(path).close()
+    if path.is_file() or path.samefile(os.devnull):  # a pipe can be opened only once
+        open_named(path).close()
     return Source(path, Kind.EVENTS)
-
-
-def open_events(path: Path) -> Input:
-    """Open a capture or decoded log. Raises UsageError for a file that is neither, as kproxy decode does."""
-    try:
-        return open_input(path)
-    except CaptureError as error:
-        raise UsageError(str(error)) from error
 
 
 def _refuse_table_formats(directory: Path) -> None:

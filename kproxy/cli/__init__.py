@@ -3,8 +3,7 @@
     app.py            the table of commands, --version and --help, main(), exit codes
     decode.py         kproxy decode: a Run of kproxy.pipeline on files; its options, exit codes and summary
     jobs.py           --jobs: a large capture in several processes
-    formats.py        --format: the output of each format
-    anonymizing.py    --anonymize: the key of the pseudonyms
+    formats.py        --format: the output of each format, and its options
     selection.py      --api, --topic, --client, --group: short for --where; what a shell completes
     following.py      --follow: a file that grows
     completion.py     kproxy completion: the script for a shell
@@ -30,7 +29,7 @@ To add a command, write a Click command ``kproxy/cli/NAME.py`` with a function o
 app.py. To add an option, add a ``click.option`` to its command (for `kproxy run` also a field of config.reading.Options).
 
 Start-up is lazy in one place: app.py imports the module of the command that was chosen, and no other. Inside a command,
-what only some options need (pyarrow, cryptography, CEL) is imported by the function that needs it, with the reason beside
+what only some options need (pyarrow, cryptography, CEL) is imported by the function that needs it, with the reason next to
 it. tests/cli/test_app.py lists what `kproxy --version`, `--help` and `decode` must not import.
 """
 

@@ -8,14 +8,13 @@ from typing import Any
 import click
 
 from kproxy.capture import Capture, open_capture
-from kproxy.capture.files import name_of, see_through
 from kproxy.cli.following import GrowingFile
 from kproxy.cli.formats import OUTPUTS, STANDARD_INPUT, SUFFIXES, Format, OutputOptions, format_of
 from kproxy.cli.progress import progress
 from kproxy.cli.selection import condition_of, selection_options
-from kproxy.errors import CaptureError, UsageError
+from kproxy.errors import UsageError
 from kproxy.output.times import Clock
-from kproxy.pipeline.decoded_log import DecodedLog, open_input, open_stream
+from kproxy.pipeline.decoded_log import DecodedLog, open_named
 from kproxy.pipeline.line_output import ListedLines
 from kproxy.pipeline.output import Output
 from kproxy.pipeline.run import Input, Run
@@ -357,17 +356,12 @@ def _check_input(file: Path, needs_captures: str | None) -> None:
         raise UsageError(f"{file} is a directory; name captures, for instance {file / '*.pcap'}")
     if not file.exists():
         raise UsageError(f"{file}: no such file")
-    if file.is_file():  # a pipe can be opened only once
+    if file.is_file() or file.samefile(os.devnull):  # a pipe can be opened only once
         _open(file, needs_captures).close()
 
 
 def _open(file: Path, needs_captures: str | None, *, follow: bool = False) -> Input:
-    try:
-        source = (
-            open_stream(see_through(GrowingFile(file), name_of(file)), name_of(file)) if follow else open_input(file)
-        )
-    except CaptureError as error:
-        raise UsageError(str(error)) from error
+    source = open_named(file, GrowingFile(file) if follow else None)
     if isinstance(source, DecodedLog) and needs_captures is not None:
         source.close()
         raise UsageError(

@@ -60,8 +60,9 @@ def doctor(
     Looks at brokers, the addresses that they advertise, TLS, certificates, logins, clocks, ports, limits and space, and at
     kproxy itself where it runs already. Nothing is changed. Run it where kproxy runs, as the same user.
 
-    Brokers that want a login tell their addresses and their clock only after one: --command-config takes the file that Kafka's
-    own tools take (PLAIN and SCRAM; TLS is the configuration's, and with SASL_SSL nobody logs in without it).
+    Brokers that require a login tell their addresses and their clock only after it: --command-config takes the properties file
+    that Kafka's own tools take (PLAIN and SCRAM). TLS is set by the configuration; with SASL_SSL in the properties, the login is
+    only sent over TLS.
 
     Exit status: 0 without problems (warnings are none), 4 with a problem, 2 for wrong usage.
     """

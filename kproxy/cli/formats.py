@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
+from kproxy.errors import UsageError
 from kproxy.output.bodies import Bodies
 from kproxy.output.jsonl import event_line
 from kproxy.output.text.styles import PLAIN, is_terminal, style_for
@@ -23,6 +24,7 @@ from kproxy.pipeline.sink import Sink, check_output
 from kproxy.session import Event, Exchange
 
 STANDARD_INPUT = Path("-")
+SMALLEST_KEY, LARGEST_KEY = 16, 4096  # bytes, of --anonymize-key
 Chosen = TypeVar("Chosen", bound=StrEnum)
 
 
@@ -146,7 +148,8 @@ def _jsonl(options: OutputOptions) -> Open:
 
 
 def _pcapng(options: OutputOptions) -> Open:
-    from kproxy.cli.anonymizing import anonymizer  # noqa: PLC0415
+    from kproxy.output.rewriting.anonymize import Anonymizer  # noqa: PLC0415
+    from kproxy.output.rewriting.pseudonyms import Pseudonyms  # noqa: PLC0415
     from kproxy.output.rewriting.rewriter import Rewriter  # noqa: PLC0415
     from kproxy.output.rewriting.withheld_records import WithoutRecords  # noqa: PLC0415
     from kproxy.pipeline.pcapng_output import OrderedPcapng  # noqa: PLC0415
@@ -154,8 +157,22 @@ def _pcapng(options: OutputOptions) -> Open:
     check_output(options.path, options.inputs)
     rewriter = WithoutRecords(keeps_size=False) if options.withholds_records else Rewriter()
     if options.anonymize:
-        rewriter = anonymizer(options.anonymize_key)
+        rewriter = Anonymizer(Pseudonyms(_anonymize_key(options.anonymize_key)))
     return lambda: OrderedPcapng(options.open_sink(), rewriter)
+
+
+def _anonymize_key(file: Path | None) -> bytes:
+    """Return the key of the pseudonyms in the file, or a new one. Raises UsageError if the file holds no key."""
+    if file is None:
+        return os.urandom(SMALLEST_KEY)
+    try:
+        with file.open("rb") as opened:
+            key = opened.read(LARGEST_KEY)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+    if len(key) < SMALLEST_KEY:
+        raise UsageError(f"{file} has {len(key)} bytes; a key has at least {SMALLEST_KEY}")
+    return key
 
 
 def _parquet(options: OutputOptions) -> Open:

@@ -4,15 +4,15 @@
                       what they ask
     _Task             a child: decodes the part of the capture that its Division gives it
 
-Over the pipe of each task go, to the parent, a _Message with what is new: how far the task is, its facts, its
-lines, perhaps that it asks, at last its _Result; or the text of what failed. To the task: (how far all others are, facts).
+A task sends the parent a _Message with its progress, new facts and lines, whether it waits for an answer, and at the end its
+_Result; or the text of the error that ended it. The parent answers with the progress of the other tasks and their facts.
 
-A line is written once every task has come beyond its position. What is kept meanwhile is bounded: of a task that is more than
-MOST_KEPT bytes of lines ahead the parent reads no more until the others have caught up. The task that is furthest behind is
-always read, and what it asks is always answered: the others are ahead of it.
+A line is written once every task has passed its position. The lines kept until then are bounded: if a task is more than
+MOST_KEPT bytes of lines ahead, the parent does not read from it until the others have caught up. The task that is furthest
+behind is always read and answered, so the tasks cannot block each other.
 
-If a task fails, for whatever reason, the capture is decoded again in the parent alone, and what was written already is skipped.
-So an error is reported as without --jobs, and a capture that cannot be divided (see kproxy.pipeline.division) only costs time.
+If a task fails, the parent decodes the capture again by itself, and skips the bytes that are already written. So errors are
+reported as without --jobs, and a capture that cannot be divided (see kproxy.pipeline.division) only costs time.
 """
 
 import gc
@@ -51,7 +51,7 @@ _position = itemgetter(0)  # of a line
 
 
 class Progress:
-    """How far a file is decoded; what a progress bar shows."""
+    """How far a file is decoded, for a progress bar."""
 
     position = 0  # bytes
 
@@ -103,7 +103,7 @@ def _interrupts(call: Callable[[], None]) -> Iterator[None]:
 
 @dataclass(slots=True)
 class _Result:
-    """What a task has counted."""
+    """The counts of a task."""
 
     summary: Summary
     notes: list[tuple[int, str]]  # of the condition, by position
@@ -124,7 +124,7 @@ class _Message:
 
 @dataclass(slots=True, eq=False)
 class _Child:
-    """A task, as the parent sees it."""
+    """A task, in the parent."""
 
     process: BaseProcess
     pipe: Connection
@@ -136,7 +136,7 @@ class _Child:
     result: _Result | None = None
 
     def take(self, until: int) -> list[_Line]:
-        """Its lines before position *until*."""
+        """Remove and return its lines before position *until*."""
         end = bisect_left(self.kept, until, key=_position)
         taken, self.kept = self.kept[:end], self.kept[end:]
         self.kept_size -= sum([len(line) for _, _, line in taken])
@@ -167,7 +167,7 @@ class _Parent:
             self._children.append(_Child(process, ours))
 
     def collect(self, shown: Progress, advance: Callable[[], None]) -> None:
-        """Write lines until all tasks are done, or one has failed. Raises EOFError if one was killed."""
+        """Write lines until all tasks are done, or one has failed. Raises EOFError if a task was killed."""
         while not self.failed and (working := [child for child in self._children if child.result is None]):
             behind = min(child.progress for child in working)
             read = [child for child in working if child.kept_size < MOST_KEPT or child.progress == behind]
@@ -184,7 +184,7 @@ class _Parent:
             advance()
 
     def interrupt(self) -> None:
-        """Have the tasks end where they are."""
+        """Make the tasks end where they are."""
         self._run.interrupted = True
         for child in self._children:
             if child.result is None and child.process.pid is not None:
@@ -221,10 +221,10 @@ class _Parent:
             self._facts.append((child, fact))
 
     def _write(self) -> None:
-        """Write the lines before which no task can have another one, in the order of their positions."""
+        """Write, in the order of their positions, the lines that no task can precede any more."""
         complete = min(END, *(child.progress + 1 for child in self._children))
         lines = [line for child in self._children for line in child.take(complete)]
-        lines.sort(key=_position)  # they are in order but for the turns of the tasks, which sort is fast with
+        lines.sort(key=_position)  # each task's lines are in order already, so the sort is fast
         if lines:
             self._lines.write_at([line[1:] for line in lines])
             self.written += sum([len(line) for _, _, line in lines])

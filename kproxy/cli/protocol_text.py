@@ -72,7 +72,7 @@ class FieldTree:
 
 
 def field_notes(layout: Layout, field: Field, version: int) -> list[str]:
-    """Describe a field at a version beside its type: nullable, tag, and a default other than 0, "", false or empty."""
+    """Describe a field at a version, apart from its type: nullable, tag, and a default other than 0, "", false or empty."""
     notes = []
     if version in field.nullable:
         notes.append("nullable")

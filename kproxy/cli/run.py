@@ -65,7 +65,7 @@ def run(
     again. What is too much for it is left out, first the ends of bodies, then whole exchanges: exchanges in the log +
     kproxy_exchanges_left_out_total = kproxy_requests_total, exactly.
 
-    kproxy check --help tells of the configuration file: TLS on both sides, several clusters, filters, other ways to
+    kproxy check --help describes the configuration file: TLS on both sides, several clusters, filters, other ways to
     address brokers, the PROXY protocol, SOCKS5 and HTTP CONNECT, limits, traces.
 
     SIGTERM or Ctrl-C: answer the requests in flight, then end; a second one ends at once. SIGHUP or a change of the file

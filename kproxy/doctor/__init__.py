@@ -1,6 +1,6 @@
 """`kproxy doctor`: look at a set-up from where kproxy runs, and say what is wrong with it and what to do.
 
-    findings.py    Finding: what was looked at, how it is, and what to do about it; counts and exit status
+    findings.py    Finding: what was checked, the result, and what to do about it
     examine.py     examine(): all checks of a configuration in their order
     machine.py     this machine: open files, space for outputs, whether ports are free, the clock
     broker.py      one broker as kproxy would reach it: name, port, TLS, what it speaks, login, its clock

@@ -100,7 +100,7 @@ def examine_running(running: Running, shown: dict[str, Any] | None) -> Iterator[
         yield warning(subject, what, "restart it, if it was upgraded")
     if not running.ready.get("ready"):
         yield problem(
-            f"{subject}: ready", str(running.ready.get("reason", "it is not")), "see what is said of its clusters"
+            f"{subject}: ready", str(running.ready.get("reason", "it is not")), "see the findings about its clusters"
         )
     if shown is not None and (changed := sorted(_differences(running.config, shown))):
         what = f"it runs with another configuration than the file: {', '.join(changed[:5])} differ"

@@ -53,7 +53,7 @@ async def _as_client(cluster: Cluster, patience: float, login: Credentials | Non
         return problem(subject, f"the login fails through kproxy: {error}", error.advice)
     except NO_ANSWER as error:
         reason = str(error) or f"no answer within {patience:g} s"
-        advice = "see what is said of its brokers, and the log of kproxy"
+        advice = "see the findings about its brokers, and the log of kproxy"
         return problem(subject, f"no answer through kproxy: {reason}", advice)
     if found is None:
         advice = "" if login else "--command-config FILE: the properties of a client, to log in as it does"
@@ -70,7 +70,7 @@ async def _follow(
     for node, name, port in brokers:
         where = name, port
         if cluster.addresses.mode == "sni" and not await _resolves(name, patience):
-            where = listen  # names.py tells of DNS; here: whether the name in the handshake leads to the broker
+            where = listen  # names.py checks DNS; here, whether the name in the handshake leads to the broker
         try:
             names = await _answers(cluster, *where, name, patience)
         except NO_ANSWER:

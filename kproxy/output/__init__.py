@@ -1,13 +1,13 @@
 """Events to people and machines: the decoded log, text, packets, tables, metrics.
 
-Every module turns events into strings, bytes or Arrow; only tables/parquet.py
-writes files, as one table is a directory of several. from_jsonl.py turns lines back into events.
+Every module turns events into strings, bytes or Arrow; only tables/parquet.py writes files, because a table is a directory of
+several. from_jsonl.py turns lines back into events.
 
     jsonl.py         the decoded log: one JSON object a line; its docstring is the contract
     exchange_line.pyx the line of an exchange, compiled
     from_jsonl.py    lines of the decoded log back to events
     where.py         --where: conditions in CEL over exchanges
-    entities.py      what conditions may name beside the decoded log: topics, groups, principal
+    entities.py      fields of conditions that the decoded log lacks: topics, groups, principal
     users.py         the user name in a client's SASL token
     text/            for people: one line an exchange, and the tree of its fields
     packets/         events as a pcapng file
@@ -23,8 +23,8 @@ writes files, as one table is a directory of several. from_jsonl.py turns lines 
     escaping.py      strings from the wire made safe for a terminal
     times.py         times, durations and sizes as text
 
-The text outputs read Kafka's JSON of the bodies, in which credentials are already withheld; packets are made of the
-frames' objects. What drives these modules (which output gets which event) is kproxy.pipeline.
+The text outputs read Kafka's JSON of the bodies, in which credentials are already withheld; packets are made from the frames'
+objects. kproxy.pipeline decides which output gets which event, and is where a new format is registered (pipeline/output.py).
 
 To add
     a field of the decoded log     jsonl.py: its docstring; exchange_line.pyx: the line; from_jsonl.py to read it back;

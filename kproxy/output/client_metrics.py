@@ -5,7 +5,7 @@
 
 Names, attributes and values are a client's: letters that Prometheus has no use for become ``_``, what a terminal would obey is
 escaped, everything has a longest size. Series that are beyond a cap are dropped and counted by reason; the ones that are there
-go on. A series of which nothing comes any more is forgotten.
+go on. A series that is no longer updated is forgotten.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What a condition may ask of an exchange beside the decoded log: the topics and groups that it names, its client's principal.
+"""Fields of conditions that the decoded log lacks: the topics and groups that an exchange names, and the client's principal.
 
 They are what the tables have: ``topics`` and ``groups`` of exchanges, ``user_name`` and ``tls_client_certificate`` of connections
 (kproxy.output.tables.contracts); the principal is known from the login on, and null before.

@@ -24,7 +24,6 @@ from kproxy.output.completeness import completeness_json
 from kproxy.output.escaping import well_formed
 from kproxy.output.times import render_second
 from kproxy.protocol.facts import facts
-from kproxy.session import Cut
 
 cdef extern from "<string.h>":
     void *memmem(const void *text, size_t size, const void *sought, size_t sought_size) noexcept nogil
@@ -35,7 +34,6 @@ cdef enum:
     MOST_TEXTS = 4096
     LONGEST_TEXT = 256  # characters of a text that is kept
 
-cdef int NEVER_SENT = Cut.RESET  # from it on, see Cut: there is no latency
 cdef int64_t SECOND = 1_000_000_000
 cdef bytes ERROR_CODE = b'rrorCode":'
 
@@ -47,7 +45,7 @@ cdef bytes _second_text = b""
 
 
 def exchange_line(Exchange exchange not None, bodies: Bodies | None = None) -> bytes:
-    """One exchange as a line of the decoded log, with its newline; UTF-8."""
+    """Return the line of an exchange in the decoded log, in UTF-8, newline included."""
     cdef Frame request = exchange.request
     cdef Frame response = exchange.response
     cdef Buffer *line = &_line
@@ -70,7 +68,7 @@ def exchange_line(Exchange exchange not None, bodies: Bodies | None = None) -> b
         put_number(line, exchange.correlation_id)
         put_word(line, b',"clientId":')
         put_text(line, exchange.client_id)
-        put_times(line, request, response)
+        put_times(line, exchange, request, response)
         put_phases(line, request, response)
         put_word(line, b',"requestSize":')
         put_number(line, None if request is None else request.wire_size)
@@ -105,7 +103,7 @@ def exchange_line(Exchange exchange not None, bodies: Bodies | None = None) -> b
 
 
 cpdef bint has_errors(bytes response: bytes | None) except -1:
-    """Whether a response's JSON has an error code that is not 0. Inside a JSON string the quote would be escaped."""
+    """Return whether a response's JSON has an error code other than 0. Inside a JSON string the quote would be escaped."""
     cdef const char *at
     cdef const char *end
     if response is None:
@@ -157,14 +155,14 @@ cdef bytes _layout(Frame request, Frame response):
 
 
 cdef bytes _ending(Exchange exchange, Frame request, Frame response, bodies):
-    """bodies, trailing and missing."""
+    """Return the fields bodies, trailing and missing."""
     if _is_plain(request) and _is_plain(response):
         return b',"bodies":null,"trailing":null,"missing":null}\n'
     return completeness_json(exchange, bodies.beginnings) + b"}\n"
 
 
 cdef inline bint _is_plain(Frame frame) noexcept:
-    """Whether a frame is here to its end, with nothing after its message."""
+    """Return whether a frame is not cut, and nothing follows its message."""
     return frame is None or (frame.cut_code == 0 and frame.trailing == 0)
 
 
@@ -180,7 +178,7 @@ cdef int put_number(Buffer *line, value) except -1:
 
 
 cdef int put_text(Buffer *line, text) except -1:
-    """A string, or null. Lone surrogates, which are bytes that were not UTF-8, become U+FFFD."""
+    """Write a string or null. Lone surrogates, which stand for bytes that were not UTF-8, become U+FFFD."""
     if text is None:
         return put_word(line, b"null")
     cdef bytes known = _texts.get(text)
@@ -194,8 +192,8 @@ cdef int put_text(Buffer *line, text) except -1:
     return put_bytes(line, known)
 
 
-cdef int put_times(Buffer *line, Frame request, Frame response) except -1:
-    """requestAt, responseAt and latencyMs."""
+cdef int put_times(Buffer *line, Exchange exchange, Frame request, Frame response) except -1:
+    """Write requestAt, responseAt and latencyMs."""
     put_word(line, b',"requestAt":')
     if request is None:
         put_word(line, b"null")
@@ -207,13 +205,12 @@ cdef int put_times(Buffer *line, Frame request, Frame response) except -1:
     else:
         put_instant(line, response.ended_at)
     put_word(line, b',"latencyMs":')
-    if request is None or response is None or response.cut_code >= NEVER_SENT:
-        return put_word(line, b"null")
-    return put_milliseconds(line, response.ended_at - request.started_at)
+    latency = exchange.latency_ns
+    return put_word(line, b"null") if latency is None else put_milliseconds(line, latency)
 
 
 cdef int put_phases(Buffer *line, Frame request, Frame response) except -1:
-    """requestInProxyMs, brokerMs and responseInProxyMs: see the properties of Exchange."""
+    """Write requestInProxyMs, brokerMs and responseInProxyMs: see the properties of Exchange."""
     cdef bint sent = request is not None and request.sent_at > 0
     cdef bint returned = response is not None and response.sent_at > 0
     if not sent and not returned:
@@ -233,7 +230,7 @@ cdef int put_phases(Buffer *line, Frame request, Frame response) except -1:
 
 
 cdef int put_milliseconds(Buffer *line, int64_t duration) except -1:
-    """A duration in nanoseconds as milliseconds with six digits."""
+    """Write a duration in nanoseconds as milliseconds with six decimals."""
     if not -EXACT < duration < EXACT:
         return put_bytes(line, b"%.6f" % (duration / 1e6))
     if duration < 0:
@@ -245,7 +242,7 @@ cdef int put_milliseconds(Buffer *line, int64_t duration) except -1:
 
 
 cdef int put_instant(Buffer *line, int64_t at) except -1:
-    """As times.render_instant, in quotes."""
+    """Write a time as times.render_instant does, in quotes."""
     global _second, _second_text
     cdef int64_t fraction = at % SECOND
     cdef int64_t second = at // SECOND
@@ -266,7 +263,7 @@ cdef int put_instant(Buffer *line, int64_t at) except -1:
 
 
 cdef int put_digits(Buffer *line, int64_t value, int count) except -1:
-    """*value* in *count* digits, at most nine, zeros in front."""
+    """Write *value* with *count* digits, at most nine, padded with zeros."""
     cdef char[9] digits
     cdef int i
     for i in range(count - 1, -1, -1):

@@ -7,7 +7,7 @@ An exchange, ``"event": "exchange"``, has all of these fields, in this order:
     client          str: "address:port" (IPv6 as "[::1]:9092")
     broker          str: likewise
     apiKey          int, or null where the request was not seen
-    apiName         str: Kafka's name of the API; null where it is not known
+    apiName         str: Kafka's name of the API; null if it is not known
     apiVersion      int or null
     correlationId   int or null
     clientId        str or null
@@ -38,28 +38,28 @@ An exchange, ``"event": "exchange"``, has all of these fields, in this order:
     topicNames      object: topic id -> topic name, of the ids in the exchange whose names the capture has shown
     layout          str: the Kafka release whose layout was used, for the few versions changed in place; else null
     assumedVersion  int: the newest known version, whose layout fitted a version newer than the facts; else null
-    bodies          str: why a body is not here to its end, in words (a snaplen, a gap, an analyzer that was behind); then
-                    request and response have the fields that are whole, while sizes and times are those of the wire; else null
-    trailing        object: bytes after the message, by side ("request", "response"), of the sides that have some; null where
-                    neither has. Some software sends such bytes, and what reads them ignores them
-    missing         object: by side, for each body that is cut, the path of the first field that is not whole
-                    ("topicData[0].partitionData[1].records"; "" where none is known, null where all fields are here); the arrays
-                    on that path have fewer elements than were sent, and their last one may lack fields. Else null
+    bodies          str: why a body is cut, in words (a snaplen, a gap, an analyzer that was behind); request and response then
+                    have the fields before the cut, while sizes and times are those of the wire; else null
+    trailing        object: number of bytes after the message, for each side ("request", "response") that has some; else null.
+                    Some software sends such bytes, and its peers ignore them
+    missing         object: for each side whose body is cut, the path of the first incomplete field
+                    ("topicData[0].partitionData[1].records"; "" if no field is known, null if all fields are complete); arrays
+                    on that path have fewer elements than were sent, and the last one may lack fields. Else null
 
 Anything else has ``event``, ``connection``, ``client``, ``broker``, ``at`` (as requestAt) and:
 
     event           "saslToken": an authentication token outside of any request: direction, size, mechanism, token
-                    "gap": bytes are missing: direction, size (null where nobody knows), skipped, cut
+                    "gap": bytes are missing: direction, size (null if not known), skipped, cut
                     "badFrame": a frame no peer would accept: direction, reason
                     "note": something else that a peer did, as a second answer to one request: direction, what
                     "notKafka": the connection does not speak Kafka in the clear: direction, kind, what, tls
-                    "tls": the connection was TLS and could be read; said when it is over: tls
+                    "tls": the connection was TLS and could be decrypted; written when it ends: tls
     direction       str: "request" (client to broker) or "response"
     size            int: bytes, or null
     mechanism       str: the SASL mechanism that the client asked for, or null
     token           object: the parts of the token that are no secret, as in embedded; null where it is opaque
-    skipped         int: bytes passed over until a frame could be found again, or of a size field that has no end
-    cut             str: why bytes are not here, in words; only where that is not that they are missing in the capture
+    skipped         int: bytes skipped until a frame was found again, or of an incomplete size field
+    cut             str: why bytes are missing, in words, unless the capture simply lacks them
     reason          str: in words
     kind            str: tls, http, proxy, ssh, postgresql, zookeeper, text, one-sided, unknown
     what            str: in words; of notKafka which side it is and what to change

@@ -230,7 +230,7 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
     Description(
         "kproxy_bodies_left_out",
         "counter",
-        "Frames of which the analyzer got the beginning only: it was behind.",
+        "Frames whose end the analyzer did not get, because it was behind.",
         (),
         "bodies_left_out",
     ),

@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import Self
 
 from kproxy.capture import Capture
-from kproxy.capture.files import ByteSource, PlainSource, name_of, open_source
-from kproxy.errors import CaptureError
+from kproxy.capture.files import ByteSource, PlainSource, RawFile, name_of, open_raw, open_source, see_through
+from kproxy.errors import CaptureError, UsageError
 from kproxy.output.jsonl import START
 from kproxy.output.times import render_size
 
@@ -119,6 +119,18 @@ def open_input(file: Path) -> Capture | DecodedLog:
         CaptureError: it cannot be opened, or is neither.
     """
     return open_stream(open_source(file), name_of(file))
+
+
+def open_named(file: Path, raw: RawFile | None = None) -> Capture | DecodedLog:
+    """As ``open_input``, for a file that a person has named. Raises UsageError if it cannot be opened, or is neither.
+
+    *raw*: the file, if it is open already.
+    """
+    name = name_of(file)
+    try:
+        return open_stream(see_through(open_raw(file) if raw is None else raw, name), name)
+    except CaptureError as error:
+        raise UsageError(str(error)) from error
 
 
 def open_stream(stream: ByteSource, name: str) -> Capture | DecodedLog:

@@ -9,7 +9,7 @@ from kproxy.errors import DecodeError, UsageError
 from kproxy.output.bodies import Bodies
 from kproxy.output.times import render_size
 from kproxy.output.tls import why_not_decrypted
-from kproxy.pipeline.decoded_log import DecodedLog, open_input
+from kproxy.pipeline.decoded_log import DecodedLog, open_named
 from kproxy.pipeline.output import Observer, Source
 from kproxy.pipeline.run import Options, Run
 from kproxy.protocol import ApiKey
@@ -98,13 +98,12 @@ def read_recording(
     """Read captures completely.
 
     Raises:
-        UsageError: a source is a decoded log, *where* is no condition, or the selected requests exceed *most_held* bytes.
-        CaptureError: a source is no capture.
+        UsageError: a source is no capture, *where* is no condition, or the selected requests exceed *most_held* bytes.
     """
     collector = _Collector(most_held)
     with Run(Options(where=where, keylog=keylog), [collector]) as run:
         for path in paths:
-            with open_input(path) as source:
+            with open_named(path) as source:
                 if isinstance(source, DecodedLog):
                     raise UsageError(
                         f"{source.name} is a decoded log, which has no records and no bytes to send: replay needs captures"

@@ -218,11 +218,17 @@ cdef class Exchange(Event):
         return None if api is None else api.name
 
     @property
-    def latency_ms(self) -> float | None:
+    def latency_ns(self) -> int | None:
         """Time from the request's first byte to the response's last one; None if either was not seen or not sent."""
         if self.request is None or self.response is None or not self.response.has_end():
             return None
-        return (self.response.ended_at - self.request.started_at) / 1e6
+        return self.response.ended_at - self.request.started_at
+
+    @property
+    def latency_ms(self) -> float | None:
+        """``latency_ns`` in milliseconds."""
+        nanoseconds = self.latency_ns
+        return None if nanoseconds is None else nanoseconds / 1e6
 
     @property
     def request_in_proxy_ms(self) -> float | None:

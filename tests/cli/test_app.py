@@ -197,3 +197,9 @@ def test_a_decode_ends_without_taking_its_objects_apart(words: tuple[str, ...], 
     done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
     assert done.stdout.endswith(told) if told else done.stdout == ""
     assert done.returncode == (0 if told else app.USAGE)
+
+
+@pytest.mark.parametrize("command", ["decode", "report", "sql", "open", "replay"])
+def test_every_command_refuses_a_source_that_is_empty_in_the_same_way(kproxy: Kproxy, command: str) -> None:
+    more = {"sql": ["SELECT 1"], "open": ["--no-browser"], "replay": ["--to", "127.0.0.1:1"]}.get(command, [])
+    assert kproxy(command, "/dev/null", *more) == (2, "", "kproxy: /dev/null: byte 0: the file is empty\n")

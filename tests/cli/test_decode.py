@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.cli.formats import OUTPUTS, Format, OutputOptions
 from tests.cli.conftest import Kproxy
 from tests.support.secrets_block import without_secrets
 from tests.support.traffic import CAPTURES
@@ -183,6 +184,12 @@ def test_the_format_comes_from_the_suffix_of_the_output(
 ) -> None:
     assert kproxy("decode", "-q", *options, "-o", tmp_path / name, FIRST) == (0, "", "")
     assert (tmp_path / name).read_bytes().startswith(beginning)
+
+
+@pytest.mark.parametrize("output_format", Format)
+def test_every_format_says_whether_it_can_use_a_decoded_log(output_format: Format, tmp_path: Path) -> None:
+    with OUTPUTS[output_format](OutputOptions(output_format, tmp_path / "out", [ADMIN]))() as output:
+        assert output.needs_frames is output_format.needs_frames
 
 
 def test_output_goes_to_a_file(kproxy: Kproxy, tmp_path: Path) -> None:

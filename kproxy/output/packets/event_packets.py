@@ -1,6 +1,6 @@
-"""Events as packets of a capture: the bytes of frames without credentials, each with a comment; holes for what is not there.
+"""Events as packets of a capture: the bytes of frames without credentials, each with a comment, and holes for missing bytes.
 
-EventPieces: which bytes of an event are written, in order; Conversation: the packets of them.
+EventPieces chooses which bytes of an event are written, in order; Conversation makes packets of them.
 """
 
 from dataclasses import replace

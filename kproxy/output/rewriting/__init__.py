@@ -9,4 +9,7 @@ anonymize.py         what --anonymize replaces and what it keeps, with reasons
 pseudonyms.py        keyed pseudonyms of the same length
 payload_texts.py     the names in payloads of Streams and Connect
 sticky_topics.py     the topics in the sticky assignors' user data
+
+To replace something else in frames, derive a class from Rewriter and override the methods below "What may be replaced beyond
+credentials". Secret fields are marked in kproxy.protocol.secrets; anonymize.py lists the fields that keep their values.
 """

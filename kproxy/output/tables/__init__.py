@@ -8,16 +8,16 @@
     logged.py      rows of record batches of a decoded log, which has their headers as JSON
     offsets.py     rows of offsets: a row a partition of Fetch, ListOffsets, OffsetCommit, OffsetFetch
     group_events.py rows of group_events: a function for each API that is about groups
-    errors.py      rows of errors: the codes of a response, and what they are of
-    activity.pyx   rows of topic_activity: what is counted of a connection until it is written
+    errors.py      rows of errors: the codes of a response, and what each is about
+    activity.pyx   rows of topic_activity, counted for each connection
     records.py     rows of records, copied out of the batches as columns
     tables.pyx     Tables: which rows an event makes; ConnectionTotals: what is counted until a connection closes
     parquet.py     a directory of Parquet files, complete or absent
 
 A row is a tuple in the order of the contract's columns. Memory is bounded: Rows holds 8,192 rows or 4 MB of text, a file one
 row group, Activity the counts of 10,000 keys a connection and 200,000 in all, a body larger than 16 MB is not decoded (its row
-says so). Rows depend on the events of their connection alone, so that they are the same however connections are divided among
-processes; topic_activity beyond those 200,000 excepted.
+says so). Rows depend only on the events of their connection, so they are the same however connections are divided among
+processes, except for topic_activity beyond those 200,000 keys.
 
 To add
     a column that is a field at the top of bodies    contracts.py, and its line in TOP_FIELDS of layouts.py

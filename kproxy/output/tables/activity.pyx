@@ -21,7 +21,7 @@ MOST_KEYS: int = MOST  # minutes, partitions, client ids and directions of one c
 
 
 cdef class Count:
-    """What is counted under one key."""
+    """The counts of one key."""
 
     cdef int64_t last  # exchange that was counted last
     cdef int64_t exchanges
@@ -41,7 +41,7 @@ cdef class Activity:
     cdef Py_ssize_t add(
         self, Rows rows, int64_t number, client_id, at, RecordsField field, int64_t batches, int64_t records
     ) except -1:
-        """Count a records field; rows that are complete are written. Returns how many keys are held now."""
+        """Count a records field, and write rows that are complete. Return how many keys are held now."""
         cdef Count count
         cdef int64_t minute = 0
         cdef object begins = None
@@ -70,11 +70,11 @@ cdef class Activity:
         return len(self._counts)
 
     cdef Py_ssize_t held(self) noexcept:
-        """How many keys are held."""
+        """Return how many keys are held."""
         return len(self._counts)
 
     cdef Py_ssize_t write(self, Rows rows) except -1:
-        """Write all counts as rows, and hold none. Returns how many there were."""
+        """Write all counts as rows and forget them. Return how many there were."""
         cdef Py_ssize_t held = len(self._counts)
         cdef Count count
         for key, count in self._counts.items():

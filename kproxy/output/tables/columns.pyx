@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Rows into Arrow's memory, value by value: no list of rows is held, and no value is looked at twice."""
+"""Write rows into Arrow's memory value by value, without lists of rows; each value is looked at once."""
 
 from collections.abc import Callable
 from typing import Any, TYPE_CHECKING
@@ -68,7 +68,7 @@ cdef class Column:
         free(self.validity.data)
 
     cdef Py_ssize_t append(self, object value) except -1:
-        """Take a value; bytes of text in it. Nulls are only counted until a value follows them: most columns have few."""
+        """Append a value; return the bytes of text in it. Nulls are only counted until a value follows: most columns have few."""
         if value is None:
             if not self.nullable:
                 raise TypeError("null in a column that has none")
@@ -156,7 +156,7 @@ cdef class Column:
         return put_bytes(&self.values, &end, 4)
 
     def array(self, kind):
-        """What was appended as a pyarrow.Array of the type *kind*."""
+        """Return what was appended as a pyarrow.Array of the type *kind*."""
         import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
 
         self.put_nulls()
@@ -174,7 +174,7 @@ cdef bytes _bytes(Buffer *buffer):
 
 
 cdef class Rows:
-    """Rows of a table, written as a pyarrow.RecordBatch when there are enough.
+    """Collects rows of a table, and writes them as a pyarrow.RecordBatch when there are enough.
 
     Strings may hold lone surrogates (bytes that were not UTF-8): they become U+FFFD. Raises TypeError, OverflowError for
     what is of another type than its column; nothing is to be appended afterwards.
@@ -192,7 +192,7 @@ cdef class Rows:
         return 0
 
     cdef int put(self, tuple part) except -1:
-        """Take the next values of a row."""
+        """Append the next values of a row."""
         cdef Py_ssize_t index
         cdef Py_ssize_t width = PyTuple_GET_SIZE(part)
         if width > PyList_GET_SIZE(self.columns) - self.at:
@@ -203,7 +203,7 @@ cdef class Rows:
         return 0
 
     cdef int end(self) except -1:
-        """The row is whole."""
+        """End the row: all its values were appended."""
         if self.at != PyList_GET_SIZE(self.columns):
             raise ValueError(f"a row of {self.at} values for {len(self.columns)} columns")
         self.at = 0
@@ -213,7 +213,7 @@ cdef class Rows:
         return 0
 
     def append(self, tuple row not None: tuple[Any, ...]) -> None:
-        """Take a row, a value a column in their order."""
+        """Append a row, one value for each column in order."""
         self.put(row)
         self.end()
 

@@ -1,16 +1,18 @@
-"""The tables: every column of each, with its type, its unit, what it means, and since when. What analyses are written against.
+"""The contracts of the tables that analyses are written against: type, unit and meaning of every column, and since when.
 
-``since`` is the release of kproxy that first wrote the table, or the column. A contract has a version. A column that is added
-does not change it; one that is renamed, removed, or comes to mean or hold something else makes it one higher. Files carry the
-version in their metadata (``kproxy.contract``), columns their meaning.
+``since`` is the release of kproxy that first wrote the table or column. Each contract has a version: adding a column keeps it;
+renaming or removing one, or changing its meaning, raises it. Files have the version in their metadata (``kproxy.contract``), and
+the meaning of each column.
 
 Types are Arrow's, as pyarrow prints them. Times are microseconds, because neither Spark nor DuckDB has a finer one with a
-time zone; one before 1900 or after 9999 is null, because Spark reads no column that has one; ``latency_ms`` is computed
-from nanoseconds. "Null" without more means: not seen, or the version has no such field.
-Tables of a decoded log are those of the capture that the log was made from, but for columns with ``from_log``, and for records,
-which no log has; of one records field a log has at most 1,000 batches. A log made with a condition (--where) has fewer
-exchanges, and their numbers are other ones. A log that was written by the proxy says nothing of how connections ended.
-Not here: credentials, and values of configurations, which are in no table; bodies as JSON only where they are asked for.
+time zone. A time before 1900 or after 9999 is null, because Spark cannot read a column that has one. ``latency_ms`` is computed
+from nanoseconds. "Null" without a reason means: not seen, or the version has no such field.
+
+The tables of a decoded log equal those of the capture that the log was made from, except for columns with ``from_log``, for
+records, which a log lacks, and for batches after the first 1,000 of a records field. A log made with a condition (--where) has
+fewer exchanges, with other numbers. A log written by the proxy does not say how connections ended.
+
+No table has credentials or values of configurations; bodies as JSON are written only on request.
 """
 
 from dataclasses import dataclass
@@ -32,9 +34,7 @@ class Column:
     unit: str = ""
     nullable: bool = True
     since: str = FIRST
-    from_log: str = (
-        ""  # what it holds in tables of a decoded log, where that is not the same as in those of the capture
-    )
+    from_log: str = ""  # its contents in tables of a decoded log, if they differ from those of the capture
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Table:
     version: int
     row: str
     columns: tuple[Column, ...]
-    optional: bool = False  # written only when asked for
+    optional: bool = False  # written only on request
     since: str = FIRST
 
 

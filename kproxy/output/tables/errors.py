@@ -38,7 +38,7 @@ class Place(NamedTuple):
 class Plan(NamedTuple):
     """The attributes of a struct, at one version, that are needed to find its errors."""
 
-    codes: tuple[tuple[str, str | None], ...]  # of a code, and of the message beside it
+    codes: tuple[tuple[str, str | None], ...]  # of a code, and of the message that goes with it
     names: tuple[tuple[str, str], ...]  # attribute, kind of resource
     has_topic_id: bool
     is_config: bool  # it has resource_type and resource_name

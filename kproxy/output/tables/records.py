@@ -1,4 +1,4 @@
-"""The table records: keys, values and headers as they came, but for credentials, copied out of the batches that hold them."""
+"""Rows of the table records: keys, values and headers, copied out of their batches, with credentials withheld."""
 
 from typing import TYPE_CHECKING, Any
 

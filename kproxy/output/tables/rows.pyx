@@ -76,13 +76,13 @@ LATEST_US: int = LAST_US
 
 
 cpdef object instant(int64_t at):  # type: (...) -> int | None
-    """Nanoseconds since the epoch as microseconds; None before 1900, which only a damaged capture has."""
+    """Return nanoseconds since the epoch as microseconds; None before 1900, which only a damaged capture has."""
     cdef int64_t us = at // 1000 - (1 if at % 1000 < 0 else 0)
     return us if us >= FIRST_US else None
 
 
 cpdef object record_instant(int64_t at):  # type: (...) -> int | None
-    """The milliseconds of a record; None for -1 (no timestamp) and for what is before 1900 or after 9999."""
+    """Return the timestamp of a record; None for -1 (no timestamp), before 1900 and after 9999."""
     if at == -1 or not FIRST_US // 1000 <= at <= LAST_US // 1000:
         return None
     return at
@@ -93,7 +93,7 @@ cpdef object record_instant(int64_t at):  # type: (...) -> int | None
 cpdef tuple topic_of(
     name: str | None, topic_id: str | None, names: Mapping[str, str],
 ):  # type: (...) -> tuple[str | None, str | None]
-    """Name and id, None for what is not known; *names* are those of ids that the traffic has shown."""
+    """Return the name and id of a topic, None for what is not known. *names*: the names that the traffic has shown for ids."""
     if topic_id is not None and topic_id == NO_TOPIC_ID:
         topic_id = None
     if not name and topic_id is not None:
@@ -120,7 +120,7 @@ cdef class Slot:
             raise TypeError(f"{owner.__name__}.{name} is no slot")
 
     cdef object of(self, object struct):
-        """Its value in *struct*; by getattr where that is of another class, or has not set it."""
+        """Return its value in *struct*, by getattr if that is of another class or has not set it."""
         cdef PyObject *value
         if <PyObject *>Py_TYPE(struct) == self.owner:
             value = slot(struct, self.offset)[0]
@@ -130,7 +130,7 @@ cdef class Slot:
 
 
 cdef class Found:
-    """Different values in the order in which they occur."""
+    """Distinct values, in the order in which they first occur."""
 
     def __init__(self, dict error_codes: dict[int, None] | None = None):
         self.error_codes = {} if error_codes is None else error_codes
@@ -251,7 +251,7 @@ cdef bint gather_names(tuple names, object struct, Found found) except -1:
 # Bodies
 
 cdef class Form:
-    """What all bodies of a message at a version have in common."""
+    """What is the same for all bodies of a message at a version."""
 
     cdef str name
     cdef Plan plan
@@ -266,7 +266,7 @@ cdef class Form:
 
 
 cdef class Body:
-    """A body that was read: a message at a version, and the object."""
+    """A decoded body: a message at a version, and the object."""
 
     def __init__(self, message: Message, int version, struct: MessageStruct):
         self.form = form_of(message, version)
@@ -292,7 +292,7 @@ cdef Form form_of(object message, int version):
 
 
 cpdef tuple read_body(Frame frame: Frame | None):  # type: (...) -> tuple[Body | None, str | None]
-    """(Body, None), or (None, why it cannot be read); (None, None) without a frame, or for one that is not to be read."""
+    """Return (Body, None), or (None, why it cannot be read); (None, None) without a frame, or for one that is not read."""
     cdef Body body
     cdef Form form
     if frame is None or frame.unread:
@@ -328,7 +328,7 @@ cpdef tuple read_body(Frame frame: Frame | None):  # type: (...) -> tuple[Body |
 
 
 cdef tuple _read_logged(Frame frame, object message):
-    """read_body of a frame whose body is made of the JSON of a decoded log."""
+    """Do what read_body does, for a frame whose body is made from the JSON of a decoded log."""
     if frame.wire_size > LARGEST and message.name not in WITH_RECORDS:
         return None, f"{message.name} has {frame.size:,} bytes: one of more than {LARGEST:,} is not taken apart"
     try:
@@ -342,7 +342,7 @@ cdef tuple _read_logged(Frame frame, object message):
 cpdef tuple exchange_row(
     int64_t number, Exchange exchange, Found found, list top: list[Any], undecoded: str | None,
 ):  # type: (...) -> tuple[Any, ...]
-    """The columns of exchanges up to described_topics, without connection_id.
+    """Return the columns of exchanges up to described_topics, without connection_id.
 
     Args:
         number: of the exchange in its connection.
@@ -354,19 +354,17 @@ cpdef tuple exchange_row(
     cdef Frame response = exchange.response
     cdef list codes = list(found.error_codes)
     cdef list groups = list(found.groups)
-    layout = assumed = latency = None
+    layout = assumed = None
     if request is not None:
         layout, assumed = request.layout, request.assumed_version
     if response is not None:
         layout = layout or response.layout
         assumed = response.assumed_version if assumed is None else assumed
-        if request is not None and response.has_end():
-            latency = <double>(response.ended_at - request.started_at) / 1e6
     return (
         number,
         None if request is None else instant(request.started_at),
         None if response is None else instant(response.ended_at),
-        latency,
+        exchange.latency_ms,
         None if request is None or request.sent_at <= 0 else exchange.request_in_proxy_ms,
         None if request is None or request.sent_at <= 0 else exchange.broker_ms,
         None if response is None or response.sent_at <= 0 else exchange.response_in_proxy_ms,
@@ -396,7 +394,7 @@ cpdef tuple exchange_row(
 
 
 cdef inline object correlation_id(number):
-    """None for what a line of a decoded log has and no header could have."""
+    """Return None for a value that no header can have, as a line of a decoded log may."""
     return number if number is None or -(1 << 31) <= number < 1 << 31 else None
 
 
@@ -405,7 +403,7 @@ cdef inline bint is_cut(Frame frame) noexcept:
 
 
 cpdef Found gather_bodies(Exchange exchange, Body request: Body | None, Body response: Body | None):
-    """What both bodies of an exchange hold, as far as the table has columns for it."""
+    """Return what both bodies of an exchange hold, as far as the table has columns for it."""
     cdef Found found = Found()
     cdef Found answered
     if request is not None:
@@ -424,7 +422,7 @@ cpdef Found gather_bodies(Exchange exchange, Body request: Body | None, Body res
 
 
 cpdef list topic_labels(Found found, names: Mapping[str, str]):  # type: (...) -> list[str]
-    """The names of topics, and the ids of those whose names the traffic has not shown."""
+    """Return the names of topics, or their ids if the traffic has not shown the names."""
     if not found.topic_ids:
         return list(found.topics)
     named = dict.fromkeys(found.topics)
@@ -434,7 +432,7 @@ cpdef list topic_labels(Found found, names: Mapping[str, str]):  # type: (...) -
 
 
 cpdef list top_fields(Body request: Body | None, Body response: Body | None):  # type: (...) -> list[Any]
-    """The values of TOP_FIELDS."""
+    """Return the values of TOP_FIELDS."""
     cdef list values = [None] * TOP_FIELD_COUNT
     cdef Getter getter
     if request is not None:
@@ -457,7 +455,7 @@ cdef tuple getters(Body body, bint in_response):
 
 
 cdef int _coordinator_keys(request, Found found) except -1:
-    """FindCoordinator names groups and transactional ids in one field (KIP-699 made it many)."""
+    """Add the groups or transactional ids of FindCoordinator, which has both in one field (several since KIP-699)."""
     into = {GROUP_KEY: found.groups, TRANSACTION_KEY: found.transactional_ids}.get(request.key_type)
     if into is not None:
         into.update(dict.fromkeys([request.key] if request.key else [each for each in request.coordinator_keys or () if each is not None]))
@@ -483,14 +481,14 @@ cdef class RecordsField:
         self.unaligned = unaligned
 
     def batches(self) -> Batches:
-        """Its batches."""
+        """Return its batches."""
         return read_batches(self.data, unaligned=self.unaligned)
 
 
 cpdef list records_fields(
     Body request: Body | None, Body response: Body | None, names: Mapping[str, str],
 ):  # type: (...) -> list[RecordsField] | None
-    """The records fields of an exchange; None for an API that has none."""
+    """Return the records fields of an exchange; None for an API that has none."""
     cdef FetchSlots fetched
     if request is not None and request.name == "ProduceRequest":
         return _produced(request.struct, None if response is None else response.struct, names)
@@ -503,7 +501,7 @@ cdef Slot _slot(str message, str struct, str name):
 
 
 cdef class FetchSlots:
-    """Where the records fields are in the struct of a message that fetches."""
+    """Return where the records fields are in the struct of a message that fetches."""
 
     cdef Slot topics
     cdef Slot name  # None where topics are called by their ids alone
@@ -609,7 +607,7 @@ cdef RecordsField new_field(
 cpdef list batch_rows(
     RecordsField field, batches: Batches, problems: Mapping[int, str] | None,
 ):  # type: (...) -> list[tuple[Any, ...]]
-    """The columns of record_batches from direction on; *problems* of records, by the position of their batch."""
+    """Return rows of record_batches from column ``direction`` on. *problems*: of records, by the position of their batch."""
     cdef list rows = []
     cdef tuple where = (field.direction, field.topic, field.topic_id, field.partition, field.error_code)
     cdef int64_t spent = 0
@@ -634,7 +632,7 @@ cpdef list batch_rows(
 
 
 cdef tuple _count(Batch message, int64_t spent):
-    """Records in a message of magic 0 or 1, and bytes unpacked to count them: the header of a wrapper does not say it."""
+    """Count the records in a message of magic 0 or 1, whose header does not tell; return also how many bytes were unpacked."""
     if not message.is_wrapper:
         return 1, 0
     opened = message.open(DEFAULT_LIMITS.after(spent))
@@ -643,7 +641,7 @@ cdef tuple _count(Batch message, int64_t spent):
 
 
 cdef tuple _header(Batch batch, count):
-    """From base_offset to crc_valid."""
+    """Return the columns from base_offset to crc_valid."""
     cdef tuple described
     if batch.magic == 2:
         described = batch.described()

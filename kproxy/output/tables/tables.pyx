@@ -1,5 +1,5 @@
 # cython: language_level=3, nonecheck=True
-"""Tables: events in, rows of all tables out. Compiled because every exchange comes through here."""
+"""Tables: turns events into rows of all tables. Compiled because every exchange comes through here."""
 
 import dataclasses
 from collections.abc import Callable
@@ -53,7 +53,7 @@ cdef object COUNT = [column.name for column in RECORD_BATCHES.columns].index("co
 
 
 cdef class ConnectionTotals:
-    """What is counted of a connection until it is closed: its row of connections."""
+    """The counts of an open connection, which become its row of connections."""
 
     cdef public object connection  # type: Connection
     cdef public object tls  # type: TlsFacts | None
@@ -90,7 +90,7 @@ cdef class ConnectionTotals:
         self.missing_bytes = self.skipped_bytes = 0
 
     def count(self, Event event not None) -> None:
-        """Count an event that is no exchange."""
+        """Count an event other than an exchange."""
         if isinstance(event, Gap):
             self.gaps += 1
             self.missing_bytes += event.size or 0
@@ -130,7 +130,7 @@ cdef class ConnectionTotals:
         return 0
 
     def row(self, closed: str | None) -> tuple[Any, ...]:
-        """The columns of connections."""
+        """Return the columns of connections."""
         connection, tls = self.connection, self.tls
         return (
             self.connection_id,
@@ -171,7 +171,7 @@ cdef class ConnectionTotals:
 
 
 cdef tuple _address(str text):
-    """Host and port; a decoded log may name a broker that was not chosen yet, "", or anything."""
+    """Split an address into host and port. A decoded log may have "" (a broker not chosen yet), or anything."""
     try:
         host, port = split_address(text)
     except ValueError:
@@ -180,7 +180,7 @@ cdef tuple _address(str text):
 
 
 cdef str connection_id(Event first):
-    """The same id whenever the same bytes are read."""
+    """Return an id that is the same whenever the same bytes are read."""
     cdef int64_t began = first.at
     if isinstance(first, Exchange):
         for frame in (first.request, first.response):
@@ -263,7 +263,7 @@ cdef class Tables:
                 self._held -= totals.activity.write(self._activity)
 
     def write_open(self, state: str, write: Callable[[Table, Any], None]) -> None:
-        """Write the rows of the connections that are open, as they are now, with *state* in the column closed."""
+        """Write rows for the connections that are still open, with *state* in the column closed."""
         cdef Rows rows = Rows(CONNECTIONS, write)
         cdef ConnectionTotals totals
         for totals in self._open.values():
@@ -271,7 +271,7 @@ cdef class Tables:
         rows.flush()
 
     def write_activity(self) -> None:
-        """Write what topic_activity holds of the connections that are open; what comes after is in other rows."""
+        """Write the counts of topic_activity for the open connections; later counts go to other rows."""
         cdef ConnectionTotals totals
         for totals in self._open.values():
             if totals.activity is not None:
@@ -393,13 +393,13 @@ cdef object _sent_at(Exchange exchange, str direction):
 
 
 cdef tuple _json(Exchange exchange, bodies):
-    """The columns of both bodies."""
+    """Return the columns of both bodies."""
     both = (json_of(exchange.request), json_of(exchange.response)) if bodies is None else (bodies.request, bodies.response)
     return tuple([None if body is None else body.decode("utf-8", "replace") for body in both])
 
 
 def json_of(Frame frame: Frame | None) -> bytes | None:
-    """Kafka's JSON of the body, credentials withheld; None where there is none."""
+    """Return Kafka's JSON of the body, credentials withheld; None if there is no body."""
     if frame is not None and frame.unread:
         return b"{}"
     if frame is None or frame.message is None or frame.error is not None:

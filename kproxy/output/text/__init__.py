@@ -1,7 +1,7 @@
 """Text for people: one line an exchange, and the tree of its fields under ``-v``.
 
     lines.py          TextLines: one line an event
-    tree.py           the whole of an exchange, field by field, special values by name, what to do after an error
+    tree.py           all fields of an exchange, special values by name, and what to do after an error
     key_facts.py      the facts of a line, by API
     body_fields.py    the few fields of bodies that key facts read
     payload_facts.py  what is inside bytes and records fields, in a few words

@@ -185,9 +185,7 @@ def _joined(*parts: str) -> str:
 
 
 def _latency(exchange: Exchange) -> str:
-    if exchange.request is None or exchange.response is None or exchange.latency_ms is None:
-        return "-"
-    return render_duration(exchange.response.ended_at - exchange.request.started_at)
+    return "-" if exchange.latency_ns is None else render_duration(exchange.latency_ns)
 
 
 @lru_cache(maxsize=4096)

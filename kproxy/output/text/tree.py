@@ -1,4 +1,4 @@
-"""The whole of an exchange, field by field: what ``-v`` shows below the line.
+"""All fields of an exchange as a tree: what ``-v`` shows below the line.
 
 Driven by Kafka's JSON, without knowledge of single APIs. Special values are followed by their name and topic ids by the topic's;
 an error is followed by its meaning and what a client is expected to do. A struct without inner structs is put on one line if it
@@ -87,7 +87,7 @@ class Tree:
         if frame.assumed_version is not None:
             words.append(f"read as version {frame.assumed_version}, the newest that kproxy knows")
         if frame.unread:
-            words.append("of which a broker that lacks the version reads the header only")
+            words.append("only its header is read by a broker that lacks the version")
         if frame.trailing:
             words.append(trailing_words(frame.trailing))
         return self.style.paint(self.style.dim, ", ".join(words))
@@ -271,4 +271,4 @@ def _plain(value: Any) -> str:
     """Render a JSON scalar as in Kafka's JSON, but printable."""
     if isinstance(value, str):
         return word(value, LONGEST_VALUE)
-    return printable(msgspec.json.encode(value).decode(), LONGEST_VALUE)  # an object, in an odd line of a log
+    return printable(msgspec.json.encode(value).decode(), LONGEST_VALUE)  # an object, in a malformed line of a log

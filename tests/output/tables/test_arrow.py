@@ -33,5 +33,5 @@ def test_headers_have_keys_that_are_never_null() -> None:
 def test_without_pyarrow_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(UsageError, match=r"pip install 'kproxy\[parquet\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'kproxy-kafka\[parquet\]'"):
         check_available()
