@@ -127,6 +127,7 @@ def menu(page: Page) -> None:
 STATES = {"a mark": marked, "two compared": compared, "export": exported, "choices": completed, "menu": menu}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "state",
     ["two compared", *(pytest.param(each, marks=pytest.mark.long) for each in STATES if each != "two compared")],
@@ -145,6 +146,7 @@ def seen(page: Page, selector: str) -> set[str]:
     return set(page.run(f"return [...document.querySelectorAll(arguments[0])].map((one) => {look})", selector, names))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(FIREFOX, reason="it has no command for what the system prefers")
 def test_what_is_chosen_is_seen_in_the_colours_that_a_person_forces(orders: Page, axe: str) -> None:
     """Backgrounds are not drawn then, yet what is chosen, marked or pressed must look different from its neighbours."""
@@ -170,6 +172,7 @@ def test_what_is_chosen_is_seen_in_the_colours_that_a_person_forces(orders: Page
         orders.prefers()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", ["exchanges", *(pytest.param(each, marks=pytest.mark.long) for each in OTHERS)])
 def test_at_twice_the_size_all_can_be_reached(orders: Page, axe: str, view: str) -> None:
     """200 % zoom is half of the window in CSS pixels (WCAG 1.4.4): nothing is wider, and no control is covered or cut off."""

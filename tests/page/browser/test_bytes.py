@@ -125,6 +125,7 @@ def test_batches_of_one_record_leave_the_records_in_sight(driver: Any) -> None:
         assert page.texts("#part p button")[0] == f"{first['count'] - 100} more"
 
 
+@pytest.mark.slow
 def test_what_shows_records_that_are_left_out_is_said(rebalances: Page) -> None:
     lines = decoded(REBALANCE)
     at = next(number for number, line in enumerate(lines, 1) if line["apiName"] == "Fetch" and line["embedded"])
@@ -133,6 +134,7 @@ def test_what_shows_records_that_are_left_out_is_said(rebalances: Page) -> None:
     rebalances.until(lambda: "what Export saves as pcapng" in " ".join(rebalances.texts("#part .note")), "what to do")
 
 
+@pytest.mark.slow
 def test_an_error_says_what_it_means(rebalances: Page) -> None:
     lines = decoded(REBALANCE)
     codes = {error["code"]: number for number, line in enumerate(lines, 1) for error in line["errors"]}
@@ -147,6 +149,7 @@ def test_an_error_says_what_it_means(rebalances: Page) -> None:
         assert error_code(code).meaning in said
 
 
+@pytest.mark.slow
 def test_the_keyboard_finds_the_field_of_a_byte(orders: Page, lines: list[dict[str, Any]]) -> None:
     at = place(lines, "JoinGroup")
     opened(orders, at)

@@ -94,6 +94,7 @@ def test_clicks_write_the_filter(table: Page, lines: list[dict[str, Any]]) -> No
     table.until(lambda: table.texts(".total")[0].startswith(f"{len(lines)} exchanges"), "all")
 
 
+@pytest.mark.slow
 def test_clicks_write_topics_and_groups(rebalances: Page, lines: list[dict[str, Any]]) -> None:
     joins = [number for number, line in enumerate(lines, 1) if line["apiName"] == "JoinGroup"]
     rebalances.show(at=str(joins[0]))
@@ -136,6 +137,7 @@ def test_names_are_completed(table: Page) -> None:
     table.until(lambda: line.get_attribute("aria-expanded") == "false", "closed")
 
 
+@pytest.mark.slow
 def test_what_was_filtered_before_comes_back(table: Page, lines: list[dict[str, Any]]) -> None:
     table.run("localStorage.clear()")
     first, second = "apiKey == 1", "apiKey == 1 && latencyMs > 1.0"
@@ -163,6 +165,7 @@ def test_what_was_filtered_before_comes_back(table: Page, lines: list[dict[str, 
     table.until(lambda: table.texts(".total") == [f"{len(lines)} exchanges"], "none, again")
 
 
+@pytest.mark.slow
 def test_who_types_quickly_is_offered_what_fits_the_end(table: Page) -> None:
     line = table.one("[role=combobox]")
     for part in ("ap", "iN", "ame == ", '"JoinG'):
@@ -172,6 +175,7 @@ def test_who_types_quickly_is_offered_what_fits_the_end(table: Page) -> None:
     table.until(lambda: filter_text(table) == 'apiName == "JoinGroup"', "written")
 
 
+@pytest.mark.slow
 def test_two_exchanges_are_compared(table: Page, lines: list[dict[str, Any]]) -> None:
     same = [number for number, line in enumerate(lines, 1) if line["apiName"] == "JoinGroup"][:2]
     scroller = table.one(".table.scroller")
@@ -186,6 +190,7 @@ def test_two_exchanges_are_compared(table: Page, lines: list[dict[str, Any]]) ->
     table.press(Keys.ESCAPE)
 
 
+@pytest.mark.slow
 def test_what_is_shown_can_be_taken_out(table: Page) -> None:
     table.write_filter('apiName == "Fetch"')
     table.until(lambda: "of" in table.texts(".total")[0], "filtered")

@@ -129,6 +129,7 @@ def test_the_table_of_exchanges(hostile: Page, width: int) -> None:
     assert seen > FEW * 5
 
 
+@pytest.mark.slow
 def test_one_exchange_after_the_other(hostile: Page) -> None:
     hostile.size(WIDE)
     hostile.show(at="60")
@@ -197,6 +198,7 @@ def test_a_name_from_right_to_left_leaves_the_words_around_it_in_their_order(hos
     assert words == " ".join(re.findall(r"\w+", text))
 
 
+@pytest.mark.slow
 def test_two_exchanges_compared_and_a_selection_taken_out(hostile: Page) -> None:
     hostile.size(NARROW)
     hostile.show()

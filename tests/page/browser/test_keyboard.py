@@ -114,6 +114,7 @@ def test_the_table_takes_its_keys_while_nothing_has_the_focus(page: Page) -> Non
     page.until(lambda: title(page).startswith("#2 "), "the second exchange")
 
 
+@pytest.mark.slow
 def test_after_a_link_to_another_view_the_keys_are_those_of_the_view(page: Page) -> None:
     page.size(WIDE)
     page.show("clients")

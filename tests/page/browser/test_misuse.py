@@ -54,6 +54,7 @@ def test_a_view_that_does_not_exist(orders: Page) -> None:
     assert orders.one(f"{ROWS}[data-number]")
 
 
+@pytest.mark.slow
 def test_links_into_time_that_make_no_sense_lead_back(orders: Page) -> None:
     orders.show("time", by="nonsense", filter="apiName =", fromNs="yesterday", toNs="x")
     assert orders.texts("main [role=alert]")
@@ -63,6 +64,7 @@ def test_links_into_time_that_make_no_sense_lead_back(orders: Page) -> None:
     assert not orders.texts("main [role=alert]")
 
 
+@pytest.mark.slow
 def test_a_time_without_exchanges_says_so(orders: Page) -> None:
     orders.show("time", filter="apiKey == 70")
     assert "No exchange of this time matches the filter." in orders.texts("main [role=status]")
@@ -105,6 +107,7 @@ def test_how_times_are_written_in_a_filter_is_said(orders: Page) -> None:
     orders.until(said, "how")
 
 
+@pytest.mark.slow
 def test_words_find_what_has_them_and_join_conditions(orders: Page) -> None:
     orders.size(WIDE)
     lines = decoded(ORDERS)
@@ -127,6 +130,7 @@ def test_words_find_what_has_them_and_join_conditions(orders: Page) -> None:
     orders.until(lambda: total(orders) == produced, "from the sums of a filter of words")
 
 
+@pytest.mark.slow
 def test_an_export_that_cannot_be_is_no_link(driver: Any, tmp_path: Path) -> None:
     source = tmp_path / "gone.pcap"
     source.write_bytes(ORDERS.read_bytes())
@@ -140,6 +144,7 @@ def test_an_export_that_cannot_be_is_no_link(driver: Any, tmp_path: Path) -> Non
         page.press(Keys.ESCAPE)
 
 
+@pytest.mark.slow
 def test_a_server_that_has_ended_is_said_in_the_bar(driver: Any) -> None:
     with opened(ORDERS) as address:
         page = Page(driver, address)

@@ -61,6 +61,7 @@ def test_which_client_is_slow(page: Page, lines: list[dict[str, Any]]) -> None:
     assert float(column(page, "latencyMs")[0].replace(",", "")) == pytest.approx(longest, abs=0.001)
 
 
+@pytest.mark.slow
 def test_who_writes_to_this_topic(page: Page, lines: list[dict[str, Any]]) -> None:
     begin(page)
     click(page, "Map")
@@ -112,6 +113,7 @@ def test_what_exactly_did_this_producer_send(page: Page, lines: list[dict[str, A
     page.until(lambda: {row["client_id"] for row in cells(page, "Latency")} == {"producer-tx-1"}, "the client")
 
 
+@pytest.mark.slow
 def test_a_finding_leads_to_its_evidence_and_back(page: Page, lines: list[dict[str, Any]]) -> None:
     begin(page)
     click(page, "Findings")
@@ -128,6 +130,7 @@ def test_a_finding_leads_to_its_evidence_and_back(page: Page, lines: list[dict[s
     page.until(lambda: page.all("#finding-producer_fenced[open] table"), "back, and open still")
 
 
+@pytest.mark.slow
 def test_a_series_leads_to_its_exchanges(page: Page, lines: list[dict[str, Any]]) -> None:
     begin(page)
     click(page, "Time")

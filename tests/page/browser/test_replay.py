@@ -26,6 +26,7 @@ def show_plan(page: Page, to: str) -> None:
     page.run("document.querySelector('.replay form button').click()")
 
 
+@pytest.mark.slow
 def test_the_plan_is_shown_then_sent_and_the_answers_are_compared(driver: Any, axe: str) -> None:
     async def work() -> None:
         broker = RecordedBroker(recorded(1))

@@ -109,6 +109,7 @@ def test_time_counts_what_decode_shows(page: Page) -> None:
     assert sum(counts) == sum(line["latencyMs"] is not None for line in lines)
 
 
+@pytest.mark.slow
 def test_a_span_that_is_brushed_is_a_filter(page: Page) -> None:
     page.show("time")
     chart = page.one("svg.chart")
@@ -122,6 +123,7 @@ def test_a_span_that_is_brushed_is_a_filter(page: Page) -> None:
     page.until(lambda: "".join(page.texts(".total")).startswith(f"{expected} exchange"), "its exchanges")
 
 
+@pytest.mark.slow
 def test_a_selected_span_is_in_the_address(page: Page) -> None:
     page.show("time")
     page.run("document.querySelector('svg.chart').focus()")
@@ -137,6 +139,7 @@ def test_a_selected_span_is_in_the_address(page: Page) -> None:
     page.until(lambda: page.run(band) == width, "the same span")
 
 
+@pytest.mark.slow
 def test_an_api_has_its_colour_in_every_view_and_source(page: Page, rebalances: Page) -> None:
     colours = (
         "return Object.fromEntries([...document.querySelectorAll(arguments[0])].map((one) => [one.textContent.trim(), "
@@ -159,6 +162,7 @@ def test_an_api_has_its_colour_in_every_view_and_source(page: Page, rebalances: 
     assert len(set(common.values())) == len(common)
 
 
+@pytest.mark.slow
 def test_what_is_drawn_stays_between_the_ends_of_its_axis(page: Page) -> None:
     """Also for a selection that begins and ends outside of the axis."""
     beyond = """return [...document.querySelectorAll("svg.chart")].flatMap((chart) => {
@@ -173,6 +177,7 @@ def test_what_is_drawn_stays_between_the_ends_of_its_axis(page: Page) -> None:
         assert page.run(beyond) == []
 
 
+@pytest.mark.slow
 def test_a_span_to_the_end_has_the_last_exchange_and_series_are_of_the_span(page: Page) -> None:
     page.show("time")
     lines = [line for line in decoded(TRANSACTIONS) if line["requestAt"]]
@@ -247,6 +252,7 @@ def test_clients_show_the_inventory_and_one_its_settings(page: Page, report: dic
     assert f"client={client}" in page.driver.current_url
 
 
+@pytest.mark.slow
 def test_all_columns_of_clients_are_at_hand_and_numbers_sort_the_largest_first(
     page: Page, report: dict[str, Any]
 ) -> None:
@@ -280,6 +286,7 @@ def test_findings_are_those_of_the_report(page: Page, report: dict[str, Any]) ->
     assert rows == [row["client_id"] for row in fenced["rows"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", sampled(VIEWS, VIEWS[:1]))
 def test_a_view_fits_and_axe_finds_nothing_serious(page: Page, axe: str, view: str) -> None:
     page.size(WIDE)
@@ -287,6 +294,7 @@ def test_a_view_fits_and_axe_finds_nothing_serious(page: Page, axe: str, view: s
     assert looks_right(page, axe) == []
 
 
+@pytest.mark.slow
 def test_each_view_has_its_key(page: Page) -> None:
     page.show()
     for key, view in zip("23456", VIEWS, strict=True):
