@@ -214,10 +214,10 @@ def _say(lines: Iterable[str]) -> None:
 
 def _address(text: str) -> Address:
     try:
-        found = parse_address(text)
+        address = parse_address(text)
     except ValueError as error:
         raise UsageError(f"--to {text}: {error}") from None
-    return Address(found.host, found.port)
+    return Address(address.host, address.port)
 
 
 def _tls(settings: ClientSettings, **given: Any) -> BrokerTls | None:

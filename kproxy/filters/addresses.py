@@ -29,21 +29,21 @@ def address_fields(api_key: int) -> tuple[AddressField, ...]:
     if api is None:
         return ()
     layouts = facts().layouts(f"{api.name}Response")
-    found = [place for layout in layouts for place in _find(layout.fields, (), (), layout.versions)]
-    return tuple(dict.fromkeys(found))
+    fields = [place for layout in layouts for place in _find(layout.fields, (), (), layout.versions)]
+    return tuple(dict.fromkeys(fields))
 
 
 @functools.cache
 def responses_with_addresses() -> dict[tuple[int, int], Want]:
     """Return (api_key, api_version) -> which part of a response has to be held for its addresses."""
-    found = {}
+    wants = {}
     for api_key in facts().apis:
         for version in sorted({version for place in address_fields(api_key) for version in place.versions}):
             if head_end(api_key, version) is not None:
-                found[api_key, version] = Want.HEAD
+                wants[api_key, version] = Want.HEAD
             else:
-                found[api_key, version] = Want.TAIL if _is_tail(api_key, version) else Want.HOLD
-    return found
+                wants[api_key, version] = Want.TAIL if _is_tail(api_key, version) else Want.HOLD
+    return wants
 
 
 def head_end(api_key: int, api_version: int) -> str | None:

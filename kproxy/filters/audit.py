@@ -286,8 +286,8 @@ class Audit(Filter):
 
     def _pending(self, connection: ConnectionFacts) -> dict[int, list["Entry"]]:
         """Return the unsettled entries of a connection, by correlation id, which a client may use twice."""
-        found: dict[int, list[Entry]] = connection.state.setdefault(self._state, {})
-        return found
+        entries: dict[int, list[Entry]] = connection.state.setdefault(self._state, {})
+        return entries
 
     def _taken(self, connection: ConnectionFacts, request: RequestFacts) -> "Entry | None":
         entries = self._pending(connection).get(request.correlation_id)

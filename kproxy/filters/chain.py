@@ -354,11 +354,11 @@ class Chain:
     def filters_for(self, direction: Direction, api_key: int, api_version: int) -> tuple[Filter, ...]:
         """The filters that want frames of a known API and version, in the order they run."""
         key = (direction, api_key, api_version)
-        found = self._filters_for.get(key)
-        if found is None:
+        filters = self._filters_for.get(key)
+        if filters is None:
             want_it = [f for f in self.filters if f.wants(direction, api_key, api_version) is not Want.PASS]
-            found = self._filters_for[key] = tuple(want_it if direction == Direction.REQUEST else reversed(want_it))
-        return found
+            filters = self._filters_for[key] = tuple(want_it if direction == Direction.REQUEST else reversed(want_it))
+        return filters
 
     def _filters_of_part(self, request: RequestFacts, part: Want) -> tuple[Filter, ...]:
         """The filters that take the HEAD or the TAIL of a response, also where they want all of it and it is too large."""

@@ -199,14 +199,18 @@ class Asked:
         self._target, self._errors = target, [*self._errors, *errors]
         self.subject = Subject(self.request, self._topic_names)
 
-    def verdict(self, found: Verdict | None) -> Verdict:
-        """The verdict on the whole request, where *found* is that on what is left of it; None: it goes on."""
+    def verdict(self, verdict_on_rest: Verdict | None) -> Verdict:
+        """The verdict on the whole request, where *verdict_on_rest* is that on what is left of it; None: it goes on."""
         if not self._target:
-            return Forward() if found is None else found
-        if isinstance(found, Reply):
-            setattr(found.message, self._target, [*(getattr(found.message, self._target) or ()), *self._errors])
-        if found is not None:
-            return found
+            return Forward() if verdict_on_rest is None else verdict_on_rest
+        if isinstance(verdict_on_rest, Reply):
+            setattr(
+                verdict_on_rest.message,
+                self._target,
+                [*(getattr(verdict_on_rest.message, self._target) or ()), *self._errors],
+            )
+        if verdict_on_rest is not None:
+            return verdict_on_rest
         waiting = self.request.connection.state.setdefault(STATE, {})
         waiting.setdefault(self.request.correlation_id, []).append((self._target, self._errors))
         return Replace(self.request.message)
@@ -381,8 +385,8 @@ class Deny(Filter):
             return element
         names: Any = self.runtime.kept.get("topic_names", {})
         own = next((name for field in ("name", "topic", "topic_name") if (name := getattr(element, field, None))), None)
-        found: str | None = own or names.get(getattr(element, "topic_id", ""))
-        return found
+        name_: str | None = own or names.get(getattr(element, "topic_id", ""))
+        return name_
 
     def on_response(self, response: Response) -> Verdict | Any:
         """Put the errors of topics that were taken out of the request into its response; hide those that it need not name."""
@@ -399,12 +403,12 @@ class Deny(Filter):
     async def _answer_in_turns(self, response: Response, topics: list[str | None]) -> Verdict:
         """Ask about many topics; other connections go on meanwhile."""
         forbids = self._forbidding(response)
-        found = {}
+        forbidden = {}
         for number, topic in enumerate(topics, 1):
-            found[topic] = forbids(topic)
+            forbidden[topic] = forbids(topic)
             if number % AT_ONCE == 0:
                 await Turn()
-        return self._answer(response, self._hide(response, found))
+        return self._answer(response, self._hide(response, forbidden))
 
     def _answer(self, response: Response, changed: bool) -> Verdict:
         message: Any = response.message
@@ -468,8 +472,8 @@ class Deny(Filter):
 
     def _name_of(self, topic_id: str) -> str | None:
         names: Any = self.runtime.kept.get("topic_names", {})
-        found: str | None = names.get(topic_id)
-        return found
+        name: str | None = names.get(topic_id)
+        return name
 
     def on_close(self, connection: ConnectionFacts) -> None:
         """Forget what waits for responses."""

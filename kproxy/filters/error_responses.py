@@ -200,8 +200,8 @@ class _Walk:
     def nothing(self, fields: Iterable[Field]) -> tuple[tuple[str, Any], ...]:
         """Return the values of fields that say "nothing", unless null does at this version."""
         here = (field for field in fields if self._version in field.versions and field.attribute in self._nothing)
-        found = ((field, self._nothing[field.attribute]) for field in here)
-        return tuple((field.attribute, it) for field, it in found if it is not None or self._version in field.nullable)
+        values = ((field, self._nothing[field.attribute]) for field in here)
+        return tuple((field.attribute, it) for field, it in values if it is not None or self._version in field.nullable)
 
     def filled(self, fields: Iterable[Field], asked: Iterable[Field]) -> Iterator[Filled]:
         """Return the arrays among *fields* that have errors, with the arrays of the request that their elements come from."""
@@ -225,12 +225,12 @@ class _Walk:
 
         It is the one that shares most fields with it, and is nearest.
         """
-        found = [
+        sources = [
             source for field in asked if self._version in field.versions for source in self._from_array(target, field)
         ]
-        most = max(map(_shared, found), default=0)
-        nearest = min((len(source.path) for source in found if _shared(source) == most), default=0)
-        best = [source for source in found if _shared(source) == most and len(source.path) == nearest]
+        most = max(map(_shared, sources), default=0)
+        nearest = min((len(source.path) for source in sources if _shared(source) == most), default=0)
+        best = [source for source in sources if _shared(source) == most and len(source.path) == nearest]
         has_more = any(field.name == here for field in target.fields for here, _ in SAME_NAMES)
         yield from best if has_more else best[:1]
 

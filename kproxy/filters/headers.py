@@ -106,16 +106,16 @@ class Headers(Filter):
         """Rewrite many records in a thread, in turns with other requests, while other connections go on."""
         changed = False
         for partition in partitions:
-            found = await self.runtime.aside(partial(_rewritten, partition.records, added))
-            changed |= self._put(partition, found)
+            rewritten = await self.runtime.aside(partial(_rewritten, partition.records, added))
+            changed |= self._put(partition, rewritten)
         return Replace(message) if changed else Forward()
 
-    def _put(self, partition: Any, found: "Rewritten") -> bool:
+    def _put(self, partition: Any, rewritten: "Rewritten") -> bool:
         """Store rewritten records in a partition; return whether they differ. Batches that could not be changed are counted."""
-        for reason in found.unchanged:
+        for reason in rewritten.unchanged:
             self._unchanged.add(self.runtime, reason)
-        is_new = found.records is not partition.records
-        partition.records = found.records
+        is_new = rewritten.records is not partition.records
+        partition.records = rewritten.records
         return is_new
 
     def _is_chosen(self, topic: Any) -> bool:
@@ -137,8 +137,8 @@ class Headers(Filter):
             (options.cluster, connection.cluster),
             *(options.fixed or {}).items(),
         ]
-        found = [_encoded(name, value) for name, value in values if name is not None and value is not None]
-        return b"".join(found), len(found)
+        encoded = [_encoded(name, value) for name, value in values if name is not None and value is not None]
+        return b"".join(encoded), len(encoded)
 
     def _trace(self) -> tuple[bytes | None, bytes]:
         name = self.options.trace

@@ -25,14 +25,14 @@ def parse_path(path: str) -> Path:
     at = 1
     steps: list[str | int] = []
     while path.startswith("$") and at < len(path):
-        found = STEP.match(path, at)
-        if found is None:
+        match = STEP.match(path, at)
+        if match is None:
             break
-        name, quoted, doubly, index, every = found.groups()
+        name, quoted, doubly, index, every = match.groups()
         steps.append(
             EVERY if every else int(index) if index else next(n for n in (name, quoted, doubly) if n is not None)
         )
-        at = found.end()
+        at = match.end()
     if not steps or at < len(path):
         raise ValueError(f"{path!r} is no JSON path: write $.name, $.list[*].name, $['a name'], $.list[0]")
     return tuple(steps)

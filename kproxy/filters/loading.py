@@ -145,10 +145,10 @@ def load_filter(use: str, options: Mapping[str, Any]) -> Filter:
 
 def filter_class(use: str) -> type[Filter]:
     """Return the class that *use* names. Raises UsageError, one sentence."""
-    found = _find(use)
-    if not (isinstance(found, type) and issubclass(found, Filter)):
-        raise UsageError(f"{use!r} is {_what(found)}, not a class derived from kproxy.filters.contract.Filter")
-    return found
+    class_ = _find(use)
+    if not (isinstance(class_, type) and issubclass(class_, Filter)):
+        raise UsageError(f"{use!r} is {_what(class_)}, not a class derived from kproxy.filters.contract.Filter")
+    return class_
 
 
 def filter_names() -> list[str]:
@@ -158,16 +158,16 @@ def filter_names() -> list[str]:
     return list(dict.fromkeys([*sorted(BUILT_IN), *sorted(entry.name for entry in entry_points(group=GROUP))]))
 
 
-def _made(use: str, found: type[Filter], options: Mapping[str, Any]) -> Filter:
+def _made(use: str, class_: type[Filter], options: Mapping[str, Any]) -> Filter:
     arguments: Mapping[str, Any] = options
-    if found.Options is not None:
-        arguments = {"options": read_options(found.Options, options)}
+    if class_.Options is not None:
+        arguments = {"options": read_options(class_.Options, options)}
     try:
-        inspect.signature(found).bind(**arguments)
+        inspect.signature(class_).bind(**arguments)
     except TypeError as error:
-        raise UsageError(f"{use!r} does not take these options ({error}); it takes {_taken(found)}") from error
+        raise UsageError(f"{use!r} does not take these options ({error}); it takes {_taken(class_)}") from error
     try:
-        return found(**arguments)
+        return class_(**arguments)
     except OptionMistakes:
         raise
     except Exception as error:
@@ -194,10 +194,10 @@ def source_of(use: str) -> str | None:
     """Return the source file of a filter that is not kproxy's own; None if there is none."""
     module = module_of(use)
     try:
-        found = importlib.util.find_spec(module) if module else None
+        spec = importlib.util.find_spec(module) if module else None
     except Exception:  # what a parent package raises when it is imported
         return None
-    return found.origin if found is not None and found.has_location else None
+    return spec.origin if spec is not None and spec.has_location else None
 
 
 def read_again(uses: Iterable[str]) -> None:
@@ -249,7 +249,7 @@ def _by_name(name: str) -> object:
 
 def _load(use: str, module: str, path: str) -> object:
     try:
-        found: object = importlib.import_module(module)
+        loaded: object = importlib.import_module(module)
     except ModuleNotFoundError as error:
         needed = error.name or ""
         if needed == module or module.startswith(f"{needed}."):
@@ -258,14 +258,14 @@ def _load(use: str, module: str, path: str) -> object:
     except Exception as error:
         raise UsageError(f"{use!r}: module {module!r} cannot be imported: {_in_words(error)}{_place(error)}") from error
     for attribute in path.split("."):
-        if not hasattr(found, attribute):
+        if not hasattr(loaded, attribute):
             raise UsageError(f"{use!r}: {module!r} has no {path!r}")
-        found = getattr(found, attribute)
-    return found
+        loaded = getattr(loaded, attribute)
+    return loaded
 
 
-def _what(found: object) -> str:
-    return f"the class {found.__qualname__}" if isinstance(found, type) else f"a value of type {type(found).__name__}"
+def _what(value: object) -> str:
+    return f"the class {value.__qualname__}" if isinstance(value, type) else f"a value of type {type(value).__name__}"
 
 
 def _taken(filter_class: type[Filter]) -> str:

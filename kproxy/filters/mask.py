@@ -275,14 +275,14 @@ def _at_once(steps: "Steps") -> Masked:
         return masked
 
 
-def _give(response: Response, partition: Any, found: Masked) -> bool:
+def _give(response: Response, partition: Any, masked: Masked) -> bool:
     """Put masked records into a partition of a response; return whether that changed it."""
-    if found.is_corrupt:
+    if masked.is_corrupt:
         partition.error_code = ErrorCode.CORRUPT_MESSAGE
-    if response.request.api_key == ApiKey.SHARE_FETCH and (found.is_corrupt or found.last_offset is not None):
-        partition.acquired_records = _up_to(partition.acquired_records, found.last_offset)
-    changed = found.records is not partition.records or found.is_corrupt
-    partition.records = found.records
+    if response.request.api_key == ApiKey.SHARE_FETCH and (masked.is_corrupt or masked.last_offset is not None):
+        partition.acquired_records = _up_to(partition.acquired_records, masked.last_offset)
+    changed = masked.records is not partition.records or masked.is_corrupt
+    partition.records = masked.records
     return changed
 
 

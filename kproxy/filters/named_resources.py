@@ -57,13 +57,13 @@ class Level(NamedTuple):
 
 def resources_of(api_key: int, api_version: int, message: MessageStruct, most: int = MOST_RESOURCES) -> list[Resource]:
     """What the request names, each thing once, in its order; at most *most* and one more."""
-    found: dict[tuple[object, ...], Resource] = {}
+    resources: dict[tuple[object, ...], Resource] = {}
     level = _request_level(api_key, api_version)
     for resource in _walk(level, message, api_key) if level else ():
-        found.setdefault(tuple(resource.values()), resource)
-        if len(found) > most:
+        resources.setdefault(tuple(resource.values()), resource)
+        if len(resources) > most:
             break
-    return list(found.values())
+    return list(resources.values())
 
 
 @functools.cache

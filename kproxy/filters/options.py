@@ -152,7 +152,7 @@ class _Reading:
 
     def _struct(self, values: dict[str, Any], kind: inspect.StructType, path: str, depth: int) -> Any:
         fields = {field.encode_name: field for field in kind.fields}
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         before = len(self._problems)
         for name, value in values.items():
             field = fields.get(name) or fields.get(OPTION_ALIASES.get(name, ""))
@@ -161,19 +161,19 @@ class _Reading:
             elif name != field.encode_name and field.encode_name in values:
                 self._mistake(_join(path, name), f"it is the former name of {field.encode_name}, which is here as well")
             else:
-                found[field.name] = self.value(value, field.type, _join(path, name), depth + 1)
+                members[field.name] = self.value(value, field.type, _join(path, name), depth + 1)
         for name, field in fields.items():
-            if field.required and field.name not in found:
+            if field.required and field.name not in members:
                 self._mistake(_join(path, name), "it is missing")
-        return None if len(self._problems) > before else self._made(kind, found, path)
+        return None if len(self._problems) > before else self._made(kind, members, path)
 
-    def _made(self, kind: inspect.StructType, found: dict[str, Any], path: str) -> Any:
+    def _made(self, kind: inspect.StructType, members: dict[str, Any], path: str) -> Any:
         """Make the struct, whose ``__post_init__`` may refuse what no type expresses.
 
         With ValueError, or with OptionMistakes that has the path of each mistake from the struct on.
         """
         try:
-            return kind.cls(**found)
+            return kind.cls(**members)
         except OptionMistakes as error:
             self._problems += [(f"{path}.{below}" if path else below, message) for below, message in error.problems]
         except ValueError as error:

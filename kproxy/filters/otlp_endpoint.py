@@ -76,11 +76,11 @@ class Target(NamedTuple):
 def target_of(endpoint: OtlpEndpoint) -> Target:
     """The parts of the URL. Raises ValueError that says what to write; the URL is not repeated, as it may have a password."""
     url = endpoint.otlp
-    found = URL.fullmatch(url)
-    if found is not None and 0 < int(found[3]) <= MOST_PORT:
-        if endpoint.protocol == "grpc" and found[4].strip("/"):
+    match = URL.fullmatch(url)
+    if match is not None and 0 < int(match[3]) <= MOST_PORT:
+        if endpoint.protocol == "grpc" and match[4].strip("/"):
             raise ValueError("grpc has no path: leave it out")
-        return Target(found[1] == "https", found[2].strip("[]"), int(found[3]), found[4].rstrip("/"))
+        return Target(match[1] == "https", match[2].strip("[]"), int(match[3]), match[4].rstrip("/"))
     if not url.startswith(("http://", "https://")):
         raise ValueError(f"it is not the URL of a collector: {EXAMPLE}")
     if "@" in url:

@@ -34,38 +34,38 @@ class Option(NamedTuple):
     description: str
 
 
-def summary(found: type[Filter]) -> str:
+def summary(class_: type[Filter]) -> str:
     """Return the first sentence of its docstring."""
-    return " ".join(_documentation(found).split("\n\n")[0].split())
+    return " ".join(_documentation(class_).split("\n\n")[0].split())
 
 
-def options_of(found: type[Filter]) -> list[Option]:
+def options_of(class_: type[Filter]) -> list[Option]:
     """Return its options in the order of their declaration; if it declares none, the arguments of its constructor."""
-    if found.Options is not None:
-        return list(_options(found.Options, ""))
-    arguments = list(inspect.signature(found).parameters.values())
+    if class_.Options is not None:
+        return list(_options(class_.Options, ""))
+    arguments = list(inspect.signature(class_).parameters.values())
     return [Option(each.name, _annotation(each), _argument_default(each), "") for each in arguments]
 
 
-def described(name: str, found: type[Filter]) -> dict[str, Any]:
+def described(name: str, class_: type[Filter]) -> dict[str, Any]:
     """Return everything about a filter as plain values."""
-    options = [option._asdict() for option in options_of(found)]
-    return {"name": name, "summary": summary(found), "documentation": _documentation(found), "options": options}
+    options = [option._asdict() for option in options_of(class_)]
+    return {"name": name, "summary": summary(class_), "documentation": _documentation(class_), "options": options}
 
 
 def render_list(names: Sequence[str], classes: Sequence[type[Filter]], width: int) -> Iterator[str]:
     """Yield one line for each filter."""
     widest = max(map(len, names), default=0)
-    for name, found in zip(names, classes, strict=True):
-        yield f"{name:{widest}}  {textwrap.shorten(summary(found), max(width - widest - 2, 20), placeholder=' …')}"
+    for name, class_ in zip(names, classes, strict=True):
+        yield f"{name:{widest}}  {textwrap.shorten(summary(class_), max(width - widest - 2, 20), placeholder=' …')}"
 
 
-def render_page(name: str, found: type[Filter], width: int) -> Iterator[str]:
+def render_page(name: str, class_: type[Filter], width: int) -> Iterator[str]:
     """Yield the page of a filter."""
     yield name
     yield ""
-    yield from _documentation(found).splitlines()
-    options = options_of(found)
+    yield from _documentation(class_).splitlines()
+    options = options_of(class_)
     if not options:
         return
     yield ""
@@ -75,7 +75,7 @@ def render_page(name: str, found: type[Filter], width: int) -> Iterator[str]:
         yield ""
         yield f"  {option.name}  ({option.type}; {default})"
         yield from textwrap.wrap(option.description, width, initial_indent="      ", subsequent_indent="      ")
-    if found.Options is not None and has_condition(found.Options):
+    if class_.Options is not None and has_condition(class_.Options):
         yield from _render_vocabulary(width)
 
 
@@ -103,8 +103,8 @@ def _render_vocabulary(width: int) -> Iterator[str]:
         )
 
 
-def _documentation(found: type[Filter]) -> str:
-    return inspect.cleandoc(found.__doc__ or "")
+def _documentation(class_: type[Filter]) -> str:
+    return inspect.cleandoc(class_.__doc__ or "")
 
 
 def _options(kind: type[msgspec.Struct], before: str) -> Iterator[Option]:
@@ -128,7 +128,7 @@ def _group(kind: types.Type) -> tuple[type[msgspec.Struct] | None, str]:
         case types.DictType(value_type=value):
             return _group(value)[0], ".NAME"
         case types.UnionType(types=kinds):
-            return next((found for each in kinds if (found := _group(each))[0] is not None), (None, ""))
+            return next((group for each in kinds if (group := _group(each))[0] is not None), (None, ""))
     return None, ""
 
 

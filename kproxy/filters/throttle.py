@@ -146,10 +146,10 @@ class Throttle(Filter):
             return Forward()
         if not _has_throttle_time(request.api_key, request.api_version):
             return self._delay(wait)
-        told = max(message.throttle_time_ms, round(wait * 1_000))
-        if told == message.throttle_time_ms:
+        throttle_ms = max(message.throttle_time_ms, round(wait * 1_000))
+        if throttle_ms == message.throttle_time_ms:
             return Forward()
-        message.throttle_time_ms = told
+        message.throttle_time_ms = throttle_ms
         return Replace(message)
 
     async def _delay(self, seconds: float) -> Verdict:
@@ -198,11 +198,11 @@ def _meters(limit: Limit, number: int, burst: float) -> dict[str, Meter]:
 
 def _sizes(topics: Any, partitions: str) -> dict[Any, int]:
     """Return bytes of records by topic."""
-    found: dict[Any, int] = {}
+    sizes: dict[Any, int] = {}
     for topic in topics:
         size = sum(len(partition.records or b"") for partition in getattr(topic, partitions))
-        found[_key(topic)] = found.get(_key(topic), 0) + size
-    return found
+        sizes[_key(topic)] = sizes.get(_key(topic), 0) + size
+    return sizes
 
 
 def _key(topic: Any) -> str:
@@ -231,8 +231,8 @@ def _remembered(response: Response) -> float:
 
 
 def _client_id(connection: ConnectionFacts) -> str | None:
-    found: str | None = connection.state.get(f"{STATE} client id")
-    return found
+    client_id: str | None = connection.state.get(f"{STATE} client id")
+    return client_id
 
 
 @functools.cache

@@ -67,11 +67,11 @@ def _is_pattern(name: str | None, pattern_type: int) -> bool:
 
 def topics_in(api_key: int, api_version: int, message: MessageStruct, name_of: Name) -> list[str | None]:
     """Return the names of the topics in a response, each once; None for those whose name is not known."""
-    found = dict.fromkeys(_names(places(api_key, api_version), message, name_of))
+    names = dict.fromkeys(_names(places(api_key, api_version), message, name_of))
     cursor = getattr(message, "next_cursor", None)
     if cursor is not None:
-        found[cursor.topic_name] = None
-    return list(found)
+        names[cursor.topic_name] = None
+    return list(names)
 
 
 def without(api_key: int, api_version: int, message: Any, hidden: set[str | None], name_of: Name) -> None:
@@ -89,12 +89,12 @@ def refuse_groups(
     """Reduce each group that has a topic with an error code to its id and that code, as brokers do."""
     (place,) = places(api_key, api_version)
 
-    def told(group: Any) -> Any:
-        found = (codes.get(name) for name in _names(place.below, group, name_of))
-        code = next((code for code in found if code is not None), None)
+    def reduced(group: Any) -> Any:
+        group_codes = (codes.get(name) for name in _names(place.below, group, name_of))
+        code = next((code for code in group_codes if code is not None), None)
         return group if code is None else type(group)(group_id=group.group_id, error_code=code)
 
-    message.groups = [told(group) for group in message.groups]
+    message.groups = [reduced(group) for group in message.groups]
 
 
 @functools.cache

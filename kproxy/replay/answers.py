@@ -40,11 +40,11 @@ class Answers:
         versions = (response.body_version, ready.encoded.version)
         if versions[0] != versions[1]:
             versions = self._in_one_form(recorded, (request, ready.body), (old, answer), versions)
-        found = self._compared(recorded, request, (old, answer), versions)
+        comparison = self._compared(recorded, request, (old, answer), versions)
         if recorded.api_key in HEARTBEATS:
             other = self.learned.assigned.difference(recorded, answer)
-            found.differences += [other] if other is not None else []
-        self._note(recorded, found)
+            comparison.differences += [other] if other is not None else []
+        self._note(recorded, comparison)
 
     def finish(self) -> None:
         """Compare the records that were read, which are compared over all answers together."""
@@ -80,8 +80,8 @@ class Answers:
         newest = max(*versions, FIRST_OF_SEVERAL[recorded.api_key])
         return newest, newest
 
-    def _note(self, recorded: Recorded, found: Comparison) -> None:
-        self.result.left_out.update(found.left_out)
-        self.result.note(recorded, Outcome.DIFFERENT if found.differences else Outcome.SAME)
-        for difference in found.differences:
+    def _note(self, recorded: Recorded, comparison: Comparison) -> None:
+        self.result.left_out.update(comparison.left_out)
+        self.result.note(recorded, Outcome.DIFFERENT if comparison.differences else Outcome.SAME)
+        for difference in comparison.differences:
             self.result.note_difference(recorded, difference)

@@ -38,9 +38,9 @@ class Assigned:
         old, key = recorded.answer(), _member(recorded)
         if old is None or key is None or answer.error_code or old.error_code:
             return True
-        told = _partitions(answer, self.new_name)
-        if told is not None and (len(self._told) < MOST or key in self._told):
-            self._told[key] = told
+        assigned = _partitions(answer, self.new_name)
+        if assigned is not None and (len(self._told) < MOST or key in self._told):
+            self._told[key] = assigned
         wanted = _partitions(old, self.recorded_name)
         return wanted is None or key[0] in self._given_up or self._told.get(key, frozenset()) == wanted
 

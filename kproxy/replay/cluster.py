@@ -80,12 +80,12 @@ class Cluster:
 
     def spoken(self, api_key: int) -> Range | None:
         """Return the versions of an API; None if the brokers did not say."""
-        found = None if self.versions is None else self.versions.get(api_key)
-        if found is None or api_key != ApiKey.PRODUCE or self.versions is None:
-            return found
+        spoken = None if self.versions is None else self.versions.get(api_key)
+        if spoken is None or api_key != ApiKey.PRODUCE or self.versions is None:
+            return spoken
         # Brokers from 4.0 on name versions of Produce from 0 on, for librdkafka's sake, and refuse those before 3 (KIP-896)
         fetch = self.versions.get(ApiKey.FETCH, (0, 0))
-        return (max(found[0], FIRST_OF_BATCHES), found[1]) if fetch[0] >= LEAST_FETCH else found
+        return (max(spoken[0], FIRST_OF_BATCHES), spoken[1]) if fetch[0] >= LEAST_FETCH else spoken
 
     def version(self, api_key: int, wanted: int) -> int:
         """Return the version nearest to the wanted one that both sides know. Raises Unsendable."""
@@ -150,8 +150,8 @@ def node_of(address: str, recorded: Mapping[str, int]) -> int | None:
     if address in recorded:
         return recorded[address]
     port = address.rpartition(":")[2]
-    found = {node for other, node in recorded.items() if other.rpartition(":")[2] == port}
-    return found.pop() if len(found) == 1 else None
+    nodes = {node for other, node in recorded.items() if other.rpartition(":")[2] == port}
+    return nodes.pop() if len(nodes) == 1 else None
 
 
 async def _log_in(link: Link, credentials: Credentials) -> None:

@@ -193,10 +193,10 @@ def _alter_scram(effects: Effects, body: Any) -> None:
 
 def _of_topics(verb: Verb, what: str, topics: Callable[[Any], Iterable[Any] | None]) -> "Effect":
     def effect(effects: Effects, body: Any) -> None:
-        found = topics(body)
-        if found is None:
+        named = topics(body)
+        if named is None:
             effects.note(verb, f"{what} of all partitions", requests=1)
-        for topic in found or ():
+        for topic in named or ():
             effects.note(verb, f"{what} of {effects.topic(topic)}", partitions=len(topic.partitions))
 
     return effect

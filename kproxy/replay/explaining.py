@@ -73,12 +73,12 @@ class _Rule:
     recorded: re.Pattern[str] = _EVERY  # whole
     new: re.Pattern[str] = _EVERY
 
-    def fits(self, api_name: str, found: Difference) -> bool:
+    def fits(self, api_name: str, difference: Difference) -> bool:
         return (
             (not self.apis or api_name in self.apis)
-            and self.path.search(found.path) is not None
-            and (self.recorded is _EVERY or self.recorded.fullmatch(found.recorded) is not None)
-            and (self.new is _EVERY or self.new.fullmatch(found.new) is not None)
+            and self.path.search(difference.path) is not None
+            and (self.recorded is _EVERY or self.recorded.fullmatch(difference.recorded) is not None)
+            and (self.new is _EVERY or self.new.fullmatch(difference.new) is not None)
         )
 
 

@@ -43,21 +43,21 @@ class Fetched:
 
     def add(self, connection: ConnectionId, recorded: Any, new: Any) -> Comparison:
         """Note the records of two answers, and return how the answers differ in everything else."""
-        found = Comparison()
+        comparison = Comparison()
         error = recorded.by_attribute["error_code"]
         if recorded.error_code != new.error_code:
             values = (shown("FetchResponse", error, one.error_code) for one in (recorded, new))
-            found.differences.append(Difference("errorCode", "errorCode", *values))
+            comparison.differences.append(Difference("errorCode", "errorCode", *values))
         errors = [self._note(connection, side, answer) for side, answer in enumerate((recorded, new))]
         for (topic, partition), code in errors[0].items():
             other = errors[1].get((topic, partition))
             if other is not None and other != code:
                 values = (shown("FetchResponse", error, value) for value in (code, other))
                 where = f"responses[{topic}].partitions[{partition}].errorCode"
-                found.differences.append(Difference("responses.partitions.errorCode", where, *values))
-        if errors[0] != errors[1] and not found.differences:
-            found.left_out[LeftOut.DIVISION] += 1
-        return found
+                comparison.differences.append(Difference("responses.partitions.errorCode", where, *values))
+        if errors[0] != errors[1] and not comparison.differences:
+            comparison.left_out[LeftOut.DIVISION] += 1
+        return comparison
 
     def differences(self) -> Iterator[tuple[ConnectionId, Difference]]:
         """Yield the partitions from which different records were read."""
@@ -91,10 +91,10 @@ class Fetched:
                     self._add(self._found.setdefault(key, ({}, {}))[side], partition.records)
         return errors
 
-    def _add(self, found: dict[int, int], records: bytes) -> None:
+    def _add(self, hashes: dict[int, int], records: bytes) -> None:
         for batch in read_records(records):
             if batch.is_control or self.is_full:
                 continue
             for record in batch.records:
-                found[record.offset] = hash((record.key, record.value, tuple(record.headers)))
+                hashes[record.offset] = hash((record.key, record.value, tuple(record.headers)))
                 self._count += 1

@@ -56,8 +56,8 @@ class Generations:
                 joins.setdefault(generation, []).append(one)
             elif one.api_key == ApiKey.SYNC_GROUP:
                 self._keep_assignments(one)
-        for found in joins.values():
-            numbers = _answered_together(found)
+        for members in joins.values():
+            numbers = _answered_together(members)
             if len(numbers) > 1:
                 self._of.update(dict.fromkeys(numbers, _Together(numbers)))
 
@@ -149,5 +149,5 @@ def _answered_together(requests: list[Recorded]) -> set[int]:
     There may be others, as a member that asks again gets the same generation.
     """
     first = min(one.answered_at or one.sent_at for one in requests)
-    found: dict[ConnectionId, int] = {one.connection: one.number for one in requests if one.sent_at < first}
-    return set(found.values())
+    numbers: dict[ConnectionId, int] = {one.connection: one.number for one in requests if one.sent_at < first}
+    return set(numbers.values())

@@ -104,6 +104,6 @@ def _key_fields(message: str, struct: str) -> tuple[tuple[Field, ...], tuple[Fie
     fields = struct_types(message)[struct].fields
     plain = (field for field in fields if not field.is_struct and not field.is_array)
     named = ("topicName", "groupId", "transactionalId", "brokerId", "producerId")
-    found = [f for f in plain if f.is_key or f.name in IDENTIFYING or (f.entity in named and f.name != "LeaderId")]
-    own = (field for field in found if kind_of(message, field) in (None, Kind.MEMBER))
-    return tuple(own), tuple(found)
+    keys = [f for f in plain if f.is_key or f.name in IDENTIFYING or (f.entity in named and f.name != "LeaderId")]
+    own = (field for field in keys if kind_of(message, field) in (None, Kind.MEMBER))
+    return tuple(own), tuple(keys)

@@ -69,9 +69,9 @@ class Identities:
 
     def producer(self, producer_id: int, epoch: int) -> Producer:
         """Return the new cluster's producer id and epoch; the same ones if none are known."""
-        found = self.producers.get((producer_id, epoch))
-        if found is not None:
-            return found
+        known = self.producers.get((producer_id, epoch))
+        if known is not None:
+            return known
         last = self.last_epochs.get(producer_id)
         if last is None:
             return Producer(producer_id, epoch)
@@ -88,11 +88,11 @@ class Identities:
         parts = _parts_of(kind)  # type: ignore[arg-type]  # structs cannot be hashed, but their types can
         if not parts and "topic_id" not in struct.by_attribute:
             return place
-        found = {part: value for attribute, part in parts if (value := getattr(struct, attribute)) not in (None, "")}
+        added = {part: value for attribute, part in parts if (value := getattr(struct, attribute)) not in (None, "")}
         topic = getattr(struct, "topic_id", "") if "topic_id" in struct.by_attribute else ""
-        if topic and "topic" not in found and topic in self.names:
-            found["topic"] = self.names[topic]
-        return replace(place, **found) if found else place
+        if topic and "topic" not in added and topic in self.names:
+            added["topic"] = self.names[topic]
+        return replace(place, **added) if added else place
 
     def _replaced(self, spot: Spot, value: Any, place: Place) -> Any:
         kind, name = spot.kind, spot.field.name

@@ -116,7 +116,9 @@ class LeftOpen:
 
     def _drop_instance(self, group: str, instance: str | None) -> None:
         if instance is not None:
-            for one in [key for key, found in self._members.items() if key[0] == group and found.instance == instance]:
+            for one in [
+                key for key, member in self._members.items() if key[0] == group and member.instance == instance
+            ]:
                 del self._members[one]
 
 
@@ -125,8 +127,8 @@ def _transactional_id(body: Any) -> str | None:
 
     The batches of brokers (AddPartitionsToTxn from version 4 on), which use another one, are not sent.
     """
-    found = getattr(body, "transactional_id", None) or getattr(body, "v3_and_below_transactional_id", None)
-    return None if found is None else str(found)
+    name = getattr(body, "transactional_id", None) or getattr(body, "v3_and_below_transactional_id", None)
+    return None if name is None else str(name)
 
 
 def _has_succeeded(api_key: int, answer: Any) -> bool:

@@ -8,12 +8,12 @@ from kproxy.replay.left_open import LeftOpen, Open
 UNANSWERED = "perhaps, as a request was not answered: "
 
 
-def left_open_lines(found: LeftOpen) -> Iterator[str]:
+def left_open_lines(left_open: LeftOpen) -> Iterator[str]:
     """Yield a line for each transaction, and for each group with members that have not left."""
-    for name, one in found.transactions():
+    for name, one in left_open.transactions():
         after = _after("the producer's transaction.timeout.ms", [one])
         yield f"{_perhaps(one)}the transaction of {name}, which its coordinator aborts after {after}"
-    for group, members in _groups(found).items():
+    for group, members in _groups(left_open).items():
         what = f"{len(members):,} member{'' if len(members) == 1 else 's'} of group {group}"
         after = _after("the session timeout", members)
         whom = "it" if len(members) == 1 else "them"
@@ -21,23 +21,23 @@ def left_open_lines(found: LeftOpen) -> Iterator[str]:
         yield f"{'' if certain else UNANSWERED}{what}: its coordinator removes {whom} after {after}"
 
 
-def left_open_object(found: LeftOpen) -> dict[str, Any]:
+def left_open_object(left_open: LeftOpen) -> dict[str, Any]:
     """Return the same as an object for JSON."""
     return {
         "transactions": [
             {"transactionalId": name, "timeoutMs": one.timeout_ms, "certain": one.certain}
-            for name, one in found.transactions()
+            for name, one in left_open.transactions()
         ],
         "members": [
             {"groupId": group, "memberId": member, "sessionTimeoutMs": one.timeout_ms, "certain": one.certain}
-            for (group, member), one in found.members()
+            for (group, member), one in left_open.members()
         ],
     }
 
 
-def _groups(found: LeftOpen) -> dict[str, list[Open]]:
+def _groups(left_open: LeftOpen) -> dict[str, list[Open]]:
     groups: dict[str, list[Open]] = {}
-    for (group, _), one in found.members():
+    for (group, _), one in left_open.members():
         groups.setdefault(group, []).append(one)
     return groups
 

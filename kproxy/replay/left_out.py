@@ -48,7 +48,7 @@ def class_of(message: str, field: Field) -> LeftOut | None:
         return LeftOut.IDS
     if field.name in BY_NAME:
         return BY_NAME[field.name]
-    found = value_set(message, (field.json_name,))
-    if (found is not None and found.kind == "time") or field.name.endswith(TIME_ENDS):
+    values = value_set(message, (field.json_name,))
+    if (values is not None and values.kind == "time") or field.name.endswith(TIME_ENDS):
         return LeftOut.TIMES
     return None

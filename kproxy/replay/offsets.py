@@ -20,15 +20,15 @@ Partition = tuple[str, int]  # topic, number
 
 def first_appended(recording: Recording, sent: list[Recorded]) -> dict[Partition, int]:
     """Return the offset of the first record that requests append, by topic and partition, as the recorded brokers answered."""
-    found: dict[Partition, int] = {}
+    offsets: dict[Partition, int] = {}
     for one in sent:
         answer = one.answer() if one.api_key == ApiKey.PRODUCE else None
         for topic in answer.responses if answer is not None else ():
             name = topic.name or recording.names.get(topic.topic_id, "")
             for partition in topic.partition_responses:
-                if partition.base_offset >= 0 and name and len(found) < MOST:
-                    found.setdefault((name, partition.index), partition.base_offset)
-    return found
+                if partition.base_offset >= 0 and name and len(offsets) < MOST:
+                    offsets.setdefault((name, partition.index), partition.base_offset)
+    return offsets
 
 
 async def learn_shifts(plan: Plan, identities: Identities) -> None:
@@ -45,10 +45,10 @@ async def learn_shifts(plan: Plan, identities: Identities) -> None:
 
 def by_leader(plan: Plan, partitions: Iterable[Partition]) -> dict[int, list[Partition]]:
     """Group partitions of topics that the new cluster has by the node that leads them there."""
-    found: dict[int, list[Partition]] = {}
+    partitions_of: dict[int, list[Partition]] = {}
     for topic, number in partitions:
-        found.setdefault(plan.cluster.topics[topic].leaders[number], []).append((topic, number))
-    return found
+        partitions_of.setdefault(plan.cluster.topics[topic].leaders[number], []).append((topic, number))
+    return partitions_of
 
 
 async def ask_ends(plan: Plan, node: int, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:

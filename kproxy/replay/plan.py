@@ -96,12 +96,12 @@ def make_plan(recording: Recording, cluster: Cluster, *, create_topics: bool = F
 
 def internal_connections(requests: Iterable[Recorded]) -> set[ConnectionId]:
     """Return the connections on which only brokers and controllers talk, ApiVersions aside."""
-    found: dict[ConnectionId, bool] = {}
+    connections: dict[ConnectionId, bool] = {}
     for one in requests:
         if one.api_key != ApiKey.API_VERSIONS:
             is_internal = reason_not_sent(one) in (INTERNAL, REPLICA)
-            found[one.connection] = found.get(one.connection, True) and is_internal
-    return {connection for connection, is_internal in found.items() if is_internal}
+            connections[one.connection] = connections.get(one.connection, True) and is_internal
+    return {connection for connection, is_internal in connections.items() if is_internal}
 
 
 def _reason_of_broker(recorded: Recorded, cluster: Cluster, plan: Plan) -> str | None:
@@ -154,8 +154,8 @@ def _note_given(needs: Needs, recorded: Recorded) -> None:
         needs.given.add(answer.producer_id)
 
 
-def _note_producers(needs: Needs, found: set[Producer], transactional_id: str | None) -> None:
-    for producer in found:
+def _note_producers(needs: Needs, producers: set[Producer], transactional_id: str | None) -> None:
+    for producer in producers:
         if len(needs.producers) < MOST_NAMES:
             needs.producers.setdefault(producer.producer_id, producer.epoch)
             if transactional_id:

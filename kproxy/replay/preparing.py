@@ -115,8 +115,8 @@ def leaders_of(plan: Plan, name: str, partitions: int) -> list[int] | None:
     if len(plan.cluster.nodes) < 2:
         return None
     recorded = (plan.recording.leaders.get((name, number)) for number in range(partitions))
-    found = [None if node is None else plan.nodes.get(node) for node in recorded]
-    return None if None in found else [node for node in found if node is not None]
+    nodes = [None if node is None else plan.nodes.get(node) for node in recorded]
+    return None if None in nodes else [node for node in nodes if node is not None]
 
 
 async def _new_producer(plan: Plan, transactional_id: str | None) -> Producer:
@@ -164,8 +164,8 @@ async def _link_to_coordinator(plan: Plan, transactional_id: str | None) -> Asyn
         key=transactional_id, key_type=TRANSACTIONS
     )
     async with _link(plan, None) as link:
-        found = await link.ask(ApiKey.FIND_COORDINATOR, version, body)
-    async with _link(plan, found.node_id if found.error_code == 0 else None) as link:
+        answer = await link.ask(ApiKey.FIND_COORDINATOR, version, body)
+    async with _link(plan, answer.node_id if answer.error_code == 0 else None) as link:
         yield link
 
 

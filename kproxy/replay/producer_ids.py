@@ -41,5 +41,5 @@ def replace_producers(records: bytes, replacement: Callable[[int, int], Producer
 
 def producers_of(records: bytes) -> set[Producer]:
     """Return the producer ids and epochs in a records field."""
-    found = (batch for batch in read_batches(records) if batch.magic == MAGIC_OF_BATCHES)
-    return {Producer(b.producer_id, b.producer_epoch or 0) for b in found if b.producer_id not in (None, -1)}
+    batches = (batch for batch in read_batches(records) if batch.magic == MAGIC_OF_BATCHES)
+    return {Producer(b.producer_id, b.producer_epoch or 0) for b in batches if b.producer_id not in (None, -1)}

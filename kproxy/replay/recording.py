@@ -147,18 +147,18 @@ class _Collector(Observer):
             facts = event.connection.tls
             what = f"tls: {why_not_decrypted(facts)}" if facts is not None and facts.missing else event.what
             kind = f"connection without Kafka: {what}"
-        found = self._recording.unframed
-        if kind is not None and (kind in found or len(found) < MOST_KINDS):
-            found[kind] = found.get(kind, 0) + 1
+        unframed = self._recording.unframed
+        if kind is not None and (kind in unframed or len(unframed) < MOST_KINDS):
+            unframed[kind] = unframed.get(kind, 0) + 1
 
     def finish(self, damages: list[str]) -> Recording:
         """Sort the requests, which are in the order of their answers so far."""
-        found = self._recording
-        found.damages = damages
-        found.requests.sort(key=lambda one: (one.sent_at, one.connection))
-        for number, one in enumerate(found.requests, 1):
+        recording = self._recording
+        recording.damages = damages
+        recording.requests.sort(key=lambda one: (one.sent_at, one.connection))
+        for number, one in enumerate(recording.requests, 1):
             one.number = number
-        return found
+        return recording
 
     def _hold(self, exchange: Exchange) -> None:
         self._held += sum(len(frame.data) for frame in (exchange.request, exchange.response) if frame is not None)
@@ -213,9 +213,9 @@ class _Collector(Observer):
 
     def _learn(self, exchange: Exchange) -> None:
         """Learn topics, ids and nodes from an answer."""
-        found = self._recording
-        if exchange.topic_names and len(found.names) < MOST_NAMES:
-            found.names.update(exchange.topic_names)
+        recording = self._recording
+        if exchange.topic_names and len(recording.names) < MOST_NAMES:
+            recording.names.update(exchange.topic_names)
         if exchange.api_key not in (ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER) or exchange.response is None:
             return
         try:
@@ -226,14 +226,14 @@ class _Collector(Observer):
             return
         for broker in answer.brokers:
             node = broker.node_id if exchange.api_key == ApiKey.METADATA else broker.broker_id
-            if len(found.nodes) < MOST_NAMES:
-                found.nodes[join_address(str(broker.host), broker.port)] = node
+            if len(recording.nodes) < MOST_NAMES:
+                recording.nodes[join_address(str(broker.host), broker.port)] = node
         for topic in answer.topics if exchange.api_key == ApiKey.METADATA else ():
-            if not topic.error_code and topic.name and len(found.topics) < MOST_NAMES:
-                found.topics[topic.name] = max(len(topic.partitions), found.topics.get(topic.name, 0))
-                for one in topic.partitions if len(found.leaders) < MOST_NAMES else ():
+            if not topic.error_code and topic.name and len(recording.topics) < MOST_NAMES:
+                recording.topics[topic.name] = max(len(topic.partitions), recording.topics.get(topic.name, 0))
+                for one in topic.partitions if len(recording.leaders) < MOST_NAMES else ():
                     if one.leader_id >= 0:
-                        found.leaders.setdefault((topic.name, one.partition_index), one.leader_id)
+                        recording.leaders.setdefault((topic.name, one.partition_index), one.leader_id)
 
 
 def _peek(frame: Frame | None, name: str) -> int | None:

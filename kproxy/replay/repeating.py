@@ -91,13 +91,13 @@ class Repeating:
 
     def _is_to_be_ready(self, recorded: Recorded, answer: Any) -> bool:
         """Return whether the new cluster was not ready for a request that the recorded one was ready for."""
-        found = NOT_READY.intersection(error_codes_of(answer))
-        if not found:
+        not_ready = NOT_READY.intersection(error_codes_of(answer))
+        if not not_ready:
             return False
-        if recorded.api_key == ApiKey.PRODUCE and not found.issuperset(error_codes_of(answer)):
+        if recorded.api_key == ApiKey.PRODUCE and not not_ready.issuperset(error_codes_of(answer)):
             return False  # a part of it was appended
         old = recorded.answer()
-        return old is not None and not found.intersection(error_codes_of(old))
+        return old is not None and not not_ready.intersection(error_codes_of(old))
 
     async def _when_ready(self, recorded: Recorded, ready: Ready) -> Ready | None:
         """Wait, and look up leaders and coordinators again; None: it cannot be sent again, as its fetch session was ended."""

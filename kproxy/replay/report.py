@@ -35,7 +35,7 @@ def plan_lines(plan: Plan, *, dry: bool) -> Iterator[str]:
         yield from _section("nothing", ["no request meets --where" if recording.seen else "no request was recorded"])
     would = "would " if dry else "will "
     for verb in Verb:
-        rows = [(what, counts) for (found, what), counts in plan.effects.found.items() if found is verb]
+        rows = [(what, counts) for (other, what), counts in plan.effects.found.items() if other is verb]
         yield from _section(would + verb, (_effect(what, counts) for what, counts in rows))
     reads = ", ".join(f"{count:,} {what}" for what, count in plan.effects.reads.items())
     yield from _section("only read", [reads] if reads else [], longest=LONGEST_OF_APIS)
@@ -63,8 +63,8 @@ def result_lines(result: Result, seconds: float) -> Iterator[str]:
     if result.ended:
         yield from _section("ended", [f"{result.ended}: the cluster seems to be away, so the rest was not sent"])
     counts = {outcome.value: result.count(outcome) for outcome in Outcome} | {"still awaited": result.awaited}
-    told = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items() if count)
-    yield from _section("answers", [told or "none"])
+    outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items() if count)
+    yield from _section("answers", [outcomes or "none"])
     yield from _section("left open", left_open_lines(result.left_open))
     yield from _differences(result)
     for (api, why), kind in result.troubles.items():
@@ -204,8 +204,8 @@ def _effect(what: str, counts: Counter[str]) -> str:
     [(unit, count), *others] = counts.items()
     if not others and what.startswith(f"{unit.removesuffix('s')} "):
         return what if count == 1 else f"{what} ({_times(count)})"
-    told = ", ".join(f"{n:,} {_singular(unit) if n == 1 else unit}" for unit, n in counts.items() if n)
-    return f"{what}: {told}" if told else what
+    amounts = ", ".join(f"{n:,} {_singular(unit) if n == 1 else unit}" for unit, n in counts.items() if n)
+    return f"{what}: {amounts}" if amounts else what
 
 
 def _singular(unit: str) -> str:

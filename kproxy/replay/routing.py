@@ -58,10 +58,10 @@ class Router:
             return default
         if recorded.api_key == ApiKey.FETCH and body.session_epoch != FULL and recorded.connection in self._fetching:
             return self._fetching[recorded.connection]
-        found = self._leader(body, default)
+        node = self._leader(body, default)
         if recorded.api_key == ApiKey.FETCH and len(self._fetching) < MOST:
-            self._fetching[recorded.connection] = found
-        return found
+            self._fetching[recorded.connection] = node
+        return node
 
     async def renew(self, api_key: int, body: Any) -> None:
         """Look up leaders and coordinators again, after a node answered that it is not the one.
@@ -81,8 +81,8 @@ class Router:
         for topic, partition in partitions(body):
             known = topics.get(self._name(topic))
             leaders.add(known.leaders.get(partition) if known is not None else None)
-        found = leaders.pop() if len(leaders) == 1 else None
-        return default if found is None else found
+        leader = leaders.pop() if len(leaders) == 1 else None
+        return default if leader is None else leader
 
     async def _coordinator(self, key: Key, default: int | None) -> int | None:
         known = self._coordinators.get(key)
@@ -144,7 +144,7 @@ def _first(struct: Any, entity: str) -> str | None:
         if one.is_struct:
             value = getattr(struct, one.attribute)
             for inner in (value or ()) if one.is_array else (value,):
-                found = None if inner is None else _first(inner, entity)
-                if found is not None:
-                    return found
+                value_below = None if inner is None else _first(inner, entity)
+                if value_below is not None:
+                    return value_below
     return None

@@ -19,14 +19,14 @@ def sent_together(requests: Iterable[Recorded]) -> list[Recorded]:
     """
     first: dict[str, int] = {}  # generation -> when its first SyncGroup was sent
     joined: dict[ConnectionId, int] = {}  # connection -> when its last JoinGroup was answered
-    found = []
+    moved = []
     for one in requests:
         if one.api_key == ApiKey.JOIN_GROUP and one.answered_at is not None:
             joined[one.connection] = one.answered_at
         together = held_generation(one)
         earliest = first.setdefault(together, one.sent_at) if together else one.sent_at
-        found.append(replace(one, sent_at=earliest) if joined.get(one.connection, 0) <= earliest else one)
-    return sorted(found, key=lambda one: one.sent_at)  # which keeps the order of those of one time
+        moved.append(replace(one, sent_at=earliest) if joined.get(one.connection, 0) <= earliest else one)
+    return sorted(moved, key=lambda one: one.sent_at)  # which keeps the order of those of one time
 
 
 def held_generation(request: Recorded) -> str:

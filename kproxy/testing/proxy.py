@@ -212,14 +212,14 @@ class Proxy:
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with direct.open(f"http://{HOST}:{self._port + 1}/filters", timeout=CHANGE_S) as answer:
             rows = json.load(answer)["counts"]
-        found = [row for row in rows if (row["filter"], row["event"]) == ("faults", event)]
+        matching = [row for row in rows if (row["filter"], row["event"]) == ("faults", event)]
         if name is None:
-            return sum(row["count"] for row in found)
-        if all(row["name"] != name for row in found):
+            return sum(row["count"] for row in matching)
+        if all(row["name"] != name for row in matching):
             raise KproxyError(
-                f"there is no fault {name!r}; there are {', '.join(row['name'] for row in found) or 'none'}"
+                f"there is no fault {name!r}; there are {', '.join(row['name'] for row in matching) or 'none'}"
             )
-        return sum(row["count"] for row in found if row["name"] == name)
+        return sum(row["count"] for row in matching if row["name"] == name)
 
 
 class Log:
@@ -247,27 +247,27 @@ class Log:
 
         Raises KproxyError if the proxy ends, if *unless* is logged instead, or after so many seconds.
         """
-        found: list[int] = []
+        hits: list[int] = []
         with self._changed:
-            self._changed.wait_for(lambda: self._has(event, unless, since, found) or self._ended, seconds)
-            if not found or found[0] < 0:
+            self._changed.wait_for(lambda: self._has(event, unless, since, hits) or self._ended, seconds)
+            if not hits or hits[0] < 0:
                 said = "".join(list(self._lines)[-5:]).strip() or "it logged nothing"
                 raise KproxyError(f"kproxy did not say {event!r} within {seconds:g} s: {said}")
-            return found[0]
+            return hits[0]
 
     def end(self) -> None:
         """Wait for the end of the stream."""
         if self._thread is not None:
             self._thread.join(END_S)
 
-    def _has(self, event: str, unless: str, since: int, found: list[int]) -> bool:
+    def _has(self, event: str, unless: str, since: int, hits: list[int]) -> bool:
         first = self.count - len(self._lines)
         for number, line in enumerate(self._lines, first + 1):
             if number <= since:
                 continue
             name = _event_of(line)
             if name in (event, unless):
-                found.append(number if name == event else -1)
+                hits.append(number if name == event else -1)
                 return True
         return False
 

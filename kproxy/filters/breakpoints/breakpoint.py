@@ -245,19 +245,19 @@ def _stoppable(met: ActiveBreakpoint, most: int) -> list[str]:
 
     Raises ValueError if there is none, as all APIs that the breakpoint can match carry credentials.
     """
-    found: list[str] = []
+    names: list[str] = []
     refused = ""
     for api_key, versions in _all_versions():
         if any(met.may_match(api_key, version) for version in versions):
             why = why_api_is_refused(api_key)
             if why is None:
-                found.append(facts().apis[api_key].name)
+                names.append(facts().apis[api_key].name)
             refused = why or refused
-        if len(found) >= most:
+        if len(names) >= most:
             break
-    if not found:
+    if not names:
         raise ValueError(refused or "the condition holds for no API that kproxy knows")
-    return found
+    return names
 
 
 def _all_versions() -> Iterator[tuple[int, Iterable[int]]]:

@@ -239,11 +239,11 @@ def _closed(decision: Decision) -> Close:
 
 def _has_credentials(request: Request, response: MessageStruct | None) -> bool:
     """Return whether the request or the response carries credentials."""
-    found = (
+    messages = (
         [("request", request.message)] if response is None else [("request", request.message), ("response", response)]
     )
     about = request.api_key, request.api_version
-    return any(carries_credentials(message_of(one, about[0]), about[1], value) for one, value in found)
+    return any(carries_credentials(message_of(one, about[0]), about[1], value) for one, value in messages)
 
 
 def message_of(direction: str, api_key: int) -> Message:

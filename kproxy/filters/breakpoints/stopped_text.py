@@ -92,7 +92,7 @@ def shown(message: Message, version: int, body: bytes, withheld: bytes | None = 
     if came:
         _withhold(tree, message, version, body, came)
     text = json.dumps(tree, indent=2, ensure_ascii=False)
-    text = UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    text = UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
     escapes = {ord(char): json.dumps(char)[1:-1] for char in set(text) if not char.isprintable() and char != "\n"}
     return Shown(text.translate(escapes), None if came else body.hex())
 
@@ -162,10 +162,10 @@ def _bytes_of(text: str) -> bytes:
         (NOT_HEX, "not hex: {} is no digit of it"),
         (INCOMPLETE_BYTE, "not hex: {} lacks a digit, as a byte has two"),
     ):
-        found = wrong.search(text)
-        if found is not None:
-            line, column = place_of(text, found.end() - 1)
-            raise Mistake(reason.format(quoted(found[0])), line=line, column=column)
+        match = wrong.search(text)
+        if match is not None:
+            line, column = place_of(text, match.end() - 1)
+            raise Mistake(reason.format(quoted(match[0])), line=line, column=column)
     return bytes.fromhex(text)
 
 
@@ -174,8 +174,8 @@ def changed_paths(message: Message, version: int, before: bytes, after: bytes) -
 
     An element that exists on one side only counts as one field.
     """
-    found = _differences(_tree(message, version, before), _tree(message, version, after), "")
-    return [path for path, _ in zip(found, range(MOST_PATHS), strict=False)]
+    paths = _differences(_tree(message, version, before), _tree(message, version, after), "")
+    return [path for path, _ in zip(paths, range(MOST_PATHS), strict=False)]
 
 
 def _tree(message: Message, version: int, body: bytes) -> Any:
@@ -273,8 +273,8 @@ def _fields(message: Message, version: int, value: MessageStruct) -> tuple[Field
 
 
 def _records_of(message: Message, version: int, value: MessageStruct) -> list[bytes]:
-    found = _records_fields(_fields(message, version, value), value, version)
-    data = (getattr(owner, field.attribute) for owner, field in found)
+    fields = _records_fields(_fields(message, version, value), value, version)
+    data = (getattr(owner, field.attribute) for owner, field in fields)
     return [one for one in data if one is not None]
 
 
@@ -292,8 +292,8 @@ def _records_fields(fields: tuple[Field, ...], value: Any, version: int) -> Iter
 
 def _located(error: EncodeError) -> Mistake:
     """Return a Mistake for an error of the codec, whose text names the field."""
-    found = NAMED.fullmatch(str(error))
-    return Mistake(found["reason"], found["path"] or "") if found is not None else Mistake(str(error))
+    match = NAMED.fullmatch(str(error))
+    return Mistake(match["reason"], match["path"] or "") if match is not None else Mistake(str(error))
 
 
 def _differences(before: Any, after: Any, path: str) -> Iterator[str]:

@@ -33,23 +33,23 @@ def place_of_path(text: str, path: str) -> Place:
 
 def place_of_byte(text: str, number: int) -> Place:
     """The place of a byte in hex digits, counted from 0; the end where there are not so many."""
-    found = next(islice(DIGITS.finditer(text), number, None), None)
-    return place_of(text, len(text.rstrip()) if found is None else found.start())
+    match = next(islice(DIGITS.finditer(text), number, None), None)
+    return place_of(text, len(text.rstrip()) if match is None else match.start())
 
 
 def _member(text: str, at: int, wanted: str) -> int | None:
     """The position of a member's value in the object at *at*; the last one of that name counts, as it does for the reader."""
     if not text.startswith("{", at):
         return None
-    found = None
+    position = None
     at = _after_space(text, at + 1)
     while not text.startswith("}", at):
         name, at = _decoder.raw_decode(text, at)
         at = _after_space(text, _after_space(text, at) + 1)
         if name == wanted:
-            found = at
+            position = at
         at = _next(text, at)
-    return found
+    return position
 
 
 def _element(text: str, at: int, wanted: int) -> int | None:
@@ -73,6 +73,6 @@ def _next(text: str, at: int) -> int:
 
 
 def _after_space(text: str, at: int) -> int:
-    found = SPACE.match(text, at)
-    assert found is not None  # it may be empty
-    return found.end()
+    match = SPACE.match(text, at)
+    assert match is not None  # it may be empty
+    return match.end()

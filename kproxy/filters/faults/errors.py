@@ -92,11 +92,11 @@ def _merge(there: Any, made: Any, arrays: Iterable[Filled]) -> None:
         below = array.sources[0].arrays
         for element in getattr(made, array.target):
             same = (each for each in present if all(getattr(each, name) == getattr(element, name) for name in names))
-            found = next(same, None) if below else None
-            if found is None:
+            existing = next(same, None) if below else None
+            if existing is None:
                 present.append(element)
             else:
-                _merge(found, element, below)
+                _merge(existing, element, below)
 
 
 def put_in_place(request: Request, response: Any, code: int, selects: Matches) -> None:

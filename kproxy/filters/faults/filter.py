@@ -232,8 +232,8 @@ class FaultInjection(Filter):
 
 def _kept(frame: Request | Response) -> Kept:
     """Return what is kept for the connection of a frame."""
-    found: Kept = frame.connection.state.setdefault(STATE, Kept())
-    return found
+    kept: Kept = frame.connection.state.setdefault(STATE, Kept())
+    return kept
 
 
 def _due(response: Response, names: set[str]) -> Due | None:

@@ -142,10 +142,10 @@ def _with_scenario(fault: Fault) -> tuple[Fault, dict[int, int]]:
 
 def _unused(name: str, taken: set[str]) -> str:
     number = 2
-    found = name
-    while found in taken:
-        found, number = f"{name} #{number}", number + 1
-    return found
+    unused = name
+    while unused in taken:
+        unused, number = f"{name} #{number}", number + 1
+    return unused
 
 
 def _word(value: Any) -> str:

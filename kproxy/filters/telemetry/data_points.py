@@ -73,11 +73,11 @@ def _number(point: dict[str, Any]) -> float | None:
 
 
 def _attributes(point: dict[str, Any], most: int) -> tuple[tuple[str, str], ...]:
-    found = []
+    attributes = []
     for attribute in point.get("attributes", ())[:most]:
         value = attribute.get("value", {})
         scalar = next(
             (value[kind] for kind in ("string_value", "int_value", "bool_value", "double_value") if kind in value), ""
         )
-        found.append((attribute.get("key", "")[:LONGEST_KEY], str(scalar)[:LONGEST_VALUE]))
-    return tuple(found)
+        attributes.append((attribute.get("key", "")[:LONGEST_KEY], str(scalar)[:LONGEST_VALUE]))
+    return tuple(attributes)

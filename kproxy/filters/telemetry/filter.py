@@ -165,8 +165,8 @@ class Telemetry(Filter):
         if self._export is not None:
             name, version = given.connection.software or ("", "")
             values = (client_id, instance_id, name, version)
-            told = {name: value for name, value in zip(ATTRIBUTES, map(carried, values), strict=True) if value}
-            self._export.offer(with_resource_attributes(plain, told))
+            attributes = {name: value for name, value in zip(ATTRIBUTES, map(carried, values), strict=True) if value}
+            self._export.offer(with_resource_attributes(plain, attributes))
         most = {"most_names": self.options.most_names, "most_series": self.options.most_series}
         self.runtime.show_client_metrics(client_id, instance_id, push.metrics, self._keep_s, **most)
         if not self.terminates:

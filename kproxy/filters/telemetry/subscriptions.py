@@ -114,14 +114,14 @@ class Subscriptions:
             self._second, self._pushes, self._bytes = int(now), 0, 0
 
     def _instance(self, instance_id: str) -> Instance:
-        found = self._instances.get(instance_id)
-        if found is None:
-            found = self._instances[instance_id] = Instance()
+        instance = self._instances.get(instance_id)
+        if instance is None:
+            instance = self._instances[instance_id] = Instance()
             if len(self._instances) > self._options.most_clients:
                 self._instances.popitem(last=False)
         else:
             self._instances.move_to_end(instance_id)
-        return found
+        return instance
 
     def _new_id(self) -> str:
         """Return a random UUID (RFC 9562, version 4) in Kafka's text form; like Kafka's own, it does not begin with "-"."""

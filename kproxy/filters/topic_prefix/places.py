@@ -84,7 +84,7 @@ def _plan(fields: tuple[Field, ...], direction: Direction, api_key: int, version
     for field in fields:
         if field.is_struct and version in field.versions:
             below.setdefault((field.attribute, field.is_array), []).extend(field.fields)
-    plans = [(at, _plan(tuple(found), direction, api_key, version)) for at, found in below.items()]
+    plans = [(at, _plan(tuple(inner), direction, api_key, version)) for at, inner in below.items()]
     is_response = direction == Direction.RESPONSE
     topic_id = next((field.attribute for field in present if is_topic_id(field)), None)
     return Plan(

@@ -22,12 +22,12 @@ def api_versions(tenant: Tenant, response: Response, message: Any) -> bool:
 def metadata(tenant: Tenant, response: Response, message: Any) -> bool:
     """Report a topic of another tenant, asked for by its id, as unknown."""
     asked = _topics_by_id(response.request)
-    found = [
+    topics_found = [
         each for each in message.topics if each.topic_id in asked and each.name and not tenant.names.is_ours(each.name)
     ]
-    for topic in found:
+    for topic in topics_found:
         _make_unknown(topic, response.request.api_version)
-    return bool(found)
+    return bool(topics_found)
 
 
 def _topics_by_id(request: RequestFacts) -> Container[str]:

@@ -107,11 +107,11 @@ def _subscription_texts(data: bytes) -> Texts | None:
     except DecodeError:
         return None
     if version >= 1 and reader.left:  # kafka-go writes version 1 without the fields that it added
-        found = len(texts)
+        count = len(texts)
         try:
             reader.array(TOPIC, lambda: (reader.string(), reader.int32s()))
         except DecodeError:
-            del texts[found:]
+            del texts[count:]
     return texts
 
 
