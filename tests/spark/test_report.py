@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.xdist_group("spark")
 ANALYSES = library.load()
 CAPTURED = sorted(CAPTURES.glob("*.pcap*"))
+ALWAYS = {  # the others take minutes of Spark: all findings are among the long tests
+    *(name for name, analysis in ANALYSES.items() if not analysis.is_finding),
+    "rebalance_storm",  # episodes
+    "tiny_batches",  # evidence that is summed up
+    "slow_broker",  # its example is not the first
+    "open_transaction",  # no groups
+}
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +85,9 @@ def loosened(name: str) -> dict[str, Value]:
     return {key: type(value)(0) for key, value in numbers.items() if value is not None}
 
 
-@pytest.mark.parametrize("name", ANALYSES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.long) for name in ANALYSES]
+)
 def test_an_analysis_is_the_same_on_both(on_spark: SparkTables, on_duckdb: Database, name: str) -> None:
     expected = on_duckdb.run(ANALYSES[name], **loosened(name))
     found = on_spark.run(ANALYSES[name], **loosened(name))
