@@ -52,7 +52,7 @@ def main(jars: Path | None, check: bool) -> None:
 
 
 def facts_of(jars: Path | None, *, offline: bool = False) -> str:
-    """The text of facts.txt from the jars in a folder, or from those that Maven finds. Raises UsageError."""
+    """Return the text of facts.txt from the jars in a folder, or from those that Maven finds. Raises UsageError."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = jars or Path(scratch)
         if jars is None:
@@ -62,7 +62,7 @@ def facts_of(jars: Path | None, *, offline: bool = False) -> str:
 
 
 def compare(name: str, old: str, new: str) -> str:
-    """A short unified diff of a file; empty when there is no difference."""
+    """Return a short unified diff of a file; empty when there is no difference."""
     lines = difflib.unified_diff(old.splitlines(), new.splitlines(), name, "from the jars", lineterm="", n=1)
     return "\n".join(islice(lines, _SHOWN))
 

@@ -120,7 +120,7 @@ def _children(field: Definition, structs: dict[str, list[Definition]]) -> tuple[
 
 
 def _default(value: object, kind: str) -> str | None:
-    """The text of a default that differs from what the type has by nature (0, false, "", empty); else None."""
+    """Return the text of a default that differs from what the type has by nature (0, false, "", empty); else None."""
     if value is None:
         return None
     if value == "null":

@@ -21,13 +21,13 @@ def error_members(facts: Facts) -> list[tuple[str, int]]:
 
 
 def with_members(source: str, members: list[tuple[str, int]]) -> str:
-    """The text of a module with *members* in place of those of its IntEnum; all else stays."""
+    """Return the text of a module with *members* in place of those of its IntEnum; all else stays."""
     lines = "".join(f"    {name} = {number}\n" for name, number in members)
     return re.sub(r"(?:^    [A-Z][A-Z0-9_]* = -?\d+\n)+", lines, source, count=1, flags=re.MULTILINE)
 
 
 def written_enums(facts: Facts) -> dict[Path, str]:
-    """The modules as *facts* would have them."""
+    """Return the modules as *facts* would have them."""
     return {
         path: with_members(path.read_text(encoding="utf-8"), members)
         for path, members in ((API_KEYS, api_members(facts)), (ERROR_CODES, error_members(facts)))

@@ -37,7 +37,7 @@ def render(
 
 
 def _in_history(definitions: Iterable[Message], releases: Sequence[str]) -> list[list[Message]]:
-    """The definitions of each message, newest first, without those that have no version.
+    """Return the definitions of each message, newest first, without those that have no version.
 
     Requests and responses belong together by api key: ListOffset, AlterIsr and ListClientMetricsResources were renamed.
     """
@@ -50,7 +50,7 @@ def _in_history(definitions: Iterable[Message], releases: Sequence[str]) -> list
 
 
 def _place(message: Message) -> tuple[object, ...]:
-    """Where a message stands in the file: APIs by key, request first; then the others by module and name."""
+    """Return where a message stands in the file: APIs by key, request first; then the others by module and name."""
     if message.is_api:
         return 0, message.number, message.type
     return 1, message.module, message.name
@@ -75,7 +75,7 @@ def _speaks_line(release: str, requests: Sequence[Message]) -> str:
 
 
 def _offered(request: Message) -> Versions:
-    """The versions without the newest one, if that is unstable."""
+    """Return the versions without the newest one, if that is unstable."""
     newest = request.versions.highest
     stable = Versions(((0, newest - 1),) if newest > 0 else ())
     return request.versions.intersect(stable) if request.latest_unstable else request.versions

@@ -56,13 +56,13 @@ VERSIONS_ONLY = tuple(Jar(KAFKA, "kafka-clients", release) for release in SPOKEN
 
 
 def read_definitions(folder: Path) -> list[Message]:
-    """The messages of all jars in *folder*. Raises UsageError for a jar that is missing or holds no definition."""
+    """Return the messages of all jars in *folder*. Raises UsageError for a jar that is missing or holds no definition."""
     messages = (message for jar in (*CLIENTS, *BROKERS) for message in _read_jar(folder / jar.file, jar))
     return [message for message in messages if message.is_api or message.release in {NEWEST, LAST_WITH_ZOOKEEPER}]
 
 
 def read_spoken(folder: Path) -> dict[str, list[Message]]:
-    """The requests of each release in SPOKEN, by api key. Raises UsageError as ``read_definitions`` does."""
+    """Return the requests of each release in SPOKEN, by api key. Raises UsageError as ``read_definitions`` does."""
     jars = {jar.release: jar for jar in (*CLIENTS, *VERSIONS_ONLY)}
     return {
         release: sorted(
@@ -108,7 +108,7 @@ def fetch(folder: Path, *, offline: bool = False) -> None:
 
 
 def _project(jars: tuple[Jar, ...], folder: Path) -> str:
-    """A Maven project whose only content is what to copy where."""
+    """Return a Maven project whose only content is what to copy where."""
     items = "".join(
         f"<artifactItem><groupId>{jar.group}</groupId><artifactId>{jar.module}</artifactId>"
         f"<version>{jar.release}</version></artifactItem>"

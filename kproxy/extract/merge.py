@@ -41,7 +41,7 @@ def merge(history: Iterable[Message]) -> list[Block]:
 
 
 def _reader(blocks: list[Block], message: Message, version: int) -> Block | None:
-    """The newest block that reads what *message* writes at *version*.
+    """Return the newest block that reads what *message* writes at *version*.
 
     A tag that a later release defined surprises no peer on the wire, where both sides agree on a version. In a stored
     record the writer may have used the same tag for what it did not know itself, so there the tags must be the same.
@@ -76,7 +76,7 @@ class WireStruct:
 
 
 def wire_layout(message: Message, version: int) -> WireStruct:
-    """What *message* looks like in bytes at *version*."""
+    """Return what *message* looks like in bytes at *version*."""
     return _struct(message.fields, version, version in message.flexible)
 
 
@@ -102,7 +102,7 @@ def _field(one: Field, version: int, flexible: bool, default: str | None) -> Wir
 
 
 def can_read(reader: WireStruct | None, written: WireStruct | None) -> bool:
-    """Whether *reader* reads bytes of *written* rightly: it may know more tags, and nothing else may differ."""
+    """Return whether *reader* reads bytes of *written* rightly: it may know more tags, and nothing else may differ."""
     if reader is None or written is None:
         return reader is written
     if reader.flexible != written.flexible or len(reader.plain) != len(written.plain):

@@ -1,4 +1,4 @@
-"""What the bytes mean: the schemas of every Kafka message, and how to decode, show and encode it.
+"""The schemas of all Kafka messages, and how to decode, show and encode them.
 
 No I/O beyond reading the data files of this package, no clock, no state between calls.
 
@@ -21,22 +21,22 @@ No I/O beyond reading the data files of this package, no clock, no state between
     Traceback (most recent call last):
     kproxy.errors.Truncated: HeartbeatRequest v4: memberId: needs 3 bytes, 2 left (at byte 12)
 
-Any bytes result in a value or in a DecodeError that names message, version, field and byte. Unknown tagged fields are kept and
-written back in their place.
+Any bytes give a value or a DecodeError that names message, version, field and byte. Unknown tagged fields are kept and written
+back in their places.
 
 Map
 
-    facts.txt         every message, version, field, error code, as Kafka's jars define them; by kproxy.extract, one line a field
+    facts.txt         every message, version, field and error code of Kafka's jars, one field a line; written by kproxy.extract
     facts.py          reads it into Field, Layout, Api
-    releases.txt      which Kafka release brought which version, where a published reference says so
+    releases.txt      the Kafka release that introduced each version, if a published reference says so
     data_files.py     reads the text files of this package
     wire.pxd          bounds-checked readers of primitive types, and the growing write buffer: the only code that dereferences
                       pointers into wire bytes
-    program.pyx       a layout at one version compiled to a table of operations; the walk; where an error is
-    json_sink.pyx     the same table -> Kafka's JSON, straight into a buffer
-    object_codec.pyx  the same table -> one slotted, mutable object a struct (structs.py), and objects -> bytes
+    program.pyx       compiles a layout at one version to a table of operations; checks bytes by it and locates errors
+    json_sink.pyx     the same table -> Kafka's JSON, directly into a buffer
+    object_codec.pyx  the same table -> one slotted, mutable object for each struct (structs.py), and objects -> bytes
     slots.pxd         where an attribute is inside an instance of a struct
-    message.py        Message: the public face of the above; layouts in history, versions newer than the facts
+    message.py        Message: the public interface to all of these; former layouts, versions newer than the facts
     from_json.py      Kafka's JSON -> objects
     headers.pyx       request and response headers; which header version belongs to which API version
     versions.py       Versions: sets of versions, as Kafka's schemas write them
@@ -47,17 +47,17 @@ Map
     ids.py            the null id, the id of __cluster_metadata
     values.py         special values by name: ListOffsets times, acks, isolation levels, resource types, operations, states
     secrets.py        which fields carry credentials
-    judgements.py     what kproxy decided about each API: may a replay send it, does it carry names of tenants
+    judgements.py     kproxy's decisions about each API: may a replay send it, does it carry names of tenants
     vocabulary.py     the fields of conditions (--where, the page's filter, breakpoints, rules of filters): names, types, meanings
     expressions.py    CEL expressions of conditions, with their mistakes
-    condition_types.py  comparisons in a condition that can never hold, as their types differ
+    condition_types.py  finds comparisons in a condition that can never be true, as their types differ
     addresses.py      "host:port" as text, both ways; IPv4-mapped IPv6 addresses
-    records/          what is in records fields: batches of every magic, compression, records as objects and Arrow columns
-    embedded/         what is inside bytes and records fields: group metadata, SASL tokens, telemetry, forwarded requests, ...
+    records/          records fields: batches of every magic, compression, records as objects and Arrow columns
+    embedded/         payloads inside bytes and records fields: group metadata, SASL tokens, telemetry, forwarded requests, ...
 
 Bytes: every reading function takes ``bytes`` and a start, and copies only what it returns; a decoded object shares nothing with
-the bytes. All sinks (walk, json, object) execute the same table with the same readers, so they agree on what is well formed;
-when one stops, the walk says where and why (DecodeError).
+the bytes. All sinks (walk, JSON, object) execute the same table with the same readers, so they agree on what is well formed;
+if one stops, the walk says where and why (DecodeError).
 
 To add
     a Kafka release, an API, a version   ``python -m kproxy.extract`` (see kproxy.extract), then releases.txt by hand;
@@ -68,9 +68,9 @@ To add
     an embedded payload                  embedded/messages.py (see kproxy.protocol.embedded)
     a field that is a credential         secrets.py
     a special value's name               special_values.txt
-    another output of the walk           a sink beside json_sink.pyx that follows program.pxd's Op table
+    another output of the walk           a sink like json_sink.pyx that follows program.pxd's Op table
 
-What is written by hand is what no schema says; each such line cites its source.
+Only facts that no schema states are written by hand, each with its source.
 """
 
 from kproxy.errors import DecodeError, EncodeError, Malformed, TrailingBytes, Truncated, UnknownVersion

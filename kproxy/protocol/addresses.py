@@ -1,7 +1,7 @@
-"""The text of an address: "host:port", IPv6 in brackets; and IPv4-mapped IPv6 addresses. Pure: nothing is resolved.
+"""Read and write addresses as text: "host:port", IPv6 in brackets, IPv4-mapped IPv6. No name is resolved.
 
-    join_address, split_address     for text that a program wrote
-    parse_address, parse_host       for what a person wrote: strict, and the error says what to write instead
+    join_address, split_address     for text from a program
+    parse_address, parse_host       for text from a person: strict, with errors that say what to write instead
     parse_ip, unmapped, mapped      numeric hosts; an IPv4-mapped address and the IPv4 address in it (RFC 4291, 2.5.5.2)
 
 A socket of both families names its IPv4 peers "::ffff:a.b.c.d". ``unmapped`` returns the IPv4 address, for comparing and
@@ -43,13 +43,13 @@ def join_ip_address(address: IPAddress, port: int) -> str:
 
 
 def as_reached_here(address: str) -> str:
-    """An address that a person gave to listen on, as this machine reaches it: ":9644" is ``"127.0.0.1:9644"``."""
+    """Return how this machine reaches a listening address that a person wrote: ":9644" becomes ``"127.0.0.1:9644"``."""
     host, _, port = address.rpartition(":")
     return f"127.0.0.1:{port}" if host in ("", "0.0.0.0", "[::]") else address
 
 
 def split_address(text: str) -> Address:
-    """Host without brackets, and port, of what ``join_address`` returns. Raises ValueError."""
+    """Split a text from ``join_address`` into host (without brackets) and port. Raises ValueError."""
     host, _, port = text.rpartition(":")
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
 
@@ -63,11 +63,11 @@ def address_of(text: str) -> str:
 
 
 def parse_address(text: str, *, any_host: bool = False) -> Address:
-    """ "kafka:9092" -> ("kafka", 9092), "[::1]:9092" -> ("::1", 9092).
+    """Parse what a person wrote: "kafka:9092" -> ("kafka", 9092), "[::1]:9092" -> ("::1", 9092).
 
     Args:
-        text: what a person wrote.
-        any_host: the host may be missing (":9092"): all addresses of both families. It stays "".
+        text: the address.
+        any_host: accept a missing host (":9092"), which means all addresses of both families and stays "".
 
     Raises ValueError with what is wrong and what to write instead.
     """
@@ -87,7 +87,7 @@ def parse_address(text: str, *, any_host: bool = False) -> Address:
 
 
 def parse_host(host: str) -> str:
-    """*host* itself if it is a name or an address without brackets. Raises ValueError that says what is wrong."""
+    """Return *host* if it is a name or an address without brackets. Raises ValueError that says what is wrong."""
     if not host:
         raise ValueError('it has no host: write "host:port"')
     if ":" in host:
@@ -100,7 +100,7 @@ def parse_host(host: str) -> str:
 
 
 def parse_ip(host: str) -> IPAddress | None:
-    """The address that *host* is, brackets and an IPv6 zone left out; None for a name."""
+    """Return *host* as an IP address, without brackets or an IPv6 zone; None for a name."""
     try:
         return ipaddress.ip_address(host.removeprefix("[").removesuffix("]").partition("%")[0])
     except ValueError:
@@ -108,23 +108,23 @@ def parse_ip(host: str) -> IPAddress | None:
 
 
 def unmapped(address: IPAddress) -> IPAddress:
-    """The IPv4 address in an IPv4-mapped IPv6 address; any other address itself."""
+    """Return the IPv4 address in an IPv4-mapped IPv6 address; other addresses unchanged."""
     return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 
 def mapped(address: IPAddress) -> IPv6Address:
-    """An IPv4 address as an IPv4-mapped IPv6 address; an IPv6 address itself."""
+    """Return an IPv4 address as an IPv4-mapped IPv6 address; IPv6 addresses unchanged."""
     return IPv6Address(b"\0" * 10 + b"\xff\xff" + address.packed) if isinstance(address, IPv4Address) else address
 
 
 def render_ip(address: IPAddress) -> str:
-    """The text of an address, the IPv4 part of an IPv4-mapped one in dots, whatever the version of Python."""
+    """Return the text of an address, with the IPv4 part of an IPv4-mapped one in dots in every version of Python."""
     inner = unmapped(address)
     return str(address) if inner is address else f"::ffff:{inner}"
 
 
 def unmapped_host(host: str) -> str:
-    """The text of a host with ``::ffff:10.0.0.1`` as ``10.0.0.1``, and without an IPv6 zone; a name stays as it is."""
+    """Return a host with ``::ffff:10.0.0.1`` as ``10.0.0.1``, and without an IPv6 zone; names unchanged."""
     address = parse_ip(host) if ":" in host else None
     return host if address is None else str(unmapped(address))
 

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """The int16 that names the kind of a request; a key that is not among them is of a Kafka newer than the facts."""
+    """The int16 that names the kind of a request. Other keys belong to a Kafka newer than the facts."""
 
     PRODUCE = 0
     FETCH = 1

@@ -1,4 +1,4 @@
-"""Reads the text files that stand beside the modules of kproxy.protocol."""
+"""Read the text files of this package."""
 
 import pkgutil
 

@@ -4,9 +4,9 @@ from enum import IntEnum
 
 
 class Direction(IntEnum):
-    """Which half of a connection: an index (0, 1) for code, and ``text`` for JSON and people.
+    """One half of a connection: an index (0, 1) for code, and ``text`` for JSON and people.
 
-    Compare with ``==``: code that is paid per frame passes plain numbers.
+    Compare with ``==``, as code that runs for every frame passes plain numbers.
     """
 
     REQUEST = 0  # client to broker
@@ -14,7 +14,7 @@ class Direction(IntEnum):
 
     @classmethod
     def of(cls, text: str) -> "Direction":
-        """The direction that is called ``"request"`` or ``"response"``. Raises ValueError."""
+        """Return the direction named ``"request"`` or ``"response"``. Raises ValueError."""
         return _DIRECTIONS[_TEXTS.index(text)]
 
     @property

@@ -154,18 +154,18 @@ class ErrorCode(IntEnum):
 
 
 class ErrorDescription(Struct, frozen=True):
-    """What is known of one error code."""
+    """A description of one error code."""
 
     code: int  # int16 on the wire
     name: str  # Kafka's: NOT_LEADER_OR_FOLLOWER
     retriable: bool  # whether Kafka's exception for it is a RetriableException
     meaning: str  # one sentence
-    then: str  # what a client is expected to do next: one clause
+    then: str  # what a client should do next: one clause
 
 
 @functools.cache
 def error_codes() -> dict[int, ErrorDescription]:
-    """All known error codes by number, ascending."""
+    """Return all known error codes by number, ascending."""
     meanings = _read_meanings()
     unknown = ("", "")
     return {
@@ -176,7 +176,7 @@ def error_codes() -> dict[int, ErrorDescription]:
 
 @functools.lru_cache(maxsize=4096)  # the codes come from the wire: at most 65,536 of them
 def error_code(code: int) -> ErrorDescription:
-    """The error code of that number; one that no known release defines is called UNKNOWN_<code>."""
+    """Return the error code of that number; one that no known release defines is called UNKNOWN_<code>."""
     known = error_codes().get(code)
     if known is not None:
         return known
@@ -186,7 +186,7 @@ def error_code(code: int) -> ErrorDescription:
 
 
 def error_name(code: int) -> str:
-    """Kafka's name of an error code."""
+    """Return Kafka's name of an error code."""
     return error_code(code).name
 
 

@@ -1,6 +1,6 @@
-"""CEL expressions: compiled, and checked for names and functions that do not exist. What they may name is the caller's.
+"""Compile CEL expressions, and check them for unknown names and functions; the caller says which names exist.
 
-Conditions everywhere are CEL (common-expression-language): ``--where`` of the decoded log, rules of filters.
+All conditions are CEL (common-expression-language): ``--where`` of the decoded log, rules of filters.
 """
 
 import difflib
@@ -63,15 +63,15 @@ class Expression:
 
 
 class Wrong(Struct, frozen=True):
-    """What is wrong with an expression, for who sees its text beside it."""
+    """An error in an expression, for display next to the expression's text."""
 
     sentence: str  # without the text
-    column: int | None  # from 1; None where there is no place
+    column: int | None  # from 1; None if the error has no place
     length: int | None  # in characters
 
 
 def located(message: str, text: str, about: str) -> Wrong:
-    """What a message of Expression says, which has its text in it, and where.
+    """Return the sentence and the place in an error message of Expression, without the expression's text.
 
     Args:
         message, about: see Expression.
@@ -89,13 +89,13 @@ def located(message: str, text: str, about: str) -> Wrong:
 
 
 def _place(text: str, found: re.Match[str]) -> int:
-    """The column in the whole text of a line and a column."""
+    """Return the offset in the text, from 1, of the line and column in *found*."""
     lines = text.split("\n")[: int(found[1] or 1) - 1]
     return sum(len(line) + 1 for line in lines) + int(found[2])
 
 
 def _length(text: str, column: int | None) -> int | None:
-    """Of the word at a column."""
+    """Return the length of the word at a column."""
     if column is None:
         return None
     found = re.match(r"\w+|.", text[column - 1 :], re.DOTALL)
@@ -103,7 +103,7 @@ def _length(text: str, column: int | None) -> int | None:
 
 
 def _what_stands_there(expression: str, line: int, column: int) -> str:
-    """Why an expression is wrong at a place (both counted from 1), with what CEL has for a word of another language."""
+    """Return why an expression is wrong at a place (both counted from 1), with what CEL has for a word of another language."""
     lines = expression.splitlines()
     tokens = list(TOKEN.finditer(lines[line - 1] if line <= len(lines) else ""))
     at = next((n for n, token in enumerate(tokens) if token.end() >= column), len(tokens))
@@ -160,7 +160,7 @@ def _meant(name: str, known: Collection[str]) -> list[str]:
 
 
 def _begin_of(name: str, expression: str) -> int:
-    """Where it stands first: as a whole word, and not in a text or as a field."""
+    """Return where *name* first occurs as a word that is not inside a text or a field of something."""
     words = re.finditer(rf"{TEXT}|(?<![\w.]){re.escape(name)}(?!\w)", expression)
     return next((found.start() for found in words if found[0] == name), expression.index(name))
 
@@ -175,5 +175,5 @@ def _check_functions(program: Any, about: str) -> None:
 
 
 def first_sentence(error: Exception) -> str:
-    """What an error says, without what follows."""
+    """Return the first sentence of an error's message."""
     return re.split(r"\. |\n", str(error), maxsplit=1)[0]

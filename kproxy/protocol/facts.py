@@ -1,7 +1,7 @@
-"""Reads facts.txt: every message, field, version and error code that Kafka's jars define. Nothing here is written by hand.
+"""Read facts.txt: every message, field, version and error code that Kafka's jars define.
 
-The file is split into blocks when it is first asked for, and a block is parsed when its message is: a command that
-needs ten messages does not pay for two hundred.
+The file is split into blocks at first use, and each block is parsed when its message is needed, so a command that needs ten
+messages does not pay for two hundred.
 """
 
 import functools
@@ -21,7 +21,7 @@ NONE = Versions()
 
 
 class Field(Struct, frozen=True):
-    """One field of a struct, for all its versions."""
+    """One field of a struct, at all its versions."""
 
     name: str  # as in Kafka's definition
     json_name: str  # its key in Kafka's JSON
@@ -32,7 +32,7 @@ class Field(Struct, frozen=True):
     nullable: Versions = NONE
     tag: int | None = None
     tagged: Versions = NONE
-    default: object = None  # already of the Python type; None is null
+    default: object = None  # as a Python value; None is null
     ignorable: bool = False
     never_flexible: bool = False  # field-level "flexibleVersions": "none"; only RequestHeader.ClientId (KIP-511)
     is_key: bool = False
@@ -51,14 +51,14 @@ class Field(Struct, frozen=True):
 
 
 class Layout(Struct, frozen=True):
-    """How a message is laid out, for the versions that it has in one release."""
+    """The layout of a message at the versions of one release."""
 
     name: str
     type: str  # request, response, header, data, metadata, coordinator-key ...
     api_key: int | None
     record_id: int | None  # type number of a record of an internal topic
     module: str  # the jar that defines it
-    release: str  # of the jar the fields come from
+    release: str  # the jar's Kafka release
     versions: Versions
     flexible: Versions
     fields: tuple[Field, ...]
@@ -83,7 +83,7 @@ class ErrorFact(Struct, frozen=True):
 
 
 class Facts:
-    """The whole of facts.txt; messages are parsed when asked for."""
+    """The contents of facts.txt; messages are parsed when needed."""
 
     def __init__(self, text: str) -> None:
         self.apis: dict[int, Api] = {}
@@ -120,28 +120,28 @@ class Facts:
             self.kafka_releases = tuple(words[1:])
 
     def messages(self) -> list[str]:
-        """Names of all messages, in the order of the file."""
+        """Return names of all messages, in the order of the file."""
         return list(self._blocks)
 
     def flexible(self, name: str) -> Versions:
-        """The flexible versions of a message, without reading its fields. Raises KeyError."""
+        """Return the flexible versions of a message, without reading its fields. Raises KeyError."""
         return Versions.parse(self._blocks[name][0][0].split(" flexible=", 1)[1].split(" ", 1)[0])
 
     @functools.cache  # noqa: B019 - one Facts lives as long as the process
     def layouts(self, name: str) -> tuple[Layout, ...]:
-        """Layouts of a message, newest first; more than one where a version was changed in place. Raises KeyError."""
+        """Return the layouts of a message, newest first; several if a version was changed in place. Raises KeyError."""
         return tuple(map(_parse_layout, self._blocks[name]))
 
 
 @functools.cache
 def facts() -> Facts:
-    """The facts that kproxy was built with."""
+    """Return the facts that kproxy was built with."""
     return Facts(read_data_file("facts.txt"))
 
 
 @functools.cache
 def releases() -> dict[tuple[int, int], str]:
-    """(api_key, api_version) -> the Kafka release it appeared in, where a published reference says so."""
+    """Return (api_key, api_version) -> the Kafka release that introduced it, if a published reference says so."""
     lines = (line.split() for line in read_data_file("releases.txt").splitlines() if line and not line.startswith("#"))
     return {(int(key), int(version)): release for key, version, release in lines}
 
@@ -176,7 +176,7 @@ def _parse_layout(lines: list[str]) -> Layout:
 
 
 def _parse_fields(rows: Iterator[tuple[int, str]], indent: int, row: Row) -> tuple[tuple[Field, ...], Row]:
-    """The fields at *indent*, starting with *row*, and the first row that is not among them."""
+    """Return the fields at *indent*, beginning with *row*, and the first row behind them."""
     found: list[Field] = []
     while row is not None and row[0] == indent:
         text = row[1]
@@ -218,7 +218,7 @@ def _parse_options(text: str) -> dict[str, str | None]:
 
 
 def _parse_default(text: str | None, kind: str) -> object:
-    """The default as a Python value. For arrays and structs it is (): their empty value is made anew each time."""
+    """Return the default as a Python value; () for arrays and structs, whose empty value is created for each use."""
     if text == "null":
         return None
     if text is not None:

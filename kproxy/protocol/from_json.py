@@ -1,7 +1,7 @@
-"""Kafka's JSON to objects: the inverse of the JSON sink, for people and tests, not for speed.
+"""Read Kafka's JSON to objects: the inverse of the JSON sink, for people and tests, not for speed.
 
-read_json    all of a message, as it could be encoded again
-read_shown   what a decoded log shows of one: without credentials and records
+read_json    a complete message, which can be encoded again
+read_shown   a message from a decoded log, without credentials and records
 """
 
 import base64
@@ -19,9 +19,9 @@ UNKNOWN_TAGS = "_unknownTaggedFields"
 
 
 def read_json(layout: Layout, version: int, text: str | bytes, types: dict[str, type[Struct]]) -> MessageStruct:
-    """The message that *text* describes at *version*. A field the version has must be there, unless it is tagged.
+    """Return the message that *text* describes at *version*. All untagged fields of the version must be present.
 
-    records are base64 under the field's own name; ``recordsSizeInBytes`` alone cannot be read back. Raises EncodeError.
+    Records are base64 under the field's name; ``recordsSizeInBytes`` alone cannot be read back. Raises EncodeError.
     """
     try:
         value = json.loads(text)
@@ -36,9 +36,9 @@ def read_json(layout: Layout, version: int, text: str | bytes, types: dict[str, 
 def read_shown(
     layout: Layout, version: int, text: str | bytes, types: dict[str, type[Struct]], records: Callable[[str, int], Any]
 ) -> MessageStruct:
-    """The message that a decoded log shows, with values of the types that the layout says; fields it lacks have their defaults.
+    """Return a message from a decoded log, with values of the layout's types; missing fields get their defaults.
 
-    Withheld bytes are empty. A records field is what *records* returns for its path and its size. Raises EncodeError.
+    Withheld bytes are empty. For a records field, *records* is called with its path and size. Raises EncodeError.
     """
     reader = _ShownReader(layout, version, types)
     reader.records = records
@@ -88,7 +88,7 @@ class _Reader:
         return [self.single(field, item, f"{path}[{i}]") for i, item in enumerate(value)]
 
     def single(self, field: Field, value: Any, path: str) -> Any:
-        """One value that is not null. Numbers, text and uuids are checked by the encoder."""
+        """Return one value that is not null; the encoder will check numbers, text and uuids."""
         if field.is_struct:
             return self.struct(field.type, field.fields, value, path)
         if field.type in ("bytes", "records"):
@@ -114,7 +114,7 @@ class _Reader:
 
 
 class _ShownReader(_Reader):
-    """Reads text that anyone may have written: every value is checked, as no encoder follows."""
+    """Reads untrusted text: it checks every value, as no encoder follows."""
 
     records: Callable[[str, int], Any]
 
@@ -155,7 +155,7 @@ class _ShownReader(_Reader):
         return super().single(field, value, path)
 
     def number(self, value: Any, path: str, bits: int) -> int:
-        """An integer of so many bits, its sign not counted."""
+        """Return an integer of at most *bits* bits, not counting its sign."""
         if isinstance(value, bool) or not isinstance(value, int) or not -(1 << bits) <= value < 1 << bits:
             raise self.refuse(path, f"is no integer of {bits} bits")
         return value

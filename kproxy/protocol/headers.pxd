@@ -11,7 +11,7 @@ cdef class RequestHeader:
     cdef readonly object client_id  # type: str | None  # bytes that are not UTF-8 are lone surrogates
     cdef readonly tuple unknown_tags  # type: tuple[tuple[int, bytes], ...]  # (tag, data) in wire order
     cdef readonly int header_version  # 0, 1 or 2
-    cdef readonly Py_ssize_t size  # bytes it took
+    cdef readonly Py_ssize_t size  # bytes of the header
     cdef bytes client_id_bytes
 
 
@@ -19,7 +19,7 @@ cdef class ResponseHeader:
     cdef readonly int correlation_id
     cdef readonly tuple unknown_tags  # type: tuple[tuple[int, bytes], ...]  # (tag, data) in wire order
     cdef readonly int header_version  # 0 or 1
-    cdef readonly Py_ssize_t size  # bytes it took
+    cdef readonly Py_ssize_t size  # bytes of the header
 
 
 cpdef RequestHeader read_request_header(bytes data, Py_ssize_t start=*)

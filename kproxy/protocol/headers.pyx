@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
-"""Request and response headers, and which version of them belongs to which API version.
+"""Read request and response headers; which header version belongs to which API version.
 
-Kafka's rule (ApiMessageTypeGenerator): a flexible request has header 2, others 1; a flexible response has header 1, others
-0. Two exceptions: ControlledShutdown v0 has request header 0 (KIP-35 came after it), and an ApiVersions response always has
-header 0, so that a client that guessed too high can still read it (KIP-511). A client id keeps its int16 size in header 2,
-so that a broker can read it before it knows the rest (KIP-511).
+Kafka's rule (ApiMessageTypeGenerator): flexible requests have header 2, others 1; flexible responses have header 1, others 0.
+Two exceptions: ControlledShutdown v0 has request header 0 (it predates KIP-35), and ApiVersions responses always have header 0,
+so that a client that sent too high a version can read them (KIP-511). The client id keeps its int16 size in header 2, so that a
+broker can read it without knowing the rest (KIP-511).
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -30,27 +30,27 @@ cdef dict _flexible_from = {}  # (api_key, is_response) -> first flexible versio
 
 
 cdef int flexible_from(int api_key, bint is_response) except -1:
-    """The first flexible version of an API's request or response. An API newer than the facts is flexible from 0."""
-    cdef tuple asked = (api_key, is_response)
-    found = _flexible_from.get(asked)
-    if found is None:
+    """Return the first flexible version of an API's request or response; 0 for an API newer than the facts."""
+    cdef tuple key = (api_key, is_response)
+    version = _flexible_from.get(key)
+    if version is None:
         api = facts().apis.get(api_key)
         if api is None:
             return 0 if api_key > max(facts().apis) else NEVER
         ranges = facts().flexible(api.name + ("Response" if is_response else "Request"))
-        found = _flexible_from[asked] = ranges.lowest if ranges else NEVER
-    return found
+        version = _flexible_from[key] = ranges.lowest if ranges else NEVER
+    return version
 
 
 cpdef int request_header_version(int api_key, int api_version) except -1:
-    """0, 1 or 2."""
+    """Return the version of the request header: 0, 1 or 2."""
     if api_key == CONTROLLED_SHUTDOWN and api_version == 0:
         return 0
     return 2 if api_version >= flexible_from(api_key, False) else 1
 
 
 def response_header_version(int api_key, int api_version) -> int:
-    """0 or 1."""
+    """Return the version of the response header: 0 or 1."""
     if api_key == API_VERSIONS:
         return 0
     return 1 if api_version >= flexible_from(api_key, True) else 0
@@ -66,7 +66,7 @@ cdef class RequestHeader:
         )
 
     def to_json(self) -> bytes:
-        """Kafka's JSON of it, UTF-8."""
+        """Return Kafka's JSON of it, UTF-8."""
         cdef Buffer out
         memset(&out, 0, sizeof(Buffer))
         try:
@@ -83,7 +83,7 @@ cdef class ResponseHeader:
         return f"ResponseHeader(correlation_id={self.correlation_id})"
 
     def to_json(self) -> bytes:
-        """Kafka's JSON of it, UTF-8."""
+        """Return Kafka's JSON of it, UTF-8."""
         cdef Buffer out
         memset(&out, 0, sizeof(Buffer))
         try:
@@ -94,7 +94,7 @@ cdef class ResponseHeader:
 
 
 cdef int put_request_header(Buffer *out, RequestHeader header) except -1:
-    """Kafka's JSON of a request's header, at the end of *out*."""
+    """Append Kafka's JSON of a request's header to *out*."""
     put_word(out, b'{"requestApiKey":')
     put_int(out, header.api_key)
     put_word(out, b',"requestApiVersion":')
@@ -111,16 +111,16 @@ cdef int put_request_header(Buffer *out, RequestHeader header) except -1:
 
 
 cdef int put_response_header(Buffer *out, ResponseHeader header) except -1:
-    """Kafka's JSON of a response's header, at the end of *out*."""
+    """Append Kafka's JSON of a response's header to *out*."""
     put_word(out, b'{"correlationId":')
     put_int(out, header.correlation_id)
     return put_tags(out, header.unknown_tags)
 
 
 cpdef RequestHeader read_request_header(bytes data, Py_ssize_t start=0):
-    """The header at the start of a request frame (without its size field). Raises DecodeError.
+    """Return the header at *start* of a request frame (without its size field). Raises DecodeError.
 
-    A negative size of a client id is null, as Kafka reads it.
+    A negative size of the client id means null, as in Kafka.
     """
     cdef Cursor c
     cdef RequestHeader header = RequestHeader.__new__(RequestHeader)
@@ -153,7 +153,7 @@ cpdef RequestHeader read_request_header(bytes data, Py_ssize_t start=0):
 
 
 cpdef ResponseHeader read_response_header(bytes data, int header_version, Py_ssize_t start=0):
-    """The header at the start of a response frame (without its size field). Raises DecodeError."""
+    """Return the header at *start* of a response frame (without its size field). Raises DecodeError."""
     cdef Cursor c
     cdef ResponseHeader header = ResponseHeader.__new__(ResponseHeader)
     cdef const unsigned char *base = slice_start(data, &start)
@@ -176,7 +176,7 @@ cdef object refused(str name, str path, Cursor *c):
 
 
 cdef tuple read_tags(str name, Cursor *c):
-    """Headers have no known tagged fields in any release: all are kept as they are."""
+    """Return the tagged fields as (tag, data): no release knows any in headers, so all are kept unread."""
     cdef uint32_t count, tag, size
     cdef list tags
     if c.at < c.limit and c.at[0] == 0:

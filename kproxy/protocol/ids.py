@@ -1,4 +1,4 @@
-"""Ids that stand for something other than themselves: null ids, and the topic that no Metadata response names."""
+"""Special ids: the null id, and the id of the topic that no Metadata response lists."""
 
 ZERO_UUID = "A" * 22  # sixteen zero bytes in Kafka's text form (org.apache.kafka.common.Uuid.ZERO_UUID): no id
 

@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
-"""Bytes to Kafka's JSON, straight into a buffer: what Kafka's own JsonConverter writes for them (shared rules below).
+"""Turn bytes directly into Kafka's JSON, as Kafka's own JsonConverter writes it.
 
-Untagged fields always appear; a tagged one when its value is not the default, at its place in the definition; unknown
-tagged fields as ``_unknownTaggedFields``. bytes are base64, uuids URL-safe base64, records their size. Control and
-bidirectional-formatting characters are escaped, so that a line of it can be shown on a terminal as it is.
+Untagged fields always appear; tagged ones if their value is not the default, in the order of the definition; unknown tagged
+fields as ``_unknownTaggedFields``. bytes are base64, uuids URL-safe base64, and records become their size. Control and
+bidirectional-formatting characters are escaped, so that a line is safe on a terminal.
 
-First the walk over a message's fields (``write_*``, and ``begin_*`` where only the beginning of one is here), then (``put_*``)
-how one value is written: numbers, strings with their escapes, base64.
+``write_*`` walk over the fields of a message, ``begin_*`` over those of an incomplete message; ``put_*`` write single values:
+numbers, strings with their escapes, base64.
 """
 
 from typing import TYPE_CHECKING
@@ -53,25 +53,25 @@ for _byte in range(256):
     PLAIN[_byte] = 0x20 <= _byte < 0x7F and _byte not in b'"\\'
 
 cdef enum:
-    MOST_RESERVED = 1 << 20  # bytes of output to start with: a frame of records makes little text
+    MOST_RESERVED = 1 << 20  # bytes of output reserved at first, at most: a frame of records becomes little text
 
 
 cdef struct Sink:
     Buffer out
     bint withhold
     bint withhold_unknown  # unknown tagged fields, in a message that carries credentials
-    bint setting_is_secret  # of the struct being written: its name says that the value is one
-    bint marked_secret  # the same, as a field beside the value says, and so for the structs inside
-    bint ends_in_tags  # a beginning ends among the tagged fields of the struct where its trail ends
+    bint setting_is_secret  # the setting's name says that the current struct's value is a secret
+    bint marked_secret  # another field says so, which also holds for the structs inside
+    bint ends_in_tags  # an incomplete message ends among the tagged fields of the innermost struct
 
 
 def to_json(
     Program program not None, bytes data not None, Py_ssize_t start=0, bint withhold=False, Py_ssize_t trailing=0,
 ) -> bytes:
-    """The JSON text (UTF-8) of a message that fills *data* from *start* on, up to the last *trailing* bytes.
+    """Return the JSON text (UTF-8) of the message in *data* from *start* up to the last *trailing* bytes.
 
-    With *withhold*, fields that carry credentials become the string "(withheld)", and so does the data of unknown tagged
-    fields beside them. Raises DecodeError.
+    With *withhold*, credentials become the string "(withheld)", and so does the data of unknown tagged fields in messages that
+    have credentials. Raises DecodeError.
     """
     cdef Cursor c
     cdef Sink sink
@@ -91,12 +91,12 @@ def to_json(
 
 
 cdef int write_struct(Struct *s, Cursor *c, Sink *sink) except? -1:
-    """A struct as a JSON object. -1 without an exception set means that the bytes are bad."""
+    """Write a struct as a JSON object; -1 without an exception means that the bytes are malformed."""
     cdef int i
     cdef size_t begins = sink.out.size
     cdef bint outer = sink.setting_is_secret
     cdef bint outer_mark = sink.marked_secret
-    cdef size_t marks[MOST_TAGS]  # where a tagged field goes when it is there
+    cdef size_t marks[MOST_TAGS]  # where each tagged field goes, if it is present
     cdef Op *op
     sink.setting_is_secret = False
     if sink.withhold and s.marker >= 0:
@@ -124,7 +124,7 @@ cdef int write_struct(Struct *s, Cursor *c, Sink *sink) except? -1:
 
 
 cdef bint is_marked(Struct *s, Cursor c) noexcept:
-    """Whether the struct that begins at the cursor marks its value as a secret; so it does when it cannot be read."""
+    """Return whether the struct at the cursor marks its value as a secret; True if it cannot be read."""
     cdef int i
     for i in range(s.marker):
         if walk_value(&s.ops[i], &c, True, NULL) < 0:
@@ -157,7 +157,7 @@ cdef int write_field(Op *op, Cursor *c, Sink *sink) except? -1:
 
 
 cdef bint is_withheld(Op *op, Cursor *c, Sink *sink) except -1:
-    """Whether the field about to be read is a secret; looks ahead at a setting's name and leaves the cursor alone."""
+    """Return whether the next field is a secret, looking ahead at a setting's name without moving the cursor."""
     cdef Cursor ahead = c[0]
     cdef int32_t size
     if op.secrecy == NAMES_THE_SETTING or op.secrecy == NAMES_AN_UNMARKED_SETTING:
@@ -174,7 +174,7 @@ cdef bint is_withheld(Op *op, Cursor *c, Sink *sink) except -1:
 
 
 cdef int withhold_field(Op *op, Cursor *c, Sink *sink) except? -1:
-    """Write "(withheld)" for a secret, and null for a secret that is null; move past its bytes."""
+    """Write "(withheld)" for a secret, or null for a null one, and move past its bytes."""
     cdef Cursor value = c[0]
     cdef int32_t size = 0
     if walk_value(op, c, True, NULL) < 0:
@@ -221,7 +221,7 @@ cdef int write_value(Op *op, Cursor *c, Sink *sink) except? -1:
 
 
 cdef int write_fixed(Op *op, Cursor *c, Sink *sink) except -1:
-    """A value of fixed size that is known to be there."""
+    """Write a value of fixed size, whose bytes were checked to be present."""
     cdef const uint8_t *at = c.at
     c.at += op.width
     if op.kind == KIND_INT32:
@@ -256,7 +256,7 @@ cdef int write_sized(Op *op, Cursor *c, Sink *sink, bint is_element) except? -1:
 
 
 cdef int write_tags(Struct *s, Cursor *c, Sink *sink, size_t *marks) except? -1:
-    """The tagged fields: known ones go to their mark, the last of one that comes twice counts; unknown ones follow."""
+    """Write the tagged fields: known ones at their marks (the last of duplicates counts), then unknown ones."""
     cdef uint32_t count
     if read_uvarint(c, &count) < 0:
         return -1
@@ -268,7 +268,7 @@ cdef int write_tags(Struct *s, Cursor *c, Sink *sink, size_t *marks) except? -1:
 
 
 cdef int write_tags_here(Struct *s, Cursor *c, uint32_t count, Sink *sink, size_t *marks, bint may_be_cut) except? -1:
-    """As write_tags, behind their count; with *may_be_cut*, those that are whole are written even where one is not."""
+    """As write_tags, behind their count; with *may_be_cut*, complete ones are written even if one is incomplete."""
     cdef uint32_t _
     cdef int k
     cdef uint32_t tag, size
@@ -297,7 +297,7 @@ cdef int write_tags_here(Struct *s, Cursor *c, uint32_t count, Sink *sink, size_
 
 
 cdef int read_tag(Struct *s, Cursor *c, Cursor *known, uint32_t *tag, uint32_t *size) noexcept:
-    """Move past a tagged field; of one that is known, and fills its size, note where its value is."""
+    """Move past a tagged field; for a known one with a fitting size, note the position of its value."""
     cdef Op *op
     cdef Cursor value
     if read_uvarint(c, tag) < 0 or read_uvarint(c, size) < 0 or need(c, size[0]) < 0:
@@ -317,7 +317,7 @@ cdef bint fills(Op *op, Cursor c) noexcept:
 
 
 cdef int insert_tagged(Struct *s, int k, Cursor *c, Sink *sink, size_t *marks) except? -1:
-    """Write a tagged field at the end, take it back if it has its default, else turn it into its place."""
+    """Write a tagged field at the end; remove it again if it has its default, else move it to its place."""
     cdef int other
     cdef Op *op = &s.tagged[k]
     cdef size_t end = sink.out.size
@@ -362,7 +362,7 @@ cdef int write_unknown(Struct *s, const uint8_t *first, const uint8_t *limit, Si
 
 
 cdef bint is_default(Op *op, Cursor c) noexcept:
-    """Whether the value at the cursor, known to be well formed, is the default: Kafka's writer would leave it out."""
+    """Return whether the well-formed value at the cursor is the default, which Kafka's writer leaves out."""
     return skip_default(op, &c)
 
 
@@ -406,7 +406,7 @@ cdef bint fixed_is_default(Op *op, const uint8_t *at) noexcept:
 
 
 cdef bint struct_is_default(Struct *s, Cursor *c) noexcept:
-    """All fields have their defaults; tagged ones, known or not, count only when they are there."""
+    """Return whether all fields have their defaults, and no tagged field is present."""
     cdef int i
     cdef uint32_t tags = 0
     for i in range(s.count):
@@ -423,14 +423,14 @@ cdef bint struct_is_default(Struct *s, Cursor *c) noexcept:
 def beginning(
     Program program not None, bytes data not None, Py_ssize_t start=0, bint withhold=False,
 ) -> tuple[bytes, str | None, dict[str, int], int, int, tuple[tuple[type[DecodeError], str], int] | None]:
-    """The JSON text of the fields of a message whose beginning is *data* from *start* on, and what of it is not here.
+    """Return the JSON text of the complete fields of a message whose beginning is *data* from *start* on, and what is missing.
 
-    An object has those of its fields that are whole, an array those elements and the fields of the one that is not; what has
-    nothing in it is left out. Of records the size is written, although they are not whole. Never raises.
+    An object has its complete fields; an array its complete elements and the complete fields of the next one; empty ones are
+    left out. For incomplete records the size is written. Never raises.
 
-    Returns the text; the path of the first field that is not whole, None where all are; how many elements the arrays have
-    that are not whole, by their paths; how many bytes the field needs and how many of them are here; and the fault, as a
-    class of DecodeError and its words, where it is not that the bytes end.
+    Returns the text; the path of the first incomplete field, or None; the element counts of incomplete arrays, by path; how many
+    bytes the field needs and how many of them are present; and, if the bytes are malformed and not only cut, the class of
+    DecodeError and its reason.
     """
     cdef Cursor c
     cdef Sink sink
@@ -471,7 +471,7 @@ cdef dict counts_of(Trail *trail):
 
 
 cdef int begin_struct(Struct *s, Cursor *c, Sink *sink, Trail *trail) except? -1:
-    """As write_struct; -1 when the struct is not whole, with a JSON object of what is whole in it."""
+    """As write_struct; -1 if the struct is incomplete, with a JSON object of its complete fields."""
     cdef int i
     cdef int done = 0
     cdef size_t begins = sink.out.size
@@ -581,7 +581,7 @@ cdef int begin_element(Op *op, int64_t index, Cursor *c, Sink *sink, Trail *trai
     cdef size_t begins = sink.out.size
     cdef size_t value
     cdef int done
-    if need(c, 1) < 0:  # no element takes no bytes
+    if need(c, 1) < 0:  # every element takes at least one byte
         return -1
     if index:
         put8(&sink.out, b",")

@@ -1,4 +1,4 @@
-"""Message: one message of Kafka's at all its versions, and how its bytes are read and written."""
+"""Message: one Kafka message at all its versions; reads and writes its bytes."""
 
 import contextlib
 import functools
@@ -20,37 +20,36 @@ T = TypeVar("T")
 
 
 class Fit(Struct, frozen=True):
-    """Which layout fitted some bytes."""
+    """The layout that fits some bytes."""
 
-    version: int  # the version whose layout it is
+    version: int  # the layout's version
     release: str | None  # the Kafka release of an older layout of a version changed in place; None: the newest
-    assumed: bool  # the version asked for is newer than the facts, and this one fitted it exactly
-    trailing: int = 0  # bytes after the message; 0 unless they were allowed
-    nulls: bool = False  # strings or bytes are null that may not be; only where that was allowed
+    assumed: bool  # the requested version is newer than the facts, and this layout fits exactly
+    trailing: int = 0  # bytes after the message; 0 unless allowed
+    nulls: bool = False  # strings or bytes are null although their definition forbids it; only if allowed
 
 
 class Beginning(Struct, frozen=True):
-    """The fields of a message whose end is not here."""
+    """The complete fields of a message without its end."""
 
-    json: bytes  # Kafka's JSON of those that are whole; an array on the way to the one that is not has fewer elements
-    missing: str | None = ""  # the path of the first one that is not whole; "": none is known; None: all are here
-    counts: dict[str, int] = field(default_factory=dict)  # path of an array that is not whole -> its elements in all
-    needed: int = 0  # bytes, or elements, that the missing field says it has
-    here: int = 0  # bytes of it
-    error: DecodeError | None = None  # what is wrong with the bytes there, where it is not that they end
+    json: bytes  # Kafka's JSON of the complete fields; incomplete arrays have fewer elements
+    missing: str | None = ""  # path of the first incomplete field; "": unknown; None: all fields are complete
+    counts: dict[str, int] = field(default_factory=dict)  # path of an incomplete array -> its number of elements
+    needed: int = 0  # bytes, or elements, of the missing field according to its size
+    here: int = 0  # bytes of the missing field that are present
+    error: DecodeError | None = None  # why the bytes there are malformed; None if they are only cut
 
 
 class Message:
-    """One message at all its versions; get it by ``message(name)``.
+    """One message at all its versions; get it with ``message(name)``.
 
-    Every reading method takes the bytes and the start of the message in them; the message must end where they end
-    (not for ``walk``). Any bytes result in a value or a DecodeError. Where a version has two layouts in history the one
-    that fills the bytes exactly is used, newest first; a version above the facts is read as the newest known one,
-    if that fills the bytes exactly.
+    Every reading method takes the bytes and the start of the message in them. The message must end where they end (except for
+    ``walk``). Any bytes give a value or a DecodeError. If a version had two layouts, the newest one that fits exactly is used. A
+    version above the facts is read as the newest known one, if that fits exactly.
 
-    Real software sends bytes after a message, and what reads it ignores them. ``check`` accepts them when told to, and
-    says how many there are; the methods that read take that number as *trailing*, and so read what was checked. Likewise
-    *nulls*: librdkafka's mock cluster sends null for strings and bytes that the version does not allow to be null.
+    Real software sends bytes after a message, and receivers ignore them. ``check`` can accept such bytes and returns their
+    number, which the other methods take as *trailing*. The same holds for *nulls*: librdkafka's mock cluster sends null for
+    strings and bytes that must not be null in the version.
     """
 
     def __init__(self, name: str) -> None:
@@ -62,17 +61,17 @@ class Message:
         self.flexible_versions = newest.flexible
         self._programs: dict[int, tuple[Program, ...]] = {}
         self._nulls: dict[int, Program] = {}
-        self._fits: dict[int, Fit] = {}  # of the first program of each version: the result of nearly every check
+        self._fits: dict[int, Fit] = {}  # the Fit of each version's first program, the result of nearly every check
 
     def __repr__(self) -> str:
         return f"<Message {self.name} v{self.versions}>"
 
-    # The defaults of keyword-only parameters are looked up at each call: that would be a fifth of what a small message costs.
+    # Not keyword-only: looking up such defaults would take a fifth of the time for a small message.
 
     def decode(
         self, version: int, data: bytes, start: int = 0, trailing: int = 0, nulls: bool = False
     ) -> MessageStruct:
-        """The message as an object. Raises DecodeError."""
+        """Decode the message to an object. Raises DecodeError."""
         programs = self.programs(version)
         if nulls:
             programs = self._with_nulls(version, programs)
@@ -94,7 +93,7 @@ class Message:
         trailing: int = 0,
         nulls: bool = False,
     ) -> bytes:
-        """Kafka's JSON of the message, UTF-8; with *withhold*, credentials in it are "(withheld)". Raises DecodeError."""
+        """Return Kafka's JSON of the message, UTF-8; with *withhold*, credentials in it are "(withheld)". Raises DecodeError."""
         programs = self.programs(version)
         if nulls:
             programs = self._with_nulls(version, programs)
@@ -103,7 +102,7 @@ class Message:
         return _first_that_fits(programs, lambda p: json_sink.to_json(p, data, start, withhold, trailing))[0]
 
     def walk(self, version: int, data: bytes, start: int = 0) -> int:
-        """Bytes that the message takes; there may be more behind it. Raises DecodeError."""
+        """Return the size of the message, which other bytes may follow. Raises DecodeError."""
         programs = self.programs(version)
         if len(programs) > 1:
             for program in programs:
@@ -112,11 +111,11 @@ class Message:
         return programs[0].walk(data, start)
 
     def check(self, version: int, data: bytes, start: int = 0, trailing: bool = False, nulls: bool = False) -> Fit:
-        """Which layout the bytes have. Raises DecodeError when none fits.
+        """Return the layout that fits the bytes. Raises DecodeError if none does.
 
-        With *trailing*, bytes may follow the message: where no layout fits exactly, the one that leaves the fewest over does,
-        and its Fit counts them. Not at a version above the facts: what is left over there is most likely a new field.
-        With *nulls*, where that is not so either, the newest layout fits exactly with strings and bytes that are null.
+        With *trailing*, bytes may follow the message: if no layout fits exactly, the one that leaves the fewest bytes is used,
+        and its Fit counts them. Not at a version above the facts, where bytes left over are most likely a new field.
+        With *nulls*, if that fails, too, the newest layout is tried with null allowed for strings and bytes.
         """
         programs = self.programs(version)
         first = programs[0]
@@ -138,20 +137,20 @@ class Message:
         raise error
 
     def _with_nulls(self, version: int, programs: tuple[Program, ...]) -> tuple[Program, ...]:
-        """The programs, and the newest layout with null allowed for all strings and bytes."""
+        """Return the programs, and the newest layout with null allowed for all strings and bytes."""
         if version not in self.versions:
             return programs
-        found = self._nulls.get(version)
-        if found is None:
+        program = self._nulls.get(version)
+        if program is None:
             layout = next(layout for layout in self.layouts if version in layout.versions)
-            found = self._nulls[version] = Program(layout, version, struct_types(self.name), secrecy, nulls=True)
-        return *programs, found
+            program = self._nulls[version] = Program(layout, version, struct_types(self.name), secrecy, nulls=True)
+        return *programs, program
 
     def beginning(self, version: int, data: bytes, start: int = 0, *, withhold: bool = False) -> Beginning:
-        """The fields of a message of which *data* is only the beginning, from *start* on. Never raises.
+        """Return the complete fields of a message whose beginning is *data* from *start* on. Never raises.
 
-        Of a version changed in place it is the newest layout that has no fault up to there. Nothing is read at a version that
-        the facts do not have: what fits nowhere else to its end cannot be told from what does.
+        For a version changed in place, the newest layout that fits so far is used. Nothing is read at a version above the facts:
+        only a complete message can show that the newest known layout fits.
         """
         nothing = Beginning(b"{}")
         if version not in self.versions:
@@ -159,10 +158,10 @@ class Message:
         programs = self._with_nulls(version, self.programs(version))
         first: Beginning | None = None
         for program in programs:
-            found = self._beginning(program, data, start, withhold)
-            if found.error is None:
-                return found
-            first = first or found
+            beginning = self._beginning(program, data, start, withhold)
+            if beginning.error is None:
+                return beginning
+            first = first or beginning
         return first or nothing
 
     def _beginning(self, program: Program, data: bytes, start: int, withhold: bool) -> Beginning:
@@ -174,14 +173,14 @@ class Message:
         return Beginning(json, path, counts, needed, here, error)
 
     def peek(self, version: int, name: str, data: bytes, start: int = 0) -> int:
-        """The integer in the top-level field *name* (``"acks"``), without reading what follows it.
+        """Return the integer in the top-level field *name* (``"acks"``), without reading the fields behind it.
 
-        Raises DecodeError; KeyError for a field the version does not have, or that is tagged or no number.
+        Raises DecodeError, and KeyError for a field that the version lacks, or that is tagged or not an integer.
         """
         return self.programs(version)[0].peek(name, data, start)
 
     def encode(self, version: int, value: MessageStruct) -> bytes:
-        """The bytes of an object at a version. Raises EncodeError."""
+        """Encode an object at a version. Raises EncodeError."""
         if version not in self.versions:
             raise EncodeError(f"{self.name} has no version {version}, only {self.versions}")
         programs = self.programs(version)
@@ -189,7 +188,7 @@ class Message:
         return object_codec.encode(program, value)
 
     def from_json(self, version: int, text: str | bytes) -> MessageStruct:
-        """The object that Kafka's JSON describes. Raises EncodeError with the path of what is wrong in it."""
+        """Return the object that Kafka's JSON describes. Raises EncodeError with the path of the mistake."""
         if version not in self.versions:
             raise EncodeError(f"{self.name} has no version {version}, only {self.versions}")
         first, *older = (layout for layout in self.layouts if version in layout.versions)
@@ -205,31 +204,31 @@ class Message:
             raise
 
     def from_shown(self, version: int, text: str | bytes, records: Callable[[str, int], Any]) -> MessageStruct:
-        """The object that a decoded log shows; *records* makes the values of records fields. Raises EncodeError."""
+        """Return the object that a decoded log shows; see read_shown for *records*. Raises EncodeError."""
         if version not in self.versions:
             raise EncodeError(f"{self.name} has no version {version}, only {self.versions}")
         layout = next(layout for layout in self.layouts if version in layout.versions)
         return read_shown(layout, version, text, struct_types(self.name), records)
 
     def programs(self, version: int) -> tuple[Program, ...]:
-        """The programs for that version, newest layout first; never empty. Raises UnknownVersion."""
-        found = self._programs.get(version)
-        return self._compile(version) if found is None else found
+        """Return the programs for that version, newest layout first; never empty. Raises UnknownVersion."""
+        programs = self._programs.get(version)
+        return self._compile(version) if programs is None else programs
 
     def _compile(self, version: int) -> tuple[Program, ...]:
         if version not in self.versions:
             if not self.versions.highest < version <= OPEN:
                 raise UnknownVersion(f"only versions {self.versions} are known", message=self.name, version=version)
-            return self.programs(self.versions.highest)  # not cached by its number, which the sender chooses
+            return self.programs(self.versions.highest)  # not cached, as the sender can choose any number
         types = struct_types(self.name)
         layouts = (layout for layout in self.layouts if version in layout.versions)
-        found = self._programs[version] = tuple(Program(layout, version, types, secrecy) for layout in layouts)
-        self._fits[version] = Fit(found[0].version, None, False)
-        return found
+        programs = self._programs[version] = tuple(Program(layout, version, types, secrecy) for layout in layouts)
+        self._fits[version] = Fit(programs[0].version, None, False)
+        return programs
 
 
 def _longest_fit(programs: tuple[Program, ...], data: bytes, start: int) -> Fit:
-    """The layout that the most bytes belong to; the newest of those that are equal. Raises the newest one's DecodeError."""
+    """Return the layout that covers the most bytes, the newest of equals. Raises the newest one's DecodeError."""
     best: Fit | None = None
     first_error: DecodeError | None = None
     for program in programs:
@@ -247,7 +246,7 @@ def _longest_fit(programs: tuple[Program, ...], data: bytes, start: int) -> Fit:
 
 
 def _first_that_fits(programs: tuple[Program, ...], read: Callable[[Program], T]) -> tuple[T, Program]:
-    """The result of *read* for the first program that fits; the first program's error when none does."""
+    """Return the result of *read* for the first program that fits. Raises the first program's error if none does."""
     first: DecodeError | None = None
     for program in programs:
         try:
@@ -260,19 +259,19 @@ def _first_that_fits(programs: tuple[Program, ...], read: Callable[[Program], T]
 
 @functools.cache
 def message(name: str) -> Message:
-    """The message of that name ("FetchRequest", "OffsetCommitValue"). Raises KeyError."""
+    """Return the message of that name ("FetchRequest", "OffsetCommitValue"). Raises KeyError."""
     return Message(name)
 
 
 @functools.cache
 def request_message(api_key: int) -> Message | None:
-    """The request of an API; None for a key that the facts do not know."""
+    """Return the request of an API; None for an unknown key."""
     api = facts().apis.get(api_key)
     return message(f"{api.name}Request") if api else None
 
 
 @functools.cache
 def response_message(api_key: int) -> Message | None:
-    """The response of an API; None for a key that the facts do not know."""
+    """Return the response of an API; None for an unknown key."""
     api = facts().apis.get(api_key)
     return message(f"{api.name}Response") if api else None

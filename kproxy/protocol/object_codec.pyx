@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
-"""Messages as objects: ``decode`` makes one instance a struct (kproxy.protocol.structs), ``encode`` writes its bytes again.
+"""Turn messages into objects (``decode``: one instance for each struct, see structs.py) and objects into bytes (``encode``).
 
-Decoding writes the slots of the instances directly. Nothing is sized from a count on the wire beyond a small start; lists
-then grow with what was really read. Encoding writes as Kafka does: tagged fields ascending and only when they differ from
-their default. A field that the version cannot carry must have its default, unless its definition calls it ignorable.
+Decoding writes the slots of the instances directly. A count on the wire reserves only a small list, which grows as elements are
+read. Encoding follows Kafka: tagged fields ascending, and only those that differ from their defaults. A field that the version
+cannot carry must have its default, unless its definition calls it ignorable.
 
-A message of many megabytes takes its thread for tenths of a second. A thread that has called ``give_way`` releases the
-interpreter lock for a moment after every few thousand elements, so that the event loop of the process is not held up.
+A message of many megabytes occupies its thread for tenths of a second. A thread that has called ``give_way`` releases the
+interpreter lock briefly after every few thousand elements, so that it does not delay the event loop of the process.
 """
 
 from typing import TYPE_CHECKING
@@ -57,22 +57,22 @@ cdef int64_t[7] LEAST = [0, -128, -32768, 0, -2147483648, 0, -922337203685477580
 cdef int64_t[7] GREATEST = [1, 127, 32767, 65535, 2147483647, 4294967295, 9223372036854775807]
 
 cdef enum:
-    PRESIZED = 1024  # elements a list may start with; more are appended as they are read
+    PRESIZED = 1024  # elements reserved for a list at first, at most
     ELEMENTS_IN_A_SLICE = 2_048  # about 0.1 ms
-    PAUSE_NS = 20_000  # long enough for a thread that waits for the lock to get it
+    PAUSE_NS = 20_000  # long enough for a waiting thread to get the lock
 
-cdef unsigned long patient_thread = 0  # the thread that gives way; 0: none
-cdef unsigned int elements = 0  # read or written since it last did
+cdef unsigned long patient_thread = 0  # the thread that called give_way; 0: none
+cdef unsigned int elements = 0  # elements read or written since the last pause
 
 
 def give_way() -> None:
-    """Have this thread give way to others while it decodes or encodes; one thread of a process can."""
+    """Let this thread yield to others while it decodes or encodes; one thread of a process can do so."""
     global patient_thread
     patient_thread = PyThread_get_thread_ident()
 
 
 cdef inline void count_element() noexcept:
-    """Count an element of an array; after a slice of them, let other threads run if this is the patient one."""
+    """Count an element of an array; after each slice of elements, pause if this is the patient thread."""
     global elements
     cdef timespec pause
     elements += 1
@@ -87,9 +87,9 @@ cdef inline void count_element() noexcept:
 
 
 cdef class BadBytes(Exception):
-    """Raised inside this module only: the walk then finds out what is wrong.
+    """Raised inside this module only; the walk then finds out what is wrong.
 
-    Always a new one: an instance kept would gather the tracebacks, and so the frames, of every time it was raised.
+    Always create a new one: a shared instance would keep the tracebacks, and so the frames, of every raise.
     """
 
 
@@ -99,7 +99,7 @@ cdef class BadBytes(Exception):
 cpdef object decode(
     Program program, bytes data, Py_ssize_t start=0, Py_ssize_t trailing=0,
 ):  # type: (...) -> MessageStruct
-    """The object of a message that fills *data* from *start* on, up to the last *trailing* bytes. Raises DecodeError."""
+    """Return the object of a message that fills *data* from *start* on, up to the last *trailing* bytes. Raises DecodeError."""
     cdef Cursor c
     cdef const uint8_t *base = slice_start(data, &start)
     cdef Py_ssize_t size = slice_size(data, start, trailing)
@@ -116,7 +116,7 @@ cpdef object decode(
 
 
 cdef inline void fill(object instance, Py_ssize_t offset, object value) noexcept:
-    """Put *value* into a slot in place of what it holds."""
+    """Replace the value in a slot."""
     cdef PyObject **at = slot(instance, offset)
     cdef PyObject *old = at[0]
     Py_INCREF(value)
@@ -125,16 +125,16 @@ cdef inline void fill(object instance, Py_ssize_t offset, object value) noexcept
 
 
 cdef object new_instance(Class *cls):
-    """An instance whose slots are all empty."""
+    """Return an instance with empty slots."""
     cdef PyObject *instance = PyType_GenericAlloc(cls.type, 0)
     cdef object owned = <object>instance
     Py_DECREF(owned)
-    PyObject_GC_UnTrack(instance)  # a message is a tree: the garbage collector would walk it again and again for nothing
+    PyObject_GC_UnTrack(instance)  # a message is a tree, which the garbage collector would walk in vain
     return owned
 
 
 cdef int fill_defaults(object instance, Class *cls) except -1:
-    """Give every slot that is still empty its default, if it is immutable; lists and structs are made when they are read."""
+    """Fill empty slots with immutable defaults; default lists and structs are created when they are read."""
     cdef int _
     cdef Member *member = cls.members
     for _ in range(cls.count):
@@ -232,7 +232,7 @@ cdef object read_sized(Op *op, Cursor *c, bint is_element):
     at = c.at
     c.at += size
     if op.kind == KIND_STRING:
-        # bytes that are not UTF-8 survive as lone surrogates, so that they can be written back as they were
+        # bytes that are not UTF-8 become lone surrogates, so that they can be written back unchanged
         return PyUnicode_DecodeUTF8(<const char *>at, size, "surrogateescape")
     return PyBytes_FromStringAndSize(<const char *>at, size)
 
@@ -285,9 +285,9 @@ cdef int read_tags(Struct *s, Cursor *c, object instance) except -1:
 
 
 def release(Program program not None, message: MessageStruct) -> None:
-    """Free what only *message* refers to, piece by piece: freed at once, a large message takes its thread for long.
+    """Free a large message piece by piece, so that it does not occupy the thread for long.
 
-    The message is of no use afterwards. What something else refers to stays as it is.
+    The message must not be used afterwards. Objects with other references stay.
     """
     if PyObject_TypeCheck(message, program.root.cls.type):
         release_struct(message, program.root.cls)
@@ -323,7 +323,7 @@ cdef int release_list(list values, Class *cls) except -1:
 
 
 def encode(Program program not None, message: MessageStruct) -> bytes:
-    """The bytes of *message* at the program's version. Raises EncodeError."""
+    """Encode *message* at the program's version. Raises EncodeError."""
     cdef Buffer out
     memset(&out, 0, sizeof(Buffer))
     try:
@@ -357,7 +357,7 @@ cdef inline object member_value(object instance, Member *member):
 
 
 cdef inline bint is_unset(object instance, Member *member) noexcept:
-    """Whether the slot is empty, as decoding left it: it then stands for its default."""
+    """Return whether the slot is empty, which means the default."""
     return slot(instance, member.offset)[0] == NULL
 
 
@@ -388,7 +388,7 @@ cdef inline object tags_of(Struct *s, object instance):
 
 
 cdef int refuse_loss(Member *member, object instance) except -1:
-    """Kafka's rule: what this version cannot carry may only be dropped when it is ignorable or has its default."""
+    """Raise Refused for a field that this version lacks, unless it is ignorable or has its default (Kafka's rule)."""
     if not member.ignorable and not has_default(instance, member):
         raise Refused(f"{<object>member.name} is set, and this version cannot carry it")
     return 0
@@ -511,7 +511,7 @@ cdef int put_uuid(Buffer *out, object value) except -1:
         try:
             data = binascii.a2b_base64(value.replace("-", "+").replace("_", "/") + "==", strict_mode=True)
         except binascii.Error:
-            pass  # data stays empty, and is refused below
+            pass  # data stays empty and is refused below
     if len(data) != 16:
         raise Refused(f"is {describe(value)} that is no uuid in 22 characters of URL-safe base64")
     return put(out, PyBytes_AS_STRING(data), 16)
@@ -557,7 +557,7 @@ cdef bytes plain_bytes(object value):
 
 
 cdef int write_tags(Struct *s, object instance, Buffer *out) except -1:
-    """Known tagged fields that differ from their default, and the unknown ones, ascending by tag."""
+    """Write known tagged fields that differ from their defaults, and unknown ones, ascending by tag."""
     cdef int i
     cdef list entries = []
     cdef Op *op
@@ -574,7 +574,7 @@ cdef int write_tags(Struct *s, object instance, Buffer *out) except -1:
         if not isinstance(tag, int) or not 0 <= tag <= 0xFFFFFFFF or find_tag(s, tag) != NULL:
             raise Refused(f"has an unknown tag {tag!r}, which is not a tag or is a known one")
         entries.append((tag, plain_bytes(data)))
-    entries.sort(key=first)  # stable: an unknown tag that came twice keeps its order
+    entries.sort(key=first)  # stable: duplicates of an unknown tag keep their order
     put_uvarint(out, len(entries))
     for tag, what in entries:
         put_uvarint(out, tag)
@@ -591,7 +591,7 @@ def first(pair):
 
 
 cdef int write_tagged(Op *op, object instance, Buffer *out) except -1:
-    """The value, then its size moved in before it."""
+    """Write the value, then insert its size before it."""
     cdef size_t begins = out.size
     cdef size_t size, shift
     cdef uint8_t[8] prefix
@@ -610,7 +610,7 @@ cdef int write_tagged(Op *op, object instance, Buffer *out) except -1:
 
 
 cdef str describe(object value):
-    """For a person: its type, and the value of a number; text and bytes may be a secret put into the wrong field."""
+    """Return a value's type, and for numbers the value; text and bytes may be secrets in the wrong field."""
     if value is None or type(value) in (bool, float):
         return repr(value)
     if type(value) is int:

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""A layout at one version as a table of operations, and the structs of it that the sinks walk."""
+"""The table of operations for a layout at one version, and the structs that the sinks walk."""
 
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
@@ -29,10 +29,10 @@ cdef enum Kind:
 cdef enum Secrecy:
     OPEN_FIELD = 0
     ALWAYS_SECRET = 1
-    NAMES_THE_SETTING = 2  # a string that says what the setting beside it is
-    SECRET_BY_NAME = 3  # a secret when the setting's name is that of one
-    NAMES_AN_UNMARKED_SETTING = 5  # as NAMES_THE_SETTING, and any that Kafka does not know is a secret
-    MARKS_THE_VALUE = 4  # a bool: whether the setting's value is one
+    NAMES_THE_SETTING = 2  # a string: the name of the setting whose value is in the same struct
+    SECRET_BY_NAME = 3  # a secret if the setting's name says so
+    NAMES_AN_UNMARKED_SETTING = 5  # as NAMES_THE_SETTING; values of settings unknown to Kafka are secrets, too
+    MARKS_THE_VALUE = 4  # a bool: whether the setting's value is a secret
 
 
 cdef struct Member:  # one attribute of a class, for all versions
@@ -60,9 +60,9 @@ cdef struct Op:  # one field at one version
     bint compact  # sizes are unsigned varints
     bint tagged
     int tag
-    int after  # of a tagged field: how many untagged fields the definition has before it
-    int rank  # of a tagged field: how many tagged ones the definition has before it
-    int64_t smallest  # bytes that one value, or one element, takes at least
+    int after  # tagged fields: number of untagged fields before it in the definition
+    int rank  # tagged fields: number of tagged fields before it in the definition
+    int64_t smallest  # the least bytes of one value, or of one element
     int secrecy
     Struct *struct
     Member *member
@@ -97,20 +97,20 @@ cdef struct Struct:  # a struct at one version
     int count
     Op *tagged  # ascending by tag
     int tagged_count
-    Member **absent  # members this version does not carry and that must then have their default
+    Member **absent  # members that this version lacks, so they must have their defaults
     int absent_count
-    Step *steps  # a step a field, so that a fault has a field
+    Step *steps  # one step for each field, to locate faults
     int step_count
-    Step *fused  # the same with neighbours of fixed size made one
+    Step *fused  # the same with consecutive fields of fixed size merged
     int fused_count
     bint flexible
-    int marker  # which untagged field marks the setting's value as a secret; -1: none does
+    int marker  # index of the untagged field that marks the setting's value as a secret; -1: none
     int64_t smallest
     Class *cls
 
 
 cdef inline int read_size(Op *op, Cursor *c, int32_t *out) noexcept nogil:
-    """The size of a string, bytes or records: negative is null, and then allowed. Room for it is checked."""
+    """Read the size of a string, bytes or records, and check that the bytes are present; negative means an allowed null."""
     cdef int done
     if op.compact:
         done = read_compact_size(c, out)
@@ -128,14 +128,14 @@ cdef inline int read_size(Op *op, Cursor *c, int32_t *out) noexcept nogil:
 
 
 cdef inline int read_element_size(Op *op, Cursor *c, int32_t *out) noexcept nogil:
-    """As read_size, for an element of an array: it is never null."""
+    """As read_size, for an element of an array, which is never null."""
     if read_size(op, c, out) < 0:
         return -1
     return fail(c, FAULT_NULL, 0) if out[0] < 0 else 0
 
 
 cdef inline int read_count(Op *op, Cursor *c, int32_t *out) noexcept nogil:
-    """The count of an array: negative is null, and then allowed. Refused when the bytes left cannot hold as many."""
+    """Read the count of an array, and check that the bytes left can hold it; negative means an allowed null."""
     if (read_compact_size(c, out) if op.compact else read_int32_size(c, out)) < 0:
         return -1
     if out[0] < 0:
@@ -146,7 +146,7 @@ cdef inline int read_count(Op *op, Cursor *c, int32_t *out) noexcept nogil:
 
 
 cdef inline int read_presence(Op *op, Cursor *c, bint *out) noexcept nogil:
-    """Whether a nullable struct is there: int8 inline, unsigned varint inside a tag (KIP-893)."""
+    """Read whether a nullable struct is present: int8 inline, unsigned varint inside a tag (KIP-893)."""
     cdef uint32_t mark
     if op.tagged:
         if read_uvarint(c, &mark) < 0:
@@ -161,7 +161,7 @@ cdef inline int read_presence(Op *op, Cursor *c, bint *out) noexcept nogil:
 
 
 cdef inline Op *find_tag(Struct *s, uint32_t tag) noexcept nogil:
-    """The known tagged field of that tag, or NULL. Kafka numbers tags from 0 without gaps, so the first look finds it."""
+    """Return the known tagged field of that tag, or NULL. Kafka numbers tags from 0 without gaps, so the first try succeeds."""
     cdef int i
     if tag < <uint32_t>s.tagged_count and s.tagged[tag].tag == <int>tag:
         return &s.tagged[tag]
@@ -172,13 +172,13 @@ cdef inline Op *find_tag(Struct *s, uint32_t tag) noexcept nogil:
 
 
 cdef enum:
-    MOST_TAGS = 32  # known tagged fields of one struct; the facts have nine at most, and more are not compiled
+    MOST_TAGS = 32  # known tagged fields allowed in one struct; the facts have at most nine
 
 
 cdef struct Place:
     Op *op
     int64_t index
-    int64_t count  # of the elements that an array has where it is cut; -1: not known, or no array
+    int64_t count  # number of elements of a cut array; -1: unknown, or not an array
 
 
 cdef struct Trail:  # where a fault happened, innermost first
@@ -202,12 +202,12 @@ cdef Py_ssize_t slice_size(bytes data, Py_ssize_t start, Py_ssize_t trailing) ex
 cdef class Program:
     cdef Struct *root
     cdef Class *classes
-    cdef list arena  # of the memory blocks below, and of the Python objects they point to
-    cdef bint holds_secrets  # some field of it may carry a credential
-    cdef bint allows_nulls  # strings and bytes may be null at every version
+    cdef list arena  # owns the memory blocks below, and the Python objects they point to
+    cdef bint holds_secrets  # whether a field may carry a credential
+    cdef bint allows_nulls  # whether strings and bytes may be null at every version
     cdef readonly str message
     cdef readonly int version
-    cdef readonly str release  # The Kafka release whose jar the layout comes from.
+    cdef readonly str release  # the Kafka release whose jar has the layout
 
     cdef void *allocate(self, size_t size) except NULL
     cdef PyObject *keep(self, object value) except NULL

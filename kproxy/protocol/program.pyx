@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
-"""A layout at one version compiled to a table of operations; the walk over bytes; where a fault is.
+"""Compile a layout at one version to a table of operations; walk bytes by it, and locate faults.
 
-The walk is the authority on what is well formed: it decides alone, touches every byte once and creates no object. The other
-sinks follow the same table with the same readers, and when one of them stops, the walk is asked where and why.
+The walk alone decides what is well formed; it touches every byte once and creates no object. The other sinks follow the same
+table with the same readers; if one of them stops, the walk finds out where and why.
 """
 
 from collections.abc import Callable
@@ -28,11 +28,11 @@ KINDS = {
 }  # fmt: skip
 WIDTHS = (1, 1, 2, 2, 4, 4, 8, 8, 16)
 
-cdef int MOST_DEPTH = 16  # of places in a trail; no message nests deeper than eight
+cdef int MOST_DEPTH = 16  # places in a trail; no message nests deeper than eight
 
 
 cdef class Program:
-    """What the sinks execute: one layout of one message at one version. Made by kproxy.protocol.message."""
+    """One layout of one message at one version, in the form that sinks execute. Made by kproxy.protocol.message."""
 
     def __cinit__(
         self, layout not None: Layout, int version, dict types not None: dict[str, type[structs.Struct]],
@@ -56,7 +56,7 @@ cdef class Program:
         return <PyObject *>value
 
     cdef dict _make_classes(self, dict types):
-        """A Class for every struct type of the message; the dict maps struct name to its index."""
+        """Make a Class for every struct type of the message; return struct name -> index."""
         cdef Class *cls
         cdef Member *member
         cdef dict order = {name: index for index, name in enumerate(types)}
@@ -137,7 +137,7 @@ cdef class Program:
         else:
             op.smallest = 1 if op.compact else 2 if op.kind == KIND_STRING else 4
         if op.is_array and op.smallest == 0:
-            op.smallest = 1  # an element of zero bytes: no message has one, and their count would be unbounded
+            op.smallest = 1  # bounds the count of elements; no message has elements of zero bytes
         self._make_default(op, field)
         cls = &self.classes[<int>classes[layout.name if len(path) == 1 else self._owner(layout, path)]]
         for i in range(cls.count):
@@ -149,7 +149,7 @@ cdef class Program:
         return 0
 
     def _owner(self, layout, tuple path):
-        """The name of the struct that holds the field at *path*."""
+        """Return the name of the struct with the field at *path*."""
         fields, name = layout.fields, layout.name
         for step in path[: len(path) - 1]:
             field = next(f for f in fields if f.json_name == step and self.version in f.versions)
@@ -216,7 +216,7 @@ cdef class Program:
         return steps
 
     cdef object error(self, const uint8_t *data, Py_ssize_t size):
-        """The DecodeError for bytes that a sink has refused; TrailingBytes when they are a message and more."""
+        """Return the DecodeError for bytes that a sink refused; TrailingBytes if bytes follow the message."""
         cdef Cursor c
         cdef Trail trail
         begin(&c, data, size)
@@ -233,7 +233,7 @@ cdef class Program:
         return kind(reason, path=path, needed=c.needed, left=c.left, **where)
 
     def walk(self, bytes data not None, Py_ssize_t start=0) -> int:
-        """Bytes the message takes from *start* on. Raises DecodeError."""
+        """Return the size of the message that begins at *start*. Raises DecodeError."""
         cdef Cursor c
         cdef const uint8_t *base = slice_start(data, &start)
         begin(&c, base, PyBytes_GET_SIZE(data) - start)
@@ -242,7 +242,7 @@ cdef class Program:
         return c.at - base
 
     cpdef object check(self, bytes data, Py_ssize_t start=0):  # type: (...) -> DecodeError | None
-        """Whether the message fills *data* from *start* on exactly; the DecodeError when it does not, else None."""
+        """Return None if the message fills *data* from *start* on exactly, else the DecodeError."""
         cdef Cursor c
         cdef const uint8_t *base = slice_start(data, &start)
         begin(&c, base, PyBytes_GET_SIZE(data) - start)
@@ -251,7 +251,7 @@ cdef class Program:
         return None
 
     cpdef object peek(self, str name, bytes data, Py_ssize_t start=0):  # type: (...) -> int
-        """The integer that the untagged top-level field *name* (Kafka's JSON name) holds. Raises DecodeError, KeyError."""
+        """Return the integer in the untagged top-level field *name* (Kafka's JSON name). Raises DecodeError, KeyError."""
         cdef int64_t i
         cdef Cursor c
         cdef Step *step
@@ -285,7 +285,7 @@ cdef int64_t integer_at(Op *op, const uint8_t *at) except? -1:
         return be32(at)
     if op.kind == KIND_INT64:
         return <int64_t>be64(at)
-    raise KeyError(<object>op.name)  # no integer
+    raise KeyError(<object>op.name)  # not an integer
 
 
 cdef const uint8_t *slice_start(bytes data, Py_ssize_t *start) except NULL:
@@ -297,7 +297,7 @@ cdef const uint8_t *slice_start(bytes data, Py_ssize_t *start) except NULL:
 
 
 cdef Py_ssize_t slice_size(bytes data, Py_ssize_t start, Py_ssize_t trailing) except -1:
-    """Bytes from *start*, which slice_start has checked, up to the last *trailing* ones."""
+    """Return the number of bytes from *start* (checked by slice_start) up to the last *trailing* ones."""
     cdef Py_ssize_t size = PyBytes_GET_SIZE(data) - start
     if not 0 <= trailing <= size:
         raise IndexError(f"{trailing} bytes after the message are not within {size} bytes")
@@ -311,7 +311,7 @@ cdef void begin(Cursor *c, const uint8_t *data, Py_ssize_t size) noexcept nogil:
 
 
 cdef int64_t fixed_size(Struct *s) noexcept:
-    """Bytes of a struct of fixed size; 0 for others."""
+    """Return the size of a struct of fixed size; 0 for others."""
     return s.fused[0].size if s.fused_count == 1 and s.fused[0].kind == STEP_SKIP and not s.flexible else 0
 
 
@@ -336,7 +336,7 @@ cdef int walk_struct(Struct *s, Cursor *c, bint fused, Trail *trail) noexcept no
 
 
 cdef int walk_array(Step *step, Cursor *c, bint fused, Trail *trail) noexcept nogil:
-    """Any step that is neither a skip nor a sized value."""
+    """Walk a step that is neither a skip nor a sized value."""
     cdef Op *op = step.op
     cdef int32_t count
     cdef int32_t size
@@ -368,7 +368,7 @@ cdef int walk_array(Step *step, Cursor *c, bint fused, Trail *trail) noexcept no
 
 
 cdef int walk_value(Op *op, Cursor *c, bint fused, Trail *trail) noexcept nogil:
-    """Walk one field by itself: the value of a tag, or a field before the one that a peek reads."""
+    """Walk a single field: the value of a tag, or a field before the one that ``peek`` reads."""
     cdef Step step
     cdef int32_t size
     step.op = op
@@ -393,7 +393,7 @@ cdef int walk_value(Op *op, Cursor *c, bint fused, Trail *trail) noexcept nogil:
 
 
 cdef int walk_tags(Struct *s, Cursor *c, bint fused, Trail *trail) noexcept nogil:
-    """The tagged fields at the end of a struct (KIP-482). A known one must fill its size; unknown ones are skipped."""
+    """Walk the tagged fields of a struct (KIP-482): known ones must fill their sizes, unknown ones are skipped."""
     cdef uint32_t count, tag, size
     cdef uint32_t _
     cdef const uint8_t *outer = c.limit
@@ -422,7 +422,7 @@ cdef int walk_tags(Struct *s, Cursor *c, bint fused, Trail *trail) noexcept nogi
 
 
 cdef int note(Trail *trail, Op *op, int64_t index) noexcept nogil:
-    """Remember, on the way out, that the fault is inside *op*. Always -1."""
+    """Record that the fault is inside *op*, while returning from it; always returns -1."""
     if trail != NULL and trail.depth < MOST_DEPTH:
         trail.places[trail.depth].op = op
         trail.places[trail.depth].index = index
@@ -442,7 +442,7 @@ cdef str render_trail(Trail *trail):
 
 
 cdef tuple describe_fault(Cursor *c):
-    """The class of a DecodeError and its words."""
+    """Return the class of a DecodeError and its reason."""
     if c.fault == FAULT_SHORT:
         return Truncated, f"needs {c.needed} bytes, {c.left} left"
     if c.fault == FAULT_COUNT:

@@ -70,7 +70,7 @@ _HARMLESS = re.compile(
 
 
 def is_secret_setting(name: bytes) -> bool:
-    """Whether the value of the setting of that name is to be withheld. Matched on what the bytes spell, in any case."""
+    """Return whether the value of the setting of that name is to be withheld. Matched on what the bytes spell, in any case."""
     return _SECRET_NAME.search(name) is not None and _HARMLESS.fullmatch(name) is None
 
 
@@ -81,12 +81,12 @@ _LOGGER = re.compile(rb"(kafka|org\.apache)\.[\w.$-]+|root|state\.change\.logger
 
 
 def is_secret_value(message: str, name: bytes) -> bool:
-    """Whether the value beside the name of a setting in *message* is to be withheld, if it is not marked as sensitive."""
+    """Return whether the value beside the name of a setting in *message* is to be withheld, if it is not marked as sensitive."""
     return is_secret_setting(name) or (message in _UNMARKED and not is_known_setting(name))
 
 
 def is_known_setting(name: bytes) -> bool:
-    """Whether Kafka knows the setting, so that its name tells whether its value is a secret."""
+    """Return whether Kafka knows the setting, so that its name tells whether its value is a secret."""
     bare = name[found.end() :] if (found := _PREFIX.match(name)) else name
     return bare in _known_settings() or _LOGGER.fullmatch(name) is not None
 
@@ -98,7 +98,7 @@ def _known_settings() -> frozenset[bytes]:
 
 
 def secrecy(message: str, path: tuple[str, ...]) -> Secrecy:
-    """What the field at *path* (JSON names, outermost first) of *message* has to do with secrets."""
+    """Return what the field at *path* (JSON names, outermost first) of *message* has to do with secrets."""
     if path[-1] in _ALWAYS.get(message, ()):
         return Secrecy.ALWAYS
     name, values = _SETTINGS.get(message, ("", set[str]()))

@@ -72,7 +72,7 @@ class Struct:
         return f"{type(self).__name__}({', '.join([*given, *tags])})"
 
     def _shown(self, field: Field, value: object) -> str:
-        """The value as text; credentials withheld, as a repr ends in logs and tracebacks."""
+        """Return the value as text; credentials withheld, as a repr ends in logs and tracebacks."""
         message = next(iter(self.struct_types))
         match secrecy(message, (field.json_name,)):
             case Secrecy.ALWAYS:
@@ -113,7 +113,7 @@ class MessageStruct(Struct):
 
 @functools.cache
 def struct_types(message: str) -> dict[str, type[Struct]]:
-    """The classes of a message by struct name, the message's own first. Raises KeyError for an unknown message."""
+    """Return the classes of a message by struct name, the message's own first. Raises KeyError for an unknown message."""
     found: dict[str, dict[str, Field]] = {message: {}}
     for layout in facts().layouts(message):
         _collect(message, layout.fields, found)

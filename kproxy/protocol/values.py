@@ -29,7 +29,7 @@ class ValueSet:
     fields: list[tuple[str, str]] = field(default_factory=list)  # (message or *, field)
 
     def describe(self, value: object) -> str | None:
-        """The text for *value*; None when it is nothing special."""
+        """Return the text for *value*; None when it is nothing special."""
         text = self.texts.get(_key(value))
         if text is not None or not isinstance(value, int) or isinstance(value, bool):
             return text
@@ -39,7 +39,7 @@ class ValueSet:
 
 
 def describe(message: str, path: str | Sequence[str], value: object) -> str | None:
-    """What *value* stands for in a field, or None when it stands for itself.
+    """Return what *value* stands for in a field, or None when it stands for itself.
 
     Args:
         message: Kafka's name of the message ("FetchRequest").
@@ -56,7 +56,7 @@ def describe(message: str, path: str | Sequence[str], value: object) -> str | No
 
 @functools.lru_cache(maxsize=8192)
 def value_set(message: str, path: tuple[str, ...]) -> ValueSet | None:
-    """The set that holds for a field, the most exact first: message and parent, message, any message."""
+    """Return the set that holds for a field, the most exact first: message and parent, message, any message."""
     table = _table()
     name = path[-1] if path else ""
     return (
@@ -69,7 +69,7 @@ def value_set(message: str, path: tuple[str, ...]) -> ValueSet | None:
 
 @functools.cache
 def value_sets() -> dict[str, ValueSet]:
-    """Every set by its name, in the order of the file."""
+    """Return every set by its name, in the order of the file."""
     text = read_data_file("special_values.txt")
     sets: dict[str, ValueSet] = {}
     current: ValueSet | None = None
@@ -83,7 +83,7 @@ def value_sets() -> dict[str, ValueSet]:
 
 
 def render_time_ms(milliseconds: int) -> str | None:
-    """Milliseconds since the epoch as RFC 3339 in UTC; None for what is no time after 1970 and before 10000."""
+    """Return milliseconds since the epoch as RFC 3339 in UTC; None for what is no time after 1970 and before 10000."""
     if not 0 < milliseconds <= LONGEST_TIME_MS:
         return None
     return (EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -112,7 +112,7 @@ def _add_line(values: ValueSet, line: str) -> None:
 
 
 def _key(value: object) -> str:
-    """A JSON value as it is written in the file."""
+    """Return a JSON value as it is written in the file."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,12 +1,12 @@
-"""What clients and brokers put inside bytes and records fields, opened.
+"""Decode the payloads that clients and brokers put inside bytes and records fields.
 
-    open_request(message_name, version, body, context)    -> list[Embedded]: what is inside a decoded request; response likewise
-    holds_payloads(message_name)                          -> bool: whether a message has such fields
+    open_request(message_name, version, body, context)    -> list[Embedded]: the payloads of a request; open_response likewise
+    holds_payloads(message_name)                          -> bool: whether a message has fields with payloads
 
 Map
 
-    messages.py        which fields of which messages hold what: open_request, open_response
-    payload.py         Embedded (one opened payload), Context (what has to be known to open it), Opening (collects them)
+    messages.py        the table of fields with payloads: open_request, open_response
+    payload.py         Embedded (one decoded payload), Context (knowledge needed for decoding), Opening (collects payloads)
     group.py           member metadata and assignments by protocol type: consumer.py, sticky.py, streams.py, connect.py
     sasl.py            tokens: mechanism, user name, outcome; never the secret
     telemetry.py       PushTelemetry; otlp.py (its table of fields), protobuf.py (the wire format)
@@ -14,9 +14,9 @@ Map
     records_field.py   records fields: batch headers, and the records of Kafka's own topics
     internal_topics.py records of __consumer_offsets, __cluster_metadata and the like
     viewers.py         keys and values of ordinary records as text, JSON, hex, or by a user's viewer
-    reader.py          bounds-checked primitives for what no schema describes
+    reader.py          bounds-checked primitives for payloads without a schema
 
-Any bytes give a value, or a DecodeError that open_request and open_response report in the place of the payload.
+Any bytes give a value, or a DecodeError, which open_request and open_response report in place of the payload.
 
 To add
     a payload           a module with a function ``open_x(data) -> dict`` that raises only DecodeError (reader.py has the
@@ -39,7 +39,7 @@ __all__ = ["Content", "Context", "Embedded", "Viewer", "Viewers", "holds_payload
 
 
 def __getattr__(name: str) -> object:
-    """Load the viewers when they are used first (PEP 562): most decodes show no records."""
+    """Import the viewers at their first use (PEP 562), as most decodes show no records."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.viewers"), name)

@@ -10,12 +10,12 @@ from kproxy.protocol.embedded.reader import Reader, Texts
 
 PROTOCOL_TYPE = "connect"
 NEWEST = 2
-CONNECTOR_TASK = -1  # stands for the connector itself among the numbers of its tasks
+CONNECTOR_TASK = -1  # the task number of the connector itself
 CONNECTOR = 2 + 4  # bytes of a connector with an empty name and no tasks
 
 
 def open_metadata(data: bytes, protocol: str | None, texts: Texts | None = None) -> dict[str, Any]:
-    """``version``, ``protocol``, ``value``: url, configOffset, assignment; *texts* see Reader. Raises DecodeError."""
+    """Decode to ``version``, ``protocol``, ``value``: url, configOffset, assignment. *texts*: see Reader. Raises DecodeError."""
     reader = Reader("Connect metadata", data, texts=texts)
     version = _read_version(reader)
     value: dict[str, Any] = {"url": reader.string(), "configOffset": reader.int64()}
@@ -27,9 +27,9 @@ def open_metadata(data: bytes, protocol: str | None, texts: Texts | None = None)
 
 
 def open_assignment(data: bytes, texts: Texts | None = None) -> dict[str, Any]:
-    """``version``, ``value``: error, leader, leaderUrl, configOffset, assigned, revoked, scheduledDelay.
+    """Decode to ``version``, ``value``: error, leader, leaderUrl, configOffset, assigned, revoked, scheduledDelay.
 
-    Assigned and revoked are ``connectors`` and ``tasks``; *texts* see Reader. Raises DecodeError.
+    Assigned and revoked are ``connectors`` and ``tasks``. *texts*: see Reader. Raises DecodeError.
     """
     return _assignment(Reader("Connect assignment", data, texts=texts))
 
@@ -50,7 +50,7 @@ def _assignment(reader: Reader) -> dict[str, Any]:
 
 
 def _nested(metadata: Reader, size: int) -> dict[str, Any]:
-    """The assignment in the *size* bytes that were read last."""
+    """Return the assignment in the latest *size* bytes."""
     start = metadata.position - size
     opened = _assignment(Reader("Connect assignment", metadata.data[: metadata.position], start, metadata.texts))
     value: dict[str, Any] = opened["value"]
@@ -58,7 +58,7 @@ def _nested(metadata: Reader, size: int) -> dict[str, Any]:
 
 
 def _end(reader: Reader) -> None:
-    """Bytes of a newer version may follow, but not where texts are noted: there must be some, and none may be missed."""
+    """Check the end: bytes of a newer version may follow, unless all texts must be noted; then there must be a text."""
     if reader.texts is not None:
         reader.end()
         if not reader.texts:
@@ -66,7 +66,7 @@ def _end(reader: Reader) -> None:
 
 
 def _read_version(reader: Reader) -> int:
-    """A newer version is read as the newest known one (ConnectProtocol.checkVersionCompatibility refuses only below 0)."""
+    """Read the version; newer ones are read as the newest known (ConnectProtocol.checkVersionCompatibility)."""
     version = reader.int16()
     if version < 0:
         raise reader.malformed(f"version {version} is below 0")

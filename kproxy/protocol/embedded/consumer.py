@@ -1,8 +1,8 @@
-"""The consumer protocol: what members of a classic consumer group subscribe to, and what their leader assigns to them.
+"""The consumer protocol: subscriptions of members of a classic consumer group, and assignments by their leader.
 
-INT16 version, then ConsumerProtocolSubscription or ConsumerProtocolAssignment at that version. A newer version is read as
-the newest known one, and what follows is let be (ConsumerProtocol.deserializeSubscription). One that ends before the fields
-of its version is read as the version whose fields it has.
+INT16 version, then ConsumerProtocolSubscription or ConsumerProtocolAssignment at that version. Newer versions are read as the
+newest known one, and the bytes behind it are ignored (ConsumerProtocol.deserializeSubscription). A payload too short for its
+version is read as the version whose fields it has.
 """
 
 import contextlib
@@ -30,11 +30,10 @@ ASSIGNMENT_USER_DATA: dict[str, Callable[[bytes], Any]] = {"stream": open_assign
 
 
 def open_subscription(data: bytes, assignor: str | None = None) -> dict[str, Any]:
-    """``version``, ``assignor``, ``value``, and ``userData``: the meaning of value.userData, null where there is none.
+    """Decode to ``version``, ``assignor``, ``value``, and ``userData``: the decoded value.userData, null if there is none.
 
-    Without an assignor, only version and value. ``readAs`` and ``extraBytes`` tell of a version newer than the facts,
-    ``readAs`` also of one that is not laid out as it says; ``userDataError`` says why user data could not be read.
-    Raises DecodeError.
+    Without an assignor, only version and value. ``readAs`` appears if another version's layout was used, ``extraBytes`` if
+    bytes follow; ``userDataError`` says why user data could not be decoded. Raises DecodeError.
     """
     opened, user_data = _open(message("ConsumerProtocolSubscription"), data)
     if assignor is None:
@@ -44,24 +43,27 @@ def open_subscription(data: bytes, assignor: str | None = None) -> dict[str, Any
 
 
 def open_assignment(data: bytes, assignor: str | None = None) -> dict[str, Any]:
-    """``version``, ``value``, and ``userData`` where the assignor is one whose user data is known. Raises DecodeError."""
+    """Decode to ``version``, ``value``, and ``userData`` if the assignor's user data is known. Raises DecodeError."""
     opened, user_data = _open(message("ConsumerProtocolAssignment"), data)
     read = ASSIGNMENT_USER_DATA.get(assignor or "")
     return opened if read is None else opened | _user_data(read, user_data)
 
 
 def read_subscription(data: bytes) -> MessageStruct:
-    """The ConsumerProtocolSubscription as an object. Raises DecodeError."""
+    """Decode a ConsumerProtocolSubscription to an object. Raises DecodeError."""
     return _read(message("ConsumerProtocolSubscription"), data, whole=False)
 
 
 def read_assignment(data: bytes, *, whole: bool = False) -> MessageStruct:
-    """The ConsumerProtocolAssignment as an object; with *whole*, of a known version and nothing after it. Raises DecodeError."""
+    """Decode a ConsumerProtocolAssignment to an object; *whole* demands a known version and no bytes behind it.
+
+    Raises DecodeError.
+    """
     return _read(message("ConsumerProtocolAssignment"), data, whole=whole)
 
 
 def is_assignment(data: bytes) -> bool:
-    """Whether the bytes are, to the last one, a consumer protocol assignment of a known version."""
+    """Return whether the bytes are exactly a consumer protocol assignment of a known version."""
     try:
         opened, _ = _open(message("ConsumerProtocolAssignment"), data)
     except DecodeError:
@@ -78,7 +80,7 @@ def _read(layout: Message, data: bytes, *, whole: bool) -> MessageStruct:
 
 
 def _begin(layout: Message, data: bytes) -> tuple[Reader, int]:
-    """A reader behind the version, and the version. Raises DecodeError."""
+    """Return a reader positioned behind the version, and the version. Raises DecodeError."""
     reader = Reader(layout.name, data)
     version = reader.int16()
     if version < 0:
@@ -102,7 +104,7 @@ def _open(layout: Message, data: bytes) -> tuple[dict[str, Any], bytes | None]:
 
 
 def _fit(layout: Message, version: int, data: bytes, start: int) -> tuple[int, int]:
-    """The version to read the payload as, and where it ends. Raises DecodeError."""
+    """Return the version whose layout fits the payload, and where it ends. Raises DecodeError."""
     known = min(version, layout.versions.highest)
     try:
         return known, start + layout.walk(known, data, start)

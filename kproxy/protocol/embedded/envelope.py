@@ -1,6 +1,6 @@
-"""Envelope (KIP-590): a request that a broker forwards for a client, its principal and address, and the response to it.
+"""Decode Envelope (KIP-590): a request that a broker forwards for a client, its principal and address, and the response.
 
-Nested are header and body without a size. Credentials in them are withheld as anywhere.
+A nested message is a header and a body without a size field. Credentials in it are withheld as everywhere.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from kproxy.protocol.structs import MessageStruct
 
 
 def open_nested_request(data: bytes) -> dict[str, Any]:
-    """``headerVersion``, ``header``, ``message``, ``version``, ``value``. Raises DecodeError."""
+    """Decode to ``headerVersion``, ``header``, ``message``, ``version``, ``value``. Raises DecodeError."""
     header = read_request_header(data)
     nested = _known(request_message(header.api_key), header.api_key)
     return {
@@ -32,7 +32,7 @@ def open_nested_request(data: bytes) -> dict[str, Any]:
 
 
 def open_nested_response(data: bytes, api_key: int, api_version: int) -> dict[str, Any]:
-    """As open_nested_request, of the response to a request of that API and version. Raises DecodeError."""
+    """As open_nested_request, for the response to a request of that API and version. Raises DecodeError."""
     nested = _known(response_message(api_key), api_key)
     header_version = response_header_version(api_key, api_version)
     header = read_response_header(data, header_version)
@@ -43,7 +43,7 @@ def open_nested_response(data: bytes, api_key: int, api_version: int) -> dict[st
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """A message inside an Envelope, decoded."""
+    """A decoded message from an Envelope."""
 
     name: str
     api_key: int
@@ -52,7 +52,7 @@ class Nested:
 
 
 def nested_request(data: bytes) -> Nested | None:
-    """The request inside an Envelope; None where it cannot be read: open_nested_request then says why."""
+    """Return the request inside an Envelope; None if it cannot be read (open_nested_request says why)."""
     try:
         header = read_request_header(data)
         nested = _known(request_message(header.api_key), header.api_key)
@@ -63,7 +63,7 @@ def nested_request(data: bytes) -> Nested | None:
 
 
 def nested_response(data: bytes, request: Nested) -> Nested | None:
-    """The response to that request; None where it cannot be read."""
+    """Return the response to *request*; None if it cannot be read."""
     try:
         nested = _known(response_message(request.api_key), request.api_key)
         header = read_response_header(data, response_header_version(request.api_key, request.version))
@@ -74,14 +74,14 @@ def nested_response(data: bytes, request: Nested) -> Nested | None:
 
 
 def open_principal(data: bytes) -> dict[str, Any]:
-    """``version`` and ``value``, DefaultPrincipalData (DefaultKafkaPrincipalBuilder.deserialize). Raises DecodeError."""
+    """Decode to ``version`` and ``value``: DefaultPrincipalData (DefaultKafkaPrincipalBuilder). Raises DecodeError."""
     version = Reader("DefaultPrincipalData", data).int16()
     value = message("DefaultPrincipalData").to_json(version, data, 2, withhold=True)
     return {"version": version, "value": msgspec.Raw(value)}
 
 
 def open_address(data: bytes) -> str:
-    """4 or 16 bytes as Java's getHostAddress writes them: no zeros are left out. Raises DecodeError."""
+    """Return 4 or 16 bytes as an address in the form of Java's getHostAddress, without leaving out zeros. Raises DecodeError."""
     if len(data) == 4:
         return ".".join(map(str, data))
     if len(data) != 16:

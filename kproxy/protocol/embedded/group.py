@@ -1,7 +1,7 @@
-"""Member metadata and assignments of classic groups, by the group's protocol type; an unknown type stays bytes.
+"""Decode member metadata and assignments of classic groups, by the group's protocol type; unknown types stay bytes.
 
-Where the type is not known (SyncGroup before version 5 does not say), the bytes decide: a consumer assignment to the
-last byte is taken for one.
+If the type is not in the message (SyncGroup before version 5), the bytes decide: if they are exactly a consumer assignment, they
+are decoded as one.
 """
 
 from kproxy.protocol.embedded import connect, consumer
@@ -9,7 +9,7 @@ from kproxy.protocol.embedded.payload import Opening
 
 
 def add_metadata(opening: Opening, path: str, data: bytes, protocol_type: str | None, protocol: str | None) -> None:
-    """Open a member's metadata; nothing is added for empty bytes and for unknown protocol types."""
+    """Decode a member's metadata and add it to *opening*; adds nothing for empty bytes and unknown protocol types."""
     if not data:
         return
     if protocol_type == consumer.PROTOCOL_TYPE:
@@ -19,7 +19,7 @@ def add_metadata(opening: Opening, path: str, data: bytes, protocol_type: str | 
 
 
 def add_assignment(opening: Opening, path: str, data: bytes, protocol_type: str | None, protocol: str | None) -> None:
-    """Open a member's assignment, as add_metadata does; members without an assignment have no bytes."""
+    """As add_metadata, for a member's assignment; it is empty for members without one."""
     if not data:
         return
     if protocol_type == connect.PROTOCOL_TYPE:

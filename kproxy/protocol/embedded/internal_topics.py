@@ -1,12 +1,12 @@
-"""Records of Kafka's internal topics: what their keys and values mean.
+"""Decode the keys and values of records in Kafka's internal topics.
 
     __consumer_offsets, __transaction_state, __share_group_state
-        key     INT16 type of the record, then the key's message (before 4.0 the type was the version of the key)
+        key     INT16 type of the record, then the key's message (before 4.0 this was the version of the key)
         value   INT16 version, then the value's message; null: the key is deleted (a tombstone)
     __cluster_metadata, __remote_log_metadata
         value   uvarint frame version 1, uvarint type, uvarint version, then the message (AbstractApiMessageSerde)
 
-Which message a type is, the facts know (apiKey of the schemas). Not here: batches, control records.
+The facts map a type to its message (apiKey in the schemas). Batches and control records are in kproxy.protocol.records.
 """
 
 import functools
@@ -22,7 +22,7 @@ from kproxy.protocol.facts import facts
 from kproxy.protocol.ids import METADATA_TOPIC
 from kproxy.protocol.message import Message, message
 
-FRAME_VERSION = 1  # 0 was that of the 2.8 preview, whose records were others
+FRAME_VERSION = 1  # 0 was the 2.8 preview's, with different records
 COORDINATORS = {
     "__consumer_offsets": "kafka-group-coordinator",
     "__transaction_state": "kafka-transaction-coordinator",
@@ -33,10 +33,10 @@ INTERNAL_TOPICS = frozenset(COORDINATORS) | frozenset(LOGS)
 
 
 def open_record(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any]:
-    """``key`` and ``value``, each ``message``, ``version``, ``value``, or null where the record has none.
+    """Decode to ``key`` and ``value``, each ``message``, ``version``, ``value``, or null if the record has none.
 
-    Group metadata has ``embedded``: what is in its members, with paths into the record. A key or value that cannot be
-    read is ``{"error": why}``. Raises KeyError for a topic that is not internal.
+    Group metadata also has ``embedded``: the payloads of its members, with paths into the record. An unreadable key or value
+    becomes ``{"error": why}``. Raises KeyError for a topic that is not internal.
     """
     if topic in LOGS:
         return {"key": _open(_refused_key, key), "value": _open(_framed, value, LOGS[topic])}
@@ -65,7 +65,7 @@ def _coordinator_key(data: bytes, module: str) -> dict[str, Any]:
     layout = _layouts(module, "key").get(record_type)
     if layout is None:
         raise UnknownVersion(f"no record of type {record_type} is known", message="record key")
-    # where the type was the version, the layout has no version 0
+    # if the type was the version, the layout has no version 0
     version = 0 if 0 in layout.versions else record_type
     return _body(layout, version, data, 2)
 
@@ -113,7 +113,7 @@ def _members(value: bytes, version: int) -> list[msgspec.Raw]:
 
 @functools.cache
 def _layouts(module: str, part: str) -> dict[int, Message]:
-    """Record type -> message, of the keys, values or framed records of a module; newest schemas first."""
+    """Return record type -> message, for the keys, values or framed records of a module; newest schemas first."""
     types = {"key": "coordinator-key", "value": "coordinator-value", "framed": "metadata"}
     found: dict[int, Message] = {}
     older: dict[int, Message] = {}

@@ -1,7 +1,7 @@
-"""Which fields of which messages hold payloads, and how each is opened. Call it with a decoded message.
+"""The table of message fields that hold payloads, with the function that decodes each; callers pass decoded messages.
 
-Messages that hold none are in no table and cost a look-up. What opens a payload is imported by the first that comes: captures
-have few kinds, and a decode of a small one takes as long as its imports.
+Messages without payloads are not in the table and cost only a look-up. Decoders are imported at their first use, as captures
+have few kinds of payloads, and imports dominate the time for a small capture.
 """
 
 from collections.abc import Callable
@@ -23,24 +23,24 @@ Open: TypeAlias = Callable[[Any, int, Opening], None]
 
 
 def holds_payloads(message_name: str) -> bool:
-    """Whether a message ("FetchResponse") has fields that can be opened."""
+    """Return whether a message ("FetchResponse") has fields with payloads."""
     return message_name in REQUESTS or message_name in RESPONSES
 
 
 def open_request(message_name: str, api_version: int, body: Any, context: Context) -> list[Embedded]:
-    """What is inside the bytes and records fields of a request, in the order of the body; never raises.
+    """Decode the payloads in the bytes and records fields of a request, in the order of the body; never raises.
 
     Args:
         message_name: Kafka's name ("JoinGroupRequest").
-        api_version: the version the body is laid out as.
+        api_version: the version of the body's layout.
         body: the decoded message.
-        context: what else is known.
+        context: further knowledge.
     """
     return _open(REQUESTS.get(message_name), api_version, body, Opening("request", context))
 
 
 def open_response(message_name: str, api_version: int, body: Any, context: Context) -> list[Embedded]:
-    """As open_request, of a response; ``context.request`` is the decoded request where it was seen."""
+    """As open_request, for a response; ``context.request`` is the decoded request if it was seen."""
     return _open(RESPONSES.get(message_name), api_version, body, Opening("response", context))
 
 
@@ -59,7 +59,7 @@ def _join_group_request(body: Any, _version: int, opening: Opening) -> None:
 
 
 def _join_group_response(body: Any, _version: int, opening: Opening) -> None:
-    """The leader receives the metadata of all members, under the protocol that was chosen."""
+    """Decode the metadata of all members, which only the leader receives, by the chosen protocol."""
     from kproxy.protocol.embedded import group  # noqa: PLC0415
 
     context = opening.context
@@ -146,7 +146,7 @@ def _envelope_response(body: Any, _version: int, opening: Opening) -> None:
 
 
 def _open_nested(table: dict[str, Open], nested: "Nested", path: str, opening: Opening, request: Any) -> None:
-    """Open the payloads of the message inside an Envelope, their paths behind that of the message; one level deep."""
+    """Decode the payloads of the message inside an Envelope; their paths are appended to the message's."""
     if nested.name in table and not nested.name.startswith("Envelope"):
         inner = Opening(opening.where, replace(opening.context, request=request))
         table[nested.name](nested.body, nested.version, inner)
@@ -185,7 +185,7 @@ def _share_fetch_response(body: Any, _version: int, opening: Opening) -> None:
 
 
 def _fetch_snapshot_response(body: Any, _version: int, opening: Opening) -> None:
-    """A chunk of a snapshot of the metadata log, cut at any byte."""
+    """Decode a chunk of a snapshot of the metadata log, which may begin and end at any byte."""
     for number, topic in enumerate(body.topics):
         for index, partition in enumerate(topic.partitions):
             path = f"topics[{number}].partitions[{index}].unalignedRecords"
@@ -193,7 +193,7 @@ def _fetch_snapshot_response(body: Any, _version: int, opening: Opening) -> None
 
 
 def _add_records(opening: Opening, path: str, data: bytes | None, topic: tuple[str, str], partition: int) -> None:
-    """Open a records field that is not empty. *topic* is name and id, of which a version has one."""
+    """Decode a records field that is not empty. *topic* is (name, id); a version has only one of them."""
     if not data:
         return
     from kproxy.protocol.embedded.records_field import open_records  # noqa: PLC0415

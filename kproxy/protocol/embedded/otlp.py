@@ -1,4 +1,4 @@
-"""The fields of OpenTelemetry's metrics, by number (opentelemetry-proto 1.x: metrics/v1, common/v1, resource/v1).
+"""The fields of OpenTelemetry's metrics by number (opentelemetry-proto 1.x: metrics/v1, common/v1, resource/v1).
 
 Field names are protobuf's. ``!`` marks fields with explicit presence (optional, or member of a oneof), ``*`` repeated ones.
 """
@@ -47,7 +47,7 @@ AnyValue: 5 array_value ArrayValue, 6 kvlist_value KeyValueList, 7 bytes_value b
 ArrayValue: 1 values AnyValue*
 KeyValueList: 1 values KeyValue*
 """
-# ExportTraceServiceResponse and ExportMetricsServiceResponse, which have the same fields but for their names
+# ExportTraceServiceResponse and ExportMetricsServiceResponse differ only in the names of their fields.
 _RESPONSE = """
 ExportResponse: 1 partial_success PartialSuccess
 PartialSuccess: 1 rejected int64, 2 error_message string
@@ -70,9 +70,9 @@ RESPONSE = _table(_RESPONSE)
 
 
 def read_rejected(response: bytes) -> int:
-    """How many items of a request a collector did not take, by its ExportTraceServiceResponse or ExportMetricsServiceResponse.
+    """Return how many items a collector rejected, from its ExportTraceServiceResponse or ExportMetricsServiceResponse.
 
-    Both have the number in the same place. Raises DecodeError for bytes that are neither.
+    Raises DecodeError for bytes that are neither.
     """
     return int(
         ProtobufReader(RESPONSE, {}, 100).read("ExportResponse", response).get("partial_success", {}).get("rejected", 0)

@@ -1,4 +1,4 @@
-"""Embedded: one opened payload of a bytes or records field; Context: what has to be known to open it."""
+"""Embedded is one decoded payload of a bytes or records field; Context is the knowledge needed to decode it."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 
 Where: TypeAlias = Literal["request", "response"]
 
-# C1 controls, line separators, bidirectional formatting: the codec escapes them in its JSON, and so does to_json here.
+# C1 controls, line separators, bidirectional formatting: escaped in the codec's JSON and in that of to_json here.
 _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 _encode = msgspec.json.Encoder().encode
 
 
 class Embedded(Struct):
-    """One opened payload.
+    """One decoded payload.
 
-    ``json`` has the types of JSON; parts that the codec rendered are msgspec.Raw. ``to_json`` returns the text.
+    ``json`` consists of JSON types; parts rendered by the codec are msgspec.Raw. ``to_json`` returns the text.
     """
 
     path: str  # "protocols[0].metadata", as in Kafka's JSON of the message
     where: Where | None  # None inside a record
     kind: str
     json: Any = None
-    error: str | None = None  # why it could not be opened; json is then null
+    error: str | None = None  # why it could not be decoded; json is then null
 
     def to_json(self) -> bytes:
-        """``{"path", "in", "kind", "json"}``, or ``"error"`` in place of ``"json"``; UTF-8."""
+        """Return ``{"path", "in", "kind", "json"}``, or ``"error"`` in place of ``"json"``; UTF-8."""
         row: dict[str, Any] = {"path": self.path, "in": self.where, "kind": self.kind}
         if self.where is None:
             del row["in"]
@@ -40,23 +40,23 @@ class Embedded(Struct):
         return to_json(row | rest)
 
     def value(self) -> Any:
-        """``json`` as plain Python values."""
+        """Return ``json`` as plain Python values."""
         return msgspec.json.decode(to_json(self.json))
 
 
 class Context(Struct):
-    """What is known about a message besides its own bytes; all of it may be missing."""
+    """Knowledge about a message that is not in its bytes; every field is optional."""
 
     topic_names: Mapping[str, str] = field(default_factory=dict)  # topic id -> name
-    protocol_type: str | None = None  # of the group: "consumer", "connect"
+    protocol_type: str | None = None  # the group's: "consumer", "connect"
     protocol_name: str | None = None  # the assignor or Connect protocol that the group chose
     sasl_mechanism: str | None = None
     request: Any = None  # a response's decoded request
-    viewers: "Viewers | None" = None  # show the records of ordinary topics as well, with these
+    viewers: "Viewers | None" = None  # decode the records of ordinary topics with these, too
 
 
 class Opening:
-    """Collects the payloads of one message; one that cannot be read is reported with its error."""
+    """Collects the payloads of one message; an unreadable one is reported with its error."""
 
     def __init__(self, where: Where | None, context: Context) -> None:
         self.where = where
@@ -64,7 +64,7 @@ class Opening:
         self.found: list[Embedded] = []
 
     def add(self, path: str, kind: str, read: Callable[..., Any], *args: Any) -> Any:
-        """Open one payload with ``read(*args)``; its JSON, or None where that raised DecodeError."""
+        """Decode one payload with ``read(*args)``; return its JSON, or None after a DecodeError."""
         try:
             json = read(*args)
         except DecodeError as error:
@@ -75,7 +75,7 @@ class Opening:
 
 
 def to_json(value: Any) -> bytes:
-    """The JSON text of an opener's result; UTF-8, fit for a terminal."""
+    """Return the JSON text (UTF-8) of a decoded payload, safe for a terminal."""
     try:
         text: bytes = _encode(value)
     except UnicodeEncodeError:
@@ -86,7 +86,7 @@ def to_json(value: Any) -> bytes:
 
 
 def _replaced(value: Any) -> Any:
-    """*value* without lone surrogates, which stand for bytes that are not UTF-8; the codec's JSON has U+FFFD for them."""
+    """Return *value* with U+FFFD for lone surrogates (bytes that are not UTF-8), as in the codec's JSON."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
     if isinstance(value, dict):

@@ -1,11 +1,11 @@
-"""Protocol Buffers' wire format, read by a table of field numbers into JSON-like values.
+"""Decode Protocol Buffers' wire format to JSON-like values, by a table of field numbers.
 
-The protobuf and opentelemetry-proto packages would do it too, but they are 3 MB and a native library for one
-payload, and they raise whatever they like on hostile bytes. What is here: varint, fixed32, fixed64 and
-length-delimited fields, packed and unpacked; unknown fields and groups are skipped (protobuf.dev, "Encoding").
+The protobuf and opentelemetry-proto packages could do this, but they are 3 MB and a native library for one payload, and raise
+arbitrary exceptions on hostile bytes. Supported are varint, fixed32, fixed64 and length-delimited fields, packed and unpacked;
+unknown fields and groups are skipped (protobuf.dev, "Encoding").
 
-A value that is its type's default is left out, as in Java's TextFormat and getAllFields, except where presence is
-explicit: members of a oneof and optional fields.
+A default value is left out, as in Java's TextFormat and getAllFields, except in fields with explicit presence: members of a
+oneof and optional fields.
 """
 
 import math
@@ -18,8 +18,8 @@ from typing import Any, TypeAlias
 from kproxy.errors import DecodeError, Malformed, Truncated
 
 VARINT, FIXED64, SIZED, GROUP, GROUP_END, FIXED32 = range(6)
-MOST_PARTS = 200_000  # values of one message with all its submessages: 2 bytes can make an object
-MOST_DEPTH = 32  # messages in messages; OTLP needs 8, and values can nest without end
+MOST_PARTS = 200_000  # values of one message with all its submessages, as 2 bytes can become an object
+MOST_DEPTH = 32  # nested messages; OTLP needs 8, but its values can nest without end
 
 WIRE_TYPES = {
     "double": FIXED64, "fixed64": FIXED64, "sfixed64": FIXED64, "fixed32": FIXED32,
@@ -31,12 +31,12 @@ FIXED = {"double": "<d", "fixed64": "<Q", "sfixed64": "<q", "fixed32": "<I"}
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """One field: its name, its type (a scalar, an enum or a message of the same table), and how often it may be there."""
+    """One field: its name, its type (a scalar, an enum or a message of the same table), and its presence."""
 
     name: str
     type: str
     repeated: bool = False
-    explicit: bool = False  # optional, or in a oneof: shown also with its default value
+    explicit: bool = False  # optional, or in a oneof: a default value is shown, too
 
 
 MessageTable: TypeAlias = dict[str, dict[int, FieldType]]  # message -> field number -> field
@@ -44,11 +44,11 @@ EnumTable: TypeAlias = dict[str, dict[int, str]]  # enum -> value -> name
 
 
 class ProtobufReader:
-    """Reads messages of one table. Raises DecodeError for bytes that are none.
+    """Decodes messages of one table. Raises DecodeError for malformed bytes.
 
     Args:
         messages, enums: the table.
-        most_parts: values that one message may have in all.
+        most_parts: values that one message may have altogether.
     """
 
     def __init__(self, messages: MessageTable, enums: EnumTable, most_parts: int = MOST_PARTS) -> None:
@@ -58,7 +58,7 @@ class ProtobufReader:
         self._parts_left = 0
 
     def read(self, message: str, data: bytes) -> dict[str, Any]:
-        """The message's fields that are set, by name, in the order of their first appearance."""
+        """Return the fields that are set, by name, in the order of their first appearance."""
         self._parts_left = self._most_parts
         return self._message(message, Window(message, data, 0, len(data)), 0)
 
@@ -82,7 +82,7 @@ class ProtobufReader:
             while inner.left:
                 self._put(field, self._scalar(field.type, inner), values, window)
         elif wire_type != expected:
-            window.skip(wire_type)  # as protobuf does: an unknown field
+            window.skip(wire_type)  # an unknown field
         elif field.type in self._messages:
             self._put(field, self._message(field.type, window.sized(), depth + 1), values, window)
         else:
@@ -113,7 +113,7 @@ class ProtobufReader:
 
 
 class Window:
-    """A piece of the bytes, with a position in it."""
+    """A range of the bytes, with a current position."""
 
     __slots__ = ("data", "limit", "position", "what")
 
@@ -128,7 +128,7 @@ class Window:
         return self.limit - self.position
 
     def tags(self) -> Iterator[tuple[int, int]]:
-        """Field number and wire type of each field; the caller reads its value."""
+        """Yield the number and wire type of each field, whose value the caller reads."""
         while self.left:
             tag = self.varint()
             if not 0 < tag >> 3 < 1 << 29:
@@ -136,7 +136,7 @@ class Window:
             yield tag >> 3, tag & 7
 
     def varint(self) -> int:
-        """At most ten bytes; 64 bits without a sign."""
+        """Read a varint of at most ten bytes; return its 64 bits as an unsigned number."""
         value = 0
         for shift in range(0, 70, 7):
             byte = self.take(1)[0]
@@ -146,7 +146,7 @@ class Window:
         raise self.malformed("a varint is longer than ten bytes")
 
     def size(self) -> int:
-        """The size of a length-delimited field, all of which is there."""
+        """Read the size of a length-delimited field, and check that all its bytes are present."""
         size = self.varint()
         if size > self.left:
             raise self._truncated(size)
@@ -159,13 +159,13 @@ class Window:
         return self.data[self.position - size : self.position]
 
     def sized(self) -> "Window":
-        """A window on a length-delimited field; this one goes on behind it."""
+        """Return a Window on a length-delimited field, and move behind it."""
         size = self.size()
         start, self.position = self.position, self.position + size
         return Window(self.what, self.data, start, start + size)
 
     def skip(self, wire_type: int) -> None:
-        """Skip a value, also a group with all its fields."""
+        """Skip a value; a group with all its fields."""
         depth = 0
         while True:
             depth += {GROUP: 1, GROUP_END: -1}.get(wire_type, 0)
@@ -203,7 +203,7 @@ def _signed(value: int, bits: int) -> int:
 
 
 def _number(value: Any) -> Any:
-    """What JSON has no number for is a word, as in protobuf's JSON mapping."""
+    """Return NaN and infinities as words, as in protobuf's JSON mapping; other values unchanged."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value

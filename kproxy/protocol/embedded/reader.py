@@ -1,7 +1,7 @@
-"""Reads the payloads that no schema describes: big-endian primitives with every length and count checked first.
+"""Read payloads without a schema: big-endian primitives, with every length and count checked first.
 
-One reader a payload. Where Java writes with DataOutputStream.writeUTF, that is ``java_utf``; where it writes with the
-protocol's own types (common.protocol.types.Type), those are ``string`` and ``nullable_bytes``.
+Use one Reader for each payload. ``java_utf`` reads what DataOutputStream.writeUTF wrote; ``string`` and ``nullable_bytes`` read
+the protocol's own types (common.protocol.types.Type).
 """
 
 import struct
@@ -18,13 +18,13 @@ EXPANSION = 32  # characters of names that may be repeated for each byte of the 
 
 
 class Reader:
-    """A position in some bytes; every method moves it on. Raises DecodeError and nothing else.
+    """A position in some bytes, which every method advances. Raises only DecodeError.
 
     Args:
         what: the name of the payload in errors.
         data: the payload.
-        position: where in *data* it starts.
-        texts: takes note of where texts are, for who replaces them.
+        position: where to start in *data*.
+        texts: list to which the position of each text is added, for callers that replace texts.
     """
 
     __slots__ = ("_allowance", "data", "position", "texts", "what")
@@ -42,7 +42,7 @@ class Reader:
         return len(self.data) - self.position
 
     def take(self, size: int) -> bytes:
-        """The next *size* bytes."""
+        """Return the next *size* bytes."""
         if size > self.left:
             raise Truncated(
                 f"needs {size} bytes, {self.left} left",
@@ -75,7 +75,7 @@ class Reader:
         return int.from_bytes(self.take(8), "big", signed=True)
 
     def int32s(self) -> list[int]:
-        """An array of INT32."""
+        """Read an array of INT32."""
         count = self.count(4)
         return list(struct.unpack(f">{count}i", self.take(4 * count)))
 
@@ -84,7 +84,7 @@ class Reader:
         return urlsafe_b64encode(self.take(16)).rstrip(b"=").decode()
 
     def uvarint(self) -> int:
-        """An unsigned varint of at most five bytes (ByteUtils.readUnsignedVarint)."""
+        """Read an unsigned varint of at most five bytes (ByteUtils.readUnsignedVarint)."""
         value = 0
         for shift in range(0, 35, 7):
             byte = self.take(1)[0]
@@ -94,17 +94,17 @@ class Reader:
         raise self.malformed("a varint is longer than five bytes")
 
     def string(self) -> str | None:
-        """NULLABLE_STRING: INT16 size, then UTF-8; what is not UTF-8 becomes U+FFFD, as in Java."""
+        """Read a NULLABLE_STRING: INT16 size, then UTF-8; invalid bytes become U+FFFD, as in Java."""
         size = self.int16()
         return None if size < 0 else self._text(size, "utf-8").decode("utf-8", "replace")
 
     def nullable_bytes(self) -> bytes | None:
-        """NULLABLE_BYTES: INT32 size, then the bytes."""
+        """Read NULLABLE_BYTES: INT32 size, then the bytes."""
         size = self.int32()
         return None if size < 0 else self.take(size)
 
     def java_utf(self) -> str:
-        """What DataOutputStream.writeUTF wrote: UINT16 size, then modified UTF-8 (NUL and surrogates spelled out)."""
+        """Read what DataOutputStream.writeUTF wrote: UINT16 size, then modified UTF-8 (special forms of NUL and surrogates)."""
         text = self._text(self.uint16(), "utf-8").replace(b"\xc0\x80", b"\0")
         try:
             return text.decode("utf-8", "surrogatepass").encode("utf-16", "surrogatepass").decode("utf-16")
@@ -112,11 +112,11 @@ class Reader:
             return text.decode("utf-8", "replace")
 
     def java_chars(self) -> str:
-        """What DataOutputStream.writeChars wrote after its INT32 count: UTF-16 units."""
+        """Read an INT32 count and the UTF-16 units that DataOutputStream.writeChars wrote."""
         return self._text(2 * self.count(2), "utf-16-be").decode("utf-16-be", "replace")
 
     def text_bytes(self) -> bytes:
-        """NULLABLE_BYTES that hold a text; null is as none."""
+        """Read NULLABLE_BYTES that hold a text; null counts as empty."""
         return self._text(max(0, self.int32()), "utf-8")
 
     def _text(self, size: int, encoding: str) -> bytes:
@@ -126,28 +126,28 @@ class Reader:
         return data
 
     def count(self, smallest: int) -> int:
-        """INT32 count of elements of at least *smallest* bytes each; null counts as none."""
+        """Read the INT32 count of elements, each of at least *smallest* bytes; null counts as 0."""
         count = self.int32()
         if count * smallest > self.left:
             raise self.malformed(f"claims {count} elements of at least {smallest} bytes, {self.left} bytes left")
         return max(count, 0)
 
     def array(self, smallest: int, read: Callable[[], T]) -> list[T]:
-        """An array: its count, then each element by *read*."""
+        """Read an array: its count, then each element with *read*."""
         return [read() for _ in range(self.count(smallest))]
 
     def end(self) -> None:
-        """Raise TrailingBytes when bytes are left."""
+        """Raise TrailingBytes if bytes are left."""
         if self.left:
             raise TrailingBytes(f"{self.left} bytes are left over", message=self.what, position=self.position)
 
     def repeated(self, name: str) -> str:
-        """Return *name*, which the bytes hold once and the result repeats; raise when that would inflate the result."""
+        """Return *name*, which the result repeats although the bytes hold it once; raise if that inflates the result."""
         self._allowance -= len(name)
         if self._allowance < 0:
             raise self.malformed("names are repeated until they are many times what the payload holds")
         return name
 
     def malformed(self, reason: str) -> Malformed:
-        """The error to raise for what no writer produces."""
+        """Return the error to raise for bytes that no writer produces."""
         return Malformed(reason, message=self.what, position=self.position)

@@ -1,7 +1,7 @@
-"""What is in a records field: batch headers always, records where they are Kafka's own or viewers are set.
+"""Decode a records field: always the batch headers; the records of Kafka's own topics, or of all topics with viewers.
 
-Headers cost no decompression; the count of compressed messages of magic 0 and 1 does, there is no other way to know it.
-Opened are control batches, the records of internal topics, and on demand those of all topics, through content viewers.
+Headers need no decompression, except to count the compressed messages of magic 0 and 1. Decoded are control batches, the records
+of internal topics, and on demand those of all topics, through content viewers.
 """
 
 import json
@@ -23,8 +23,8 @@ from kproxy.protocol.records import (
 )
 from kproxy.protocol.records.objects import read_objects
 
-MOST_BATCHES = 1_000  # headers shown of one field
-MOST_RECORDS = 10_000  # records shown of one field
+MOST_BATCHES = 1_000  # headers shown for one field
+MOST_RECORDS = 10_000  # records shown for one field
 DELETE_HORIZON = 0x40  # attributes bit 6 (KIP-534)
 
 
@@ -37,18 +37,18 @@ def open_records(
     unaligned: bool = False,
     viewers: Viewers | None = None,
 ) -> dict[str, Any]:
-    """A records field, as the JSON of kind "records".
+    """Decode a records field to the JSON of kind "records".
 
-    ``topic`` (null where only an unknown id is known), ``topicId`` where there is one, ``partition``, ``count``: records in
-    all whole batches, ``batches``: their headers, ``records`` where they are opened; ``batchesLeftOut`` and
-    ``recordsLeftOut`` count what is not shown, ``trailingBytes`` what is behind the last whole batch, ``skippedStart`` what
-    is before the first one, ``error`` says why the field could not be walked to its end.
+    ``topic`` (null if only an unknown id is known), ``topicId`` if there is one, ``partition``, ``count`` (records in all
+    complete batches), ``batches`` (their headers), ``records`` if they are decoded. ``batchesLeftOut`` and ``recordsLeftOut``
+    count what is not shown, ``trailingBytes`` the bytes behind the last complete batch, ``skippedStart`` those before the first
+    one; ``error`` says why the field could not be read to its end.
 
     Args:
         data: the field.
-        topic, topic_id, partition: whose records they are.
+        topic, topic_id, partition: where the records belong.
         unaligned: the field may begin inside a batch (FetchSnapshot).
-        viewers: show the records of ordinary topics with these.
+        viewers: decode the records of ordinary topics with these.
     """
     batches = read_batches(data, unaligned=unaligned)
     whole = data[batches.skipped_start :] if batches.skipped_start else data
@@ -68,7 +68,7 @@ def open_records(
 
 
 def _header(batch: Batch) -> dict[str, Any]:
-    """A batch's header under the names of Kafka's own classes; producer fields where there is a producer."""
+    """Return a batch's header with the names of Kafka's classes; producer fields only if there is a producer."""
     if batch.magic < 2:
         return _legacy_header(batch)
     header: dict[str, Any] = {
@@ -97,7 +97,7 @@ def _header(batch: Batch) -> dict[str, Any]:
 
 
 def _legacy_header(batch: Batch) -> dict[str, Any]:
-    """A message of magic 0 or 1; a compressed one has no base offset but that of its first inner message."""
+    """Return a message of magic 0 or 1; a compressed one has the base offset of its first inner message."""
     header: dict[str, Any] = {
         "baseOffset": batch.base_offset,
         "lastOffset": batch.last_offset,
@@ -122,7 +122,7 @@ def _add_edges(batches: Batches, opened: dict[str, Any]) -> None:
 
 
 def _add_records(to_open: list[Batch], topic: str | None, viewers: Viewers | None, opened: dict[str, Any]) -> None:
-    """Open batches one by one, until enough records are shown."""
+    """Decode batches one by one, up to MOST_RECORDS records."""
     shown: list[Any] = []
     left_out = 0
     for number, batch in enumerate(open_batches(to_open, DEFAULT_LIMITS)):
@@ -183,5 +183,5 @@ def _readable(text: str) -> str:
 
 
 def _raw(view: dict[str, Any] | None) -> msgspec.Raw:
-    """Python's own JSON writer takes integers of any size; a lone surrogate, which UTF-8 cannot carry, becomes "?"."""
+    """Return JSON by Python's own writer, which takes integers of any size; a lone surrogate becomes "?"."""
     return msgspec.Raw(json.dumps(view, ensure_ascii=False).encode("utf-8", "replace"))

@@ -1,7 +1,7 @@
-"""SASL tokens: the user name, the mechanism, the outcome. Never the secret.
+"""Decode SASL tokens: the user name, the mechanism, the outcome; never the secret.
 
-Passwords, nonces, salts, proofs, signatures and bearer tokens are not read out of the bytes at all, so they cannot be
-shown. PLAIN is RFC 4616, SCRAM RFC 5802, OAUTHBEARER RFC 7628; GSSAPI and all others are opaque.
+Passwords, nonces, salts, proofs, signatures and bearer tokens are never extracted from the bytes, so they cannot be shown.
+PLAIN is RFC 4616, SCRAM RFC 5802, OAUTHBEARER RFC 7628; GSSAPI and all others are opaque.
 """
 
 import json
@@ -12,21 +12,21 @@ from kproxy.errors import DecodeError, Malformed
 from kproxy.protocol.frames import TOKEN_LIMIT
 from kproxy.protocol.secrets import WITHHELD, is_secret_setting
 
-BY_FORM = ("OAUTHBEARER", "SCRAM-SHA-256", "PLAIN")  # whose tokens have a form that others do not have by accident
-LONGEST_NAME = 1024  # characters of anything shown
-ERROR_FIELDS = ("status", "scope", "openid-configuration")  # of the answer to a bearer token (RFC 7628 section 3.2.2)
+BY_FORM = ("OAUTHBEARER", "SCRAM-SHA-256", "PLAIN")  # mechanisms whose tokens can be recognised by their form
+LONGEST_NAME = 1024  # characters shown of any part
+ERROR_FIELDS = ("status", "scope", "openid-configuration")  # in the answer to a bearer token (RFC 7628 section 3.2.2)
 
 
 def open_token(data: bytes, mechanism: str | None, *, from_client: bool, failed: bool = False) -> dict[str, Any]:
-    """The parts of a token that are no secret; for an opaque one only ``size``.
+    """Return the non-secret parts of a token; for an opaque one only ``size``.
 
     Args:
         data: the token.
-        mechanism: from SaslHandshake; None where that was not seen: then the token's form decides.
+        mechanism: from SaslHandshake; None if that was not seen: then the token's form decides.
         from_client: which side sent it.
         failed: the broker sent it along with an error code.
 
-    Raises DecodeError for a token that is not what its mechanism demands; the error does not repeat the token.
+    Raises DecodeError, without any bytes of the token, for a token that does not follow its mechanism.
     """
     if mechanism is None:
         return _open_unnamed(data, from_client, failed)
@@ -123,7 +123,7 @@ def _bearer_server(data: bytes) -> dict[str, Any]:
 
 
 def _split_gs2(text: str, what: str) -> tuple[str, str]:
-    """The GS2 header with its two commas, and what follows (RFC 5801 section 4)."""
+    """Split a text into the GS2 header with its two commas, and the rest (RFC 5801 section 4)."""
     flag, first, rest = text.partition(",")
     authorization, second, rest = rest.partition(",")
     known = flag in ("n", "y") or flag.startswith("p=")
@@ -133,7 +133,7 @@ def _split_gs2(text: str, what: str) -> tuple[str, str]:
 
 
 def _gs2_header(data: bytes) -> str:
-    """The GS2 header that channel binding data begins with; the data itself is not shown."""
+    """Return the GS2 header that channel binding data begins with; the data itself is not shown."""
     return _split_gs2(data.decode("utf-8", "replace"), "SCRAM")[0]
 
 
@@ -153,7 +153,7 @@ def _attributes(text: str) -> dict[str, str]:
 
 
 def _extensions(values: dict[str, str]) -> dict[str, str]:
-    """Extensions are public by their RFCs, but what is named like a secret is withheld all the same."""
+    """Return the extensions, which are public by their RFCs, but withhold those named like a secret."""
     return {
         name[:LONGEST_NAME]: WITHHELD if _is_secret(name) else value[:LONGEST_NAME] for name, value in values.items()
     }

@@ -1,7 +1,7 @@
-"""User data of the sticky assignors: what a member had before (StickyAssignor, CooperativeStickyAssignor).
+"""Decode the user data of the sticky assignors: a member's previous assignment (StickyAssignor, CooperativeStickyAssignor).
 
-Both are a Struct of the protocol's old types. A reader tells StickyAssignor's two schemas apart by whether a generation
-follows the assignment (deserializeTopicPartitionAssignment tries the longer one first).
+Both are a Struct of the protocol's old types. StickyAssignor has two schemas, one with a generation behind the assignment
+(deserializeTopicPartitionAssignment tries the longer one first).
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ TOPIC = 2 + 4  # bytes of a topic with an empty name and no partitions
 
 
 def open_sticky_user_data(data: bytes) -> dict[str, Any]:
-    """``previousAssignment``: topic -> partitions; ``generation`` where it is there. Raises DecodeError."""
+    """Decode to ``previousAssignment`` (topic -> partitions), and ``generation`` if present. Raises DecodeError."""
     reader = Reader("StickyAssignor user data", data)
     topics = reader.array(TOPIC, lambda: (reader.string() or "", reader.int32s()))
     opened: dict[str, Any] = {"previousAssignment": dict(topics)}
@@ -22,5 +22,5 @@ def open_sticky_user_data(data: bytes) -> dict[str, Any]:
 
 
 def open_cooperative_user_data(data: bytes) -> dict[str, Any]:
-    """``generation``. Raises DecodeError."""
+    """Decode to ``generation``. Raises DecodeError."""
     return {"generation": Reader("CooperativeStickyAssignor user data", data).int32()}

@@ -1,9 +1,8 @@
-"""User data of Kafka Streams in the consumer protocol: SubscriptionInfo and AssignmentInfo, versions 1 to 11.
+"""Decode the user data of Kafka Streams in the consumer protocol: SubscriptionInfo and AssignmentInfo, versions 1 to 11.
 
-Written by hand in Java (SubscriptionInfoData.json describes the first, nothing the second: AssignmentInfo.decode,
-ConsumerProtocolUtils.readTaskIdFrom). Both begin with an INT32 version; unlike the consumer protocol's, a version newer than
-11 cannot be read, and Streams itself then asks for a rebalance with an older one (KIP-268). *texts* takes note of where the
-names are, see Reader.
+Java reads them with hand-written code (SubscriptionInfoData.json describes the first; for the second see AssignmentInfo.decode,
+ConsumerProtocolUtils.readTaskIdFrom). Both begin with an INT32 version. Unlike in the consumer protocol, versions newer than 11
+cannot be read; Streams itself then requests a rebalance with an older one (KIP-268). *texts*: see Reader.
 """
 
 from collections.abc import Callable
@@ -17,7 +16,7 @@ NAMED_TOPOLOGIES = 10  # the version from which tasks carry the name of their to
 
 
 def open_subscription_info(data: bytes, texts: Texts | None = None) -> dict[str, Any]:
-    """SubscriptionInfo: an instance and its tasks, in SubscriptionInfoData.json's order; bytes as hex. Raises DecodeError."""
+    """Decode a SubscriptionInfo: an instance and its tasks, in SubscriptionInfoData.json's order. Raises DecodeError."""
     reader = Reader("Streams SubscriptionInfo", data, texts=texts)
     version = _read_version(reader)
     opened: dict[str, Any] = {"version": version}
@@ -42,7 +41,7 @@ def open_subscription_info(data: bytes, texts: Texts | None = None) -> dict[str,
 
 
 def open_assignment_info(data: bytes, texts: Texts | None = None) -> dict[str, Any]:
-    """AssignmentInfo: the tasks of an instance, the hosts of all partitions, in wire order. Raises DecodeError."""
+    """Decode an AssignmentInfo: the tasks of an instance, the hosts of all partitions, in wire order. Raises DecodeError."""
     reader = Reader("Streams AssignmentInfo", data, texts=texts)
     version = _read_version(reader)
     opened: dict[str, Any] = {"version": version}
@@ -80,7 +79,7 @@ def _offset_sums(reader: Reader, version: int) -> list[dict[str, Any]]:
 
 
 def _group_sums(reader: Reader) -> dict[str, Any]:
-    """Versions 7 to 9: a subtopology with its partitions."""
+    """Read a subtopology with its partitions (versions 7 to 9)."""
     group = reader.int32()
     sums = reader.array(4 + 8, lambda: {"partition": reader.int32(), "offsetSum": reader.int64()})
     return {"topicGroupId": group, "partitionToOffsetSum": sums}
@@ -106,7 +105,7 @@ def _standby_task(reader: Reader, version: int) -> dict[str, Any]:
 
 
 def _read_hosts(reader: Reader, version: int, opened: dict[str, Any]) -> None:
-    """The partitions of each host; from version 5 on topics are numbers, explained by a table before them (KIP-441)."""
+    """Read the partitions of each host; from version 5 on topics are indexes of a table before them (KIP-441)."""
     topic: Callable[[], str] = reader.java_utf
     smallest = 2
     if version >= 5:
@@ -130,7 +129,7 @@ def _host(reader: Reader, topic: Callable[[], str], smallest: int) -> dict[str, 
 
 
 def _partitions(reader: Reader, topic: Callable[[], str], smallest: int) -> dict[str, list[int]]:
-    """Pairs of topic and partition as topic -> partitions."""
+    """Read pairs of topic and partition; return topic -> partitions."""
     found: dict[str, list[int]] = {}
     for _ in range(reader.count(smallest + 4)):
         found.setdefault(topic(), []).append(reader.int32())

@@ -12,7 +12,7 @@ from kproxy.protocol.embedded.protobuf import MOST_PARTS, SIZED, ProtobufReader,
 from kproxy.protocol.records.compression import decompress
 from kproxy.protocol.records.limits import MIB, Limits
 
-LIMITS = Limits(decompressed=16 * MIB)  # a broker takes 1 MiB (telemetry.max.bytes)
+LIMITS = Limits(decompressed=16 * MIB)  # brokers accept 1 MiB (telemetry.max.bytes)
 
 
 class TooLarge(Malformed):
@@ -20,17 +20,17 @@ class TooLarge(Malformed):
 
 
 def open_metrics(data: bytes, compression_type: int) -> dict[str, Any]:
-    """MetricsData with protobuf's field names, enums by name, only fields that are set. Raises DecodeError."""
+    """Decode to MetricsData with protobuf's field names, enums by name, only fields that are set. Raises DecodeError."""
     return read_metrics(unpack_metrics(data, compression_type))
 
 
 def read_metrics(plain: bytes, most_parts: int = MOST_PARTS) -> dict[str, Any]:
-    """The same of metrics that are not compressed, with at most so many values. Raises DecodeError."""
+    """As open_metrics, for uncompressed metrics of at most *most_parts* values. Raises DecodeError."""
     return ProtobufReader(MESSAGES, ENUMS, most_parts).read("MetricsData", plain)
 
 
 def unpack_metrics(data: bytes, compression_type: int, limits: Limits = LIMITS) -> bytes:
-    """Decompress. Raises TooLarge beyond the limits, DecodeError for bytes that are not compressed so."""
+    """Return the decompressed metrics. Raises TooLarge beyond the limits, DecodeError for malformed bytes."""
     unpacked = decompress(compression_type, data, limits=limits)
     if unpacked.skipped is not None:
         raise TooLarge(unpacked.skipped, message="metrics")
@@ -45,9 +45,9 @@ STRING = 1  # of AnyValue
 
 
 def with_resource_attributes(plain: bytes, attributes: Mapping[str, str]) -> bytes:
-    """MetricsData whose resources have these attributes, and none of their own by these names; all else stays as it is.
+    """Return MetricsData with these attributes in every resource, replacing those of the same names; all else is unchanged.
 
-    Raises DecodeError where the bytes, as far as they are looked at, are no MetricsData.
+    Raises DecodeError if the examined bytes are not MetricsData.
     """
     names = {name.encode() for name in attributes}
     added = b"".join(
@@ -73,7 +73,7 @@ def _resource_metrics(window: Window, names: set[bytes], added: bytes) -> bytes:
 
 
 def _other_attributes(resource: Window, names: set[bytes]) -> Iterator[bytes]:
-    """The fields of a Resource, without attributes of these names."""
+    """Yield the fields of a Resource, without attributes of these names."""
     for number, content, field in _fields(resource):
         if number != ATTRIBUTES or content is None or _key(content) not in names:
             yield field
@@ -88,7 +88,7 @@ def _key(attribute: Window) -> bytes:
 
 
 def _fields(window: Window) -> Iterator[tuple[int, Window | None, bytes]]:
-    """Number, content if it is length-delimited, and all bytes of each field."""
+    """Yield number, content (if length-delimited) and all bytes of each field."""
     start = window.position
     for number, wire_type in window.tags():
         content = window.sized() if wire_type == SIZED else None
@@ -99,7 +99,7 @@ def _fields(window: Window) -> Iterator[tuple[int, Window | None, bytes]]:
 
 
 def _sized(number: int, content: bytes) -> bytes:
-    """A length-delimited field."""
+    """Return a length-delimited field."""
     size, prefix = len(content), bytearray((number << 3 | SIZED,))
     while size > 0x7F:
         prefix.append(size & 0x7F | 0x80)

@@ -1,4 +1,4 @@
-"""Content viewers: what keys and values of records look like to a person.
+"""Content viewers: show keys and values of records in a readable form.
 
 A viewer is a small class with a name and one method. To show another format, add one:
 
@@ -13,8 +13,8 @@ A viewer is a small class with a name and one method. To show another format, ad
     viewers = Viewers()
     viewers.add(Gps())
 
-The first viewer that returns anything but None wins. One that raises is skipped, and after FAULTS_ALLOWED times no
-longer called; Viewers.faults has its name and last error.
+The first viewer that returns anything but None wins. A viewer that raises is skipped, and after FAULTS_ALLOWED times no longer
+called; Viewers.faults has its name and latest error.
 """
 
 import json
@@ -24,7 +24,7 @@ from typing import Any, Protocol
 from kproxy.protocol.secrets import WITHHELD, is_secret_setting
 
 MOST_SHOWN = 1024  # bytes of hex and characters of text shown; longer data is cut, and its size is shown
-MOST_PARSED = 64 * 1024  # bytes of JSON that are parsed
+MOST_PARSED = 64 * 1024  # larger JSON is not parsed
 MOST_DEPTH = 64
 FAULTS_ALLOWED = 3
 CONFLUENT_HEADER = 5  # a zero byte and the schema id, INT32 (Confluent's wire format)
@@ -32,28 +32,28 @@ CONFLUENT_HEADER = 5  # a zero byte and the schema id, INT32 (Confluent's wire f
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Where some bytes stand."""
+    """Where the bytes are from."""
 
     topic: str | None = None
     part: str = "value"  # "key", "value", or the name of a header
 
 
 class Viewer(Protocol):
-    """Turns bytes into something that JSON can carry."""
+    """Turns bytes into a JSON value."""
 
     name: str
 
     def view(self, data: bytes, content: Content) -> object | None:
-        """What *data* means, made of dicts with string keys, lists, strings, numbers, booleans; None: another format."""
+        """Return *data* as dicts with string keys, lists, strings, numbers and booleans; None if it has another format."""
 
 
 class JsonViewer:
-    """A JSON object or array; values of keys that are named like a secret are withheld (connectors keep passwords so)."""
+    """Shows a JSON object or array; values of keys named like a secret are withheld (connectors store passwords)."""
 
     name = "json"
 
     def view(self, data: bytes, content: Content) -> object | None:
-        """The parsed document; None for scalars, which text shows as well."""
+        """Return the parsed document; None for scalars, which the text viewer shows as well."""
         if not data[:64].lstrip().startswith((b"{", b"[")) or len(data) > MOST_PARSED:
             return None
         try:
@@ -64,12 +64,12 @@ class JsonViewer:
 
 
 class TextViewer:
-    """UTF-8 without control characters, other than those of ordinary text."""
+    """Shows UTF-8 without control characters, except those of ordinary text."""
 
     name = "text"
 
     def view(self, data: bytes, content: Content) -> object | None:
-        """The text, cut at MOST_SHOWN characters."""
+        """Return the text, cut at MOST_SHOWN characters."""
         try:
             text = data[: 4 * MOST_SHOWN].decode()
         except UnicodeDecodeError as error:
@@ -82,7 +82,7 @@ class TextViewer:
 
 
 class ConfluentViewer:
-    """Confluent's framing: the schema id, and the rest as JSON where it is JSON (their JSON Schema serializer), else hex."""
+    """Shows Confluent's framing: the schema id, and the rest as JSON (their JSON Schema serializer) or else as hex."""
 
     name = "confluent"
 
@@ -99,17 +99,17 @@ class ConfluentViewer:
 
 
 class HexViewer:
-    """Anything."""
+    """Shows any bytes as hex."""
 
     name = "hex"
 
     def view(self, data: bytes, content: Content) -> object | None:
-        """The first MOST_SHOWN bytes."""
+        """Return the first MOST_SHOWN bytes."""
         return data[:MOST_SHOWN].hex()
 
 
 class Viewers:
-    """The viewers, in the order in which they are tried."""
+    """A list of viewers, in the order in which they are tried."""
 
     def __init__(self) -> None:
         self.viewers: list[Viewer] = [ConfluentViewer(), JsonViewer(), TextViewer(), HexViewer()]
@@ -117,7 +117,7 @@ class Viewers:
         self._counts: dict[str, int] = {}
 
     def add(self, viewer: Viewer) -> None:
-        """Try this one before all others."""
+        """Add a viewer that is tried before all others."""
         self.viewers.insert(0, viewer)
 
     def view(self, data: bytes | None, content: Content) -> dict[str, Any] | None:

@@ -3,9 +3,9 @@
 offset      int64
 timestamp   int64, milliseconds since the epoch, -1 for none
 key, value  binary_view into the bytes of the batch, null where the record has none
-headers     list of struct(key: binary_view, value: binary_view), never null; the key is UTF-8 from every sane producer
+headers     list of struct(key: binary_view, value: binary_view), never null; correct producers write UTF-8 keys
 
-Nothing is copied: the arrays keep the records field, and what its compressed batches became, alive.
+Nothing is copied: the arrays keep the records field and decompressed batches alive.
 """
 
 import functools
@@ -36,7 +36,7 @@ class Problem:
 
 @functools.cache
 def schema() -> "pyarrow.Schema":
-    """The columns, as the module's docstring lists them."""
+    """Return the columns, as the module's docstring lists them."""
     import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
 
     view = pa.binary_view()
@@ -55,13 +55,13 @@ def schema() -> "pyarrow.Schema":
 def to_arrow(
     data: bytes | Iterable[Batch], *, limits: Limits = DEFAULT_LIMITS, problems: list[Problem] | None = None
 ) -> "pyarrow.RecordBatch":
-    """The records of a records field, or of some of its batches, as columns.
+    """Return the records of a records field, or of some of its batches, as columns.
 
     Args:
-        data: the field, or batches of ``read_batches``, all of one field or not.
-        problems: what could not be read is appended to it; checksums are not looked at here (``Batch.crc_valid``).
+        data: the field, or batches from ``read_batches``, also of several fields.
+        problems: a Problem is appended for each batch that could not be read; checksums are not checked (``Batch.crc_valid``).
 
-    Raises Malformed for a field of 2 GiB or more, which no frame can hold; ImportError without pyarrow.
+    Raises Malformed for a field of 2 GiB or more, which no frame can hold, and ImportError without pyarrow.
     """
     columns = Columns()
     adding = _add_field(columns, data, limits) if isinstance(data, bytes) else _add_batches(columns, data, limits)
@@ -72,7 +72,7 @@ def to_arrow(
 
 
 def _add_field(columns: Columns, data: bytes, limits: Limits) -> Iterator[Problem]:
-    """Add the batches of a field: those that are not compressed at a stretch, the others one by one."""
+    """Add the batches of a field: runs of uncompressed batches together, the others one by one."""
     _refuse_larger(data)
     columns.expect(count_plain(data)[0], len(data))
     position, spent = 0, 0

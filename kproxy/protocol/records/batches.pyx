@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
-"""Batch headers, straight from the bytes: nothing is decompressed, nothing copied.
+"""Read batch headers directly from the bytes, without decompression or copies.
 
 For magic 0 and 1, every plain message is a batch of one, and a compressed wrapper is one batch.
 """
@@ -39,9 +39,9 @@ cdef int CODECS = len(CODEC_NAMES)
 
 
 cdef class Batch:
-    """The header of the whole batch at *position*. Fields that its magic lacks are None; -1 is Kafka's own value for none.
+    """The header of the batch at *position*. Fields that its magic lacks are None; -1 is Kafka's own value for none.
 
-    Raises Malformed where no whole batch stands.
+    Raises Malformed if there is no complete batch.
     """
 
     def __init__(self, bytes data not None, Py_ssize_t position):
@@ -51,7 +51,7 @@ cdef class Batch:
             raise IndexError(f"position {position} is not within {len(data)} bytes")
         size = whole_batch(<const uint8_t *>PyBytes_AS_STRING(data) + position, len(data) - position, &magic)
         if size == 0:
-            raise Malformed("no whole batch stands there", position=position)
+            raise Malformed("no complete batch is there", position=position)
         fill(self, data, position, size, magic)
 
     def __repr__(self):
@@ -59,7 +59,7 @@ cdef class Batch:
 
     @property
     def raw(self) -> bytes:
-        """Its bytes, with offset and size."""
+        """The bytes of the batch, including offset and size."""
         return self.data[self.position : self.position + self.size]
 
     @property
@@ -75,12 +75,12 @@ cdef class Batch:
 
     @property
     def crc(self) -> int:
-        """The checksum in the bytes, unsigned."""
+        """The checksum in the header, unsigned."""
         return be32(self.at + (MESSAGE_CRC if self.magic < 2 else CRC_AT_2))
 
     @property
     def computed_crc(self) -> int:
-        """CRC-32 of the bytes it covers, or CRC-32C for magic 2 (KIP-98)."""
+        """The checksum of the bytes: CRC-32, or CRC-32C for magic 2 (KIP-98)."""
         cdef Py_ssize_t end = self.position + self.size
         if self.magic < 2:
             return zlib.crc32(memoryview(self.data)[self.position + MAGIC_AT : end])
@@ -97,12 +97,12 @@ cdef class Batch:
 
     @property
     def codec(self) -> int:
-        """Bits 0 to 2 of the attributes, a codec or not."""
+        """Bits 0 to 2 of the attributes, even if they are not a codec."""
         return self.attributes & 7
 
     @property
     def compression(self) -> str | None:
-        """The codec's name as Kafka writes it; None for a number that is none."""
+        """Kafka's name of the codec; None for an unknown number."""
         cdef int codec = self.attributes & 7
         return CODEC_NAMES[codec] if codec < CODECS else None
 
@@ -119,14 +119,14 @@ cdef class Batch:
 
     @property
     def max_timestamp(self) -> int | None:
-        """Milliseconds; for magic 1 the message's own, None for magic 0."""
+        """Milliseconds; the message's timestamp for magic 1, None for magic 0."""
         if self.magic == 0:
             return None
         return <int64_t>be64(self.at + (18 if self.magic == 1 else 35))
 
     @property
     def count(self) -> int | None:
-        """Records, as claimed; None for a wrapper."""
+        """Number of records according to the header; None for a wrapper."""
         if self.magic == 2:
             return <int32_t>be32(self.at + 57)
         return None if self.is_wrapper else 1
@@ -141,7 +141,7 @@ cdef class Batch:
 
     @property
     def base_timestamp(self) -> int | None:
-        """Milliseconds; what the timestamps of the records are relative to. With a delete horizon it is that horizon."""
+        """Milliseconds: the base of the records' relative timestamps; or the delete horizon, if there is one."""
         return <int64_t>be64(self.at + 27) if self.magic == 2 else None
 
     @property
@@ -165,7 +165,7 @@ cdef class Batch:
 
     @property
     def last_sequence(self) -> int | None:
-        """The sequence number of its last record, counted on from whatever base_sequence is, unless that is -1 (none)."""
+        """The sequence number of the last record, from base_sequence and the count; -1 (none) if base_sequence is."""
         if self.magic < 2:
             return None
         return sequence_after(<int32_t>be32(self.at + 53), <int32_t>be32(self.at + 23))
@@ -180,7 +180,7 @@ cdef class Batch:
 
     @property
     def delete_horizon(self) -> int | None:
-        """Milliseconds at which tombstones and markers in it may go (KIP-534); None when it has none."""
+        """Milliseconds from which on its tombstones and markers may be removed (KIP-534); None without a horizon."""
         return self.base_timestamp if self.magic == 2 and self.attributes & DELETE_HORIZON else None
 
     cdef bint has_valid_crc(self) except -1:
@@ -191,7 +191,7 @@ cdef class Batch:
         return self.crc_state == 1
 
     cdef tuple described(self):
-        """Of magic 2, the fields of its header at once: (base_offset, last_offset, count, compression, timestamp_type,
+        """Return the header fields of magic 2 together: (base_offset, last_offset, count, compression, timestamp_type,
         base_timestamp, max_timestamp, partition_leader_epoch, producer_id, producer_epoch, base_sequence, is_transactional,
         is_control)."""
         cdef const uint8_t *at = self.at
@@ -215,7 +215,7 @@ cdef class Batch:
         )
 
     def open(self, limits: Limits = DEFAULT_LIMITS) -> OpenBatch:
-        """Decompress it under *limits* and make its records ready to be walked."""
+        """Decompress the batch under *limits* and prepare its records for walking."""
         return open_batch(self, limits)
 
 
@@ -230,7 +230,7 @@ cdef int fill(Batch batch, bytes data, Py_ssize_t position, Py_ssize_t size, int
 
 
 cpdef int sequence_after(int base_sequence, int delta):
-    """The sequence number *delta* records on, which wraps to 0 (DefaultRecordBatch.incrementSequence); -1 for none."""
+    """Return the sequence number *delta* records later, wrapping to 0 (DefaultRecordBatch.incrementSequence); -1 for none."""
     if base_sequence == -1:
         return -1
     cdef int32_t room = <int32_t>(<uint32_t>0x7FFFFFFF - <uint32_t>delta)
@@ -240,7 +240,7 @@ cpdef int sequence_after(int base_sequence, int delta):
 
 
 def next_batch(bytes data not None, Py_ssize_t position, list out not None: list[Batch], Py_ssize_t most) -> int:
-    """Append the batches from *position* on to *out*, at most *most*; return the position of the first that is not whole."""
+    """Append at most *most* batches from *position* on to *out*; return the position of the first incomplete one."""
     cdef const uint8_t *base = <const uint8_t *>PyBytes_AS_STRING(data)
     cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
     cdef Py_ssize_t size
@@ -261,9 +261,9 @@ def next_batch(bytes data not None, Py_ssize_t position, list out not None: list
 
 
 def count_plain(bytes data not None, Py_ssize_t position=0) -> tuple[int, int]:
-    """Records in the batches from *position* on that can be counted without opening any: (count, where that ended).
+    """Count records from *position* on without decompression; return the count and the position where it ended.
 
-    It ends at a wrapper, or at the first thing that is no whole batch.
+    It ends at a wrapper, or at the first bytes that are not a complete batch.
     """
     cdef const uint8_t *base = <const uint8_t *>PyBytes_AS_STRING(data)
     cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
@@ -282,7 +282,7 @@ def count_plain(bytes data not None, Py_ssize_t position=0) -> tuple[int, int]:
 
 
 def find_header(bytes data not None, Py_ssize_t position) -> int:
-    """The position, from *position* on, of the first header of magic 2 whose fields agree with each other; -1: none."""
+    """Return the position of the first consistent header of magic 2 from *position* on; -1 if there is none."""
     cdef const uint8_t *base = <const uint8_t *>PyBytes_AS_STRING(data)
     cdef const uint8_t *at
     cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
@@ -302,8 +302,8 @@ def find_header(bytes data not None, Py_ssize_t position) -> int:
 cdef class OpenBatch:
     """A batch whose records can be walked.
 
-    ``error``: why they cannot, or not to the end (the compressed bytes are broken, or a wrapper that Kafka refuses);
-    ``skipped``: the limit that kept it closed.
+    ``error``: why they cannot be walked to the end (broken compressed bytes, or a wrapper that Kafka refuses); ``skipped``: the
+    limit that prevented decompression.
     """
 
     def __dealloc__(self):
@@ -312,7 +312,7 @@ cdef class OpenBatch:
 
     @property
     def base_offset(self) -> int | None:
-        """The first offset; of a wrapper that of its first message, or None where that is unknown."""
+        """The first offset; for a wrapper that of its first message, or None if unknown."""
         cdef const uint8_t *at = self.walker.c.at
         if not self.batch.is_wrapper:
             return self.batch.base_offset
@@ -322,16 +322,16 @@ cdef class OpenBatch:
 
     @property
     def unpacked_size(self) -> int:
-        """Bytes that it was decompressed to; 0 where it was not."""
+        """Size of the decompressed records; 0 if they were not compressed."""
         return 0 if self.content is self.batch.data else self.view.len
 
     @property
     def claimed(self) -> int:
-        """Records left: as the batch claims, or counted in a wrapper; bounded by the limit."""
+        """Number of records, from the header or counted in a wrapper; bounded by the limit."""
         return min(self.walker.left, self.most)
 
     cdef str fault(self, const Walker *w, int64_t index):
-        """The text for the fault that a walk stopped at, in record number *index*."""
+        """Return a sentence about the fault in record number *index*, where a walk stopped."""
         cdef str reason = fault_text(w.c.fault, w.c.needed, w.c.left)
         cdef str place = "of the field" if self.content is self.batch.data else "of the decompressed records"
         if self.error is not None:
@@ -356,7 +356,7 @@ cdef OpenBatch open_batch(Batch batch, object limits):
 
 
 cdef int begin_batch(OpenBatch opened, int codec, object limits) except -1:
-    """Of magic 2. A count of 0 is one: then nothing else is looked at (DefaultRecordBatch.iterator)."""
+    """Begin a batch of magic 2; if its count is 0, nothing else is read (DefaultRecordBatch.iterator)."""
     cdef Walker *w = &opened.walker
     if w.left < 0:
         opened.error = fault_text(FAULT_RECORD_COUNT, w.left, 0)
@@ -371,7 +371,7 @@ cdef int begin_batch(OpenBatch opened, int codec, object limits) except -1:
 
 
 cdef int begin_wrapped(OpenBatch opened, int codec, object limits) except -1:
-    """Open a compressed message of magic 0 or 1. One that is broken anywhere has no readable message, as in Kafka."""
+    """Open a compressed message of magic 0 or 1; if it is broken anywhere, none of its messages can be read, as in Kafka."""
     cdef Walker *w = &opened.walker
     cdef RecordShape shape
     cdef int magic
@@ -395,7 +395,7 @@ cdef int begin_wrapped(OpenBatch opened, int codec, object limits) except -1:
 
 
 cdef int unpack(OpenBatch opened, int codec, object limits) except -1:
-    """Decompress the bytes that the walker is at, and point it at the result."""
+    """Decompress the bytes at the walker, and point it at the result."""
     cdef Walker *w = &opened.walker
     cdef Py_ssize_t start = w.c.at - opened.base
     cdef Py_ssize_t limit = w.c.limit - opened.base
@@ -410,7 +410,7 @@ cdef int unpack(OpenBatch opened, int codec, object limits) except -1:
 
 
 cdef int point_at(OpenBatch opened, object content) except -1:
-    """Walk *content* from now on, and hold its memory."""
+    """Point the walker at *content*, and hold its memory."""
     if opened.view.buf != NULL:
         PyBuffer_Release(&opened.view)
     PyObject_GetBuffer(content, &opened.view, PyBUF_SIMPLE)

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
-"""Records into the buffers of Arrow arrays: keys, values and headers as views (Arrow's BinaryView) into the batch's bytes.
+"""Write records into the buffers of Arrow arrays: keys, values and headers as views (BinaryView) into the batch's bytes.
 
-A view is 16 bytes: size int32, then up to 12 bytes themselves; or the first 4, the number of a buffer, and an offset in it.
-Buffer 0 is the records field itself; every compressed batch adds what it was decompressed to.
+A view is 16 bytes: size int32, then either up to 12 bytes of data, or the first 4 bytes, a buffer number and an offset in it.
+Buffer 0 is the records field; every compressed batch adds its decompressed bytes as a buffer.
 """
 
 from cpython.buffer cimport Py_buffer, PyBuffer_FillInfo
@@ -20,7 +20,7 @@ from kproxy.protocol.wire cimport Cursor
 
 cdef enum:
     LEAST_CAPACITY = 64
-    INLINE = 12  # bytes that a view holds itself
+    INLINE = 12  # bytes of data that a view can hold
     LONGEST = 0x7FFFFFFF  # an offset in a view is an int32
 
 
@@ -32,7 +32,7 @@ cdef struct View:
 
 
 cdef class Column:
-    """Memory of one Arrow buffer; it may grow only until the first reader has its address."""
+    """The memory of one Arrow buffer; it must not grow once a reader has its address."""
 
     cdef uint8_t *data
     cdef size_t size  # bytes in use
@@ -56,7 +56,7 @@ cdef class Column:
 
 
 cdef int hold(Column column, size_t size) noexcept nogil:
-    """Make room for *size* bytes in all; -1 when there is no memory for them."""
+    """Ensure room for *size* bytes altogether; return -1 without enough memory."""
     cdef size_t capacity
     cdef uint8_t *data
     if size <= column.capacity:
@@ -71,7 +71,7 @@ cdef int hold(Column column, size_t size) noexcept nogil:
 
 
 cdef int hold_bits(Column column, size_t count) noexcept nogil:
-    """Make room for *count* bits in all, the new ones set; a null value then clears its bit."""
+    """Ensure room for *count* bits altogether, with the new ones set; a null value later clears its bit."""
     cdef size_t before = column.capacity
     if hold(column, (count + 7) // 8) < 0:
         return -1
@@ -88,7 +88,7 @@ cdef inline void put_view(View *view, const uint8_t *start, int32_t size, Source
         view.b = source.number
         view.c = <uint32_t>(start - source.base)
         return
-    if source.limit - start >= INLINE:  # a load of fixed size, of which too much is masked away
+    if source.limit - start >= INLINE:  # load a fixed size and mask the excess
         memcpy(&low, start, 8)
         memcpy(&high, start + 8, 4)
         if size < 8:
@@ -118,7 +118,7 @@ cdef struct Source:
 
 
 cdef class Columns:
-    """The columns of the records of several batches, in the order in which the batches are added."""
+    """The columns for the records of several batches, in the order in which the batches are added."""
 
     cdef readonly int64_t count
     cdef readonly int64_t header_count
@@ -166,10 +166,10 @@ cdef class Columns:
         return opened.fault(&w, self.count - before) if status < 0 else opened.error
 
     def add_plain(self, bytes data not None, Py_ssize_t position, int64_t most) -> tuple[int, str | None]:
-        """Add the batches of a field from *position* on that are not compressed: what most traffic is made of.
+        """Add the uncompressed batches of a field from *position* on.
 
-        Returns where that ended, and None; or where the batch stands whose records could not all be added, and why. It
-        ends at a compressed batch, one that claims more than *most* records, or the first thing that is no whole batch.
+        Returns where this ended, and None; or the position of a batch whose records could not all be added, and why. It ends at
+        a compressed batch, one with more than *most* records, or the first bytes that are not a complete batch.
         """
         cdef const uint8_t *base = <const uint8_t *>PyBytes_AS_STRING(data)
         cdef Py_ssize_t end = PyBytes_GET_SIZE(data)
@@ -199,7 +199,7 @@ cdef class Columns:
             position += size
 
     cdef uint32_t number_of(self, object content) except? 0xFFFFFFFF:
-        """The number of the buffer *content*, which is added where it is new."""
+        """Return the number of the buffer *content*, adding it if it is new."""
         if len(content) > LONGEST:
             raise ValueError(f"{len(content)} bytes are more than views can point into")
         cdef Py_ssize_t last = len(self.contents) - 1
@@ -211,11 +211,11 @@ cdef class Columns:
         return last
 
     def expect(self, int64_t more, Py_ssize_t size) -> None:
-        """Make room for *more* records, but for no more than *size* bytes can hold."""
+        """Reserve room for *more* records, but not for more than *size* bytes can hold."""
         self.grow(max(0, min(more, size // LEAST_RECORD)))
 
     cdef int make_room(self, const Walker *w) except -1:
-        """Make room for as many records as the batch claims, but for no more than its bytes can hold."""
+        """Reserve room for the claimed number of records, but not for more than the batch's bytes can hold."""
         cdef int64_t least = LEAST_RECORD if w.magic == 2 else LEAST_MESSAGE
         return self.grow(min(w.left, (w.c.limit - w.c.at) // least + 1))
 
@@ -234,7 +234,7 @@ cdef class Columns:
         return 0
 
     cdef int fill(self, Walker *walker, Source *source) noexcept nogil:
-        """0 at the batch's end, -1 for a fault, -2 for no memory. There is room for every record that can follow."""
+        """Add the walker's records, for which there is room; return 0 at the end, -1 for a fault, -2 without memory."""
         cdef Walker w = walker[0]
         cdef RecordShape shape
         cdef int64_t row = self.count

@@ -1,4 +1,4 @@
-"""The five codecs of record batches, streamed under limits. Any bytes result in an Unpacked; nothing is raised for them.
+"""Compress and decompress record batches with the five codecs, under limits. Any bytes give an Unpacked; nothing raises.
 
 To add a codec, see kproxy.protocol.records.
 
@@ -16,7 +16,7 @@ from kproxy.protocol.records.unpacked import Unpacked
 
 GZIP = 31  # zlib's window bits for 32 KiB with gzip's header and trailer
 GZIP_LEVEL = 4
-SHORTEST_MEMBER = 18  # bytes of a gzip header and trailer: what is shorter is not another member (GZIPInputStream)
+SHORTEST_MEMBER = 18  # bytes of a gzip header and trailer; fewer are not another member (GZIPInputStream)
 MEMBER = b"\x1f\x8b"
 MOST_MEMBERS = 4_096  # Kafka writes one
 INPUT_CHUNK = 64 * 1024
@@ -83,7 +83,7 @@ def _decompress(codec: int, data: memoryview, magic: int, limits: Limits) -> Unp
 
 
 def _gunzip(data: memoryview, limits: Limits) -> Unpacked:
-    """One gzip member or more; bytes behind the last member are ignored, as GZIPInputStream ignores them."""
+    """Decompress gzip members; bytes behind the last one are ignored, as by GZIPInputStream."""
     out: list[bytes] = []
     size, position, allowed = 0, 0, limits.allowed(len(data))
     for _ in range(MOST_MEMBERS):
@@ -99,7 +99,7 @@ def _gunzip(data: memoryview, limits: Limits) -> Unpacked:
 
 
 def _gunzip_member(data: memoryview, position: int, allowed: int, out: list[bytes]) -> tuple[int, int, str | None]:
-    """Append the content of one member to *out*, at most a little over *allowed* bytes; return its end, its size, its fault."""
+    """Append one member's content to *out*, up to a little over *allowed* bytes; return its end, its size, and its fault."""
     stream = zlib.decompressobj(wbits=GZIP)
     size, chunk = 0, FIRST_CHUNK
     pending: bytes | memoryview = b""

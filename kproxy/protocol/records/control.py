@@ -1,4 +1,4 @@
-"""Control records: what brokers write into a log beside the clients' records (ControlRecordType, ControlRecordUtils).
+"""Read control records, which brokers write into logs between the clients' records (ControlRecordType, ControlRecordUtils).
 
 The key is a version (int16) and a type (int16). The value of a transaction marker is a version and EndTxnMarker
 (EndTransactionMarker); the other values are messages whose own first field is their version.
@@ -26,7 +26,7 @@ VERSION_SIZE = 2
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
-    """A control record's key, and its value where the type is known and the bytes are what it says."""
+    """A control record's key, and its value if the type is known and the bytes fit it."""
 
     version: int
     type_id: int
@@ -39,7 +39,7 @@ class ControlRecord:
 
 
 def read_control_record(key: bytes | None, value: bytes | None) -> ControlRecord:
-    """Read a record of a control batch. Nothing is raised: ``error`` says what is wrong with it."""
+    """Read a record of a control batch. Never raises: ``error`` says what is wrong."""
     if key is None or len(key) < KEY_SIZE:
         return ControlRecord(-1, -1, "UNKNOWN", error="a control record's key has at least 4 bytes")
     version, type_id = (int.from_bytes(key[at : at + 2], "big", signed=True) for at in (0, 2))

@@ -1,8 +1,8 @@
-"""Batches as objects for filters: read, changed, written back.
+"""Batches as objects for filters: read, change, write back.
 
-What is unchanged is written as it was read: a batch is read again when it is written, and where that is the same, its
-old bytes are used. What was changed gets new sizes, counts, deltas and a new CRC, and the codec that it had. A batch
-that could not be read whole, or whose CRC was wrong, cannot be changed: its damage must not get a valid checksum.
+An unchanged batch keeps its bytes: writing compares it with its source, read once more. A changed batch gets new sizes, counts,
+deltas and a new CRC, and keeps its codec. A batch that could not be read completely, or whose CRC was wrong, cannot be changed:
+its damage must not get a valid checksum.
 """
 
 from collections.abc import Iterable
@@ -18,29 +18,29 @@ from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits
 from kproxy.protocol.records.objects import Record, encode_message, encode_records, read_objects
 from kproxy.protocol.records.reading import open_batches, read_batches
 
-HEADER = Struct(">qiibIhiqqqhii")  # DefaultRecordBatch: all before the records
+HEADER = Struct(">qiibIhiqqqhii")  # DefaultRecordBatch: everything before the records
 LOG_OVERHEAD = 12
-COVERED_AT = 21  # the CRC covers what is from here on
+COVERED_AT = 21  # the CRC covers the bytes from here on
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
 OF_LEGACY = 0x0F  # attribute bits that magic 1 has
 
 
 @dataclass(slots=True)
 class RecordBatch:
-    """One batch and its records, to be read and changed.
+    """One batch and its records, which can be changed.
 
-    For magic 0 and 1 the fields from ``partition_leader_epoch`` on have no meaning. ``error`` and ``skipped`` say why
-    records are missing, where some are.
+    For magic 0 and 1 the fields from ``partition_leader_epoch`` on have no meaning. If records are missing, ``error`` or
+    ``skipped`` says why.
     """
 
     records: list[Record] = field(default_factory=list)
     magic: int = 2
     base_offset: int | None = None  # None: the first record's
-    last_offset: int | None = None  # None: the last record's; kept where records were taken out
+    last_offset: int | None = None  # None: the last record's; stays the same if records are removed
     codec: int = Codec.NONE
     attributes: int = 0  # without the codec: timestamp type, transactional, control, delete horizon
     base_timestamp: int | None = None  # None: the first record's
-    max_timestamp: int | None = None  # of LogAppendTime, and where there are no records; else worked out
+    max_timestamp: int | None = None  # used for LogAppendTime and without records; otherwise computed
     partition_leader_epoch: int = -1
     producer_id: int = -1
     producer_epoch: int = -1
@@ -58,24 +58,24 @@ class RecordBatch:
         return self.magic == 2 and bool(self.attributes & TRANSACTIONAL)
 
     def renumber(self) -> None:
-        """Number the records without gaps from the base offset on, as a producer must: for filters of the library's users."""
+        """Number the records from the base offset on without gaps, as in Produce requests."""
         base = self.base_offset or 0
         for index, record in enumerate(self.records):
             record.offset = base + index
         self.base_offset, self.last_offset = base, base + max(0, len(self.records) - 1)
 
     def copy(self) -> "RecordBatch":
-        """The same without its source, so that all of it is encoded anew."""
+        """Return a copy without the source, so that writing encodes all of it."""
         return replace(self, source=None, records=list(self.records))
 
 
 def read_records(data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> list[RecordBatch]:
-    """Every whole batch of a records field with its records; ``read_batches`` says what is behind them."""
+    """Return the complete batches of a records field with their records; ``read_batches`` also has the bytes behind them."""
     return [read_batch(opened) for opened in open_batches(read_batches(data, limits=limits), limits)]
 
 
 def read_batch(opened: OpenBatch) -> RecordBatch:
-    """The records of an opened batch."""
+    """Return the records of an opened batch."""
     header = opened.batch
     records, error = read_objects(opened)
     batch = RecordBatch(records, header.magic, codec=header.codec, attributes=header.attributes & ~7)
@@ -89,9 +89,9 @@ def read_batch(opened: OpenBatch) -> RecordBatch:
 
 
 def write_batches(batches: Iterable[RecordBatch | Batch], *, limits: Limits = DEFAULT_LIMITS) -> bytes:
-    """The bytes of a records field. Raises EncodeError for a changed batch that cannot be written.
+    """Encode a records field. Raises EncodeError for a changed batch that cannot be written.
 
-    *limits* are those that the batches were read under.
+    *limits* must be those under which the batches were read.
     """
     return b"".join(b.raw if isinstance(b, Batch) else _write(b, limits) for b in batches)
 
@@ -99,7 +99,7 @@ def write_batches(batches: Iterable[RecordBatch | Batch], *, limits: Limits = DE
 def _write(batch: RecordBatch, limits: Limits) -> bytes:
     if batch.source is not None:
         before = read_batch(batch.source.open(limits))
-        if batch.skipped is not None:  # by the limit of all batches together, perhaps
+        if batch.skipped is not None:  # perhaps by the limit for all batches together
             before.records = []
         if before == batch:
             return batch.source.raw
@@ -125,7 +125,7 @@ def _refuse_damaged(batch: RecordBatch, source: Batch) -> None:
 
 
 def _write_batch(batch: RecordBatch) -> bytes:
-    """A batch of magic 2."""
+    """Encode a batch of magic 2."""
     records = batch.records
     base_offset, last_offset = _offsets(batch)
     base_timestamp = batch.base_timestamp
@@ -151,13 +151,13 @@ def _packed(*values: int) -> bytes:
 
 
 def _attributes(batch: RecordBatch) -> int:
-    """The attributes as int16."""
+    """Return the attributes as int16."""
     value = (batch.attributes & ~7 | batch.codec) & 0xFFFF
     return value - 0x10000 if value >= 0x8000 else value
 
 
 def _offsets(batch: RecordBatch) -> tuple[int, int]:
-    """The base offset and the last offset for the header."""
+    """Return the base offset and the last offset for the header."""
     offsets = [record.offset for record in batch.records]
     base = batch.base_offset
     if base is None:

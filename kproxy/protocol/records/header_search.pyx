@@ -17,7 +17,7 @@ cdef enum:
 
 
 cdef bint same(const uint8_t *found, const uint8_t *name, Py_ssize_t size) noexcept nogil:
-    """Whether a name is *name*, which is in small letters; ASCII letters may be large in the one found."""
+    """Return whether a name is *name*, which is in small letters; ASCII letters may be large in the one found."""
     cdef Py_ssize_t at
     cdef uint8_t letter
     for at in range(size):

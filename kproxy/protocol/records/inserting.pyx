@@ -45,7 +45,7 @@ cdef inline uint64_t zigzag(int64_t value) noexcept nogil:
 
 
 cdef int has_header(const uint8_t *at, const uint8_t *limit, int64_t count, const uint8_t *name, int64_t size) noexcept nogil:
-    """Whether one of the headers has the name: 1 or 0; -1: they are not what they should be."""
+    """Return whether one of the headers has the name: 1 or 0; -1: they are not what they should be."""
     cdef int64_t length
     cdef int64_t _index
     cdef int found = 0
@@ -63,7 +63,7 @@ cdef int has_header(const uint8_t *at, const uint8_t *limit, int64_t count, cons
 def insert_headers(
     bytes plain not None, int64_t count, bytes added not None, int64_t added_count, bytes own_name=None, bytes own=b"",
 ) -> bytes | None:
-    """The records with headers behind those they have; None where *plain* is not *count* records of magic 2.
+    """Return the records with headers behind those they have; None where *plain* is not *count* records of magic 2.
 
     Args:
         plain: the records of a batch, decompressed.

@@ -18,16 +18,16 @@ class Limits:
     batches: int = 1_000_000  # batches of one field
 
     def allowed(self, compressed: int) -> int:
-        """Bytes that *compressed* bytes may become."""
+        """Return bytes that *compressed* bytes may become."""
         return min(self.decompressed, max(self.free, compressed * self.ratio))
 
     def after(self, spent: int) -> "Limits":
-        """The limits for the next batch of a field, *spent* bytes being used by the batches before it."""
+        """Return the limits for the next batch of a field, *spent* bytes being used by the batches before it."""
         left = max(0, self.total - spent)
         return self if left >= self.decompressed else replace(self, decompressed=left)
 
     def exceeded(self, compressed: int) -> str:
-        """The reason to report when *compressed* bytes become more than that."""
+        """Return the reason to report when *compressed* bytes become more than that."""
         allowed = self.allowed(compressed)
         if allowed == self.decompressed:
             return f"decompresses to more than {allowed:,} bytes"

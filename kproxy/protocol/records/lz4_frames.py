@@ -32,7 +32,7 @@ _MASK = 0xFFFFFFFF
 
 
 def compress(data: bytes, magic: int) -> bytes:
-    """A frame of independent blocks of 64 KiB, for a batch of that magic."""
+    """Return a frame of independent blocks of 64 KiB, for a batch of that magic."""
     frame: bytes = lz4.frame.compress(
         data, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
     )
@@ -78,7 +78,7 @@ def decompress(data: memoryview, magic: int, limits: Limits) -> Unpacked:
 
 
 def _only_block(data: memoryview, limits: Limits) -> bytes | None:
-    """The content of a frame of one independent block, as batches of up to 64 KiB have it; None of any other frame.
+    """Return the content of a frame of one independent block, as batches of up to 64 KiB have it; None of any other frame.
 
     For the batches of most producers this takes half the time of the library's frames, which allocate the largest block.
     """
@@ -97,7 +97,7 @@ def _only_block(data: memoryview, limits: Limits) -> bytes | None:
 
 
 def _plain_header(data: memoryview, magic: int) -> tuple[bytes, int] | str:
-    """A header without content size and checksum, and where the blocks start; or the fault of the header."""
+    """Return a header without content size and checksum, and where the blocks start; or the fault of the header."""
     if bytes(data[:4]) != MAGIC:
         return "not LZ4: another magic number"
     flags, block = (data[4], data[5]) if len(data) > 5 else (0, 0)
@@ -115,7 +115,7 @@ def _plain_header(data: memoryview, magic: int) -> tuple[bytes, int] | str:
 
 
 def header_checksum(descriptor: bytes | memoryview) -> int:
-    """The second byte of xxHash32 with seed 0, for fewer than 16 bytes (xxhash_spec.md, "XXH32")."""
+    """Return the second byte of xxHash32 with seed 0, for fewer than 16 bytes (xxhash_spec.md, "XXH32")."""
     value = _PRIME_5 + len(descriptor) & _MASK
     words = len(descriptor) // 4 * 4
     for at in range(0, words, 4):
@@ -134,7 +134,7 @@ def _rotated(value: int, bits: int) -> int:
 
 
 def _plain_headers() -> frozenset[bytes]:
-    """The headers that have neither content size nor checksum, as they stand in batches of magic 1 and 2."""
+    """Return the headers that have neither content size nor checksum, as they stand in batches of magic 1 and 2."""
     descriptors = (
         bytes([VERSION | flags, code << 4])
         for flags in (0, INDEPENDENT, BLOCK_CHECKSUM, INDEPENDENT | BLOCK_CHECKSUM)

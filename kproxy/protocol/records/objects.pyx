@@ -92,7 +92,7 @@ cdef class Record:
 
 
 def read_objects(OpenBatch opened) -> tuple[list[Record], str | None]:
-    """The records of an opened batch as (list of Record, error): the readable ones, and why there are no more."""
+    """Return the records of an opened batch as (list of Record, error): the readable ones, and why there are no more."""
     cdef Walker w = opened.walker
     cdef RecordShape shape
     cdef Record record

@@ -45,7 +45,7 @@ class Batches(list[Batch]):
 
 
 def read_batches(data: bytes, *, unaligned: bool = False, limits: Limits = DEFAULT_LIMITS) -> Batches:
-    """The batch headers of a records field, of any magic; nothing is decompressed.
+    """Return the batch headers of a records field, of any magic; nothing is decompressed.
 
     With *unaligned* (FetchSnapshot) the field may start inside a batch: the first whole one is searched for.
     """
@@ -88,7 +88,7 @@ def count_records(data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> int:
 
 
 def tail_of(data: bytes, position: int) -> Tail | None:
-    """The bytes at *position*, where no whole batch begins; None at the field's end."""
+    """Return the bytes at *position*, where no whole batch begins; None at the field's end."""
     rest = data[position : position + MAGIC_AT + 1]
     left = len(data) - position
     if left == 0:

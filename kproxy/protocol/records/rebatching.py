@@ -31,7 +31,7 @@ class TooLarge(ValueError):
 
 
 def with_header_of(raw: bytes, records: bytes) -> bytes:
-    """A batch of magic 2 with the header of *raw*, and these records, compressed already."""
+    """Return a batch of magic 2 with the header of *raw*, and these records, compressed already."""
     size = (HEADER_SIZE - LOG_OVERHEAD + len(records)).to_bytes(4, "big")
     head = raw[COVERED_AT:HEADER_SIZE]
     crc = crc32c(records, crc32c(head)).to_bytes(4, "big")

@@ -28,7 +28,7 @@ cdef class Editor:
         return 0
 
     def edited(self, bytes data not None) -> bytes | None:
-        """The changed bytes; None: they stay."""
+        """Return the changed bytes; None: they stay."""
         cdef Buffer out
         memset(&out, 0, sizeof(Buffer))
         try:
@@ -51,7 +51,7 @@ cdef struct Edits:
 
 
 def replace_fields(OpenBatch opened not None, Editor values: Editor | None, Editor keys=None) -> bytes | None:
-    """The decompressed records of a batch of magic 2 after their values and keys were edited; None: none was changed.
+    """Return the decompressed records of a batch of magic 2 after their values and keys were edited; None: none was changed.
 
     All else of a record stays byte for byte: headers, deltas, attributes, and varints that are longer than need be. A null key or
     value is not edited. Raises Malformed where the records cannot be read to their end.

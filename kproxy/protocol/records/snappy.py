@@ -24,7 +24,7 @@ MOST_GROWTH = 22
 
 
 def compress(data: bytes) -> bytes:
-    """A xerial stream."""
+    """Return a xerial stream."""
     out = bytearray(HEADER)
     for start in range(0, len(data), BLOCK_SIZE):
         block = bytes(cramjam.snappy.compress_raw(data[start : start + BLOCK_SIZE]))
@@ -33,7 +33,7 @@ def compress(data: bytes) -> bytes:
 
 
 def decompress(data: memoryview, limits: Limits) -> Unpacked:
-    """A xerial stream, or a raw block where xerial's magic is missing, as librdkafka tells them apart."""
+    """Return a xerial stream, or a raw block where xerial's magic is missing, as librdkafka tells them apart."""
     if (content := _only_block(data, limits)) is not None:
         return Unpacked(content)
     blocks, error = [data], None
@@ -70,7 +70,7 @@ def _only_block(data: memoryview, limits: Limits) -> bytearray | None:
 
 
 def _blocks(data: memoryview) -> tuple[list[memoryview], str | None]:
-    """The raw blocks of a xerial stream, and why there are no more of them, if it is broken."""
+    """Return the raw blocks of a xerial stream, and why there are no more of them, if it is broken."""
     blocks: list[memoryview] = []
     position = len(HEADER)
     while len(data) - position >= SIZE_FIELD and len(blocks) <= MOST_BLOCKS:

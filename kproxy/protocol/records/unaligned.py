@@ -12,7 +12,7 @@ CANDIDATE = 1024  # the least price of one candidate, in bytes
 
 
 def first_batch_at(data: bytes) -> int:
-    """The position of the first batch; the chunk's size when none is found."""
+    """Return the position of the first batch; the chunk's size when none is found."""
     position = find_header(data, 0)
     budget = MOST_CRC * len(data) + CANDIDATE
     while position > 0 and budget > 0:

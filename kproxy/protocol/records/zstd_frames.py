@@ -20,7 +20,7 @@ SKIPPABLE, SKIPPABLE_HEADER = b"\x2a\x4d\x18", 8  # bytes 1 to 3 of the magic nu
 
 
 def decompress(data: memoryview, limits: Limits) -> Unpacked:
-    """All frames in *data*, one behind the other, as zstd-jni reads them."""
+    """Return all frames in *data*, one behind the other, as zstd-jni reads them."""
     try:
         frame = zstandard.get_frame_parameters(data)
     except zstandard.ZstdError as problem:
@@ -36,7 +36,7 @@ def decompress(data: memoryview, limits: Limits) -> Unpacked:
 
 
 def frame_end(data: memoryview, position: int) -> tuple[int, int]:
-    """Where the frame at *position* ends, and its blocks. Beyond the end of *data*: it is cut off."""
+    """Return where the frame at *position* ends, and its blocks. Beyond the end of *data*: it is cut off."""
     if bytes(data[position + 1 : position + 4]) == SKIPPABLE:
         return position + SKIPPABLE_HEADER + int.from_bytes(data[position + 4 : position + 8], "little"), 0
     try:
@@ -93,7 +93,7 @@ def _streamed(data: memoryview, allowed: int, limits: Limits) -> Unpacked:
 
 
 def _is_whole(data: memoryview) -> bool:
-    """Whether the last frame ends where *data* does: a stream that is cut off just stops."""
+    """Return whether the last frame ends where *data* does: a stream that is cut off just stops."""
     position = 0
     while position < len(data):
         position, _ = frame_end(data, position)
