@@ -57,6 +57,7 @@ def test_help_needs_no_spark() -> None:
     assert "ingest" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("spark")
 def test_captures_to_tables_to_answers(
     spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]

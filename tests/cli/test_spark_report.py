@@ -33,6 +33,7 @@ def same(capsys: pytest.CaptureFixture[str], status: int, *words: object) -> dic
     return pages[0]
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("spark")
 def test_both_give_the_same_page_and_exit_status(
     spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
