@@ -40,7 +40,7 @@ def ingested(spark: "SparkSession", capture: Path, output: Path, parts: int) -> 
     return rowset(output)
 
 
-@pytest.mark.parametrize("parts", [1, 2, 7, 64])
+@pytest.mark.parametrize("parts", [1, 2, 7, pytest.param(64, marks=pytest.mark.slow)])
 def test_parts_give_the_tables_of_one_run(spark: "SparkSession", tmp_path: Path, parts: int) -> None:
     """10: connections between brokers, some of which begin before the capture; they span all parts."""
     capture = CAPTURES / "10-kraft-interbroker.pcap"
@@ -70,7 +70,7 @@ def test_so_do_those_of_pcapng_cut_and_shuffled_captures(
 
 
 @pytest.mark.long  # test_connection.py compares them without Spark
-@pytest.mark.parametrize("parts", [1, 2, 7, 64])
+@pytest.mark.parametrize("parts", [1, 2, 7, pytest.param(64, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_so_do_those_of_other_links_and_containers(
     spark: "SparkSession", tmp_path: Path, name: str, parts: int

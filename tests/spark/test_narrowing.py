@@ -76,6 +76,7 @@ def _is_on(day: date, time: str = "request_at") -> str:
     return f"""cast("{time}" at time zone 'UTC' as date) = date '{day}'"""
 
 
+@pytest.mark.slow
 def test_both_days_together_are_everything(spark: "SparkSession", over_midnight: Path) -> None:
     """What is counted by exchanges is what is counted by connections."""
     source = str(over_midnight / "decoded")
@@ -91,6 +92,7 @@ def test_both_days_together_are_everything(spark: "SparkSession", over_midnight:
     assert found.kafka_connections == by_connections.kafka_connections
 
 
+@pytest.mark.slow
 def test_clusters_are_told_apart_by_name(spark: "SparkSession", tmp_path: Path) -> None:
     """007 is not 7; one with letters that no folder has; one that is not there."""
     names = ["007", "7", "Zürich / 1"]

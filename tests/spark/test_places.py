@@ -280,6 +280,7 @@ def test_in_and_out_go_through_hadoop_once(spark: "SparkSession", view: str, tmp
     assert differences(found, rowset(out)) == {}
 
 
+@pytest.mark.slow
 def test_a_capture_is_divided(spark: "SparkSession", view: str, tmp_path: Path) -> None:
     """Once with a copy in a staging folder, once as on a cluster without one: through Spark's shuffle."""
     (tmp_path / "seen" / "in" / BY_JAVA.name).write_bytes(BY_JAVA.read_bytes())
