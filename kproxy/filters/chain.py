@@ -75,7 +75,7 @@ _log = logging.getLogger("kproxy.filters")
 
 
 async def wait_without_limit(pending: Awaitable[Verdict], seconds: float) -> Verdict:
-    """Await without a time limit: the default, as there is no clock here. A worker passes asyncio.wait_for."""
+    """Await without a time limit. This is the default, as there is no clock here; a worker passes asyncio.wait_for."""
     return await pending
 
 
@@ -156,7 +156,7 @@ class Chain:
         return any(not filter_.fails_open for filter_ in self.filters if not isinstance(filter_, BUILT_IN))
 
     def forget_wants(self) -> None:
-        """Ask the filters again what they want: one has changed its mind. The plan that was made of it has to be made again."""
+        """Call ``wants`` of the filters again, as one changed its mind. The forwarding plan has to be made again, too."""
         self._filters_for.clear()
         self._filters_of_parts.clear()
 
@@ -207,10 +207,7 @@ class Chain:
         return _strongest(want for _, want in wants if want is not Want.HOLD)
 
     def refuse_large(self, connection: ConnectionFacts, request: RequestFacts) -> Outcome | Awaitable[Outcome] | None:
-        """The error that the client gets in place of a response that is too large; None: it is only disconnected.
-
-        It has gone through the filters that the response would have met after the one that cannot do without the whole.
-        """
+        """Return the error that the client gets in place of a response that is too large; None: it is only disconnected."""
         filters = iter(self.filters_for(Direction.RESPONSE, request.api_key, request.api_version))
         about = (Direction.RESPONSE, request.api_key, request.api_version)
         for filter_ in filters:
@@ -352,7 +349,7 @@ class Chain:
                 self.note_fault(filter_, "on_close", "the end of a connection", error)
 
     def filters_for(self, direction: Direction, api_key: int, api_version: int) -> tuple[Filter, ...]:
-        """The filters that want frames of a known API and version, in the order they run."""
+        """Return the filters that want frames of a known API and version, in the order they run."""
         key = (direction, api_key, api_version)
         filters = self._filters_for.get(key)
         if filters is None:
@@ -361,7 +358,7 @@ class Chain:
         return filters
 
     def _filters_of_part(self, request: RequestFacts, part: Want) -> tuple[Filter, ...]:
-        """The filters that take the HEAD or the TAIL of a response, also where they want all of it and it is too large."""
+        """Return the filters that take the HEAD or the TAIL of a response, or do so because all of it is too large."""
         key = (part, request.api_key, request.api_version)
         found = self._filters_of_parts.get(key)
         if found is None:
@@ -372,7 +369,7 @@ class Chain:
         return found
 
     def filters_passed(self, filter_: Filter, api_key: int, api_version: int) -> tuple[Filter, ...]:
-        """The filters for a response that *filter_* made: those its request has passed."""
+        """Return the filters for a response that *filter_* made: those that its request has passed."""
         passed = set(map(id, self.filters[: self.filters.index(filter_)]))
         return tuple(f for f in self.filters_for(Direction.RESPONSE, api_key, api_version) if id(f) in passed)
 
@@ -383,7 +380,7 @@ class Chain:
         times[1] += calls
 
     def take_times(self) -> dict[str, list[int]]:
-        """Nanoseconds and calls by name of the filter since the last time."""
+        """Return the nanoseconds and calls of each filter since the last call, by name."""
         taken, self._times = self._times, {}
         return taken
 
@@ -426,12 +423,12 @@ class Chain:
 
 
 def name_of(filter_: Filter) -> str:
-    """Its name in logs and metrics."""
+    """Return the name of a filter in logs and metrics."""
     return filter_.name or type(filter_).__name__
 
 
 def _wants_of_large(filter_: Filter, direction: Direction, api_key: int, api_version: int) -> Want:
-    """What a filter takes of a frame above limits.held_frame_size; HOLD: it cannot do without the whole."""
+    """Return which part a filter takes of a frame above limits.held_frame_size; HOLD: it needs the complete frame."""
     want = filter_.wants(direction, api_key, api_version)
     if want is not Want.HOLD:
         return want
@@ -444,7 +441,7 @@ def _strongest(wants: Iterable[Want]) -> Want:
 
 
 def _in_short(error: Exception, is_confidential: bool) -> str:
-    """The error on one line, and the line of code that raised it; what it says only if that repeats nothing that is withheld."""
+    """Return the error on one line with the line of code that raised it; its text only if that cannot repeat secrets."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -1,8 +1,8 @@
 """Deny: requests that a rule forbids get Kafka's error, as from a broker, and do not reach one.
 
-A rule about ``topic`` is asked for each topic of a request: those it forbids are taken out of the request, and their errors put
-into the broker's response, so that the others go on. Any other rule forbids the request as a whole. Of Metadata the brokers go
-on when no topic is left, too.
+A rule about ``topic`` is evaluated for each topic of a request. Topics that it forbids are removed from the request, and their
+errors are put into the broker's response, so that the other topics are served. Any other rule forbids the request as a whole.
+A Metadata request goes on even if no topic is left in it, as clients need the brokers in its response.
 """
 
 import json
@@ -49,7 +49,7 @@ from kproxy.protocol.facts import facts
 
 STATE = "deny"
 CLOSE = "CLOSE"
-AT_ONCE = 500  # topics that are asked about before other connections have their turn
+AT_ONCE = 500  # topics that rules are applied to before other connections have their turn
 HOW_TO_LIST = {"error": "kproxy api --errors lists them", "api": "kproxy api lists them"}
 ERRORS = ErrorCode.__members__.keys() - {"NONE"}
 LOG_EVERY_S = 1.0  # for each rule
@@ -126,7 +126,7 @@ class DenyOptions(Options, frozen=True):
     rules: Annotated[
         Annotated[tuple[Rule, ...], Meta(min_length=1)],
         text(
-            "Asked in order: the first that holds decides, of each topic or of the whole request; without one it is allowed."
+            "Evaluated in order: the first that holds decides, for each topic or the whole request; if none does, it is allowed."
         ),
     ]
     dry_run: Annotated[bool, text("Only say what would be denied, by any rule.")] = False
@@ -184,8 +184,8 @@ class Compiled:
         return next(kinds, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
-class Asked:
-    """A request that rules are asked about: what is left of it, and the errors of the topics that were taken out."""
+class RemainingRequest:
+    """A request while rules are applied to it: the part that is left, and the errors of the topics that were removed."""
 
     def __init__(self, request: Request, topic_names: Any) -> None:
         self.request = request
@@ -195,12 +195,12 @@ class Asked:
         self._errors: list[Any] = []
 
     def note(self, target: str, errors: list[Any]) -> None:
-        """Note the errors of topics that were taken out; what rules are asked about from here on is what is left."""
+        """Note the errors of topics that were removed; the rules that follow see the part that is left."""
         self._target, self._errors = target, [*self._errors, *errors]
         self.subject = Subject(self.request, self._topic_names)
 
     def verdict(self, verdict_on_rest: Verdict | None) -> Verdict:
-        """The verdict on the whole request, where *verdict_on_rest* is that on what is left of it; None: it goes on."""
+        """Return the verdict on the whole request from that on the part that is left; None: that part goes on."""
         if not self._target:
             return Forward() if verdict_on_rest is None else verdict_on_rest
         if isinstance(verdict_on_rest, Reply):
@@ -217,34 +217,36 @@ class Asked:
 
 
 class Deny(Filter):
-    """Answer what a rule forbids with Kafka's error, as a broker does that refuses it.
+    """Answer what a rule forbids with Kafka's error, as a broker that refuses it does.
 
-    The error is in each place of the response that has one: for each topic, partition or group asked for, or for the response.
-    Where a response has no place for an error, and for a Produce with acks=0, the connection is closed. A rule with the name
-    topic is asked for each topic by itself: the other topics of the request are forwarded. A request that asks for all topics is
-    forwarded, and what its response tells of a topic that is forbidden is left out: Metadata, DescribeTopicPartitions,
-    OffsetFetch, DescribeLogDirs, ListPartitionReassignments, DescribeShareGroupOffsets, DescribeAcls, ListConfigResources,
-    DescribeTransactions. Of a group that has such a topic, ConsumerGroupDescribe, ShareGroupDescribe and StreamsGroupDescribe
-    tell the error alone. ElectLeaders for all partitions, and CreateAcls and DeleteAcls of ACLs that may be for more topics than
-    one (no name, the name *, a pattern type other than LITERAL), do something with topics that they do not name: these are
-    refused, unless the rest of the rule says that it holds for no topic (principal != "admin" && topic == "pay", for admin).
-    DescribeGroups has names of topics in bytes of its members, which no rule reads.
+    The error is in each place of the response that has one: for each topic, partition or group of the request, or
+    for the response. If a response has no place for an error, and for a Produce with acks=0, the connection is
+    closed. A rule with the field topic is evaluated for each topic by itself: the other topics of the request are
+    forwarded. A request for all topics is forwarded, and what its response says about a forbidden topic is removed:
+    Metadata, DescribeTopicPartitions, OffsetFetch, DescribeLogDirs, ListPartitionReassignments,
+    DescribeShareGroupOffsets, DescribeAcls, ListConfigResources, DescribeTransactions. For a group with such a
+    topic, ConsumerGroupDescribe, ShareGroupDescribe and StreamsGroupDescribe return the error alone. ElectLeaders
+    for all partitions, and CreateAcls and DeleteAcls of ACLs that may be for more topics than one (no name, the
+    name *, a pattern type other than LITERAL), act on topics that they do not name: these are refused, unless the
+    rest of the rule rules out every topic (principal != "admin" && topic == "pay", for admin). DescribeGroups has
+    names of topics in bytes of its members, which no rule reads.
 
-    Topics by id are known by the Metadata responses that workers have seen; a request with another id
-    gets UNKNOWN_TOPIC_ID where a rule asks for topics, and the client asks for Metadata. A fetch session that was not opened
-    under the rules is not known, and the client opens another.
+    The names of topics by id come from the Metadata responses that workers have seen. If a rule is about topics, a
+    request with another id gets UNKNOWN_TOPIC_ID, after which the client asks for Metadata. A fetch session that
+    was not opened under the rules is refused as unknown, and the client opens another.
 
-    A regular expression of ConsumerGroupHeartbeat (KIP-848) names no topic: what a group is given by it is denied where it is
-    fetched, so let the rule be for Fetch as well.
+    A regular expression of ConsumerGroupHeartbeat (KIP-848) names no topic: the topics that a group gets by it are
+    denied when they are fetched, so let the rule be for Fetch as well.
 
-    A condition that cannot be answered refuses the request: a value is null or of a wrong type, this version of the request
-    lacks the field (others have it), or more than 100,000 things are named. Write clientId != null && clientId.startsWith("a").
+    A condition that cannot be answered refuses the request: a value is null or of a wrong type, this version of the
+    request lacks the field (others have it), or the request names more than 100,000 things. Write clientId != null
+    && clientId.startsWith("a").
 
-    APIs at versions that kproxy does not know are not offered to clients, as no rule could read them, nor is Envelope, in which
-    brokers send requests of their clients to controllers.
+    APIs at versions that kproxy does not know are not offered to clients, as no rule could read them, nor is
+    Envelope, in which brokers send requests of their clients to controllers.
 
-    Without a file, each rule logs its first decision and then one line a second at most, with how many it left out. All are
-    counted at /metrics and /filters of the admin port, by rule.
+    Without a file, each rule logs its first decision and then at most one line a second, with the number of those
+    left out. All are counted at /metrics and /filters of the admin port, by rule.
     """
 
     name = "deny"
@@ -282,7 +284,7 @@ class Deny(Filter):
                 self._journal.drop(self._late.popleft()[0])
 
     def on_request(self, request: Request) -> Verdict | Any:
-        """Ask the rules in order, once it is known who asks."""
+        """Apply the rules in order, once it is known who the client is."""
         if self._late and self._journal is not None:
             self._write_late(self._journal)
         if self._needs_login and is_logging_in(request.connection):
@@ -290,7 +292,7 @@ class Deny(Filter):
         return self._decide(request)
 
     async def _decide_after_login(self, request: Request) -> Verdict:
-        """Clients may send requests behind their login without waiting for its answer, as brokers read them after it."""
+        """Wait until a login is answered: clients may send requests behind it at once, as brokers read them after it."""
         while is_logging_in(request.connection):
             await self.runtime.sleep(LOGIN_S)
         verdict = self._decide(request)
@@ -300,32 +302,37 @@ class Deny(Filter):
         unopened = self._opened.refusal(request)
         if unopened is not None:
             return Reply(unopened)
-        asked = Asked(request, self.runtime.kept.get("topic_names", {}))
+        remaining = RemainingRequest(request, self.runtime.kept.get("topic_names", {}))
         rules = [rule for rule in self._rules if request.api_key in rule.apis]
-        if any(rule.condition.is_for_each_topic for rule in rules) and len(asked.subject["topics"]) > AT_ONCE:
-            return self._decide_in_turns(rules, asked)
-        verdicts = (self._ask(rule, asked) for rule in rules)
-        return asked.verdict(next((verdict for verdict in verdicts if verdict is not None), None))
+        if any(rule.condition.is_for_each_topic for rule in rules) and len(remaining.subject["topics"]) > AT_ONCE:
+            return self._decide_in_turns(rules, remaining)
+        verdicts = (self._ask(rule, remaining) for rule in rules)
+        return remaining.verdict(next((verdict for verdict in verdicts if verdict is not None), None))
 
-    async def _decide_in_turns(self, rules: list[Compiled], asked: Asked) -> Verdict:
-        """Ask about many topics; other connections go on meanwhile."""
+    async def _decide_in_turns(self, rules: list[Compiled], remaining: RemainingRequest) -> Verdict:
+        """Apply rules to many topics; other connections go on meanwhile."""
         for rule in rules:
-            subject = asked.subject
+            subject = remaining.subject
             denied: list[str | None] | None = None
-            if rule.condition.is_for_each_topic and not _is_unnamed(rule, asked.request, subject):
+            if rule.condition.is_for_each_topic and not _is_unnamed(rule, remaining.request, subject):
                 denied = []
-                for number, topic in enumerate(_askable(asked.request, subject), 1):
+                for number, topic in enumerate(_askable(remaining.request, subject), 1):
                     denied += [topic] if rule.holds(subject, topic) else []
                     if number % AT_ONCE == 0:
                         await Turn()
-            verdict = self._ask(rule, asked, denied)
+            verdict = self._ask(rule, remaining, denied)
             if verdict is not None:
-                return asked.verdict(verdict)
-        return asked.verdict(None)
+                return remaining.verdict(verdict)
+        return remaining.verdict(None)
 
-    def _ask(self, rule: Compiled, asked: Asked, denied: list[str | None] | None = None) -> Verdict | None:
-        """What a rule says; None: what is left of the request goes on. *denied* are the topics that it forbids, if known."""
-        request, subject = asked.request, asked.subject
+    def _ask(
+        self, rule: Compiled, remaining: RemainingRequest, denied: list[str | None] | None = None
+    ) -> Verdict | None:
+        """Return the verdict of a rule; None: the part that is left goes on.
+
+        *denied*: the topics that the rule forbids, if known already.
+        """
+        request, subject = remaining.request, remaining.subject
         if _is_unnamed(rule, request, subject):
             expects_none = not request.expects_response
             response = None if expects_none else error_response(request, ErrorCode.UNKNOWN_TOPIC_ID, in_elements=True)
@@ -336,20 +343,20 @@ class Deny(Filter):
             return self._refuse(rule, request, subject, None) if rule.condition.may_hold(subject) else None
         if denied is None:
             denied = [topic for topic in _askable(request, subject) if rule.holds(subject, topic)]
-        return self._refuse_topics(rule, asked, denied) if denied else None
+        return self._refuse_topics(rule, remaining, denied) if denied else None
 
-    def _refuse_topics(self, rule: Compiled, asked: Asked, denied: list[str | None]) -> Verdict | None:
+    def _refuse_topics(self, rule: Compiled, remaining: RemainingRequest, denied: list[str | None]) -> Verdict | None:
         """Take some topics out, or refuse all that there are; None: the others go on, or it is only said."""
-        request, subject = asked.request, asked.subject
+        request, subject = remaining.request, remaining.subject
         are_left = len(denied) < len(subject["topics"]) or _asks_for_brokers(request)
         may_go_on = are_left and not rule.dry_run and rule.error != CLOSE
-        if may_go_on and self._take_out(rule, asked, set(denied)):
+        if may_go_on and self._take_out(rule, remaining, set(denied)):
             self._say(rule, request, denied, rule.code(subject))
             return None
         return self._refuse(rule, request, subject, denied)
 
     def _refuse(self, rule: Compiled, request: Request, subject: Subject, topics: list[Any] | None) -> Verdict | None:
-        """Refuse the whole request; None: only say so."""
+        """Refuse the whole request; None in a dry run, which only reports it."""
         code = rule.code(subject)
         self._say(rule, request, topics if topics is not None else subject["topics"], code)
         if rule.dry_run:
@@ -361,9 +368,9 @@ class Deny(Filter):
         response = error_response(request, code, rule.message, in_elements=request.api_key in IN_ELEMENTS)
         return Close(f"denied by {rule.name}") if response is None else Reply(response)
 
-    def _take_out(self, rule: Compiled, asked: Asked, denied: set[Any]) -> bool:
+    def _take_out(self, rule: Compiled, remaining: RemainingRequest, denied: set[Any]) -> bool:
         """Take topics out of the request, and keep their errors for the response; False: not possible in this API."""
-        request = asked.request
+        request = remaining.request
         filled = _topic_array(request.api_key, request.api_version)
         message: Any = request.message
         if filled is None or not request.expects_response:
@@ -374,13 +381,13 @@ class Deny(Filter):
         if not kept and not _asks_for_brokers(request):
             return False
         setattr(message, source.path[0], [each for each in elements if self._name(each) in denied])
-        refused = error_response(request, rule.code(asked.subject), rule.message, in_elements=True)
+        refused = error_response(request, rule.code(remaining.subject), rule.message, in_elements=True)
         setattr(message, source.path[0], kept)
-        asked.note(filled.target, getattr(refused, filled.target))
+        remaining.note(filled.target, getattr(refused, filled.target))
         return True
 
     def _name(self, element: Any) -> str | None:
-        """The topic of an element of a request, by its name or id."""
+        """Return the topic of an element of a request, by its name or id."""
         if isinstance(element, str):
             return element
         names: Any = self.runtime.kept.get("topic_names", {})
@@ -401,7 +408,7 @@ class Deny(Filter):
         return self._answer(response, self._hide(response, {topic: forbids(topic) for topic in topics}))
 
     async def _answer_in_turns(self, response: Response, topics: list[str | None]) -> Verdict:
-        """Ask about many topics; other connections go on meanwhile."""
+        """Apply rules to many topics; other connections go on meanwhile."""
         forbids = self._forbidding(response)
         forbidden = {}
         for number, topic in enumerate(topics, 1):
@@ -423,7 +430,10 @@ class Deny(Filter):
         return Replace(message)
 
     def _forbidding(self, response: Response) -> Callable[[str | None], int | None]:
-        """What gives the error of a topic that a response may not name; that of an id whose name is not known, too."""
+        """Return a function: topic -> error code if the rules forbid it, else None.
+
+        A topic of None has an id whose name is not known.
+        """
         facts_ = response.request
         if facts_.message is None:
             raise ValueError("the request of a response that names topics could not be read")
@@ -445,7 +455,7 @@ class Deny(Filter):
         return code
 
     def _hide(self, response: Response, codes: dict[str | None, int | None]) -> bool:
-        """Take the topics that have a code out of a response, as brokers do; those that Metadata is asked for by id get it."""
+        """Remove the topics that have a code from a response, as brokers do; those that Metadata named by id get the code."""
         hidden = {topic for topic, code in codes.items() if code is not None}
         request = response.request
         if not hidden:
@@ -457,8 +467,8 @@ class Deny(Filter):
             without(request.api_key, request.api_version, response.message, hidden, self._name_of)
             return True
         message: Any = response.message
-        asked: Any = request.message
-        by_id = {getattr(topic, "topic_id", None) for topic in asked.topics or () if topic.name is None}
+        requested: Any = request.message
+        by_id = {getattr(topic, "topic_id", None) for topic in requested.topics or () if topic.name is None}
         kept = []
         for topic in message.topics:
             code = codes.get(topic.name)
@@ -476,7 +486,7 @@ class Deny(Filter):
         return name
 
     def on_close(self, connection: ConnectionFacts) -> None:
-        """Forget what waits for responses."""
+        """Forget what was kept for responses of the connection."""
         connection.state.pop(STATE, None)
         self._opened.forget(connection)
 
@@ -521,31 +531,31 @@ class Deny(Filter):
 
 
 def _asks_for_brokers(request: Request) -> bool:
-    """Whether a broker has an answer when no topic is left: Metadata, where no topics are all of them at version 0 alone.
+    """Return whether a request without topics is still useful: Metadata, except version 0, where no topics mean all.
 
-    Without brokers in it librdkafka takes all brokers for gone (decommissioned), and may not get to know the error.
+    Its response names the brokers. Without it librdkafka takes all brokers as decommissioned, and may never see the error.
     """
     return request.api_key == ApiKey.METADATA and request.api_version > 0
 
 
 def _only_close(meant: str) -> str:
-    """What ``did_you_mean`` says, unless it lists all names."""
+    """Return the hint of ``did_you_mean``, unless it lists all names."""
     return meant if meant.startswith(":") else ""
 
 
 def _is_unnamed(rule: Compiled, request: Request, subject: Subject) -> bool:
-    """Whether the rule asks for topics and one has an id whose name is not known: then nothing says that it is allowed."""
+    """Return whether the rule is about topics and the request has a topic id with an unknown name, which nothing allows."""
     if request.api_key == ApiKey.METADATA or (rule.condition.is_for_each_topic and request.api_key in WITHOUT_NAMES):
         return False
     return rule.condition.needs_topics and not rule.dry_run and None in subject["topics"]
 
 
 def _askable(request: Request, subject: Subject) -> list[str | None]:
-    """The topics that rules are asked about. Of some requests the response tells which the others are."""
+    """Return the topics that rules are applied to. For some requests, the response names the others."""
     topics: list[str | None] = subject["topics"]
     if request.api_key == ApiKey.DESCRIBE_TOPIC_PARTITIONS:  # not that of the cursor, from which the broker goes on
-        asked: Any = request.message
-        return [topic.name for topic in asked.topics]
+        message: Any = request.message
+        return [topic.name for topic in message.topics]
     return [topic for topic in topics if topic is not None] if request.api_key in WITHOUT_NAMES else topics
 
 
@@ -554,7 +564,7 @@ def _has_topics(api_key: int) -> bool:
 
 
 def _topic_array(api_key: int, api_version: int) -> Filled | None:
-    """The array of the response that has an element for each topic of an array of the request; None: there is none."""
+    """Return the array of the response with an element for each topic of an array of the request; None if there is none."""
     places = error_places(api_key, api_version, True)
     for filled in places.arrays if places is not None else ():
         source = filled.sources[0]

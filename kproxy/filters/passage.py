@@ -1,4 +1,4 @@
-"""Passage: one held frame through the filters that want it. It is decoded for them, and encoded when one replaces it."""
+"""Passage: takes one held frame through the filters that want it. It is decoded for them, and encoded if one replaces it."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
@@ -49,7 +49,7 @@ REFERENCES_HERE = 2  # to a message that only one variable refers to: the variab
 
 
 class Owner(Protocol):
-    """The chain of a passage."""
+    """The chain of a passage, as seen from here."""
 
     most_frame_size: int
     aside: Aside | None
@@ -72,7 +72,7 @@ class Owner(Protocol):
 
 
 class Passage:
-    """One held frame. Every filter gets a message of its own: what one changes without ``Replace`` no other sees."""
+    """One held frame. Each filter gets its own message: what one changes without ``Replace``, no other sees."""
 
     def __init__(
         self,
@@ -181,13 +181,13 @@ class Passage:
         return None
 
     def _release(self) -> None:
-        """Free the message that a filter had, unless it is used still."""
+        """Free the message that a filter had, unless something still uses it."""
         message, self._handed_out = self._handed_out, None
         if message is not None and getrefcount(message) == REFERENCES_HERE:
             object_codec.release(self._message().programs(self._request.api_version)[0], message)
 
     async def _waited(self, filter_: Filter, pending: Awaitable[Verdict]) -> Verdict:
-        """The verdict that comes later. Raises what the filter raises, and TimeoutError."""
+        """Return the verdict when it comes. Raises what the filter raises, and TimeoutError."""
         began = self._chain.clock()
         try:
             return await self._chain.wait(pending, filter_.timeout)
@@ -207,7 +207,7 @@ class Passage:
             self._chain.note_time(filter_, began)
 
     def _apply(self, filter_: Filter, verdict: object) -> Outcome | Awaitable[Outcome] | None:
-        """Apply a verdict; None: go on to the next filter. Raises Unusable, EncodeError."""
+        """Apply a verdict and return the outcome; None: the next filter follows. Raises Unusable, EncodeError."""
         match verdict:
             case Forward():
                 return None
@@ -246,7 +246,10 @@ class Passage:
         return Close(f"filter {filter_.name or type(filter_).__name__} failed")
 
     def _error_for(self, filter_: Filter) -> MessageStruct | None:
-        """The error response after a fault; None where there can be none. Raises DecodeError, if the request cannot be read."""
+        """Return the error response after a fault; None if there can be none.
+
+        Raises DecodeError if the request cannot be read.
+        """
         request = self._request
         places = error_places(request.api_key, request.api_version)
         if filter_.fault_error is None or places is None:
@@ -265,7 +268,7 @@ class Passage:
         return error_response(Request(self._connection, *about, asked or empty), filter_.fault_error)
 
     def _begin_again(self, message: MessageStruct) -> None:
-        """Go on with a response made here in place of the broker's."""
+        """Continue with a response that was made here in place of the broker's."""
         self._frame = self._response_frame(message)
         self._unused, self._unread, self._body_start, self._rest = None, None, 0, b""
 
@@ -280,7 +283,7 @@ class Passage:
         return Send(self._frame, request)
 
     def _is_paired(self) -> bool:
-        """Whether some filter wants this request and the responses of its API."""
+        """Return whether some filter wants this request and the responses of its API."""
         request = self._request
         answered = self._chain.filters_for(Direction.RESPONSE, request.api_key, request.api_version)
         return any(filter_ in answered or filter_.keeps_requests for filter_ in self._filters) and bool(answered)
@@ -304,7 +307,7 @@ class Passage:
             raise
 
     def _decoded(self) -> MessageStruct:
-        """Decode. Bytes after the message are kept: real software sends them, and what reads it ignores them."""
+        """Decode the message. Bytes behind it are kept: some software sends them, and what reads it ignores them."""
         message, version = self._message(), self._request.api_version
         try:
             return message.decode(version, self._frame, self._body_start)
@@ -326,7 +329,7 @@ class Passage:
         self._body_start = SIZE_FIELD + read_response_header(self._frame, version, SIZE_FIELD).size
 
     def _is_fallback(self) -> bool:
-        """Whether this is the ApiVersions response, in another layout, of a broker that lacks the version (KIP-511)."""
+        """Return whether this is the answer of a broker that lacks the version of ApiVersions, in another layout (KIP-511)."""
         if self._request.api_key != ApiKey.API_VERSIONS or self._direction == Direction.REQUEST:
             return False
         try:
@@ -342,7 +345,7 @@ class Passage:
         return self._framed(header, _encoded(self._message(), self._request.api_version, message), self._rest)
 
     def _framed(self, *parts: bytes) -> bytes:
-        """The frame of these parts, which are copied once: they may be large."""
+        """Return a frame with these parts, which are copied only once, as they may be large."""
         size = sum(map(len, parts))
         if size > self._chain.most_frame_size:
             raise Unusable(f"the frame would be {size} bytes, and {self._chain.most_frame_size} are allowed")
@@ -361,7 +364,7 @@ class Passage:
         return _as_answer_later(outcome) if isinstance(outcome, Awaitable) else _as_answer(outcome)
 
     def _response_frame(self, message: MessageStruct, version: int | None = None) -> bytes:
-        """The whole frame of a response made here. Raises EncodeError, Unusable."""
+        """Return the whole frame of a response that was made here. Raises EncodeError, Unusable."""
         request = self._request
         body_of = response_message(request.api_key)
         assert body_of is not None
@@ -376,7 +379,7 @@ class Passage:
 
 
 def _encoded(message: Message, api_version: int, given: MessageStruct) -> bytes:
-    """The bytes of what a filter gave, which may be anything. Raises EncodeError, Unusable."""
+    """Encode what a filter returned, which may be anything. Raises EncodeError, Unusable."""
     try:
         return message.encode(api_version, given)
     except EncodeError:

@@ -39,7 +39,7 @@ class InjectedFault:
 
     @property
     def fired(self) -> int:
-        """How often it has had its effect."""
+        """How often it was applied."""
         return self._proxy.fired(self.name)
 
     @property
@@ -53,15 +53,7 @@ class InjectedFault:
 
 
 class Proxy:
-    """A kproxy in front of a cluster, from the beginning of a ``with`` to its end.
-
-    Args:
-        bootstrap: "host:port" of one or more brokers.
-        workers: processes that serve clients; faults count calls over all of them.
-        cluster: settings of the virtual cluster, as in the configuration: broker_tls, through ...
-
-    Raises KproxyError if no broker is there, or if it cannot start.
-    """
+    """A kproxy in front of a cluster, while a ``with`` block runs."""
 
     def __init__(self, bootstrap: str | list[str], *, workers: int = 1, **cluster: Any) -> None:
         self._workers = workers
@@ -114,7 +106,7 @@ class Proxy:
 
     @property
     def faults(self) -> Mapping[str, InjectedFault]:
-        """The faults by name, those that have ended included: ``proxy.faults["slow"].fired``."""
+        """The faults by name, with those that have ended: ``proxy.faults["slow"].fired``."""
         return MappingProxyType(self._added)
 
     def fault(self, scenario: str | None = None, **options: Any) -> InjectedFault:
@@ -143,11 +135,11 @@ class Proxy:
         self._use([])
 
     def fired(self, name: str | None = None) -> int:
-        """How often the fault of that name has had its effect; without a name, all faults together."""
+        """Return how often the fault of that name was applied; without a name, all faults together."""
         return self._count("fired", name)
 
     def calls(self, name: str | None = None) -> int:
-        """How many requests the fault of that name has selected; without a name, all faults together."""
+        """Return how many requests the fault of that name has selected; without a name, all faults together."""
         return self._count("calls", name)
 
     def log(self) -> list[str]:
@@ -177,7 +169,7 @@ class Proxy:
         return Path(self._folder.name) / "kproxy.yaml"
 
     def _use(self, faults: list[InjectedFault]) -> None:
-        """Have the proxy use these faults from now on."""
+        """Make the proxy use these faults from now on."""
         assert self._process is not None, "the proxy has ended, or was not started"
         before, self._faults = self._faults, faults
         self._write()
