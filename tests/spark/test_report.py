@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.xdist_group("spark")
 ANALYSES = library.load()
 CAPTURED = sorted(CAPTURES.glob("*.pcap*"))
-ALWAYS = {  # the others take minutes of Spark: all findings are among the long tests
-    *(name for name, analysis in ANALYSES.items() if not analysis.is_finding),
-    "rebalance_storm",  # episodes
+IN_README_COMMAND = {  # the others are slow: each takes Spark seconds
+    "map",
+    "latency",
     "tiny_batches",  # evidence that is summed up
     "slow_broker",  # its example is not the first
     "open_transaction",  # no groups
@@ -86,7 +86,7 @@ def loosened(name: str) -> dict[str, Value]:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.long) for name in ANALYSES]
+    "name", [pytest.param(name, marks=() if name in IN_README_COMMAND else pytest.mark.slow) for name in ANALYSES]
 )
 def test_an_analysis_is_the_same_on_both(on_spark: SparkTables, on_duckdb: Database, name: str) -> None:
     expected = on_duckdb.run(ANALYSES[name], **loosened(name))
