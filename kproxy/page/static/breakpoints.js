@@ -32,8 +32,8 @@ export class Breakpoints {
     place.classList.add("page");
     render(
       html`<h2>Breakpoints</h2>
-        <p class="note">A message that meets one of these waits here, and with it all that follows it on its connection. It goes on by itself when its time is over, unless it is open below.
-          Breakpoints are removed when this page is closed.</p>
+        <p class="note">A message that meets one of these conditions waits here, and so does all that follows it on its connection. It
+          goes on by itself when its time is over, unless it is open below. Closing this page removes the breakpoints.</p>
         <div class="controls breakpoint"></div>
         <ul class="breakpoints"></ul>
         <div class="stopped-head bar"></div>
