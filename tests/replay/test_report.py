@@ -1,8 +1,12 @@
-"""The lines that people read, and the object for programs."""
+"""Plan and result as text and JSON; results of requests."""
 
 import json
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from kproxy.protocol import ApiKey, message
 from kproxy.replay.comparing import Difference
 from kproxy.replay.effects import Verb
 from kproxy.replay.explaining import SPOKEN
@@ -10,9 +14,9 @@ from kproxy.replay.left_out import LeftOut
 from kproxy.replay.plan import Plan, make_plan
 from kproxy.replay.recording import read_recording
 from kproxy.replay.report import plan_lines, plan_object, result_lines, result_object
-from kproxy.replay.result import Result
+from kproxy.replay.result import MOST_EXAMPLES, Outcome, Result, which
 from tests.replay.test_plan import cluster
-from tests.support.replayed import capture, recorded
+from tests.support.replayed import RecordedBroker, capture, recorded, replayed
 from tests.support.secrets_block import without_secrets
 
 
@@ -84,3 +88,53 @@ def test_objects() -> None:
     [difference] = done["differences"]
     assert (difference["apiName"], difference["path"], difference["count"]) == ("ApiVersions", "errorCode", 1)
     assert done["notCompared"] == {"TIMES": {"why": "times", "fields": 7}}
+
+
+def test_differences_of_a_kind_are_counted_together() -> None:
+    result = Result()
+    one = recorded(1).requests[0]
+    for offset in range(10):
+        result.note_difference(one, Difference("a.b", f"a[{offset}].b", "1", "2"))
+    [kind] = result.differences.values()
+    assert kind.count == 10 and len(kind.examples) == MOST_EXAMPLES
+    assert kind.examples[0] == f"a[0].b, {which(one)}"
+    assert result.differs
+
+
+def test_kinds_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kproxy.replay.result.MOST_KINDS", 5)
+    result = Result()
+    one = recorded(1).requests[0]
+    for number in range(20):
+        result.note_difference(one, Difference("a", "a", str(number), "x"))
+        result.note_trouble(one, f"why {number}")
+    assert len(result.differences) == len(result.troubles) == 6
+    assert sum(kind.count for kind in result.differences.values()) == 20
+    assert result.count(Outcome.NO_ANSWER) == 20
+
+
+def test_a_request_is_named_as_it_is_found_in_the_capture() -> None:
+    assert which(recorded(1).requests[0]) == "request 1 (correlation id 0 of 127.0.0.1:59808)"
+
+
+def test_a_difference_is_told_with_its_place() -> None:
+    def later(answer: bytes) -> bytes:
+        decoded: Any = message("ProduceResponse").decode(13, answer)
+        decoded.responses[0].partition_responses[0].base_offset = 99
+        return message("ProduceResponse").encode(13, decoded)
+
+    recording = recorded(1)
+    _, result = replayed(recording, RecordedBroker(recording, change={ApiKey.PRODUCE: later}))
+    assert result.count(Outcome.DIFFERENT) == 1
+    [(api, path, old, new)] = result.differences
+    assert (api, path, old, new) == ("Produce", "responses.partitionResponses.baseOffset", "0", "99")
+
+
+def test_an_answer_that_was_not_recorded_is_compared_with_nothing() -> None:
+    recording = recorded(1)
+    broker = RecordedBroker(recording)
+    produce = next(one for one in recording.requests if one.api_key == ApiKey.PRODUCE)
+    produce.response = produce.answered_at = None
+    plan, result = replayed(recording, broker)
+    assert (result.count(Outcome.NOT_RECORDED), result.differs) == (1, False)
+    assert result.count(Outcome.SAME) == len(plan.sent) - 1

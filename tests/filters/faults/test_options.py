@@ -1,12 +1,19 @@
-"""What a fault may say."""
+"""What a fault may say: options, scenarios, words of a command line, schedules."""
 
+from collections.abc import Iterable
 from typing import Any, get_args
 
 import pytest
 
+from kproxy.errors import UsageError
+from kproxy.filters.faults import FaultInjection
 from kproxy.filters.faults.options import Fault, FaultsOptions
+from kproxy.filters.faults.rules import rules
 from kproxy.filters.faults.scenarios import SCENARIOS
+from kproxy.filters.faults.schedule import Schedule
+from kproxy.filters.faults.words import parse_fault
 from kproxy.filters.options import OptionMistakes, read_options
+from kproxy.protocol import ApiKey
 
 
 def mistakes(**fault: Any) -> list[tuple[str, str]]:
@@ -63,3 +70,119 @@ def test_the_former_name_of_an_option_goes_on_to_work() -> None:
     assert former.faults == (Fault(api_name="Produce", disconnect=True),)
     with pytest.raises(OptionMistakes, match="api: it is the former name of api_name, which is here as well"):
         read_options(FaultsOptions, {"faults": [{"api": "Produce", "api_name": "Fetch", "disconnect": True}]})
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_scenario_has_an_effect_and_is_documented(name: str) -> None:
+    (rule,) = rules([Fault(scenario=name)])
+    fault = rule.fault
+    effects = [rule.code(key) for key in rule.apis] + [fault.delay, fault.throttle, fault.black_hole or None]
+    assert any(effect is not None for effect in effects)
+    assert f"        {name} " in (FaultInjection.__doc__ or "")
+    assert SCENARIOS[name].meaning.endswith(".")
+
+
+def test_what_a_fault_says_itself_wins() -> None:
+    (rule,) = rules([Fault(scenario="leader_moved", times=3, api_name="Produce", topic="orders")])
+    assert rule.apis == {ApiKey.PRODUCE}
+    assert rule.fault.times == 3
+    assert rule.topics == ("orders",)
+    (rule,) = rules([Fault(scenario="slow_broker", delay=0.1)])
+    assert (rule.fault.delay, rule.fault.when, len(rule.apis) > 80) == (0.1, "after", True)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "api", "code"),
+    [
+        ("leader_moved", ApiKey.FETCH, 6),
+        ("coordinator_moved", ApiKey.OFFSET_COMMIT, 16),
+        ("fenced_producer", ApiKey.PRODUCE, 47),
+        ("fenced_producer", ApiKey.END_TXN, 90),
+        ("authorization_lost", ApiKey.PRODUCE, 29),
+        ("authorization_lost", ApiKey.JOIN_GROUP, 30),
+        ("authorization_lost", ApiKey.INIT_PRODUCER_ID, 53),
+    ],
+)
+def test_apis_have_the_errors_that_are_theirs(scenario: str, api: ApiKey, code: int) -> None:
+    (rule,) = rules([Fault(scenario=scenario)])
+    assert rule.code(api) == code
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        (
+            "api_name=Produce error=NOT_LEADER_OR_FOLLOWER times=2",
+            {"api_name": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 2},
+        ),
+        ("leader_moved topic=orders,'my topic'", {"scenario": "leader_moved", "topic": ["orders", "my topic"]}),
+        (
+            "api_name=Fetch,Produce delay=2s probability=0.5 seed=7",
+            {"api_name": ["Fetch", "Produce"], "delay": "2s", "probability": 0.5, "seed": 7},
+        ),
+        ("disconnect call=1,3", {"disconnect": True, "call": [1, 3]}),
+        ("black_hole=true call=3 skip=1", {"black_hole": True, "call": 3, "skip": 1}),
+        ("truncate=0 'where=clientId == \"a b\"'", {"truncate": 0, "where": 'clientId == "a b"'}),
+    ],
+)
+def test_words_are_options(text: str, options: dict[str, Any]) -> None:
+    assert parse_fault(text) == options
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("api_name=Produce", "it does nothing"),
+        ("api_name=Produce api=Fetch", "twice"),
+        ("api_name=Produce error", "is no scenario and no NAME=VALUE"),
+        ("api_name='Produce", "a quote without an end"),
+        ("error=NONE times=two", "times: expected a whole number"),
+        ("error=NONE probability=2", "probability: 2.0 is out of range"),
+        ("error=NONE colour=red", "colour: unknown name"),
+        ("error=NONE disconnect=maybe", "disconnect: expected true or false"),
+    ],
+)
+def test_mistakes_are_one_sentence_with_the_words(text: str, message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_fault(text)
+    assert str(raised.value).startswith("the fault ")
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def fired(schedule: Schedule, calls: Iterable[int] = range(1, 11)) -> list[int]:
+    return [call for call in calls if schedule.fires(call)]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "calls"),
+    [
+        (Schedule(), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
+        (Schedule(times=1), [1]),
+        (Schedule(times=2), [1, 2]),
+        (Schedule(calls=[3]), [3]),
+        (Schedule(calls=[9, 2]), [2, 9]),
+        (Schedule(calls=[9, 2, 5], times=2), [2, 5]),
+        (Schedule(after=8), [9, 10]),
+        (Schedule(after=3, times=2), [4, 5]),
+        (Schedule(after=3, calls=[2, 7]), [7]),
+        (Schedule(probability=0.0), []),
+    ],
+)
+def test_the_calls_on_which_it_fires(schedule: Schedule, calls: list[int]) -> None:
+    assert fired(schedule) == calls
+
+
+def test_the_same_seed_gives_the_same_calls_in_any_order_of_asking() -> None:
+    first = fired(Schedule(probability=0.3, seed=7), range(1, 201))
+    assert fired(Schedule(probability=0.3, seed=7), range(200, 0, -1)) == first[::-1]
+    assert first != fired(Schedule(probability=0.3, seed=8), range(1, 201))
+    assert 40 < len(first) < 80  # 60 on average, with a standard deviation of 6.5
+
+
+def test_as_many_times_as_allowed_are_the_first_that_chance_chooses() -> None:
+    unlimited = fired(Schedule(probability=0.3, seed=7), range(1, 201))
+    limited = Schedule(probability=0.3, seed=7, times=5)
+    assert fired(limited, range(1, 201)) == unlimited[:5]
+    assert fired(limited, range(1, 201)) == unlimited[:5]
+    assert fired(Schedule(probability=0.3, seed=7, times=5), [150, *range(1, 150)]) == unlimited[:5]
