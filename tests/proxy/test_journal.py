@@ -22,6 +22,7 @@ from kproxy.proxy.journals import Journals
 from kproxy.proxy.messages import JournalState
 from kproxy.proxy.shared_counts import SharedCounts
 from tests.support.clock import Clock
+from tests.support.kafka.processes import eventually
 from tests.support.small_disk import available, fill, fill_inodes, small_disk
 from tests.support.traffic import ROOT
 
@@ -298,7 +299,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         assert failed >= 40
         filler.unlink()
         clock.now += 2.0
-        assert kept.is_writable
+        eventually(lambda: kept.is_writable, what="the disk to answer in time")
         assert kept.write(kept.take(), b'{"a":2}')
         assert totals(kept) == (52, 52 - failed, failed)
         assert len(numbers(disk)) == 52 - failed

@@ -82,7 +82,6 @@ from kproxy.proxy.forwarding.in_flight cimport (
 )
 from kproxy.proxy.forwarding.plan cimport WALK_MORE, WALK_STOPPED, begin_walk, walk_on
 from kproxy.proxy.forwarding.tap_cursor cimport LEFT_OUT_OF_TAP, WorkerTap
-from kproxy.proxy.tap.counters cimport ApiCounts, KeyCounts, PhaseCounts, duration_bucket, size_bucket
 
 from enum import IntEnum
 
@@ -267,6 +266,7 @@ cdef class Worker:
             self.close_largest()
 
     cdef int feed_starved(self) except -1:
+        """Read all starved lanes again."""
         cdef list starved = self.starved
         self.starved = []
         for lane in starved:
@@ -670,7 +670,6 @@ cdef class Lane:
         cdef uint64_t now
         cdef uint64_t elapsed
         cdef Passed *one
-        cdef PhaseCounts *phase
         cdef int i
         if not self.pipe.is_flushed():
             return 0
@@ -678,9 +677,7 @@ cdef class Lane:
         for i in range(self.passed_count):
             one = &self.passed[i]
             elapsed = now - one.begun_at if now > one.begun_at else 0
-            phase = &self.link.worker.counters.key(one.api_key).phases[IN_PROXY[self.direction]]
-            phase.sum_ns += elapsed * one.count
-            phase.histogram[duration_bucket(elapsed)] += one.count
+            self.link.worker.counters.count_phase(one.api_key, IN_PROXY[self.direction], elapsed, one.count)
         self.passed_count = 0
         if self.direction == DIRECTION_REQUEST:
             (<RequestLane>self).note_sent_requests(now)
@@ -976,10 +973,7 @@ cdef class RequestLane(Lane):
         return self.enter(CUT_THROUGH)
 
     cdef void count_request(self, Row *row, int api_key, int api_version, uint64_t size) noexcept:
-        cdef ApiCounts *counts = self.link.worker.counters.api(api_key, api_version)
-        counts.requests += 1
-        counts.request_bytes += size
-        self.link.worker.counters.key(api_key).sizes[0][size_bucket(size)] += 1
+        self.link.worker.counters.count_request(api_key, api_version, size)
         self.link.last_api_key = api_key
         if not row.known:
             self.link.worker.counters.total(UNKNOWN_APIS)[0] += 1
@@ -1080,6 +1074,7 @@ cdef class RequestLane(Lane):
         raise RuntimeError("requests have no tail to hold")
 
     cdef int send_token(self, bytes frame) except -1:
+        """Send a raw SASL token to the broker, and put it in flight."""
         cdef Entry *entry = push_entry(&self.link.in_flight)
         memset(entry, 0, sizeof(Entry))
         entry.kind = TOKEN_ENTRY
@@ -1213,18 +1208,12 @@ cdef class ResponseLane(Lane):
         return self.enter(CUT_THROUGH)
 
     cdef void count_response(self, uint64_t now) noexcept:
-        cdef ApiCounts *counts = self.link.worker.counters.api(self.current.api_key, self.current.api_version)
-        cdef KeyCounts *key = self.link.worker.counters.key(self.current.api_key)
+        cdef Counters counters = self.link.worker.counters
         cdef uint64_t latency = now - self.current.at if now > self.current.at else 0
-        counts.responses += 1
-        counts.response_bytes += self.left
-        counts.latency_ns += latency
-        counts.histogram[duration_bucket(latency)] += 1
-        key.sizes[1][size_bucket(self.left)] += 1
+        counters.count_response(self.current.api_key, self.current.api_version, self.left, latency)
         # 0 if the broker answered before it had the whole request
         latency = self.begun_at - self.current.sent_at if 0 < self.current.sent_at < self.begun_at else 0
-        key.phases[IN_BROKER].sum_ns += latency
-        key.phases[IN_BROKER].histogram[duration_bucket(latency)] += 1
+        counters.count_phase(self.current.api_key, IN_BROKER, latency)
 
     cdef bint skips_tokens(self, int32_t correlation_id) noexcept:
         """Drop unanswered tokens (the last one of GSSAPI) if the response belongs to the request after them; return whether it does."""

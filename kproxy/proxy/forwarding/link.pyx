@@ -374,6 +374,7 @@ cdef class Link(LinkBase):
         return 0
 
     cdef int drop_in_flight(self) except -1:
+        """Drop everything in flight, including responses that filters made."""
         drop_all(&self.in_flight)
         self.charge_in_flight()
         self.worker.charge(-<int64_t>self.answer_bytes)

@@ -63,6 +63,7 @@ cdef class Plan:
                 self._fill(key, api, chain, tapped is None or key in tapped)
 
     cdef int _fill(self, int key, object api, object chain, bint tapped) except -1:
+        """Fill the rows of an API: of each version that the facts have, and of versions above them."""
         cdef Row *row
         cdef int version
         versions = message(f"{api.name}Request").versions
@@ -135,6 +136,7 @@ cdef class Plan:
         return row.tail_stop if row.tail != NULL else None
 
     cdef Row *row(self, int api_key, int api_version) noexcept nogil:
+        """Return the row of an API at a version; there is one for everything unknown, too."""
         if not 0 <= api_key < PLAN_KEYS or not self.keys[api_key]:
             return &self.unknown
         if 0 <= api_version < PLAN_VERSIONS and self.rows[api_key][api_version].known:
@@ -177,6 +179,7 @@ cdef void begin_walk(Walker *w, Struct *body, int stop, bint client_id, bint hea
 
 
 cdef inline void want(Walker *w, int size, int purpose) noexcept nogil:
+    """Read a number next: of *size* bytes, or a VARINT."""
     w.wanted = size
     w.purpose = purpose
     w.have = 0
@@ -216,6 +219,7 @@ cdef int walk_on(Walker *w, const uint8_t **at, const uint8_t *limit) noexcept n
 
 
 cdef inline int read_number(Walker *w, const uint8_t **at, const uint8_t *limit) noexcept nogil:
+    """Read the wanted number as far as the bytes reach. Return WALK_DONE, WALK_MORE or WALK_FAULT."""
     cdef uint8_t byte
     while at[0] < limit:
         byte = at[0][0]
@@ -287,6 +291,7 @@ cdef int use(Walker *w) noexcept nogil:
 
 
 cdef int use_count(Walker *w, Level *level, Step *step, int64_t count) noexcept nogil:
+    """Go into an array of *count* elements, or skip it where its elements have a fixed size."""
     if count <= 0:
         level.step += 1
         return WALK_MORE
@@ -302,6 +307,7 @@ cdef int use_count(Walker *w, Level *level, Step *step, int64_t count) noexcept 
 
 
 cdef int push(Walker *w, Struct *s, int64_t elements) noexcept nogil:
+    """Go into a struct, the first of so many elements."""
     cdef Level *level
     if w.depth == MOST_LEVELS:
         return WALK_FAULT
@@ -354,6 +360,7 @@ cdef int step_on(Walker *w) noexcept nogil:
 
 
 cdef int next_element(Walker *w, Level *level) noexcept nogil:
+    """Go on to the next element of an array, or back to the struct around it."""
     level.elements -= 1
     if level.elements > 0:
         level.step = 0

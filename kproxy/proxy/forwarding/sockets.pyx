@@ -152,6 +152,7 @@ cdef class Acceptor:
         return True
 
     cdef int accept(self, int client, bytes peer) except -1:
+        """Make a link for an accepted client, if the limits allow it, and open it."""
         cdef Link link
         cdef Worker worker = self.worker
         cdef object slot = None
@@ -213,6 +214,7 @@ cdef class Acceptor:
         return link
 
     cdef int connect(self, Link link) except -1:
+        """Connect the link to the broker, and join both sides now or once that has succeeded."""
         cdef const uint8_t *target = <const uint8_t *><char *>self.target
         cdef socklen_t size = len(self.target)
         cdef int one = 1
@@ -324,6 +326,7 @@ cdef class Poller:
         self.run()
 
     cdef int handle(self, PolledSocket polled, uint32_t events) except -1:
+        """Write and read one socket, as its events say; an exception closes its link."""
         cdef bint broken = events & (EPOLLERR | EPOLLHUP) != 0
         cdef Link link = None
         try:
@@ -546,6 +549,7 @@ cdef class SocketPipe(Pipe):
         return 0
 
     cdef int detach(self) except -1:
+        """Stop reading and sending, after close_notify where the sink has TLS."""
         self.stop_reading()
         self.say_goodbye()
         self.free_unsent()

@@ -1,5 +1,6 @@
 # Declarations of counters.pyx.
 
+cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -82,6 +83,7 @@ cdef inline int size_bucket(uint64_t size) noexcept nogil:
     return bucket if bucket < SIZE_BUCKETS else SIZE_BUCKETS - 1
 
 
+@cython.final
 cdef class Counters:
     cdef Shared* shared
     cdef uint32_t known[MOST_KEYS]  # a bit a version
@@ -92,6 +94,9 @@ cdef class Counters:
     cdef uint64_t* total(self, int which) noexcept nogil
     cdef uint64_t* closed(self, int cause) noexcept nogil
     cdef uint32_t* address(self, uint64_t address_hash) noexcept nogil
+    cpdef void count_request(self, int api_key, int api_version, uint64_t size) noexcept nogil
+    cpdef void count_response(self, int api_key, int api_version, uint64_t size, uint64_t latency_ns) noexcept nogil
+    cpdef void count_phase(self, int api_key, int which, uint64_t duration_ns, uint64_t count=*) noexcept nogil
 
 
 cdef struct SharedPlaces:

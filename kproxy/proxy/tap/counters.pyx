@@ -155,14 +155,14 @@ cdef class Counters:
         """Count a connection that ended for a CloseCause; links count through ``closed``, this is the same for Python."""
         self.shared.causes[int(CloseCause(cause))] += 1
 
-    def count_request(self, int api_key, int api_version, uint64_t size) -> None:
+    cpdef void count_request(self, int api_key, int api_version, uint64_t size) noexcept nogil:
         """Count a request of *size* bytes."""
         cdef ApiCounts* counts = self.api(api_key, api_version)
         counts.requests += 1
         counts.request_bytes += size
         self.key(api_key).sizes[0][size_bucket(size)] += 1
 
-    def count_response(self, int api_key, int api_version, uint64_t size, uint64_t latency_ns) -> None:
+    cpdef void count_response(self, int api_key, int api_version, uint64_t size, uint64_t latency_ns) noexcept nogil:
         """Count a response of *size* bytes that was received *latency_ns* after its request."""
         cdef ApiCounts* counts = self.api(api_key, api_version)
         counts.responses += 1
@@ -171,11 +171,11 @@ cdef class Counters:
         counts.histogram[duration_bucket(latency_ns)] += 1
         self.key(api_key).sizes[1][size_bucket(size)] += 1
 
-    def count_phase(self, int api_key, which: Phase, uint64_t duration_ns) -> None:
-        """Count a Phase of an exchange."""
-        cdef PhaseCounts* phase = &self.key(api_key).phases[<int>Phase(which)]
-        phase.sum_ns += duration_ns
-        phase.histogram[duration_bucket(duration_ns)] += 1
+    cpdef void count_phase(self, int api_key, int which, uint64_t duration_ns, uint64_t count=1) noexcept nogil:
+        """Count a Phase of *count* exchanges, each with this duration."""
+        cdef PhaseCounts* phase = &self.key(api_key).phases[which % PHASES]
+        phase.sum_ns += duration_ns * count
+        phase.histogram[duration_bucket(duration_ns)] += count
 
     def add_address(self, uint64_t address_hash, int n) -> int:
         """Add *n*, 1 or -1, to the open connections of an address, but not below 0. Return the new count."""

@@ -30,7 +30,6 @@ cdef class TapWriter:
     cdef uint64_t room(self, uint64_t enough) noexcept nogil
     cdef bint has_room(self, uint64_t size) noexcept nogil
     cdef uint64_t give_up_unsettled(self) noexcept nogil
-    cdef int write_lost(self, uint64_t connection, int direction, uint64_t at, uint64_t size) noexcept nogil
     cdef uint64_t reader_epoch(self) noexcept nogil
 
 

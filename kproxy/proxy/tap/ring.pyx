@@ -38,7 +38,6 @@ from kproxy.proxy.tap.sealed import create_sealed, sealed_size
 from kproxy.proxy.tap.tapped import TapItem, TapKind
 
 cdef int TAP_DATA = TapKind.DATA
-cdef int TAP_LOST = TapKind.LOST
 cdef int LAST_KIND = max(TapKind)
 
 cdef enum:
@@ -221,10 +220,6 @@ cdef class TapWriter:
         store_release(self.shared + HEAD, self.head)
         return 0
 
-    cdef int write_lost(self, uint64_t connection, int direction, uint64_t at, uint64_t size) noexcept nogil:
-        """Write a LOST record: *size* bytes of a direction did not fit."""
-        return self.write(TAP_LOST, connection, direction, at, 0, <const uint8_t*>&size, sizeof(size))
-
     def put(
         self, int kind, uint64_t connection, int direction, uint64_t at,
         const uint8_t[::1] data: bytes | bytearray | memoryview, int64_t sent_after=0,
@@ -233,10 +228,6 @@ cdef class TapWriter:
         cdef size_t size = data.shape[0]
         cdef uint64_t after = MADE_BY_PROXY if sent_after < 0 else sent_after
         return self.write(kind, connection, direction, at, after, &data[0] if size else NULL, size) == 0
-
-    def put_lost(self, uint64_t connection, int direction, uint64_t at, uint64_t size) -> bool:
-        """``write_lost`` for Python; return whether the record fitted."""
-        return self.write_lost(connection, direction, at, size) == 0
 
     @property
     def requests(self) -> int:
@@ -296,6 +287,7 @@ cdef class TapReader:
         return readers
 
     cdef void await_next(self) noexcept:
+        """See ``await_reader``."""
         cdef uint64_t next_reader = _number_after(load_acquire(self.shared + READERS))
         if load_acquire(self.shared + AWAITED) == next_reader:
             if load_acquire(self.shared + EPOCH) == next_reader:

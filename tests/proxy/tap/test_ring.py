@@ -169,13 +169,6 @@ def test_the_position_says_how_much_was_read(ring: int) -> None:
         assert reader_position(ring) == before
 
 
-def test_what_was_lost_is_told_as_a_number(ring: int) -> None:
-    reader = TapReader(ring)
-    reader.attach()
-    assert TapWriter(ring).put_lost(5, 1, 77, 300_000)
-    assert reader.read(9) == [(TapKind.LOST, 5, 1, 77, (300_000).to_bytes(8, "little"), 0)]
-
-
 def word(size: int, kind: int = TapKind.DATA) -> bytes:
     return struct.pack("<Q", size << 16 | kind)
 
