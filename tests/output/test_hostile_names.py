@@ -158,6 +158,7 @@ def test_tables(tmp_path: Path) -> None:
     check_tables(written(tmp_path, 300), tmp_path, 300)
 
 
+@pytest.mark.slow
 def test_reports(tmp_path: Path) -> None:
     check_reports(written(tmp_path, 150), tmp_path)
 
