@@ -1,10 +1,12 @@
 """Recorded: the Store of captures and decoded logs, read in a thread while it is served."""
 
 import contextlib
+import select
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +25,9 @@ from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.output.rewriting.withheld_records import WithoutRecords
 from kproxy.output.tables import Table
 from kproxy.output.tables.rows import read_body
-from kproxy.page.arriving import Arriving
 from kproxy.page.blocks import Blocks, Item, Side
 from kproxy.page.columns import ADDED, COLUMNS, NOT_IN_LINES
-from kproxy.page.narrowed import clock
+from kproxy.page.left_out import clock
 from kproxy.page.spilling import SpillFiles
 from kproxy.page.store import Loading, Store, numbers_among
 from kproxy.page.work import Work
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     import duckdb
 
 MOST_KEPT = 256 * 1024 * 1024
+LOOK_MS = 100  # of a pipe
 LOOK = 256  # packets or lines between two looks at the time
 SHOW_S = 0.5  # between two times that what has been read so far is shown
 MEMORY = "160MB"  # that DuckDB may use
@@ -206,6 +208,32 @@ class Recorded(Store):
     def _published(self, first: int, last: int) -> None:
         self.first, self.last, self.size = first, last, self.blocks.held
         self.generation += 1
+
+
+class Arriving:
+    """A pipe as a kproxy.capture.files.RawFile: a read waits for bytes, and calls back meanwhile.
+
+    Args:
+        raw: the pipe, owned from here on.
+        waits: called every LOOK_MS while there are no bytes. Once it returns False, the pipe is read no further.
+    """
+
+    def __init__(self, raw: FileIO, waits: Callable[[], bool]) -> None:
+        self._raw = raw
+        self._waits = waits
+        self._poll = select.poll()
+        self._poll.register(raw, select.POLLIN)
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """See RawFile."""
+        while not self._poll.poll(LOOK_MS):
+            if not self._waits():
+                return 0
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        """See RawFile."""
+        self._raw.close()
 
 
 class RowOutput(TableOutput):

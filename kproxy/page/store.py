@@ -22,8 +22,7 @@ from kproxy.page.columns import COLUMNS, SHOWN, Column
 from kproxy.page.filtering.filter import Filter, Unfinished
 from kproxy.page.filtering.worker import Workers
 from kproxy.page.kept_columns import KeptColumns
-from kproxy.page.left_out import LeftOut, shown_gaps
-from kproxy.page.narrowed import Narrowed
+from kproxy.page.left_out import LeftOut, Narrowed, shown_gaps
 from kproxy.page.work import Work
 from kproxy.protocol.error_codes import error_name
 

@@ -1,8 +1,9 @@
 """Tabled: the Store of directories of Parquet tables, which DuckDB queries where they are: nothing is loaded."""
 
+import re
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,9 @@ from kproxy.output.tables.contracts import EXCHANGES
 from kproxy.output.times import render_instant
 from kproxy.page.blocks import Item
 from kproxy.page.columns import ADDED, COLUMNS, IN_FILTERS, Column
-from kproxy.page.damaged_tables import damages_of
 from kproxy.page.kept_columns import KeptColumns
 from kproxy.page.store import Index, Store, numbers_among
-from kproxy.page.work import Work
+from kproxy.page.work import Cancelled, Work
 from kproxy.protocol import ApiKey
 from kproxy.protocol.embedded import Content, Viewers
 from kproxy.protocol.embedded.payload import to_json
@@ -39,6 +39,8 @@ TYPES = {  # of the contract's columns that the page has, as DuckDB names them
     "int64": "BIGINT",
 }  # fmt: skip
 MOST_LOOKED_UP = 2_000  # rows of a query
+MOST_LOOKING_SECONDS = 10.0  # for damages in all files: every value is read
+NAMED = re.compile(r'^.*Failed to read file "[^"]*": ')  # what DuckDB writes before what is wrong
 MOST_RECORDS = 10_000  # of an exchange
 BODIES = ("request_json", "response_json")
 END = (
@@ -349,3 +351,27 @@ def _inside(file: _File, numbers: Sequence[int] | None) -> str:
     rows = sorted(number - file.first for number in numbers if file.first <= number < file.first + file.rows)
     listed = f"file_row_number IN ({', '.join(map(str, rows))})"
     return f" WHERE file_row_number BETWEEN {rows[0]} AND {rows[-1]} AND {listed}"
+
+
+def damages_of(paths: Iterable[Path]) -> list[str]:
+    """Return a sentence for each Parquet file that cannot be read to its end, as far as there is time to look.
+
+    Only called once a question has failed: DuckDB rarely names the file.
+    """
+    import duckdb  # noqa: PLC0415 - heavy, and an extra
+
+    found: list[str] = []
+    work = Work(MOST_LOOKING_SECONDS)
+    with duckdb.connect(config=SAFE) as connection:  # one of its own: a fault may have made the other one useless
+        connection.execute(f"SET memory_limit = '{MEMORY}'")
+        for path in paths:
+            try:
+                with work.ended_by(connection.interrupt):
+                    connection.execute(f"SELECT max(hash(e)) FROM read_parquet({quoted(str(path))}) e").fetchall()
+            except Cancelled:
+                break
+            except duckdb.OutOfMemoryException:
+                continue  # that says nothing of the file
+            except duckdb.Error as error:
+                found.append(f"{path} is damaged: {NAMED.sub('', first_sentence(error))}")
+    return found

@@ -4,8 +4,7 @@ import gzip
 import os
 from pathlib import Path
 
-from kproxy.page.arriving import Arriving
-from kproxy.page.recorded import Recorded
+from kproxy.page.recorded import Arriving, Recorded
 from kproxy.page.work import Work
 from tests.page.asking import opened
 from tests.support.kafka.processes import eventually

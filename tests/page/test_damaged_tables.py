@@ -6,9 +6,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from kproxy.page.damaged_tables import damages_of
 from kproxy.page.server import page_app
-from kproxy.page.tables import Tabled
+from kproxy.page.tables import Tabled, damages_of
 from tests.page.asking import TOKEN, Browser
 from tests.support.exchange_tables import write_tables
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kproxy.page.narrowed import Analyzed, Narrowed
+from kproxy.page.left_out import Analyzed, Narrowed
 
 NOON = 1_795_262_400 * 10**9  # 2026-11-21 12:00:00 UTC
 MINUTE = 60 * 10**9

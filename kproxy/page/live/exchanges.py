@@ -1,8 +1,9 @@
 """Exchanges of the analyzer's records: for their rows when they come, and whole (a line, bytes) when they are asked for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from heapq import heappop, heappush
+from threading import RLock
 
 import msgspec
 from msgspec import Struct
@@ -15,7 +16,6 @@ from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.output.rewriting.withheld_records import WithoutRecords
 from kproxy.page import blocks
 from kproxy.page.blocks import Item
-from kproxy.page.live.cluster import SharedView
 from kproxy.page.recorded import item_of
 from kproxy.pipeline.connections import new_cluster_view
 from kproxy.protocol import (
@@ -174,6 +174,47 @@ class LiveExchanges:
         if view is None:
             view = self._views[cluster] = new_cluster_view(SharedView)
         return view
+
+
+class SharedView(ClusterView):
+    """A ClusterView that several threads may use at once: each call holds its lock."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = RLock()
+
+    def note(self, frame: Frame) -> None:
+        """See ClusterView."""
+        with self._lock:
+            super().note(frame)
+
+    def topic_name(self, topic_id: str) -> str | None:
+        """See ClusterView."""
+        with self._lock:
+            return super().topic_name(topic_id)
+
+    @property
+    def topics(self) -> Mapping[str, str]:
+        """See ClusterView; those of this moment."""
+        with self._lock:
+            return dict(super().topics)
+
+    @property
+    def brokers(self) -> Mapping[int, str]:
+        """See ClusterView; those of this moment."""
+        with self._lock:
+            return dict(super().brokers)
+
+    @property
+    def cluster_id(self) -> str | None:
+        """See ClusterView."""
+        with self._lock:
+            return super().cluster_id
+
+    def learn_topic(self, topic_id: str, name: str) -> None:
+        """See ClusterView."""
+        with self._lock:
+            super().learn_topic(topic_id, name)
 
 
 class _Closed(Opener):

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import msgspec
 
+from kproxy.page.left_out import Analyzed
 from kproxy.page.live.store import Live
 from kproxy.page.malloc import keep_large_blocks_apart
-from kproxy.page.narrowed import Analyzed
 from kproxy.page.recorded import MOST_KEPT
 from kproxy.page.server import page_app, serve
 from kproxy.proxy.child_process import set_process_title

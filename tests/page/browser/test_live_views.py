@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import uvicorn
 
+from kproxy.page.left_out import Analyzed
 from kproxy.page.live.store import Live
-from kproxy.page.narrowed import Analyzed
 from kproxy.page.server import page_app
 from kproxy.proxy.network.http_server import listen_for_pages, server_settings
 from kproxy.proxy.page_records import Begun, Record, Shown, Side, Tally

@@ -3,7 +3,7 @@
 import threading
 from typing import Any
 
-from kproxy.page.live.cluster import SharedView
+from kproxy.page.live.exchanges import SharedView
 from kproxy.protocol import ApiKey
 from kproxy.session import Exchange
 from tests.page.feeding import ORDERS

@@ -11,10 +11,9 @@ import pytest
 
 from kproxy.page.activity import activity, heatmap
 from kproxy.page.findings import Findings
-from kproxy.page.left_out import told as told_of
+from kproxy.page.left_out import Analyzed
 from kproxy.page.live.process import FEED
 from kproxy.page.live.store import Live
-from kproxy.page.narrowed import Analyzed
 from kproxy.page.work import Work
 from kproxy.proxy.page_records import SIZE, Begun, encode
 from tests.page.feeding import ORDERS, decoded, feed_of, live, send
@@ -160,11 +159,11 @@ def test_a_time_without_an_analyzer_is_told(store: Live, folder: Path) -> None:
         eventually(lambda: store.last == number * len(decoded()), what="a feed")  # noqa: B023 - at once
         feed.close()
         eventually(lambda: not store.fed, what="its end")
-    assert told_of(store, None, None) is None
+    assert store.gaps(None, None) is None
     other = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
     subprocess.run([sys.executable, "-S", "-c", other, str(folder / FEED)], check=True)
-    eventually(lambda: told_of(store, None, None), what="the time in between")
-    told = told_of(store, None, None)
+    eventually(lambda: store.gaps(None, None), what="the time in between")
+    told = store.gaps(None, None)
     assert told is not None and told["sampled"]
     assert int(told["unseen"][0]["fromNs"]) <= (store.times()[1] or 0)
     assert "was not seen" in told["said"]
@@ -179,7 +178,7 @@ def test_what_the_configuration_leaves_out_is_told(
     store: Live, folder: Path, analyzed: Analyzed, sampled: bool, says: str
 ) -> None:
     store.narrowed.use(analyzed)
-    assert told_of(store, None, None) is not None, "also without an exchange"
+    assert store.gaps(None, None) is not None, "also without an exchange"
     feed = feed_of(folder)
     send(feed)
     eventually(lambda: store.last == len(decoded()), what="all exchanges")
@@ -225,7 +224,7 @@ def test_what_is_kept_is_bounded_and_every_exchange_is_here_left_or_dropped(fold
         rows = store.page(Work(), limit=500, columns=["number"]).rows
         assert [row[0] for row in rows] == list(range(store.first, store.first + len(rows)))
         assert store.item(store.first - 1) is None
-        told = told_of(store, None, None)
+        told = store.gaps(None, None)
         assert told is not None and f"{store.left:,} exchanges before" in told["said"]
         assert store.item(store.first) is not None
         feed.close()
