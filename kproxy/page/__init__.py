@@ -1,29 +1,31 @@
 """The page: exchanges in a browser. ``kproxy open SOURCE...`` serves it; the browser's part is in static/.
 
-    columns.py    the columns of exchanges: name, type, unit, meaning, and what each is in SQL
-    store.py      Store: what exchanges are there, which rows a filter and a sort give, one exchange whole
-    recorded.py   Recorded: the Store of captures and decoded logs, read while it is served
-    tables.py     Tabled: the Store of directories of Parquet tables, queried where they are
-    live/         the Store of a running proxy, and the process that has it
+Where to look
+
+    store.py      Store: which exchanges there are, which rows a filter and a sort give, one exchange with all its parts
+    recorded.py   Recorded: the Store of captures and decoded logs, which are read while they are served
+    tables.py     Tabled: the Store of directories of Parquet tables, which DuckDB queries where they are
+    live/         Live: the Store of a running proxy, and the process that serves it
+    opening.py    chooses the Store for the sources that a person names
+    columns.py    the columns of exchanges: name, type, unit, meaning, and SQL
+    blocks.py     Blocks: lines and frames, compressed and bounded in bytes; the oldest are dropped or spilled (spilling.py)
     kept_columns.py  KeptColumns: columns of tables in memory, for rows that are far apart
-    opening.py    sources to a Store
-    malloc.py     what is freed beside them is given back
-    blocks.py     Blocks: lines and frames of exchanges, compressed, bounded in bytes; the oldest leave, or spill
-    spilling.py   SpillFiles: files without names in a directory
-    filtering/    conditions in CEL over the rows of a store
-    exchange/     one exchange, whole; two compared
-    left_out.py   LeftOut: what is not among the exchanges, and when
-    narrowed.py   Narrowed: what part of the traffic the configuration has analyzed, and when
-    activity.py   what happened when; latency as a heat map
-    findings.py   the analyses of kproxy report, of all or of a span of time; the exchanges that findings name
-    exporting.py  a selection as a file, or as a command
-    replaying.py  Replaying: a selection replayed by kproxy replay, after its plan was shown
-    work.py       Work: a question that may be given up
-    answers.py    what each URL gives
-    manual.py     the topics of kproxy help as pages
-    server.py     the routes, and uvicorn on a loopback port
-    security.py   who may ask: Host, Origin, token; the headers of every answer
-    modules.py    modules of others that the page in the browser uses, with their versions and checksums
+    filtering/    conditions in CEL and free text over the rows of a Store
+    exchange/     one exchange in detail; two compared
+    left_out.py   what is missing among the exchanges, and when
+    activity.py   exchanges over time, latency as a heat map, groups
+    findings.py   the analyses of kproxy report over a span of time, with the exchanges that findings name
+    exporting.py  a selection as a file, or as a command for a terminal
+    replaying.py  a selection replayed by kproxy replay, after its plan was shown
+    work.py       Work: one question of a browser, which can be cancelled and has a time limit
+    answers.py    the answer of each URL; server.py serves them, security.py decides who may ask
+    manual.py     the help texts of kproxy help, as pages
+    malloc.py     returns freed memory to the operating system
+    modules.py    other people's modules in static/, with versions and checksums
+
+To add a column, add it to columns.py. To add an answer, write a function that takes a Store and a Work, and route it in
+answers.py. Contents of records are withheld in one place: recorded.py and live/exchanges.py keep or show frames as WithoutRecords
+(kproxy.output.rewriting) leaves them, unless --records or page.records is given.
 
 Seams
 

@@ -1,4 +1,4 @@
-"""What happened when: exchanges, bytes and errors by API, client, topic or error; latency as a heat map. Computed by DuckDB."""
+"""Exchanges over time: counts, bytes and errors by API, client, topic or error; latency as a heat map; the groups. By DuckDB."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ MOST_BUCKETS = 1_000
 MOST_SERIES = 12  # the others are added up
 OTHERS = "others"
 AT = "coalesce(e.request_ns, e.response_ns)"
-BY = {  # what series are of -> the columns that it needs, and SQL that gives one row for each
+BY = {  # subject of the series -> the columns needed, and SQL that gives one row for each subject
     "api": (["apiName", "apiKey"], "coalesce(e.api_name, 'API ' || e.api_key, '?')"),
     "client": (["clientId"], "coalesce(e.client_id, '')"),
     "topic": (["topics"], "unnest(e.topics)"),
@@ -36,12 +36,12 @@ class Span:
 
     @property
     def starts(self) -> list[str]:
-        """When each bucket begins."""
+        """The time at which each bucket begins, in nanoseconds."""
         return [] if self.is_empty else [str(self.start + at * self.width) for at in range(self.buckets)]
 
     @property
     def condition(self) -> str:
-        """Of the rows within it."""
+        """SQL that is true for rows within the span."""
         return f"{AT} BETWEEN {self.start} AND {self.end}"
 
     @property
@@ -86,7 +86,7 @@ def groups(store: Store, work: Work, start: int | None, end: int | None) -> dict
 def activity(
     store: Store, work: Work, condition: str, by: str, buckets: int, start: int | None = None, end: int | None = None
 ) -> dict[str, Any]:
-    """The answer of /page/api/activity. Raises UsageError, FilterError, Cancelled."""
+    """Return the answer of /page/api/activity. Raises UsageError, FilterError, Cancelled."""
     if by not in BY:
         raise UsageError(f"by is one of {', '.join(BY)}")
     span = Span(store, buckets, start, end)

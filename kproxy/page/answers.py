@@ -1,4 +1,4 @@
-"""The answers of the page: what each of its URLs gives, as kproxy.page describes them."""
+"""Answer each URL of the page, as the package docstring of kproxy.page describes it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -40,12 +40,12 @@ from kproxy.page.work import MOST_SECONDS, Cancelled, Work
 from kproxy.protocol.embedded.payload import to_json
 from kproxy.protocol.vocabulary import Scope, fields_in
 
-EVENTS_S = 0.25  # between two looks for what has changed
+EVENTS_S = 0.25  # between two checks for changes
 KEEP_ALIVE_S = 15.0
-INSTANCE = token_hex(8)  # of this process: numbers of exchanges mean something within it only
+INSTANCE = token_hex(8)  # identifies this process: exchange numbers restart with each process
 MOST_NUMBER = (1 << 63) - 1  # of an exchange, and nanoseconds
-MOST_DAMAGES = 3  # that are said in an answer
-POLL_S = 0.05  # between two looks whether the browser still waits
+MOST_DAMAGES = 3  # named in an answer
+POLL_S = 0.05  # between two checks whether the browser still waits
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -62,7 +62,12 @@ T = TypeVar("T")
 
 
 class Answers:
-    """The answers."""
+    """The answers for one store.
+
+    Args:
+        store: the exchanges that are open.
+        token: what changes need in a header.
+    """
 
     def __init__(self, store: Store, token: str) -> None:
         self._store = store
@@ -72,7 +77,7 @@ class Answers:
         self._static = dict(_static_files(files("kproxy.page").joinpath("static"), ""))
 
     def routes(self) -> list[Route]:
-        """All of them."""
+        """Return the routes of all answers."""
         return [
             Route("/", self.index),
             Route("/page/static/{name:path}", self.static),
@@ -97,12 +102,12 @@ class Answers:
         ]
 
     async def index(self, _request: Request) -> Response:
-        """The page."""
+        """Return the page itself."""
         page = self._static.get("index.html")
         return HTMLResponse(PLACEHOLDER if page is None else page.read_bytes())
 
     async def static(self, request: Request) -> Response:
-        """A file that the page loads."""
+        """Return a file that the page loads."""
         name = request.path_params["name"]
         path = self._static.get(name)
         if path is None:
@@ -118,7 +123,7 @@ class Answers:
         return HTMLResponse(await run_in_threadpool(manual_page, topic))
 
     async def source(self, _request: Request) -> Response:
-        """What is open."""
+        """Describe what is open."""
         store = self._store
         first, last = await run_in_threadpool(_times, store)
         return _json(
@@ -159,7 +164,7 @@ class Answers:
         )
 
     async def exchanges(self, request: Request) -> Response:
-        """Some rows."""
+        """Return some rows of a view."""
         asked = request.query_params
         names = asked.get("columns")
         columns = SHOWN if names is None else tuple(filter(None, names.split(",")))
@@ -180,7 +185,7 @@ class Answers:
         )
 
     async def position(self, request: Request) -> Response:
-        """Where an exchange is in a view."""
+        """Return the place of an exchange in a view."""
         asked = request.query_params
         number, condition, sort = (
             _whole(asked.get("number"), 0),
@@ -192,13 +197,13 @@ class Answers:
         )
 
     async def exchange(self, request: Request) -> Response:
-        """One exchange, whole."""
+        """Return one exchange in detail."""
         number = _whole(request.path_params["number"], 0)
         found = await answer(request, lambda work: detail_of(self._store, number))
         return refusal(404, f"there is no exchange {number} here (any more)") if found is None else _json(found)
 
     async def frame(self, request: Request) -> Response:
-        """The bytes of one side of an exchange."""
+        """Return the bytes of the request or the response of an exchange."""
         number, side = _whole(request.path_params["number"], 0), request.path_params["side"]
         if side not in ("request", "response"):
             return refusal(404, "an exchange has a request and a response")
@@ -208,13 +213,13 @@ class Answers:
         return Response(found, media_type="application/octet-stream", headers=_download(f"{side}-{number}.bin"))
 
     async def activity(self, request: Request) -> Response:
-        """What happened when."""
+        """Return counts of exchanges over time."""
         asked, span = request.query_params, _span(request)
         by, condition = asked.get("by", "api"), asked.get("filter", "")
         return _json(await answer(request, lambda work: activity(self._store, work, condition, by, *span)))
 
     async def heatmap(self, request: Request) -> Response:
-        """How long it took when."""
+        """Return latencies over time."""
         condition, span = request.query_params.get("filter", ""), _span(request)
         return _json(await answer(request, lambda work: heatmap(self._store, work, condition, *span)))
 
@@ -224,29 +229,29 @@ class Answers:
         return _json(await answer(request, lambda work: groups(self._store, work, start, end)))
 
     async def analyses(self, _request: Request) -> Response:
-        """The analyses there are."""
+        """List the analyses."""
         return _json(self._findings.list())
 
     async def analysis(self, request: Request) -> Response:
-        """One analysis, run."""
+        """Run an analysis."""
         name, (_, start, end) = request.path_params["name"], _span(request)
         found = await answer(request, lambda work: self._findings.run(work, name, start, end), findings.MOST_SECONDS)
         return refusal(404, f"there is no analysis {name[:60]!r}") if found is None else _json(found)
 
     async def compare(self, request: Request) -> Response:
-        """Where two exchanges differ."""
+        """Return the differences between two exchanges."""
         a, b = (_whole(request.query_params.get(name), 0) for name in ("a", "b"))
         found = await answer(request, lambda work: compare(self._store, a, b))
         return refusal(404, "one of these exchanges is not here (any more)") if found is None else _json(found)
 
     async def complete(self, request: Request) -> Response:
-        """What may stand at a place of a filter, or of a breakpoint's condition."""
+        """Complete a filter, or the condition of a breakpoint, at the cursor."""
         text, of = request.query_params.get("text", ""), request.query_params.get("of", "filter")
         cursor = _whole(request.query_params.get("cursor"), len(text))
         return _json(await answer(request, lambda work: complete(self._store, work, text, cursor, of)))
 
     async def command(self, request: Request) -> Response:
-        """What to type for a selection."""
+        """Return the commands that give a selection in a terminal."""
         form, condition, _, start, end = _selection(request)
         typed = exporting.command(self._store, form, condition, start, end)
         replayed = exporting.replay_command(self._store, condition, start, end)
@@ -256,7 +261,7 @@ class Answers:
         return _json({"command": typed, "note": note, "replay": replayed, "of": of, "impossible": impossible})
 
     async def export(self, request: Request) -> Response:
-        """A selection as a file."""
+        """Return a selection as a file."""
         form, condition, _, start, end = _selection(request)
         if form == "jsonl":
             lines = await answer(request, lambda work: exporting.lines(self._store, work, condition, start, end))
@@ -286,7 +291,7 @@ class Answers:
         )
 
     async def replay_plan(self, request: Request) -> Response:
-        """What a replay of a selection would do."""
+        """Return the plan of a replay: what it would send."""
         wanted = await _sent(request, Wanted)
         return _json(await answer(request, lambda work: self._replaying.plan(work, wanted), MOST_REPLAY_SECONDS))
 
@@ -296,15 +301,15 @@ class Answers:
         return _json(await answer(request, lambda work: self._replaying.send(work, chosen), MOST_REPLAY_SECONDS))
 
     async def events(self, request: Request) -> Response:
-        """What has changed, as server-sent events."""
+        """Send news of the store as server-sent events."""
         return StreamingResponse(self._events(request), media_type="text/event-stream")
 
     async def _events(self, request: Request) -> AsyncIterator[bytes]:
-        store, told, quiet = self._store, None, 0.0
+        store, last_sent, quiet = self._store, None, 0.0
         while not await request.is_disconnected():
             now = store.generation, store.loading, store.narrowed.now
-            if now != told:
-                told, quiet = now, 0.0
+            if now != last_sent:
+                last_sent, quiet = now, 0.0
                 first, last = await run_in_threadpool(_times, store)
                 rows = {
                     "exchanges": store.exchanges,
@@ -332,7 +337,7 @@ class Answers:
 
 
 async def _sent(request: Request, kind: type[T]) -> T:
-    """The values in the body of a request."""
+    """Return the values in the JSON body of a request. Raises HTTPException."""
     try:
         return msgspec.json.decode(await request.body(), type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -347,7 +352,7 @@ def _times(store: Store) -> tuple[int | None, int | None]:
 
 
 def _selection(request: Request) -> tuple[str, str, int, int | None, int | None]:
-    """Format, filter, and span."""
+    """Return format, filter, and span of a request for a selection."""
     asked = request.query_params
     return asked.get("format", "jsonl"), asked.get("filter", ""), *_span(request)
 
@@ -357,14 +362,14 @@ def _download(name: str) -> dict[str, str]:
 
 
 def _span(request: Request) -> tuple[int, int | None, int | None]:
-    """Buckets, and the nanoseconds from which and to which."""
+    """Return the number of buckets, and both ends of the span in nanoseconds; None where an end is not given."""
     asked = request.query_params
     ends = [_whole(asked[name], 0) if asked.get(name) else None for name in ("fromNs", "toNs")]
     return _whole(asked.get("buckets"), 120), ends[0], ends[1]
 
 
 def _static_files(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]:
-    """The files of a folder by their paths in it."""
+    """Yield the files below a folder, each with its path relative to it."""
     for entry in folder.iterdir() if folder.is_dir() else ():
         if entry.is_dir():
             yield from _static_files(entry, f"{prefix}{entry.name}/")
@@ -393,7 +398,7 @@ async def wrong(_request: Request, error: Exception) -> Response:
 
 
 async def of_damaged(store: Store, error: Exception) -> Response:
-    """Say what of the sources cannot be read; raise what was raised where all of it can."""
+    """Answer with the damages of the sources; raise *error* where there are none."""
     damages = await run_in_threadpool(store.look_for_damages)
     if damages:
         return refusal(400, "; ".join(damages[:MOST_DAMAGES]))
@@ -401,12 +406,12 @@ async def of_damaged(store: Store, error: Exception) -> Response:
 
 
 async def failed(_request: Request, error: Exception) -> Response:
-    """Say that it is our fault; what happened is in the log of the terminal."""
+    """Answer that kproxy has failed; the traceback is on standard error."""
     return refusal(500, f"kproxy could not answer ({type(error).__name__}); what happened is on its standard error")
 
 
 async def answer(request: Request, function: Callable[[Work], Any], seconds: float = MOST_SECONDS) -> Any:
-    """What a function gives, in a thread; given up when the browser does not wait for it any more. Raises Cancelled."""
+    """Return what *function* returns in a thread; cancel it once the browser has disconnected. Raises Cancelled."""
     work = Work(seconds)
     task = asyncio.ensure_future(run_in_threadpool(function, work))
     try:

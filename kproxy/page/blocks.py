@@ -1,7 +1,7 @@
-"""Blocks: what an exchange is made of, kept in compressed blocks: bounded in bytes; the oldest leave, or spill to files.
+"""Blocks: exchanges in compressed blocks, bounded in bytes. The oldest are dropped, or spilled to files.
 
-An item is a line of the decoded log, both frames as they came (size field included, credentials withheld), and what is known of
-how they are read. Items have numbers from 1 on, without gaps.
+An item is one exchange: its line of the decoded log, and both frames with their size field and with what is needed to read them.
+Credentials are withheld, and contents of records unless they were asked for. Items are numbered from 1 on, without gaps.
 """
 
 import threading
@@ -43,7 +43,7 @@ class Item(Struct, frozen=True, omit_defaults=True):
 
 
 def size_of(item: Item) -> int:
-    """About how many bytes an item has."""
+    """Return about how many bytes an item takes."""
     return len(item.line) + sum(len(side.data) for side in (item.request, item.response) if side is not None)
 
 
@@ -91,16 +91,16 @@ class Blocks(Generic[T]):
 
     @property
     def dropped(self) -> int:
-        """How many items have left."""
+        """How many items were dropped."""
         return self.first - 1
 
     @property
     def held(self) -> int:
-        """Bytes of all items in memory: of blocks, and about those of what is not in one yet."""
+        """Bytes of all items in memory, in blocks and still outside of them (about)."""
         return self.size + self._open_size
 
     def append(self, item: T) -> int:
-        """Add an item; its number."""
+        """Add an item, and return its number."""
         size = self._size_of(item)
         with self._lock:
             self._open.append(item)
@@ -111,7 +111,7 @@ class Blocks(Generic[T]):
             return self.last
 
     def get(self, number: int) -> T | None:
-        """The item of that number; None of one that is not here (any more)."""
+        """Return the item with this number; None if it was dropped or has not come yet."""
         with self._lock:
             if not self.first <= number <= self.last:
                 return None
@@ -122,7 +122,7 @@ class Blocks(Generic[T]):
             return self._items(block)[number - block.first]
 
     def items(self, first: int, last: int) -> Iterator[tuple[int, T]]:
-        """The items from one number to another that are here, each with its number."""
+        """Yield the kept items between two numbers, each with its number."""
         number = first
         while number <= last:
             with self._lock:
@@ -142,7 +142,7 @@ class Blocks(Generic[T]):
                 number += 1
 
     def some(self, numbers: Iterable[int]) -> Iterator[T | None]:
-        """The items of these numbers, ascending; None for each that is not here (any more). Blocks between are not read."""
+        """Yield the items with these ascending numbers, None for each that is not kept. Only their blocks are decompressed."""
         start, found = 0, list[T]()
         for number in numbers:
             if not start <= number < start + len(found):
@@ -150,7 +150,7 @@ class Blocks(Generic[T]):
             yield found[number - start] if start <= number < start + len(found) else None
 
     def _around(self, number: int) -> tuple[int, list[T]]:
-        """The items of a block and the number of the first one; none where that number is not here."""
+        """Return the number of the first item of the block that holds *number*, and its items; none if it is not kept."""
         with self._lock:
             if not self.first <= number <= self.last:
                 return number, []
@@ -161,14 +161,14 @@ class Blocks(Generic[T]):
             return block.first, self._items(block)
 
     def drop_before(self, first: int) -> None:
-        """Let the items before this one leave; their bytes are released in whole blocks."""
+        """Drop the items before this one; their bytes are released in whole blocks."""
         with self._lock:
             while self._blocks and self._blocks[0].first + self._blocks[0].count <= first:
                 self._remove_oldest()
             self.first = max(self.first, first)
 
     def spill_before(self, first: int) -> None:
-        """Write the whole blocks before this item to the files. Raises OSError: then they are where they were."""
+        """Write the blocks that end before this item to the files. Raises OSError: then nothing has moved."""
         while self._in_memory:
             with self._lock:
                 oldest = self._blocks[-self._in_memory]

@@ -1,7 +1,7 @@
-"""The columns of exchanges: those of the decoded log under its names, and some that its bodies hold.
+"""The columns of exchanges: those of the decoded log under its names, and some that are taken from bodies.
 
-``sql`` is over ``e``, the table exchanges of kproxy.output.tables with what kproxy.page adds to it (ADDED), so that the same text
-serves rows that were decoded here and rows of Parquet files.
+``sql`` reads from ``e``, the table exchanges of kproxy.output.tables with the columns that kproxy.page adds (ADDED). The same
+text serves rows that were decoded here and rows of Parquet files.
 """
 
 from typing import Literal, TypeAlias
@@ -28,12 +28,12 @@ class Column(Struct, frozen=True):
     sql: str
     meaning: str
     unit: str = ""
-    shown: bool = False  # without being asked for
-    in_log: bool = True  # the decoded log has it under this name
+    shown: bool = False  # by default
+    in_log: bool = True  # whether the decoded log has it under this name
 
 
 def _of(name: str, column: str, kind: Type, *, shown: bool = False, in_log: bool = True) -> Column:
-    """A column of the contract."""
+    """Make a column of one in the tables' contract."""
     known = CONTRACT[column]
     return Column(name, kind, f"e.{column}", known.meaning, known.unit, shown, in_log)
 

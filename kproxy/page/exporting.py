@@ -1,8 +1,8 @@
-"""Selections as files, and as a command for a terminal.
+"""Export a selection as a file, or as a command for a terminal.
 
-Lines of the decoded log are those that are kept. Packets and tables are written by ``kproxy decode`` in a process of its own,
-from the same sources with the same condition; of tables, by DuckDB. A running proxy's page has no source that could be read
-again: it makes them of what it keeps (live/exporting.py).
+Lines of the decoded log are sent from the store. Packets and tables of captures and logs are written by ``kproxy decode`` in a
+process of its own, from the same sources with the same condition; tables are filtered by DuckDB. A running proxy has no source
+that could be read again, so its packets and tables are made of the exchanges that are kept (live/exporting.py).
 """
 
 import shlex
@@ -44,7 +44,7 @@ GONE = b"{}"  # the line of an exchange that has left meanwhile
 
 
 def command(store: Store, form: str, condition: str, start: int | None = None, end: int | None = None) -> str:
-    """What to type for a selection: one line that a terminal shows as it is, for POSIX shells.
+    """Return the command that gives a selection: one printable line for POSIX shells.
 
     Raises UsageError where there is no such format or command; FilterError.
     """
@@ -82,7 +82,7 @@ def replay_options(store: Store, condition: str, start: int | None, end: int | N
 
 
 def command_note(store: Store, condition: str, start: int | None = None, end: int | None = None) -> str:
-    """How the selection comes to the command, where it does not have the condition, as a sentence; else ""."""
+    """Return a sentence on how to get the selection where the command cannot have the condition; else ""."""
     if not isinstance(store, Tabled) or not _condition(condition, start, end):
         return ""
     return (
@@ -92,7 +92,7 @@ def command_note(store: Store, condition: str, start: int | None = None, end: in
 
 
 def _as_read(store: Store, form: str) -> list[str]:
-    """The options of kproxy decode with which sources are read as the page has read them."""
+    """Return the options with which kproxy decode reads the sources as the page has read them."""
     if not isinstance(store, Recorded) or not all(map(_is_capture, store.sources)):  # a log has its records, or none
         return _keys(store)
     if store.options.records:
@@ -101,13 +101,13 @@ def _as_read(store: Store, form: str) -> list[str]:
 
 
 def _keys(store: Store) -> list[str]:
-    """The option with the session keys of TLS that the page was given."""
+    """Return the option with the TLS session keys that the page was given, if any."""
     keylog = store.options.keylog if isinstance(store, Recorded) else None
     return [] if keylog is None else ["--keylog", _given(keylog)]
 
 
 def _selection(store: Store, condition: str, start: int | None, end: int | None) -> tuple[str, Sequence[Path]]:
-    """Condition and captures that a command names: of a running proxy, those of an export of all."""
+    """Return the condition and the files that a command names; for a running proxy, the file of an export of everything."""
     where = _condition(condition.strip(), start, end)
     if not isinstance(store, Live):
         return where, store.sources
@@ -116,7 +116,7 @@ def _selection(store: Store, condition: str, start: int | None, end: int | None)
 
 
 def _is_capture(path: Path) -> bool:
-    """Whether a source is a file of packets, which can be read again; no decoded log."""
+    """Return whether a source is a capture file, which can be read again and has bytes of frames."""
     if not path.is_file():
         return False
     with open_input(path) as source:
@@ -124,7 +124,7 @@ def _is_capture(path: Path) -> bool:
 
 
 def _check_packets_tell(where: str) -> None:
-    """Raise UsageError for a condition that chooses others of a file of packets."""
+    """Raise UsageError for a condition that would select other exchanges from exported packets."""
     lost = sorted(set(Filter(where).names) & NOT_IN_PACKETS) if where else []
     if lost:
         raise UsageError(
@@ -135,9 +135,9 @@ def _check_packets_tell(where: str) -> None:
 def packets(
     store: Live, work: Work, form: str, condition: str, start: int | None, end: int | None
 ) -> tuple[str, Iterator[bytes]]:
-    """A selection of a running proxy as packets: a name for the file, and its bytes.
+    """Return a name for the file, and the bytes of a pcapng file with a selection of a running proxy.
 
-    Raises UsageError, FilterError, Cancelled: when it is called.
+    Raises UsageError, FilterError, Cancelled when it is called, not while the bytes are read.
     """
     _, name = _options(form)
     chosen = store.selected(work, _condition(condition, start, end))
@@ -146,7 +146,7 @@ def packets(
 
 
 def lines(store: Store, work: Work, condition: str, start: int | None, end: int | None) -> Iterator[bytes]:
-    """The lines of a selection. Raises UsageError, FilterError, Cancelled: when it is called, not when it is iterated."""
+    """Return the lines of a selection. Raises UsageError, FilterError, Cancelled when it is called, not while they are read."""
     _check_possible(store, "jsonl")
     where = _condition(condition, start, end)
     chosen = store.selected(work, where)
@@ -163,7 +163,7 @@ def lines(store: Store, work: Work, condition: str, start: int | None, end: int 
 
 
 def _each(numbers: Any) -> Iterator[int]:
-    """The numbers of a range or of an Arrow array, one by one."""
+    """Yield the numbers of a range or of an Arrow array."""
     for at in range(0, len(numbers), NUMBERS):
         some = numbers[at : at + NUMBERS]
         yield from some if isinstance(some, range) else some.to_pylist()
@@ -172,7 +172,7 @@ def _each(numbers: Any) -> Iterator[int]:
 def write(
     store: Store, work: Work, form: str, condition: str, start: int | None, end: int | None, folder: Path
 ) -> Path:
-    """Write a selection into a folder; the file. Raises UsageError, FilterError, Cancelled."""
+    """Write a selection into a folder, and return the file. Raises UsageError, FilterError, Cancelled."""
     options, name = _options(form)
     _check_possible(store, form)
     where = _condition(condition, start, end)
@@ -210,7 +210,7 @@ def write(
 
 
 def impossible(store: Store) -> dict[str, str]:
-    """The formats that a selection of this store cannot have, each with the reason as a sentence."""
+    """Return the formats in which this store cannot be exported, each with the reason as a sentence."""
     if isinstance(store, Live):
         return {}
     if isinstance(store, Tabled):
@@ -226,7 +226,7 @@ def impossible(store: Store) -> dict[str, str]:
 
 
 def _impossible_of_logs(store: Store) -> dict[str, str]:
-    """What ``impossible`` gives of files that are all there."""
+    """As ``impossible``, for sources that are all files and still exist."""
     log = next((path for path in store.sources if not _is_capture(path)), None)
     if log is None:
         return {}
@@ -235,7 +235,7 @@ def _impossible_of_logs(store: Store) -> dict[str, str]:
 
 
 def _check_possible(store: Store, form: str) -> None:
-    """Raise UsageError for a format that a selection of this store cannot have."""
+    """Raise UsageError for a format in which this store cannot be exported."""
     if form in (reasons := impossible(store)):
         raise UsageError(reasons[form])
 
@@ -247,15 +247,15 @@ def _options(form: str) -> tuple[tuple[str, ...], str]:
 
 
 def _given(path: Path) -> str:
-    """The path as an argument, never as an option."""
+    """Return the path as an argument that no program takes for an option."""
     return f"./{path}" if str(path).startswith("-") and str(path) != STANDARD_INPUT else str(path)
 
 
 def _quoted(word: str) -> str:
-    """One word of a shell's line. Raises UsageError where no word can be that.
+    """Return a word quoted for a shell. Raises UsageError for text that no word can hold.
 
-    The line is pasted into terminals, which obey control characters even inside of quotes, and show others at another place
-    or not at all: printf(1) makes them.
+    The line is pasted into terminals, which obey control characters even inside quotes, and show some other characters elsewhere
+    or not at all. So printf(1) makes these characters.
     """
     if "\0" in word:
         raise UsageError("no command can hold the character NUL: write it as \\u0000 in the filter")
@@ -267,14 +267,14 @@ def _quoted(word: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    """As %b of printf has it; the quotes around it have no quote and no backslash of another meaning inside."""
+    """Return a character as ``%b`` of printf writes it, without quotes and backslashes of another meaning."""
     if character.isprintable() and character not in "\\'":
         return character
     return "".join(f"\\0{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))
 
 
 def _condition(condition: str, start: int | None, end: int | None) -> str:
-    """The condition, and that the request came within the span."""
+    """Return the condition, as CEL, joined with one on the span of requestAt."""
     condition = as_cel(condition)
     parts = [f"({condition})"] if condition.strip() else []
     parts += [] if start is None else [f'requestAt >= "{render_instant(start)}"']
@@ -283,7 +283,7 @@ def _condition(condition: str, start: int | None, end: int | None) -> str:
 
 
 def _write_tables(store: Tabled, work: Work, where: str, target: Path) -> None:
-    """The rows of the chosen exchanges, of all tables that have them; connections whole."""
+    """Write the rows of the chosen exchanges from all tables; the table of connections completely."""
     chosen = store.selected(work, where)
     tables = [table for table in TABLES.values() if not table.optional]
     connection = store.database.connection.cursor()
@@ -299,7 +299,7 @@ def _write_tables(store: Tabled, work: Work, where: str, target: Path) -> None:
 
 
 def _packed(directory: Path) -> Path:
-    """The directory as one file; Parquet is compressed already."""
+    """Put a directory into one zip file, uncompressed, as Parquet is compressed already."""
     packed = directory.with_suffix(".zip")
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         for path in sorted(directory.rglob("*")):

@@ -1,6 +1,7 @@
-"""What is not among the exchanges of a store, and when: left out for lack of time, not seen at all, gone to make room.
+"""Which exchanges a store lacks, and when: left out for lack of time, never seen, removed to make room, not analyzed.
 
-Counts are exact. They are kept by the second, of long times by longer slots, so that there are at most MOST_SLOTS.
+LeftOut counts exchanges that were left out, exactly: by the second, and for long times by longer slots, so that there are at most
+MOST_SLOTS. Narrowed has the times when the configuration limited the analysis; nothing counts what was not analyzed then.
 """
 
 import time
@@ -26,7 +27,7 @@ MOST_SAID = 3  # sentences on configurations, the latest
 
 
 class Missing(Struct, frozen=True):
-    """What is missing of a span of time. Times in ns."""
+    """The exchanges that are missing in a span of time. Times in ns."""
 
     start: int
     end: int
@@ -36,7 +37,7 @@ class Missing(Struct, frozen=True):
 
 
 class LeftOut:
-    """The history. One thread adds; any may ask."""
+    """Exchanges left out over time. One thread adds; any thread may read."""
 
     def __init__(self) -> None:
         # Replaced as a whole where the width changes: width in ns, slot -> exchanges, those left out
@@ -46,7 +47,7 @@ class LeftOut:
         self.is_empty = True  # whether nothing was ever left out
 
     def add(self, at: int, exchanges: int, left_out: int) -> None:
-        """Count exchanges that were complete at about that time, those left out among them."""
+        """Count exchanges that were complete at about that time, and how many of them were left out."""
         self.is_empty = self.is_empty and not left_out
         self._newest = max(self._newest, at)
         width, slots = self._slots
@@ -60,7 +61,7 @@ class LeftOut:
             self._slots = 2 * width, wider
 
     def add_unseen(self, start: int, end: int) -> None:
-        """Note a time in which nothing was counted."""
+        """Note a span of time in which nothing was counted."""
         self.is_empty = False
         spans = [*self._unseen, (start, max(start, end))]
         if len(spans) > MOST_UNSEEN:
@@ -68,7 +69,7 @@ class LeftOut:
         self._unseen = tuple(spans)
 
     def between(self, start: int, end: int) -> Missing | None:
-        """What is missing of a span; None where nothing is."""
+        """Return what is missing in a span; None if nothing is."""
         unseen = [(low, high) for low, high in self._unseen if low <= end and high >= start]
         width, slots = self._slots
         within = {
@@ -83,7 +84,7 @@ class LeftOut:
         return Missing(low * width, (high + 1) * width, exchanges, exchanges - left, unseen)
 
     def by_bucket(self, start: int, width: int, buckets: int) -> list[int]:
-        """How many are left out in each of some buckets of time, as if those of a slot had come evenly."""
+        """Return how many were left out in each bucket of time, spreading those of a slot evenly over it."""
         found = [0] * buckets
         slot_width, slots = self._slots
         for slot, (_, left) in list(slots.items()):
@@ -96,7 +97,7 @@ class LeftOut:
 
 
 def _spread(at: int, length: int, number: int, start: int, width: int, buckets: int) -> Iterator[tuple[int, int]]:
-    """The buckets that a slot is in, and their parts of its number, which add up to it where the slot is in them whole."""
+    """Yield the buckets that a slot overlaps, each with its part of the slot's count; the parts add up to the count."""
 
     def until(time: int) -> int:
         return number * min(max(time - at, 0), length) // length
@@ -107,7 +108,7 @@ def _spread(at: int, length: int, number: int, start: int, width: int, buckets: 
 
 
 class Analyzed(Struct, frozen=True):
-    """What is analyzed, as the configuration has it: kproxy.config.Analysis."""
+    """What the configuration lets the analyzer read (kproxy.config.Analysis)."""
 
     apis: list[str] = field(default_factory=list)  # empty: all
     sample: float = 1.0
@@ -138,7 +139,7 @@ class Span(Struct, frozen=True):
         return self.lacks_exchanges or self.lacks_bytes
 
     def sentence(self) -> str:
-        """What was analyzed then."""
+        """Say in a sentence what was analyzed then."""
         since, until = (clock(at) if 0 < at < EVER else "" for at in (self.start, self.end))
         if until:
             when = f"Between {since} and {until}" if since else f"Until {until}"
@@ -161,13 +162,13 @@ class Span(Struct, frozen=True):
 
 
 class Narrowed:
-    """The history. One thread changes it; any may ask."""
+    """What the configuration had analyzed over time. One thread changes it; any thread may read."""
 
     def __init__(self) -> None:
         self._spans: tuple[Span, ...] = ()
 
     def use(self, analyzed: Analyzed, now: int | None = None) -> None:
-        """From *now* on (ns) that is analyzed; from the beginning on, the first time."""
+        """Note that *analyzed* is in force from *now* (ns) on; the first one, from the beginning on."""
         at = time.time_ns() if now is None else now
         if not self._spans:
             self._spans = (Span(analyzed, 0),)
@@ -182,16 +183,16 @@ class Narrowed:
 
     @property
     def is_empty(self) -> bool:
-        """Whether all was analyzed, always."""
+        """Whether everything was analyzed at all times."""
         return not any(one.is_narrow for one in self._spans)
 
     @property
     def now(self) -> str:
-        """What is analyzed now, as a sentence; "" for all."""
+        """A sentence on what is analyzed now; "" if everything is."""
         return self._spans[-1].sentence() if self._spans and self._spans[-1].is_narrow else ""
 
     def between(self, start: int, end: int) -> list[Span]:
-        """When not all was analyzed in a span of time."""
+        """Return the times within a span when not everything was analyzed."""
         return [one for one in self._spans if one.is_narrow and one.start <= end and one.end >= start]
 
 
@@ -204,7 +205,7 @@ def _listed(parts: list[str]) -> str:
 
 
 def clock(ns: int) -> str:
-    """The time of day, of nanoseconds since the epoch."""
+    """Return the time of day in UTC of a time in nanoseconds since the epoch."""
     return datetime.fromtimestamp(ns // SECOND, UTC).strftime("%H:%M:%S UTC")
 
 

@@ -44,20 +44,20 @@ if TYPE_CHECKING:
 
 MOST_KEPT = 256 * 1024 * 1024
 LOOK_MS = 100  # of a pipe
-LOOK = 256  # packets or lines between two looks at the time
-SHOW_S = 0.5  # between two times that what has been read so far is shown
+LOOK = 256  # packets or lines between two checks of the time
+SHOW_S = 0.5  # between two updates of what the page shows while reading
 MEMORY = "160MB"  # that DuckDB may use
 WITH_NUMBERS = ("record_batches", "offsets", "group_events", "errors")  # tables that leave with their exchanges
 
 
 class Recorded(Store):
-    """See the module. Reading begins with ``start``.
+    """The exchanges of captures and decoded logs. Reading begins with ``start``.
 
     Args:
         sources: captures and decoded logs.
-        options: of the decoding.
-        most: bytes of exchanges that are kept.
-        spill: a directory for those that leave.
+        options: how to decode them.
+        most: bytes of exchanges that are kept in memory.
+        spill: a directory for older exchanges; None: they are dropped.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Recorded(Store):
             self._writer.execute(f"ALTER TABLE exchanges ADD COLUMN {column} {kind}")
         self._total = sum(source.stat().st_size for source in sources if source.is_file())
         self._read_before = 0
-        self._whole: dict[Path, tuple[int, int]] = {}  # files that were read to their end: bytes, and when, in ns
+        self._whole: dict[Path, tuple[int, int]] = {}  # files read to their end: size, and when, in ns
         self._ended = threading.Event()
         self._stop = threading.Event()
         self._shown_at = time.monotonic()
@@ -86,7 +86,7 @@ class Recorded(Store):
         self.loading = Loading(0, self._total)
 
     def start(self) -> None:
-        """Begin to read. Raises UsageError for options that are wrong."""
+        """Start the thread that reads the sources. Raises UsageError for wrong options."""
         rewriter = Rewriter() if self.options.records else WithoutRecords()
         output = RowOutput(self.blocks, self._writer, self._published, rewriter)
         summary = Summary()
@@ -95,7 +95,7 @@ class Recorded(Store):
         self._thread.start()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until all is read; whether it is."""
+        """Wait until all sources are read; return whether they are."""
         return self._ended.wait(seconds)
 
     @property
@@ -180,7 +180,7 @@ class Recorded(Store):
             self._ended.set()
 
     def _read(self, run: Run, path: Path, output: "RowOutput") -> None:
-        """Read a source. How far it is are the bytes of the file: what they decompress to is not known before."""
+        """Read a source. Progress is counted in bytes of the file, as the decompressed size is not known beforehand."""
         raw, name = open_raw(path, await_writer=False), name_of(path)  # a wait in open(2) cannot be stopped
         is_pipe = not raw.seekable()
         arriving = Arriving(raw, lambda: self._waits(output)) if is_pipe else raw
@@ -195,7 +195,7 @@ class Recorded(Store):
             self._read_before += 0 if is_pipe else raw.tell()
 
     def _waits(self, output: "RowOutput") -> bool:
-        """Show what has come of a pipe of which nothing comes now; whether to wait on."""
+        """Show what a silent pipe has brought so far; return whether to go on waiting."""
         if self.blocks.last > self.last:
             self._show_when_due(output)
         return not self._stop.is_set()
@@ -273,12 +273,12 @@ class RowOutput(TableOutput):
         super().write(event, bodies, shown=shown, line=line)
 
     def show(self) -> None:
-        """Show all that has come so far."""
+        """Show all exchanges that have come so far."""
         self.tables.write_rows()
         self.publish()
 
     def publish(self) -> None:
-        """Show what is in the tables."""
+        """Show the rows that are in the tables."""
         last = self._blocks.last - len(self._added)
         self._drop()
         self._published(self._first, last)
@@ -297,7 +297,7 @@ class RowOutput(TableOutput):
         self.publish()
 
     def _drop(self) -> None:
-        """Remove the rows of exchanges that have left the blocks."""
+        """Remove the rows of exchanges that the blocks have dropped."""
         first = self._blocks.first
         if first <= self._first:
             return
@@ -313,13 +313,13 @@ class RowOutput(TableOutput):
 
 
 def with_more(line: bytes, more: dict[str, Any]) -> bytes:
-    """A line with more fields at its end."""
+    """Return a line of the decoded log with more fields at its end."""
     fields = line.rstrip().removesuffix(b"}")
     return fields + (b"," if len(fields) > 1 else b"") + msgspec.json.encode(more)[1:]
 
 
 def login_of(exchange: Exchange) -> Any:
-    """The body of a request that logs in; None of any other, or where it cannot be read."""
+    """Return the body of a SaslAuthenticate request; None for other requests, or if it cannot be read."""
     if exchange.api_key != ApiKey.SASL_AUTHENTICATE:
         return None
     body, _ = read_body(exchange.request)

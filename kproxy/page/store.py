@@ -1,7 +1,7 @@
-"""Store: the exchanges that are open, as rows of DuckDB; which of them a filter and a sort give; one exchange whole.
+"""Store: the exchanges that are open, as rows in DuckDB, filtered and sorted; and each exchange in detail.
 
-A view of the rows (Index) is an array of numbers in the order asked for: a page of it is rows looked up by their numbers, so that
-scrolling anywhere costs the same. Views are kept while they are used, a few at a time.
+A view (Index) is an array of exchange numbers in the requested order. A page of it is rows looked up by their numbers, so that
+scrolling to any place costs the same. The views that were used last are kept.
 """
 
 import threading
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 500  # of one answer
 MOST_INDEXES, MOST_INDEX_BYTES = 6, 48 << 20  # that are kept, sorted and unsorted ones apart
-LET_IN_S = 0.02  # a lock goes to who asks for it first
-UNFINISHED = -1  # the generation of a selection that was given up
+LET_IN_S = 0.02  # pause in which another thread can take the lock
+UNFINISHED = -1  # generation of a selection that was cancelled
 MOST_EXACT = 1 << 53  # integers beyond are no numbers of JavaScript
 
 
 class Loading(Struct, frozen=True):
-    """How far a source is read, in bytes."""
+    """Progress of reading the sources, in bytes."""
 
     done: int
     of: int
 
 
 class Spill(Struct, frozen=True):
-    """A directory that has older exchanges."""
+    """The directory to which older exchanges are written."""
 
     directory: str
     bytes: int
@@ -55,22 +55,22 @@ class Spill(Struct, frozen=True):
 
 
 class Index(Struct):
-    """The numbers of rows in the order asked for. ``numbers`` is a pyarrow.Array, or a range where it is all of them."""
+    """Exchange numbers of a view, in its order: a pyarrow.Array, or a range for a view of all rows."""
 
     numbers: Any
     generation: int
-    through: int  # the last number that was looked at
+    through: int  # the last number that was examined
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def part(self, offset: int, limit: int) -> list[int]:
-        """The numbers from an offset on."""
+        """Return at most *limit* numbers from an offset on."""
         found = self.numbers[offset : offset + limit]
         return list(found) if isinstance(found, range) else list(found.to_pylist())
 
     def offset_of(self, number: int) -> int | None:
-        """Where a number is; None of one that is not among them."""
+        """Return the offset of a number; None if the view lacks it."""
         if isinstance(self.numbers, range):
             return self.numbers.index(number) if number in self.numbers else None
         import pyarrow.compute as pc  # noqa: PLC0415 - heavy, and an extra
@@ -91,7 +91,7 @@ class Page(Struct, frozen=True):
 
 
 class Store(ABC):
-    """The exchanges of one or several sources. Any thread may ask."""
+    """The exchanges of one or several sources. Its methods may be called by any thread."""
 
     name = ""
     sources: Sequence[Path] = ()
@@ -121,7 +121,7 @@ class Store(ABC):
         self._lock = threading.Lock()
         self.worker = Workers()
 
-    # What kinds of sources differ in
+    # What each kind of source implements
 
     @property
     @abstractmethod
@@ -130,37 +130,34 @@ class Store(ABC):
 
     @abstractmethod
     def rows(self, names: Sequence[str], numbers: Sequence[int] | None = None) -> str:
-        """What stands behind FROM for rows ``e`` that have these columns: all rows, or those of some numbers."""
+        """Return SQL for FROM that gives rows ``e`` with these columns: all rows, or at least those with some numbers."""
 
     @abstractmethod
     def item(self, number: int) -> Item | None:
-        """The exchange of that number as far as it is known; None where there is none."""
+        """Return the exchange with that number, as far as it is known; None if there is none."""
 
     @abstractmethod
     def numbers_of(self, work: Work, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """The numbers of exchanges that tables know by connection_id and exchange. Raises Cancelled."""
+        """Return the numbers of exchanges by their keys in tables, connection_id and exchange. Raises Cancelled."""
 
     @abstractmethod
     def lines(self, numbers: list[int], names: list[str]) -> Iterator[bytes]:
-        """Objects of JSON with these fields of the decoded log, one for each number."""
+        """Yield for each number a JSON object with these fields of the decoded log."""
 
     def held(self, work: Work) -> AbstractContextManager[object]:
-        """Within the block the tables can be read for as long as it takes, though rows leave meanwhile.
-
-        Where too many leave, the work is given up.
-        """
+        """Keep the tables readable within the block although rows are removed meanwhile; cancel *work* if too many are."""
         return nullcontext()
 
     @abstractmethod
     def lacking(self, names: set[str]) -> str:
-        """Why conditions on these names, which are about bodies, cannot be answered; "" where they can."""
+        """Return why conditions on these fields of bodies cannot be answered; "" if they can."""
 
     def grown(self) -> str:
-        """Which source has grown since it was read to its end, as a sentence; "": none."""
+        """Return a sentence if a source has grown since it was read to its end; else ""."""
         return ""
 
     def look_for_damages(self) -> list[str]:
-        """What of the sources cannot be read, as sentences: looked for when a question has failed. May take seconds."""
+        """Return sentences on what cannot be read of the sources. Called after a question has failed; may take seconds."""
         return []
 
     def close(self) -> None:
@@ -173,7 +170,7 @@ class Store(ABC):
 
     @property
     def exchanges(self) -> int:
-        """How many there are."""
+        """How many exchanges are here."""
         return self.last - self.first + 1
 
     @property
@@ -183,16 +180,16 @@ class Store(ABC):
 
     @property
     def left(self) -> int:
-        """How many have left, to make room."""
+        """How many were removed to make room."""
         return self.first - 1
 
     @property
     def seen(self) -> int:
-        """How many there were: here, left, and dropped."""
+        """How many exchanges there were: those here, removed, and dropped."""
         return self.exchanges + self.left + self.dropped
 
     def rows_between(self, names: Sequence[str], first: int, last: int) -> str:
-        """As ``rows``: at least the rows of these numbers."""
+        """Return SQL as ``rows`` does, for at least the rows of these numbers."""
         return self.rows(names)
 
     def gaps(self, start: int | None, end: int | None) -> dict[str, Any] | None:
@@ -202,7 +199,7 @@ class Store(ABC):
         return shown_gaps(self.left_out, self.narrowed, self.left, self.times(), start, end)
 
     def cursor(self) -> "duckdb.DuckDBPyConnection":
-        """A connection for the thread that asks. The caller closes it."""
+        """Return a DuckDB connection for the calling thread, which closes it."""
         with self._lock:
             return self.database.connection.cursor()
 
@@ -215,7 +212,7 @@ class Store(ABC):
         limit: int = 100,
         columns: Sequence[str] = SHOWN,
     ) -> Page:
-        """Rows of a view from an offset on. Raises UsageError for a column that there is not, FilterError, Cancelled."""
+        """Return rows of a view from an offset on. Raises UsageError for an unknown column, FilterError, Cancelled."""
         wanted = [_column(name) for name in columns]
         index = self.index(work, condition, sort)
         numbers = index.part(max(offset, 0), min(max(limit, 0), MOST_ROWS))
@@ -223,7 +220,7 @@ class Store(ABC):
         return Page(len(index), offset, index.generation, numbers, list(columns), rows)
 
     def index(self, work: Work, condition: str = "", sort: str = "number") -> Index:
-        """The numbers of a view in its order. Raises as ``page``."""
+        """Return the view of a filter and a sort. Raises as ``page``."""
         generation, first, last = self.generation, self.first, self.last
         name = sort.removeprefix("-")
         _column(name)
@@ -243,10 +240,10 @@ class Store(ABC):
         return made
 
     def selected(self, work: Work, condition: str) -> Index | None:
-        """The numbers of the rows that meet a condition, ascending; None for no condition. Raises FilterError, Cancelled.
+        """Return the rows that meet a condition, ascending; None for no condition. Raises FilterError, Cancelled.
 
-        One condition is evaluated at a time; those that read bodies, which takes minutes for an export, in turns. Of rows that
-        came since it was evaluated last only those are looked at; one that was given up goes on where it was.
+        One condition is evaluated at a time. Those that read bodies may take minutes, so they take turns. Only rows added since
+        the last evaluation are checked, and one that was cancelled continues where it stopped.
         """
         if not condition.strip():
             return None
@@ -297,7 +294,7 @@ class Store(ABC):
 
     @staticmethod
     def register(cursor: "duckdb.DuckDBPyConnection", chosen: Index | None) -> str:
-        """Let a query of the cursor see the chosen rows only: what to append to its WHERE."""
+        """Register the chosen numbers with the cursor, and return what to append to the WHERE of a query."""
         if chosen is None:
             return ""
         import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
@@ -306,7 +303,7 @@ class Store(ABC):
         return " AND e.number IN (SELECT number FROM page_chosen)"
 
     def look_up(self, numbers: Sequence[int], columns: Sequence[Column]) -> list[list[Any]]:
-        """Values of exchanges as JSON has them; a row of None for one that has left meanwhile."""
+        """Return values of exchanges as the page has them; a row of None for each that was removed meanwhile."""
         if not numbers:
             return []
         kept = None if self.kept is None else self.kept.rows(numbers, columns)
@@ -333,7 +330,7 @@ class Store(ABC):
         self.close()
 
     def times(self) -> tuple[int | None, int | None]:
-        """First and last time of the exchanges, in nanoseconds."""
+        """Return the first and the last time of the exchanges, in nanoseconds."""
         with self.cursor() as cursor:
             latest = "max(coalesce(e.response_ns, e.request_ns))"
             query = f"SELECT min(e.request_ns), {latest} FROM {self.rows(['requestAt', 'responseAt'])}"
@@ -344,7 +341,7 @@ class Store(ABC):
 def numbers_among(
     cursor: "duckdb.DuckDBPyConnection", source: str, keys: Sequence[tuple[str, int]]
 ) -> dict[tuple[str, int], int]:
-    """The numbers of rows of *source*, as SQL, that have these keys: connection_id and exchange."""
+    """Return the numbers of the rows of *source* (SQL) with these keys, connection_id and exchange."""
     if not keys:
         return {}
     import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
@@ -359,7 +356,7 @@ def numbers_among(
 
 
 def _forget_old(indexes: OrderedDict[Any, Index]) -> None:
-    """Forget views that were not asked for lately; the last one stays, whatever its size."""
+    """Forget the views that were used least lately; the last one stays, whatever its size."""
     sizes = [0 if isinstance(index.numbers, range) else index.numbers.nbytes for index in indexes.values()]
     size = sum(sizes)
     while len(indexes) > MOST_INDEXES or (len(indexes) > 1 and size > MOST_INDEX_BYTES):
@@ -368,7 +365,7 @@ def _forget_old(indexes: OrderedDict[Any, Index]) -> None:
 
 
 def _joined(before: Any, new: Any, first: int) -> Any:
-    """Numbers of rows known before and of new ones, without those that have left."""
+    """Join the numbers known before and the new ones, without those of removed rows."""
     import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
     import pyarrow.compute as pc  # noqa: PLC0415
 
@@ -385,7 +382,7 @@ def _column(name: str) -> Column:
 
 
 def _plain(value: Any, column: Column) -> Any:
-    """A value as the page has it."""
+    """Convert a value to the page's JSON."""
     if value is None:
         return None
     if column.type == "time":

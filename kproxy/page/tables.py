@@ -1,4 +1,4 @@
-"""Tabled: the Store of directories of Parquet tables, which DuckDB queries where they are: nothing is loaded."""
+"""Tabled: the Store of directories of Parquet tables. DuckDB queries the files where they are; nothing is loaded."""
 
 import re
 import threading
@@ -239,7 +239,7 @@ class Tabled(Store):
             return self.damages
 
     def keys(self, chosen: Index) -> "pyarrow.Table":
-        """What other tables know exchanges by: connection_id and exchange of the chosen ones."""
+        """Return connection_id and exchange of the chosen exchanges, the keys that other tables have."""
         with self.cursor() as cursor:
             only = self.register(cursor, chosen)
             query = f"SELECT e.connection_id, e.exchange FROM ({self._every_key()}) e WHERE true{only}"
@@ -278,7 +278,7 @@ class Tabled(Store):
         return files
 
     def _make_ends(self, paths: list[Path]) -> None:
-        """Both ends of each connection; few rows beside those of exchanges."""
+        """Make a table of both ends of each connection: few rows compared with those of exchanges."""
         texts = ("client", "broker", "user_name", "certificate", "software", "software_version", "mechanism")
         columns = ["connection_id VARCHAR", "connection BIGINT", "login BIGINT", *(f"{name} VARCHAR" for name in texts)]
         self._connection.execute(f"CREATE TABLE page_ends ({', '.join(columns)})")
@@ -345,7 +345,7 @@ def _has(file: _File, numbers: Sequence[int] | None) -> bool:
 
 
 def _inside(file: _File, numbers: Sequence[int] | None) -> str:
-    """A condition on rows of the file, which Parquet's readers use to pass over what is not asked for."""
+    """Return a WHERE for these rows of the file, with which DuckDB skips the other parts of the file."""
     if numbers is None:
         return ""
     rows = sorted(number - file.first for number in numbers if file.first <= number < file.first + file.rows)

@@ -1,4 +1,4 @@
-"""Work: a request of a browser that may take long. It ends early after 20 seconds, or when the browser has disconnected."""
+"""Work: a question of a browser that may take long. It is cancelled after 20 seconds, or when the browser has disconnected."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ TURN_S = 0.05  # between two looks whether a question is still asked
 
 
 class Cancelled(KproxyError):
-    """The question was given up; the text says why."""
+    """The question was cancelled; the text says why."""
 
 
 class Work:
@@ -26,22 +26,22 @@ class Work:
         self._ends: list[Callable[[], object]] = []
         self._lock = threading.Lock()
 
-    def cancel(self, why: str = "nobody waits for the answer") -> None:
-        """Give it up."""
+    def cancel(self, why: str = "the browser has disconnected") -> None:
+        """Cancel it."""
         with self._lock:  # also while blocks are ended: what comes behind a block must not be
             if self._why is None:
                 self._why = why
                 self._end_blocks()
 
     def check(self) -> None:
-        """Raise Cancelled if it was given up, or takes too long."""
+        """Raise Cancelled if it was cancelled, or takes too long."""
         if self._why is None and time.monotonic() > self._until:
             self.cancel(f"this takes more than {self._seconds:.0f} seconds; ask for less")
         if self._why is not None:
             raise Cancelled(self._why)
 
     def wait_for(self, lock: threading.Lock, other: str) -> None:
-        """Acquire a lock that other questions hold for long. Raises Cancelled; *other* says in a sentence what was waited for."""
+        """Acquire a lock that others may hold for long. Raises Cancelled, with *other* as the reason when time is up."""
         while not lock.acquire(timeout=TURN_S):
             if time.monotonic() > self._until:
                 self.cancel(other)
@@ -49,7 +49,7 @@ class Work:
 
     @contextmanager
     def ended_by(self, end: Callable[[], object]) -> Iterator[None]:
-        """Within the block, giving up calls *end*, which makes the block fail; what it raises then is Cancelled."""
+        """Within the block, cancelling calls *end*, which makes the block fail; the block then raises Cancelled."""
         self.check()
         with self._lock:
             if self._why is not None:
@@ -67,7 +67,7 @@ class Work:
                 self._ends.remove(end)
 
     def _end_blocks(self) -> None:
-        """End them, again and again until they are left: between two queries an interrupt is lost. The lock is held."""
+        """End the blocks, repeatedly until they are left, as an interrupt between two queries is lost. Holds the lock."""
         for end in self._ends:
             end()
         if self._ends:

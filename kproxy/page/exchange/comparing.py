@@ -25,14 +25,14 @@ EXPECTED = {"correlationId"}  # to differ
 
 
 class _Absent:
-    """What stands for a field that one of the two does not have."""
+    """Stands for a field that one of the two exchanges lacks."""
 
 
 ABSENT = _Absent()
 
 
 def compare(store: Store, a: int, b: int) -> dict[str, Any] | None:
-    """The answer of /page/api/compare; None where one of the exchanges is not here."""
+    """Return the answer of /page/api/compare; None if one of the exchanges is not here."""
     first, second = store.item(a), store.item(b)
     if first is None or second is None:
         return None
@@ -64,7 +64,7 @@ def _differences(path: str, a: Any, b: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _shown(value: Any) -> Any:
-    """A value, or how much there is of it: None of what is absent."""
+    """Return a value as the page shows it; None if it is absent."""
     if value is ABSENT:
         return None
     if isinstance(value, dict | list):

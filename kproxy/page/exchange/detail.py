@@ -1,4 +1,4 @@
-"""One exchange, whole: its row, both sides as bytes and as a tree of fields with their places, errors, records."""
+"""One exchange in detail: its row, both sides as bytes and as a tree of fields with their places, errors, records."""
 
 import base64
 from typing import Any
@@ -27,7 +27,7 @@ STEMS = ("├", "└", "│", " ")
 
 
 def detail_of(store: Store, number: int) -> dict[str, Any] | None:
-    """The answer of /page/api/exchanges/NUMBER; None where there is no such exchange."""
+    """Return the answer of /page/api/exchanges/NUMBER; None if there is no such exchange."""
     item = store.item(number)
     if item is None:
         return None
@@ -45,7 +45,7 @@ def detail_of(store: Store, number: int) -> dict[str, Any] | None:
 
 
 def bytes_of(store: Store, number: int, name: str) -> bytes | None:
-    """The frame of a side (request, response), with its size field; None where there are no bytes of it."""
+    """Return the frame of a side (request, response) with its size field; None if there are no bytes of it."""
     item = store.item(number)
     if item is None:
         return None
@@ -68,7 +68,7 @@ def _row(store: Store, number: int) -> dict[str, Any]:
 
 
 def _records(line: dict[str, Any]) -> list[dict[str, Any]]:
-    """The records of each partition as the decoded log has them, no more and no longer than a person looks at."""
+    """Return the records of each partition as the decoded log has them, limited to what a person looks at."""
     left, found = MOST_RECORDS, []
     for one in line.get("embedded", ()):
         if one["kind"] != "records":
@@ -119,7 +119,7 @@ def _side(
 
 
 def _side_of(row: dict[str, Any], line: dict[str, Any], name: str) -> Side | None:
-    """What is known of a side of which there is nothing but its size, as in tables."""
+    """Make a side without bytes of what a row tells, as for tables."""
     size, key, version = row[f"{name}Size"], row["apiKey"], row["apiVersion"]
     if size is None:
         return None
@@ -129,7 +129,7 @@ def _side_of(row: dict[str, Any], line: dict[str, Any], name: str) -> Side | Non
 
 
 def _header_version(row: dict[str, Any], side: Side, name: str) -> int | None:
-    """The version of the header; None where it is not known."""
+    """Return the version of the header; None if it is not known."""
     key, version = row["apiKey"], row["apiVersion"]
     if key is None or version is None or request_message(key) is None:
         return None
@@ -139,7 +139,7 @@ def _header_version(row: dict[str, Any], side: Side, name: str) -> int | None:
 
 
 def _encoded(side: Side, name: str, header_version: int | None, header: Any, body: Any) -> Side | None:
-    """A side with the bytes that its fields have; None where they cannot be had, or are not as many as were sent."""
+    """Encode a side anew from its fields; None if that fails, or gives another size than was sent."""
     if side.message is None or header_version is None or header is None or body is None or side.cut:
         return None
     try:
@@ -156,7 +156,7 @@ def _encoded(side: Side, name: str, header_version: int | None, header: Any, bod
 
 
 def _rendered(line: bytes) -> dict[str, str]:
-    """The text of ``kproxy decode -v`` by side; what stands below the response (errors) is with it."""
+    """Return the text of ``kproxy decode -v`` by side; errors belong to the response."""
     try:
         exchange, bodies = LogReader().read(line if line.endswith(b"\n") else line + b"\n")
     except CaptureError:

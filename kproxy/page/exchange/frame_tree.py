@@ -1,4 +1,4 @@
-"""The tree of a frame: its size, its header and its body, with what is inside bytes fields; credentials are not in it."""
+"""The tree of a frame: size, header and body, with the decoded contents of bytes fields. Credentials are withheld."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ ZEROS = "a credential; the bytes have zeros or x in its place"
 def frame_tree(
     side: Side, name: str, header_version: int | None, header: Any, body: Any, embedded: Sequence[Mapping[str, Any]]
 ) -> Node:
-    """The tree of a side.
+    """Return the tree of a side.
 
     Args:
         side: with its bytes, from which places are taken; or without.
@@ -49,7 +49,7 @@ def frame_tree(
 
 
 def as_plain(node: Node) -> dict[str, Any]:
-    """A node as the page has it."""
+    """Convert a node to the page's JSON."""
     value = node.value
     if isinstance(value, int) and not -MOST_EXACT < value < MOST_EXACT:
         value = str(value)
@@ -66,7 +66,7 @@ def as_plain(node: Node) -> dict[str, Any]:
 
 
 def _header(side: Side, name: str, version: int | None) -> Node:
-    """The header; one whole piece where it is not as its version has it."""
+    """Return the header's fields; a single node if the bytes do not fit its version."""
     end = side.body_start if side.body_start > SIZE_FIELD else min(2 * SIZE_FIELD, len(side.data))
     if version is not None:
         kind = "RequestHeader" if name == "request" else "ResponseHeader"
@@ -88,7 +88,7 @@ def _body(side: Side) -> Node:
 
 
 def _finish(node: Node, json: Any, inside: Mapping[str, Sequence[Mapping[str, Any]]], path: str) -> None:
-    """Withhold what Kafka's JSON of the message withholds, and hang in what is inside fields."""
+    """Withhold what Kafka's JSON of the message withholds, and add the decoded contents of fields."""
     for index, child in enumerate(node.children):
         if child.name.startswith("["):
             at, value = f"{path}{child.name}", _element(json, index)

@@ -1,7 +1,7 @@
-"""Where each field of a message is in its bytes: a walk of the facts that reads a message a second time and notes positions.
+"""Find where each field of a message is in its bytes, by reading the message a second time along the facts.
 
-The codec (kproxy.protocol) is what decodes; it notes no positions because nothing on the way needs them. This walk is for one
-message that a person looks at: it is slow, and bounded. Encoding: KIP-482 for flexible versions, KIP-893 for nullable structs.
+The codec (kproxy.protocol) notes no positions, as nothing else needs them. This walk is for one message that a person looks at:
+it is slow, and bounded. Encoding: KIP-482 for flexible versions, KIP-893 for nullable structs.
 """
 
 import base64
@@ -43,7 +43,7 @@ class _Ended(Exception):
 
 
 def locate(message: str, version: int, data: bytes, start: int, end: int, release: str | None = None) -> Node:
-    """The fields of a message in ``data[start:end]``, with their places. Never raises for what the bytes hold.
+    """Return the fields of a message in ``data[start:end]`` with their places. Never raises because of the bytes.
 
     Args:
         message: Kafka's name.
@@ -52,7 +52,7 @@ def locate(message: str, version: int, data: bytes, start: int, end: int, releas
         start, end: where the message is in it.
         release: that of an older layout of this version; None: the newest.
 
-    Raises KeyError, ValueError for a message or version that there is not.
+    Raises KeyError, ValueError for an unknown message or version.
     """
     layouts = [one for one in facts().layouts(message) if version in one.versions]
     if not layouts:

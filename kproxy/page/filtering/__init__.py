@@ -1,16 +1,14 @@
-"""Conditions in CEL over the rows of a store, as of ``kproxy decode --where``.
+"""Conditions in CEL over the rows of a Store, the same as those of ``kproxy decode --where``, and free text.
 
-filter.py      Filter: a condition over the rows of a store
-parts.py       a condition taken apart at &&, || and !
+filter.py      Filter: checks a condition and selects the rows for which it is true
+free_text.py   free text in a filter becomes CEL
+parts.py       takes a condition apart at &&, || and !
 tokens.py      the tokens of a condition
-syntax.py      its tree
-sql.py         what SQL does exactly as CEL does, as SQL
-operations.py  operations on values that take more than values.py knows
-values.py      values of CEL as SQL, and operations on them
-lists.py       lists that are written out, macros over lists
-conversions.py conversions: string(), int() and the like
-patterns.py    regular expressions that are the same to both
-instants.py    times as texts, timestamps and durations
-worker.py      a process that evaluates CEL, and can be killed
-completion.py  what may stand at a place of a filter, or of a breakpoint's condition
+sql.py         simple comparisons with literals, as SQL
+worker.py      a process that evaluates CEL and can be killed
+names.py       the names that a filter may use
+completion.py  what can be written next in a filter, or in the condition of a breakpoint
+
+How a condition is answered: parts that sql.py knows are one scan by DuckDB. Other parts on columns are evaluated by CEL once for
+each distinct combination of the values that they name. Parts on bodies are evaluated by CEL for the lines of the remaining rows.
 """

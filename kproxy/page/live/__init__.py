@@ -1,18 +1,17 @@
 """The live page: exchanges of a running proxy, as the analyzer sends them.
 
     process.py    the process: ``python -m kproxy.page.live``
-    feed.py       LiveFeed: takes what analyzers send
-    exchanges.py  LiveExchanges: records of the analyzer to exchanges
-    cluster.py    SharedView: topic ids and names of a cluster, for several threads
-    rows.py       LiveRows: exchanges as rows, collected until they are shown
-    files.py      LiveFiles: rows as Parquet files, of which the oldest leave or are written to a directory
-    room.py       Room: bounds of all that, in memory and in a directory
-    store.py      Live: the Store of what is kept
+    feed.py       LiveFeed: receives the records that analyzers send
+    exchanges.py  LiveExchanges: makes exchanges of these records
+    rows.py       LiveRows: collects exchanges as rows until they are shown
+    files.py      LiveFiles: rows as Parquet files; the oldest are removed or written to a directory
+    room.py       Room: keeps all of it within its bounds, in memory and in a directory
+    store.py      Live: the Store of the exchanges that are kept
     exporting.py  selections as packets and as tables
 
-Two sockets are in a directory of the supervisor's:
+The supervisor makes a directory with two sockets:
 
-    feed    the analyzer connects and sends records (kproxy.proxy.page_records), credentials withheld. One that was killed is
-            followed by another
+    feed    the analyzer connects here and sends records (kproxy.proxy.page_records), with credentials withheld. First come the
+            exchanges that it kept for the page (kproxy.proxy.analyzer.past)
     http    the page
 """

@@ -1,4 +1,4 @@
-"""Exchanges of the analyzer's records: for their rows when they come, and whole (a line, bytes) when they are asked for."""
+"""LiveExchanges: exchanges made of the analyzer's records: for rows when they come, in detail when they are requested."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -36,14 +36,14 @@ KNOWN = 1_024  # bytes that a connection takes, about
 
 
 class Told(DecodeError):
-    """Why a frame cannot be read, in the words of the analyzer."""
+    """Why a frame cannot be read, as the analyzer said it."""
 
     def __str__(self) -> str:
         return self.reason
 
 
 class Known(Struct):
-    """A connection of which there is an exchange, or that is open."""
+    """A connection that is open, or has an exchange here."""
 
     connection: Connection
     view: ClusterView  # of its cluster
@@ -66,7 +66,7 @@ class LiveExchanges:
         self._rewriter = Rewriter() if records else WithoutRecords()
 
     def begin(self, number: int, begun: Begun) -> Known:
-        """Learn of a connection, or more of one."""
+        """Add a connection, or update what is known about it."""
         known = self.connections.get(number)
         if known is None:
             connection = Connection(number, begun.client, begun.broker, cluster=begun.cluster)
@@ -88,14 +88,14 @@ class LiveExchanges:
         return known
 
     def end(self, number: int) -> None:
-        """Learn that a connection is over; it is forgotten with its last exchange."""
+        """Note that a connection has ended; it is forgotten with its last exchange."""
         known = self.connections.get(number)
         if known is not None and known.is_open:
             known.is_open = False
             heappush(self._over, (known.last, number))
 
     def forget_before(self, first: int) -> None:
-        """Forget the connections that are over, and whose exchanges are all before this one."""
+        """Forget the ended connections whose exchanges are all before this one."""
         while self._over and self._over[0][0] < first:
             _, number = heappop(self._over)
             known = self.connections[number]
@@ -116,7 +116,7 @@ class LiveExchanges:
             view.learn_topic(topic_id, name)
 
     def learn(self, known: Known, exchange: Exchange) -> None:
-        """Learn what an exchange shows of its cluster and of groups."""
+        """Learn topic names, brokers and protocols of groups from an exchange."""
         if exchange.api_key in RESPONSES_WITH_NAMES and exchange.response is not None:
             known.view.note(exchange.response)
         elif exchange.api_key in REQUESTS_WITH_NAMES and exchange.request is not None:
@@ -124,7 +124,7 @@ class LiveExchanges:
         self._opener.learn(exchange)
 
     def exchange(self, known: Known, shown: Shown) -> Exchange:
-        """The exchange, without the headers of its frames."""
+        """Return the exchange without the headers of its frames."""
         key = shown.api_key
         request = None if shown.request is None else _frame(shown.request, _request_message(key))
         response = None if shown.response is None else _frame(shown.response, _response_message(key))
@@ -144,19 +144,19 @@ class LiveExchanges:
         )
 
     def item(self, known: Known, shown: Shown) -> Item:
-        """The exchange whole: its line in the decoded log, both frames with credentials withheld."""
+        """Return the exchange in detail: its line in the decoded log, and both frames without withheld contents."""
         exchange = self.whole(known, shown)
         item = item_of(exchange, event_line(exchange, read_bodies(exchange, self._opener)), self._rewriter)
         return Item(item.line, _noted(item.request, shown.request), _noted(item.response, shown.response))
 
     def line(self, known: Known, shown: Shown, names: Iterable[str] = ()) -> bytes:
-        """The line in the decoded log; where *names* do not ask for it, without what is inside bytes and records fields."""
+        """Return the line in the decoded log; without *embedded* in names, bytes and records fields are not decoded."""
         exchange = self.whole(known, shown)
         opener = self._opener if not names or "embedded" in names else _Closed()
         return event_line(exchange, read_bodies(exchange, opener))
 
     def whole(self, known: Known, shown: Shown) -> Exchange:
-        """The exchange with the headers of its frames."""
+        """Return the exchange with the headers of its frames."""
         exchange = self.exchange(known, shown)
         key, version = exchange.api_key, exchange.api_version
         request, response = exchange.request, exchange.response
@@ -249,7 +249,7 @@ def _frame(side: Side, of: Message | None) -> Frame:
 
 
 def _note_unusual(frame: Frame, unusual: Unusual) -> None:
-    """Note what the analyzer says of a frame that could not be read whole, or not as Kafka writes it."""
+    """Note what the analyzer says about a frame that could not be read completely, or has an unusual layout."""
     if not unusual.is_read:
         frame.message = None
     frame.layout, frame.assumed_version = unusual.layout, unusual.assumed_version
@@ -263,7 +263,7 @@ def _note_unusual(frame: Frame, unusual: Unusual) -> None:
 
 
 def _noted(side: blocks.Side | None, told: Side | None) -> blocks.Side | None:
-    """The side with what the analyzer says was withheld of it."""
+    """Return the side with the analyzer's note on what was withheld from it."""
     if side is None or told is None or told.unusual is None or not told.unusual.note:
         return side
     return msgspec.structs.replace(side, note=told.unusual.note)

@@ -1,7 +1,7 @@
-"""LiveFeed: takes what analyzers send, one after the other, and shows it: rows, frames, connections, counts.
+"""LiveFeed: receives what analyzers send, one analyzer after the other, and shows it: rows, frames, connections, counts.
 
-Rows are shown SHOW_S after they came; of many at a time, every MOST_SHOW_S or when there are enough for a file. Then the oldest
-leave, if all that is kept has more bytes than it may.
+Rows are shown SHOW_S after they came; when many come, every MOST_SHOW_S or when there are enough for a file. Then the oldest are
+removed if more bytes are kept than allowed.
 """
 
 import select
@@ -82,12 +82,12 @@ class LiveFeed:
 
     @property
     def dropped(self) -> int:
-        """Exchanges that came to the proxy since a browser is here, and not to the page."""
+        """Exchanges that passed the proxy while the page was there, and did not come to the page."""
         return self._dropped_before + self._tally.dropped + self._tally.missed + self._dropped_here
 
     @property
     def share(self) -> float:
-        """Of the exchanges, how many come here now."""
+        """The share of the exchanges that come here now."""
         return self._tally.share
 
     def stop(self) -> None:
@@ -95,7 +95,7 @@ class LiveFeed:
         self._stop.set()
 
     def run(self) -> None:
-        """Take feeds until ``stop``."""
+        """Accept and read feeds until ``stop``."""
         with self._listener:
             while not self._stop.is_set():
                 try:
@@ -134,7 +134,7 @@ class LiveFeed:
                 return
 
     def _note_analyzer(self, pid: int) -> None:
-        """Say that the analyzer was started again: what the one before had not sent is lost, and counted nowhere."""
+        """Note that the analyzer was started again: what the previous one had not sent is lost and not counted."""
         if self._analyzer and pid != self._analyzer:
             now = time.strftime("%H:%M:%S UTC", time.gmtime())
             self.damages.append(f"the analyzer was started again at {now}: some exchanges before that are missing")
@@ -143,7 +143,7 @@ class LiveFeed:
         self._analyzer = pid
 
     def _end_feed(self) -> None:
-        """Close what the analyzer that is gone had open."""
+        """Close the connections that the ended analyzer had open."""
         for number, known in self._exchanges.connections.items():
             if known.is_open and number > self._base:
                 self._exchanges.end(number)
@@ -210,9 +210,9 @@ class LiveFeed:
             self._show()
 
     def _renew_rows(self) -> None:
-        """Make the rows that are not shown yet anew: a row of which half was made cannot be taken back.
+        """Make the rows that are not shown yet anew, as a half-made row cannot be taken back.
 
-        They are shown at once, so that none is made anew a second time.
+        They are shown at once, so that none is made anew twice.
         """
         self._rows = LiveRows()
         for known in self._exchanges.connections.values():

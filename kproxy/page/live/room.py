@@ -1,7 +1,7 @@
 """Room: keeps rows, frames and connections of a live store within their bounds, in memory and in a directory.
 
-What is too much in memory is written to the directory, where there is one; else the oldest exchanges leave. They leave as well
-when there is too much in the directory, and when nothing can be written to it, as its disk is full.
+When memory is full, the oldest exchanges are written to the directory, or removed if there is none. They are also removed when
+the directory is full, or cannot be written to because its disk is full.
 """
 
 import os
@@ -55,7 +55,7 @@ class Room:
         return self._files.spilled + (0 if self._spill is None else self._spill.size)
 
     def make(self) -> None:
-        """Make room. What was removed a moment ago may still be in memory (LiveFiles): of that half of the bytes may be."""
+        """Make room. Files removed a moment ago may still be in memory for queries (LiveFiles): at most half of the bytes."""
         most = max(self._most - self._files.lingering, self._most // 2)
         while self.size - self._files.lingering > most and self._files.in_memory > 1:
             if not self._has_spilled():
@@ -68,7 +68,7 @@ class Room:
             self._remove_oldest()
 
     def _has_spilled(self) -> bool:
-        """Write the oldest in memory to the directory; False where that cannot be."""
+        """Write the oldest exchanges in memory to the directory; return False if that is not possible."""
         if self._spill is None:
             return False
         try:

@@ -85,7 +85,7 @@ class Live(Store):
         self._viewed: dict[str, str] = {}  # of each table: what its view is made of
 
     def start(self) -> None:
-        """Begin to take what analyzers send."""
+        """Start the thread that receives what analyzers send."""
         self._thread = threading.Thread(target=self._take, name="kproxy-feed", daemon=True)
         self._thread.start()
 
@@ -95,7 +95,7 @@ class Live(Store):
 
     @property
     def database(self) -> Database:
-        """See Store. Its views are of the rows that the store has at this moment."""
+        """See Store. Its views show the rows that the store has now."""
         with self._lock:
             for table in schemas():
                 query = self._files.query(table)
@@ -141,7 +141,7 @@ class Live(Store):
             yield b"{}" if found is None else self._exchanges.line(*found, names)  # {}: it has left meanwhile
 
     def events(self, numbers: Iterable[int]) -> Iterator[Exchange]:
-        """The exchanges of these numbers, ascending, with the bytes of their frames; without those that have left."""
+        """Yield the exchanges with these ascending numbers and the bytes of their frames, except those that were removed."""
         for found in self._kept(numbers):
             if found is not None:
                 yield self._exchanges.whole(*found)
@@ -170,7 +170,7 @@ class Live(Store):
 
     @property
     def lingering(self) -> int:
-        """Bytes of ``size`` that are only here for queries that have begun."""
+        """Bytes, included in ``size``, that are only kept for queries that have begun."""
         return self._files.lingering
 
     def close(self) -> None:
