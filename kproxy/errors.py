@@ -1,11 +1,11 @@
-"""Every exception that kproxy raises on purpose, as one tree.
+"""The tree of all exceptions that kproxy raises on purpose.
 
     KproxyError
     ├── ProtocolError             bytes or values that do not follow Kafka's protocol
     │   ├── DecodeError           the bytes cannot be read
-    │   │   ├── Truncated         they end too early
+    │   │   ├── Truncated         the bytes end too early
     │   │   ├── Malformed         a length, count, null or tag that no writer produces
-    │   │   ├── TrailingBytes     there are more of them after the message's end
+    │   │   ├── TrailingBytes     bytes follow the end of the message
     │   │   └── UnknownVersion    no layout is known for that message at that version
     │   └── EncodeError           an object that cannot be written at that version
     ├── CaptureError              a capture file that cannot be read further; says where
@@ -17,7 +17,7 @@
         ├── OptionError           an option of a run that is wrong; begins with the option's name
         └── ConfigError           a configuration with mistakes: all of them, each with its position
 
-Anything else that leaves a public function is a bug.
+Any other exception from a public function is a bug.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,11 +37,11 @@ class DecodeError(ProtocolError):
 
     Args:
         reason: what is wrong, as a clause ("needs 8 bytes, 3 left").
-        message: Kafka's name of the message ("FetchResponse"); None where it is not known.
-        version: its api_version; None where it is not known.
+        message: Kafka's name of the message ("FetchResponse"); None if unknown.
+        version: its api_version; None if unknown.
         path: the field ("responses[0].partitions[2].highWatermark"), "" for the message itself.
         position: in bytes, counted from the start of the message.
-        needed, left: bytes (or elements) that were needed, and bytes that were left; None where neither applies.
+        needed, left: bytes (or elements) that were needed, and bytes that were left; None if this does not apply.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Malformed(DecodeError):
 
 
 class TrailingBytes(DecodeError):
-    """The message ended and bytes are left over."""
+    """Bytes are left over after the message."""
 
 
 class UnknownVersion(DecodeError):
@@ -88,7 +88,7 @@ class UnknownVersion(DecodeError):
 
 
 class EncodeError(ProtocolError):
-    """An object that cannot be written at the version asked for; the text names message, version and field path."""
+    """An object that cannot be written at a version; the text names message, version and field path."""
 
 
 class CaptureError(KproxyError):

@@ -1,19 +1,19 @@
-"""How facts.txt is made from Kafka's own jars. For developers only: nothing at run time imports it.
+"""Make facts.txt from Kafka's own jars. For developers only: nothing at run time imports it.
 
     python -m kproxy.extract            write kproxy/protocol/facts.txt, and the members of ApiKey and ErrorCode
     python -m kproxy.extract --check    fail, with the difference, when a file does not match the jars
 
 It needs Maven (or, with --jars, a folder that holds the jars), a JDK of 17 or newer, and the extensions built.
 
-    jars.py          which jars, fetched by Maven; the definitions in them
-    dialect.py       one definition, JSON with Kafka's habits -> Message, Field
-    merge.py         one message in several releases -> as few blocks as its bytes allow
+    jars.py          the list of jars, fetched by Maven; the definitions in them
+    dialect.py       one definition, in Kafka's dialect of JSON -> Message, Field
+    merge.py         the definitions of one message in several releases -> as few blocks as possible
     error_codes.py   error codes from Kafka's enum; ErrorCodes.java is run against each kafka-clients jar
     facts_text.py    blocks, APIs and error codes -> the text
     enums.py         APIs and error codes -> the members of ApiKey and ErrorCode
 
-A new release of Kafka: set NEWEST in jars.py, run the command, and read the difference. A block that appears for the
-release that was the newest so far means that a layout was changed in place, or that versions were removed: put that
-release among RELEASES, so that its form is kept. A new minor release also goes among SPOKEN. Then add its
-versions to kproxy/protocol/releases.txt by hand.
+For a new release of Kafka, set NEWEST in jars.py, run the command, and read the difference. A new block for the previously
+newest release means that a layout was changed in place, or that versions were removed: add that release to RELEASES to keep its
+layout. Add a new minor release to SPOKEN, too. Then add its versions to kproxy/protocol/releases.txt by hand. For a new API, the
+command asks for a line in api_judgements.txt.
 """

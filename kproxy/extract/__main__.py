@@ -62,7 +62,7 @@ def facts_of(jars: Path | None, *, offline: bool = False) -> str:
 
 
 def compare(name: str, old: str, new: str) -> str:
-    """Return a short unified diff of a file; empty when there is no difference."""
+    """Return the beginning of a unified diff of a file; empty without a difference."""
     lines = difflib.unified_diff(old.splitlines(), new.splitlines(), name, "from the jars", lineterm="", n=1)
     return "\n".join(islice(lines, _SHOWN))
 

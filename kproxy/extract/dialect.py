@@ -1,9 +1,9 @@
-"""Kafka's message definitions: JSON with comments and a few habits of its own, read into Message and Field.
+"""Read Kafka's message definitions, which are in a dialect of JSON, into Message and Field.
 
-The habits, all seen in released jars: ``//`` and ``/* */`` comments; numbers and booleans written as strings, some in
-hexadecimal; the string "null" for a null default, while a bare JSON null means "no default"; tagged fields without
-``versions``; ``validVersions`` "none" with no fields at all; text after the end of the definition (2.8's
-DescribeProducersRequest); structs defined beside the fields ("commonStructs") or by an earlier field.
+The dialect, as in released jars: ``//`` and ``/* */`` comments; numbers and booleans as strings, some in hexadecimal; the string
+"null" for a null default, while JSON's null means "no default"; tagged fields without ``versions``; ``validVersions`` "none"
+without any fields; text behind the definition (2.8's DescribeProducersRequest); structs defined in "commonStructs" or by an
+earlier field.
 Source: MessageSpec, FieldSpec, StructRegistry of Kafka's message generator.
 """
 
@@ -14,16 +14,16 @@ from typing import Any
 
 from kproxy.protocol.versions import Versions
 
-# A string is matched first so that the slashes in it are not taken for a comment.
+# Strings are matched first, so that slashes in them do not begin a comment.
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint16", "uint32")
 
-Definition = dict[str, Any]  # JSON of Kafka's, of any shape
+Definition = dict[str, Any]  # a JSON object
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field, for all versions of its message."""
+    """One field, at all versions of its message."""
 
     name: str
     type: str  # Kafka's word: int32, []int32, TopicData, []TopicData
@@ -31,7 +31,7 @@ class Field:
     nullable: Versions
     tag: int | None
     tagged: Versions
-    default: str | None  # as facts.txt writes it; None where it is what the type has by nature
+    default: str | None  # as in facts.txt; None for the type's natural default (0, false, "", empty)
     ignorable: bool
     never_flexible: bool
     is_key: bool
@@ -46,7 +46,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message as one release defines it."""
+    """The definition of one message in one release."""
 
     name: str
     type: str  # request, response, header, data, metadata, coordinator-key, coordinator-value
@@ -66,7 +66,7 @@ class Message:
 
 
 def parse_message(text: str, *, module: str, release: str) -> Message:
-    """Read one definition. Raises ValueError (KeyError for a key that must be there) when it is none."""
+    """Read one definition. Raises ValueError for anything else, KeyError for a missing key."""
     definition = parse_json(text)
     structs = {struct["name"]: struct["fields"] for struct in definition.get("commonStructs", [])}
     return Message(
@@ -84,7 +84,7 @@ def parse_message(text: str, *, module: str, release: str) -> Message:
 
 
 def parse_json(text: str) -> Definition:
-    """JSON with comments; what follows the first value is not looked at."""
+    """Parse JSON with comments; text behind the first value is ignored."""
     plain = _COMMENT.sub(lambda match: match[1] or " ", text).lstrip()
     value, _ = json.JSONDecoder().raw_decode(plain)
     if not isinstance(value, dict):
@@ -120,7 +120,7 @@ def _children(field: Definition, structs: dict[str, list[Definition]]) -> tuple[
 
 
 def _default(value: object, kind: str) -> str | None:
-    """Return the text of a default that differs from what the type has by nature (0, false, "", empty); else None."""
+    """Return the text of a default that differs from the type's natural one (0, false, "", empty); else None."""
     if value is None:
         return None
     if value == "null":

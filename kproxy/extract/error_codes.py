@@ -1,4 +1,4 @@
-"""Kafka's error codes, asked of Kafka's own enum: a few lines of Java run against each kafka-clients jar."""
+"""Read Kafka's error codes from Kafka's own enum, with a small Java program run against each kafka-clients jar."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kproxy.errors import UsageError
 
-_PATIENCE = 120  # seconds; a start of Java that compiles one file takes two
+_PATIENCE = 120  # seconds; Java needs about two to compile and run one file
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +19,13 @@ class ErrorCode:
     code: int
     name: str
     retriable: bool  # its exception is a RetriableException
-    refresh: bool  # ... and one after which a client first refreshes its metadata (InvalidMetadataException and such)
+    refresh: bool  # ... and clients refresh their metadata before they retry (InvalidMetadataException and others)
 
 
 def read_error_codes(jars: Iterable[Path], logging: Path) -> list[ErrorCode]:
-    """Codes of all *jars* (kafka-clients, newest first; the newest says what a code means), ascending.
+    """Return the codes of all *jars* (kafka-clients, newest first; the newest one with a code describes it), ascending.
 
-    *logging* is an slf4j-api jar, which the enum cannot do without. Raises UsageError when Java cannot be run.
+    *logging* is an slf4j-api jar, which the enum needs. Raises UsageError if Java cannot be run.
     """
     codes: dict[int, ErrorCode] = {}
     for jar in jars:
@@ -36,7 +36,7 @@ def read_error_codes(jars: Iterable[Path], logging: Path) -> list[ErrorCode]:
 
 
 def parse_line(line: str) -> ErrorCode:
-    """One line of ErrorCodes.java's: ``3 UNKNOWN_TOPIC_OR_PARTITION retriable refresh``."""
+    """Parse a line that ErrorCodes.java printed: ``3 UNKNOWN_TOPIC_OR_PARTITION retriable refresh``."""
     code, name, *flags = line.split()
     return ErrorCode(int(code), name, "retriable" in flags, "refresh" in flags)
 

@@ -1,4 +1,4 @@
-"""The text of facts.txt: blocks, APIs and error codes as lines."""
+"""Write the text of facts.txt: releases, error codes, APIs and message layouts as lines."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -24,7 +24,7 @@ def render(
     releases: Sequence[str],
     spoken: Mapping[str, Sequence[Message]] = MappingProxyType({}),
 ) -> str:
-    """All of facts.txt. *releases* newest first; *definitions* in any order; *spoken*: release -> its requests by api key."""
+    """Return the text of facts.txt; *releases* newest first, *definitions* in any order, *spoken*: release -> its requests."""
     messages = sorted(_in_history(definitions, releases), key=lambda found: _place(found[0]))
     lines = [
         "releases " + " ".join(releases),
@@ -37,9 +37,9 @@ def render(
 
 
 def _in_history(definitions: Iterable[Message], releases: Sequence[str]) -> list[list[Message]]:
-    """Return the definitions of each message, newest first, without those that have no version.
+    """Return the definitions of each message, newest first, without those that have no versions.
 
-    Requests and responses belong together by api key: ListOffset, AlterIsr and ListClientMetricsResources were renamed.
+    Requests and responses are grouped by api key, as some were renamed: ListOffset, AlterIsr, ListClientMetricsResources.
     """
     found: dict[object, list[Message]] = {}
     for message in sorted(definitions, key=lambda message: releases.index(message.release)):
@@ -50,7 +50,7 @@ def _in_history(definitions: Iterable[Message], releases: Sequence[str]) -> list
 
 
 def _place(message: Message) -> tuple[object, ...]:
-    """Return where a message stands in the file: APIs by key, request first; then the others by module and name."""
+    """Return the sort key of a message in the file: APIs by key, request first; then others by module and name."""
     if message.is_api:
         return 0, message.number, message.type
     return 1, message.module, message.name
@@ -75,7 +75,7 @@ def _speaks_line(release: str, requests: Sequence[Message]) -> str:
 
 
 def _offered(request: Message) -> Versions:
-    """Return the versions without the newest one, if that is unstable."""
+    """Return the versions, without the newest one if that is unstable."""
     newest = request.versions.highest
     stable = Versions(((0, newest - 1),) if newest > 0 else ())
     return request.versions.intersect(stable) if request.latest_unstable else request.versions

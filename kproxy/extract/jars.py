@@ -1,4 +1,4 @@
-"""Which jars the facts come from, and how to get at the definitions in them."""
+"""The jars that the facts come from, and how to fetch and read them."""
 
 import subprocess
 import zipfile
@@ -10,9 +10,9 @@ from xml.sax.saxutils import escape
 from kproxy.errors import UsageError
 from kproxy.extract.dialect import Message, parse_message
 
-NEWEST = "4.3.1"  # speaks for every version it can read
-LAST_WITH_ZOOKEEPER = "3.9.2"  # for the versions that 4.0 removed, and for records as it stored them
-# Older ones are read only for requests and responses whose layout was changed in place afterwards:
+NEWEST = "4.3.1"  # describes every version that it can read
+LAST_WITH_ZOOKEEPER = "3.9.2"  # for the versions that 4.0 removed, and for stored records
+# Older releases are read only for requests and responses whose layouts were later changed in place:
 #   3.7.2  ConsumerGroupDescribe response 0 (changed in 3.8)
 #   3.6.2  ConsumerGroupHeartbeat 0 (3.7)
 #   2.7.2  EndQuorumEpoch request 0 (2.8)
@@ -25,7 +25,7 @@ _BROKER_MODULES = (
     "kafka-storage",
     "kafka-transaction-coordinator",
 )
-_PATIENCE = 900  # seconds, for a first download over a slow line
+_PATIENCE = 900  # seconds; enough for a first download over a slow network
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ VERSIONS_ONLY = tuple(Jar(KAFKA, "kafka-clients", release) for release in SPOKEN
 
 
 def read_definitions(folder: Path) -> list[Message]:
-    """Return the messages of all jars in *folder*. Raises UsageError for a jar that is missing or holds no definition."""
+    """Return the messages of all jars in *folder*. Raises UsageError for a jar that is missing or has no definitions."""
     messages = (message for jar in (*CLIENTS, *BROKERS) for message in _read_jar(folder / jar.file, jar))
     return [message for message in messages if message.is_api or message.release in {NEWEST, LAST_WITH_ZOOKEEPER}]
 
@@ -90,9 +90,9 @@ def _read_jar(path: Path, jar: Jar) -> Iterator[Message]:
 
 
 def fetch(folder: Path, *, offline: bool = False) -> None:
-    """Have Maven copy all jars into *folder*, from its local repository or wherever it is set up to look.
+    """Let Maven copy all jars into *folder*, from its local repository or the configured ones.
 
-    With *offline* only from its local repository. Raises UsageError when Maven cannot be run or does not find them.
+    With *offline*, only from its local repository. Raises UsageError if Maven cannot be run or does not find them.
     """
     project = folder / "pom.xml"
     project.write_text(_project((LOGGING, *CLIENTS, *VERSIONS_ONLY, *BROKERS), folder), encoding="utf-8")
@@ -108,7 +108,7 @@ def fetch(folder: Path, *, offline: bool = False) -> None:
 
 
 def _project(jars: tuple[Jar, ...], folder: Path) -> str:
-    """Return a Maven project whose only content is what to copy where."""
+    """Return a Maven project that only copies these jars to *folder*."""
     items = "".join(
         f"<artifactItem><groupId>{jar.group}</groupId><artifactId>{jar.module}</artifactId>"
         f"<version>{jar.release}</version></artifactItem>"

@@ -1,8 +1,8 @@
-"""The definitions of one message in several releases, folded into as few blocks as its bytes allow.
+"""Merge the definitions of one message in several releases into as few blocks as possible.
 
-The newest definition speaks for every version whose bytes it can read, also for those its release no longer accepts
-(4.x keeps the ranges of removed versions). A version that an older release laid out otherwise is kept as a further
-block, after the newest.
+The newest definition describes every version whose bytes it can read, including versions that its release no longer accepts
+(4.x keeps the ranges of removed versions). A version with a different layout in an older release becomes a further block, after
+the newest.
 """
 
 import re
@@ -18,7 +18,7 @@ _NAMED_ALIKE = re.compile("[A-Z].*|records")
 
 @dataclass(slots=True)
 class Block:
-    """A definition and the versions it speaks for."""
+    """A definition and the versions that it describes."""
 
     message: Message
     versions: Versions = field(default_factory=Versions)
@@ -29,7 +29,7 @@ class Block:
 
 
 def merge(history: Iterable[Message]) -> list[Block]:
-    """Blocks of one message, newest first, from its definitions, newest first. A version may be in several blocks."""
+    """Return the blocks of one message from its definitions, both newest first; a version may be in several blocks."""
     blocks: list[Block] = []
     for message in history:
         own = Block(message)
@@ -41,10 +41,10 @@ def merge(history: Iterable[Message]) -> list[Block]:
 
 
 def _reader(blocks: list[Block], message: Message, version: int) -> Block | None:
-    """Return the newest block that reads what *message* writes at *version*.
+    """Return the newest block that can read the bytes of *message* at *version*.
 
-    A tag that a later release defined surprises no peer on the wire, where both sides agree on a version. In a stored
-    record the writer may have used the same tag for what it did not know itself, so there the tags must be the same.
+    On the wire, a tag that a later release defined does no harm, as both sides agree on a version. In stored records, the writer
+    may have kept an unknown tag with that number, so their tags must be the same.
     """
     written = wire_layout(message, version)
     stored = not message.is_api
@@ -57,13 +57,13 @@ def _reader(blocks: list[Block], message: Message, version: int) -> Block | None
 
 @dataclass(frozen=True, slots=True)
 class WireField:
-    """What of a field decides its bytes at one version. Names do not."""
+    """The properties of a field that decide its bytes at one version; names do not."""
 
-    type: str  # "struct" or "[]struct" where it has fields
+    type: str  # "struct" or "[]struct" if it has fields
     nullable: bool
     compact: bool
     fields: "WireStruct | None"
-    default: str | None = None  # of a tagged field: what its absence means
+    default: str | None = None  # tagged fields: the value if it is absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class WireStruct:
 
 
 def wire_layout(message: Message, version: int) -> WireStruct:
-    """Return what *message* looks like in bytes at *version*."""
+    """Return the layout of *message* in bytes at *version*."""
     return _struct(message.fields, version, version in message.flexible)
 
 
@@ -102,7 +102,7 @@ def _field(one: Field, version: int, flexible: bool, default: str | None) -> Wir
 
 
 def can_read(reader: WireStruct | None, written: WireStruct | None) -> bool:
-    """Return whether *reader* reads bytes of *written* rightly: it may know more tags, and nothing else may differ."""
+    """Return whether *reader* reads bytes of *written* correctly: it may have more tags; nothing else may differ."""
     if reader is None or written is None:
         return reader is written
     if reader.flexible != written.flexible or len(reader.plain) != len(written.plain):

@@ -1,9 +1,9 @@
-"""Which fields carry credentials. They are withheld from everything kproxy shows, and no option shows them.
+"""The fields that carry credentials. They are withheld from everything kproxy shows; no option shows them.
 
-Withheld are SASL tokens (their bytes hold passwords, proofs and bearer tokens), delegation token HMACs, SCRAM salts and
-salted passwords, the values of settings whose name is that of a secret, and the bytes of requests and responses
-nested in an Envelope (KIP-590), which may hold any of these. Where no broker says whether a value is sensitive, the values
-of settings that Kafka does not know are withheld too, as in brokers' own logs (KafkaConfig.loggableValue).
+Withheld are SASL tokens (passwords, proofs, bearer tokens), delegation token HMACs, SCRAM salts and salted passwords, values of
+settings with the name of a secret, and the bytes of requests and responses nested in an Envelope (KIP-590), which may contain
+any of these. If no broker says whether a value is sensitive, values of settings unknown to Kafka are withheld, too, as in
+brokers' own logs (KafkaConfig.loggableValue).
 """
 
 import functools
@@ -14,14 +14,14 @@ from kproxy.protocol.data_files import read_data_file
 
 
 class Secrecy(IntEnum):
-    """What a field has to do with secrets. The numbers are those of the codec."""
+    """The role of a field for secrets. The numbers are those in program.pxd."""
 
     OPEN = 0
     ALWAYS = 1
-    NAMES_THE_SETTING = 2  # the setting's name: decides about the value beside it
+    NAMES_THE_SETTING = 2  # the setting's name, which decides about the value in the same struct
     BY_NAME = 3
-    MARKS_THE_VALUE = 4  # says whether the value beside it, and its synonyms, are secret
-    NAMES_AN_UNMARKED_SETTING = 5  # as NAMES_THE_SETTING, and the value of a name that Kafka does not know is a secret
+    MARKS_THE_VALUE = 4  # says whether the value in the same struct, and its synonyms, are secret
+    NAMES_AN_UNMARKED_SETTING = 5  # as NAMES_THE_SETTING; the value of a setting unknown to Kafka is a secret, too
 
 
 WITHHELD = "(withheld)"
@@ -50,7 +50,7 @@ _SETTINGS = {
     "ConfigRecord": ("name", {"value"}),
 }
 
-# The settings of these have no isSensitive beside them
+# Messages whose settings have no field isSensitive
 _UNMARKED = {"AlterConfigsRequest", "IncrementalAlterConfigsRequest", "CreateTopicsRequest", "ConfigRecord"}
 
 # Kafka marks these PASSWORD (SslConfigs, SaslConfigs, ...) under any listener prefix; connectors and quota plugins
@@ -70,7 +70,7 @@ _HARMLESS = re.compile(
 
 
 def is_secret_setting(name: bytes) -> bool:
-    """Return whether the value of the setting of that name is to be withheld. Matched on what the bytes spell, in any case."""
+    """Return whether the value of the setting of that name must be withheld; the case of letters does not matter."""
     return _SECRET_NAME.search(name) is not None and _HARMLESS.fullmatch(name) is None
 
 
@@ -81,12 +81,12 @@ _LOGGER = re.compile(rb"(kafka|org\.apache)\.[\w.$-]+|root|state\.change\.logger
 
 
 def is_secret_value(message: str, name: bytes) -> bool:
-    """Return whether the value beside the name of a setting in *message* is to be withheld, if it is not marked as sensitive."""
+    """Return whether a setting's value in *message* must be withheld although it is not marked as sensitive."""
     return is_secret_setting(name) or (message in _UNMARKED and not is_known_setting(name))
 
 
 def is_known_setting(name: bytes) -> bool:
-    """Return whether Kafka knows the setting, so that its name tells whether its value is a secret."""
+    """Return whether Kafka knows the setting, so its name shows whether its value is a secret."""
     bare = name[found.end() :] if (found := _PREFIX.match(name)) else name
     return bare in _known_settings() or _LOGGER.fullmatch(name) is not None
 
@@ -98,7 +98,7 @@ def _known_settings() -> frozenset[bytes]:
 
 
 def secrecy(message: str, path: tuple[str, ...]) -> Secrecy:
-    """Return what the field at *path* (JSON names, outermost first) of *message* has to do with secrets."""
+    """Return the role for secrets of the field at *path* (JSON names, outermost first) of *message*."""
     if path[-1] in _ALWAYS.get(message, ()):
         return Secrecy.ALWAYS
     name, values = _SETTINGS.get(message, ("", set[str]()))

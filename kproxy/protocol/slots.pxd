@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Slots of message classes (kproxy.protocol.structs), read where they are in an instance."""
+"""Direct access to the slots of message objects (kproxy.protocol.structs)."""
 
 from cpython.object cimport PyObject
 
@@ -15,7 +15,7 @@ cdef extern from *:
     }
     #endif
     """
-    Py_ssize_t slot_offset "kp_slot_offset"(object descriptor)  # -1: it is none of a slot
+    Py_ssize_t slot_offset "kp_slot_offset"(object descriptor)  # -1: not the descriptor of a slot
 
 
 cdef inline PyObject **slot(object instance, Py_ssize_t offset) noexcept:

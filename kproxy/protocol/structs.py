@@ -1,10 +1,10 @@
-"""The classes of decoded messages: one slotted, mutable class a struct, with the fields of all its versions.
+"""The classes of decoded messages: one slotted, mutable class for each struct, with the fields of all its versions.
 
-A field that a version does not carry has its default. Attributes are Kafka's names in snake_case; arrays are lists,
-uuids are strings in Kafka's text form (22 characters of URL-safe base64), bytes and records are bytes, null is None.
+A field that a version lacks has its default. Attributes are Kafka's names in snake_case; arrays are lists, uuids are strings in
+Kafka's text form (22 characters of URL-safe base64), bytes and records are bytes, null is None.
 
-Decoded instances are not tracked by the cyclic garbage collector: a message is a tree. Who puts a reference back to the
-message into it makes a cycle that is never collected.
+The cyclic garbage collector does not track decoded instances, as a message is a tree. Do not store a reference to the message
+inside it: such a cycle would never be collected.
 """
 
 import functools
@@ -18,7 +18,7 @@ from kproxy.protocol.secrets import WITHHELD, Secrecy, is_secret_value, secrecy
 class Struct:
     """Base of all message and struct classes.
 
-    Keyword arguments set fields, the others get their defaults. Raises TypeError for a name that is not a field.
+    Keyword arguments set fields; other fields get their defaults. Raises TypeError for an unknown name.
     """
 
     __slots__ = ("unknown_tags",)
@@ -26,7 +26,7 @@ class Struct:
     fields: ClassVar[tuple[Field, ...]] = ()
     by_attribute: ClassVar[dict[str, Field]] = {}
     struct_types: ClassVar[dict[str, type["Struct"]]] = {}
-    unknown_tags: tuple[tuple[int, bytes], ...]  # (tag, data) of tagged fields that the facts do not know
+    unknown_tags: tuple[tuple[int, bytes], ...]  # (tag, data) of tagged fields that are not in the facts
 
     def __init__(self, **values: Any) -> None:
         self.unknown_tags = values.pop("unknown_tags", ())
@@ -38,11 +38,11 @@ class Struct:
 
     @classmethod
     def unset(cls) -> Self:
-        """One of which no field is set: each has its default, which is made when it is first asked for."""
+        """Return an instance without set fields; each default is created when the field is first read."""
         return cls.__new__(cls)
 
     def __getattr__(self, name: str) -> Any:
-        """An unset field has its default: decoding leaves lists and structs that the bytes did not carry to be made here."""
+        """Create the default of an unset field; decoding leaves absent lists and structs unset."""
         if name == "unknown_tags":
             return ()
         field = self.by_attribute.get(name)
@@ -72,7 +72,7 @@ class Struct:
         return f"{type(self).__name__}({', '.join([*given, *tags])})"
 
     def _shown(self, field: Field, value: object) -> str:
-        """Return the value as text; credentials withheld, as a repr ends in logs and tracebacks."""
+        """Return the value as text, with credentials withheld, as a repr may appear in logs and tracebacks."""
         message = next(iter(self.struct_types))
         match secrecy(message, (field.json_name,)):
             case Secrecy.ALWAYS:
@@ -92,8 +92,8 @@ class Struct:
 class MessageStruct(Struct):
     """Base of the classes of whole messages.
 
-    ``layout`` is the Kafka release whose layout the bytes had, where that is not the newest one of that version (the
-    few versions that were changed in place); None otherwise. It decides how the object is written again.
+    ``layout`` is the Kafka release of the layout that the bytes had, if that is not the newest layout of the version (a few
+    versions were changed in place); otherwise None. It decides how the object is encoded.
     """
 
     __slots__ = ("layout",)
@@ -113,7 +113,7 @@ class MessageStruct(Struct):
 
 @functools.cache
 def struct_types(message: str) -> dict[str, type[Struct]]:
-    """Return the classes of a message by struct name, the message's own first. Raises KeyError for an unknown message."""
+    """Return the classes of a message by struct name, the message's class first. Raises KeyError for an unknown message."""
     found: dict[str, dict[str, Field]] = {message: {}}
     for layout in facts().layouts(message):
         _collect(message, layout.fields, found)
@@ -125,7 +125,7 @@ def struct_types(message: str) -> dict[str, type[Struct]]:
 
 
 def _collect(name: str, fields: tuple[Field, ...], found: dict[str, dict[str, Field]]) -> None:
-    """Add *fields* of struct *name*, and of all structs below, to *found*; the first (newest) definition of one wins."""
+    """Add the fields of struct *name*, and of all structs inside, to *found*; the first (newest) definition wins."""
     mine = found.setdefault(name, {})
     for field in fields:
         mine.setdefault(field.attribute, field)

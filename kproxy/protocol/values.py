@@ -1,7 +1,7 @@
-"""Special values by name: what a number, a boolean, a word or a null in a field stands for.
+"""Describe special values: what a number, a boolean, a word or a null in a field means.
 
-The table is special_values.txt, which cites Kafka's class for each set; only what needs computing is here: bit fields,
-times, API keys and error codes. Nothing raises for an odd value: what is not special has no description.
+The table is special_values.txt, which cites Kafka's class for each set; this module computes the rest: bit fields, times, API
+keys and error codes. Nothing raises for an unexpected value: it has no description.
 """
 
 import functools
@@ -14,7 +14,7 @@ from kproxy.protocol.error_codes import error_codes
 from kproxy.protocol.facts import facts
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-LONGEST_TIME_MS = 253_402_300_799_999  # the last millisecond of the year 9999, the last that datetime can say
+LONGEST_TIME_MS = 253_402_300_799_999  # the last millisecond of the year 9999, datetime's last
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class ValueSet:
     fields: list[tuple[str, str]] = field(default_factory=list)  # (message or *, field)
 
     def describe(self, value: object) -> str | None:
-        """Return the text for *value*; None when it is nothing special."""
+        """Return the text for *value*; None if it is not special."""
         text = self.texts.get(_key(value))
         if text is not None or not isinstance(value, int) or isinstance(value, bool):
             return text
@@ -39,7 +39,7 @@ class ValueSet:
 
 
 def describe(message: str, path: str | Sequence[str], value: object) -> str | None:
-    """Return what *value* stands for in a field, or None when it stands for itself.
+    """Return the meaning of *value* in a field, or None if it stands for itself.
 
     Args:
         message: Kafka's name of the message ("FetchRequest").
@@ -50,13 +50,13 @@ def describe(message: str, path: str | Sequence[str], value: object) -> str | No
     >>> describe("ListOffsetsRequest", "timestamp", -2)
     'earliest'
     """
-    found = value_set(message, (path,) if isinstance(path, str) else tuple(path[-2:]))
-    return found.describe(value) if found is not None else None
+    values = value_set(message, (path,) if isinstance(path, str) else tuple(path[-2:]))
+    return values.describe(value) if values is not None else None
 
 
 @functools.lru_cache(maxsize=8192)
 def value_set(message: str, path: tuple[str, ...]) -> ValueSet | None:
-    """Return the set that holds for a field, the most exact first: message and parent, message, any message."""
+    """Return the set for a field: by message and parent, else by message, else for any message."""
     table = _table()
     name = path[-1] if path else ""
     return (
@@ -83,7 +83,7 @@ def value_sets() -> dict[str, ValueSet]:
 
 
 def render_time_ms(milliseconds: int) -> str | None:
-    """Return milliseconds since the epoch as RFC 3339 in UTC; None for what is no time after 1970 and before 10000."""
+    """Return milliseconds since the epoch as RFC 3339 in UTC; None for times before 1970 or after the year 9999."""
     if not 0 < milliseconds <= LONGEST_TIME_MS:
         return None
     return (EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -112,7 +112,7 @@ def _add_line(values: ValueSet, line: str) -> None:
 
 
 def _key(value: object) -> str:
-    """Return a JSON value as it is written in the file."""
+    """Return a JSON value in the form used in the file."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -121,7 +121,7 @@ def _key(value: object) -> str:
 
 
 def _describe_flags(values: ValueSet, value: int) -> str:
-    """Bit n set: the value n of the other set, as ``READ | WRITE`` (common.utils.Utils.from32BitField)."""
+    """Return the names of the set bits, as ``READ | WRITE``; bit n is value n of the other set (Utils.from32BitField)."""
     names = value_sets()[values.of].texts
     bits = [bit for bit in range(32) if value >> bit & 1]
     return " | ".join(names.get(str(bit), f"bit {bit}") for bit in bits)

@@ -50,12 +50,12 @@ class Versions(Struct, frozen=True):
 
     @property
     def lowest(self) -> int:
-        """The least version; -1 when there is none."""
+        """The least version; -1 if there is none."""
         return self.ranges[0][0] if self.ranges else -1
 
     @property
     def highest(self) -> int:
-        """The greatest version (OPEN for ``9+``); -1 when there is none."""
+        """The greatest version (OPEN for ``9+``); -1 if there is none."""
         return self.ranges[-1][1] if self.ranges else -1
 
     def intersect(self, other: "Versions") -> "Versions":

@@ -111,7 +111,9 @@ def _foreign_by_size(size_field: bytes, direction: Direction) -> Foreign | None:
     if 0 <= int.from_bytes(size_field, "big", signed=True) <= FRAME_LIMIT:
         return None
     return foreign_size(size_field, direction) or Foreign(
-        "unknown", direction, f"the first bytes ({size_field.hex(' ')}) are no frame size and nothing else that kproxy knows"
+        "unknown",
+        direction,
+        f"the first bytes ({size_field.hex(' ')}) are no frame size and nothing else that kproxy knows",
     )
 
 

@@ -22,7 +22,9 @@ _SOME_SIZE = rb"(?<!\x00\x00\x00[\x00-\x04])"
 _NOTHING = re.compile(rb"(?!)")
 _NEAR = 1_000  # the largest distance of the correlation ids of consecutive responses (requests with acks=0 have none)
 
-Sought = tuple[int, Route | None]  # a correlation id, and the route that says how its response is laid out; None: unknown
+Sought = tuple[
+    int, Route | None
+]  # a correlation id, and the route that says how its response is laid out; None: unknown
 
 
 class ResponseCandidate(Candidate):

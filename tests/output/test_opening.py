@@ -142,7 +142,6 @@ def test_what_a_client_said_to_a_broker_that_did_not_read_it() -> None:
     assert bodies.response == b'{"errorCode":35,"apiKeys":[{"apiKey":18,"minVersion":0,"maxVersion":4}]}'
     assert "kgo v1.22.2" in TextLines().render(exchange, bodies)
     assert any(
-        "only its header is read by a broker that lacks the version" in line
-        for line in Tree().render(exchange, bodies)
+        "only its header is read by a broker that lacks the version" in line for line in Tree().render(exchange, bodies)
     )
     assert read_body(exchange.request) == (None, None) and json_of(exchange.request) == b"{}"

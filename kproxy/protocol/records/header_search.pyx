@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
-"""Headers of given names in the records of an opened batch, without making objects of the records.
+"""Find headers by name in the records of an opened batch, without objects for the records.
 
-Compiled, as it looks at every record that is produced: objects of all of them would cost ten times as much.
+It is compiled because it examines every produced record.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -13,11 +13,11 @@ from kproxy.protocol.records.shape cimport HeaderShape, next_record, read_header
 from kproxy.protocol.wire cimport Cursor
 
 cdef enum:
-    LONGEST_VALUE = 512  # longer ones are not what is looked for
+    LONGEST_VALUE = 512  # bytes; longer values are ignored
 
 
 cdef bint same(const uint8_t *found, const uint8_t *name, Py_ssize_t size) noexcept nogil:
-    """Return whether a name is *name*, which is in small letters; ASCII letters may be large in the one found."""
+    """Return whether *found* equals *name* (in lower case), ignoring the case of ASCII letters."""
     cdef Py_ssize_t at
     cdef uint8_t letter
     for at in range(size):
@@ -30,7 +30,7 @@ cdef bint same(const uint8_t *found, const uint8_t *name, Py_ssize_t size) noexc
 
 
 cdef object name_of(HeaderShape *header, tuple names):
-    """The one of *names* that a header has, or None."""
+    """Return the one of *names* that a header has, or None."""
     cdef bytes name
     for name in names:
         if PyBytes_GET_SIZE(name) == header.key_size and same(header.key, <const uint8_t *>PyBytes_AS_STRING(name), header.key_size):
@@ -41,10 +41,10 @@ cdef object name_of(HeaderShape *header, tuple names):
 def find_headers(
     OpenBatch opened not None, tuple names not None: tuple[bytes, ...], Py_ssize_t most,
 ) -> list[dict[bytes, bytes]]:
-    """The headers with one of *names* (bytes, in small letters): [{name: value}, ...], an entry for each record that has any.
+    """Return headers with one of *names* (bytes, lower case): [{name: value}, ...], one entry for each record with any.
 
-    At most *most* entries; values of null or of more than 512 bytes are passed over, of several of a name the last one counts.
-    Where the records are broken, what stands before the fault is returned.
+    At most *most* entries. Null values and those longer than LONGEST_VALUE are ignored; of duplicates the last one counts. If a
+    record is malformed, the headers before it are returned.
     """
     cdef Walker w = opened.walker
     cdef RecordShape shape

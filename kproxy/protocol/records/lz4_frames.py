@@ -1,8 +1,8 @@
 """LZ4 frames as Kafka writes and reads them (Lz4BlockInputStream, Lz4BlockOutputStream; the LZ4 frame format 1.6).
 
-Kafka differs from the format in two ways, and so the frame header is read here and a plain one put in its place. The header
-checksum of magic 0 is computed over the magic number, too, and is not checked (KIP-57, KAFKA-3160). The content's size
-and checksum are not checked, either.
+Kafka differs from the format in two ways, so the frame header is read here and replaced by a plain one for the library. The
+header checksum of magic 0 also covers the magic number, and is not checked (KIP-57, KAFKA-3160). Neither are the content's size
+and checksum.
 """
 
 from typing import Any
@@ -19,12 +19,12 @@ CONTENT_SIZE, CONTENT_CHECKSUM, RESERVED, DICTIONARY = 0x08, 0x04, 0x02, 0x01
 INDEPENDENT, BLOCK_CHECKSUM = 0x20, 0x10
 FIRST_CHUNK, CHUNK = 64 * 1024, 1024 * 1024
 BLOCK_SIZES = range(4, 8)  # codes of the largest block: 64 KiB to 4 MiB
-UNCOMPRESSED = 0x80000000  # of a block's size: its bytes are not compressed
-BLOCK_AT = 11  # where the bytes of the first block begin in a frame with the shortest header
+UNCOMPRESSED = 0x80000000  # bit in a block's size: the block is not compressed
+BLOCK_AT = 11  # position of the first block's bytes in a frame with the shortest header
 END_MARK = bytes(4)
-USUAL_GROWTH = 8  # records seldom become larger than this
+USUAL_GROWTH = 8  # records rarely grow by more than this factor
 LEAST_GUESS = 4_096
-SMALLEST_BLOCK = 64 * 1024  # that a frame can allow
+SMALLEST_BLOCK = 64 * 1024  # the smallest maximum of block sizes that a frame can declare
 
 _PRIME_1, _PRIME_2, _PRIME_3 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D
 _PRIME_4, _PRIME_5 = 0x27D4EB2F, 0x165667B1
@@ -32,7 +32,7 @@ _MASK = 0xFFFFFFFF
 
 
 def compress(data: bytes, magic: int) -> bytes:
-    """Return a frame of independent blocks of 64 KiB, for a batch of that magic."""
+    """Compress to a frame of independent blocks of 64 KiB, for a batch of that magic."""
     frame: bytes = lz4.frame.compress(
         data, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
     )
@@ -45,7 +45,7 @@ def decompress(data: memoryview, magic: int, limits: Limits) -> Unpacked:
     """Decompress the first frame in *data*; Kafka ignores what follows it."""
     if magic > 0 and (content := _only_block(data, limits)) is not None:
         return Unpacked(content)
-    header: tuple[bytes, int] | str = (b"", 0)  # what clients write can be read as it is
+    header: tuple[bytes, int] | str = (b"", 0)  # the usual headers need no replacement
     if magic == 0 or bytes(data[:SHORTEST]) not in PLAIN:
         header = _plain_header(data, magic)
     if isinstance(header, str):
@@ -78,9 +78,9 @@ def decompress(data: memoryview, magic: int, limits: Limits) -> Unpacked:
 
 
 def _only_block(data: memoryview, limits: Limits) -> bytes | None:
-    """Return the content of a frame of one independent block, as batches of up to 64 KiB have it; None of any other frame.
+    """Return the content of a frame with one independent block, as in batches of up to 64 KiB; None for any other frame.
 
-    For the batches of most producers this takes half the time of the library's frames, which allocate the largest block.
+    For most batches this is faster than the library's frame reader, which allocates the largest block.
     """
     if bytes(data[:SHORTEST]) not in ONE_BLOCK:
         return None
@@ -97,7 +97,7 @@ def _only_block(data: memoryview, limits: Limits) -> bytes | None:
 
 
 def _plain_header(data: memoryview, magic: int) -> tuple[bytes, int] | str:
-    """Return a header without content size and checksum, and where the blocks start; or the fault of the header."""
+    """Return a header without content size and checksum, and where the blocks begin; or what is wrong with the header."""
     if bytes(data[:4]) != MAGIC:
         return "not LZ4: another magic number"
     flags, block = (data[4], data[5]) if len(data) > 5 else (0, 0)
@@ -134,7 +134,7 @@ def _rotated(value: int, bits: int) -> int:
 
 
 def _plain_headers() -> frozenset[bytes]:
-    """Return the headers that have neither content size nor checksum, as they stand in batches of magic 1 and 2."""
+    """Return all headers without content size and checksum that batches of magic 1 and 2 can have."""
     descriptors = (
         bytes([VERSION | flags, code << 4])
         for flags in (0, INDEPENDENT, BLOCK_CHECKSUM, INDEPENDENT | BLOCK_CHECKSUM)
@@ -145,6 +145,6 @@ def _plain_headers() -> frozenset[bytes]:
 
 SHORTEST = 7  # bytes of a header without the content's size
 CONTEXTS = 4
-_contexts: list[Any] = []  # that are not in use: each has buffers of the largest block, which are slow to allocate
+_contexts: list[Any] = []  # unused contexts, kept because their buffers are slow to allocate
 PLAIN = _plain_headers()
 ONE_BLOCK = {header for header in PLAIN if header[4] == VERSION | INDEPENDENT}

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
-"""Records as objects, out of an opened batch; and their bytes, back into one."""
+"""Read records from an opened batch as objects, and encode them."""
 
 from collections.abc import Iterable
 
@@ -26,13 +26,12 @@ cdef enum:
 @cython.no_gc  # a tree: the garbage collector need not visit a million of them
 @cython.freelist(256)
 cdef class Record:
-    """One record, to be read and changed.
+    """One record, which can be changed.
 
     ``offset``; ``timestamp`` in milliseconds, -1 for none; ``key`` and ``value``: bytes or None; ``headers``: a list of
     (key, value) with the key as text (bytes that are not UTF-8 are lone surrogates) and the value bytes or None;
-    ``create_timestamp``: the producer's, which ``timestamp`` hides where it is the broker's (LogAppendTime);
-    ``attributes``: of the record, which no release uses; ``sequence``: the producer's number for it, -1 for none; worked
-    out from the batch when it is read, and not written.
+    ``create_timestamp``: the producer's, even if ``timestamp`` is the broker's (LogAppendTime); ``attributes``: the record's,
+    which no release uses; ``sequence``: the producer's number for it, -1 for none, derived from the batch and not written.
     """
 
     cdef public int64_t offset
@@ -40,7 +39,7 @@ cdef class Record:
     cdef public int64_t create_timestamp
     cdef public object key  # type: bytes | None
     cdef public object value  # type: bytes | None
-    cdef list kept_headers  # None: there are none, and they were not read yet
+    cdef list kept_headers  # None: an empty list that was not created yet
     cdef public int attributes
     cdef public int sequence
 
@@ -92,7 +91,7 @@ cdef class Record:
 
 
 def read_objects(OpenBatch opened) -> tuple[list[Record], str | None]:
-    """Return the records of an opened batch as (list of Record, error): the readable ones, and why there are no more."""
+    """Return the readable records of an opened batch, and why there are no more (or None)."""
     cdef Walker w = opened.walker
     cdef RecordShape shape
     cdef Record record
@@ -142,7 +141,7 @@ cdef list read_headers(RecordShape *shape):
 
 
 def encode_records(list records: list[Record], int64_t base_offset, int64_t base_timestamp, bint append) -> bytes:
-    """Records of magic 2, back to back; with *append* their own timestamps stay the producer's. Raises EncodeError for what does not fit."""
+    """Encode records of magic 2; with *append*, the producer's timestamps are written. Raises EncodeError."""
     cdef Buffer out, body
     cdef Record record
     cdef int64_t timestamp
@@ -175,7 +174,7 @@ def encode_records(list records: list[Record], int64_t base_offset, int64_t base
 
 
 def encode_message(Record record, int64_t offset, int64_t timestamp, int magic, int attributes) -> bytes:
-    """One message of magic 0 or 1, with its CRC. Raises EncodeError for headers, which it cannot carry."""
+    """Encode one message of magic 0 or 1, with its CRC. Raises EncodeError for headers, which it cannot have."""
     cdef Buffer out
     if record.kept_headers:
         raise EncodeError(f"a message of magic {magic} has no headers")
@@ -213,7 +212,7 @@ cdef bytes as_bytes(object value, str name):
 
 
 cdef int put_sized(Buffer *out, object value, str name) except -1:
-    """Bytes behind a varint size; None is -1."""
+    """Write bytes behind a varint size; None is size -1."""
     if value is None:
         return put_varint(out, -1)
     cdef bytes data = as_bytes(value, name)
@@ -222,7 +221,7 @@ cdef int put_sized(Buffer *out, object value, str name) except -1:
 
 
 cdef int put_field(Buffer *out, object value, str name) except -1:
-    """Bytes behind an int32 size; None is -1."""
+    """Write bytes behind an int32 size; None is size -1."""
     if value is None:
         return put32(out, 0xFFFFFFFF)
     cdef bytes data = as_bytes(value, name)

@@ -1,4 +1,4 @@
-"""A records field: the batches in it, and the bytes left over at its end."""
+"""Read the batches of a records field, and the bytes left over at its end."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,23 +16,23 @@ FILLER = b"\xff" * 8  # offset -1
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Bytes behind the last whole batch.
+    """Bytes behind the last complete batch.
 
-    ``kind``: "partial" (a batch that is cut off, which is normal at the end of a Fetch answer), "overflow" (filler that a
-    broker puts behind down-converted batches: LazyDownConversionRecordsSend), or "error" (what cannot be a batch).
+    ``kind``: "partial" (an incomplete batch, which is normal at the end of a Fetch response), "overflow" (filler that a broker
+    adds behind down-converted batches: LazyDownConversionRecordsSend), or "error" (bytes that cannot be a batch).
     """
 
     kind: str
     position: int  # in the field
-    size: int  # bytes that are there
+    size: int  # bytes present
     reason: str
 
 
 class Batches(list[Batch]):
-    """The whole batches of a records field, in order, and what else is in it.
+    """The complete batches of a records field, in order, and the bytes around them.
 
-    ``skipped_start``: bytes before the first batch, where the field may start inside one; ``tail``: what is behind the
-    last whole batch; None when it ends the field.
+    ``skipped_start``: bytes before the first batch, if the field may begin inside one; ``tail``: the bytes behind the last
+    complete batch, or None.
     """
 
     skipped_start: int = 0
@@ -40,14 +40,14 @@ class Batches(list[Batch]):
 
     @property
     def error(self) -> str | None:
-        """Why the field could not be walked to its end; None too for a last batch that is only cut off."""
+        """Why the field could not be read to its end; None, too, if only the last batch is incomplete."""
         return self.tail.reason if self.tail is not None and self.tail.kind == "error" else None
 
 
 def read_batches(data: bytes, *, unaligned: bool = False, limits: Limits = DEFAULT_LIMITS) -> Batches:
-    """Return the batch headers of a records field, of any magic; nothing is decompressed.
+    """Return the batch headers of a records field, of any magic, without decompression.
 
-    With *unaligned* (FetchSnapshot) the field may start inside a batch: the first whole one is searched for.
+    With *unaligned* (FetchSnapshot) the field may begin inside a batch, and the first complete one is searched for.
     """
     found: list[Batch] = []
     start = first_batch_at(data) if unaligned else 0
@@ -63,7 +63,7 @@ def read_batches(data: bytes, *, unaligned: bool = False, limits: Limits = DEFAU
 
 
 def open_batches(batches: Iterable[Batch], limits: Limits) -> Iterator[OpenBatch]:
-    """Open each batch in turn, under the limits of one batch and of all together."""
+    """Open the batches one by one, under the limits for one batch and for all together."""
     spent = 0
     for batch in batches:
         opened = batch.open(limits.after(spent))
@@ -72,7 +72,7 @@ def open_batches(batches: Iterable[Batch], limits: Limits) -> Iterator[OpenBatch
 
 
 def count_records(data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> int:
-    """Count the records of a field: magic 2 as its headers claim, magic 0 and 1 by walking them, in wrappers too."""
+    """Count the records of a field: magic 2 by the headers, magic 0 and 1 by walking the messages, also in wrappers."""
     count, position = count_plain(data)
     spent = 0
     while position < len(data):
@@ -88,7 +88,7 @@ def count_records(data: bytes, *, limits: Limits = DEFAULT_LIMITS) -> int:
 
 
 def tail_of(data: bytes, position: int) -> Tail | None:
-    """Return the bytes at *position*, where no whole batch begins; None at the field's end."""
+    """Describe the bytes at *position*, where no complete batch begins; None at the field's end."""
     rest = data[position : position + MAGIC_AT + 1]
     left = len(data) - position
     if left == 0:
@@ -98,7 +98,7 @@ def tail_of(data: bytes, position: int) -> Tail | None:
 
 
 def _what_is_left(rest: bytes, left: int) -> tuple[str, str]:
-    """Kind and reason of a Tail, by the checks of ByteBufferLogInputStream in their order."""
+    """Return kind and reason of a Tail, by the checks of ByteBufferLogInputStream in their order."""
     if len(rest) < LOG_OVERHEAD:
         return "partial", f"{left} bytes of a batch"
     size = int.from_bytes(rest[SIZE_AT:LOG_OVERHEAD], "big", signed=True)

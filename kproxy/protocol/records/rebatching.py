@@ -1,8 +1,8 @@
-"""A batch with other records in it: everything in its header stays but its size and its CRC, and so does its codec.
+"""Change the records of a batch and keep its codec and its header, except size and CRC.
 
-So a batch keeps its offsets, times, producer id, epoch, sequence and flags: transactions and idempotent producers go on.
-A batch whose CRC is wrong, or that cannot be read to its end, is not changed: its damage must not get a valid checksum.
-One that decompresses to more than the limits allow raises TooLarge.
+The batch keeps its offsets, times, producer id, epoch, sequence and flags, so transactions and idempotent producers work on.
+A batch with a wrong CRC, or one that cannot be read to its end, is not changed: its damage must not get a valid checksum.
+A batch that decompresses to more than the limits allow raises TooLarge.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class TooLarge(ValueError):
 
 
 def with_header_of(raw: bytes, records: bytes) -> bytes:
-    """Return a batch of magic 2 with the header of *raw*, and these records, compressed already."""
+    """Return a batch of magic 2 with the header of *raw* and these (already compressed) records."""
     size = (HEADER_SIZE - LOG_OVERHEAD + len(records)).to_bytes(4, "big")
     head = raw[COVERED_AT:HEADER_SIZE]
     crc = crc32c(records, crc32c(head)).to_bytes(4, "big")

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""What changes the bytes of keys and values of records, without objects for them."""
+"""Editor: changes the bytes of keys and values of records, without objects for the records."""
 
 from libc.stdint cimport uint8_t
 

@@ -1,8 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Keys and values of the records of a batch of magic 2, replaced without making objects of the records.
+"""Replace keys and values in a batch of magic 2, without objects for the records.
 
-Compiled, and without the interpreter lock: in Python a record takes 4 microseconds, which is 27 MB/s with records of 100 bytes,
-and other connections would wait for a batch of a megabyte.
+It is compiled and releases the interpreter lock, so that other connections do not wait for a large batch.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -21,14 +20,14 @@ cdef enum:
 
 
 cdef class Editor:
-    """Changes keys or values; the classes derived from it say how. This one changes none."""
+    """Changes keys or values; derived classes say how. The base class changes nothing."""
 
     cdef int edit(self, const uint8_t *data, size_t size, Buffer *out) except -1 nogil:
-        """1: *out* has what stands in place of the bytes; 0: they stay, and *out* may have anything."""
+        """Write the replacement for the bytes to *out* and return 1; return 0 to keep them, whatever *out* has."""
         return 0
 
     def edited(self, bytes data not None) -> bytes | None:
-        """Return the changed bytes; None: they stay."""
+        """Return the changed bytes; None if they stay."""
         cdef Buffer out
         memset(&out, 0, sizeof(Buffer))
         try:
@@ -41,20 +40,20 @@ cdef class Editor:
 
 cdef struct Edits:
     Buffer out  # the records so far
-    Buffer key  # of a record, changed
+    Buffer key  # the changed key of the current record
     Buffer value
-    const uint8_t *copied  # what is before this is in *out*
-    const uint8_t *record  # the one that is edited: its size
-    const uint8_t *body  # its attributes
-    const uint8_t *kept_until  # where the first field begins that is replaced
-    const uint8_t *rest  # what is behind the last one
+    const uint8_t *copied  # end of the bytes that are in *out*
+    const uint8_t *record  # beginning of the current record: its size
+    const uint8_t *body  # behind the size: the record's attributes
+    const uint8_t *kept_until  # beginning of the first replaced field
+    const uint8_t *rest  # end of the last replaced field
 
 
 def replace_fields(OpenBatch opened not None, Editor values: Editor | None, Editor keys=None) -> bytes | None:
-    """Return the decompressed records of a batch of magic 2 after their values and keys were edited; None: none was changed.
+    """Return the decompressed records of a batch of magic 2 after editing values and keys; None if nothing changed.
 
-    All else of a record stays byte for byte: headers, deltas, attributes, and varints that are longer than need be. A null key or
-    value is not edited. Raises Malformed where the records cannot be read to their end.
+    All other bytes of a record stay the same: headers, deltas, attributes, and varints longer than necessary. Null keys and
+    values are not edited. Raises Malformed if the records cannot be read to their end.
     """
     cdef Edits edits
     cdef Walker w = opened.walker
@@ -84,7 +83,7 @@ def replace_fields(OpenBatch opened not None, Editor values: Editor | None, Edit
 
 
 cdef int edit_records(Edits *edits, Walker *w, Editor values, Editor keys) except -2 nogil:
-    """Edit each record; -1: the walker has a fault."""
+    """Edit all records; return -1 if the walker has a fault."""
     cdef RecordShape shape
     cdef int status
     memset(&shape, 0, sizeof(RecordShape))

@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""The one parser of records: steps through a batch of any magic, one record's shape at a time, with nothing copied.
+"""The only parser of records: steps through a batch of any magic, record by record, without copies.
 
-A Walker is begun on the decompressed bytes of one batch; every call of ``next_record`` looks at nothing outside them. Both
-ways out (objects, Arrow columns) and the counting go over it, and see the same records and the same faults.
+A Walker begins at the decompressed bytes of one batch, and ``next_record`` never reads outside them. Objects, Arrow columns and
+counts all use it, so they see the same records and the same faults.
 
-Sources: DefaultRecord and DefaultRecordBatch for magic 2, LegacyRecord and AbstractLegacyRecordBatch for 0 and 1; what
-kproxy does with broken bytes is what their iterators do.
+Sources: DefaultRecord and DefaultRecordBatch for magic 2, LegacyRecord and AbstractLegacyRecordBatch for 0 and 1. Broken bytes
+are treated as by their iterators.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint32_t, uint64_t, uint8_t
@@ -39,7 +39,7 @@ cdef enum:
 cdef struct RecordShape:
     int64_t offset
     int64_t timestamp
-    int64_t create_timestamp  # what the producer wrote; differs only where the broker's append time replaces it
+    int64_t create_timestamp  # the producer's; differs from timestamp only if that is the broker's append time
     const uint8_t *key
     const uint8_t *value
     const uint8_t *headers  # the first one
@@ -61,17 +61,17 @@ cdef struct HeaderShape:
 cdef struct Walker:
     Cursor c
     int magic
-    bint wrapped  # the inner messages of a compressed one of magic 0 or 1
+    bint wrapped  # whether these are the inner messages of a compressed message of magic 0 or 1
     bint append  # LogAppendTime: append_time is every record's timestamp
-    bint broken  # the compressed bytes are broken: this is what came out before
-    int64_t left  # records still to come, as claimed
+    bint broken  # whether the compressed bytes are broken behind these records
+    int64_t left  # claimed number of further records
     int64_t base_offset
     int64_t base_timestamp
     int64_t append_time
 
 
 cdef inline int64_t whole_batch(const uint8_t *at, int64_t left, int *magic) noexcept nogil:
-    """The size of the batch that stands at *at* with *left* bytes to the field's end; 0 when none does, or not all of it."""
+    """Return the size of the complete batch at *at*, with *left* bytes to the field's end; 0 if there is none."""
     cdef int64_t size
     if left < LOG_OVERHEAD + LEAST_MESSAGE:
         return 0
@@ -83,12 +83,12 @@ cdef inline int64_t whole_batch(const uint8_t *at, int64_t left, int *magic) noe
 
 
 cdef inline int codec_of(const uint8_t *at, int magic) noexcept nogil:
-    """Bits 0 to 2 of the attributes of a whole batch."""
+    """Return bits 0 to 2 of the attributes of a complete batch."""
     return at[UP_TO_MAGIC if magic < 2 else 22] & 7
 
 
 cdef inline void begin_plain(Walker *w, const uint8_t *base, const uint8_t *at, int64_t size, int magic) noexcept nogil:
-    """Point the walker at the first record of a whole batch, as if it were not compressed."""
+    """Point the walker at the first record of a complete batch, assuming that it is not compressed."""
     w.c.base = base
     w.c.limit = at + size
     w.c.fault = 0
@@ -109,7 +109,7 @@ cdef inline void begin_plain(Walker *w, const uint8_t *base, const uint8_t *at, 
 
 
 cdef inline int read_varint(Cursor *c, int32_t *out) noexcept nogil:
-    """VARINT: zig-zag, at most five bytes."""
+    """Read a VARINT: zig-zag, at most five bytes."""
     cdef uint32_t value
     if c.at < c.limit and c.at[0] < 0x80:
         value = c.at[0]
@@ -121,7 +121,7 @@ cdef inline int read_varint(Cursor *c, int32_t *out) noexcept nogil:
 
 
 cdef inline int read_varlong(Cursor *c, int64_t *out) noexcept nogil:
-    """VARLONG: zig-zag, at most ten bytes; bits past the 64th are dropped, as Kafka's ByteUtils does."""
+    """Read a VARLONG: zig-zag, at most ten bytes; bits beyond the 64th are dropped, as in Kafka's ByteUtils."""
     cdef uint64_t value = 0
     cdef int shift = 0
     cdef uint8_t byte
@@ -141,7 +141,7 @@ cdef inline int read_varlong(Cursor *c, int64_t *out) noexcept nogil:
 
 
 cdef inline int read_sized(Cursor *c, const uint8_t **start, int32_t *size) noexcept nogil:
-    """Bytes behind a varint size; any negative one is null, and reads as -1."""
+    """Read bytes behind a varint size; any negative size is null and becomes -1."""
     if read_varint(c, size) < 0:
         return -1
     start[0] = c.at
@@ -163,7 +163,7 @@ cdef inline int read_header(Cursor *c, HeaderShape *h) noexcept nogil:
 
 
 cdef inline int read_body(Walker *w, RecordShape *r) noexcept nogil:
-    """What is behind the size of a record of magic 2, up to its headers; the cursor's limit is the record's end."""
+    """Read a record of magic 2 behind its size, up to its headers; the cursor's limit is the record's end."""
     cdef Cursor *c = &w.c
     cdef int64_t timestamp_delta
     if need(c, 1) < 0:
@@ -188,7 +188,7 @@ cdef inline int read_body(Walker *w, RecordShape *r) noexcept nogil:
 
 
 cdef inline int read_record(Walker *w, RecordShape *r) noexcept nogil:
-    """A record of magic 2, which must fill its size exactly."""
+    """Read a record of magic 2, which must fill its size exactly."""
     cdef Cursor *c = &w.c
     cdef const uint8_t *limit = c.limit
     cdef HeaderShape header
@@ -212,7 +212,7 @@ cdef inline int read_record(Walker *w, RecordShape *r) noexcept nogil:
 
 
 cdef inline int read_field(Cursor *c, const uint8_t **start, int32_t *size) noexcept nogil:
-    """Bytes behind an int32 size; any negative one is null, and reads as -1."""
+    """Read bytes behind an int32 size; any negative size is null and becomes -1."""
     if need(c, 4) < 0:
         return -1
     size[0] = <int32_t>be32(c.at)
@@ -228,7 +228,7 @@ cdef inline int read_field(Cursor *c, const uint8_t **start, int32_t *size) noex
 
 
 cdef inline int read_message(Cursor *c, int *magic, RecordShape *r) noexcept nogil:
-    """A message of magic 0 or 1 from its CRC on. Bytes behind its value are ignored, as Kafka ignores them."""
+    """Read a message of magic 0 or 1 from its CRC on; bytes behind its value are ignored, as in Kafka."""
     if need(c, 6) < 0:
         return -1
     magic[0] = <int8_t>c.at[4]
@@ -250,7 +250,7 @@ cdef inline int read_message(Cursor *c, int *magic, RecordShape *r) noexcept nog
 
 
 cdef inline int next_message(Walker *w, RecordShape *r) noexcept nogil:
-    """The next inner message of a wrapper, whose entries begin_wrapper has seen to be whole."""
+    """Read the next inner message of a wrapper, whose entries begin_wrapper has checked."""
     cdef Cursor *c = &w.c
     cdef const uint8_t *limit = c.limit
     cdef int magic
@@ -277,9 +277,9 @@ cdef inline int next_message(Walker *w, RecordShape *r) noexcept nogil:
 
 
 cdef inline int next_record(Walker *w, RecordShape *r) noexcept nogil:
-    """1: *r* is the next record; 0: there are no more; -1: the cursor has the fault, and there are no more.
+    """Read the next record into *r*; return 1, or 0 at the end, or -1 at a fault, which the cursor has.
 
-    A last record with bytes left over behind it is not returned: Kafka checks that before it returns the record.
+    A last record that other bytes follow is not returned, as Kafka checks this first.
     """
     cdef int magic
     if w.left == 0:
@@ -300,10 +300,10 @@ cdef inline int next_record(Walker *w, RecordShape *r) noexcept nogil:
 
 
 cdef inline int begin_wrapper(Walker *w, int64_t wrapper_offset) noexcept nogil:
-    """Count the inner messages and work out what their offsets are relative to; -1 when Kafka would refuse the wrapper.
+    """Count the inner messages and find the base of their offsets; return -1 if Kafka would refuse the wrapper.
 
-    Magic 0 has absolute offsets in it. Magic 1 has relative ones, unless the wrapper's is 0: librdkafka's producer leaves
-    that to the broker (DeepRecordsIterator). A message that is cut off at the end is dropped in silence.
+    Magic 0 has absolute inner offsets. Magic 1 has relative ones, unless the wrapper's offset is 0, as librdkafka's producer
+    leaves it to the broker (DeepRecordsIterator). An incomplete last message is dropped silently.
     """
     cdef Cursor *c = &w.c
     cdef const uint8_t *at = c.at

@@ -1,7 +1,7 @@
 """Snappy as Kafka's producers write it: xerial's block stream (SnappyOutputStream), or one raw block.
 
-Every raw block begins with its decompressed size as an unsigned varint. It is checked here before any memory is
-allocated: the library allocates what the varint claims, and aborts the process when it cannot.
+Every raw block begins with its decompressed size as an unsigned varint. It is checked here first, as the library allocates the
+claimed size and aborts the process if it cannot.
 """
 
 import struct
@@ -17,14 +17,14 @@ SIZE_FIELD = 4
 SIZE_AT = len(HEADER)
 BLOCK_AT = SIZE_AT + SIZE_FIELD
 _SIZE = struct.Struct(">i")
-MOST_BLOCKS = 65_536  # 64 MiB in the least blocks that xerial makes, of 1 KiB
+MOST_BLOCKS = 65_536  # 64 MiB in xerial's smallest blocks, of 1 KiB
 BLOCK_SIZE = 32 * 1024  # xerial's default
-# A copy of 64 bytes takes 3 (format_description.txt of google/snappy, 2.2): no block grows by more than this.
+# A copy of 64 bytes takes 3 bytes (format_description.txt of google/snappy, 2.2), so no block grows by a larger factor.
 MOST_GROWTH = 22
 
 
 def compress(data: bytes) -> bytes:
-    """Return a xerial stream."""
+    """Compress to a xerial stream."""
     out = bytearray(HEADER)
     for start in range(0, len(data), BLOCK_SIZE):
         block = bytes(cramjam.snappy.compress_raw(data[start : start + BLOCK_SIZE]))
@@ -33,7 +33,7 @@ def compress(data: bytes) -> bytes:
 
 
 def decompress(data: memoryview, limits: Limits) -> Unpacked:
-    """Return a xerial stream, or a raw block where xerial's magic is missing, as librdkafka tells them apart."""
+    """Decompress a xerial stream, or a raw block if xerial's magic is missing (as librdkafka distinguishes them)."""
     if (content := _only_block(data, limits)) is not None:
         return Unpacked(content)
     blocks, error = [data], None
@@ -54,7 +54,7 @@ def decompress(data: memoryview, limits: Limits) -> Unpacked:
 
 
 def _only_block(data: memoryview, limits: Limits) -> bytearray | None:
-    """The content of a xerial stream of one block, as batches of up to 32 KiB have it; None of any other, or a broken one."""
+    """Return the content of a xerial stream with one block, as in batches of up to 32 KiB; None for any other stream."""
     if len(data) <= BLOCK_AT or data[:SIZE_AT] != HEADER or len(data) != BLOCK_AT + _SIZE.unpack_from(data, SIZE_AT)[0]:
         return None
     block = data[BLOCK_AT:]
@@ -70,11 +70,11 @@ def _only_block(data: memoryview, limits: Limits) -> bytearray | None:
 
 
 def _blocks(data: memoryview) -> tuple[list[memoryview], str | None]:
-    """Return the raw blocks of a xerial stream, and why there are no more of them, if it is broken."""
+    """Return the raw blocks of a xerial stream, and why there are no more if it is broken."""
     blocks: list[memoryview] = []
     position = len(HEADER)
     while len(data) - position >= SIZE_FIELD and len(blocks) <= MOST_BLOCKS:
-        if bytes(data[position : position + len(MAGIC)]) == MAGIC:  # streams behind each other
+        if bytes(data[position : position + len(MAGIC)]) == MAGIC:  # another stream follows
             position += len(HEADER)
             continue
         size = int.from_bytes(data[position : position + SIZE_FIELD], "big", signed=True)
@@ -101,7 +101,7 @@ def _fill(blocks: list[memoryview], sizes: list[int], error: str | None) -> Unpa
 
 
 def claimed_size(block: memoryview) -> int | None:
-    """The decompressed size that a raw block's preamble claims; None when no block of that length can become that large."""
+    """Return the decompressed size that a raw block claims; None if a block of its length cannot become that large."""
     size = shift = 0
     for byte in bytes(block[:5]):
         size |= (byte & 0x7F) << shift

@@ -1,18 +1,18 @@
-"""Where the first batch begins in a chunk that was cut out of a log at any byte (FetchSnapshot's UnalignedRecords).
+"""Find the first batch in a chunk of a log that begins at any byte (FetchSnapshot's UnalignedRecords).
 
-Snapshots hold batches of magic 2 only. A header is accepted where its fields agree with each other and its CRC-32C is
-correct; at the very start, where the fields agree.
+Snapshots have batches of magic 2 only. A header is accepted if its fields are consistent and the CRC-32C is correct; at the
+beginning of the chunk, consistent fields are enough.
 """
 
 from kproxy.errors import Malformed
 from kproxy.protocol.records.batches import Batch, find_header
 
-MOST_CRC = 4  # times the chunk's size: bytes that may be checksummed in all
+MOST_CRC = 4  # bytes checksummed altogether are at most this many times the chunk's size
 CANDIDATE = 1024  # the least price of one candidate, in bytes
 
 
 def first_batch_at(data: bytes) -> int:
-    """Return the position of the first batch; the chunk's size when none is found."""
+    """Return the position of the first batch, or the chunk's size if there is none."""
     position = find_header(data, 0)
     budget = MOST_CRC * len(data) + CANDIDATE
     while position > 0 and budget > 0:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Unpacked:
-    """Decompressed bytes, and why there are not more of them.
+    """Decompressed bytes, and why they are incomplete.
 
-    ``error``: the compressed bytes are broken; ``data`` is what came out before. ``skipped``: a limit was exceeded;
-    ``data`` is empty.
+    ``error``: the compressed bytes are broken; ``data`` has the bytes before. ``skipped``: a limit was exceeded; ``data`` is
+    empty.
     """
 
     data: bytes | bytearray

@@ -1,7 +1,7 @@
-"""Zstandard frames (RFC 8878), decompressed under limits.
+"""Decompress Zstandard frames (RFC 8878) under limits.
 
-Where a frame ends, and how much it can become at most, is read from the headers of its blocks before any memory is allocated:
-what producers write, one whole frame, is then decompressed at once. The rest is streamed.
+The end of a frame, and the most that it can decompress to, are read from its block headers before any memory is allocated. A
+single complete frame, as producers write it, is then decompressed in one step; anything else is streamed.
 """
 
 from collections import deque
@@ -13,14 +13,14 @@ from kproxy.protocol.records.unpacked import Unpacked
 
 FIRST_CHUNK, CHUNK = 64 * 1024, 1024 * 1024
 BLOCK_HEADER = 3
-LARGEST_BLOCK = 128 * 1024  # RFC 8878, 3.1.1.2.4; no larger than the frame's window either
-RLE = 1  # a block of one byte, repeated
+LARGEST_BLOCK = 128 * 1024  # RFC 8878, 3.1.1.2.4; also bounded by the frame's window
+RLE = 1  # the type of a block of one repeated byte
 CHECKSUM = 4
 SKIPPABLE, SKIPPABLE_HEADER = b"\x2a\x4d\x18", 8  # bytes 1 to 3 of the magic number; with the size, RFC 8878, 3.1.2
 
 
 def decompress(data: memoryview, limits: Limits) -> Unpacked:
-    """Return all frames in *data*, one behind the other, as zstd-jni reads them."""
+    """Decompress all consecutive frames in *data*, as zstd-jni does."""
     try:
         frame = zstandard.get_frame_parameters(data)
     except zstandard.ZstdError as problem:
@@ -36,7 +36,7 @@ def decompress(data: memoryview, limits: Limits) -> Unpacked:
 
 
 def frame_end(data: memoryview, position: int) -> tuple[int, int]:
-    """Return where the frame at *position* ends, and its blocks. Beyond the end of *data*: it is cut off."""
+    """Return where the frame at *position* ends (beyond *data* if it is cut), and its number of blocks."""
     if bytes(data[position + 1 : position + 4]) == SKIPPABLE:
         return position + SKIPPABLE_HEADER + int.from_bytes(data[position + 4 : position + 8], "little"), 0
     try:
@@ -56,11 +56,11 @@ def frame_end(data: memoryview, position: int) -> tuple[int, int]:
 
 _idle: deque[zstandard.ZstdDecompressor] = (
     deque()
-)  # reused: making one takes as long as a small batch; each is used by one thread at a time
+)  # reused, as creating one takes as long as a small batch; each is used by one thread at a time
 
 
 def _at_once(data: memoryview, room: int, claimed: int) -> bytes | None:
-    """Decompress one whole frame; None when it is broken, or claims a content size that its blocks cannot become."""
+    """Decompress one complete frame; None if it is broken, or claims a content size that its blocks cannot reach."""
     if claimed not in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR) and claimed > room:
         return None
     try:
@@ -76,7 +76,7 @@ def _at_once(data: memoryview, room: int, claimed: int) -> bytes | None:
 
 
 def _streamed(data: memoryview, allowed: int, limits: Limits) -> Unpacked:
-    """Decompress any number of frames, broken or not."""
+    """Decompress any frames, also broken ones, in a stream."""
     out: list[bytes] = []
     size, chunk = 0, FIRST_CHUNK
     try:
@@ -93,7 +93,7 @@ def _streamed(data: memoryview, allowed: int, limits: Limits) -> Unpacked:
 
 
 def _is_whole(data: memoryview) -> bool:
-    """Return whether the last frame ends where *data* does: a stream that is cut off just stops."""
+    """Return whether the last frame ends at the end of *data*; the library just stops at a cut stream."""
     position = 0
     while position < len(data):
         position, _ = frame_end(data, position)
