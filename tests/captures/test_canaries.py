@@ -87,6 +87,7 @@ def test_credentials_of_captures_that_are_cut_are_in_no_output(cut: str, tmp_pat
 SHOWN = {"tree": ["-v", "--records"], "jsonl": ["--format", "jsonl", "--records"], "pcapng": ["--format", "pcapng"]}
 
 
+@pytest.mark.slow
 def test_records_are_shown_only_when_asked_for(tmp_path: Path) -> None:
     """Keys, values and headers of records: with --records, and in captures, which are of the traffic itself."""
     canary = Canaries(SEED)

@@ -224,7 +224,7 @@ def test_a_session_that_is_there_is_taken(spark: "SparkSession") -> None:
 
 def test_without_pyspark_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(UsageError, match=r"pip install 'kproxy\[spark\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'kproxy-kafka\[spark\]'"):
         open_session("job")
 
 
