@@ -167,8 +167,14 @@ class Progress:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """Count a test that passed without a dot for it."""
-        return ("passed", "", "") if self._quiet and report.when == "call" and report.passed else None
+        """Count tests that passed and failed without a letter for each: the lines say so."""
+        if (
+            not self._quiet
+            or hasattr(report, "wasxfail")
+            or not (report.failed or (report.when, report.passed) == ("call", True))
+        ):
+            return None
+        return ("passed" if report.passed else "failed" if report.when == "call" else "error"), "", ""
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
