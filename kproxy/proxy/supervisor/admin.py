@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 STALE = 5 * 10**9  # ns without counts, which come each second, after which the analyzer counts as gone
 PAGE = "/page/"  # what is below it shows traffic, and may change it
-STOPS = (f"{PAGE}api/stops", f"{PAGE}api/breakpoints")  # answered here, as the workers have what is stopped
+STOPS = (f"{PAGE}api/stops", f"{PAGE}api/breakpoints")  # answered in this process: workers have the messages
 DEFAULT_LIMIT, MOST_LIMIT = 1_000, 100_000
 HEADERS = [
     (b"cache-control", b"no-store"),
@@ -185,8 +185,8 @@ class _Pages:
             limit = -1
         if not 0 <= limit <= MOST_LIMIT:
             return PlainTextResponse(f"limit is a number from 0 to {MOST_LIMIT:,}\n", 400)
-        found = await self._source.connections()
-        shown = {"count": len(found), "connections": found[:limit]}
+        connections = await self._source.connections()
+        shown = {"count": len(connections), "connections": connections[:limit]}
         return Response(msgspec.json.encode(shown), media_type="application/json")
 
 
@@ -208,8 +208,8 @@ class _Guard:
         """See the ASGI specification, version 3."""
         if scope["type"] != "http":  # a WebSocket, which nothing here speaks; the server closes it
             return
-        is_question = scope["method"] in READING and _is_of_page(scope["path"])
-        if self._page is not None and is_question and self._page.may_come(scope):
+        is_for_page = scope["method"] in READING and _is_of_page(scope["path"])
+        if self._page is not None and is_for_page and self._page.may_come(scope):
             await self._page(scope, receive, send)
             return
         refused = self._refused(scope)

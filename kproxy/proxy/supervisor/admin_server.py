@@ -21,7 +21,7 @@ OFF = "breakpoints are off: set page.edits in the configuration"
 
 
 def listen_admin(address: str) -> socket.socket:
-    """Return a listening socket. Raises OSError where the address is in use or none of this machine's."""
+    """Return a listening socket. Raises OSError if the address is in use or not one of this machine."""
     listener = listen_for_pages(*parse_address(address, any_host=True))
     listener.setblocking(False)
     return listener
@@ -68,7 +68,7 @@ class PageEntry:
         self._loaded: ASGIApp | None = None
 
     def mount(self) -> Mount:
-        """The route to it."""
+        """Return the route to it."""
         return Mount(PATH, self)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -73,20 +73,20 @@ def _sum_of(before: Any, value: Any) -> Any:
 
 def _sum_of_rows(before: Sequence[Sequence[Any]], rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
     """Add rows of names and a count."""
-    found: dict[tuple[str, ...], int] = {tuple(row[:-1]): row[-1] for row in before}
+    counts: dict[tuple[str, ...], int] = {tuple(row[:-1]): row[-1] for row in before}
     for *name, count in rows:
         key = tuple(name)
-        if key not in found and len(found) >= MOST_SERIES - 1:
+        if key not in counts and len(counts) >= MOST_SERIES - 1:
             key = (OTHER,) * len(key)
-        found[key] = found.get(key, 0) + count
-    return [(*key, count) for key, count in found.items()]
+        counts[key] = counts.get(key, 0) + count
+    return [(*key, count) for key, count in counts.items()]
 
 
 class SeriesTotals:
     """The rows of one kind of name. With *is_gauge* their numbers are values of the moment, which are not added up.
 
     A name that the present process drops, as it was idle or others sent more, has ended: its earlier counts are dropped too.
-    A new process knows no names; until it does, or until they were idle for long, those of the process before are shown.
+    A new process knows no names; those of earlier processes are shown until it has them too, or until they were idle for long.
     """
 
     def __init__(self, *, is_gauge: bool = False) -> None:
@@ -117,13 +117,13 @@ class SeriesTotals:
             self._before = {
                 labels: numbers for labels, numbers in self._before.items() if labels in self._rows or OTHER in labels
             }
-        found = [(labels, self._sum(labels, numbers)) for labels, numbers in self._rows.items()]
+        present = [(labels, self._sum(labels, numbers)) for labels, numbers in self._rows.items()]
         rest = [(labels, numbers) for labels, numbers in self._before.items() if labels not in self._rows]
         rest.sort(key=lambda row: OTHER not in row[0])
-        return found + rest[: max(0, most - len(found))]
+        return present + rest[: max(0, most - len(present))]
 
     def _sum(self, labels: Labels, numbers: list[int]) -> list[int]:
-        """Add two values of the same field: numbers, rows, dicts or structs of them."""
+        """Return a name's numbers plus those of earlier processes; a gauge's numbers as they are."""
         before = self._before.get(labels)
         if self._is_gauge or before is None or len(before) != len(numbers):
             return numbers

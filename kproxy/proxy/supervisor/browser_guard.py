@@ -48,9 +48,9 @@ class BrowserGuard:
     def refusal(self, method: str, headers: Headers) -> Refusal | None:
         """Return why a request is refused; None: it is allowed."""
         listed = list(headers)
-        found = self.host_refusal(listed)
-        if found is not None:
-            return found
+        refused = self.host_refusal(listed)
+        if refused is not None:
+            return refused
         if method in READING and not self.may_read(listed):
             return 403, f"the token is missing or wrong: {HOW}"
         if method not in READING and not self._may_change(listed):
@@ -65,15 +65,15 @@ class BrowserGuard:
         return 421, "this is not a name of the admin server; ask it by its address"
 
     def is_token(self, text: str) -> bool:
-        """Whether it is the token; how long that takes says nothing about it."""
+        """Return whether *text* is the token, in a time that does not depend on how much of it is right."""
         return hmac.compare_digest(text.encode("utf-8", "replace"), self.token.encode())
 
     def set_cookie(self, host: str) -> str:
-        """The value of Set-Cookie that gives a browser the token; *host* is the Host header of its request."""
+        """Return the value of Set-Cookie that gives a browser the token; *host* is the Host header of its request."""
         return f"{cookie_name(host)}={self.token}; Path=/; HttpOnly; SameSite=Strict"
 
     def may_read(self, headers: Headers) -> bool:
-        """Whether a request has the token, and names a host of ours; another site may have led the browser here."""
+        """Return whether a request has the token and names a host of kproxy. Another site may have led the browser here."""
         listed = list(headers)
         if self.host_refusal(listed) is not None:
             return False

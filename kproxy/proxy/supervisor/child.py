@@ -57,10 +57,11 @@ class Child:
     """Keeps one child process running: starts it, and starts it again when it dies, until ``stop()``.
 
     Args:
-        module: what is run, by dotted name. number: of a worker; None for the analyzer. arguments: makes its arguments from two
-        file descriptors: its end of the channel, and memory for its stack. listener: called when a process starts, sends a
-        message, or ends. progress: returns a value that changes when the process has done some of its work, which may keep it
-        from sending messages.
+        module: what is run, by dotted name.
+        number: of a worker; None for the analyzer.
+        arguments: makes its arguments from two file descriptors: its end of the channel, and memory for its stack.
+        listener: called when a process starts, sends a message, or ends.
+        progress: returns a value that changes when the process has done some of its work, which may keep it from sending.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class Child:
         return await answer
 
     async def send(self, message: messages.Message) -> bool:
-        """Send a message if there is a process; if it does not read, kill it (it is started again).
+        """Send a message if there is a process. A process that does not read is killed, and started again.
 
         Return False if the message is too long and was dropped.
         """
@@ -144,7 +145,7 @@ class Child:
         self._kill()
 
     async def _run_once(self) -> int | None:
-        """Start the process, receive until its channel ends, wait for its end. Returns its exit code; None: not started."""
+        """Start the process, receive until its channel ends, wait for its end. Return its exit code; None: not started."""
         try:
             stack = create_stack_file()
         except OSError as error:
@@ -165,7 +166,7 @@ class Child:
         self._process = process
         self._channel = await Channel.open(ours, messages.ToSupervisor, self._on_malformed)
         process.ended.add_done_callback(self._close_later)
-        if self._stopping.is_set():  # it had no channel when Drain was sent, and serves nothing yet
+        if self._stopping.is_set():  # Drain was sent before it had a channel; it serves no client yet
             process.kill()
         else:
             await self._listener.started(self)

@@ -74,10 +74,10 @@ class Fleet:
         self._tasks: set[asyncio.Task[None]] = set()
         self._analyzing: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._serving = False
-        self._hung = {"worker": 0, "analyzer": 0}  # processes that were killed as they hung, for workers that are gone
+        self._hung = {"worker": 0, "analyzer": 0}  # processes that were killed as they hung, of children that are gone
 
     async def start(self) -> str:
-        """Start everything. Returns "" once every worker is ready, or at once why one cannot be."""
+        """Start everything. Return "" once every worker is ready, or why the first one cannot be."""
         self._add_workers()
         self._set_analyzer()
         for first in asyncio.as_completed([slot.first for slot in self.slots]):
@@ -104,7 +104,7 @@ class Fleet:
         self.config, self._configure = config, configure
         await _configure(
             [child for child in staying if child.last_configure is not configure], configure
-        )  # started in between
+        )  # workers that were started meanwhile
         if not config.page.edits:
             self.breakpoints = None
         self._forget_brokers(before)
@@ -153,7 +153,7 @@ class Fleet:
     # ChildListener
 
     async def started(self, child: Child) -> None:
-        """Send a new process its configuration; a worker also the brokers that other workers have learned."""
+        """Send a new process its configuration; a worker also what other workers have learned, and the breakpoints."""
         self._start_task(self._prepare(child), f"configure {child.name}")
 
     async def on_message(self, child: Child, message: messages.ToFleet) -> None:
@@ -287,7 +287,7 @@ class Fleet:
             self._hung["analyzer"] += analyzer.hung
 
     async def _prepare(self, child: Child) -> None:
-        """Configure a new process, and tell it what the others have learned."""
+        """Configure a new process. Send a worker what others have learned and the breakpoints, an analyzer the page to feed."""
         why = await child.configure(self._configure)
         if not why and child.number is not None:
             breakpoints = [self.breakpoints] if self.breakpoints is not None else []
@@ -300,14 +300,14 @@ class Fleet:
         first = next((slot.first for slot in self.slots if slot.child is child), None)
         if first and not first.done():
             first.set_result(why)
-        elif why and not self.draining and not isinstance(why, ProcessEnded):  # that one is started again
+        elif why and not self.draining and not isinstance(why, ProcessEnded):  # a process that ended is started again
             log("error", "a process cannot use its configuration", process=child.name, reason=why)
             child.restart()
 
     def _forget_brokers(self, before: Config) -> None:
         """Forget the brokers of clusters whose configuration has changed: they may be another Kafka's."""
         same = {cluster.name for cluster in self.config.clusters if cluster in before.clusters}
-        self._brokers = {name: order for name, order in self._brokers.items() if name in same}
+        self._brokers = {name: brokers for name, brokers in self._brokers.items() if name in same}
         self._learned.forget_all_but(cluster.name for cluster in self.config.clusters)
 
     def _start_task(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:

@@ -38,10 +38,10 @@ from kproxy.proxy.supervisor.processes import environment
 MODULE = "kproxy.page.live"
 NEEDED = ("duckdb", "pyarrow", "sqlglot")
 MOST_ASKING = MOST_REQUESTS * 3 // 4  # requests at a time; the rest is for probes, scrapers and breakpoints
-IDLE_S = 60.0  # without a request
-START_S = 60.0  # that it may take to start
-END_S = 1.0  # until it is seen that it has ended
-TAKEN_S = 0.01
+IDLE_S = 60.0  # without a request, after which the process is ended
+START_S = 60.0  # that the process may take to start
+END_S = 1.0  # that the end of a process may take to be seen
+TAKEN_S = 0.01  # between two looks whether the event loop has the exit code
 LOOK_EVERY_S = 0.1
 # Priority of the process: traffic comes first. A worker that wakes up has the core at once, as its slices are shorter
 # (scheduling.py); on a core that workers fill, the page still gets a tenth, so that it answers
@@ -151,7 +151,7 @@ class LivePage:
         while not process.has_ended:
             if await process.ends_within(max(self._asked_at + self._idle_s - loop.time(), LOOK_EVERY_S)):
                 break
-            async with self._starting:  # a request that waits for it is counted already
+            async with self._starting:  # a request that waits for this lock is counted already
                 if self._asking or loop.time() < self._asked_at + self._idle_s or self._process is not process:
                     continue
                 self._process = self._watching = None
@@ -292,7 +292,7 @@ def _is_installed() -> bool:
 
 
 async def _end_of(pid: int) -> None:
-    """Wait until a process has ended. Raises ProcessLookupError, if it is gone."""
+    """Wait until a process has ended. Raises ProcessLookupError if there is none."""
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     pidfd = os.pidfd_open(pid)
     loop.add_reader(pidfd, ended.set)

@@ -77,20 +77,20 @@ class Overview:
 
     def filter_times(self) -> list[tuple[str, str, int, int]]:
         """Return cluster, name, nanoseconds and calls of each filter, over all workers."""
-        found: dict[tuple[str, str], dict[str, int]] = {}
+        by_filter: dict[tuple[str, str], dict[str, int]] = {}
         for one in self._fleet.counts.rows():
             if one.event in (SPENT_NS, CALLS):
-                found.setdefault((one.cluster, one.filter), {})[one.event] = one.count
-        return [(*names, times.get(SPENT_NS, 0), times.get(CALLS, 0)) for names, times in found.items()]
+                by_filter.setdefault((one.cluster, one.filter), {})[one.event] = one.count
+        return [(*names, times.get(SPENT_NS, 0), times.get(CALLS, 0)) for names, times in by_filter.items()]
 
     def filter_faults(self) -> list[tuple[str, str, str, str, int]]:
         """Return cluster, filter, method, kind and number of filters' faults, over all workers."""
         rows = (one for one in self._fleet.counts.rows() if one.event == FAULTS)
-        found = []
+        faults = []
         for one in rows:
             hook, _, kind = one.name.partition(" ")
-            found.append((one.cluster, one.filter, hook, kind, one.count))
-        return found
+            faults.append((one.cluster, one.filter, hook, kind, one.count))
+        return faults
 
     def client_series(self) -> ClientSeries:
         """Return the metrics that clients have pushed, without those that are too old."""
@@ -122,17 +122,17 @@ class Overview:
 
     def clusters(self) -> list[messages.ClusterState]:
         """Return for each cluster whether a broker has been reached."""
-        found = []
+        states = []
         for cluster in self._fleet.config.clusters:
             reach = self._reach.get(cluster.name)
             known = reach is not None and reach.bootstrap == cluster.bootstrap
-            found.append(reach.state(cluster.name) if reach and known else messages.ClusterState(cluster.name))
-        return found
+            states.append(reach.state(cluster.name) if reach and known else messages.ClusterState(cluster.name))
+        return states
 
     async def connections(self) -> list[messages.Connection]:
         """Return the open connections of the workers that answer in time."""
-        asked = [self._ask(slot.child) for slot in self._fleet.slots if slot.child.ready]
-        return [connection for part in await asyncio.gather(*asked) for connection in part][:MOST_CONNECTIONS]
+        answers = [self._ask(slot.child) for slot in self._fleet.slots if slot.child.ready]
+        return [connection for part in await asyncio.gather(*answers) for connection in part][:MOST_CONNECTIONS]
 
     async def _ask(self, child: Child) -> list[messages.Connection]:
         assert child.number is not None

@@ -6,7 +6,7 @@ import signal
 from contextlib import suppress
 
 KEPT = 4096  # bytes of what it wrote last
-READ_S = 1.0  # that the rest may take: a process that it started may hold the pipe open
+READ_S = 1.0  # how long the rest is waited for: a process that it started may hold the pipe open
 # The last line of a traceback: its type. The text may quote traffic
 EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit))(?::|$)")
 OURS = "kproxy page: "  # before what the process says itself (kproxy.page.live.process, which is not imported here)
@@ -30,27 +30,28 @@ class Ending:
         """Return in words why the process ended; *code*: its exit code, as subprocess.Popen.returncode."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._reading, READ_S)
-        said = self._said()
+        explanation = self._said()
         if code >= 0:
-            return said or f"it ended with exit code {code}"
+            return explanation or f"it ended with exit code {code}"
         try:
             name = signal.Signals(-code).name
         except ValueError:
             name = f"signal {-code}"
         hint = ", as the kernel does where memory is short" if -code == signal.SIGKILL else ""
-        return f"{said}; {name}" if said else f"it was ended by {name}{hint}"
+        return f"{explanation}; {name}" if explanation else f"it was ended by {name}{hint}"
 
     def close(self) -> None:
         """Read no more."""
         self._reading.cancel()
 
     def _said(self) -> str:
+        """Return what the process wrote about its end: its own sentence, or the type of an exception; "" if neither."""
         for line in reversed(self._tail.decode("utf-8", "replace").splitlines()):
             if line.startswith(OURS):
                 return line.removeprefix(OURS)
-            found = EXCEPTION.match(line)
-            if found is not None:
-                return found[1]
+            exception = EXCEPTION.match(line)
+            if exception is not None:
+                return exception[1]
         return ""
 
     async def _read(self) -> None:

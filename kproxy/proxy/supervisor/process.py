@@ -168,23 +168,23 @@ class Supervisor:
         while True:
             await self._reload.wait()
             self._reload.clear()
-            asked, self._asked_to_reload = self._asked_to_reload, False
+            by_signal, self._asked_to_reload = self._asked_to_reload, False
             changed, self._filters_changed = self._filters_changed, False
             try:
-                await self._read_again(asked, changed)
+                await self._read_again(by_signal, changed)
             except UsageError as error:
                 _log_mistakes(error)
             except OSError as error:  # no file descriptors or memory for more workers
                 log("error", "only a part of the configuration is in use", reason=str(error))
 
-    async def _read_again(self, asked: bool, filters_changed: bool) -> None:
+    async def _read_again(self, by_signal: bool, filters_changed: bool) -> None:
         """Read and use the configuration. Raises UsageError (such as ConfigError), also if a worker cannot use it."""
         config = config_from_options(self._options, filters=False)
-        if config == self._config and not asked and not filters_changed:
+        if config == self._config and not by_signal and not filters_changed:
             await self._fleet.send_all(ReloadCertificates())
             log("info", "TLS files are read again")
             return
-        why = await self._fleet.change(config, filters_changed or (asked and self._options.reload_filters))
+        why = await self._fleet.change(config, filters_changed or (by_signal and self._options.reload_filters))
         if why:
             raise refusal(self._options, why)
         await self._move_admin(config)

@@ -55,6 +55,6 @@ class Questions:
 
     def end(self, worker: int) -> None:
         """End the questions to a worker whose process has ended."""
-        for (asked, _), question in self._open.items():
-            if asked == worker and not question.answered.done():
+        for (its_worker, _), question in self._open.items():
+            if its_worker == worker and not question.answered.done():
                 question.answered.set_result(False)

@@ -5,12 +5,12 @@
     POST /page/api/breakpoints/check a breakpoint: {"apis": names of the APIs that it may stop, "all": whether these are all that
                                      can be stopped}, or 422 {"error", "column": from 1 or null, "length": in characters}
     GET  /page/api/stops             {"generation": n, "nowMs": n, "total": n, "stops": [STOP], "breakpoints": as above,
-                                     "givenUp": [{"condition", "direction", "why": in sentences}]: those that are not asked any
-                                     more, as they take too long;
+                                     "givenUp": [{"condition", "direction", "why": in sentences}]: breakpoints that were given
+                                     up, as they take too long;
                                      "ended": [{"id", "action", "by", "why", "how", "client": its address, "correlationId"}]:
                                      the latest stops that have ended, with their exchanges}; waits for another
                                      generation with ?after=GENERATION&wait=SECONDS; ?limit= stops, the oldest
-    GET  /page/api/stops/errors      [{"code", "name", "meaning", "retriable", "clients"}]: those that can be answered
+    GET  /page/api/stops/errors      [{"code", "name", "meaning", "retriable", "clients"}]: the errors that an answer can have
     GET  /page/api/stops/ID          STOP, with "json" and "hex": the body as text to edit. Without page.records the "hex" of
                                      messages with records is null, and {"withheld": n, "bytes": n} stands in "json" for each
                                      records field: left where it is, it is sent as it came
@@ -97,7 +97,7 @@ class StopPages:
         self._shows_records = shows_records
 
     def routes(self) -> list[Route]:
-        """The routes."""
+        """Return the routes."""
         return [
             Route("/breakpoints", self._guarded(self._breakpoints)),
             Route("/breakpoints", self._guarded(self._set), methods=["PUT"]),
@@ -141,11 +141,11 @@ class StopPages:
     async def _check_breakpoint(self, request: Request) -> Response:
         wanted = _decoded(await _body(request), Breakpoint)
         try:
-            found = await in_codec_thread(lambda: stoppable_apis(wanted))
+            apis = await in_codec_thread(lambda: stoppable_apis(wanted))
         except ValueError as error:
             wrong = located(str(error), wanted.condition, "condition")
             raise Refused(422, wrong.sentence, column=wrong.column, length=wrong.length) from error
-        return _json({"apis": found, "all": len(found) == _stoppable_count()})
+        return _json({"apis": apis, "all": len(apis) == _stoppable_count()})
 
     async def _errors(self, _request: Request) -> Response:
         return _json(
@@ -230,19 +230,19 @@ class StopPages:
     async def _resume_all(self, request: Request) -> Response:
         return _json({"resumed": await self._stopped.resume_all(_by(request))})
 
-    def _withheld(self, came: bytes) -> bytes | None:
-        """The body as it came, where its records are not to be shown."""
-        return None if self._shows_records() else came
+    def _withheld(self, original: bytes) -> bytes | None:
+        """Return the body as it original if its records must not be shown, else None."""
+        return None if self._shows_records() else original
 
     async def _edited(self, stop: Stop, sent: StopRequest, before: bytes | None = None) -> bytes:
         """Return the body that the edited text describes."""
         message = message_of(stop.direction, stop.api_key)
-        came = await self._stopped.body(stop.id) if before is None else before
+        original = await self._stopped.body(stop.id) if before is None else before
         if (sent.json is None) == (sent.hex is None):
             raise Refused(400, "give the message as json or as hex")
         read, text = (from_json, sent.json) if sent.json is not None else (from_hex, sent.hex)
         try:
-            after = await in_codec_thread(lambda: read(message, stop.api_version, text or "", came))
+            after = await in_codec_thread(lambda: read(message, stop.api_version, text or "", original))
         except Mistake as error:
             places = {"path": error.path, "line": error.line, "column": error.column, "position": error.position}
             raise Refused(422, str(error), **places) from error
@@ -293,15 +293,15 @@ def _by(request: Request) -> str:
 
 async def _body(request: Request) -> bytes:
     """Return the body of a request, up to MOST_BODY bytes."""
-    found = bytearray()
+    body = bytearray()
     try:
         async for part in request.stream():
-            found += part
-            if len(found) > MOST_BODY:
+            body += part
+            if len(body) > MOST_BODY:
                 raise Refused(413, f"a request has at most {MOST_BODY:,} bytes")
     except ClientDisconnect:
         raise Refused(400, "the request has not come whole") from None
-    return bytes(found)
+    return bytes(body)
 
 
 def _decoded(body: bytes, kind: type[T]) -> T:

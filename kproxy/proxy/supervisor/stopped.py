@@ -51,11 +51,11 @@ class StoppedMessages:
         self._stops: dict[str, tuple[int, Stop]] = {}  # by id, with the worker
         self._ended: OrderedDict[str, tuple[StopEnded, Stop]] = OrderedDict()  # by id, the latest last
         self._given_up: dict[Breakpoint, str] = {}  # breakpoints that are set but given up, and why
-        self._looked_at = 0.0  # monotonic, when a page was here last
+        self._looked_at = 0.0  # when a page last asked, by the monotonic clock
         self._waiting_pages = 0
         self._watching: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
-        self.generation = 0  # of what is stopped and set
+        self.generation = 0  # grows when stopped messages or breakpoints change
         fleet.on_stop = self._note
 
     @property
@@ -75,10 +75,10 @@ class StoppedMessages:
 
     def stop(self, id_: str) -> Stop:
         """Return one stopped message. Raises NotDone."""
-        found = self._stops.get(id_)
-        if found is None:
+        worker_and_stop = self._stops.get(id_)
+        if worker_and_stop is None:
             raise self._not_stopped(id_)
-        return found[1]
+        return worker_and_stop[1]
 
     def ended(self, most: int) -> list[tuple[StopEnded, Stop]]:
         """Return how the latest stops ended, and what was stopped; the latest first."""
@@ -131,8 +131,8 @@ class StoppedMessages:
         """Apply a decision about a stopped message. Raises NotDone."""
 
         def messages(question: int) -> list[Decide]:
-            asked = Decide(question, id_, decision.action, decision.by, decision.error, decision.seconds)
-            return list(asked.parts(body))
+            undivided = Decide(question, id_, decision.action, decision.by, decision.error, decision.seconds)
+            return list(undivided.parts(body))
 
         await self._ask(id_, messages)
 
@@ -150,13 +150,13 @@ class StoppedMessages:
 
     async def _ask(self, id_: str, messages: Callable[[int], Sequence[ShowStop | Decide]]) -> bytes:
         """Ask the worker that holds a message; return the bytes of its answer. Raises NotDone."""
-        found = self._stops.get(id_)
-        if found is None:
+        worker_and_stop = self._stops.get(id_)
+        if worker_and_stop is None:
             raise self._not_stopped(id_)
-        child = next((slot.child for slot in self._fleet.slots if slot.child.number == found[0]), None)
+        child = next((slot.child for slot in self._fleet.slots if slot.child.number == worker_and_stop[0]), None)
         if child is None:
             raise NotDone(WORKER_ENDED)
-        with self._fleet.questions.ask([found[0]], StopAnswer) as (number, (question,)):
+        with self._fleet.questions.ask([worker_and_stop[0]], StopAnswer) as (number, (question,)):
             for message in messages(number):
                 await child.send(message)
             try:
@@ -165,7 +165,7 @@ class StoppedMessages:
             except TimeoutError:
                 raise NotDone(f"its worker has not answered within {ASK_SECONDS:g} s") from None
         refused = question.parts[-1].refused
-        if refused == GONE:  # decided a moment ago, as by another page
+        if refused == GONE:  # it was decided a moment ago, for example by another page
             raise self._not_stopped(id_)
         if refused:
             raise NotDone(refused)
@@ -179,7 +179,7 @@ class StoppedMessages:
             message = UseBreakpoints([SetBreakpoint(one.condition, one.direction) for one in breakpoints], number)
             self._fleet.breakpoints = message
             await self._fleet.send_all(message)
-            if questions:  # do not wait long for a worker that hangs; the one that replaces it begins with them
+            if questions:  # do not wait long for a worker that hangs: its successor begins with these breakpoints
                 await asyncio.wait([question.answered for question in questions], timeout=ASK_SECONDS)
         self._tell()
 

@@ -113,9 +113,9 @@ async def stack_of(process: Process, fd: int) -> list[str]:
 
 def frames(dump: str) -> list[str]:
     """Return the frames of a faulthandler dump as "connections.py:12 receive", with "--" between two threads."""
-    found: list[str] = []
+    shown: list[str] = []
     for thread in _THREAD.split(dump):
         inner = _FRAME.findall(thread)[:MOST_FRAMES]
-        found += ["--"] if found and inner else []
-        found += [f"{PurePath(file).name}:{line} {function}" for file, line, function in inner]
-    return found
+        shown += ["--"] if shown and inner else []
+        shown += [f"{PurePath(file).name}:{line} {function}" for file, line, function in inner]
+    return shown
