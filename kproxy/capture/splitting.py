@@ -49,7 +49,7 @@ class SeekableFile(Protocol):
 
 
 class Start(Struct, frozen=True):
-    """Return the beginning of a capture: *preamble* is the pcap header, or the first section header with its interfaces."""
+    """The beginning of a capture: *preamble* is the pcap header, or the first section header with its interfaces."""
 
     preamble: bytes
     first: int  # where reading begins: at the first packet, or for pcapng at the first section header

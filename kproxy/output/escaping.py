@@ -9,7 +9,7 @@ def printable(text: str, limit: int = 200) -> str:
 
     Escaped are control characters (LF, ESC, NUL, C1), format characters (bidirectional overrides, zero width),
     line separators, surrogates and unassigned code points; other scripts stay as they are. A backslash is doubled
-    only where something else is escaped, so that ordinary names come out as they went in.
+    only if something else is escaped, so that ordinary names are unchanged.
     """
     if len(text) > limit:
         text = text[: limit - 1] + ELLIPSIS

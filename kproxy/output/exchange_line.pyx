@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
 """One exchange as a line of the decoded log; what its fields mean is the contract in jsonl.py.
 
-Compiled, and written into one buffer that all lines share: as Python it took longer than all that comes before it in a decode
-of small requests.
+Compiled, and written into one buffer that all lines share: in Python, this took longer than all other steps of decoding small
+requests.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -37,10 +37,10 @@ cdef enum:
 cdef int64_t SECOND = 1_000_000_000
 cdef bytes ERROR_CODE = b'rrorCode":'
 
-cdef Buffer _line  # one line after the other is made in it
+cdef Buffer _line  # reused for every line
 memset(&_line, 0, sizeof(Buffer))
-cdef dict _texts = {}  # str -> JSON; client ids, mostly
-cdef int64_t _second = INT64_MIN  # the last one rendered: captures go forward, and the same comes again and again
+cdef dict _texts = {}  # str -> JSON, mostly for client ids
+cdef int64_t _second = INT64_MIN  # the latest rendered second: the next time is mostly in the same one
 cdef bytes _second_text = b""
 
 
@@ -52,7 +52,7 @@ def exchange_line(Exchange exchange not None, bodies: Bodies | None = None) -> b
     if bodies is None:
         bodies = read_bodies(exchange)
     connection = exchange.connection
-    # All that runs Python code, before the first byte is in the shared buffer
+    # All Python code runs here, before the first byte is written to the shared buffer.
     cdef bytes head = _head(connection.number, connection.client, connection.broker)
     cdef bytes api = _api(exchange.api_key, exchange.api_version)
     cdef bytes embedded = b",".join([one.to_json() for one in bodies.embedded]) if bodies.embedded else b""

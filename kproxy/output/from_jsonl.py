@@ -1,8 +1,8 @@
 """Lines of the decoded log back to events; the inverse of jsonl.py, whose docstring is the contract.
 
-Nothing is decoded again: bodies, what is inside them and why something could not be read are those of the line. Frames have
-sizes, times and headers, but no bytes; ``decode`` makes their bodies of the JSON, for the tables. A line may come from
-anywhere: its text is no more trusted than text from the wire.
+Nothing is decoded again: bodies, embedded payloads, and reasons why something could not be read are taken from the line. Frames
+have sizes, times and headers, but no bytes; ``decode`` builds their bodies from the JSON, for the tables. Anyone may have
+written a line, so its text is no more trusted than text from the wire.
 """
 
 from collections import OrderedDict
@@ -57,7 +57,7 @@ LONGEST_NAME = 249  # Topic.MAX_NAME_LENGTH
 LONGEST_SOFTWARE = 255  # characters of its name, and of its version
 FULL_EPOCHS = (0, -1)
 
-Address = Annotated[str, Meta(max_length=300, pattern=r"^[0-9A-Za-z_.:%\[\]-]*\Z")]  # "" of a broker not chosen yet
+Address = Annotated[str, Meta(max_length=300, pattern=r"^[0-9A-Za-z_.:%\[\]-]*\Z")]  # "": the broker was not chosen yet
 Short = Annotated[int, Meta(ge=-(2**15), lt=2**15)]
 Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Size = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -111,7 +111,7 @@ class _Other(_Line):
     tls: TlsObject | None = None
 
     def event(self, connection: Connection) -> Event:
-        """The event of the line."""
+        """Return the event of the line."""
         if self.tls is not None:
             connection.tls = self.tls.facts()
         return self._event(connection, parse_instant(self.at))
@@ -317,7 +317,7 @@ class LogReader:
         """Return the event of a line, and the bodies of an exchange. Raises CaptureError if it is no line of a decoded log."""
         try:
             if not line.isascii():
-                line.decode()  # msgspec looks at the text of those fields only that are read
+                line.decode()  # raise for bytes that are not UTF-8: msgspec checks only the fields that it reads
             read = _read_line(line if line.startswith(START) else msgspec.json.format(line, indent=-1))
             known = self._connection(read)
             return self._exchange(read, known) if isinstance(read, _Exchange) else (read.event(known.connection), None)
@@ -440,9 +440,9 @@ def _cut_of(side: str, why: str) -> Cut:
     """Return why one side is cut, from the words in the line."""
     for part in why.split("; "):
         named, _, rest = part.partition(": ")
-        said = rest if named == side else part
+        reason = rest if named == side else part
         for cut in Cut:
-            if said == cut.text and cut:
+            if reason == cut.text and cut:
                 return cut
     return Cut.CAPTURE_ENDED if why.startswith("the capture") else Cut.RESET
 
@@ -494,13 +494,13 @@ def _learn_software(bodies: Bodies, named: "_Software", connection: Connection) 
         connection.client_software_version = named.client_software_version[:LONGEST_SOFTWARE]
 
 
-def _learn_fetch(exchange: Exchange, asked: _Fetch, answered_id: int, known: _Known) -> None:
-    full = asked.session_epoch in FULL_EPOCHS
-    session_id = answered_id if full else asked.session_id
+def _learn_fetch(exchange: Exchange, request: _Fetch, response_session_id: int, known: _Known) -> None:
+    full = request.session_epoch in FULL_EPOCHS
+    session_id = response_session_id if full else request.session_id
     if not session_id:
         return
-    if not full and asked.session_epoch != known.next_epoch:
-        known.sessions = FetchSessions(MOST_PARTITIONS)  # what came between is not in the log
-    known.next_epoch = asked.session_epoch + 1
-    exchange.fetch_number = known.sessions.note_body(session_id, asked)
+    if not full and request.session_epoch != known.next_epoch:
+        known.sessions = FetchSessions(MOST_PARTITIONS)  # the log lacks the requests in between
+    known.next_epoch = request.session_epoch + 1
+    exchange.fetch_number = known.sessions.note_body(session_id, request)
     exchange.fetch_sessions = known.sessions

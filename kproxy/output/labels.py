@@ -1,7 +1,8 @@
 """Labels of metrics made of names from traffic: topics, groups, client ids.
 
-A name of at most LONGEST_NAME characters and MOST_BYTES bytes is its own label. The label of a longer one is its beginning and a
-digest of all of it, so that two names that begin alike do not become one series.
+The label of a name is the name, with unsafe characters escaped, if it has at most LONGEST_NAME characters and MOST_BYTES bytes.
+The label of a longer name is its beginning and a digest of all of it, so that two names that begin alike do not become one
+series.
 """
 
 from hashlib import blake2b

@@ -26,7 +26,7 @@ class Connection(Struct):
     sasl_mechanism: str | None = None
     user_name: str | None = None  # from PLAIN or SCRAM in SaslAuthenticate, whether the login succeeded or not
     tls: TlsFacts | None = None  # None: not encrypted
-    closed: str | None = None  # who ended it first, in words (closing.who_closed); None: it is open
+    closed: str | None = None  # who ended it first, in words (closing.who_closed); None: no end was seen so far
     cluster: str = ""  # live connections: the virtual cluster's name in the configuration
     tls_to_proxy: TlsFacts | None = None  # live connections: TLS between client and kproxy
 

@@ -704,7 +704,7 @@ def _begins_answer(data: bytes, correlation_id: int | None) -> bool:
 
 
 def _may_be_skipped(exchange: Exchange | None, route: Route | None) -> bool:
-    """Return whether a correct broker may skip a request: Produce with acks=0, or ApiVersions before Kafka 0.10."""
+    """Return whether a correct broker may skip a request: a cut Produce (perhaps acks=0), or ApiVersions before Kafka 0.10."""
     return _may_be_unanswered(exchange, route) or (exchange is not None and exchange.api_key == ApiKey.API_VERSIONS)
 
 

@@ -1,4 +1,4 @@
-"""pcapng, written: the header blocks of a file with one Ethernet interface, and packets with their comments.
+"""Write pcapng: the header blocks of a file with one Ethernet interface, and packets with their comments.
 
 Blocks and options as in draft-ietf-opsawg-pcapng, little-endian, times in nanoseconds.
 """

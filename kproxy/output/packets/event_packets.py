@@ -31,7 +31,9 @@ class Piece(NamedTuple):
     hole: int = 0  # bytes
     started_at: int = 0
     ended_at: int = 0
-    correlation_id: int = 0  # of a request: unanswered ones are written before older ones that are answered
+    correlation_id: int = (
+        0  # of a request; decides the order if unanswered requests are reported before older answered ones
+    )
 
 
 class EventPieces:
@@ -51,7 +53,7 @@ class EventPieces:
         if isinstance(event, SaslToken):
             return [self._token(event)]
         if isinstance(event, Gap) and event.in_frame:
-            return []  # the hole is behind what is here of the frame
+            return []  # the cut frame has the hole
         return [_hole(event)] if isinstance(event, Gap | BadFrame | Note) else []
 
     def connection(self, connection: Connection) -> Connection:
@@ -61,9 +63,8 @@ class EventPieces:
     def _exchange(self, event: Exchange, bodies: Bodies | None) -> list[Piece]:
         done = Rewritten(event) if self._stays(event) else self._rewriter.exchange(event)
         exchange = done.exchange
-        if (
-            bodies is None or exchange is not event or bodies.embedded
-        ):  # what a run remembers is not in a part of a capture
+        # Embedded payloads are decoded again, without the run's memory, which a reader of one part of the capture lacks.
+        if bodies is None or exchange is not event or bodies.embedded:
             bodies = read_bodies(exchange)
         pieces: list[Piece] = []
         if exchange.request is not None:
@@ -92,7 +93,7 @@ class EventPieces:
 class Conversation:
     """The packets of one connection, from its handshake on.
 
-    Raises ValueError for an address that is none.
+    Raises ValueError for an invalid address.
     """
 
     def __init__(self, number: int, connection: Connection) -> None:

@@ -1,8 +1,8 @@
-"""SyntheticTcp: the packets of a TCP connection (Ethernet, IPv4 or IPv6) in which nothing comes late or out of order.
+"""SyntheticTcp: make the packets of a TCP connection (Ethernet, IPv4 or IPv6) without delays or reordering.
 
 RFC 9293 (TCP), 791 (IPv4), 8200 (IPv6), 1071 (checksums). Segments are nearly as large as an IP packet can be, as on a
-loopback. A segment acknowledges all that the other side has sent before it. The connection begins with a handshake, whatever
-the capture showed. Bytes that are known to be missing are a hole in the sequence numbers.
+loopback. A segment acknowledges everything that the other side has sent before it. The connection always begins with a handshake,
+even if the capture had none. Missing bytes become a hole in the sequence numbers.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -23,7 +23,7 @@ cdef enum:
     ACK = 0x10
     TCP = 6
     HOPS = 64
-    SPREAD = 0x9E3779B1  # odd: initial sequence numbers of a port's connections, one after the other, are far apart
+    SPREAD = 0x9E3779B1  # an odd multiplier: keeps initial sequence numbers of consecutive connections far apart
     ETHERNET_SIZE = 14
     IPV4_SIZE = 20
     IPV6_SIZE = 40
@@ -37,10 +37,10 @@ cdef class SyntheticTcp:
     """One connection; every method returns packets with their link layer, in order. Direction 0 is from the client.
 
     Args:
-        number: of the connection, so that its sequence numbers differ from those of the others between the same ports.
+        number: the connection's number, so that connections between the same ports have different sequence numbers.
         client, broker: as "address:port", IPv6 as "[::1]:9092".
 
-    Raises ValueError for an address that is none.
+    Raises ValueError for an invalid address.
     """
 
     cdef uint32_t sequence[2]  # of the next byte of each side
@@ -65,11 +65,11 @@ cdef class SyntheticTcp:
         self.sequence[1] = (number * SPREAD + (1 << 31)) & 0xFFFFFFFF
 
     def handshake(self) -> list[bytes]:
-        """SYN, SYN-ACK, ACK."""
+        """Return SYN, SYN-ACK and ACK."""
         return [self._send(0, SYN, NULL, 0), self._send(1, SYN | ACK, NULL, 0), self._send(0, ACK, NULL, 0)]
 
     def data(self, int direction, bytes data not None) -> list[bytes]:
-        """Bytes of one side, in segments."""
+        """Return the segments for the next bytes of one side."""
         cdef const uint8_t* bytes_of = <const uint8_t*>PyBytes_AS_STRING(data)
         cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
         cdef Py_ssize_t start = 0
@@ -80,15 +80,15 @@ cdef class SyntheticTcp:
         return packets
 
     def hole(self, int direction, size: int) -> None:
-        """Skip that many bytes of a side, which are missing: the other side acknowledges them all the same."""
+        """Skip *size* missing bytes of one side; the other side will acknowledge them as if they had come."""
         self.sequence[direction & 1] += <uint32_t>(size & 0xFFFFFFFF)
 
     def acknowledge(self, int direction) -> list[bytes]:
-        """Acknowledge everything that was sent, missing bytes included."""
+        """Return the acknowledgment of everything sent in a direction, including missing bytes."""
         return [self._send(1 - (direction & 1), ACK, NULL, 0)]
 
     def farewell(self, sides: tuple[int, ...]) -> list[bytes]:
-        """FINs of *sides* in that order, and the ACK of the last one."""
+        """Return the FINs of *sides* in that order, and the ACK of the last one."""
         return [self._send(side, FIN | ACK, NULL, 0) for side in sides] + [self._send(1 - side, ACK, NULL, 0) for side in sides[-1:]]
 
     cdef bytes _send(self, int side, int flags, const uint8_t* data, Py_ssize_t size):
@@ -112,7 +112,7 @@ cdef class SyntheticTcp:
         return packet
 
     cdef void _put_ethernet(self, uint8_t* to, int side) noexcept nogil:
-        """Hardware addresses, which no capture keeps, are made up: 02 says that they are locally administered."""
+        """Write made-up hardware addresses, as the real ones are unknown; 02 marks them as locally administered."""
         memset(to, 0, 12)
         to[0] = to[6] = 2
         to[5] = 2 - side
@@ -120,7 +120,7 @@ cdef class SyntheticTcp:
         _put16(to + 12, 0x86DD if self.address_size == 16 else 0x0800)
 
     cdef void _put_tcp(self, uint8_t* to, int side, int flags, Py_ssize_t size) noexcept nogil:
-        """The header, without its checksum."""
+        """Write the TCP header, without its checksum."""
         _put16(to, self.ports[side])
         _put16(to + 2, self.ports[1 - side])
         _put32(to + 4, self.sequence[side])
@@ -162,7 +162,8 @@ def checksum(bytes data not None) -> int:
 cdef uint64_t _sum(const uint8_t* data, Py_ssize_t size) noexcept nogil:
     """Return the ones' complement sum of 16-bit words in network order, the last one filled with a zero.
 
-    It is the same in any order of bytes, but for the order of its own (RFC 1071, 2 B): words of 32 bits are summed as they lie.
+    Summing in another byte order gives the same sum in that byte order (RFC 1071, 2 B). So words of 32 bits are summed in the
+    machine's byte order, and only the result is swapped.
     """
     cdef uint64_t total = 0
     cdef uint32_t word

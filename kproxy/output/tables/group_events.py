@@ -1,7 +1,7 @@
 """Rows of the table group_events: who joins, leaves and is assigned what, in all four group protocols.
 
-A function for each API makes dicts of the columns that it knows; GroupEvent puts them in the order of the contract. What a
-heartbeat repeats, and what it answers without a change, makes no row: there is one every few seconds for each member.
+A function for each API makes dicts of the columns that it knows; group_event_rows puts them in the order of the contract. A
+heartbeat that brings no change makes no row, as every member sends one every few seconds.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -68,7 +68,7 @@ def _partitions(topics: Iterable[tuple[str, Iterable[int]]]) -> list[str]:
 
 
 def _each(values: list[Any] | None) -> list[Any]:
-    """Return the elements of an array without nulls, which hostile bytes may have where Kafka allows none."""
+    """Return at most MOST_TEXTS elements of an array; none for null, which hostile bytes may have although Kafka forbids it."""
     return [] if values is None else values[:MOST_TEXTS]
 
 
@@ -147,7 +147,7 @@ def _sync(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]:
         "protocol": request.protocol_name or (response.protocol_name if answered else None) or None,
         "error_code": _code(response),
     }
-    # only leaders assign; of the others an answer tells that they do not lead, as a group's leader that is new assigns
+    # Only the leader of a new generation sends assignments.
     yield same | {
         "event": "sync",
         "member_id": request.member_id,

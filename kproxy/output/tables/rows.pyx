@@ -501,11 +501,11 @@ cdef Slot _slot(str message, str struct, str name):
 
 
 cdef class FetchSlots:
-    """Return where the records fields are in the struct of a message that fetches."""
+    """Where the records fields are in the struct of a message that fetches."""
 
     cdef Slot topics
-    cdef Slot name  # None where topics are called by their ids alone
-    cdef Slot topic_id  # None where they have none
+    cdef Slot name  # None if topics have only ids
+    cdef Slot topic_id  # None if topics have no ids
     cdef Slot partitions
     cdef Slot index
     cdef Slot error_code

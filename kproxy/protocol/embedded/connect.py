@@ -66,7 +66,7 @@ def _end(reader: Reader) -> None:
 
 
 def _read_version(reader: Reader) -> int:
-    """Read the version; newer ones are read as the newest known (ConnectProtocol.checkVersionCompatibility)."""
+    """Read the version; newer ones are read as the newest known, as Kafka refuses only those below 0 (ConnectProtocol)."""
     version = reader.int16()
     if version < 0:
         raise reader.malformed(f"version {version} is below 0")

@@ -146,7 +146,10 @@ def _envelope_response(body: Any, _version: int, opening: Opening) -> None:
 
 
 def _open_nested(table: dict[str, Open], nested: "Nested", path: str, opening: Opening, request: Any) -> None:
-    """Decode the payloads of the message inside an Envelope; their paths are appended to the message's."""
+    """Decode the payloads of the message inside an Envelope; their paths are appended to the message's.
+
+    An Envelope inside an Envelope is not opened.
+    """
     if nested.name in table and not nested.name.startswith("Envelope"):
         inner = Opening(opening.where, replace(opening.context, request=request))
         table[nested.name](nested.body, nested.version, inner)

@@ -16,7 +16,10 @@ NAMED_TOPOLOGIES = 10  # the version from which tasks carry the name of their to
 
 
 def open_subscription_info(data: bytes, texts: Texts | None = None) -> dict[str, Any]:
-    """Decode a SubscriptionInfo: an instance and its tasks, in SubscriptionInfoData.json's order. Raises DecodeError."""
+    """Decode a SubscriptionInfo: an instance and its tasks, in SubscriptionInfoData.json's order; bytes as hex.
+
+    Raises DecodeError.
+    """
     reader = Reader("Streams SubscriptionInfo", data, texts=texts)
     version = _read_version(reader)
     opened: dict[str, Any] = {"version": version}

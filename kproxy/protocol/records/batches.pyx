@@ -165,7 +165,7 @@ cdef class Batch:
 
     @property
     def last_sequence(self) -> int | None:
-        """The sequence number of the last record, from base_sequence and the count; -1 (none) if base_sequence is."""
+        """The sequence number of the last record: base_sequence plus last_offset_delta; -1 (none) if base_sequence is -1."""
         if self.magic < 2:
             return None
         return sequence_after(<int32_t>be32(self.at + 53), <int32_t>be32(self.at + 23))
@@ -327,7 +327,7 @@ cdef class OpenBatch:
 
     @property
     def claimed(self) -> int:
-        """Number of records, from the header or counted in a wrapper; bounded by the limit."""
+        """Number of records not yet walked, from the header or counted in a wrapper; bounded by the limit."""
         return min(self.walker.left, self.most)
 
     cdef str fault(self, const Walker *w, int64_t index):

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Insert headers into the records of a batch of magic 2, without objects for the records.
 
-It is compiled because every record takes several steps.
+It is compiled because every record takes several steps: in Python 3 microseconds, which is 30 MB/s for records of 100 bytes.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
