@@ -15,7 +15,7 @@ class Admission:
 
     Args:
         limits: as configured, for all workers together.
-        own: the counters of this worker; if it dies, its places are released by them.
+        own: the counters of this worker; if it dies, the supervisor releases the places that they count.
         shared: the places that all workers share.
         key: for hashing addresses, the same in all workers.
     """

@@ -57,18 +57,18 @@ class AdvertisedAddresses:
 
     def node_of(self, host: str, port: int) -> int | None:
         """Return the node that this address is advertised for; None: for none, or that depends on where clients connect."""
-        found = self._node_of_address.get(Address(host.lower(), port))
-        if found is None and self._host and not (self._is_sni and self._port is None):
-            found = self._node_of_name(host) if NODE_ID in self._host else self._node_of_port(host, port)
-            if found is not None and (found in self._of_node or self._advertised_port(found, 0) != port):
+        node_id = self._node_of_address.get(Address(host.lower(), port))
+        if node_id is None and self._host and not (self._is_sni and self._port is None):
+            node_id = self._node_of_name(host) if NODE_ID in self._host else self._node_of_port(host, port)
+            if node_id is not None and (node_id in self._of_node or self._advertised_port(node_id, 0) != port):
                 return None
-        return found
+        return node_id
 
     def node_of_name(self, server_name: str) -> int | None:
         """Return the node whose server name (SNI) a client sent; None: no broker's (perhaps the bootstrap's)."""
         name = server_name.lower().rstrip(".")
-        found = self._node_of_host.get(name)
-        return self._node_of_name(name) if found is None else found
+        node_id = self._node_of_host.get(name)
+        return self._node_of_name(name) if node_id is None else node_id
 
     def _node_of_name(self, name: str) -> int | None:
         before, _, after = self._host.lower().partition(NODE_ID)

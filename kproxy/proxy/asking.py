@@ -45,17 +45,17 @@ class Asking:
 
     async def brokers(self, versions: dict[int, int]) -> list[tuple[int, str, int]]:
         """Return node id, host and port of each broker (Metadata); *versions* is what ``versions`` returned."""
-        known = message("MetadataRequest").versions.highest
-        version = min(versions.get(ApiKey.METADATA, 0), known)
-        found = await self.ask(ApiKey.METADATA, version, _metadata_request(version))
-        return [(broker.node_id, broker.host, broker.port) for broker in found.brokers]
+        newest_known = message("MetadataRequest").versions.highest
+        version = min(versions.get(ApiKey.METADATA, 0), newest_known)
+        metadata = await self.ask(ApiKey.METADATA, version, _metadata_request(version))
+        return [(broker.node_id, broker.host, broker.port) for broker in metadata.brokers]
 
     async def ask(self, api_key: int, version: int, body: str | MessageStruct) -> Any:
-        """Send a request, given as Kafka's JSON or decoded; return the response."""
+        """Send a request, decoded as Kafka's JSON or decoded; return the response."""
         request, response = request_message(api_key), response_message(api_key)
         assert request is not None and response is not None
-        given = request.from_json(version, body) if isinstance(body, str) else body
-        answer = await self._exchange(api_key, version, request.encode(version, given))
+        decoded = request.from_json(version, body) if isinstance(body, str) else body
+        answer = await self._exchange(api_key, version, request.encode(version, decoded))
         # some software sends bytes after the response (librdkafka's mock cluster)
         trailing = response.check(version, answer, trailing=True).trailing
         return response.decode(version, answer, trailing=trailing)

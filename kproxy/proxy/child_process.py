@@ -48,10 +48,10 @@ class ChildArguments(NamedTuple):
 
 def parse_child_arguments(words: Sequence[str]) -> ChildArguments:
     """Invert ``ChildArguments.words()``; skip other words. Raises ValueError or KeyError."""
-    found = dict(word.split("=", 1) for word in words if "=" in word)
-    taps = tuple(int(fd) for fd in found["taps"].split(",") if fd)
+    values = dict(word.split("=", 1) for word in words if "=" in word)
+    taps = tuple(int(fd) for fd in values["taps"].split(",") if fd)
     parent, control, counters, limits, worker, counts, stack = (
-        int(found[name]) for name in ("parent", "control", "counters", "limits", "worker", "counts", "stack")
+        int(values[name]) for name in ("parent", "control", "counters", "limits", "worker", "counts", "stack")
     )
     return ChildArguments(parent, control, counters, taps, limits, worker, counts, stack)
 
@@ -71,7 +71,7 @@ def set_process_title(title: str, name: str) -> None:
 
 
 def begin_child(arguments: ChildArguments) -> None:
-    """Take the title, ignore the supervisor's signals, write the stack on STACK_SIGNAL, die with it.
+    """Ignore the supervisor's signals, write the stack on STACK_SIGNAL, die with the supervisor, take the title.
 
     Linux kills the child with its parent (prctl(2), PR_SET_PDEATHSIG), so a child that hangs ends as well. Exits at once if the
     parent is gone already.

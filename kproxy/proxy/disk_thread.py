@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 
 SHORT_S = 0.01
-MOST_WAIT_S = 0.2  # longer than a thread waits for a processor on a machine that is busy
-REFILL = 0.1  # seconds to wait that a second gives
+MOST_WAIT_S = 0.2  # longer than a thread waits for a core on a busy machine
+REFILL = 0.1  # seconds by which the allowance grows in a second
 HANGS_AFTER_S = 1.0
 
 Call = Callable[[], bool]

@@ -9,14 +9,14 @@ so no process waits for another, and the next process of the same worker goes on
                           ``written`` grows
     it is dropped         ``dropped`` grows; a line {"event":"dropped"} lists it, as soon as a line can be written
     the process is killed the next one looks whether the line that was being written is in the part. Numbers that are neither
-                          written nor dropped then are dropped; a line {"event":"lost"} has how many dropped numbers no line lists
+                          written nor dropped then are dropped; a line {"event":"lost"} counts those that no line lists
     a part begins         its first line, {"event":"begin"}, has the three counts up to there
 
 So ``seen == written + dropped`` whenever no number is open, and ``written`` is the number of lines with a sequence. Counts and
 lines survive the end of a process, not of the machine: the kernel has the pages and writes them when it likes.
 
-Only a thread touches the disk, and it is waited for only so long (disk_thread.py). While a call hangs, the journal is not
-writable; a number whose line hangs stays open until it is known whether the line was written.
+Only the disk thread touches the disk, and callers wait for it only a limited time (disk_thread.py). While a call hangs, the
+journal is not writable; a number whose line hangs stays open until it is known whether the line was written.
 """
 
 import json
@@ -50,7 +50,7 @@ class FileJournal:
         report: called once a minute with the reason why nothing can be written.
         clock: seconds of a clock that never goes back.
         now: seconds since the epoch.
-        memory: keeps the counts while the disk cannot; at a name, as the path of the counts.
+        memory: returns the memory of a name (the path of the counts), which keeps the counts while the disk cannot.
 
     Raises UsageError if another process has it.
     """
@@ -77,9 +77,9 @@ class FileJournal:
         self._given_up: set[int] = (
             set()
         )  # dropped while their lines were being written: counted once the result is known
-        self._drops_lock = threading.Lock()  # of the next three
+        self._drops_lock = threading.Lock()  # guards the next three
         self._ranges: list[list[int]] = []  # of dropped numbers that no line lists yet
-        self._unlisted = 0  # how many
+        self._unlisted = 0  # how many dropped numbers no line lists yet
         self._lost = 0  # numbers lost by an earlier process that no line reports yet
         self._is_ready = False  # whether the last call could write
         self._unreported = ""
@@ -315,8 +315,8 @@ def truncate_unfinished_part(parts: Iterable[Path], pending: Pending) -> bool:
         return False
     for part in parts:
         with suppress(OSError), os.fdopen(os.open(part, FLAGS), "r+b") as file:
-            found = os.fstat(file.fileno())
-            if found.st_ino != pending.inode or found.st_size <= pending.offset:
+            status = os.fstat(file.fileno())
+            if status.st_ino != pending.inode or status.st_size <= pending.offset:
                 continue
             data = os.pread(file.fileno(), pending.size, pending.offset)
             if len(data) == pending.size and data.endswith(b"\n"):

@@ -5,8 +5,8 @@
     its attribute   user.kproxy.counts, where the disk has no room for the file's first block
     the memory      of the supervisor (SharedCounts.memory), which needs no disk: for the worker that is started next
 
-Each has all the counts. The newest has the greatest sum, as counts only grow; of two with the same sum the file also has the line
-that is being written. If all are missing, the counts are made from the newest part.
+Each has all the counts. The newest has the greatest sum, as counts only grow; if two sums are equal, the file wins: it
+also has the line that is being written. If all are missing, the counts are made from the newest part.
 """
 
 import errno
@@ -71,7 +71,7 @@ class JournalCounts:
         self._load()
 
     def save(self) -> None:
-        """Write the counts to the memory and to the disk. Raises OSError if the disk takes them nowhere."""
+        """Write the counts to the memory and to the disk. Raises OSError if the disk has room for them nowhere."""
         data = self.remember()
         if self._fd < 0 or self._is_replaced():
             self._release()
@@ -111,11 +111,11 @@ class JournalCounts:
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            found = os.fstat(fd)
+            status = os.fstat(fd)
         except OSError:
             os.close(fd)
             raise
-        self._fd, self._identity = fd, (found.st_dev, found.st_ino)
+        self._fd, self._identity = fd, (status.st_dev, status.st_ino)
 
     def _release(self) -> None:
         fd, self._fd = self._fd, -1
@@ -125,17 +125,17 @@ class JournalCounts:
     def _is_replaced(self) -> bool:
         """Return whether the path has another file than the one that is open, or none."""
         try:
-            found = self._path.lstat()
+            status = self._path.lstat()
         except FileNotFoundError:
             return True
-        return (found.st_dev, found.st_ino) != self._identity
+        return (status.st_dev, status.st_ino) != self._identity
 
     def _load(self) -> None:
         """Load the newest counts of the three places."""
         kept = [self._in_file(), self._in_attribute(), self._memory.read() if self._memory else b""]
-        found = [COUNTS.unpack_from(data)[1:] for data in kept if data[:8] == MAGIC and len(data) >= COUNTS.size]
-        if found:
-            newest = max(found, key=lambda words: sum(words[:4]))
+        counts = [COUNTS.unpack_from(data)[1:] for data in kept if data[:8] == MAGIC and len(data) >= COUNTS.size]
+        if counts:
+            newest = max(counts, key=lambda words: sum(words[:4]))
             self.seen, self.written, self.dropped, self.reported = newest[:4]
             self.pending = Pending(*newest[4:])
             self.are_new = False

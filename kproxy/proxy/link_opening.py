@@ -243,10 +243,10 @@ class LinkOpener:
 
             if OWN.has(split_address(client_of(link))):
                 raise _Refused(CloseCause.LOOP, "kproxy's own connection to a broker was redirected back to it")
-            found = original_destination(link.client_socket())
-            if found is None:
+            destination = original_destination(link.client_socket())
+            if destination is None:
                 raise _Refused(CloseCause.LOOP, "the client connected to the listener itself: nothing was redirected")
-            return found
+            return destination
         if mode == "sni" and client is not None:
             from kproxy.proxy.network.tls import server_name_of  # noqa: PLC0415
 

@@ -38,7 +38,7 @@ class Message(Struct, frozen=True, tag_field="type"):
 
 
 class Configure(Message, frozen=True, tag="configure"):
-    """Use this configuration from now on. After Failed the one before stays in use."""
+    """Use this configuration from now on. After Failed the previous one stays in use."""
 
     config: msgspec.Raw
     reload_filters: bool = False  # load the modules of filters again: their files have changed
@@ -54,7 +54,7 @@ class Configure(Message, frozen=True, tag="configure"):
 
 
 class Drain(Message, frozen=True, tag="drain"):
-    """Finish and exit: a worker once all that is in flight is answered, the analyzer once it has read the taps."""
+    """Finish and exit. A worker accepts no more and waits until all in flight is answered; the analyzer reads the taps."""
 
     seconds: float
 
@@ -168,7 +168,7 @@ class LogEvent(Message, frozen=True, tag="log"):
 class Drained(Message, frozen=True, tag="drained"):
     """The process exits now."""
 
-    left: int = 0  # connections closed with something in flight, as the time was over
+    left: int = 0  # connections closed with something in flight, as their time was over
 
 
 # From a worker
@@ -329,7 +329,7 @@ class AnalyzerCounts(Message, frozen=True, tag="counts", kw_only=True):
     frames: int = 0  # likewise
     undecoded: list[tuple[str, int]] = []  # API, exchanges in which something could not be decoded
     trailing: list[tuple[str, str, int]] = []  # API, "request" or "response", frames with bytes after the message
-    cut: list[tuple[str, str, int]] = []  # likewise, frames whose bodies were not there to their end
+    cut: list[tuple[str, str, int]] = []  # likewise, frames whose bodies are incomplete
     unanswered: int = 0  # requests that were due a response and got none
     errors: list[tuple[str, str, int]] = []  # API, error name, responses
     throttled: list[tuple[str, int]] = []  # API, responses that tell the client to wait
@@ -345,7 +345,7 @@ class AnalyzerCounts(Message, frozen=True, tag="counts", kw_only=True):
         str, int
     ] = {}  # by reason: requests that came and whose exchanges could not be made, or not be written
     lost_bytes: int = 0  # for which a tap had no room
-    ring_faults: int = 0  # times a tap ring held what cannot be
+    ring_faults: int = 0  # times a tap ring held an impossible value
     connections: int = 0  # analysed now
     waiting_bytes: int = 0  # in the taps now
     most_lag_ns: int = 0  # longest delay behind the traffic since the last message

@@ -1,6 +1,6 @@
 """How the kernel shares a core between our threads. No call needs a privilege; where the kernel refuses one, nothing changes.
 
-worker      short slices (sched_setattr(2)): woken, it preempts what has longer ones, for an equal share of the core over time.
+worker      short slices (sched_setattr(2)): when it wakes up it preempts threads with longer ones, for an equal share over time.
             Since Linux 6.12; older kernels ignore it
 analyzer    SCHED_IDLE (sched(7)): it gets what others leave, and anything that wakes up preempts it at once. A thread cannot
             leave that policy without CAP_SYS_NICE; another thread of its process need never enter it (analyzer/pace.py)

@@ -29,10 +29,10 @@ class SharedSets:
 
     def named(self, name: str) -> BoundedSet:
         """Return the set of that name."""
-        found = self._sets.get(name)
-        if found is None:
-            found = self._sets[name] = BoundedSet(on_new=lambda value: self._queue(name, value))
-        return found
+        shared = self._sets.get(name)
+        if shared is None:
+            shared = self._sets[name] = BoundedSet(on_new=lambda value: self._queue(name, value))
+        return shared
 
     def receive(self, name: str, values: Iterable[str]) -> None:
         """Add values from other workers."""

@@ -76,14 +76,15 @@ class VirtualCluster:
     """The owner of its links.
 
     Args:
-        cluster, config: its configuration, and that of all: limits, timeouts, analysis.
+        cluster, config: its own configuration, and the whole one, for limits, timeouts and analysis.
         worker: what all links of the process share.
         admission: the limits of clients, shared by the clusters of the process.
-        send: sends what it learned of brokers to the supervisor.
+        send: sends a message to the supervisor.
         journals: of the process, which filters write.
         counts: what filters count, in all workers.
         exporters: of the process, for what filters export.
-        stops: of the process, where the configuration allows edits; and the breakpoints that are set.
+        stops: of the process, if the configuration allows edits.
+        breakpoints: those that are set.
     """
 
     def __init__(
@@ -243,7 +244,7 @@ class VirtualCluster:
         context = tls.get() if tls else None
         try:
             async with asyncio.timeout(self.config.timeouts.connect):
-                found = await discover(self.opener.upstream, context, self.opener.server_name)
+                brokers = await discover(self.opener.upstream, context, self.opener.server_name)
         except (UpstreamError, TimeoutError) as error:
             why = str(error) or "no answer in time"
             if isinstance(error, NotListed):
@@ -255,7 +256,7 @@ class VirtualCluster:
             self._why_unknown = why
             return False
         self.reachability.reached()
-        for node_id, host, port in found:
+        for node_id, host, port in brokers:
             self.brokers.learn(node_id, host, port)
         return True
 
@@ -428,11 +429,11 @@ class VirtualCluster:
         direction = Direction(side)
         is_bad = cause == CloseCause.BAD_FRAME and len(start) == 4
         explanation = explain_foreign_protocol(start, direction) if is_bad else None
-        found = CloseCause.NOT_KAFKA if explanation else CloseCause(cause)
+        counted = CloseCause.NOT_KAFKA if explanation else CloseCause(cause)
         reason = explanation or f"it begins with {start.hex(' ')}"
-        about = {"connection": link.number, "client": client_of(link), "cause": found.name.lower()}
+        about = {"connection": link.number, "client": client_of(link), "cause": counted.name.lower()}
         log("info", "closed over a frame", direction=direction.text, reason=reason, **about)
-        return found
+        return counted
 
     def on_out_of_memory(self, link: Link, size: int) -> None:
         """Log that a link is closed to free memory."""
@@ -489,16 +490,16 @@ class VirtualCluster:
             self._set_targets()
         self._close_overdue(overdue(self.worker, self, timeouts, now))
 
-    def _close_overdue(self, found: list[tuple[Link, int | None]]) -> None:
-        """Close links, some in each turn of the loop."""
-        for link, cause in found[:CLOSED_IN_A_TURN]:
+    def _close_overdue(self, links: list[tuple[Link, int | None]]) -> None:
+        """Close links, CLOSED_IN_A_TURN in each turn of the loop."""
+        for link, cause in links[:CLOSED_IN_A_TURN]:
             if cause is not None:
                 link.close(cause)
             elif link.connecting:
                 link.stop_connecting()
                 self.on_unreachable(link, errno.ETIMEDOUT)
-        if found[CLOSED_IN_A_TURN:]:
-            asyncio.get_running_loop().call_soon(self._close_overdue, found[CLOSED_IN_A_TURN:])
+        if links[CLOSED_IN_A_TURN:]:
+            asyncio.get_running_loop().call_soon(self._close_overdue, links[CLOSED_IN_A_TURN:])
 
     def _update_reachability(self, now: int) -> None:
         """Note that a broker has answered. If none was ever reached, try again: /readyz may keep all clients away."""
@@ -532,7 +533,7 @@ class VirtualCluster:
         self._filters.chain.stop()
 
     def opening(self) -> int:
-        """Return how many links are being opened or given up, and brokers asked."""
+        """Return how many tasks run: for links that are opened or given up, and for brokers that are asked."""
         return len(self._tasks)
 
     def lingering(self) -> int:

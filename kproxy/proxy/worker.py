@@ -221,7 +221,7 @@ class Forwarding:
         return fresh
 
     def _retire(self, cluster: VirtualCluster) -> None:
-        """Close its listeners. Its links go on, without breakpoints: no page could show their stopped messages."""
+        """Close the listeners of a cluster. Its links go on, without breakpoints: no page could show their stopped messages."""
         cluster.stop()
         cluster.use_breakpoints([])
         self._retired.append(cluster)
@@ -269,7 +269,7 @@ class Forwarding:
         self._channel.close()
 
     async def _tick(self) -> None:
-        """Four times a second measure how late the loop is, then see to timeouts, the memory budget and closed links.
+        """Four times a second measure how late the loop is, then look after timeouts, the memory budget and closed links.
 
         Once a second send Alive to the supervisor.
         """

@@ -38,7 +38,7 @@ Client: TypeAlias = tuple[
 _produce = msgspec.json.Decoder(ProduceRequest)
 _fetch = msgspec.json.Decoder(FetchResponse)
 
-# Their requests say for which group they are; classic, consumer, share and streams groups. Those of most begin with its name
+# APIs whose requests name a group (classic, consumer, share, streams): most begin with its name, these have it further inside
 _NAMED_INSIDE = frozenset((ApiKey.OFFSET_FETCH, ApiKey.TXN_OFFSET_COMMIT))
 _GROUP_APIS = (
     *_NAMED_INSIDE,
@@ -71,7 +71,7 @@ class GroupRequest(msgspec.Struct):
 
 
 class GroupResponse(msgspec.Struct):
-    """Any of their responses."""
+    """Any response of the APIs in _WITH_GENERATION."""
 
     errorCode: int = 0
     generationId: int = -1
@@ -94,7 +94,7 @@ class AnalysisCounts(Observer):
         self.trailing = BoundedCounter()
         self.cut = BoundedCounter()
         self.errors = BoundedCounter()
-        self.has_failed = False  # whether the exchange that was counted last has an error, or no answer
+        self.has_failed = False  # whether the last counted exchange has an error or no response, or was not decoded
         self.throttled = BoundedCounter()
         self.throttle_ms = BoundedCounter()
         self.logins = Logins()
@@ -135,22 +135,22 @@ class AnalysisCounts(Observer):
             return
         self.exchanges += 1
         self.has_failed = event.unanswered is not None or event.undecoded is not None
-        asked, answered = event.request, event.response
-        self.frames += (asked is not None) + (answered is not None)
+        request_frame, response_frame = event.request, event.response
+        self.frames += (request_frame is not None) + (response_frame is not None)
         peer = event.connection
         key = peer.cluster, event.client_id, peer.client_software_name, peer.client_software_version
         sent = self._sent.get(key)
         if sent is None:
             sent = self._begin_client(key)
         sent[0] += 1
-        if asked is not None:
-            sent[1] += asked.wire_size
-        if answered is not None:
-            sent[2] += answered.wire_size
+        if request_frame is not None:
+            sent[1] += request_frame.wire_size
+        if response_frame is not None:
+            sent[2] += response_frame.wire_size
         self._count_frames(event, bodies)
         if event.api_key in SASL_APIS or self.logins.has_begun:
             self.logins.note((self._source, peer.number), event)
-        response = _json(answered, None if bodies is None else bodies.response)
+        response = _json(response_frame, None if bodies is None else bodies.response)
         if response is not None:
             if NONZERO_ERROR.search(response) is not None:
                 sent[3] += 1
@@ -164,10 +164,10 @@ class AnalysisCounts(Observer):
 
     def _count_frames(self, event: Exchange, bodies: Bodies | None) -> None:
         """Count frames that could not be read, were cut, or have trailing bytes."""
-        asked, answered = event.request, event.response
+        request, response = event.request, event.response
         if event.undecoded is not None or (bodies is not None and bodies.undecoded is not None):
             self.undecoded.add(self._name(event))
-        for direction, frame in (("request", asked), ("response", answered)):
+        for direction, frame in (("request", request), ("response", response)):
             if frame is not None and frame.trailing:
                 self.trailing.add(self._name(event), direction)
             if frame is not None and frame.cut:
@@ -177,9 +177,9 @@ class AnalysisCounts(Observer):
 
     def _count_throttling(self, event: Exchange, response: bytes, sent: list[int]) -> None:
         """Count how long the broker tells the client to wait (KIP-219)."""
-        found = THROTTLED.search(response)
-        if found is not None:
-            throttle_ms = int(found[1])
+        throttled = THROTTLED.search(response)
+        if throttled is not None:
+            throttle_ms = int(throttled[1])
             sent[4] += throttle_ms
             self.throttled.add(self._name(event))
             self.throttle_ms.add(self._name(event), n=throttle_ms)
@@ -220,8 +220,8 @@ class AnalysisCounts(Observer):
     def series(self) -> list[AnalyzerSeries]:
         """Return the numbers by names from traffic, one message for each kind."""
         self._count_clients()
-        found = [AnalyzerSeries(name, series.rows()) for name, series in self._series.items()]
-        return [*found, AnalyzerSeries("lag", self.lag.rows(), is_gauge=True)]
+        messages = [AnalyzerSeries(name, series.rows()) for name, series in self._series.items()]
+        return [*messages, AnalyzerSeries("lag", self.lag.rows(), is_gauge=True)]
 
     def limit(self, most: int, idle: float) -> None:
         """Keep at most *most* series of each kind, and end those that are idle for *idle* seconds."""
@@ -285,27 +285,27 @@ class AnalysisCounts(Observer):
     def _count_commit(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
         """Count a request about the offsets that a group has committed."""
         self._count_group(exchange, request, response)
-        asked = _json(exchange.request, request)
-        if asked is not None and response is not None and len(asked) + len(response) <= LARGEST_COUNTED:
-            self.lag.note_committed(exchange, asked, response)
+        request_json = _json(exchange.request, request)
+        if request_json is not None and response is not None and len(request_json) + len(response) <= LARGEST_COUNTED:
+            self.lag.note_committed(exchange, request_json, response)
 
     def _count_ends(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
-        """Note the ends of partitions that a client has asked for."""
-        asked = _json(exchange.request, request)
-        if asked is not None and response is not None and len(asked) + len(response) <= LARGEST_COUNTED:
-            self.lag.note_listed(exchange, asked, response)
+        """Note the ends of partitions that a client has request_json for."""
+        request_json = _json(exchange.request, request)
+        if request_json is not None and response is not None and len(request_json) + len(response) <= LARGEST_COUNTED:
+            self.lag.note_listed(exchange, request_json, response)
 
     def _is_rebalance(self, group: str, exchange: Exchange, response: bytes | None) -> bool:
-        """Whether a response has a generation of the group, or a member's epoch, that no earlier one had."""
+        """Return whether a response has a generation of the group, or a member's epoch, that no earlier response had."""
         api_key, key = exchange.api_key, (exchange.connection.cluster, group)
         if api_key not in _WITH_GENERATION or response is None or len(response) > LARGEST_COUNTED:
             return False
-        answered = _group_response.decode(response)
-        generation = max(answered.generationId, answered.memberEpoch)
-        if answered.errorCode or generation < 0 or (api_key != ApiKey.JOIN_GROUP and generation == 0):
+        body = _group_response.decode(response)
+        generation = max(body.generationId, body.memberEpoch)
+        if body.errorCode or generation < 0 or (api_key != ApiKey.JOIN_GROUP and generation == 0):
             return False
         known = self._generations.pop(key, -1)
-        # Members come to an epoch one after the other; a classic group that was empty for long begins anew.
+        # Members reach an epoch one after the other; the generations of a classic group that was empty for long start anew.
         is_new = generation != known if api_key == ApiKey.JOIN_GROUP else generation > known
         self._generations[key] = generation if is_new else known
         if len(self._generations) > MOST_GROUPS:
@@ -321,14 +321,16 @@ def _groups_of(exchange: Exchange, request: bytes | None) -> list[str]:
     body = _json(exchange.request, request)
     if body is None or len(body) > LARGEST_COUNTED:
         return []
-    asked = _group_request.decode(body)
-    named = [asked.groupId] if asked.groupId is not None else [group.groupId for group in asked.groups[:MOST_NAMED]]
+    decoded = _group_request.decode(body)
+    named = (
+        [decoded.groupId] if decoded.groupId is not None else [group.groupId for group in decoded.groups[:MOST_NAMED]]
+    )
     return [group for group in named if group is not None]
 
 
 @cache
 def _is_flexible(message: Message, version: int) -> bool:
-    """Whether strings begin with a varint; there are as many as the facts have versions."""
+    """Return whether strings begin with a varint. The cache stays small: one entry for each version in the facts."""
     return version in message.flexible_versions
 
 

@@ -2,7 +2,7 @@
 
     committed   OffsetCommit and TxnOffsetCommit that the broker accepted, OffsetFetch responses
     end         high watermarks of Fetch responses, ListOffsets responses for the latest offset; Produce responses say that it is
-                at least one behind their first record, and a commit that it is not before the commit
+                at least one after their first record, and a commit that it is not before the commit
 
 What passes elsewhere, through another proxy or none, is not known here: a partition counts only once both a commit and its end
 were seen. Memory is bounded: the groups and partitions that were not named for longest are forgotten.
@@ -78,15 +78,15 @@ class GroupLag:
                 self._note_end(place, partition.highWatermark)
 
     def note_produced(self, exchange: Exchange, response: bytes) -> None:
-        """Note the ends in a Produce response."""
+        """Note how far partitions reach at least: each ends after the base offset in its Produce response."""
         for place, partition in _places(exchange, _produced.decode(response).responses):
             if not partition.errorCode and partition.baseOffset is not None and partition.baseOffset >= 0:
                 self._note_end(place, max(partition.baseOffset + 1, self._ends.get(place, 0)))
 
     def note_listed(self, exchange: Exchange, request: bytes, response: bytes) -> None:
         """Note the ends in a ListOffsets response."""
-        asked = _places(exchange, _committed.decode(request).topics)
-        latest = {place for place, partition in asked if partition.timestamp == LATEST}
+        requested = _places(exchange, _committed.decode(request).topics)
+        latest = {place for place, partition in requested if partition.timestamp == LATEST}
         for place, partition in _places(exchange, _committed.decode(response).topics):
             if place in latest and not partition.errorCode and partition.offset is not None and partition.offset >= 0:
                 self._note_end(place, partition.offset)
@@ -95,11 +95,11 @@ class GroupLag:
         """Note a commit, or the committed offsets that a group asks for."""
         cluster = exchange.connection.cluster
         if exchange.api_key != ApiKey.OFFSET_FETCH:
-            asked = _committed.decode(request)
-            answered = _places(exchange, _committed.decode(response).topics)
-            accepted = {place for place, partition in answered if not partition.errorCode}
-            commits = [one for one in _places(exchange, asked.topics) if one[0] in accepted]
-            self._note_commits((cluster, asked.groupId), commits)
+            committed = _committed.decode(request)
+            results = _places(exchange, _committed.decode(response).topics)
+            accepted = {place for place, partition in results if not partition.errorCode}
+            commits = [one for one in _places(exchange, committed.topics) if one[0] in accepted]
+            self._note_commits((cluster, committed.groupId), commits)
             return
         fetched = _fetched.decode(response)
         for group in fetched.groups:
@@ -116,22 +116,22 @@ class GroupLag:
 
     def _note_commits(self, key: GroupKey, commits: Iterable[tuple[Place, Partition]]) -> None:
         """Note the offsets that a group has committed; forget the groups used least lately if there are too many."""
-        found = {
+        offsets = {
             place: partition.committedOffset
             for place, partition in commits
             if not partition.errorCode and partition.committedOffset is not None and partition.committedOffset >= 0
         }
-        if not found or not 0 < len(key[1]) <= LONGEST_GROUP or len(found) > MOST_COMMITS:
+        if not offsets or not 0 < len(key[1]) <= LONGEST_GROUP or len(offsets) > MOST_COMMITS:
             return
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = _Group()
         before = len(group.commits)
-        group.commits |= found
+        group.commits |= offsets
         group.used = self._now
         self._commits += len(group.commits) - before
         self._groups.move_to_end(key)
-        for place, committed in found.items():
+        for place, committed in offsets.items():
             if place in self._ends and self._ends[place] < committed:
                 self._note_end(place, committed)
         while self._commits > MOST_COMMITS or len(self._groups) > MOST_GROUPS:
@@ -141,7 +141,7 @@ class GroupLag:
         self._commits -= len(self._groups.pop(key).commits)
 
     def limit(self, most: int, idle: float) -> None:
-        """Report at most *most* groups, and forget groups that committed nothing for *idle* seconds."""
+        """Report at most *most* groups, and forget groups no commit of which was seen for *idle* seconds."""
         self._most, self._idle = most, idle
 
     def age(self, now: float) -> None:
@@ -159,13 +159,13 @@ class GroupLag:
             if behind:
                 lags.append((sum(behind), max(behind), key))
         kept = lags if len(lags) < self._most else nlargest(max(0, self._most - 1), lags)
-        found: dict[tuple[str, ...], list[int]] = {}
+        rows: dict[tuple[str, ...], list[int]] = {}
         for total, largest, key in kept:
-            _add(found, labels_of(key), total, largest)
+            _add(rows, labels_of(key), total, largest)
         if len(kept) < len(lags):
             others = sum(total for total, *_ in lags) - sum(total for total, *_ in kept)
-            _add(found, (OTHER, OTHER), others, _largest(lags, kept))
-        return list(found.items())
+            _add(rows, (OTHER, OTHER), others, _largest(lags, kept))
+        return list(rows.items())
 
 
 def _largest(lags: list[Lag], kept: list[Lag]) -> int:

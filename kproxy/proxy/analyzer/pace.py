@@ -60,7 +60,7 @@ class PacedLoop:
     """Runs a coroutine in an event loop whose thread changes with the pace.
 
     Args:
-        is_behind: whether more CPU is wanted; called in the main thread.
+        is_behind: returns whether the analyzer needs more CPU; called in the main thread.
         watch: called every WATCH_EVERY_S in the main thread with the thread of the loop.
     """
 
@@ -85,13 +85,13 @@ class PacedLoop:
         pace = starvation.pace
         thread = Thread(target=self._run_at, args=(pace,), name=pace.value, daemon=True)
         thread.start()
-        asked = False
+        is_stopping = False
         while thread.is_alive():
             thread.join(WATCH_EVERY_S)
             self._watch(thread)
             wanted = starvation.look(time.monotonic(), time.process_time(), behind=self._is_behind())
-            if wanted is not pace and not asked:
-                asked = True
+            if wanted is not pace and not is_stopping:
+                is_stopping = True
                 self.starved += wanted is Pace.FAIR
                 self._loop.call_soon_threadsafe(self._loop.stop)
 

@@ -102,16 +102,16 @@ class PageFeed(Output):
         self._rewriter = Rewriter()
         self._secret = frozenset(key for key in facts().apis if api_has_secrets(key))
         self._records: list[Record] = []
-        self._size = 0  # of the frames in them
+        self._size = 0  # bytes of the frames in _records
         self._waiting = bytearray()
         self._has_failed = has_failed
         self._rare = RareExchanges(clock)
-        self._sent = 0  # bytes, and of each piece that waits: the bytes until its end, and the exchanges until there
-        self._pieces: deque[tuple[int, _Count]] = deque()
+        self._sent = 0  # bytes
+        self._pieces: deque[tuple[int, _Count]] = deque()  # waiting; _sent at the end of each, and the counts
         self._delivered = _Count(0, 0, 0)  # in the pieces that were sent to their end
         self._connections = 0
         self._of_sources: dict[int, dict[int, _Known]] = {}
-        self._known: dict[int, _Known] = {}  # those of the current source
+        self._known: dict[int, _Known] = {}  # the connections of the current source
         self._share_changed_at = self._names_sent_at = clock()
         self._names_due = False
         self._last_tally: tuple[int, int, int, float] | None = None
@@ -369,7 +369,7 @@ def connect(
     has_failed: Callable[[], bool] = lambda: False,
     before: PageFeed | None = None,
 ) -> PageFeed:
-    """Connect to a page that listens at a path; the others as of PageFeed. Raises OSError."""
+    """Connect to a page that listens at a path; the other arguments are those of PageFeed. Raises OSError."""
     made = socket.socket(socket.AF_UNIX)
     try:
         made.setblocking(False)

@@ -12,17 +12,17 @@ from kproxy.pipeline.output import End, Output, Source
 from kproxy.proxy.analyzer.rare_exchanges import ALWAYS
 from kproxy.session import Event, Exchange
 
-OVERHEAD = 1_500  # bytes that an exchange takes beside its frames, about
-RARE_SHARE = 4  # a part of the bytes that only exchanges of groups and transactions may have
+OVERHEAD = 1_500  # about how many bytes an exchange takes in addition to its frames
+RARE_SHARE = 4  # one in so many bytes is only for exchanges of groups and transactions
 
-_Kept = tuple[int, Source, Event | End, int]  # order, source, what came, bytes
+_Kept = tuple[int, Source, Event | End, int]  # order, source, event, bytes
 
 
 class Past(Output):
     """The last exchanges and ends of connections.
 
     Args:
-        most: bytes of all of them.
+        most: about how many bytes all of them may take.
     """
 
     def __init__(self, most: int) -> None:
@@ -34,7 +34,7 @@ class Past(Output):
 
     @property
     def size(self) -> int:
-        """About how many bytes it keeps."""
+        """About how many bytes are kept."""
         return self._rare.size + self._others.size
 
     def start_source(self, source: Source) -> None:
@@ -59,16 +59,16 @@ class Past(Output):
         """See Output."""
 
     def replay(self, output: Output) -> None:
-        """Write what is kept to another output, in its order."""
+        """Write event is kept to another output, in the order in which it came."""
         source = None
-        for _, of, what, _ in merge(self._rare.kept, self._others.kept, key=lambda one: one[0]):
-            if of is not source:
-                output.start_source(of)
-                source = of
-            if isinstance(what, End):
-                output.end(what)
+        for _, kept_source, event, _ in merge(self._rare.kept, self._others.kept, key=lambda one: one[0]):
+            if kept_source is not source:
+                output.start_source(kept_source)
+                source = kept_source
+            if isinstance(event, End):
+                output.end(event)
             else:
-                output.write(what, None)
+                output.write(event, None)
 
     def _keep(self, into: "_Bounded", what: Event | End, size: int) -> None:
         self._count += 1
@@ -76,7 +76,7 @@ class Past(Output):
 
 
 class _Bounded:
-    """The latest of what is added, bounded in bytes."""
+    """A queue with a bound in bytes: the oldest entries give way."""
 
     def __init__(self, most: int) -> None:
         self.kept: deque[_Kept] = deque()
@@ -84,7 +84,7 @@ class _Bounded:
         self._most = most
 
     def add(self, kept: _Kept) -> None:
-        """Add one, and release the oldest that do not fit."""
+        """Add an entry, and release the oldest ones that do not fit."""
         self.kept.append(kept)
         self.size += kept[3]
         while self.size > self._most and self.kept:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from kproxy.proxy.analyzer.traces import TraceExport
 
 BATCH = 128  # records of one ring before others have their turn; each may hold thousands of frames
-QUIET, LONGER = 50, 3  # after so many looks that found nothing, each wait is so many times as long
+QUIET, LONGER = 50, 3  # after QUIET looks without a record, each wait is LONGER times as long
 WAIT = 0.02  # seconds between looks at the rings: each look costs CPU, and a worker on this core its caches
 WAIT_FOR = 16 << 20  # bytes of a ring that such a wait fits; smaller rings are looked at more often
 FEW = 65_536  # bytes of a ring that may wait
@@ -162,7 +162,7 @@ class Analyzer:
                     self.settlement.use(output)
                 self.files[name] = File(wanted, file, output)
                 self._run.add_output(output)
-                file.is_open()  # so that it exists, or is reported as missing, before traffic comes
+                file.is_open()  # the file must exist, or be reported, before traffic comes
         self.is_configured = True
 
     def trace(self, options: Traces | None) -> None:
@@ -211,7 +211,7 @@ class Analyzer:
             except OSError as error:
                 self.report("the page gets no exchanges", reason=error.strerror or str(error))
                 return
-            if self._past is not None and same is None:  # a page that goes on has them
+            if self._past is not None and same is None:  # a page that goes on has them already
                 self._past.replay(page)
             for ring, tap in enumerate(self.taps):
                 page.begin_all(Source(ring + 1, f"worker {ring}"), tap.connections)

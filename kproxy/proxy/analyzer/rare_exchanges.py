@@ -31,8 +31,8 @@ ALWAYS = frozenset(
 HEARTBEATS = frozenset(
     {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT}
 )  # of KIP-848, KIP-932, KIP-1071: most say only that a member is there
-CHANGES_OF_REQUEST = ("topic_partitions", "active_tasks")  # what the member has now; null where it is as before
-CHANGES_OF_RESPONSE = ("assignment", "active_tasks")  # what it is to have; null likewise
+CHANGES_OF_REQUEST = ("topic_partitions", "active_tasks")  # what the member has now; null if unchanged
+CHANGES_OF_RESPONSE = ("assignment", "active_tasks")  # what the member is to have; null if unchanged
 
 
 def is_rare(exchange: Exchange) -> bool:
@@ -44,16 +44,16 @@ def is_rare(exchange: Exchange) -> bool:
 def _changes_group(exchange: Exchange) -> bool:
     """Return whether a heartbeat joins, leaves, or brings another assignment."""
     try:
-        asked, answered = exchange.request_body(), exchange.response_body()
+        request, response = exchange.request_body(), exchange.response_body()
     except DecodeError:
         return False
-    if asked is None or answered is None:
+    if request is None or response is None:
         return True  # not answered, or not read
     return (
-        asked.member_epoch <= 0
-        or asked.member_epoch != answered.member_epoch
-        or _has_any(asked, CHANGES_OF_REQUEST)
-        or _has_any(answered, CHANGES_OF_RESPONSE)
+        request.member_epoch <= 0
+        or request.member_epoch != response.member_epoch
+        or _has_any(request, CHANGES_OF_REQUEST)
+        or _has_any(response, CHANGES_OF_RESPONSE)
     )
 
 

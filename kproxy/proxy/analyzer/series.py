@@ -23,7 +23,7 @@ MOST_SERIES = 1_000  # OTHER included
 IDLE = 3_600.0  # seconds
 OTHER = "__other__"
 PERIOD = 60.0  # seconds
-LEAST = 10  # shared requests in a period, for which a name gets a place
+LEAST = 10  # shared requests in a period without which a name gets no place
 EXCHANGED = 10  # one in so many places may be exchanged in each period
 CANDIDATES = 4_000
 
@@ -44,7 +44,7 @@ class Kept:
 
     def __init__(self, width: int, now: float) -> None:
         self.numbers = [0] * width
-        self.began = 0  # its requests at the begin of the period
+        self.began = 0  # its requests at the beginning of the period
         self.seen = 0  # its requests when it was last seen used
         self.used = now
 
@@ -61,7 +61,7 @@ class Kept:
 
 
 class Series:
-    """Lists of *width* numbers by keys of as many names as there are *labels*."""
+    """Lists of *width* numbers, by keys of *labels* names each."""
 
     def __init__(self, width: int, labels: int) -> None:
         self._width = width
@@ -83,7 +83,7 @@ class Series:
     def _find(self, key: Key, requests: int) -> list[int]:
         """Return the numbers that a name counts in: its own, new ones, or those of OTHER."""
         labels = labels_of(key)
-        if OTHER in labels:  # it would be taken for all others
+        if OTHER in labels:  # it would be confused with the row of all others
             return self._other
         kept = self._kept.get(labels)
         if kept is None:

@@ -3,8 +3,9 @@
 A worker counts the requests that it wrote to its ring. The analyzer settles (TapReader.settle) those whose exchanges are on
 the disk, could not be written there, or could not be made, together with the size of the log, in one step. After a kill
 
-    * the worker counts what was written and not settled as left out, once the next reader is there (tap_cursor.pyx) * the next
-    analyzer cuts the log off at the settled size (``cut_off``): what follows was written but not settled, or is half a line
+    * the worker counts what was written and not settled as left out, once the next reader is there (tap_cursor.pyx)
+    * the next analyzer cuts the log off at the settled size (``cut_off``): what follows was written but not settled, or is half
+      a line
 
 Without a log, an exchange is settled when it was handed to the outputs.
 """
@@ -33,7 +34,7 @@ class Settlement:
         self._readers = readers
         self._connections = connections
         self._output: Counter[str] = Counter()
-        self._before = [reader.settled[0] for reader in readers]  # by analyzers before this one
+        self._before = [reader.settled[0] for reader in readers]  # requests that earlier analyzers settled
         self.log: LogLines | None = None
 
     def use(self, log: "LogLines | None") -> None:
@@ -45,10 +46,10 @@ class Settlement:
 
     def left_out(self) -> dict[str, int]:
         """Return how many requests came and are not in the log, by reason."""
-        found = Counter(self._output)
+        counts = Counter(self._output)
         for connections in self._connections:
-            found.update(connections.left_out)
-        return dict(found)
+            counts.update(connections.left_out)
+        return dict(counts)
 
     def note_dropped(self, requests: int) -> None:
         """Count requests whose lines could not be written."""

@@ -16,7 +16,7 @@ CLOSED_SIZE = 9  # bytes of CLOSE
 OPEN, DATA, END, CLOSE, SENT = TapKind.OPEN, TapKind.DATA, TapKind.END, TapKind.CLOSE, TapKind.SENT
 CUTS = {TapKind.LOST: Cut.MISSING, TapKind.LEFT_OUT: Cut.LEFT_OUT, TapKind.SNAPPED: Cut.SNAPLEN}
 
-ENDED = {  # by CLOSE's first byte: who ended the connection, where no END said so before
+ENDED = {  # by the first byte of CLOSE: who ended the connection, if no END said so before
     bytes([cause]): f"kproxy closed the connection ({cause.name.lower()})" for cause in CloseCause
 } | {
     bytes([cause]): who_closed(by, reset=reset)

@@ -10,9 +10,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from kproxy.proxy.network.listening import unbound_socket
 
-MOST_REQUESTS = 64  # at a time; the next get 503
+MOST_REQUESTS = 64  # at a time; further ones get 503
 BACKLOG = 64
-REQUEST_S = 30.0  # that a request may take to come
+REQUEST_S = 30.0  # within which a request must arrive
 
 
 def listen_for_pages(host: str, port: int) -> socket.socket:
@@ -53,7 +53,7 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Another request may come."""
+        """Wait for another request."""
         self._wait()
         super().on_response_complete()
 
@@ -69,7 +69,7 @@ class BoundedProtocol(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether no complete request is here."""
+        """Whether no complete request has arrived."""
         return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
 
     def deadline(self) -> float:

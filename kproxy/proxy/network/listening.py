@@ -80,8 +80,8 @@ def _of_both_families(port: int) -> tuple[socket.socket, SocketAddress]:
 
 
 def _resolve(host: str, port: int) -> tuple[int, SocketAddress]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, _, _, _, address = found[0]
+    results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, address = results[0]
     return family, address  # type: ignore[return-value]
 
 

@@ -26,10 +26,10 @@ def original_destination(client: int | socket.socket) -> tuple[str, int] | None:
     accepted = socket.socket(fileno=client if isinstance(client, int) else client.fileno())
     try:
         ours = _unmapped(accepted.getsockname())
-        asked = _asked(accepted, ":" in ours[0])
+        original = _asked(accepted, ":" in ours[0])
     finally:
         accepted.detach()
-    return None if asked == ours else asked
+    return None if original == ours else original
 
 
 class OwnConnections:

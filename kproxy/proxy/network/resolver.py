@@ -30,8 +30,8 @@ class _Answer:
 async def resolve_by_system(host: str, port: int) -> list[Address]:
     """Resolve with getaddrinfo. Raises OSError, or ValueError for what cannot be a name."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-    return [(int(family), address) for family, _, _, _, address in found if isinstance(address[0], str)]
+    results = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    return [(int(family), address) for family, _, _, _, address in results if isinstance(address[0], str)]
 
 
 def _loop_time() -> float:

@@ -16,7 +16,7 @@ from kproxy.filters.contract import ClientTls
 from kproxy.protocol.addresses import parse_ip
 
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
-# Kafka's clients and brokers end connections without TLS's own goodbye; frames carry their sizes, so no cut goes unseen.
+# Kafka's clients and brokers end connections without close_notify; frames carry their sizes, so no cut goes unseen.
 OPTIONS = ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_IGNORE_UNEXPECTED_EOF
 HANDSHAKE_CHUNK = 16_384  # bytes
 SERVER_NAME = "kproxy_server_name"  # attribute of the ssl.SSLObject
@@ -118,7 +118,7 @@ class Contexts:
         self._context = self._made()
 
     def get(self) -> ssl.SSLContext:
-        """The context for the next connection."""
+        """Return the context for the next connection."""
         return self._context
 
     def reload(self) -> str | None:

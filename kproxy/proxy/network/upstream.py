@@ -123,7 +123,7 @@ class Upstream:
         return {None: b"", "v1": V1_OWN, "v2": V2_OWN}[self._send_proxy_protocol]
 
     def delay(self) -> float:
-        """Return the seconds to wait before closing a client whose attempt failed: 0.1, doubled with each failure, up to 1."""
+        """Return the seconds to wait before closing a client that failed: 0.1, doubled by each failure in a row, up to 1."""
         return float(min(LEAST_DELAY_S * 2 ** min(max(self._failures - 1, 0), 10), MOST_DELAY_S))
 
     def note_attempt(self, address: Address, reached: bool) -> None:

@@ -68,7 +68,7 @@ class Exporter:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="export")
 
     def offer(self, encoded: bytes, count: int = 1) -> bool:
-        """Queue an item, which counts for *count*; return whether it was queued or dropped. Never waits."""
+        """Queue an item, which counts for *count*; return True if it was queued, False if it was dropped. Never waits."""
         if self._closing or len(self._queue) >= MOST_ITEMS or self._queued_bytes + len(encoded) > MOST_BYTES:
             self._count(DROPPED, count)
             return False

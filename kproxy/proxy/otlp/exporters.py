@@ -11,7 +11,7 @@ from kproxy.filters.otlp_endpoint import OtlpEndpoint
 if TYPE_CHECKING:
     from kproxy.proxy.otlp.exporter import Exporter
 
-FLUSH_S = 3.0  # longest time that what is queued takes to be sent when an exporter is used no more
+FLUSH_S = 3.0  # longest time for which an exporter that is not used any more sends what is queued
 Key = tuple[str, bytes]
 
 

@@ -64,7 +64,7 @@ class Transport(Protocol):
 
 
 def transport_to(endpoint: OtlpEndpoint, signal: Signal) -> Transport:
-    """The transport that an endpoint asks for. Raises UsageError: the file with the CAs, or grpcio, is missing."""
+    """Return the transport that an endpoint asks for. Raises UsageError: the file with the CAs, or grpcio, is missing."""
     headers = {name.lower(): value for name, value in endpoint.headers.items()}
     authorities = None if endpoint.ca is None else _read(endpoint.ca)
     if endpoint.protocol == "grpc":
