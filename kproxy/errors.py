@@ -142,7 +142,7 @@ class ConfigError(UsageError):
         self.source = source
 
     def lines(self) -> list[str]:
-        """``file:line:column: path: what is wrong``, one a mistake."""
+        """Return one line for each mistake: ``file:line:column: path: what is wrong``."""
         return [self._line(mistake) for mistake in self.mistakes]
 
     def _line(self, mistake: Mistake) -> str:

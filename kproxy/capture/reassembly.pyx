@@ -86,7 +86,7 @@ cdef enum:
     RECENT = 8
     WINDOW = 1 << 28  # a sequence number further away than this does not belong to the stream
 
-cdef int64_t FIRST_LAP = 1 << 40  # position of the first segment: leaves positions for bytes before it
+cdef int64_t FIRST_LAP = 1 << 40  # added to the first sequence number, so that bytes before it have positions, too
 cdef Py_ssize_t HELD_OVERHEAD = 160  # bytes that a held segment takes in addition to its data
 cdef int FAR_BEFORE_RESTART = 4  # consecutive segments far from the stream that restart it there
 cdef uint64_t LATE_PACKETS = 64  # packets after a reset that count as late; more of them are a new connection

@@ -15,11 +15,11 @@ several. from_jsonl.py turns lines back into events.
     tables/          columns for analysis: contracts, rows of events, Parquet files
     metrics.py       Prometheus metrics, described in metric_descriptions.py
     labels.py         labels of metrics made of names from traffic
-    client_metrics.py what clients have measured and sent (KIP-714), as metrics
+    client_metrics.py metrics that clients measured and sent (KIP-714)
 
     bodies.py        both bodies of an exchange as Kafka's JSON, read once; the error codes and topic names in them
-    opening.py       what is inside bytes and records fields, with topic ids and versions that earlier exchanges showed
-    tls.py           what is known of a connection's TLS, as an object of the decoded log and in words
+    opening.py       decodes payloads in bytes and records fields, with what earlier exchanges showed
+    tls.py           what is known about a connection's TLS, as an object of the decoded log and in words
     escaping.py      strings from the wire made safe for a terminal
     times.py         times, durations and sizes as text
 

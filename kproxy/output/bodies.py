@@ -34,7 +34,7 @@ TOPIC_ID = re.compile(rb'opicId":"([A-Za-z0-9_-]{22})"')
 
 
 class Bodies(Struct):
-    """Request and response as Kafka's JSON in UTF-8; None where there is none, or where it cannot be read.
+    """Request and response as Kafka's JSON in UTF-8; None if it is missing or cannot be read.
 
     For a body that is cut, this is the JSON of the fields before the cut; ``beginnings`` says what is missing.
     """

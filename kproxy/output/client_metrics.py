@@ -1,11 +1,11 @@
-"""ClientSeries: what clients have measured and sent (KIP-714), as metric families of /metrics.
+"""ClientSeries: the metrics that clients measured and sent (KIP-714), as metric families of /metrics.
 
     org.apache.kafka.producer.record.send.total {topic: orders}
     -> kafka_client_producer_record_send_total{cluster="...",client_id="...",client_instance_id="...",topic="orders"}
 
-Names, attributes and values are a client's: letters that Prometheus has no use for become ``_``, what a terminal would obey is
-escaped, everything has a longest size. Series that are beyond a cap are dropped and counted by reason; the ones that are there
-go on. A series that is no longer updated is forgotten.
+Names, attributes and values come from clients: characters that Prometheus does not allow become ``_``, those that a terminal
+would interpret are escaped, and all sizes are limited. New series beyond a cap are dropped and counted by reason; existing ones
+are still updated. A series that is no longer updated is forgotten.
 """
 
 import re
@@ -26,9 +26,9 @@ MOST_FAMILIES = 500
 MOST_ATTRIBUTES = 16
 LONGEST_NAME, LONGEST_LABEL = 150, 64
 PREFIX = "kafka_client_"
-OWN = ("cluster", "client_id", "client_instance_id")  # labels that no attribute replaces
+OWN = ("cluster", "client_id", "client_instance_id")  # labels that attributes cannot replace
 KAFKAS = "org.apache.kafka."
-ENDINGS = ("total", "created", "info", "bucket")  # that OpenMetrics gives a meaning at the end of a name
+ENDINGS = ("total", "created", "info", "bucket")  # endings of names that have a meaning in OpenMetrics
 RESERVED = ("le", "quantile")  # labels of histograms and summaries
 HELP = "Measured by clients and sent by them (KIP-714)."
 
@@ -96,11 +96,11 @@ class ClientSeries:
         """Store the metrics that a client has sent.
 
         Args:
-            now: of any clock, in seconds.
+            now: the time of any clock, in seconds.
             client: the values of OWN.
-            metrics: what it sent.
-            keep_s: seconds after which this is forgotten.
-            most_names, most_series: nothing is added if there are so many names, or series of a name; at most the module's.
+            metrics: the metrics.
+            keep_s: seconds until series without an update are removed.
+            most_names, most_series: the most names, and series of one name; not more than the constants of this module.
         """
         most_names, most_series = min(most_names, MOST_FAMILIES), min(most_series, MOST_SERIES_A_FAMILY)
         if self._count >= MOST_SERIES or len(self._families) >= most_names:
@@ -142,7 +142,7 @@ class ClientSeries:
         self._count = sum(len(family.series) for family in self._families.values())
 
     def families(self) -> Iterator[Metric]:
-        """The metric families, by name."""
+        """Yield the metric families, sorted by name."""
         for name, family in sorted(self._families.items()):
             shown: Metric = (CounterMetricFamily if family.is_counter else GaugeMetricFamily)(name, HELP)
             ending = "_total" if family.is_counter else ""
@@ -155,7 +155,7 @@ class ClientSeries:
 def family_name(name: str) -> str:
     """Return the name of the Prometheus family for a client's metric, without ``_total``.
 
-    Two names that become the same are one family. None ends as a sample of another family would.
+    Names with the same result share one family. No result ends in a way that OpenMetrics reserves for samples.
     """
     word = re.sub("[^a-z0-9]+", "_", name.removeprefix(KAFKAS)[:LONGEST_NAME].lower()).strip("_")
     parts = word.split("_")

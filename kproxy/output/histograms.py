@@ -1,9 +1,9 @@
 """How the histograms of /metrics are counted and shown: classic buckets for every scraper, native histograms for Prometheus.
 
 Workers count in buckets whose bounds are powers of 2, or of 2 ** (1/4): those of Prometheus' native histograms of the schemas
-0 and 2 (https://prometheus.io/docs/specs/native_histograms/). So a native histogram has all that was counted: the bounds of a
-duration's bucket are 19 % apart. The classic one has fewer buckets with some of the same bounds, so that quantiles of both are in
-the same classic bucket.
+0 and 2 (https://prometheus.io/docs/specs/native_histograms/). So a native histogram has every counted bucket: for
+durations, neighbouring bounds are 19 % apart. The classic one has fewer buckets with some of the same bounds, so that quantiles
+of both are in the same classic bucket.
 """
 
 from collections.abc import Sequence

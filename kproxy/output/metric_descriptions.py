@@ -224,7 +224,7 @@ DESCRIPTIONS: Final[tuple[Description, ...]] = (
             "analyzer_restarted",
             "memory_budget",
             "not_selected",
-            "fault",  # of the analyzer as well, which has analyzer_limits and output besides
+            "fault",  # shared with the analyzer, which also has analyzer_limits and output
         ),
     ),
     Description(

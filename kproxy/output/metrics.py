@@ -1,6 +1,6 @@
-"""Metrics: the text of /metrics: the metrics of metric_descriptions.py with the numbers of the moment of the scrape.
+"""Metrics: write /metrics, the metrics of metric_descriptions.py with their current numbers.
 
-Prometheus text format 0.0.4; OpenMetrics 1.0, or protobuf with native histograms, where the scraper asks for it.
+Prometheus text format 0.0.4; OpenMetrics 1.0, or protobuf with native histograms, if the scraper requests it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The protobuf format of /metrics, in which Prometheus takes native histograms: metric families, each with its size in front.
+"""The protobuf format of /metrics, in which Prometheus accepts native histograms: metric families, each behind its size.
 
 io.prometheus.client.MetricFamily of github.com/prometheus/client_model. prometheus_client writes text only (its issue 918); the
 few messages that are needed are written here. Fields, by number:

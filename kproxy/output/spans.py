@@ -1,19 +1,19 @@
 """An exchange as a span, by OpenTelemetry's semantic conventions for messaging and for Kafka (1.43; development).
 
-    name         the API, and the topic where there is one: "Produce orders"
-    kind         CLIENT: what the client asked of the broker. kproxy is not in the trace itself
+    name         the API, and the topic if there is exactly one: "Produce orders"
+    kind         CLIENT: the client's call to the broker. kproxy itself does not appear in the trace
     time         from the request's first byte to the response's last one, as the proxy saw them
     events       "request received": its last byte; "request sent": its last byte, to the broker; "response began": its first
-                 byte; "response sent": its last byte, to the client. Those whose time is not known are left out
-    parent       Produce: the span in the headers of its records, where they have one and the same
-    links        Produce: the spans in them, where they have several. Fetch, ShareFetch: those in the records that came
-    status       error where the response has an error code, or where there is none although one was due
+                 byte; "response sent": its last byte, to the client. Events without a known time are left out
+    parent       Produce: the span in the headers of its records, if they have only one
+    links        Produce: the spans in these headers, if there are several. Fetch, ShareFetch: those in the fetched records
+    status       error if the response has an error code, or if a response was expected and did not come
 
 Attributes: messaging.*, server.*, client.*, network.peer.*, user_agent.original, error.type (Kafka's name of the first error) as
-the conventions have them; what they have no name for begins with ``kproxy.``: the name of the virtual cluster, what the header
-says, sizes, and the phases of /metrics in milliseconds (request_in_proxy_ms, broker_ms, response_in_proxy_ms). The id that Kafka
-gave the cluster (messaging.kafka.cluster.id) is there once a response has named it. Keys, values and headers of records, and
-whatever else could be a secret, are in none.
+the conventions define them. Attributes that the conventions lack begin with ``kproxy.``: the name of the virtual cluster, the
+fields of the header, sizes, and the phases of /metrics in milliseconds (request_in_proxy_ms, broker_ms, response_in_proxy_ms).
+messaging.kafka.cluster.id is set once a response has shown Kafka's id of the cluster. No attribute has keys, values or headers of
+records, or anything else that could be a secret.
 """
 
 from collections import Counter
@@ -46,11 +46,11 @@ OPERATIONS = {
     ApiKey.TXN_OFFSET_COMMIT: "settle",
     ApiKey.SHARE_ACKNOWLEDGE: "settle",
 }
-_TOPICS = ("topic_data", "responses", "topics")  # names that messages have for the same
+_TOPICS = ("topic_data", "responses", "topics")  # the names that different messages use
 _PARTITIONS = ("partition_data", "partition_responses", "partitions")
 _NAMES = ("name", "topic", "topic_name")
 _NUMBERS = ("index", "partition", "partition_index")
-NAME_THE_CLUSTER = frozenset((ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER))  # their responses have its id
+NAME_THE_CLUSTER = frozenset((ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER))  # APIs whose responses have its id
 _RESPONSES_WITH_RECORDS = (ApiKey.FETCH, ApiKey.SHARE_FETCH)
 
 Value = str | int | float
@@ -210,9 +210,9 @@ def _note_errors(span: Span, exchange: Exchange, bodies: Bodies | None) -> None:
     if counts:
         names = {error_name(code): count for code, count in counts.items()}
         span.attributes["error.type"] = next(iter(names))
-        told = [name if count == 1 else f"{name} ({count} times)" for name, count in names.items()]
-        span.error = ", ".join(told[:MOST_ERRORS]) + (
-            f" and {len(told) - MOST_ERRORS} others" * (len(told) > MOST_ERRORS)
+        texts = [name if count == 1 else f"{name} ({count} times)" for name, count in names.items()]
+        span.error = ", ".join(texts[:MOST_ERRORS]) + (
+            f" and {len(texts) - MOST_ERRORS} others" * (len(texts) > MOST_ERRORS)
         )
 
 

@@ -1,7 +1,7 @@
-"""Trace contexts in the headers of records: W3C Trace Context (traceparent) and Zipkin's B3, single and multiple.
+"""Read trace contexts in the headers of records: W3C Trace Context (traceparent) and Zipkin's B3, single and multiple.
 
 A producer that is traced puts the context of its span there (OpenTelemetry's and Zipkin's instrumentations of Kafka clients).
-Names are compared without regard to case. What is malformed is no context, as both specifications want it.
+Names are compared without regard to case. A malformed header counts as no context, as both specifications demand.
 """
 
 import re
@@ -13,9 +13,9 @@ from kproxy.protocol.records import Limits, open_batches, read_batches
 from kproxy.protocol.records.header_search import find_headers
 
 MIB = 1 << 20
-LIMITS = Limits(decompressed=4 * MIB, total=4 * MIB)  # of one records field
-MOST_READ = 4 * MIB  # bytes of records, compressed, of one request or response
-MOST_RECORDS = 4_096  # with a context, of one request or response
+LIMITS = Limits(decompressed=4 * MIB, total=4 * MIB)  # for one records field
+MOST_READ = 4 * MIB  # compressed bytes of records read from one request or response
+MOST_RECORDS = 4_096  # records with a context read from one request or response
 
 TRACEPARENT, B3 = b"traceparent", b"b3"
 B3_TRACE, B3_SPAN, B3_SAMPLED, B3_FLAGS = b"x-b3-traceid", b"x-b3-spanid", b"x-b3-sampled", b"x-b3-flags"
@@ -33,7 +33,7 @@ class TraceContext(Struct, frozen=True):
 
     trace_id: bytes  # 16 bytes, not all 0
     span_id: bytes  # 8 bytes, not all 0
-    sampled: bool | None  # None: its sender leaves that to others (B3)
+    sampled: bool | None  # None: the sender leaves the decision to others (B3)
 
 
 def read_context(headers: Mapping[bytes, bytes]) -> TraceContext | None:

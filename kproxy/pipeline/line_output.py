@@ -12,7 +12,7 @@ from kproxy.session import Event
 
 Render: TypeAlias = Callable[[Event, Bodies | None], bytes]  # the line or lines of an event, newline included
 TimeOf: TypeAlias = Callable[[Event], int]  # in ns
-LOOK_BACK = 300 * 1_000_000_000  # ns: a member waits so long for a rebalance (max.poll.interval.ms)
+LOOK_BACK = 300 * 1_000_000_000  # ns; a JoinGroup may wait this long for its response (max.poll.interval.ms)
 MOST_HELD = 16 * 1024 * 1024  # bytes of lines
 
 
@@ -70,8 +70,8 @@ class Lines(Output):
 class ListedLines(Lines):
     """Lines for a person: in the order of their times within each source, and no more than wanted.
 
-    A line is written when the newest is LOOK_BACK later, or when MOST_HELD bytes of lines are held: one that comes after that
-    stands where it comes.
+    A line is written when the newest one is LOOK_BACK later, or when MOST_HELD bytes of lines are held. A line that arrives after
+    later ones were written is out of order.
 
     Args:
         time_of: the time of an event; None to write lines as they come.
@@ -99,7 +99,7 @@ class ListedLines(Lines):
 
     @property
     def is_full(self) -> bool:
-        """Whether as many were written as are wanted."""
+        """Whether all wanted lines were written."""
         return self._left == 0
 
     def start_source(self, source: Source) -> None:
@@ -142,7 +142,7 @@ class ListedLines(Lines):
             self._release(MOST_HELD, before=self._newest - LOOK_BACK)
 
     def _release(self, most: int, before: int = 0) -> None:
-        """Write the oldest lines that are held, until what is left has at most *most* bytes and is not from *before* a time."""
+        """Write the oldest held lines until the rest has at most *most* bytes and no line is from before the time *before*."""
         while self._held and (self._held_size > most or self._held[0][0] < before):
             at, _, lines = heapq.heappop(self._held)
             self._held_size -= len(lines)

@@ -33,7 +33,7 @@ class Address(NamedTuple):
 
 
 def join_address(host: str, port: int) -> str:
-    """``"10.0.0.1:9092"``, ``"[::1]:9092"``, ``"broker-1:9092"``."""
+    """Return ``"10.0.0.1:9092"``, ``"[::1]:9092"`` or ``"broker-1:9092"``."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -30,7 +30,7 @@ BARE = re.compile(r"\s*(?:$|[-)\],]|&&|\|\|)")  # what follows a word that may b
 TOKEN = re.compile(r"\w+|[^\w\s]+")
 TEXT = r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\''
 COLUMN = re.compile(r"(?:line (\d+), )?column (\d+)")
-MOST = (1 << 63) - 1  # of integers in CEL
+MOST = (1 << 63) - 1  # the largest integer in CEL
 NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 POSITION = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?([^\n]*)")
 
@@ -39,7 +39,7 @@ class Expression:
     """A compiled expression.
 
     Args:
-        text: in CEL.
+        text: the expression, in CEL.
         known: the names that it may use.
         about: what the expression is, as the first word of every message.
         aliases: former spellings of names that it may use as well; ``names`` and ``evaluate`` have the names of today.
@@ -75,7 +75,7 @@ def located(message: str, text: str, about: str) -> Wrong:
 
     Args:
         message, about: see Expression.
-        text: of the expression.
+        text: the expression.
     """
     sentence = message.replace(repr(text), "", 1).removeprefix(about).lstrip(" :")
     found = COLUMN.search(sentence)
@@ -107,7 +107,7 @@ def _what_stands_there(expression: str, line: int, column: int) -> str:
     lines = expression.splitlines()
     tokens = list(TOKEN.finditer(lines[line - 1] if line <= len(lines) else ""))
     at = next((n for n, token in enumerate(tokens) if token.end() >= column), len(tokens))
-    for token in tokens[max(at - 1, 0) : at + 1][::-1]:  # the place may be that of the word after the wrong one
+    for token in tokens[max(at - 1, 0) : at + 1][::-1]:  # cel may report the place of the next word
         if ours := IN_CEL.get(token[0].lower()):
             return f"write {ours} for {token[0]}"
     if at < len(tokens) and (token := tokens[at])[0][0] in "\"'" and expression.count(token[0][0]) % 2:

@@ -147,7 +147,7 @@ def releases() -> dict[tuple[int, int], str]:
 
 
 def snake_case(name: str) -> str:
-    """``TransactionalId`` -> ``transactional_id``, ``KRaftVersion`` -> ``kraft_version``, ``isKRaft`` -> ``is_kraft``."""
+    """Convert a name: ``TransactionalId`` to ``transactional_id``, ``KRaftVersion`` to ``kraft_version``."""
     name = name.replace("KRaft", "Kraft")
     out = [name[0].lower()]
     for before, char, after in zip(name[:-1], name[1:], name[2:] + " ", strict=False):

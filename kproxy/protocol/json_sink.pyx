@@ -647,7 +647,7 @@ cdef int put_int(Buffer *b, int64_t value) except -1:
 
 
 cdef int put_float(Buffer *b, double value) except -1:
-    """The shortest text that reads back as the same number. NaN and the infinities are strings, as Jackson writes them."""
+    """Write the shortest text that reads back as the same number. NaN and the infinities are strings, as Jackson writes them."""
     cdef char *text
     if isnan(value):
         return put_word(b, b'"NaN"')
@@ -661,7 +661,7 @@ cdef int put_float(Buffer *b, double value) except -1:
 
 
 cdef int put_string(Buffer *b, const uint8_t *text, int32_t size) except -1:
-    """A JSON string of UTF-8 bytes; each ill-formed sequence becomes U+FFFD, as in Java and Python."""
+    """Write a JSON string of UTF-8 bytes; each ill-formed sequence becomes U+FFFD, as in Java and Python."""
     cdef const uint8_t *at = text
     cdef const uint8_t *limit = text + size
     cdef const uint8_t *run
@@ -678,7 +678,7 @@ cdef int put_string(Buffer *b, const uint8_t *text, int32_t size) except -1:
 
 
 cdef const uint8_t *put_character(Buffer *b, const uint8_t *at, const uint8_t *limit) except NULL:
-    """One character that is not plain; returns where the next one starts."""
+    """Write one character that is not PLAIN; return where the next one begins."""
     cdef uint32_t point
     cdef int size
     if at[0] < 0x80:
@@ -711,7 +711,7 @@ cdef int put_escape(Buffer *b, uint32_t point) except -1:
 
 
 cdef bint is_unseen(uint32_t point) noexcept:
-    """C1 controls, line separators and bidirectional formatting: legal in JSON, but they mislead a reader."""
+    """Return whether a character can mislead a reader: C1 controls, line separators, bidirectional formatting."""
     return (
         point < 0xA0
         or point == 0x061C
@@ -723,7 +723,7 @@ cdef bint is_unseen(uint32_t point) noexcept:
 
 
 cdef int sequence(const uint8_t *at, const uint8_t *limit, uint32_t *point) noexcept:
-    """Size of the well-formed UTF-8 sequence at *at*; else minus the size of its maximal ill-formed part (Unicode 3.9)."""
+    """Return the size of the UTF-8 sequence at *at*, or minus the size of its maximal ill-formed part (Unicode 3.9)."""
     cdef int i
     cdef uint8_t lead = at[0]
     cdef uint8_t low = 0x80
@@ -750,7 +750,7 @@ cdef int sequence(const uint8_t *at, const uint8_t *limit, uint32_t *point) noex
 
 
 cdef int put_base64(Buffer *b, const uint8_t *data, int64_t size) except -1:
-    """A JSON string of padded base64 (RFC 4648 section 4)."""
+    """Write a JSON string of padded base64 (RFC 4648 section 4)."""
     reserve(b, size // 3 * 4 + 6)
     put8(b, b'"')
     encode64(b, data, size, ALPHABET)
@@ -761,7 +761,7 @@ cdef int put_base64(Buffer *b, const uint8_t *data, int64_t size) except -1:
 
 
 cdef int put_uuid(Buffer *b, const uint8_t *data) except -1:
-    """A JSON string of Kafka's Uuid.toString: 16 bytes as 22 characters of URL-safe base64 without padding."""
+    """Write a JSON string like Kafka's Uuid.toString: 16 bytes as 22 characters of URL-safe base64 without padding."""
     reserve(b, 24)
     put8(b, b'"')
     encode64(b, data, 16, URL_ALPHABET)

@@ -62,7 +62,7 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 
-# Kafka's own settings that only sound like it: PasswordEncoderConfigs, DelegationTokenManagerConfigs, SaslConfigs.
+# Kafka's own settings that only sound like secrets: PasswordEncoderConfigs, DelegationTokenManagerConfigs, SaslConfigs.
 _HARMLESS = re.compile(
     rb"password\.encoder\.(iterations|key\.length|keyfactory\.algorithm|cipher\.algorithm)"
     rb"|delegation\.token\.(max\.lifetime|expiry\.time|expiry\.check\.interval)\.ms"
@@ -74,9 +74,9 @@ def is_secret_setting(name: bytes) -> bool:
     return _SECRET_NAME.search(name) is not None and _HARMLESS.fullmatch(name) is None
 
 
-# "listener.name.internal.scram-sha-256." stands before settings of one listener, or of one mechanism there
+# "listener.name.internal.scram-sha-256." is the prefix of settings for one listener, or for one mechanism of it
 _PREFIX = re.compile(rb"listener\.name\.[^.]+\.(?:(?:plain|gssapi|oauthbearer|scram-sha-(?:256|512))\.)?")
-# of BROKER_LOGGER, whose value is a level
+# names of settings of a BROKER_LOGGER, whose values are log levels
 _LOGGER = re.compile(rb"(kafka|org\.apache)\.[\w.$-]+|root|state\.change\.logger")
 
 

@@ -95,7 +95,7 @@ def _table() -> dict[tuple[str, str], ValueSet]:
 
 
 def _read_head(line: str) -> ValueSet:
-    """``NAME = KIND [OTHER]   SOURCE``"""
+    """Parse the first line of a set: ``NAME = KIND [OTHER]   SOURCE``."""
     head, _, source = line.partition("   ")
     name, _, kind = head.partition(" = ")
     kind, _, other = kind.partition(" ")

@@ -45,8 +45,8 @@ cdef struct Cursor:
     const uint8_t *at
     const uint8_t *limit
     int fault
-    int64_t needed  # of the fault: bytes or elements asked for
-    int64_t left  # of the fault: bytes that were there
+    int64_t needed  # after a fault: bytes or elements needed
+    int64_t left  # after a fault: bytes that were left
 
 
 cdef inline int fail(Cursor *c, int fault, int64_t needed) noexcept nogil:
@@ -57,14 +57,14 @@ cdef inline int fail(Cursor *c, int fault, int64_t needed) noexcept nogil:
 
 
 cdef inline int need(Cursor *c, int64_t size) noexcept nogil:
-    """0 when *size* more bytes are there (never negative ones), else -1."""
+    """Return 0 if *size* more bytes are present, else -1; also -1 for a negative size."""
     if size < 0 or c.limit - c.at < size:
         return fail(c, FAULT_SHORT, size)
     return 0
 
 
 cdef inline int read_uvarint(Cursor *c, uint32_t *out) noexcept nogil:
-    """UNSIGNED_VARINT of at most five bytes; bits past the 32nd are dropped, as Kafka's ByteUtils does."""
+    """Read an UNSIGNED_VARINT of at most five bytes; bits beyond the 32nd are dropped, as in Kafka's ByteUtils."""
     cdef uint32_t value = 0
     cdef int shift = 0
     cdef uint8_t byte
@@ -84,7 +84,7 @@ cdef inline int read_uvarint(Cursor *c, uint32_t *out) noexcept nogil:
 
 
 cdef inline int read_compact_size(Cursor *c, int32_t *out) noexcept nogil:
-    """A compact length or count: N + 1 as unsigned varint; negative is null. Wraps as Java's int does."""
+    """Read a compact length or count: N + 1 as unsigned varint; negative means null. It wraps like Java's int."""
     cdef uint32_t value
     if read_uvarint(c, &value) < 0:
         return -1
@@ -115,7 +115,7 @@ cdef struct Buffer:
 
 
 cdef inline int reserve(Buffer *b, size_t more) except -1 nogil:
-    """Room for *more* bytes. Raises MemoryError."""
+    """Make room for *more* bytes. Raises MemoryError."""
     cdef size_t capacity
     cdef uint8_t *data
     if b.size + more <= b.capacity:

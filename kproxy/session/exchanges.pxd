@@ -7,7 +7,7 @@ from kproxy.protocol.program cimport Program
 
 
 cdef class Frame:
-    cdef public bytes data  # what followed the size field, as far as it is here
+    cdef public bytes data  # the received bytes behind the size field
     cdef public int64_t started_at  # ns: when its first byte came
     cdef public int64_t ended_at  # ns: when the latest of its bytes came
     cdef public object header  # type: RequestHeader | ResponseHeader | None

@@ -167,9 +167,11 @@ def _named(body: Any) -> dict[_Key, FetchPartition]:
     partitions = {}
     for entry in body.topics:
         topic = _topic(entry)
-        for field in entry.partitions:
-            partition = FetchPartition(topic, field.partition, field.fetch_offset, field.partition_max_bytes)
-            partitions[topic, field.partition] = partition
+        for requested in entry.partitions:
+            number = requested.partition
+            partitions[topic, number] = FetchPartition(
+                topic, number, requested.fetch_offset, requested.partition_max_bytes
+            )
     return partitions
 
 

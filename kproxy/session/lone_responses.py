@@ -20,7 +20,7 @@ _MOST = 8  # frames examined
 
 @cache
 def _routes() -> list[Route]:
-    """Return the routes of all APIs; the most recent match moves to the front, as the next responses are probably alike."""
+    """Return the routes of all APIs. ``_has_layout`` moves a match to the front, as the next responses are probably alike."""
     routes = []
     for api_key in facts().apis:
         message = request_message(api_key)

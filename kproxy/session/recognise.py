@@ -30,9 +30,9 @@ HEADER_BYTES = 1024  # enough for any plausible request header
 _ENOUGH_OF_REQUEST = 14  # SMALLEST_REQUEST with the size field
 _SMALLEST_RESPONSE = 5  # correlation id, and a body that is never empty
 _RESPONSE_START = 8  # size and correlation id
-_ENOUGH_RESPONSES = 64
-_ALIGNED = 3
-_LEFT_OUT = 1_000  # consecutive correlation ids without a response (acks=0)
+_ENOUGH_RESPONSES = 64  # frames examined at most
+_ALIGNED = 3  # frames that must begin where a segment begins
+_LEFT_OUT = 1_000  # the largest distance of consecutive responses' ids, as requests with acks=0 have no response
 _NEWEST_API_KEY = 1_000  # leaves room for APIs newer than the facts
 _NEWEST_API_VERSION = 100
 
@@ -220,26 +220,26 @@ def looks_like_responses(data: bytes, begins: Container[int] | None = None) -> b
     begins where the first one's size says. The ids need not ascend (Java assigns the id of its Metadata request before that of
     the ApiVersions request, which is sent first), but no id occurs twice.
     If *data* is not the beginning of a connection, *begins* holds the positions at which segments begin. Brokers write complete
-    responses, so three consecutive positions where a frame begins must be among them; arrays of small numbers fail this.
+    responses, so at least three frames must begin there (the end of *data* counts, too); arrays of small numbers fail this.
     """
     position = last = aligned = 0
-    found: set[int] = set()
-    while len(data) - position >= _RESPONSE_START and len(found) < _ENOUGH_RESPONSES:
+    seen: set[int] = set()  # correlation ids
+    while len(data) - position >= _RESPONSE_START and len(seen) < _ENOUGH_RESPONSES:
         size = int.from_bytes(data[position : position + 4], "big", signed=True)
         correlation_id = int.from_bytes(data[position + 4 : position + 8], "big", signed=True)
-        if not found and _answers_zookeeper(data):
+        if not seen and _answers_zookeeper(data):
             return False
-        far = correlation_id < 0 or (found and abs(correlation_id - last) > _LEFT_OUT)
-        if not _SMALLEST_RESPONSE <= size <= FRAME_LIMIT or far or correlation_id in found:
+        far = correlation_id < 0 or (seen and abs(correlation_id - last) > _LEFT_OUT)
+        if not _SMALLEST_RESPONSE <= size <= FRAME_LIMIT or far or correlation_id in seen:
             return False
         aligned += begins is not None and position in begins
         if position + 4 + size > len(data):
             break
         position += 4 + size
         last = correlation_id
-        found.add(correlation_id)
+        seen.add(correlation_id)
     aligned += position == len(data)
-    return len(found) >= 2 and (begins is None or aligned >= _ALIGNED)
+    return len(seen) >= 2 and (begins is None or aligned >= _ALIGNED)
 
 
 def _answers_zookeeper(data: bytes) -> bool:

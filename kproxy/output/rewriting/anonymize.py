@@ -1,9 +1,9 @@
-"""``--anonymize``: names, addresses, records and credentials replaced, so that a capture can go on a bug report.
+"""``--anonymize``: replace names, addresses, records and credentials, so that a capture can be attached to a bug report.
 
-What stays is what makes a bug: APIs, versions, sizes, counts, offsets, error codes, times, ports, the numbers of nodes,
+These stay, as bugs depend on them: APIs, versions, sizes, counts, offsets, error codes, times, ports, the numbers of nodes,
 producers and partitions, topic ids, Kafka's own words (protocol types, assignors, states, mechanisms, internal topics),
-names of settings and of client software. Every other string gets a pseudonym, whatever it is; bytes that are not
-understood are zeros.
+names of settings and of client software. Every other string gets a pseudonym; bytes of
+unknown meaning become zeros.
 """
 
 import re
@@ -44,7 +44,7 @@ KEPT_IN = frozenset({
     *(("ApiVersionsResponse", "name"), ("FeatureLevelRecord", "name"), ("DefaultPrincipalData", "type")),
 })  # fmt: skip
 
-# Fields that have Kafka's words or a plugin's, and Kafka's words
+# Fields that hold words of Kafka or of a plugin, and the words of Kafka, which are kept
 NAMED_BY_PLUGINS = frozenset({"protocolType", "protocolName", "protocol", "serverAssignor", "assignorName", "name"})
 KAFKA_WORDS = frozenset({
     *("consumer", "connect", "share", "streams"),
@@ -53,7 +53,7 @@ KAFKA_WORDS = frozenset({
 })  # fmt: skip
 
 KAFKA_NAMES = INTERNAL_TOPICS | {"ANONYMOUS", "User:ANONYMOUS"}  # KafkaPrincipal.ANONYMOUS
-NUMBERED = frozenset({"value", "resourceName"})  # of settings, and of brokers
+NUMBERED = frozenset({"value", "resourceName"})  # fields whose numbers are kept: values of settings, names of brokers
 NUMBER = re.compile(r"-?\d{1,20}|true|false")
 
 # Bytes that hold a version (int16) and a message
@@ -71,7 +71,7 @@ PAYLOADS = {
 VERSION_SIZE = 2
 VOTERS = 6  # ControlRecordType.KRAFT_VOTERS, the only control record with names in it
 CONTROL_TYPES = range(VOTERS)
-FEW_BYTES = 4  # after a message
+FEW_BYTES = 4  # bytes after a message that are kept
 CLIENT_ID_AT = 10  # in a request's header, behind its size
 
 

@@ -1,4 +1,4 @@
-"""Which message is in a record of an internal topic, so that it can be rewritten.
+"""Find the message in a record of an internal topic, so that it can be rewritten.
 
 __cluster_metadata and __remote_log_metadata: AbstractApiMessageSerde, three unsigned varints (frame version, type, version)
 and the message. The coordinators' topics: CoordinatorRecordSerde, an int16 (key: the type; value: the version) and the message.

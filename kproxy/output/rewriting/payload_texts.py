@@ -1,6 +1,6 @@
-"""The texts in payloads of Kafka Streams and Kafka Connect, replaced by others of as many bytes.
+"""Replace the texts in payloads of Kafka Streams and Kafka Connect by others of as many bytes.
 
-kproxy.protocol.embedded reads these payloads and notes where their texts are. All else in them stays: versions, numbers of
+kproxy.protocol.embedded reads these payloads and notes where their texts are. Everything else stays: versions, numbers of
 tasks and partitions, offsets, process ids, ports.
 """
 
@@ -20,7 +20,8 @@ STREAMS: dict[str, Open] = {
     "ConsumerProtocolAssignment": streams.open_assignment_info,
 }
 CONNECT: dict[str, Open] = {
-    "ConsumerProtocolSubscription": partial(connect.open_metadata, protocol=None),  # in the same fields
+    # Connect puts its payloads in the same fields as consumers.
+    "ConsumerProtocolSubscription": partial(connect.open_metadata, protocol=None),
     "ConsumerProtocolAssignment": connect.open_assignment,
 }
 ENDPOINT = re.compile(r"(https?://)?([^/:@]+)(:\d{1,5}/?)")  # a worker's URL; application.server of Streams

@@ -1,9 +1,9 @@
-"""Keyed pseudonyms: the same for the same text everywhere, of the same length, and nothing to be learned without the key.
+"""Keyed pseudonyms: the same text has the same pseudonym everywhere, of the same length, which reveals nothing without the key.
 
-Keyed BLAKE2b (RFC 7693) of the text, spread over a harmless alphabet. Texts of one length get different pseudonyms, as far as
-there are enough of them. A name that occurs in different roles (a topic, a resource, a key) has one pseudonym, so
-that what belongs together still does. Numbers of an IPv4 address keep their count of digits, so that it has one pseudonym
-in packets and in text.
+Keyed BLAKE2b (RFC 7693) of the text, spread over a harmless alphabet. Different texts get different pseudonyms, if
+there are enough of that length. A name has the same pseudonym in all roles (a topic, a resource, a key), so that things that
+belong together can still be recognised. The numbers of an IPv4 address keep their digit counts, so that the address has one
+pseudonym in packets and in text.
 """
 
 import re
@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv6Address
 from kproxy.protocol.addresses import IPAddress, join_address, parse_ip, split_address
 
 KEY_SIZE = 32
-REMEMBERED = 200_000  # texts whose pseudonyms are kept apart; beyond that two may, very rarely, fall together
+REMEMBERED = 200_000  # texts whose pseudonyms certainly differ; two of further texts may, very rarely, be equal
 TRIES = 50
 UNIQUE_LOCAL = b"\xfd"  # RFC 4193: IPv6 addresses without a public owner
 ALPHABET = b"abcdefghijklmnopqrstuvwxyz234567"  # legal in names of topics, hosts and groups alike
@@ -23,10 +23,10 @@ PRINCIPAL = "User:"  # KafkaPrincipal.USER_TYPE
 
 
 class Pseudonyms:
-    """One key's pseudonyms.
+    """Makes the pseudonyms of one key.
 
     Args:
-        key: any bytes; with it, guesses can be tested.
+        key: any bytes; whoever has it can test guesses of the originals.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -35,7 +35,7 @@ class Pseudonyms:
         self._taken: set[str] = set()
 
     def text(self, text: str) -> str:
-        """For a name of any kind; as many bytes of UTF-8. "", "*" and the type of a principal stay."""
+        """Return the pseudonym of a name, of as many bytes of UTF-8; "", "*" and the type of a principal stay."""
         if text in ("", "*"):
             return text
         if text.startswith(PRINCIPAL):
@@ -46,18 +46,18 @@ class Pseudonyms:
         return self._remember(text) if known is None else known
 
     def data(self, data: bytes) -> bytes:
-        """For bytes of any length, such as a record's key: letters and digits."""
+        """Return letters and digits in place of bytes such as a record's key, as many as there are bytes."""
         seed = blake2b(data, key=self._key, digest_size=32).digest()
         return shake_128(seed).digest(len(data)).translate(LETTERS)
 
     def address(self, address: IPAddress) -> IPAddress:
-        """For an address, of the same IP version."""
+        """Return the pseudonym of an address, of the same IP version."""
         if address.version == 4:
             return IPv4Address(self.text(str(address)))
         return IPv6Address(UNIQUE_LOCAL + blake2b(address.packed, key=self._key, digest_size=15).digest())
 
     def endpoint(self, endpoint: str) -> str:
-        """For "address:port"; the port stays."""
+        """Return "address:port" with the pseudonym of the address and the same port."""
         host, port = split_address(endpoint)
         address = parse_ip(host)
         if address is None:

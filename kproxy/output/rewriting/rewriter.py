@@ -1,8 +1,8 @@
-"""Rewriter: frames decoded, some of their contents replaced, and encoded.
+"""Rewriter: decode frames, replace some of their contents, and encode them.
 
 Rewriter withholds credentials, as every output does (kproxy.protocol.secrets); anonymize.py replaces more. A frame keeps
-its size, but where compressed records were compressed again. A body that cannot be rewritten field by field is replaced by
-zeros of the same size, with a note that has the reason.
+its size, unless compressed records had to be compressed again. A body that cannot be rewritten field by field is replaced by
+zeros of the same size, with a note that gives the reason.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from kproxy.protocol.structs import Struct, struct_types
 from kproxy.session import Connection, Exchange, Frame, client_software
 from kproxy.session.exchanges import Route, read_body, route_of
 
-CORRELATION_ID = 4  # bytes: all that is known of a response whose request was not seen
+CORRELATION_ID = 4  # bytes; the only known part of a response whose request was not seen
 SNAPSHOT = "FetchSnapshotResponse"
 
 
@@ -53,8 +53,8 @@ class Context:
 
     topic_names: Mapping[str, str] = field(default_factory=dict)
     inner: Route | None = None  # of the request inside an Envelope
-    topic: str | None = None  # the one that is being walked through
-    sensitive: bool = False  # whether the broker marked the setting that is being walked through
+    topic: str | None = None  # the topic of the current struct
+    sensitive: bool = False  # whether the broker marked the current setting as sensitive
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ class Rewriter:
         if named is not None:
             context.topic = named
         if "is_sensitive" in struct.by_attribute:
-            context.sensitive = bool(getattr(struct, "is_sensitive", False))  # of the synonyms below it, too
+            context.sensitive = bool(getattr(struct, "is_sensitive", False))  # applies to the synonyms inside it, too
         if struct.unknown_tags:
             struct.unknown_tags = tuple((tag, self.tagged(of, data)) for tag, data in struct.unknown_tags)
         for spot in spots(of, type(struct).__name__):

@@ -1,4 +1,4 @@
-"""The user data of the sticky assignors, rewritten with other topic names.
+"""Rewrite the user data of the sticky assignors with other topic names.
 
 AbstractStickyAssignor: StickyAssignor writes the partitions that a member had (an array of topic and partitions) and from
 its version 1 on the generation (int32); CooperativeStickyAssignor the generation alone.
@@ -32,8 +32,8 @@ def rewrite_sticky(data: bytes, name: Callable[[str], str]) -> bytes | None:
             position += 4 * partitions
     except NotSticky:
         return None
-    whole = len(data) - position in (0, GENERATION_SIZE) and len(written) == len(data)
-    return bytes(written) if whole else None
+    is_complete = len(data) - position in (0, GENERATION_SIZE) and len(written) == len(data)
+    return bytes(written) if is_complete else None
 
 
 def _number(data: bytes, position: int, layout: Struct) -> tuple[int, int]:

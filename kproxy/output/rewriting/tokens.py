@@ -1,4 +1,4 @@
-"""SASL tokens without their secrets: SCRAM and PLAIN keep their shape and the user's name, anything else is zeros.
+"""Blank the secrets in SASL tokens: SCRAM and PLAIN keep their form and the user's name, other tokens become zeros.
 
 RFC 5802 (SCRAM), RFC 4616 (PLAIN).
 """

@@ -1,10 +1,10 @@
 # cython: language_level=3, nonecheck=True
 """Rows of the table topic_activity: what a connection produced to and fetched from each partition, counted by the minute.
 
-Counts are held until the connection moves on to another minute, has MOST_KEYS of them, or ends; what comes for that minute
-afterwards begins another row. All of that is decided by the exchanges of the connection alone, so that the rows are the same
-however a capture is divided among processes. Only where all connections together hold too much (MOST_HELD, in
-kproxy.output.tables.tables) are rows written early.
+Counts are held until the connection moves on to another minute, has MOST_KEYS of them, or ends; later counts for the same minute
+begin another row. Only the exchanges of the connection decide this, so the rows are the same however a capture is divided among
+processes. The exception: if all connections together hold too many counts (MOST_HELD in kproxy.output.tables.tables), rows are
+written early.
 """
 
 from libc.stdint cimport int64_t

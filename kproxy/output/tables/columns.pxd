@@ -8,13 +8,13 @@ from kproxy.protocol.wire cimport Buffer
 
 cdef class Column:
     cdef int kind
-    cdef int width  # bytes of a value; of text and lists those of an offset
+    cdef int width  # bytes of a value, or of an offset for text and lists
     cdef bint nullable
     cdef Buffer values
     cdef Buffer validity
     cdef Py_ssize_t count
     cdef Py_ssize_t nulls
-    cdef Py_ssize_t pending  # nulls that are counted, and not yet put
+    cdef Py_ssize_t pending  # nulls counted but not yet written
     cdef Column elements
 
     cdef Py_ssize_t append(self, object value) except -1

@@ -31,9 +31,9 @@ cdef enum Kind:
 
 cdef enum:
     MOST = 0x7FFFFFFF  # Arrow's offsets are int32
-    LEAST_ELEMENT = 4  # bytes of an element of a list, beside its text
-    MOST_ROWS = 8_192  # held until they are written
-    MOST_BYTES = 4_194_304  # of text and of lists in them
+    LEAST_ELEMENT = 4  # bytes of an element of a list, in addition to its text
+    MOST_ROWS = 8_192  # rows held before they are written
+    MOST_BYTES = 4_194_304  # bytes of text and lists in the held rows
 
 ROWS: int = MOST_ROWS
 BYTES: int = MOST_BYTES
@@ -131,7 +131,7 @@ cdef class Column:
             most = (<int64_t>1 << (8 * self.width - 1)) - 1
             if not -most - 1 <= value <= most:
                 raise OverflowError(f"{value} does not fit in {self.width} bytes")
-        return put_bytes(&self.values, &value, self.width)  # little-endian, as Arrow's memory is
+        return put_bytes(&self.values, &value, self.width)  # Arrow's memory is little-endian, too
 
     cdef int put_float(self, double value) except -1:
         return put_bytes(&self.values, &value, 8)
@@ -176,8 +176,8 @@ cdef bytes _bytes(Buffer *buffer):
 cdef class Rows:
     """Collects rows of a table, and writes them as a pyarrow.RecordBatch when there are enough.
 
-    Strings may hold lone surrogates (bytes that were not UTF-8): they become U+FFFD. Raises TypeError, OverflowError for
-    what is of another type than its column; nothing is to be appended afterwards.
+    Strings may hold lone surrogates (bytes that were not UTF-8): they become U+FFFD. Raises TypeError or OverflowError
+    for a value that does not fit its column; do not append anything afterwards.
     """
 
     def __init__(self, table: Table, write: Callable[[Table, Any], None]):

@@ -61,8 +61,8 @@ def error_rows(exchange: Exchange, request: Body | None, response: Body, asked: 
     at = None if exchange.response is None else instant(exchange.response.ended_at)
     head = at, exchange.api_key, exchange.api_name, exchange.client_id
     for (code, place), (count, message) in found.items():
-        said = None if not message else printable(message, LONGEST)
-        yield *head, code, error_name(code), said, *place, count
+        text = None if not message else printable(message, LONGEST)
+        yield *head, code, error_name(code), text, *place, count
 
 
 def _walk(plan: Plan, struct: Any, place: Place) -> Iterator[tuple[int, Place, str | None]]:

@@ -119,16 +119,17 @@ def _join(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]:
 
 
 def _subscription(protocols: list[Any]) -> Facts:
-    """Read what a member tells in its protocols: the newest generation, and the longest list of owned partitions."""
+    """Return the member's topics, the newest generation and the longest list of owned partitions in its protocols."""
     facts: Facts = {}
     for protocol in protocols[:MOST_PROTOCOLS]:
         try:
-            said: Any = consumer.read_subscription(protocol.metadata or b"")
+            subscription: Any = consumer.read_subscription(protocol.metadata or b"")
         except DecodeError:
             continue
-        facts.setdefault("subscribed_topics", _texts(said.topics))
-        facts["generation"] = max(facts.get("generation") or said.generation_id, said.generation_id)
-        owned = _partitions((each.topic, each.partitions) for each in _each(said.owned_partitions))
+        generation = subscription.generation_id
+        facts.setdefault("subscribed_topics", _texts(subscription.topics))
+        facts["generation"] = max(facts.get("generation") or generation, generation)
+        owned = _partitions((each.topic, each.partitions) for each in _each(subscription.owned_partitions))
         if len(owned) >= len(facts.get("owned") or ()):
             facts["owned"] = owned
     facts["generation"] = _generation(facts.get("generation"))

@@ -1,6 +1,6 @@
-"""Rows of record_batches of a decoded log, which has the headers of batches as JSON in place of their bytes.
+"""Make rows of record_batches from a decoded log, which has the headers of batches as JSON instead of bytes.
 
-A line may come from anywhere: a value that does not fit its column is null.
+Anyone may have written a line, so a value that does not fit its column becomes null.
 """
 
 from typing import Any, NamedTuple

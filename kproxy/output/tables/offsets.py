@@ -33,11 +33,11 @@ def _fetch(request: Any, response: Any) -> Iterator[Row]:
     answered = NO_BODY if response is None else _partitions(response.responses, "topic")
     replica_id = request.replica_id if request.replica_id >= 0 else request.replica_state.replica_id
     for key in {**sent, **answered}:
-        there, answer = sent.get(key), answered.get(key)
+        requested, answer = sent.get(key), answered.get(key)
         ends = (None, None, None)
         if answer is not None:
             ends = (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset)
-        offset = None if there is None else there.fetch_offset
+        offset = None if requested is None else requested.fetch_offset
         yield key, None, replica_id, offset, *ends, None, _error(answer)
 
 
@@ -92,10 +92,10 @@ def _partitions(topics: Iterable[Any] | None, name: str = "name") -> dict[Key, A
     """Return the partitions of topics by topic name, topic id and number; a repeated one replaces the one before."""
     found: dict[Key, Any] = {}
     for topic in topics or ():
-        called, topic_id = getattr(topic, name), getattr(topic, "topic_id", None)
+        topic_name, topic_id = getattr(topic, name), getattr(topic, "topic_id", None)
         for partition in topic.partitions or ():
             number = partition.partition if hasattr(partition, "partition") else partition.partition_index
-            found[called, topic_id, number] = partition
+            found[topic_name, topic_id, number] = partition
     return found
 
 

@@ -1,4 +1,4 @@
-"""Parquet files of tables: a directory with a folder a table, DIR/exchanges/part-00000.parquet.
+"""Parquet files of tables: a directory with one folder for each table, DIR/exchanges/part-00000.parquet.
 
 Files are written as ``*.tmp`` and renamed at the end, when all are complete; then ``_kproxy.json`` lists the tables, their
 contracts and numbers of rows. A directory without it is not finished. Row groups are bounded in rows

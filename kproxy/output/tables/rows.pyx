@@ -1,7 +1,7 @@
 # cython: language_level=3, nonecheck=True, cdivision=True
-"""Rows of exchanges and record batches, out of bodies as objects; and what the rows of other tables share with them.
+"""Make rows of exchanges and record batches from decoded bodies; also what the rows of other tables need.
 
-    instant, record_instant   times that file formats and their readers know
+    instant, record_instant   times in the range that file formats and their readers accept
     topic_of                  name and id of a topic
     read_body                 the body of a frame as an object, unless it is too large
     gather                    error codes, topics, groups, transactional ids, partitions anywhere in a body
@@ -57,11 +57,11 @@ cdef str NO_TOPIC_ID = ZERO_UUID
 cdef dict _api_names = {key: api.name for key, api in facts().apis.items()}
 
 cdef enum:
-    MOST_VALUES = 100_000  # of each kind that are kept; a frame of 100 MiB could name tens of millions
+    MOST_VALUES = 100_000  # values kept of each kind; a frame of 100 MiB could name tens of millions
     GROUP_KEY = 0  # CoordinatorType
     TRANSACTION_KEY = 1
-    MOST_PROTOCOLS = 100  # assignors of a member that are in a row
-    MOST_RANGES = 1_000  # APIs of a broker that are in a row
+    MOST_PROTOCOLS = 100  # assignors of a member in one row
+    MOST_RANGES = 1_000  # APIs of a broker in one row
 
 
 # Times
@@ -255,7 +255,7 @@ cdef class Form:
 
     cdef str name
     cdef Plan plan
-    cdef Program program  # None where the body needs more than one
+    cdef Program program  # None if the version has several layouts
     cdef tuple getters  # of a request, or of a response; None until they are needed
 
     def __init__(self, message, int version):
@@ -414,7 +414,7 @@ cpdef Found gather_bodies(Exchange exchange, Body request: Body | None, Body res
     if response is not None:
         answered = Found(found.error_codes)
         gather((<Form>response.form).plan, response.struct, answered)
-        if exchange.api_key != METADATA:  # a client may ask for all topics: those in its response say nothing of it
+        if exchange.api_key != METADATA:  # a client may request all topics, so those in the response do not show what it uses
             found.topics.update(answered.topics)
             found.topic_ids.update(answered.topic_ids)
         found.partitions = found.partitions or answered.partitions
@@ -622,7 +622,7 @@ cpdef list batch_rows(
         header = _header(batch, count)
         count = header[2]
         problem = problems.get(batch.position) if problems else None
-        rows.append(where + (offset,) + header + (problem,))  # sums: unpacking makes a list of each row first
+        rows.append(where + (offset,) + header + (problem,))  # concatenated, as unpacking would first make a list of each row
         if offset is not None:
             offset = None if count is None or not 0 <= count <= LARGEST_OFFSET - offset else offset + count
     tail = batches.tail

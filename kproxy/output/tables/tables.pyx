@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 MOST_CLIENT_IDS = 16
 MOST_COUNTED = (1 << 63) - 1
-MOST_HELD = 200_000  # keys of topic_activity that all connections together hold
+MOST_HELD = 200_000  # keys of topic_activity that all connections together may hold
 cdef int SASL_AUTHENTICATE = ApiKey.SASL_AUTHENTICATE
-cdef int64_t LARGEST = 1 << 53  # records that one field is taken for: a header may claim any number
+cdef int64_t LARGEST = 1 << 53  # records counted for one field at most, as a header may claim any number
 cdef tuple NO_RECORDS = (None, None, None)
 cdef object COUNT = [column.name for column in RECORD_BATCHES.columns].index("count") - 3  # in a row from direction on
 
@@ -82,7 +82,7 @@ cdef class ConnectionTotals:
     cdef Activity activity  # None until there is any
 
     def __init__(self, Event first not None, capture: str):
-        """A connection whose first event this is."""
+        """Begin the counts of a connection with its first event."""
         self.connection = first.connection
         self.capture = capture
         self.connection_id = connection_id(first)
@@ -144,7 +144,7 @@ cdef class ConnectionTotals:
             connection.client_software_version,
             list(self.client_ids),
             connection.sasl_mechanism,
-            connection.user_name if self.user_name is None else self.user_name,  # a live login may be before what is here
+            connection.user_name if self.user_name is None else self.user_name,  # a live connection may have logged in before its first event here
             *((None,) * 5 if tls is None else (
                 tls.version,
                 tls.cipher_suite,
@@ -243,19 +243,19 @@ cdef class Tables:
         elif totals.tls is None:
             totals.tls = event.connection.tls_to_proxy
         if isinstance(event, Exchange):
-            totals.connection = event.connection  # inside TLS it is another one
+            totals.connection = event.connection  # decrypted traffic has a Connection of its own
             self._add_exchange(<Exchange>event, totals, shown, bodies)
         else:
             totals.count(event)
 
     def ended(self, number: int, by: str, at: int | None = None) -> None:
-        """Note that one side (client or broker) closed or reset the connection of that number, when (ns since the epoch)."""
+        """Note that one side (*by*: client or broker) closed or reset a connection, at *at* ns since the epoch."""
         totals = self._open.get(number)
         if totals is not None and totals.closed_by is None:
             totals.closed_by, totals.closed_at = by, at
 
     def closed(self, number: int, reason: str) -> None:
-        """Add the row of the connection of that number: it is closed, or the capture has no more of it."""
+        """Add the row of a connection that was closed, or of which the capture has no more packets."""
         cdef ConnectionTotals totals = self._open.pop(number, None)
         if totals is not None:
             self._connections.append(totals.row(reason))
@@ -279,13 +279,13 @@ cdef class Tables:
         self._held = 0
 
     def flush(self) -> None:
-        """Write the rows that are held: the end of the last capture."""
+        """End the last capture: add the rows of open connections, and write all rows."""
         for number in list(self._open):
             self.closed(number, "end of capture")
         self.write_rows()
 
     def write_rows(self) -> None:
-        """Write the rows that are complete. A connection that is open goes on; its row comes when it ends."""
+        """Write all complete rows. An open connection gets its row when it ends."""
         for rows in (self._connections, self._exchanges, self._batches, self._offsets):
             rows.flush()
         for rows in (self._groups, self._activity, self._errors):
@@ -334,7 +334,7 @@ cdef class Tables:
         return 0
 
     cdef tuple _add_records(self, ConnectionTotals totals, int64_t number, Exchange exchange, list fields):
-        """Add rows of record_batches, records and topic_activity; return how many batches, records and bytes."""
+        """Add rows of record_batches, records and topic_activity; return the numbers of batches, records and bytes."""
         cdef str connection_id = totals.connection_id
         cdef int64_t batches = 0
         cdef int64_t size = 0

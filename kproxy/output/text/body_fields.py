@@ -55,7 +55,7 @@ class Topic(msgspec.Struct):
     partitionResponses: list[Partition] = msgspec.field(default_factory=list)
 
     def name_or_id(self, names: Mapping[str, str]) -> str:
-        """Its name, or its id if the name is not known, as in the message."""
+        """Return its name, or its id if the name is not known, both as in the message."""
         name = self.name or self.topic or self.topicName
         if name is None and self.topicId is not None and self.topicId != ZERO_UUID:
             name = names.get(self.topicId, self.topicId)
@@ -66,7 +66,7 @@ class Topic(msgspec.Struct):
         return word(self.name_or_id(names), 48)
 
     def all_partitions(self) -> list[Partition]:
-        """Its partitions, whatever this API calls them."""
+        """Return its partitions, whatever this API calls them."""
         return self.partitions or self.partitionData or self.partitionResponses
 
 

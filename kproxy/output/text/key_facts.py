@@ -149,7 +149,7 @@ def _read(body: bytes | None, kind: type[Any]) -> Any:
     return decoder.decode(body)
 
 
-_DECODERS: dict[type[Any], msgspec.json.Decoder[Any]] = {}  # one a class of this module
+_DECODERS: dict[type[Any], msgspec.json.Decoder[Any]] = {}  # one for each class of fields
 
 
 def _common(line: Line) -> None:
@@ -403,7 +403,7 @@ FACTS: dict[int, Describe] = {
     89: _groups,  # StreamsGroupDescribe
 }
 
-# Those that ask nothing of a field that may not be there; for the other APIs it is _common.
+# Functions that also work if fields are missing; the other APIs use _common.
 FACTS_OF_CUT: dict[int, Describe] = {
     key: _topics_with_partitions if key == 2 else FACTS[key]
     for key in (0, 1, 2, 3, 8, 9, 18, 19, 20, 21, 23, 28, 37, 47, 61, 68, 75, 76, 78, 79, 88)

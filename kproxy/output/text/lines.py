@@ -24,7 +24,7 @@ from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
 from kproxy.session import BadFrame, Direction, Event, Exchange, Frame, Gap, Note, NotKafka, SaslToken, Tls
 
-TINY = 60  # below, no route and whole seconds: the API comes first
+TINY = 60  # cells; narrower terminals get no route, and times in whole seconds
 NARROW = 100
 MEDIUM = 160
 CLIENT_ID = 24

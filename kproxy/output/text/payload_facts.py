@@ -1,4 +1,4 @@
-"""What is worth knowing of embedded payloads in one line: record counts, assignors, assignments, who authenticates how."""
+"""Facts about embedded payloads for one line of text: record counts, assignors, assignments, who authenticates how."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -26,11 +26,11 @@ from kproxy.protocol.secrets import WITHHELD
 from kproxy.protocol.values import describe
 from kproxy.session import Exchange, Frame
 
-WIDTH = 120  # where there is no terminal
+WIDTH = 120  # without a terminal
 LONGEST_VALUE = 2000  # characters of one string; a longer one is cut, and marked
-MOST_ELEMENTS = 1_000  # of one array that are shown
-MOST_PARTITIONS = 100  # of a fetch session that are shown
-FULL_EPOCHS = (0, -1)  # of a Fetch that names all it wants itself
+MOST_ELEMENTS = 1_000  # elements of one array that are shown
+MOST_PARTITIONS = 100  # partitions of a fetch session that are shown
+FULL_EPOCHS = (0, -1)  # epochs of a Fetch that itself names all its partitions
 BRANCH, LAST, DOWN, SPACE = "├─ ", "└─ ", "│  ", "   "
 
 
@@ -42,7 +42,7 @@ class Tree:
         self.width = width or WIDTH
         self._names: Mapping[str, str] = {}
         self._inside = Inside([])
-        self._counts: Mapping[str, int] = {}  # of the arrays that are cut
+        self._counts: Mapping[str, int] = {}  # path of an array that is cut -> its number of elements on the wire
 
     def render(self, exchange: Exchange, bodies: Bodies | None = None) -> Iterator[str]:
         """Yield the lines of the tree, without newlines: request, response, then each error once."""
@@ -190,7 +190,7 @@ class Tree:
             yield f"{stem}{size}{kind}, {_too_large(text)}"
             return
         inner = msgspec.json.decode(text)
-        outside, self._inside = self._inside, Inside([])  # paths are those of the body
+        outside, self._inside = self._inside, Inside([])  # a payload has other paths than the body
         if isinstance(inner, dict):
             yield f"{stem}{size}{kind}"
             yield from self._struct("", (), inner, below)

@@ -142,7 +142,7 @@ def _authorization_id(header: str) -> str:
 
 
 def _attributes(text: str) -> dict[str, str]:
-    """``a=value`` pairs with commas between them; the first of a name counts."""
+    """Parse ``a=value`` pairs with commas between them; the first pair with a name counts."""
     attributes: dict[str, str] = {}
     for pair in text.split(","):
         name, equals, value = pair.partition("=")

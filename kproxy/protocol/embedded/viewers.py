@@ -87,7 +87,7 @@ class ConfluentViewer:
     name = "confluent"
 
     def view(self, data: bytes, content: Content) -> object | None:
-        """``schemaId`` and ``json`` or ``hex``."""
+        """Return ``schemaId``, and ``json`` or ``hex``; None for data in another format."""
         if len(data) < CONFLUENT_HEADER or data[0] != 0:
             return None
         schema_id = int.from_bytes(data[1:CONFLUENT_HEADER], "big", signed=True)
@@ -121,7 +121,7 @@ class Viewers:
         self.viewers.insert(0, viewer)
 
     def view(self, data: bytes | None, content: Content) -> dict[str, Any] | None:
-        """``{name of the viewer: its result, "size": bytes}``; None for null. Never raises."""
+        """Return ``{name of the viewer: its result, "size": bytes}``; None for null. Never raises."""
         if data is None:
             return None
         for viewer in self.viewers:

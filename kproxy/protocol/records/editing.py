@@ -167,7 +167,7 @@ def _offsets(batch: RecordBatch) -> tuple[int, int]:
 
 
 def _max_timestamp(batch: RecordBatch) -> int:
-    """Of the records (MemoryRecordsBuilder); for LogAppendTime, and without records, what the batch says."""
+    """Return the latest timestamp of the records (MemoryRecordsBuilder); the batch's for LogAppendTime or without records."""
     if batch.attributes & LOG_APPEND_TIME or not batch.records:
         return -1 if batch.max_timestamp is None else batch.max_timestamp
     return max(record.timestamp for record in batch.records)

@@ -154,7 +154,7 @@ cdef int put_record(Edits *edits, const uint8_t *end, bint has_key, bint has_val
 
 
 cdef inline size_t varint_size(size_t value) noexcept nogil:
-    """The bytes of a positive number as a zigzag varint."""
+    """Return how many bytes a positive number takes as a zigzag varint."""
     cdef size_t size = 1
     value <<= 1
     while value > 0x7F:
