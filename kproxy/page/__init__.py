@@ -34,17 +34,17 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
 
     /page/help/TOPIC           a topic of the manual (kproxy.manual) as a page
     source                     what is open: name, version, live, editable, clientAddresses (of a running proxy: what to give
-                               clients as bootstrap address), token, instance (of the process: numbers of another
-                               one are others), exchanges (here), left (made room), dropped (never came here, as there was no
-                               time for them), seen (the sum), share (of the exchanges, what comes here now), fed (whether an
-                               analyzer is connected), bytes, mostBytes (in memory; with more the
-                               oldest leave; 0: none leaves), spill (null, or of older exchanges in a directory: directory,
-                               bytes, most, trouble: why none can be written there, or ""), firstNs, lastNs, loading ({"done",
-                               "of"} in bytes, or null), columns, names (what a filter may name), damages (sentences: what
-                               could not be read, or that the analyzer was started again and some may be missing), unread
-                               (sentences: connections that are not Kafka, as of TLS without keys, and gaps),
-                               narrowed (what the configuration has analyzed, as a sentence; "": all), generation (below), grown
-                               (that a file has grown since it was read to its end, as a sentence, or "")
+                               clients as bootstrap address), token, instance (of the process: exchange numbers restart with
+                               each process), exchanges (here), left (made room), dropped (never came here, as there was no time
+                               for them), seen (the sum), share (which part of the exchanges comes here now), fed (whether an
+                               analyzer is connected), bytes, mostBytes (in memory; beyond these the oldest leave; 0: none
+                               leaves), spill (null, or about older exchanges in a directory: directory, bytes, most, trouble:
+                               why none can be written there, or ""), firstNs, lastNs, loading ({"done", "of"} in bytes, or
+                               null), columns, names (what a filter may name), damages (sentences: what could not be read, or
+                               that the analyzer was started again and some may be missing), unread (sentences: connections that
+                               are not Kafka, as of TLS without keys, and gaps), narrowed (what the configuration has analyzed,
+                               as a sentence; "": all), generation (below), grown (that a file has grown since it was read to
+                               its end, as a sentence, or "")
     exchanges?filter=&sort=[-]COLUMN&offset=&limit=&columns=a,b    without sort by number; of several sources by time
                                total, offset, generation, numbers, columns, rows; limit at most 500; texts: what the filter
                                searches for as text (filtering/free_text.py), to be shown: a name with a slip is text
@@ -53,8 +53,8 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
                                startsNs, series: name, exchanges, bytes, errors by bucket; twelve of them, then "others"
     heatmap?filter=&buckets=&fromNs=&toNs=   startsNs, latencyUs (upper bounds), counts[bucket][level]
                                Both also: leftOut (below), leftOutBy: exchanges left out by bucket
-    groups?fromNs=&toNs=       groups: name, exchanges, clients (client ids), firstNs, lastNs, joined (whether a member has joined
-                               then; of others the members were there before); more: how many are not listed
+    groups?fromNs=&toNs=       groups: name, exchanges, clients (client ids), firstNs, lastNs, joined (whether a member joined
+                               then; else all its members were there before); more: how many are not listed
     analyses                   list of id, title, severity, meaning, action, reference, finding, parameters
     analyses/ID?fromNs=&toNs=  the same with verdict, columns, rows, more, and numbers: the number of the exchange that each
                                row of a finding has as its example; null where rows have none; leftOut (below); uncertain: why
@@ -86,8 +86,8 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
 
 leftOut is null where all exchanges of the span are here; else said and advice (sentences), sampled (whether exchanges are
 missing between those that are here, not only before them), cut (whether the configuration leaves out ends of frames),
-exchanges (that there were between fromNs and toNs), here (of them), unseen (spans with fromNs and toNs of which nothing is
-known). Counts, sums and rows are of the exchanges that are here.
+exchanges (how many there were between fromNs and toNs), here (how many of them are here), unseen (spans with fromNs and toNs
+about which nothing is known). Counts, sums and rows are of the exchanges that are here.
 
 What changes something is answered by the supervisor, where page.edits is set: kproxy.proxy.supervisor.stop_pages.
 

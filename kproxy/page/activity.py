@@ -54,13 +54,13 @@ MOST_GROUPS = 200
 
 
 def groups(store: Store, work: Work, start: int | None, end: int | None) -> dict[str, Any]:
-    """Return the groups that requests of a span name, those that were used most first; also where nothing of a group has changed.
+    """Return the groups that requests of a span name, the most used first, whether or not anything has changed in a group.
 
     The answer of /page/api/groups. Raises UsageError, Cancelled.
     """
     span = Span(store, 1, start, end)
     source = store.rows(["groups", "apiName", "clientId", "generationId", "requestAt", "responseAt"])
-    # KIP-848 and its likes have no JoinGroup: a member that joins says that its epoch is 0
+    # KIP-848, KIP-932 and KIP-1071 have no JoinGroup: a member joins by a heartbeat with epoch 0
     joins = "e.api_name = 'JoinGroup' OR (e.api_name LIKE '%GroupHeartbeat' AND e.generation_id = 0)"
     query = (
         "SELECT name, count(*), count(DISTINCT client_id), min(ns), max(ns), coalesce(bool_or(joins), false), count(*) OVER ()"
@@ -69,7 +69,7 @@ def groups(store: Store, work: Work, start: int | None, end: int | None) -> dict
     )
     with store.cursor() as cursor, work.ended_by(cursor.interrupt):
         rows = [] if span.is_empty else cursor.execute(query).fetchall()
-    found = [
+    listed = [
         {
             "name": name,
             "exchanges": count,
@@ -80,7 +80,7 @@ def groups(store: Store, work: Work, start: int | None, end: int | None) -> dict
         }
         for name, count, clients, first, last, joined, _ in rows
     ]
-    return {"groups": found, "more": rows[0][-1] - len(rows) if rows else 0}
+    return {"groups": listed, "more": rows[0][-1] - len(rows) if rows else 0}
 
 
 def activity(
@@ -108,7 +108,7 @@ def activity(
 
 
 def _series(counted: list[Any], buckets: int, by: str) -> list[dict[str, Any]]:
-    """A series for each of the keys with the most exchanges, and one for all others together."""
+    """Return a series for each of the keys with the most exchanges, and one for all others together."""
     totals: dict[Any, int] = {}
     for key, _, count, _, _ in counted:
         totals[key] = totals.get(key, 0) + count
@@ -129,7 +129,7 @@ def _series(counted: list[Any], buckets: int, by: str) -> list[dict[str, Any]]:
 def heatmap(
     store: Store, work: Work, condition: str, buckets: int, start: int | None = None, end: int | None = None
 ) -> dict[str, Any]:
-    """The answer of /page/api/heatmap: ``counts[bucket][level]``. Raises as ``activity``."""
+    """Return the answer of /page/api/heatmap: ``counts[bucket][level]``. Raises as ``activity``."""
     span = Span(store, buckets, start, end)
     if span.is_empty:
         return {"startsNs": [], "latencyUs": LEVELS, "counts": []} | _missing(store, span, start, end)
@@ -149,6 +149,6 @@ def heatmap(
 
 
 def _missing(store: Store, span: Span, start: int | None, end: int | None) -> dict[str, Any]:
-    """What is not among the counts: in all, and how many exchanges by bucket."""
+    """Return what the counts lack: for the whole span, and the number of exchanges by bucket."""
     by_bucket = [] if span.is_empty else store.left_out.by_bucket(span.start, span.width, span.buckets)
     return {"leftOut": store.gaps(start, end), "leftOutBy": by_bucket}

@@ -66,7 +66,7 @@ class Answers:
 
     Args:
         store: the exchanges that are open.
-        token: what changes need in a header.
+        token: what requests that change something need in a header.
     """
 
     def __init__(self, store: Store, token: str) -> None:
@@ -116,7 +116,7 @@ class Answers:
         return Response(path.read_bytes(), headers={"content-type": TYPES.get(suffix, "application/octet-stream")})
 
     async def manual(self, request: Request) -> Response:
-        """A topic of the manual."""
+        """Return a topic of the manual as a page."""
         topic = request.path_params["topic"]
         if topic not in TOPICS:
             return refusal(404, f"the manual has no such topic; it has {', '.join(TOPICS)}")
@@ -165,11 +165,11 @@ class Answers:
 
     async def exchanges(self, request: Request) -> Response:
         """Return some rows of a view."""
-        asked = request.query_params
-        names = asked.get("columns")
+        query = request.query_params
+        names = query.get("columns")
         columns = SHOWN if names is None else tuple(filter(None, names.split(",")))
-        offset, limit = _whole(asked.get("offset"), 0), _whole(asked.get("limit"), 100)
-        condition, sort = asked.get("filter", ""), asked.get("sort") or self._store.default_sort
+        offset, limit = _whole(query.get("offset"), 0), _whole(query.get("limit"), 100)
+        condition, sort = query.get("filter", ""), query.get("sort") or self._store.default_sort
         page = await answer(request, lambda work: self._store.page(work, condition, sort, offset, limit, columns))
         return _json(
             {
@@ -186,11 +186,11 @@ class Answers:
 
     async def position(self, request: Request) -> Response:
         """Return the place of an exchange in a view."""
-        asked = request.query_params
+        query = request.query_params
         number, condition, sort = (
-            _whole(asked.get("number"), 0),
-            asked.get("filter", ""),
-            asked.get("sort") or self._store.default_sort,
+            _whole(query.get("number"), 0),
+            query.get("filter", ""),
+            query.get("sort") or self._store.default_sort,
         )
         return _json(
             {"offset": await answer(request, lambda work: self._store.index(work, condition, sort).offset_of(number))}
@@ -199,23 +199,23 @@ class Answers:
     async def exchange(self, request: Request) -> Response:
         """Return one exchange in detail."""
         number = _whole(request.path_params["number"], 0)
-        found = await answer(request, lambda work: detail_of(self._store, number))
-        return refusal(404, f"there is no exchange {number} here (any more)") if found is None else _json(found)
+        detail = await answer(request, lambda work: detail_of(self._store, number))
+        return refusal(404, f"there is no exchange {number} here (any more)") if detail is None else _json(detail)
 
     async def frame(self, request: Request) -> Response:
         """Return the bytes of the request or the response of an exchange."""
         number, side = _whole(request.path_params["number"], 0), request.path_params["side"]
         if side not in ("request", "response"):
             return refusal(404, "an exchange has a request and a response")
-        found = await answer(request, lambda work: bytes_of(self._store, number, side))
-        if found is None:
+        data = await answer(request, lambda work: bytes_of(self._store, number, side))
+        if data is None:
             return refusal(404, f"there are no bytes of the {side} of exchange {number} here (any more)")
-        return Response(found, media_type="application/octet-stream", headers=_download(f"{side}-{number}.bin"))
+        return Response(data, media_type="application/octet-stream", headers=_download(f"{side}-{number}.bin"))
 
     async def activity(self, request: Request) -> Response:
         """Return counts of exchanges over time."""
-        asked, span = request.query_params, _span(request)
-        by, condition = asked.get("by", "api"), asked.get("filter", "")
+        query, span = request.query_params, _span(request)
+        by, condition = query.get("by", "api"), query.get("filter", "")
         return _json(await answer(request, lambda work: activity(self._store, work, condition, by, *span)))
 
     async def heatmap(self, request: Request) -> Response:
@@ -224,7 +224,7 @@ class Answers:
         return _json(await answer(request, lambda work: heatmap(self._store, work, condition, *span)))
 
     async def groups(self, request: Request) -> Response:
-        """The groups that requests name."""
+        """Return the groups that requests name."""
         _, start, end = _span(request)
         return _json(await answer(request, lambda work: groups(self._store, work, start, end)))
 
@@ -235,14 +235,16 @@ class Answers:
     async def analysis(self, request: Request) -> Response:
         """Run an analysis."""
         name, (_, start, end) = request.path_params["name"], _span(request)
-        found = await answer(request, lambda work: self._findings.run(work, name, start, end), findings.MOST_SECONDS)
-        return refusal(404, f"there is no analysis {name[:60]!r}") if found is None else _json(found)
+        result = await answer(request, lambda work: self._findings.run(work, name, start, end), findings.MOST_SECONDS)
+        return refusal(404, f"there is no analysis {name[:60]!r}") if result is None else _json(result)
 
     async def compare(self, request: Request) -> Response:
         """Return the differences between two exchanges."""
         a, b = (_whole(request.query_params.get(name), 0) for name in ("a", "b"))
-        found = await answer(request, lambda work: compare(self._store, a, b))
-        return refusal(404, "one of these exchanges is not here (any more)") if found is None else _json(found)
+        differences = await answer(request, lambda work: compare(self._store, a, b))
+        return (
+            refusal(404, "one of these exchanges is not here (any more)") if differences is None else _json(differences)
+        )
 
     async def complete(self, request: Request) -> Response:
         """Complete a filter, or the condition of a breakpoint, at the cursor."""
@@ -353,8 +355,8 @@ def _times(store: Store) -> tuple[int | None, int | None]:
 
 def _selection(request: Request) -> tuple[str, str, int, int | None, int | None]:
     """Return format, filter, and span of a request for a selection."""
-    asked = request.query_params
-    return asked.get("format", "jsonl"), asked.get("filter", ""), *_span(request)
+    query = request.query_params
+    return query.get("format", "jsonl"), query.get("filter", ""), *_span(request)
 
 
 def _download(name: str) -> dict[str, str]:
@@ -363,9 +365,9 @@ def _download(name: str) -> dict[str, str]:
 
 def _span(request: Request) -> tuple[int, int | None, int | None]:
     """Return the number of buckets, and both ends of the span in nanoseconds; None where an end is not given."""
-    asked = request.query_params
-    ends = [_whole(asked[name], 0) if asked.get(name) else None for name in ("fromNs", "toNs")]
-    return _whole(asked.get("buckets"), 120), ends[0], ends[1]
+    query = request.query_params
+    ends = [_whole(query[name], 0) if query.get(name) else None for name in ("fromNs", "toNs")]
+    return _whole(query.get("buckets"), 120), ends[0], ends[1]
 
 
 def _static_files(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]:

@@ -62,10 +62,10 @@ class Blocks(Generic[T]):
     """The items. One thread appends; any may read.
 
     Args:
-        most: bytes of compressed blocks that are kept in memory; the oldest leave beyond.
-        spill: for those that leave, closed with this; None: they are gone, and counted.
+        most: bytes of compressed blocks that are kept in memory; beyond these the oldest blocks leave.
+        spill: files for the blocks that leave, closed with this object; None: they are dropped, and counted.
         kind: of the items.
-        size_of: about how many bytes one has.
+        size_of: returns about how many bytes an item has.
     """
 
     def __init__(
@@ -82,10 +82,10 @@ class Blocks(Generic[T]):
         self.first = 1  # number of the first item that is here
         self.last = 0  # number of the last item
         self._blocks: deque[_Block] = deque()
-        self._in_memory = 0  # blocks: those at the end
+        self._in_memory = 0  # how many blocks, those at the end, are in memory
         self._open: list[T] = []
         self._open_size = 0
-        self._recent: OrderedDict[int, list[T]] = OrderedDict()  # number of the first -> the items of a block
+        self._recent: OrderedDict[int, list[T]] = OrderedDict()  # number of the first item -> the items of its block
         self._lock = threading.Lock()
         self._spill = spill
 
@@ -131,11 +131,11 @@ class Blocks(Generic[T]):
                     return
                 first_open = self.last - len(self._open) + 1
                 if number >= first_open:
-                    start, found = first_open, list(self._open)
+                    start, block_items = first_open, list(self._open)
                 else:
                     block = self._block_of(number)
-                    start, found = block.first, self._items(block)
-            for item in found[number - start :]:
+                    start, block_items = block.first, self._items(block)
+            for item in block_items[number - start :]:
                 if number > last:
                     return
                 yield number, item
@@ -143,11 +143,11 @@ class Blocks(Generic[T]):
 
     def some(self, numbers: Iterable[int]) -> Iterator[T | None]:
         """Yield the items with these ascending numbers, None for each that is not kept. Only their blocks are decompressed."""
-        start, found = 0, list[T]()
+        start, items = 0, list[T]()
         for number in numbers:
-            if not start <= number < start + len(found):
-                start, found = self._around(number)
-            yield found[number - start] if start <= number < start + len(found) else None
+            if not start <= number < start + len(items):
+                start, items = self._around(number)
+            yield items[number - start] if start <= number < start + len(items) else None
 
     def _around(self, number: int) -> tuple[int, list[T]]:
         """Return the number of the first item of the block that holds *number*, and its items; none if it is not kept."""
@@ -200,7 +200,7 @@ class Blocks(Generic[T]):
         assert isinstance(oldest.data, bytes)
         try:
             place = None if self._spill is None else self._spill.write(oldest.data)
-        except OSError:  # the disk is full: the oldest of those in the files give room
+        except OSError:  # the disk is full: the oldest block, in a file if there are any, makes room
             place = None
         if place is None:
             self._remove_oldest()
@@ -211,14 +211,14 @@ class Blocks(Generic[T]):
         self.size -= oldest.size
 
     def _remove_oldest(self) -> None:
-        left = self._blocks.popleft()
-        self._recent.pop(left.first, None)
-        if isinstance(left.data, Place):
+        oldest = self._blocks.popleft()
+        self._recent.pop(oldest.first, None)
+        if isinstance(oldest.data, Place):
             assert self._spill is not None
-            self._spill.release(left.data)
+            self._spill.release(oldest.data)
         else:
             self._in_memory -= 1
-            self.size -= left.size
+            self.size -= oldest.size
 
     def _block_of(self, number: int) -> _Block:
         low, high = 0, len(self._blocks) - 1
@@ -231,14 +231,14 @@ class Blocks(Generic[T]):
         return self._blocks[low]
 
     def _items(self, block: _Block) -> list[T]:
-        found = self._recent.get(block.first)
-        if found is None:
-            found = self._recent[block.first] = self._decode(zstandard.ZstdDecompressor().decompress(self._data(block)))
+        items = self._recent.get(block.first)
+        if items is None:
+            items = self._recent[block.first] = self._decode(zstandard.ZstdDecompressor().decompress(self._data(block)))
             if len(self._recent) > MOST_OPEN:
                 self._recent.popitem(last=False)
         else:
             self._recent.move_to_end(block.first)
-        return found
+        return items
 
     def _data(self, block: _Block) -> bytes:
         if isinstance(block.data, bytes):

@@ -39,7 +39,7 @@ def _of(name: str, column: str, kind: Type, *, shown: bool = False, in_log: bool
 
 
 def _of_login(name: str, column: str) -> Column:
-    """A column about the client of the connection."""
+    """Make a column about the client of the connection."""
     return Column(name, "text", f"e.{column}", VOCABULARY[name].meaning, in_log=False)
 
 
@@ -92,5 +92,5 @@ COLUMNS = {
 IN_FILTERS = frozenset(COLUMNS.keys() & fields_in(Scope.LOG).keys())  # columns that a filter can use
 NOT_IN_LINES = frozenset(
     name for name in IN_FILTERS if not COLUMNS[name].in_log
-)  # of them, those the decoded log lacks
+)  # the columns in filters that the decoded log lacks
 SHOWN = tuple(name for name, column in COLUMNS.items() if column.shown)

@@ -39,7 +39,7 @@ FORMATS = {  # format -> options of kproxy decode, name of the file
 WITH_RECORDS = {"jsonl", "parquet"}  # formats for which kproxy decode takes --records; packets have them anyway
 MOST_SECONDS = 3600.0
 NUMBERS = 2_000  # lines at a time
-EXPORTED = Path("exchanges.pcapng")  # what a browser names packets of a running proxy
+EXPORTED = Path("exchanges.pcapng")  # the name under which a browser saves packets of a running proxy
 GONE = b"{}"  # the line of an exchange that has left meanwhile
 
 
@@ -202,10 +202,10 @@ def write(
         stderr=subprocess.PIPE,
     )
     with process, work.ended_by(process.kill):
-        _, said = process.communicate()
+        _, stderr = process.communicate()
         work.check()
     if process.returncode not in (0, 3) or not target.exists():  # 3: a source is damaged, as the page says
-        raise UsageError(f"it could not be written: {said.decode('utf-8', 'replace').strip()[:300]}")
+        raise UsageError(f"it could not be written: {stderr.decode('utf-8', 'replace').strip()[:300]}")
     return _packed(target) if target.is_dir() else target
 
 
@@ -305,5 +305,5 @@ def _packed(directory: Path) -> Path:
         for path in sorted(directory.rglob("*")):
             if path.is_file():
                 archive.write(path, path.relative_to(directory.parent))
-                path.unlink()  # not two of each
+                path.unlink()  # free its room on the disk before the next one is packed
     return packed

@@ -51,7 +51,7 @@ class Asking:
         return [(broker.node_id, broker.host, broker.port) for broker in metadata.brokers]
 
     async def ask(self, api_key: int, version: int, body: str | MessageStruct) -> Any:
-        """Send a request, decoded as Kafka's JSON or decoded; return the response."""
+        """Send a request, given as Kafka's JSON or decoded; return the response."""
         request, response = request_message(api_key), response_message(api_key)
         assert request is not None and response is not None
         decoded = request.from_json(version, body) if isinstance(body, str) else body

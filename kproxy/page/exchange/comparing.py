@@ -21,7 +21,7 @@ FIELDS = (
     "undecoded",
     "bodies",
 )
-EXPECTED = {"correlationId"}  # to differ
+EXPECTED = {"correlationId"}  # fields whose difference is no news
 
 
 class _Absent:
@@ -37,7 +37,7 @@ def compare(store: Store, a: int, b: int) -> dict[str, Any] | None:
     if first is None or second is None:
         return None
     one, other = (msgspec.json.decode(item.line) if item.line else {} for item in (first, second))
-    found = [
+    differences = [
         {"side": "exchange", "path": name, "a": one.get(name), "b": other.get(name)}
         for name in FIELDS
         if one.get(name) != other.get(name)
@@ -45,10 +45,10 @@ def compare(store: Store, a: int, b: int) -> dict[str, Any] | None:
     for side in SIDES:
         for path, left, right in _differences("", one.get(side), other.get(side)):
             if path not in EXPECTED:
-                found.append({"side": side, "path": path, "a": _shown(left), "b": _shown(right)})
-            if len(found) >= MOST:
-                return {"differences": found, "more": True}
-    return {"differences": found, "more": False}
+                differences.append({"side": side, "path": path, "a": _shown(left), "b": _shown(right)})
+            if len(differences) >= MOST:
+                return {"differences": differences, "more": True}
+    return {"differences": differences, "more": False}
 
 
 def _differences(path: str, a: Any, b: Any) -> Iterator[tuple[str, Any, Any]]:

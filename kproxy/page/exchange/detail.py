@@ -17,11 +17,11 @@ from kproxy.protocol.error_codes import ErrorCode, error_code
 from kproxy.protocol.frames import SIZE_FIELD
 
 MOST_ERRORS = 100  # different codes that are explained
-MOST_INLINE = 65_536  # bytes of a frame that are in the answer itself; larger ones are asked for by themselves
+MOST_INLINE = 65_536  # bytes of a frame that is in the answer itself; larger ones have an answer of their own
 MOST_RECORDS = 2_000  # of an exchange, MOST_OF_PARTITION of each partition
 MOST_OF_PARTITION = 500
 LONGEST_TEXT = 2_000  # characters of a key or a value
-LARGEST = 16_000_000  # bytes of a line that is made objects of
+LARGEST = 16_000_000  # bytes of a line that is decoded
 ENCODED = "these bytes are encoded anew from the fields: a decoded log has none"
 STEMS = ("├", "└", "│", " ")
 
@@ -69,7 +69,7 @@ def _row(store: Store, number: int) -> dict[str, Any]:
 
 def _records(line: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the records of each partition as the decoded log has them, limited to what a person looks at."""
-    left, found = MOST_RECORDS, []
+    left, partitions = MOST_RECORDS, []
     for one in line.get("embedded", ()):
         if one["kind"] != "records":
             continue
@@ -79,8 +79,8 @@ def _records(line: dict[str, Any]) -> list[dict[str, Any]]:
         left -= len(shown)
         if len(shown) < len(records):
             json = {"count": len(records)} | json
-        found.append(one if "records" not in json else one | {"json": json | {"records": shown}})
-    return found
+        partitions.append(one if "records" not in json else one | {"json": json | {"records": shown}})
+    return partitions
 
 
 def _shortened(value: Any) -> Any:
@@ -161,7 +161,7 @@ def _rendered(line: bytes) -> dict[str, str]:
         exchange, bodies = LogReader().read(line if line.endswith(b"\n") else line + b"\n")
     except CaptureError:
         return {}
-    found: dict[str, list[str]] = {}
+    lines_of_side: dict[str, list[str]] = {}
     side = "request"
     for text in Tree().render(exchange, bodies):  # type: ignore[arg-type]  # the line is that of an exchange
         if text.startswith(("  request  ", "  response  ")):
@@ -170,8 +170,8 @@ def _rendered(line: bytes) -> dict[str, str]:
             side = ""  # it needs the exchanges before this one
         elif not text[2:].startswith(STEMS):
             side = "response"
-        found.setdefault(side, []).append(text)
-    return {side: "\n".join(lines) for side, lines in found.items()}
+        lines_of_side.setdefault(side, []).append(text)
+    return {side: "\n".join(lines) for side, lines in lines_of_side.items()}
 
 
 def _errors(row: dict[str, Any]) -> list[dict[str, Any]]:

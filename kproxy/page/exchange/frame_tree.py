@@ -22,7 +22,7 @@ def frame_tree(
         name: request or response.
         header_version: None where it is not known.
         header, body: as Kafka's JSON, credentials withheld; None where there is none.
-        embedded: what is inside its fields, as in the decoded log.
+        embedded: decoded contents of its fields, as in the decoded log.
     """
     root = Node(name, "frame")
     if side.data:
@@ -70,9 +70,9 @@ def _header(side: Side, name: str, version: int | None) -> Node:
     end = side.body_start if side.body_start > SIZE_FIELD else min(2 * SIZE_FIELD, len(side.data))
     if version is not None:
         kind = "RequestHeader" if name == "request" else "ResponseHeader"
-        found = locate(kind, version, side.data, SIZE_FIELD, end)
-        if found.note is None:
-            return Node("header", f"{kind} {found.type}", start=SIZE_FIELD, end=end, children=found.children)
+        located = locate(kind, version, side.data, SIZE_FIELD, end)
+        if located.note is None:
+            return Node("header", f"{kind} {located.type}", start=SIZE_FIELD, end=end, children=located.children)
     return Node("header", "bytes", start=SIZE_FIELD, end=end)
 
 
@@ -81,10 +81,10 @@ def _body(side: Side) -> Node:
     end = max(len(side.data) - side.trailing, start)
     if side.message is None:
         return Node("body", "bytes", start=start, end=end, note=side.note or None)
-    found = locate(side.message, side.version, side.data, start, end, side.layout)
+    located = locate(side.message, side.version, side.data, start, end, side.layout)
     if side.cut:
-        found.note = side.cut
-    return found
+        located.note = side.cut
+    return located
 
 
 def _finish(node: Node, json: Any, inside: Mapping[str, Sequence[Mapping[str, Any]]], path: str) -> None:
@@ -114,13 +114,13 @@ def _field(json: Any, name: str) -> Any:
 
 
 class _Counter:
-    """Makes nodes of Kafka's JSON, without places; not more than a person looks at."""
+    """Makes nodes of Kafka's JSON, without places, and at most MOST_NODES of them."""
 
     def __init__(self) -> None:
         self.left = MOST_NODES
 
     def node(self, name: str, value: Any) -> Node:
-        """A value, and what is in it."""
+        """Return the node of a value, with all that the value contains."""
         self.left -= 1
         node = Node(name, _kind(value))
         if isinstance(value, dict | list):

@@ -22,10 +22,10 @@ UUID_SIZE = 16
 
 
 class Node(Struct):
-    """A field, an element, or a message. ``start`` and ``end`` are offsets in the bytes, half open; None where it has none.
+    """A field, an element, or a message. ``start`` and ``end`` are offsets in the bytes, half open; None if it has no place.
 
-    ``value`` is a scalar as Kafka's JSON has it; of records the number of their bytes. A length, a count, a mark or a tag before
-    a value belongs to its field. ``more`` children are left out.
+    ``value`` is a scalar as Kafka's JSON has it; for records, the number of their bytes. A length, a count, a mark or a tag
+    before a value belongs to its field. ``more`` children are left out.
     """
 
     name: str
@@ -84,7 +84,7 @@ class _Walk:
         self._left = MOST_NODES
 
     def struct(self, fields: tuple[Field, ...], into: Node | None) -> None:
-        """The fields of a struct, then its tagged ones, as children of *into*; None: only walk over them."""
+        """Read the fields of a struct, then its tagged ones, as children of *into*; None: only walk over them."""
         present = [one for one in fields if self._version in one.versions]
         tagged = {one.tag: one for one in present if one.tag is not None and self._version in one.tagged}
         for one in present:
@@ -94,7 +94,7 @@ class _Walk:
             self._tags(tagged, into)
 
     def _field(self, one: Field, into: Node | None, start: int | None = None) -> None:
-        """A field; *start*: of its tag, if it has one."""
+        """Read a field; *start*: where its tag begins, if it has one."""
         node = self._child(into, one.json_name, one.type_text, self.at if start is None else start)
         if one.is_array:
             self._array(one, node)
@@ -180,7 +180,7 @@ class _Walk:
         return base64.b64encode(data[:LONGEST_VALUE]).decode()
 
     def _size(self, one: Field, kind: str) -> int:
-        """A length or count; negative for null."""
+        """Read a length or count; negative for null."""
         if self._flexible and not one.never_flexible:
             return self._varint() - 1
         return int(self._fixed(kind))

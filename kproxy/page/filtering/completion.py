@@ -1,6 +1,6 @@
-"""What may stand at a place of a condition: names, functions, fields of bodies, values that the source has.
+"""Complete a condition at the cursor: names, functions, fields of bodies, values that the source has.
 
-Of a filter, or of a breakpoint, whose conditions have other names (kproxy.filters.breakpoints).
+The condition is a filter, or that of a breakpoint, which can use other fields (kproxy.protocol.vocabulary).
 """
 
 import re
@@ -67,14 +67,14 @@ VOCABULARIES = {
 
 
 class Choice(Struct, frozen=True):
-    """What may be written."""
+    """A text that can be written at the cursor."""
 
     text: str
     meaning: str
 
 
 def complete(store: Store, work: Work, text: str, cursor: int, of: str = "filter") -> dict[str, Any]:
-    """The answer of /page/api/complete; *cursor* and the places in it count UTF-16 units, as browsers do. Raises Cancelled.
+    """Return the answer of /page/api/complete; *cursor* and its places count UTF-16 units, as browsers do. Raises Cancelled.
 
     *of* is filter; or request or response, for the condition of a breakpoint.
     """
@@ -86,7 +86,7 @@ def complete(store: Store, work: Work, text: str, cursor: int, of: str = "filter
 
 
 def _choices(store: Store, work: Work, before: str, text: str, words: Vocabulary) -> tuple[int, list[Choice]]:
-    """Where what is being written begins, and what it may become."""
+    """Return where the word or literal at the cursor begins, and what it can become."""
     tokens = tokens_of(before)
     quoted = OPEN_TEXT.search(before) if _is_open(tokens) else None
     if quoted is not None:
@@ -109,32 +109,32 @@ def _choices(store: Store, work: Work, before: str, text: str, words: Vocabulary
 
 
 def _rest_of_literal(quote: str, after: str) -> int:
-    """How many UTF-16 units behind the cursor belong to the text that is being completed, its closing quote included."""
-    found = re.match(rf"[^\s\"']*{quote}", after) if quote in ("'", '"') else None
-    return len(found[0].encode("utf-16-le", "surrogatepass")) // 2 if found else 0
+    """Return how many UTF-16 units after the cursor belong to the completed text, including its closing quote."""
+    rest = re.match(rf"[^\s\"']*{quote}", after) if quote in ("'", '"') else None
+    return len(rest[0].encode("utf-16-le", "surrogatepass")) // 2 if rest else 0
 
 
 def _elements(store: Store, work: Work, part: str, after: str) -> Iterator[Choice]:
-    """A text that is compared with nothing yet: elements of lists that have it in them, as a condition."""
-    said = CONTAINED.match(after)  # what stands behind the text already
-    for name in LISTS if said is None else [said[1]]:
+    """Complete a text that is compared with nothing yet: yield conditions on list elements that contain it."""
+    contained = CONTAINED.match(after)  # whether "in LIST" follows the text already
+    for name in LISTS if contained is None else [contained[1]]:
         for value, count in _values(store, work, name, part):
-            yield Choice(f'"{value}"' if said else f'"{value}" in {name}', f"{count:,} exchanges")
+            yield Choice(f'"{value}"' if contained else f'"{value}" in {name}', f"{count:,} exchanges")
 
 
 def _owner(name: str, before: str) -> str:
-    """The list whose elements a macro has bound to the name; else the name."""
-    found = re.search(rf"([A-Za-z_]\w*)\s*\.\s*\w+\s*\(\s*{name}\s*,", before)
-    return found[1] if found and found[1] in LISTS else name
+    """Return the list whose elements a macro has bound to the name; else the name."""
+    bound = re.search(rf"([A-Za-z_]\w*)\s*\.\s*\w+\s*\(\s*{name}\s*,", before)
+    return bound[1] if bound and bound[1] in LISTS else name
 
 
 def _is_open(tokens: tuple[Token, ...]) -> bool:
-    """Whether a text literal has begun and not ended: its quote stands alone."""
+    """Return whether a text literal has begun and not ended: then its quote is a token of its own."""
     return any(token.kind == "sign" and token.text in "\"'" for token in tokens)
 
 
 def _beginning_with(beginning: str, known: dict[str, str]) -> list[Choice]:
-    """Those that begin so come first, then those that have it in them."""
+    """Return the names that begin so, then those that contain it."""
     low = beginning.lower()
     starting = [name for name in known if name.lower().startswith(low)]
     inside = [name for name in known if low in name.lower() and name not in starting]
@@ -142,7 +142,7 @@ def _beginning_with(beginning: str, known: dict[str, str]) -> list[Choice]:
 
 
 def _members(owner: str, before: str, words: Vocabulary) -> Iterator[tuple[str, str]]:
-    """What may stand behind ``owner.``"""
+    """Yield what can be written after ``owner.``, each with its meaning."""
     last = WORD.search(owner)
     name = last[0] if last else ""
     path = _path(owner)
@@ -161,18 +161,18 @@ def _members(owner: str, before: str, words: Vocabulary) -> Iterator[tuple[str, 
 
 
 def _is_element(name: str, of: str, before: str) -> bool:
-    """Whether a macro has bound the name to the elements of a list: ``errors.exists(name, ``"""
+    """Return whether a macro has bound the name to the elements of a list: ``errors.exists(name, ``"""
     return re.search(rf"\b{of}\s*\.\s*\w+\s*\(\s*{name}\s*,", before) is not None
 
 
 def _path(owner: str) -> list[str]:
     """``request.topics[0].name`` -> request, topics, name."""
-    found = re.search(r"((?:[A-Za-z_]\w*(?:\[\d+\])?\.)*[A-Za-z_]\w*(?:\[\d+\])?)\Z", owner)
-    return [re.sub(r"\[\d+\]", "", part) for part in found[1].split(".")] if found else []
+    dotted = re.search(r"((?:[A-Za-z_]\w*(?:\[\d+\])?\.)*[A-Za-z_]\w*(?:\[\d+\])?)\Z", owner)
+    return [re.sub(r"\[\d+\]", "", part) for part in dotted[1].split(".")] if dotted else []
 
 
 def _fields(path: list[str], api: re.Match[str] | None, words: Vocabulary) -> Iterator[tuple[str, str]]:
-    """Fields of bodies below a path: of the API that the filter names, or of all."""
+    """Yield the fields of bodies below a path: those of the API that the filter names, or of all APIs."""
     of: dict[str, list[str]] = {}
     is_array = False
     for key, known in facts().apis.items():
@@ -198,18 +198,18 @@ def _fields(path: list[str], api: re.Match[str] | None, words: Vocabulary) -> It
 
 
 def _literals(store: Store, work: Work, words: Vocabulary, name: str, part: str) -> list[Choice]:
-    """Values of a name, as literals: those that exchanges have, the most frequent first; of a breakpoint also other APIs."""
+    """Return values of a name as literals: those of exchanges, the most frequent first; for a breakpoint other APIs too."""
     column = name if name in words.completes_values else ""
-    found = [Choice(f'"{value}"', f"{count:,} exchanges") for value, count in _values(store, work, column, part)]
+    choices = [Choice(f'"{value}"', f"{count:,} exchanges") for value, count in _values(store, work, column, part)]
     if words is FILTER or name != "apiName":
-        return found
-    seen = {one.text for one in found}
+        return choices
+    seen = {one.text for one in choices}
     others = (f'"{api}"' for api in stoppable_apis(Breakpoint("true")) if part.lower() in api.lower())
-    return found + [Choice(text, "") for text in others if text not in seen]
+    return choices + [Choice(text, "") for text in others if text not in seen]
 
 
 def _values(store: Store, work: Work, name: str, part: str) -> list[tuple[str, int]]:
-    """Values of a column of texts, or of lists of them, that have a text in them, the most frequent first."""
+    """Return the values of a column of texts, or of lists of texts, that contain a text, the most frequent first."""
     column = COLUMNS.get(name)
     if column is None or column.type not in ("text", "texts") or name not in IN_FILTERS:
         return []
@@ -224,6 +224,6 @@ def _values(store: Store, work: Work, name: str, part: str) -> list[tuple[str, i
 
 
 def _as_literal(value: str) -> str:
-    """What stands between the quotes of a CEL literal."""
+    """Return a value as it is written between the quotes of a CEL literal."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in escaped)

@@ -1,8 +1,8 @@
 """Filters: conditions of ``kproxy decode --where`` over the rows of a store.
 
-A condition is taken apart (parts.py). What SQL does exactly as CEL becomes SQL (sql.py). Any other part whose
-names are columns is answered by CEL once for each distinct combination of their values. Conditions about bodies are answered by
-CEL for the lines of the rows that all other conditions leave. CEL runs in a process of its own (worker.py).
+A condition is taken apart (parts.py). A part for which SQL gives exactly what CEL does becomes SQL (sql.py). Any other part on
+columns is answered by CEL once for each distinct combination of the values of its names. Parts on bodies are answered by CEL for
+the lines of the rows that all other parts leave. CEL runs in processes of its own (worker.py).
 """
 
 import functools
@@ -82,18 +82,18 @@ class Rows(Protocol):
     def lines(self, numbers: list[int], names: list[str]) -> Iterator[bytes]: ...
 
     def lacking(self, names: set[str]) -> str:
-        """Why conditions on these names cannot be answered; "" where they can."""
+        """Return why conditions on these names cannot be answered; "" if they can."""
 
 
 class Unfinished(Cancelled):
-    """A filter ended before its end: it was given up, or another one may have its turn.
+    """A filter was interrupted: it was given up, or another one has its turn.
 
     Args:
         why: a sentence.
         numbers: of the rows found so far, a pyarrow.Array.
-        through: the last number that was looked at.
+        through: the last number that was examined.
         read: exchanges whose bodies were read for it so far.
-        given_up: whether it is not to go on now.
+        given_up: whether it must not go on by itself.
     """
 
     def __init__(self, why: str, numbers: Any, through: int, read: int, *, given_up: bool) -> None:
@@ -119,7 +119,7 @@ class Filter:
         self.part = _whole(self.condition) if self._binds_known_names() else take_apart(self.condition)
 
     def _binds_known_names(self) -> bool:
-        """Whether a macro binds a name of exchanges, which then counts as bound in all of the condition."""
+        """Return whether a macro binds a name of exchanges, which then counts as bound in the whole condition."""
         return not set(BOUND.findall(self.condition)).isdisjoint(NAMES)
 
     @staticmethod
@@ -134,7 +134,7 @@ class Filter:
                 raise FilterError(f"a filter has at most {DEEPEST} brackets inside each other", token.at + 1, 1)
 
     def select(self, store: Rows, worker: Workers, work: Work, after: int, last: int, read: int = 0) -> "pyarrow.Array":
-        """The numbers of the rows behind *after*, up to *last*, for which it is true, ascending.
+        """Return the numbers of the rows after *after*, up to *last*, for which it is true, ascending.
 
         Raises FilterError for a condition that gives something else than true or false, or that the store cannot answer;
         Cancelled; Unfinished, also after TURN_S. *read* are exchanges whose bodies were read for it before.
@@ -165,7 +165,7 @@ class _Selecting:
         import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
 
         if self._filter.names & NOT_OF_EXCHANGES:
-            return pa.array([], pa.int64())  # as kproxy decode has it: such a name is of other events
+            return pa.array([], pa.int64())  # as kproxy decode does: such a name belongs to other events
         parts = conjuncts(self._filter.part)
         of_bodies = [part for part in parts if any(_is_of_bodies(leaf) for leaf in leaves(part))]
         lacking = self._store.lacking({name for part in of_bodies for name in _names(part.text)})
@@ -174,8 +174,8 @@ class _Selecting:
         cursor = self._store.cursor()
         try:
             with self._work.ended_by(cursor.interrupt):
-                found = self._of_columns(cursor, [part for part in parts if part not in of_bodies])
-            return self._of_bodies(found, of_bodies) if of_bodies else found
+                of_columns = self._of_columns(cursor, [part for part in parts if part not in of_bodies])
+            return self._of_bodies(of_columns, of_bodies) if of_bodies else of_columns
         finally:
             cursor.close()
 
@@ -206,7 +206,7 @@ class _Selecting:
         return self._of_values(cursor, leaf, before)
 
     def _of_values(self, cursor: "duckdb.DuckDBPyConnection", leaf: Leaf, before: str) -> str:
-        """A leaf answered once for each distinct combination of the values that it names."""
+        """Have CEL answer a leaf once for each distinct combination of its values; return SQL for the verdict."""
         names = [name for name in _names(leaf.text) if name != "event"]
         if not names:
             (verdict,) = self._checked(self._worker.ask(_question(leaf, [], [], 1), self._work))
@@ -237,7 +237,7 @@ class _Selecting:
         return f"(CASE {name}.verdict WHEN {TRUE} THEN true WHEN {FALSE} THEN false END)"
 
     def _of_bodies(self, numbers: "pyarrow.Array", parts: list[Part]) -> "pyarrow.Array":
-        """Of these numbers those for whose lines the parts are true."""
+        """Return those of these numbers for whose lines the parts are true."""
         condition = parts[0].text if len(parts) == 1 else " && ".join(f"({part.text})" for part in parts)
         names = _names(condition)
         starts = takewhile(
@@ -262,14 +262,14 @@ class _Selecting:
     def _unfinished(self, why: str, numbers: "pyarrow.Array", answered: bytearray, *, given_up: bool) -> Unfinished:
         done = len(answered)
         read, every = self._read + done, self._read + len(numbers)
-        said = f"{why}: {read:,} of the {every:,} exchanges whose bodies it needs were read. {GO_ON}"
-        return Unfinished(said, _true_of(numbers, answered), numbers[done].as_py() - 1, read, given_up=given_up)
+        sentence = f"{why}: {read:,} of the {every:,} exchanges whose bodies it needs were read. {GO_ON}"
+        return Unfinished(sentence, _true_of(numbers, answered), numbers[done].as_py() - 1, read, given_up=given_up)
 
     def _answers(self, questions: Iterable[Question]) -> bytes:
         return b"".join(self._checked(answer) for answer in self._worker.ask_all(questions, self._work))
 
     def _checked(self, verdicts: bytes) -> bytes:
-        """The verdicts. Raises FilterError where the whole condition has a value that is no truth; in a part it is an error."""
+        """Return the verdicts. Raises FilterError if the whole condition is neither true nor false; in a part that is an error."""
         if OTHER in verdicts and isinstance(self._filter.part, Leaf):
             raise FilterError("the filter must give true or false", 1, len(self._filter.condition))
         return verdicts
@@ -277,7 +277,7 @@ class _Selecting:
 
 @functools.lru_cache(maxsize=1024)
 def _names(text: str) -> list[str]:
-    """The names in a condition, but for those that macros bind, sorted."""
+    """Return the names in a condition, except for those that macros bind, sorted."""
     return Expression(text, NAMES, "where").names
 
 
@@ -286,7 +286,7 @@ def _whole(condition: str) -> Leaf:
 
 
 def _is_of_bodies(leaf: Leaf) -> bool:
-    """Whether a leaf needs more of an exchange than its columns."""
+    """Return whether a leaf needs more of an exchange than its columns."""
     if condition_sql(leaf.text) is not None:
         return False
     names = set(_names(leaf.text))
@@ -305,14 +305,14 @@ def _question(leaf: Leaf, names: list[str], columns: list[list[Any]], count: int
 def _needs_only_codes(text: str) -> bool:
     if OF_NO_ERROR.fullmatch(text):
         return True
-    found = OF_ANY_ERROR.fullmatch(text)
-    if found is None:
+    macro = OF_ANY_ERROR.fullmatch(text)
+    if macro is None:
         return False
-    tokens = tokens_of(found[2])
+    tokens = tokens_of(macro[2])
     for at, token in enumerate(tokens):
         if token.kind == "name" and token.text == "errors":
             return False
-        if token.kind == "name" and token.text == found[1] and (at == 0 or tokens[at - 1].text != "."):
+        if token.kind == "name" and token.text == macro[1] and (at == 0 or tokens[at - 1].text != "."):
             after = [one.text for one in tokens[at + 1 : at + 3]]
             if after not in ([".", "code"], [".", "name"]):
                 return False
@@ -320,7 +320,7 @@ def _needs_only_codes(text: str) -> bool:
 
 
 def _true_of(numbers: "pyarrow.Array", verdicts: bytes | bytearray) -> "pyarrow.Array":
-    """Of the first numbers, of which there are verdicts, those that are true."""
+    """Return those of the first numbers whose verdicts are true; there may be fewer verdicts than numbers."""
     import pyarrow as pa  # noqa: PLC0415 - as above
 
     return numbers[: len(verdicts)].filter(pa.array([verdict == TRUE for verdict in verdicts], pa.bool_()))
@@ -344,7 +344,7 @@ def _column(table: Any) -> "pyarrow.Array":
 
 
 def _placed(message: str, condition: str) -> FilterError:
-    """A message of --where without the condition, which the person sees, and with its place."""
+    """Return a message of --where with its place, and without the condition, which the page shows anyway."""
     wrong = located(message, condition, "where")
     unknown = UNNAMES.match(wrong.sentence)
     sentence = _of_column(unknown[1]) if unknown and unknown[1] in COLUMNS else wrong.sentence
@@ -352,7 +352,7 @@ def _placed(message: str, condition: str) -> FilterError:
 
 
 def _of_column(name: str) -> str:
-    """Why no filter names a column that the table shows."""
+    """Return why a filter cannot name a column that the table shows."""
     return f"a filter cannot name the column {name}{f'; write {INSTEAD[name]}' if name in INSTEAD else ''}"
 
 

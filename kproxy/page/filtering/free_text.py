@@ -1,4 +1,4 @@
-"""Free text in a filter: words that are no CEL find the exchanges that have them, and become CEL before anything else reads them.
+"""Free text in a filter: words that are no CEL find the exchanges that contain them. They become CEL before all else.
 
 A filter is CEL conditions joined by ``&&``. One of them may be text in place of a condition:
 
@@ -6,8 +6,8 @@ A filter is CEL conditions joined by ``&&``. One of them may be text in place of
     billing 10.0.0.7                     with both words
     "two words" && latencyMs > 20        with that text, and slow
 
-Text is words without operators, quotes or brackets that are no condition on known names, or one string literal. Searched are
-the API's name, client id, addresses, topics, groups, user, error names, and why something is unanswered or undecoded.
+Text is words without operators, quotes or brackets that are no condition on known names, or one string literal. It is searched
+in the API's name, client id, addresses, topics, groups, user, error names, and why something is unanswered or undecoded.
 """
 
 import json
@@ -38,17 +38,17 @@ def searched_texts(condition: str) -> list[str]:
 
 
 def _conjuncts(condition: str) -> list[tuple[str, list[str] | None]]:
-    """The conditions that ``&&`` joins outside of brackets, each with the texts that it searches for; None: it is CEL."""
-    depth, start, found = 0, 0, list[str]()
+    """Return the conditions that ``&&`` joins outside of brackets, each with the texts that it searches for; None: it is CEL."""
+    depth, start, parts = 0, 0, list[str]()
     for token in tokens_of(condition):
         depth += (token.text in ("(", "[", "{")) - (token.text in (")", "]", "}"))
         if token.text == "||" and depth <= 0:
             return [(condition, _texts(condition))]
         if token.text == "&&" and depth <= 0:
-            found.append(condition[start : token.at])
+            parts.append(condition[start : token.at])
             start = token.at + len(token.text)
-    found.append(condition[start:])
-    return [(part, _texts(part)) for part in found]
+    parts.append(condition[start:])
+    return [(part, _texts(part)) for part in parts]
 
 
 def _texts(part: str) -> list[str] | None:

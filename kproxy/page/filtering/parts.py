@@ -1,8 +1,8 @@
-"""A CEL condition taken apart at &&, || and !: what is between them is answered alone, and put together in SQL.
+"""Take a CEL condition apart at &&, || and !: each part is answered alone, and SQL joins the answers.
 
 CEL and SQL agree on how truths combine, if an error of CEL is SQL's NULL: false && error is false, true || error is true, and
-what is left is an error, for which a row is not selected. Only the parts' own text is looked at; that the whole is CEL was
-checked before, by CEL.
+all else is an error, for which a row is not selected. Only tokens are read here: CEL has
+checked the whole condition before.
 """
 
 from typing import TypeAlias
@@ -22,7 +22,7 @@ class Leaf(Struct, frozen=True):
 
 
 class Not(Struct, frozen=True):
-    """What is true where the part is false."""
+    """The negation of a part: !."""
 
     text: str
     part: "Part"
@@ -46,12 +46,12 @@ Part: TypeAlias = Leaf | Not | Every | Either
 
 
 def take_apart(condition: str) -> Part:
-    """The parts of a condition that CEL has compiled."""
+    """Return the parts of a condition that CEL has compiled."""
     return _parse(condition, tokens_of(condition))
 
 
 def leaves(part: Part) -> list[Leaf]:
-    """The leaves of a part, from left to right."""
+    """Return the leaves of a part, from left to right."""
     if isinstance(part, Leaf):
         return [part]
     inner = (part.part,) if isinstance(part, Not) else part.parts
@@ -59,7 +59,7 @@ def leaves(part: Part) -> list[Leaf]:
 
 
 def conjuncts(part: Part) -> list[Part]:
-    """The parts that all have to be true."""
+    """Return the parts that all have to be true."""
     return [one for inner in part.parts for one in conjuncts(inner)] if isinstance(part, Every) else [part]
 
 
@@ -80,25 +80,25 @@ def _parse(condition: str, tokens: tuple[Token, ...]) -> Part:
             signs and tokens[signs].text == "(" and _closing(tokens, signs) == len(tokens) - 1
         ):  # it binds closer than operators
             inner = _parse(condition, tokens[signs:])
-            return Not(text, inner) if signs % 2 else inner  # CEL takes two of them as none: !!1 is 1
+            return Not(text, inner) if signs % 2 else inner  # to CEL two of them are none: !!1 is 1
     return Leaf(text, tokens)
 
 
 def _tops(tokens: tuple[Token, ...]) -> list[int]:
-    """The places outside of all brackets."""
-    found, depth = [], 0
+    """Return the indexes of the tokens outside of all brackets."""
+    outside, depth = [], 0
     for at, token in enumerate(tokens):
         if token.kind == "sign" and token.text in OPENING:
             depth += 1
         elif token.kind == "sign" and token.text in CLOSING:
             depth -= 1
         elif depth == 0:
-            found.append(at)
-    return found
+            outside.append(at)
+    return outside
 
 
 def _closing(tokens: tuple[Token, ...], start: int) -> int:
-    """The place of the bracket that closes the one at *start*."""
+    """Return the index of the bracket that closes the one at *start*; -1 if none does."""
     depth = 0
     for at in range(start, len(tokens)):
         if tokens[at].kind == "sign":

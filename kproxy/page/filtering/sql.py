@@ -62,15 +62,15 @@ def condition_sql(text: str) -> Known | None:
 
 
 def _signed(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens, with a minus before a number as a part of it."""
-    found: list[Token] = []
+    """Return the tokens, with a minus before a number as a part of it."""
+    signed: list[Token] = []
     for at, token in enumerate(tokens):
         is_sign = at < 2 or tokens[at - 2].kind == "sign" or tokens[at - 2].text == "in"
-        if token.kind == "number" and found and found[-1].text == "-" and is_sign:
-            found[-1] = Token("number", f"-{token.text}", found[-1].at)
+        if token.kind == "number" and signed and signed[-1].text == "-" and is_sign:
+            signed[-1] = Token("number", f"-{token.text}", signed[-1].at)
         else:
-            found.append(token)
-    return found
+            signed.append(token)
+    return signed
 
 
 def _column(token: Token) -> Column | None:
@@ -100,7 +100,7 @@ def _among(column: Column, tokens: Sequence[Token]) -> str | None:
 
 
 def _called(column: Column, tokens: Sequence[Token]) -> str | None:
-    """``METHOD(literal)`` of a text, or ``exists(x, x.METHOD(literal))`` of a list of texts."""
+    """Return SQL for ``METHOD(literal)`` of a text, or ``exists(x, x.METHOD(literal))`` of a list of texts."""
     if column.type == "text" and len(tokens) == 4:
         return _searched(column.sql, tokens[0].text, tokens[2])
     words = [token.text for token in tokens]
@@ -108,8 +108,8 @@ def _called(column: Column, tokens: Sequence[Token]) -> str | None:
         return None
     if [words[at] for at in (1, 3, 5, 7, 9)] != ["(", ",", ".", "(", ")"] or words[4] != words[2]:
         return None
-    found = _searched("v", words[6], tokens[8])
-    return None if found is None else f"len(list_filter({column.sql}, lambda v: {found})) > 0"
+    searched = _searched("v", words[6], tokens[8])
+    return None if searched is None else f"len(list_filter({column.sql}, lambda v: {searched})) > 0"
 
 
 def _searched(text: str, method: str, literal: Token) -> str | None:
@@ -120,7 +120,7 @@ def _searched(text: str, method: str, literal: Token) -> str | None:
 
 
 def _value(column: Column, literal: Token) -> str | None:
-    """A literal of the column's type as SQL; None of another one."""
+    """Return a literal of the column's type as SQL; None if it has another type."""
     if column.type == "text":
         return _text(literal)
     digits = literal.text.removeprefix("-")
@@ -139,7 +139,7 @@ def _text(literal: Token) -> str | None:
 
 
 def _time_compared(column: Column, operator: str, literal: Token) -> str | None:
-    """A time, which CEL sees as the text of the decoded log, and a text that it is before or behind."""
+    """Return SQL that compares a time, which CEL sees as the text of the decoded log, with a text."""
     if _text(literal) is None:
         return None
     text = literal.text[1:-1]
@@ -153,22 +153,22 @@ def _time_compared(column: Column, operator: str, literal: Token) -> str | None:
 
 
 def _instant(text: str) -> int | None:
-    """Return the time whose text this is; None: it is that of no time."""
-    found = INSTANT.fullmatch(text)
-    if found is None or (len(found[2]) > 6 and found[2].endswith("000")):
+    """Return the time whose text this is; None if no time has it."""
+    instant = INSTANT.fullmatch(text)
+    if instant is None or (len(instant[2]) > 6 and instant[2].endswith("000")):
         return None
     try:
-        at = datetime.fromisoformat(found[1]).replace(tzinfo=UTC)
+        at = datetime.fromisoformat(instant[1]).replace(tzinfo=UTC)
     except ValueError:
         return None
-    return int(at.timestamp()) * SECOND + int(found[2].ljust(9, "0"))
+    return int(at.timestamp()) * SECOND + int(instant[2].ljust(9, "0"))
 
 
 def _first_not_before(text: str) -> int | None:
-    """Return the first time, in nanoseconds, whose text is behind *text*; None where texts are not in the order of times.
+    """Return the first time, in nanoseconds, whose text sorts after *text*; None where texts are not in the order of times.
 
-    The text of a time is longer than the beginnings taken here, so that none is equal to one. A ``Z`` comes behind ``.`` and
-    behind all digits: the times of its second, or of the part of a second, are before it.
+    The text of a time is longer than the beginnings taken here, so that none is equal to one. A ``Z`` sorts after ``.`` and
+    after all digits: the times of its second, or of the part of a second, are before it.
     """
     beginning, ends = text.removesuffix("Z"), text.endswith("Z")
     seconds, fraction = beginning[:19], beginning[19:]

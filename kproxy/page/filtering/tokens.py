@@ -27,6 +27,6 @@ class Token(Struct, frozen=True):
 
 
 def tokens_of(condition: str) -> tuple[Token, ...]:
-    """The tokens, without spaces and comments."""
-    found = (Token(str(one.lastgroup), one[0], one.start()) for one in TOKEN.finditer(condition))
-    return tuple(token for token in found if token.kind != "space")
+    """Return the tokens, without spaces and comments."""
+    tokens = (Token(str(one.lastgroup), one[0], one.start()) for one in TOKEN.finditer(condition))
+    return tuple(token for token in tokens if token.kind != "space")

@@ -1,8 +1,8 @@
 """A process that evaluates CEL: it is killed when that takes too long, as a thread could not be.
 
 ``python -m kproxy.page.filtering.worker`` reads questions and writes answers, each with its size before it (msgpack). A question
-is a condition, and columns of values for its names or lines of the decoded log; the answer a byte a row: FALSE, TRUE, ERROR, or
-OTHER for a value that is no truth.
+is a condition, and columns of values for its names or lines of the decoded log; the answer is a byte for each row: FALSE, TRUE,
+ERROR, or OTHER for a value that is no truth.
 """
 
 import subprocess
@@ -31,9 +31,9 @@ SIZE = 4  # bytes before a message
 
 
 class Question(Struct, frozen=True):
-    """What to evaluate: ``count`` rows, of which there is a column of values for each name, and then lines.
+    """What to evaluate: ``count`` rows, with a column of values for each name, and then lines.
 
-    ``kinds`` says how the values of each name are made of what SQL gave (see ``_value``).
+    ``kinds`` says how the values of each name are made from those of SQL (see ``_value``).
     """
 
     condition: str
@@ -57,7 +57,7 @@ class Worker:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Start the process, so that the first question need not wait for it; one that is asked something runs already."""
+        """Start the process, so that the first question need not wait for it. If a question holds the lock, it runs already."""
         if self._lock.acquire(blocking=False):
             try:
                 self._started()
@@ -65,7 +65,7 @@ class Worker:
                 self._lock.release()
 
     def ask(self, question: Question, work: Work) -> bytes:
-        """A byte a row. Raises Cancelled, or UsageError where the process died (of too much memory)."""
+        """Return a byte for each row. Raises Cancelled, or UsageError if the process died (of too much memory)."""
         while not self._lock.acquire(timeout=0.05):
             work.check()
         try:
@@ -142,15 +142,15 @@ class Workers:
         return self._ask(question, work)
 
     def ask_all(self, questions: Iterable[Question], work: Work) -> Iterator[bytes]:
-        """The answers to some questions, one after the other; few are made before they are asked. Raises as Worker.ask."""
+        """Yield the answers to these questions in order; only a few questions are taken in advance. Raises as Worker.ask."""
         with ThreadPoolExecutor(len(self._workers)) as pool:
-            asked: deque[Future[bytes]] = deque()
+            running: deque[Future[bytes]] = deque()
             for question in questions:
-                asked.append(pool.submit(self._ask, question, work))
-                if len(asked) > len(self._workers):
-                    yield asked.popleft().result()
-            while asked:
-                yield asked.popleft().result()
+                running.append(pool.submit(self._ask, question, work))
+                if len(running) > len(self._workers):
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
 
     def close(self) -> None:
         """End the processes."""
@@ -198,24 +198,24 @@ def _verdicts(program: Any, question: Question) -> bytearray:
         column if not kind else [_value(kind, value) for value in column]
         for kind, column in zip(question.kinds, question.columns, strict=True)
     ]
-    found = bytearray()
+    verdicts = bytearray()
     if not columns:
-        found += bytes([_verdict(program, context)] * question.count)
+        verdicts += bytes([_verdict(program, context)] * question.count)
     elif len(columns) == 1:
         (name,) = question.names
         for value in columns[0]:
             context.add_variable(name, value)
-            found.append(_verdict(program, context))
+            verdicts.append(_verdict(program, context))
     else:
         bind = context.add_variable  # one by one: Context.update with a dict takes half as long again
         for row in zip(*columns, strict=True):
             for name, value in zip(question.names, row, strict=True):
                 bind(name, value)
-            found.append(_verdict(program, context))
+            verdicts.append(_verdict(program, context))
     for line in question.lines:
         values = _values_of(line, question.names)
-        found.append(ERROR if values is None else _verdict(program, values))
-    return found
+        verdicts.append(ERROR if values is None else _verdict(program, values))
+    return verdicts
 
 
 def _verdict(program: Any, values: Any) -> int:
@@ -227,7 +227,7 @@ def _verdict(program: Any, values: Any) -> int:
 
 
 def _values_of(line: bytes, names: Sequence[str]) -> dict[str, Any] | None:
-    """The values of names in a line; None where one is not there, or is too large."""
+    """Return the values of names in a line; None if one is missing or too large."""
     fields = _split(line)
     sources = {name: MADE_OF.get(name, name) for name in names}
     if any(source not in fields or len(memoryview(fields[source])) > OPENABLE for source in sources.values()):
@@ -241,7 +241,7 @@ def _values_of(line: bytes, names: Sequence[str]) -> dict[str, Any] | None:
 
 
 def _value(kind: str, value: Any) -> Any:
-    """A value of a row as the decoded log has it."""
+    """Return a value of a row as the decoded log has it."""
     if kind == "time":
         return None if value is None else render_instant(value)
     if kind == "errors":
