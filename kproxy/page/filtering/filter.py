@@ -269,7 +269,7 @@ class _Selecting:
         return b"".join(self._checked(answer) for answer in self._worker.ask_all(questions, self._work))
 
     def _checked(self, verdicts: bytes) -> bytes:
-        """Return the verdicts. Raises FilterError if the whole condition is neither true nor false; in a part that is an error."""
+        """Return the verdicts. Raises FilterError if the whole condition is neither true nor false; a part may be an error."""
         if OTHER in verdicts and isinstance(self._filter.part, Leaf):
             raise FilterError("the filter must give true or false", 1, len(self._filter.condition))
         return verdicts
