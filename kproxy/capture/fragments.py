@@ -220,9 +220,8 @@ def read_fragment(packet: Packet) -> Fragment | None:
     size = fragment.end - fragment.start
     if size <= 0 or (size % 8 and not fragment.is_last):
         return None
-    most = MAX_DATAGRAM - (
-        IPV4_HEADER if datagram.version == 4 else 0
-    )  # the size in an IPv6 header is without the header
+    # IPv4's size field counts the header, IPv6's does not.
+    most = MAX_DATAGRAM - (IPV4_HEADER if datagram.version == 4 else 0)
     return fragment if fragment.end <= most else None
 
 

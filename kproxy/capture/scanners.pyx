@@ -101,7 +101,7 @@ cdef class PacketBatch:
         return Packet(ref.time_ns, ref.link_type, data, ref.original_size, self._comment(ref))
 
     cdef bytes copy(self, Py_ssize_t start, Py_ssize_t stop):
-        # The bytes from start to stop of the buffer.
+        # Returns a copy of the bytes from start to stop of the buffer.
         if not 0 <= start <= stop <= self.size:
             raise IndexError("outside the buffer")
         return PyBytes_FromStringAndSize(<const char*>self.lent + start, stop - start)

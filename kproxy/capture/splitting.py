@@ -310,17 +310,17 @@ def survey_part(raw: SeekableFile, part: Part, start: Start) -> PartSurvey:
     for batch in reader.batches():
         survey.receive(batch, packets + 1)
         packets += batch.count
-    found = PartSurvey(part, begins, reader.position, part.preamble, packets, reader.problem, reader.at_end)
+    result = PartSurvey(part, begins, reader.position, part.preamble, packets, reader.problem, reader.at_end)
     scanner = reader.scanner
     if isinstance(scanner, PcapngScanner):
-        found.next_preamble, found.secrets = b"".join(scanner.descriptions), scanner.secrets
+        result.next_preamble, result.secrets = b"".join(scanner.descriptions), scanner.secrets
         if not scanner.descriptions_whole or scanner.without_time:
-            found.unsplittable = "packets without a time" if scanner.without_time else "very many interfaces"
+            result.unsplittable = "packets without a time" if scanner.without_time else "very many interfaces"
     if survey.fragments:
-        found.unsplittable = "IP fragments, which belong together across parts"
-    found.latest_ns, found.disorder_at, found.minima = survey.latest_ns, survey.disorder_at, survey.minima
-    found.connections, found.servers = survey.connections, survey.servers
-    return found
+        result.unsplittable = "IP fragments, which belong together across parts"
+    result.latest_ns, result.disorder_at, result.minima = survey.latest_ns, survey.disorder_at, survey.minima
+    result.connections, result.servers = survey.connections, survey.servers
+    return result
 
 
 def divide(start: Start, size: int, parts: int) -> list[Part]:
@@ -344,17 +344,17 @@ def settle(surveys: Iterable[PartSurvey], resurvey: Callable[[Part], PartSurvey]
     number = 1
     end, preamble = -1, b""
     for survey in surveys:
-        found = survey
+        checked = survey
         if settled:
             if end >= survey.part.stop > survey.part.start:
                 continue  # it lies completely inside a packet of the part before
             if survey.start != end or survey.part.preamble != preamble:
-                found = resurvey(Part(end, survey.part.stop, preamble, known=True))
-        found.first_number = number
-        number += found.packets
-        end, preamble = found.end, found.next_preamble
-        settled.append(found)
-        if found.problem is not None or found.at_end:
+                checked = resurvey(Part(end, survey.part.stop, preamble, known=True))
+        checked.first_number = number
+        number += checked.packets
+        end, preamble = checked.end, checked.next_preamble
+        settled.append(checked)
+        if checked.problem is not None or checked.at_end:
             break
     return settled
 
@@ -363,11 +363,11 @@ def first_disorder(surveys: Iterable[PartSurvey], disorder_ns: int = 100_000) ->
     """Return the number of the packet from which on Flows would find the capture shuffled; 0 if it is not."""
     latest: int | None = None
     for survey in surveys:
-        found = [survey.disorder_at] if survey.disorder_at else []
+        numbers = [survey.disorder_at] if survey.disorder_at else []
         if latest is not None:
-            found += [number for number, time in survey.minima if time < latest - disorder_ns][:1]
-        if found:
-            return survey.first_number - 1 + min(found)
+            numbers += [number for number, time in survey.minima if time < latest - disorder_ns][:1]
+        if numbers:
+            return survey.first_number - 1 + min(numbers)
         if survey.packets:
             latest = survey.latest_ns if latest is None else max(latest, survey.latest_ns)
     return 0

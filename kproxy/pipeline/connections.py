@@ -104,16 +104,16 @@ class Connections:
         self._most = most
         self._most_held = most_held
         self._on_open = on_open
-        self._open: OrderedDict[int, LiveConnection] = OrderedDict()  # the one that was silent for longest is first
+        self._open: OrderedDict[int, LiveConnection] = OrderedDict()  # the connection that was silent longest is first
         self._held = 0
         self.last_at = 0  # ns: time of the last chunk
-        self.lost_bytes = 0  # missing in the streams
+        self.lost_bytes = 0  # bytes missing in the streams
         self.given_up = 0  # connections closed because of ``most`` or ``most_held``
         self.faults: dict[str, int] = {}  # connections that failed, by exception
         self._ended: dict[
             int, tuple[int, str]
         ] = {}  # connections that failed or were given up: requests reported, and why
-        self.requests = 0  # whose exchanges were handed to the listener
+        self.requests = 0  # requests whose exchanges were handed to the listener
         self.left_out: dict[
             str, int
         ] = {}  # requests whose exchanges were not, by reason; known when their connection closes
@@ -164,7 +164,7 @@ class Connections:
             self._give_up(next(iter(self._open.values())))
 
     def receive(self, number: int, direction: int, data: bytes, at: int, sent_at: int = 0) -> None:
-        """Take the next bytes of a direction (Direction); *sent_at*: see Session.receive."""
+        """Receive the next bytes of a direction (Direction); *sent_at*: see Session.receive."""
         self.last_at = at
         connection = self._open.get(number)
         if connection is None:

@@ -64,7 +64,7 @@ class Division:
     """The share of one task: task number *task*, from 0, of *tasks*.
 
     Args:
-        link: to the other tasks.
+        link: the connection to the other tasks.
         head: bytes of payload after which the capture is divided.
         on_divide: called once, when the head ends.
     """
@@ -132,7 +132,7 @@ class Division:
         for flow in flows.open_flows():
             if not flow.wanted:
                 flows.forget(flow)
-        self.cluster.read_all()  # what follows is published
+        self.cluster.read_all()  # names found later are published
         self.divided = True
         self._on_divide()
 

@@ -156,7 +156,7 @@ class _Collector(Observer):
 
 
 def decode_packets(packets: Iterable[Packet], options: Options = Options()) -> Iterator[Event]:  # noqa: B008 - frozen
-    """Decode packets from any source, roughly in the order of their times; each connection must be complete.
+    """Decode packets from any source, roughly in the order of their times, with all packets of each connection in one call.
 
     Made for tasks of a Spark cluster: packets and options can be pickled, and nothing is kept after the last event or shared
     with another call. With ``Options(contain=(Exception,))`` a failure in one connection does not end the task.
@@ -181,6 +181,6 @@ def _reassemble(packets: Iterable[Packet]) -> Iterator[FlowItem | Data]:
 
 def _check(path: Path) -> None:
     """Raise CaptureError for an unreadable file, before the first event of any file."""
-    may_be_opened_twice = path.is_file() or path.is_dir() or not path.exists()  # else a pipe
+    may_be_opened_twice = path.is_file() or path.is_dir() or not path.exists()  # others are pipes
     if may_be_opened_twice and str(path) != STANDARD_INPUT:
         open_input(path).close()

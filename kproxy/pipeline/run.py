@@ -387,7 +387,7 @@ class Run:
 
 
 def _compile(expression: str) -> "Where":
-    from kproxy.output.where import Where  # noqa: PLC0415 - brings CEL
+    from kproxy.output.where import Where  # noqa: PLC0415 - imports CEL
 
     return Where(expression)
 
@@ -405,7 +405,7 @@ def _log_reader() -> "LogReader":
 
 
 def _open_keylog(path: Path) -> KeyLogFile:
-    from kproxy.capture.tls.protection import check_available  # noqa: PLC0415 - brings what decrypts
+    from kproxy.capture.tls.protection import check_available  # noqa: PLC0415 - imports cryptography
 
     check_available()
     return KeyLogFile(path)

@@ -48,9 +48,8 @@ class SpanOutput(Observer):
         self._bound = round(sample * (1 << 64))
         self._api_keys = api_keys
         self._bits = bits
-        self._cluster_ids: OrderedDict[str, tuple[str, int]] = (
-            OrderedDict()
-        )  # by cluster of the configuration; when learned
+        # Cluster of the configuration -> (id of the Kafka cluster, time in ns when it was read)
+        self._cluster_ids: OrderedDict[str, tuple[str, int]] = OrderedDict()
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         """See Output."""

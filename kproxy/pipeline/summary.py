@@ -61,12 +61,12 @@ class Summary(Observer):
         """Add the counts of another part of the same source."""
         self.connections |= other.connections
         for name, value in vars(other).items():
-            mine = getattr(self, name)
-            if isinstance(mine, Counter):
+            total = getattr(self, name)
+            if isinstance(total, Counter):
                 for reason, count in value.items():
-                    _add(mine, reason, count)
-            elif isinstance(mine, int):
-                setattr(self, name, mine + value)
+                    _add(total, reason, count)
+            elif isinstance(total, int):
+                setattr(self, name, total + value)
 
     def _count_other(self, event: Event) -> None:
         match event:

@@ -30,7 +30,7 @@ _LITERAL_TYPES: dict[str, FieldType] = {"text": "text", "number": "number", "tru
 _OPERATORS = {"==", "!=", "<", "<=", ">", ">=", "in"}
 _MORE = {".", "[", "(", "+", "-", "*", "/", "%", "?"}  # an operand next to one of these is part of a larger one
 Token = tuple[str, str]  # kind, text
-Types = dict[str, FieldType]  # of the fields that no macro binds as a variable
+Types = dict[str, FieldType]  # types of fields, without names that a macro binds as variables
 Elements = dict[str, str]  # variable of a macro -> the list whose elements it stands for
 
 
@@ -38,8 +38,8 @@ def check_types(expression: str, about: str) -> None:
     """Check that no field is compared with a literal of another type.
 
     Args:
-        expression: in CEL, which compiles.
-        about: what the expression is, the first word of the message.
+        expression: a CEL expression that compiles.
+        about: what the expression is; the message begins with it.
 
     Raises ValueError, one sentence with what to write instead.
     """
@@ -79,7 +79,7 @@ def _comparisons(tokens: list[Token], types: Types, elements: Elements) -> Itera
             yield left[1], kind, literal
         kind, literal = types.get(right[1]), _literal(left)
         if padded[at][1] == "in" and kind in ("texts", "object"):
-            kind = "text" if kind == "texts" else None  # the type of an element; of an object any key may be asked
+            kind = "text" if kind == "texts" else None  # the type of an element; an object may have any keys
         if kind is not None and literal is not None and padded[at - 2][1] not in _MORE - {"("}:
             yield right[1], kind, literal
 
@@ -113,14 +113,14 @@ def _sized(tokens: list[Token], end: int) -> str | None:
 
 
 def _literal(token: Token) -> Token | None:
-    """Return the token with its type if it is a literal. Null is none: any field may be null."""
+    """Return the token with its type if it is a literal. Null does not count, as any field may be null."""
     if token[0] in ("text", "number"):
         return token
     return ("truth", token[1]) if token[1] in ("true", "false") else None
 
 
 def _hint(name: str, kind: FieldType, literal: Token) -> str:
-    """Return what to write instead, as the end of the sentence; "" where that is not known."""
+    """Return what to write instead, as the end of the sentence; "" if that is unknown."""
     if kind == "texts":
         return f"; write {literal[1]} in {name}" if literal[0] == "text" else ""
     if kind == "objects":

@@ -1,4 +1,4 @@
-"""Read Kafka's JSON to objects: the inverse of the JSON sink, for people and tests, not for speed.
+"""Read Kafka's JSON into objects: the inverse of the JSON sink, for people and tests, not for speed.
 
 read_json    a complete message, which can be encoded again
 read_shown   a message from a decoded log, without credentials and records

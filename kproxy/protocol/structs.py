@@ -126,9 +126,9 @@ def struct_types(message: str) -> dict[str, type[Struct]]:
 
 def _collect(name: str, fields: tuple[Field, ...], found: dict[str, dict[str, Field]]) -> None:
     """Add the fields of struct *name*, and of all structs inside, to *found*; the first (newest) definition wins."""
-    mine = found.setdefault(name, {})
+    by_attribute = found.setdefault(name, {})
     for field in fields:
-        mine.setdefault(field.attribute, field)
+        by_attribute.setdefault(field.attribute, field)
         if field.is_struct:
             _collect(field.type, field.fields, found)
 

@@ -83,7 +83,7 @@ def value_sets() -> dict[str, ValueSet]:
 
 
 def render_time_ms(milliseconds: int) -> str | None:
-    """Return milliseconds since the epoch as RFC 3339 in UTC; None for times before 1970 or after the year 9999."""
+    """Return milliseconds since the epoch as RFC 3339 in UTC; None for 0, negative numbers and times after the year 9999."""
     if not 0 < milliseconds <= LONGEST_TIME_MS:
         return None
     return (EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -124,7 +124,7 @@ ELEMENTS: dict[str, dict[str, tuple[FieldType, str]]] = {
         "name": ("text", "name of the resource; null for a topic id that is not known"),
     },
 }
-# Former spellings, which go on to work in rules of filters and in breakpoints, and in YAML
+# Former spellings, which still work in rules of filters, in breakpoints and in YAML
 ALIASES = {"api": "apiName"}
 OPTION_ALIASES = {"api": "api_name", "apis": "api_name"}
 
@@ -145,7 +145,7 @@ def snake_case(name: str) -> str:
 
 
 def table_rows(*scopes: Scope) -> Iterator[tuple[str, str, str, str]]:
-    """Yield name, type, meaning and scopes of each field, in words, for a reference; of all fields where no scope is given."""
+    """Yield name, type, meaning and scopes of each field, in words, for a reference; of all fields if no scope is given."""
     for field in (fields_in(*scopes) if scopes else VOCABULARY).values():
         known_in = ", ".join(scope.value for scope in Scope if scope in field.scopes)
         yield field.name, WORDS[field.type].removeprefix("a ").removeprefix("an "), field.meaning, known_in

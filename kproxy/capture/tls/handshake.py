@@ -127,8 +127,8 @@ class Handshake:
 
     def _on_client_hello(self, hello: ClientHello, at: int) -> None:
         facts = self.facts
-        again = self._server_hello is not None and not self._server_hello.is_retry
-        if again:
+        is_renegotiation = self._server_hello is not None and not self._server_hello.is_retry
+        if is_renegotiation:
             facts.renegotiations += 1
         elif self._client_hello is None:
             facts.client_hello_at = at
@@ -136,7 +136,7 @@ class Handshake:
         facts.offered_versions = [version_name(v) for v in hello.versions[:MAX_LISTED] if not is_grease(v)]
         facts.server_name = hello.server_name
         facts.offered_alpn = hello.alpn
-        if again or TLS13 not in hello.versions:
+        if is_renegotiation or TLS13 not in hello.versions:
             return
         if hello.early_data:
             facts.early_data = "offered"

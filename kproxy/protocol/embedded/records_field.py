@@ -51,10 +51,10 @@ def open_records(
         viewers: decode the records of ordinary topics with these.
     """
     batches = read_batches(data, unaligned=unaligned)
-    whole = data[batches.skipped_start :] if batches.skipped_start else data
+    aligned = data[batches.skipped_start :] if batches.skipped_start else data
     opened: dict[str, Any] = {"topic": topic} if topic_id is None else {"topic": topic, "topicId": topic_id}
     opened["partition"] = partition
-    opened["count"] = count_records(whole)
+    opened["count"] = count_records(aligned)
     opened["batches"] = [_header(batch) for batch in batches[:MOST_BATCHES]]
     if len(batches) > MOST_BATCHES:
         opened["batchesLeftOut"] = len(batches) - MOST_BATCHES
@@ -97,7 +97,7 @@ def _header(batch: Batch) -> dict[str, Any]:
 
 
 def _legacy_header(batch: Batch) -> dict[str, Any]:
-    """Return a message of magic 0 or 1; a compressed one has the base offset of its first inner message."""
+    """Return the header of a message of magic 0 or 1. A compressed one has no base offset (null): only its inner messages do."""
     header: dict[str, Any] = {
         "baseOffset": batch.base_offset,
         "lastOffset": batch.last_offset,
@@ -159,14 +159,14 @@ def _add_batch(opened: OpenBatch, topic: str | None, viewers: Viewers | None, sh
 def _control(record: Record) -> dict[str, Any]:
     from kproxy.protocol.records import read_control_record  # noqa: PLC0415 - few captures have any
 
-    found = read_control_record(record.key, record.value)
-    control: dict[str, Any] = {"version": found.version, "typeId": found.type_id, "type": found.type}
-    control["value"] = None if found.json is None else msgspec.Raw(found.json)
-    return control if found.error is None else control | {"error": found.error}
+    read = read_control_record(record.key, record.value)
+    control: dict[str, Any] = {"version": read.version, "typeId": read.type_id, "type": read.type}
+    control["value"] = None if read.json is None else msgspec.Raw(read.json)
+    return control if read.error is None else control | {"error": read.error}
 
 
 def _viewed(record: Record, topic: str | None, viewers: Viewers) -> dict[str, Any]:
-    """Key, value and headers of an ordinary record, as the viewers show them."""
+    """Return key, value and headers of an ordinary record, as the viewers show them."""
     headers = [
         {"key": _readable(name), "value": _raw(viewers.view(value, Content(topic, name)))}
         for name, value in record.headers

@@ -174,7 +174,7 @@ def _max_timestamp(batch: RecordBatch) -> int:
 
 
 def _write_messages(batch: RecordBatch) -> bytes:
-    """Messages of magic 0 or 1, each by itself or all in a wrapper."""
+    """Encode messages of magic 0 or 1, separately or together in a wrapper."""
     attributes = batch.attributes & OF_LEGACY & ~7 if batch.magic == 1 else 0
     if batch.codec == Codec.NONE:
         return b"".join(encode_message(r, r.offset, r.timestamp, batch.magic, attributes) for r in batch.records)

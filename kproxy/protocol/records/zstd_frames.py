@@ -30,8 +30,8 @@ def decompress(data: memoryview, limits: Limits) -> Unpacked:
     allowed = limits.allowed(len(data))
     end, blocks = frame_end(data, 0)
     room = blocks * min(LARGEST_BLOCK, max(frame.window_size, 1))
-    if end == len(data) and room <= allowed and (whole := _at_once(data, room, frame.content_size)) is not None:
-        return Unpacked(whole)
+    if end == len(data) and room <= allowed and (content := _at_once(data, room, frame.content_size)) is not None:
+        return Unpacked(content)
     return _streamed(data, allowed, limits)
 
 
@@ -54,9 +54,8 @@ def frame_end(data: memoryview, position: int) -> tuple[int, int]:
     return len(data) + 1, blocks
 
 
-_idle: deque[zstandard.ZstdDecompressor] = (
-    deque()
-)  # reused, as creating one takes as long as a small batch; each is used by one thread at a time
+# Reused, as creating one takes as long as a small batch; each is used by one thread at a time.
+_idle: deque[zstandard.ZstdDecompressor] = deque()
 
 
 def _at_once(data: memoryview, room: int, claimed: int) -> bytes | None:
