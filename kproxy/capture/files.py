@@ -166,7 +166,7 @@ class ZstdSource:
         self._source = source
         self._name = name
         self._input = _Reads(source)
-        import zstandard  # noqa: PLC0415 - few captures are compressed so, and importing it takes long
+        import zstandard  # noqa: PLC0415 - few captures use zstd, and importing it is slow
 
         self._error = zstandard.ZstdError
         decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW)

@@ -1,7 +1,7 @@
 """Fields of conditions that the decoded log lacks: the topics and groups that an exchange names, and the client's principal.
 
-They are what the tables have: ``topics`` and ``groups`` of exchanges, ``user_name`` and ``tls_client_certificate`` of connections
-(kproxy.output.tables.contracts); the principal is known from the login on, and null before.
+They equal columns of the tables: ``topics`` and ``groups`` of exchanges, ``user_name`` and ``tls_client_certificate`` of
+connections (kproxy.output.tables.contracts); the principal is known from the login on, and null before.
 """
 
 from typing import Any
@@ -26,10 +26,10 @@ class Entities:
         """Return topics, groups and principal. *bodies* are needed for a decoded log, whose frames have no SASL tokens."""
         request, _ = read_body(exchange.request)
         response, _ = read_body(exchange.response)
-        found = gather_bodies(exchange, request, response)
+        gathered = gather_bodies(exchange, request, response)
         return {
-            "topics": [well_formed(topic) for topic in topic_labels(found, exchange.topic_names)],
-            "groups": [well_formed(group) for group in found.groups],
+            "topics": [well_formed(topic) for topic in topic_labels(gathered, exchange.topic_names)],
+            "groups": [well_formed(group) for group in gathered.groups],
             "principal": self.principal(exchange, None if request is None else request.struct, bodies),
         }
 

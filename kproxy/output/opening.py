@@ -19,7 +19,7 @@ Protocols: TypeAlias = tuple[str | None, str | None]  # of a group: type ("consu
 
 NO_PROTOCOLS: Protocols = (None, None)
 MOST_GROUPS = 10_000
-MOST_LEARNED = 8 * 1024 * 1024  # bytes of a JoinGroup's frame
+MOST_LEARNED = 8 * 1024 * 1024  # bytes; larger JoinGroup frames are not decoded
 HOLDING_APIS = {
     key
     for key, api in facts().apis.items()
@@ -47,7 +47,7 @@ class Opener:
         holding_request, holding_response = _holder(exchange.request), _holder(exchange.response)
         if holding_request is None and holding_response is None:
             return []
-        # a response that cannot be opened without its request belongs to a request that is opened itself
+        # Only requests that hold payloads are decoded: responses that need their requests belong to those.
         request = None if holding_request is None else holding_request.body()
         response = None if holding_response is None else holding_response.body()
         context = self._context(exchange, request)

@@ -175,8 +175,8 @@ class RotatingFile:
         self._look_at = now + LOOK if self._block > 1 else now
 
     def _number(self, name: str) -> int:
-        found = self._numbered.fullmatch(name)
-        return int(found[1]) if found is not None else 0
+        match = self._numbered.fullmatch(name)
+        return int(match[1]) if match is not None else 0
 
     def _next_part(self, now: float) -> None:
         self._close()
@@ -209,7 +209,7 @@ class RotatingFile:
         if existing is not None and self._is_empty and (existing.st_dev, existing.st_ino) == self._identity:
             self.path.unlink()
         elif existing is not None and stat.S_ISREG(existing.st_mode) and not existing.st_size:
-            self.path.unlink()  # made by who has renamed or truncated the part
+            self.path.unlink()  # an empty file of the program that renamed or truncated the part
         elif existing is not None:
             parts = self.parts()
             number = 1 + (self._number(parts[-1].name) if parts else 0)

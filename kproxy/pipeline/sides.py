@@ -25,9 +25,8 @@ class Sides:
     def __init__(self, most_held: int) -> None:
         self._most_held = most_held
         self._requests = [self._hunt_requests() for _ in Direction]
-        self._before = [
-            self._hunt_requests() for _ in Direction
-        ]  # up to where bytes are missing: an answer may still come
+        # The hunts before the latest gap of each direction: a response may still confirm their candidates.
+        self._before = [self._hunt_requests() for _ in Direction]
         self._responses = [self._hunt_responses(direction) for direction in Direction]
         self._cut_starts: list[CutStart | None] = [None, None]  # the latest one of each direction
 

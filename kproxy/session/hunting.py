@@ -130,11 +130,11 @@ class Hunt(ABC):
         self._end += len(data)
         self._ended = ends
         self._scan()
-        found = self._decide() if self._end >= self._wake else None
-        if found is None:
+        accepted = self._decide() if self._end >= self._wake else None
+        if accepted is None:
             self._drop_until(min(self._scanned, self._candidates[0].start) if self._candidates else self._scanned)
             return False
-        self._drop_until(found.start)
+        self._drop_until(accepted.start)
         return True
 
     def finish(self, unrecorded: int = 0) -> bool:
@@ -143,10 +143,10 @@ class Hunt(ABC):
         *unrecorded*: how many bytes a snaplen cut off the last packet.
         """
         self._unrecorded = unrecorded
-        found = next((one for one in self._candidates if self._is_enough_at_end(one)), None)
-        if found is not None:
-            self._drop_until(found.start)
-        return found is not None
+        accepted = next((one for one in self._candidates if self._is_enough_at_end(one)), None)
+        if accepted is not None:
+            self._drop_until(accepted.start)
+        return accepted is not None
 
     def give_up(self) -> None:
         """Skip the held bytes, as no more will come."""
@@ -237,20 +237,20 @@ class Hunt(ABC):
         kept: list[Candidate] = []
         self._wake = FAR
         waits = False  # for a strong candidate; the following ones lie inside it
-        found = None
+        accepted = None
         for candidate in self._candidates:
-            if found is None and (not waits or (candidate.begins and self._outweighs)):
+            if accepted is None and (not waits or (candidate.begins and self._outweighs)):
                 if candidate.wake <= self._end and not self._read(candidate):
                     continue
                 enough = self._is_enough(candidate) if candidate.whole else None
                 if enough is False:
                     continue
-                found = candidate if enough and (candidate.strong or not waits) else None
+                accepted = candidate if enough and (candidate.strong or not waits) else None
                 waits |= candidate.strong and not candidate.whole
                 self._wake = min(self._wake, self._end + 1 if candidate.whole else candidate.wake)
             kept.append(candidate)
         self._candidates = kept
-        return found
+        return accepted
 
     def _may_walk(self, size: int, *, strong: bool) -> bool:
         """Return whether the allowance covers walking *size* more bytes."""

@@ -68,7 +68,7 @@ class Epoch:
 
     @property
     def candidates(self) -> list[Candidate]:
-        """Return the keys to try; only one after the first decrypted record."""
+        """The keys to try; only one after the first decrypted record."""
         if not self._candidates:
             self._candidates = list(self.load())
         return self._candidates
@@ -79,9 +79,9 @@ class Epoch:
             for sequence in self._sequences(candidate, record, ahead):
                 if budget.left <= 0 and (sequence != self.sequence or number >= FEW):
                     break
-                found = candidate.opener.open(record, sequence)
-                if found is not None:
-                    return self._right(candidate, record, sequence, found)
+                content = candidate.opener.open(record, sequence)
+                if content is not None:
+                    return self._right(candidate, record, sequence, content)
                 budget.spend(record)
         return None
 
@@ -105,14 +105,14 @@ class Epoch:
                 return
         yield from range(self.sequence, min(self.sequence + ahead + 1, SEQUENCE_LIMIT))
 
-    def _right(self, candidate: Candidate, record: Record, sequence: int, found: tuple[int, bytes]) -> Opened:
+    def _right(self, candidate: Candidate, record: Record, sequence: int, content: tuple[int, bytes]) -> Opened:
         skipped = sequence - self.sequence
         self._candidates = [candidate]
         self.used = True
         self.sequence = sequence + 1
         counter = candidate.opener.counter(record)
         self._offset = None if counter is None else (counter - sequence) % SEQUENCE_LIMIT
-        return Opened(*found, skipped=max(0, skipped))
+        return Opened(*content, skipped=max(0, skipped))
 
 
 def candidates_13(secrets: Iterable[bytes], suites: Iterable[CipherSuite]) -> list[Candidate]:
@@ -149,30 +149,30 @@ class Epochs:
     def open(self, record: Record, budget: Budget) -> Opened | None:
         """Decrypt a record with the current keys or later ones; None if no keys fit."""
         current = self.current
-        found = None if current is None else current.open(record, self.ahead, budget)
-        if found is None:
-            found = self._open_later(record, budget)
-        if found is not None:
+        opened = None if current is None else current.open(record, self.ahead, budget)
+        if opened is None:
+            opened = self._open_later(record, budget)
+        if opened is not None:
             self.ahead = 0
         elif current is not None and current.used:
             self.miss(1)  # it may be damaged, so the next one must be found without it
-        return found
+        return opened
 
     def _open_later(self, record: Record, budget: Budget) -> Opened | None:
         for index, epoch in enumerate(self.upcoming):
-            found = epoch.open(record, self.ahead, budget)
-            if found is not None:
-                found.moved = True
+            opened = epoch.open(record, self.ahead, budget)
+            if opened is not None:
+                opened.moved = True
                 self.current = epoch
                 del self.upcoming[: index + 1]
-                return found
+                return opened
         return self._open_updated(record, budget) if self.ahead and not self.upcoming else None
 
     def _open_updated(self, record: Record, budget: Budget) -> Opened | None:
         """Decrypt with updated keys: after a gap, the KeyUpdate may be among the missing records."""
         following = None if self.current is None else self.current.after_update()
-        found = None if following is None else following.open(record, self.ahead, budget)
-        if found is not None:
-            found.skipped += 1
+        opened = None if following is None else following.open(record, self.ahead, budget)
+        if opened is not None:
+            opened.skipped += 1
             self.current = following
-        return found
+        return opened

@@ -86,21 +86,21 @@ class KeyLog:
     def secrets(self, label: Label, client_random: bytes) -> tuple[bytes, ...]:
         """Return the secrets of a connection, usually one; with SESSION, pass a session id instead of a client random."""
         by_name = self._secrets[label]
-        found = by_name.get(client_random, ())
-        while not found and self._more is not None and (data := self._more()):
+        secrets = by_name.get(client_random, ())
+        while not secrets and self._more is not None and (data := self._more()):
             self.feed(data)
-            found = by_name.get(client_random, ())
-        if not found and self._rest:
+            secrets = by_name.get(client_random, ())
+        if not secrets and self._rest:
             last = _read_line(self._rest)  # the newline may not be written yet
             return (last[2],) if last is not None and last[:2] == (label, client_random) else ()
-        return found
+        return secrets
 
     def some(self, label: Label) -> list[tuple[bytes, bytes]]:
         """Return secrets of all connections with their client randoms, up to MOST_AT_ONCE; none after MOST_SEARCHED."""
-        some = islice(self._secrets[label].items(), min(MOST_AT_ONCE, self._searches_left))
-        found = [(name, secret) for name, secrets in some for secret in secrets]
-        self._searches_left = max(0, self._searches_left - len(found))
-        return found
+        names = islice(self._secrets[label].items(), min(MOST_AT_ONCE, self._searches_left))
+        pairs = [(name, secret) for name, secrets in names for secret in secrets]
+        self._searches_left = max(0, self._searches_left - len(pairs))
+        return pairs
 
     def remember(self, label: Label, name: bytes, secret: bytes) -> bool:
         """Keep a secret under a name, like a line of the log; return False if it was known."""
@@ -135,8 +135,8 @@ def _read_line(line: bytes) -> tuple[Label, bytes, bytes] | None:
     if words[0] == b"RSA":  # "RSA Session-ID:hex Master-Key:hex", of tools that read OpenSSL's sessions
         (name_is, _, name_digits), (key_is, _, digits) = words[1].partition(b":"), words[2].partition(b":")
         name, secret = _unhex(name_digits), _unhex(digits)
-        right = (name_is, key_is) == (b"Session-ID", b"Master-Key") and 0 < len(name) <= 32
-        return (Label.SESSION, name, secret) if right and len(secret) == MASTER_SIZE else None
+        is_session = (name_is, key_is) == (b"Session-ID", b"Master-Key") and 0 < len(name) <= 32
+        return (Label.SESSION, name, secret) if is_session and len(secret) == MASTER_SIZE else None
     label = LABELS.get(words[0])
     name, secret = _unhex(words[1]), _unhex(words[2])
     if label is None or len(name) != RANDOM_SIZE:

@@ -168,8 +168,8 @@ class _Cbc:
         return decryptor.update(data[AES_BLOCK:]) + decryptor.finalize()
 
     def _right(self, record: Record, sequence: int, data: bytes, mac: bytes) -> bool:
-        ours = hmac.digest(self._mac_key, _associated(record, sequence, len(data)) + data, self._mac)
-        return hmac.compare_digest(ours, mac)
+        expected = hmac.digest(self._mac_key, _associated(record, sequence, len(data)) + data, self._mac)
+        return hmac.compare_digest(expected, mac)
 
 
 class _MacThenEncrypt(_Cbc):

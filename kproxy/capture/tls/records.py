@@ -106,11 +106,11 @@ class RecordBuffer:
     def candidate(self) -> Record | None:
         """Return what may be the next record; None if more bytes are needed."""
         while self.searching:
-            found = _HEADER.search(self._buffer, self._at)
-            if found is None:
+            match = _HEADER.search(self._buffer, self._at)
+            if match is None:
                 self._skip_bytes(max(0, self.held - 2))
                 return None
-            self._skip_bytes(found.start() - self._at)
+            self._skip_bytes(match.start() - self._at)
             size = self._size_at(self._at)
             if size is None or (plausible(self._buffer[self._at : self._at + HEADER_SIZE]) and self.held < size):
                 return None

@@ -3,10 +3,10 @@
     contracts.py   every table and column: name, type, unit, meaning. The only place that defines them
     arrow.py       the contracts as Arrow schemas
     columns.pyx    Rows: tuples of values into Arrow's memory, written when there are enough
-    layouts.py     which fields of a message at a version the rows are made of, found in the facts
-    rows.pyx       bodies as objects; rows of exchanges and record batches
+    layouts.py     the fields, by message and version, from which rows are made, found in the facts
+    rows.pyx       decodes bodies; rows of exchanges and record batches
     logged.py      rows of record batches of a decoded log, which has their headers as JSON
-    offsets.py     rows of offsets: a row a partition of Fetch, ListOffsets, OffsetCommit, OffsetFetch
+    offsets.py     rows of offsets: one for each partition of Fetch, ListOffsets, OffsetCommit, OffsetFetch
     group_events.py rows of group_events: a function for each API that is about groups
     errors.py      rows of errors: the codes of a response, and what each is about
     activity.pyx   rows of topic_activity, counted for each connection

@@ -293,7 +293,7 @@ cdef class Columns:
         c.base = c.at = shape.headers
         c.limit = shape.end
         for _ in range(shape.header_count):
-            if read_header(&c, &header) < 0:  # not after next_record has walked them
+            if read_header(&c, &header) < 0:  # cannot happen: next_record has walked them
                 break
             put_view(&(<View *>self.header_keys.data)[self.header_count], header.key, header.key_size, source)
             if header.value_size < 0:

@@ -62,7 +62,7 @@ def find_headers(
         c.at = c.base = shape.headers
         c.limit = shape.end
         for _ in range(shape.header_count):
-            if read_header(&c, &header) < 0:  # not after next_record has walked them
+            if read_header(&c, &header) < 0:  # cannot happen: next_record has walked them
                 break
             if not 0 <= header.value_size <= LONGEST_VALUE:
                 continue

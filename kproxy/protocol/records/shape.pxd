@@ -12,12 +12,12 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint32_t, uint64_t, uint8_t
 
 from kproxy.protocol.wire cimport be32, be64, Cursor, fail, FAULT_COUNT, FAULT_SHORT, FAULT_VARINT, need, read_uvarint
 
-cdef enum RecordFault:  # follows wire's Fault
-    FAULT_RECORD_SIZE = 32  # a negative one
+cdef enum RecordFault:  # continues Fault of wire.pxd
+    FAULT_RECORD_SIZE = 32  # a negative size
     FAULT_RECORD_END = 33  # the record's fields end elsewhere than its size says
-    FAULT_HEADER_COUNT = 34  # a negative one
-    FAULT_HEADER_KEY = 35  # a null one
-    FAULT_RECORD_COUNT = 36  # a negative one
+    FAULT_HEADER_COUNT = 34  # a negative count
+    FAULT_HEADER_KEY = 35  # a null key
+    FAULT_RECORD_COUNT = 36  # a negative count
     FAULT_ENDED_EARLY = 37  # fewer records than the batch claims
     FAULT_LEFT_OVER = 38  # bytes behind the last record that the batch claims
     FAULT_INNER_SIZE = 39
@@ -28,9 +28,9 @@ cdef enum RecordFault:  # follows wire's Fault
 
 cdef enum:
     LOG_OVERHEAD = 12  # offset int64, size int32: before every entry of any magic
-    UP_TO_MAGIC = 17  # the magic is the last byte of these in every format
+    UP_TO_MAGIC = 17  # bytes up to and including the magic, in every format
     LEAST_MESSAGE = 14  # LegacyRecord.RECORD_OVERHEAD_V0
-    MESSAGE_CRC = 12  # where it stands in a message of magic 0 or 1
+    MESSAGE_CRC = 12  # position of the CRC in a message of magic 0 or 1
     BATCH_HEADER = 61  # of magic 2, up to the records
     LEAST_RECORD = 7  # bytes of the shortest record of magic 2, its size included
     LEAST_HEADER = 2
