@@ -15,7 +15,7 @@ MOST_MISSED = 4096  # records assumed to be missing if the number of missing byt
 class Half:
     """One direction.
 
-    latest: the latest time of the bytes of the incomplete record (packets overtake each other); the time of that record.
+    latest: the latest time of the bytes of the incomplete record, which becomes its time (packets overtake each other).
     tls13: the connection is TLS 1.3. lost: application data is known to be missing before the next record.
     """
 
@@ -43,10 +43,10 @@ class Half:
             record = self.buffer.next()
             if record is not None:
                 yield record, self._open(record)
-            elif not self.buffer.searching or (found := self._search()) is None:
+            elif not self.buffer.searching or (located := self._search()) is None:
                 return
             else:
-                yield found
+                yield located
 
     def gap(self, size: int | None) -> None:
         """Note that *size* bytes are missing (None: an unknown number)."""

@@ -175,12 +175,12 @@ def read_certificates(body: bytes, *, tls13: bool) -> list[bytes]:
     if tls13:
         reader.vector(1)  # certificate_request_context
     entries = reader.inside(3)
-    found: list[bytes] = []
-    while entries and len(found) < MAX_LISTED:
-        found.append(entries.vector(3))
+    certificates: list[bytes] = []
+    while entries and len(certificates) < MAX_LISTED:
+        certificates.append(entries.vector(3))
         if tls13:
-            entries.vector(2)  # its extensions
-    return found
+            entries.vector(2)  # the certificate's extensions
+    return certificates
 
 
 def read_ticket_12(body: bytes) -> bytes:
@@ -209,10 +209,10 @@ def _server_name(data: bytes) -> str | None:
 
 def _protocols(data: bytes, name: str) -> list[str]:
     protocols = Reader(data, name).inside(2)
-    found: list[str] = []
-    while protocols and len(found) < MAX_LISTED:
-        found.append(protocols.vector(1).decode("utf-8", "replace"))
-    return found
+    names: list[str] = []
+    while protocols and len(names) < MAX_LISTED:
+        names.append(protocols.vector(1).decode("utf-8", "replace"))
+    return names
 
 
 class MessageBuffer:

@@ -50,7 +50,7 @@ def _assignment(reader: Reader) -> dict[str, Any]:
 
 
 def _nested(metadata: Reader, size: int) -> dict[str, Any]:
-    """Return the assignment in the latest *size* bytes."""
+    """Decode the assignment in the *size* bytes that *metadata* has just read."""
     start = metadata.position - size
     opened = _assignment(Reader("Connect assignment", metadata.data[: metadata.position], start, metadata.texts))
     value: dict[str, Any] = opened["value"]

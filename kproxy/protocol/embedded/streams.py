@@ -133,7 +133,7 @@ def _host(reader: Reader, topic: Callable[[], str], smallest: int) -> dict[str, 
 
 def _partitions(reader: Reader, topic: Callable[[], str], smallest: int) -> dict[str, list[int]]:
     """Read pairs of topic and partition; return topic -> partitions."""
-    found: dict[str, list[int]] = {}
+    by_topic: dict[str, list[int]] = {}
     for _ in range(reader.count(smallest + 4)):
-        found.setdefault(topic(), []).append(reader.int32())
-    return found
+        by_topic.setdefault(topic(), []).append(reader.int32())
+    return by_topic
