@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kproxy.analyses.duck import Database
 
-MOST_SECONDS = 60.0  # for one: some look at every exchange, and the traffic comes first
+MOST_SECONDS = 60.0  # for one analysis: some read every exchange, and the traffic comes first
 EXAMPLE = ("connection_id", "exchange")  # columns of findings
 MOST_SPANS = 3  # that are kept
 MOST_ROWS = 2_000  # of an answer
@@ -53,11 +53,11 @@ class Findings:
         self._spans: OrderedDict[tuple[int, int | None, int | None], _Span] = OrderedDict()
 
     def list(self) -> list[dict[str, Any]]:
-        """The answer of /page/api/analyses."""
+        """Return the answer of /page/api/analyses."""
         return [_described(one) | {"parameters": one.parameters} for one in self._analyses.values() if self._has(one)]
 
     def run(self, work: Work, name: str, start: int | None = None, end: int | None = None) -> dict[str, Any] | None:
-        """The answer of /page/api/analyses/NAME; None where there is no such analysis. *start*, *end* in nanoseconds.
+        """Return the answer of /page/api/analyses/NAME; None if there is no such analysis. *start*, *end* in nanoseconds.
 
         Raises ConfigError, Cancelled.
         """
@@ -69,29 +69,29 @@ class Findings:
             with self._store.held(work):
                 span = self._span(start, end)
                 with work.ended_by(span.connection.interrupt):
-                    found = answer(span.database, analysis, {})
-        except ConfigError as error:  # at a place in SQL that is not wrong, where a table is damaged
+                    result = answer(span.database, analysis, {})
+        except ConfigError as error:  # where a table is damaged, DuckDB blames SQL that is right
             damages = self._store.look_for_damages()
             if damages:
                 raise UsageError("; ".join(damages)) from error
             raise
         finally:
             self._lock.release()
-        rows = found.rows.slice(0, MOST_ROWS)
+        rows = result.rows.slice(0, MOST_ROWS)
         left_out = self._store.gaps(start, end)
         return _described(analysis) | {
-            "severity": found.severity,
-            "verdict": found.verdict,
+            "severity": result.severity,
+            "verdict": result.verdict,
             "columns": _columns(analysis, rows.schema),
             "rows": [[plain(value) for value in row.values()] for row in rows.to_pylist()],
-            "more": found.rows.num_rows - rows.num_rows,
+            "more": result.rows.num_rows - rows.num_rows,
             "numbers": self._numbers(work, rows),
             "leftOut": left_out,
             "uncertain": _uncertain(analysis, left_out),
         }
 
     def _numbers(self, work: Work, rows: "pyarrow.Table") -> Sequence[int | None] | None:
-        """The number of the exchange that each row names as its example; None where rows name none."""
+        """Return the number of the exchange that each row names as its example; None if rows name none."""
         if not set(EXAMPLE) <= set(rows.column_names):
             return None
         keys = list(zip(*(rows.column(name).to_pylist() for name in EXAMPLE), strict=True))
@@ -99,7 +99,7 @@ class Findings:
         return [known.get(key) for key in keys]
 
     def _has(self, analysis: Analysis) -> bool:
-        """Whether the tables that it needs are filled: those of records are not."""
+        """Return whether the tables that an analysis needs are filled: all but those of records."""
         return "records" not in library.tables_needed(analysis, self._views)
 
     def _span(self, start: int | None, end: int | None) -> _Span:
@@ -131,7 +131,7 @@ class Findings:
 
 
 def _within(table: str, low: int, high: int) -> str:
-    """A condition on the rows of a table: those of a span in microseconds."""
+    """Return a WHERE that limits the rows of a table to a span in microseconds."""
     latest = 253_402_300_799_000_000  # the end of the year 9999
     first, last = f"make_timestamptz({min(low, latest)})", f"make_timestamptz({min(high, latest)})"
     columns = {column.name for column in TABLES[table].columns}
@@ -145,7 +145,7 @@ def _within(table: str, low: int, high: int) -> str:
 
 
 def _uncertain(analysis: Analysis, left_out: dict[str, Any] | None) -> str | None:
-    """Why rows may be false, of an analysis that concludes from what there is not."""
+    """Return why rows may be wrong, for an analysis that draws conclusions from what is absent; else None."""
     if left_out is None or not analysis.header.sampled:
         return None
     return analysis.header.sampled if left_out["sampled"] else BEHIND if left_out["cut"] else None

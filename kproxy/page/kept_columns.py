@@ -1,8 +1,8 @@
-"""Columns of tables in memory: rows that are far apart, as those of a sorted view are, need no reading of files then.
+"""KeptColumns: columns of tables in memory, so that rows far apart, as those of a sorted view, are shown without reading files.
 
-Files are compressed in pieces of many rows, so that some tens of rows from all over them take as long as a filter. The columns
-of rows that are asked for are read in a thread: at once where those rows are far apart, else SOON_S later, so that what a browser
-asks for at its start comes first. Until then, and of tables that are too large, the files are read.
+Files are compressed in pieces of many rows, so that reading some tens of rows from all over them takes as long as a filter. A
+thread reads the columns of the requested rows: at once if those rows are far apart, else SOON_S later, so that the first requests
+of a browser come first. Until then, and for tables that are too large, the rows are read from the files.
 """
 
 import threading
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 MOST_ROWS = 3_000_000
 MOST_BYTES = 96 << 20
 PIECE = 100_000  # rows read at a time
-NEAR = 10  # rows are near each other within so many times their count
+NEAR = 10  # rows are far apart if they span more than so many times their count
 SOON_S = 1.0
 
 
 class Tables(Protocol):
-    """What is needed of a store."""
+    """What KeptColumns needs of a store."""
 
     first: int
     last: int
@@ -37,8 +37,8 @@ class KeptColumns:
     """See the module.
 
     Args:
-        tables: whose rows do not change.
-        most: bytes of columns; one that would be beyond is not kept.
+        tables: the store, whose rows must not change.
+        most: bytes of all columns; a column that would exceed them is not kept.
     """
 
     def __init__(self, tables: Tables, most: int = MOST_BYTES) -> None:
@@ -53,7 +53,7 @@ class KeptColumns:
         self._cursor: duckdb.DuckDBPyConnection | None = None
 
     def rows(self, numbers: Sequence[int], columns: Sequence[Column]) -> list[tuple[Any, ...]] | None:
-        """Values of rows; None where the files have to be asked, as their columns are not here yet."""
+        """Return the values of rows; None if the files must be read, as some columns are not here (yet)."""
         first, last = self._tables.first, self._tables.last
         low, high = min(numbers), max(numbers)
         if last - first >= MOST_ROWS or not first <= low <= high <= last:
@@ -68,11 +68,11 @@ class KeptColumns:
 
         places = pa.array([number - first for number in numbers], pa.int64())
         kept = [self._columns[column.name] for column in columns]
-        found = [one.take(places).to_pylist() for one in kept if one is not None]
-        return list(zip(*found, strict=True)) if len(found) == len(columns) > 0 else None
+        values = [one.take(places).to_pylist() for one in kept if one is not None]
+        return list(zip(*values, strict=True)) if len(values) == len(columns) > 0 else None
 
     def wait(self) -> None:
-        """Wait until the columns that were asked for are read."""
+        """Wait until the requested columns are read."""
         self._hurry.set()
         thread = self._thread
         if thread is not None:
@@ -107,23 +107,23 @@ class KeptColumns:
                         return
                     try:
                         self._columns[column.name] = self._column(cursor, column)
-                    except duckdb.Error:  # the files are damaged, or memory is short: the question itself says so
+                    except duckdb.Error:  # the files are damaged, or memory is short: the request itself will report it
                         self._columns[column.name] = None
             finally:
                 with self._lock:
                     self._cursor = None
 
     def _column(self, cursor: "duckdb.DuckDBPyConnection", column: Column) -> "pyarrow.Array | None":
-        """A column in the order of numbers; None of one that is too large, which is known before all of it is read."""
+        """Return a column in the order of numbers; None if it is too large, which is noticed before all of it is read."""
         query = f"SELECT e.number, {column.sql} FROM {self._tables.rows([column.name, 'number'])}"
-        found = self._in_order(cursor, query)  # as files have them; what is joined to them may come in another order
-        if found is None and self._size < self._most:
-            found = self._in_order(cursor, f"{query} ORDER BY e.number")
-        self._size += 0 if found is None else found.nbytes
-        return found
+        values = self._in_order(cursor, query)  # as files have them; joined columns may come in another order
+        if values is None and self._size < self._most:
+            values = self._in_order(cursor, f"{query} ORDER BY e.number")
+        self._size += 0 if values is None else values.nbytes
+        return values
 
     def _in_order(self, cursor: "duckdb.DuckDBPyConnection", query: str) -> "pyarrow.Array | None":
-        """The second column of a query; None where it is too large, or the first one is not all numbers in their order."""
+        """Return the second column of a query; None if it is too large, or the first one lacks numbers or their order."""
         import pyarrow as pa  # noqa: PLC0415 - as above
 
         pieces, size, expected = [], 0, self._tables.first
@@ -142,7 +142,7 @@ class KeptColumns:
 
 
 def _are_next(numbers: "pyarrow.Array", first: int) -> bool:
-    """Whether the numbers are those from the first one on, without a gap."""
+    """Return whether the numbers go on from *first*, ascending and without a gap."""
     import pyarrow.compute as pc  # noqa: PLC0415 - as above
 
     ascending = pc.all(pc.less(numbers[:-1], numbers[1:])).as_py() is not False

@@ -31,8 +31,8 @@ class Missing(Struct, frozen=True):
 
     start: int
     end: int
-    exchanges: int  # that there were between these, as far as they were counted
-    here: int
+    exchanges: int  # how many passed in this time, as far as they were counted
+    here: int  # how many of them are here
     unseen: list[tuple[int, int]]  # when nothing was counted
 
 
@@ -40,7 +40,7 @@ class LeftOut:
     """Exchanges left out over time. One thread adds; any thread may read."""
 
     def __init__(self) -> None:
-        # Replaced as a whole where the width changes: width in ns, slot -> exchanges, those left out
+        # Width in ns; slot -> exchanges, and how many of them were left out. Replaced as a whole when the width changes
         self._slots: tuple[int, dict[int, tuple[int, int]]] = SECOND, {}
         self._unseen: tuple[tuple[int, int], ...] = ()
         self._newest = 0  # ns
@@ -85,15 +85,15 @@ class LeftOut:
 
     def by_bucket(self, start: int, width: int, buckets: int) -> list[int]:
         """Return how many were left out in each bucket of time, spreading those of a slot evenly over it."""
-        found = [0] * buckets
+        numbers = [0] * buckets
         slot_width, slots = self._slots
         for slot, (_, left) in list(slots.items()):
             if left:
                 at = slot * slot_width
                 length = min(slot_width, self._newest + 1 - at)  # nothing came after the newest
                 for bucket, number in _spread(at, length, left, start, width, buckets):
-                    found[bucket] += number
-        return found
+                    numbers[bucket] += number
+        return numbers
 
 
 def _spread(at: int, length: int, number: int, start: int, width: int, buckets: int) -> Iterator[tuple[int, int]]:
@@ -121,7 +121,7 @@ class Span(Struct, frozen=True):
     analyzed: Analyzed
     start: int
     end: int = EVER
-    older: float = 1.0  # of the connections that began before it, the share that is analyzed
+    older: float = 1.0  # share of the connections that began earlier and are analyzed
 
     @property
     def lacks_exchanges(self) -> bool:
@@ -256,19 +256,19 @@ def shown_gaps(
 
 
 def _sentences(missing: Missing) -> list[str]:
-    found = []
+    sentences = []
     if missing.exchanges:
-        found.append(
+        sentences.append(
             f"Of the {missing.exchanges:,} exchanges between {clock(missing.start)} and {clock(missing.end)}"
             f" {missing.here:,} are here{_share_here(missing.here / missing.exchanges)}: counts and sums are of those."
         )
     if missing.unseen:
         (start, end), others = missing.unseen[0], len(missing.unseen) - 1
         more = f", nor at {others} other time{'s' if others > 1 else ''}" if others else ""
-        found.append(
+        sentences.append(
             f"What passed between {clock(start)} and {clock(end)} was not seen, as kproxy's analyzer began anew{more}."
         )
-    return found
+    return sentences
 
 
 def _share_here(share: float) -> str:

@@ -1,11 +1,11 @@
-"""The modules of others that the page's browser part has in static/, and the check that they are the bytes that npm has.
+"""Other people's modules in static/, and the check that they are the same bytes as npm's.
 
     python -m kproxy.page.modules --check
 
-There is no build step: a module is kept as its package ships it, beside its licence. Why so few: rows of one height and a scaled
-scroll bar are 150 lines (static/windowed.js), where TanStack's virtual core knows no scroll bar for more pixels than a browser
-has. Of lit-html and Preact the former is one file that is used as it comes, and sets values as text. uPlot draws on a canvas,
-which neither styles nor screen readers see, and has no heat map.
+There is no build step: a module is kept as its package ships it, with its licence. Why so few: rows of one height and a scaled
+scroll bar take 150 lines (static/windowed.js), while TanStack's virtual core has no scroll bar for more pixels than a browser
+can have. lit-html was preferred to Preact as it is one file that is used unchanged, and sets values as text. uPlot draws on a
+canvas, which neither styles nor screen readers reach, and has no heat map.
 """
 
 import argparse
@@ -54,7 +54,7 @@ MODULES = (
 
 
 def fetched(package: str, version: str, paths: Sequence[str]) -> dict[str, bytes]:
-    """Files of a package of npm, fetched by npm itself, which checks the package's own checksum.
+    """Return files of an npm package, fetched by npm itself, which checks the package's own checksum.
 
     Raises OSError where npm is missing or fails, KeyError for a file that the package lacks.
     """
@@ -76,7 +76,7 @@ def _content(archive: tarfile.TarFile, name: str) -> bytes:
 
 
 def differences(modules: Sequence[Vendored] = MODULES, folder: Path = STATIC) -> list[str]:
-    """A sentence for each file that is not what is written here; the network is not asked."""
+    """Return a sentence for each file whose checksum differs from MODULES; without the network."""
     return [
         f"{one.name} is not {one.path} of {one.package} {one.version}"
         for one in modules
@@ -85,17 +85,17 @@ def differences(modules: Sequence[Vendored] = MODULES, folder: Path = STATIC) ->
 
 
 def differences_to_npm(modules: Sequence[Vendored] = MODULES, folder: Path = STATIC) -> list[str]:
-    """A sentence for each file that differs from npm's. Raises as ``fetched``."""
-    found = []
+    """Return a sentence for each file that differs from npm's. Raises as ``fetched``."""
+    sentences = []
     for one in modules:
         (content,) = fetched(one.package, one.version, [one.path]).values()
         if content != (folder / one.name).read_bytes():
-            found.append(f"{one.name} is not what npm has as {one.path} of {one.package} {one.version}")
-    return found
+            sentences.append(f"{one.name} is not what npm has as {one.path} of {one.package} {one.version}")
+    return sentences
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 where all files are npm's, 1 where one is not."""
+    """Return 0 if all files are npm's, 1 if one is not."""
     parser = argparse.ArgumentParser(prog="python -m kproxy.page.modules", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--check", action="store_true", required=True, help="compare with what npm has")
     parser.parse_args(arguments)

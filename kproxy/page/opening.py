@@ -1,4 +1,4 @@
-"""Sources to a Store: which kind they are, and that they go together."""
+"""Choose the Store for the sources that a person names, and check that they can be opened together."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ def open_sources(
     most: int = MOST_KEPT,
     spill: Path | None = None,
 ) -> Store:
-    """The store of some sources; captures and logs are read on while it is used. Raises UsageError for what is no source."""
+    """Return the store of these sources; captures and logs are read while it is used. Raises UsageError for what is no source."""
     looked_at = [look_at(source) for source in sources]
     kinds = {source.kind for source in looked_at}
     if len(kinds) > 1:

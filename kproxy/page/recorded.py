@@ -47,7 +47,7 @@ LOOK_MS = 100  # of a pipe
 LOOK = 256  # packets or lines between two checks of the time
 SHOW_S = 0.5  # between two updates of what the page shows while reading
 MEMORY = "160MB"  # that DuckDB may use
-WITH_NUMBERS = ("record_batches", "offsets", "group_events", "errors")  # tables that leave with their exchanges
+WITH_NUMBERS = ("record_batches", "offsets", "group_events", "errors")  # tables removed with their exchanges
 
 
 class Recorded(Store):
@@ -138,8 +138,8 @@ class Recorded(Store):
         items = self.blocks.items(numbers[0], numbers[-1]) if numbers else iter(())
         at, line = 0, b""
         for number in numbers:  # ascending
-            while at < number and (found := next(items, None)) is not None:
-                at, line = found[0], found[1].line
+            while at < number and (numbered := next(items, None)) is not None:
+                at, line = numbered[0], numbered[1].line
             yield line if at == number else b"{}"  # it has left meanwhile
 
     def lacking(self, names: set[str]) -> str:
@@ -237,7 +237,7 @@ class Arriving:
 
 
 class RowOutput(TableOutput):
-    """Rows into DuckDB, lines and frames into blocks."""
+    """Writes rows to DuckDB, and lines and frames to blocks."""
 
     reads_bodies = True
     needs_frames = False
@@ -252,7 +252,7 @@ class RowOutput(TableOutput):
         self._rewriter = rewriter
         self._entities = Entities()
         self._added: deque[tuple[Any, ...]] = deque()  # of exchanges whose rows are still held
-        self._first = 1  # in the table
+        self._first = 1  # number of the first exchange in the table
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         """See Output."""

@@ -85,7 +85,7 @@ class Replaying:
 
 
 def _run(work: Work, words: list[str]) -> tuple[str, int]:
-    """Run ``kproxy replay``: what it says, and its exit status. SIGTERM lets it say what it has sent and what is left open."""
+    """Run ``kproxy replay``; return its output and exit status. On SIGTERM it still prints what it has sent and left open."""
     process = subprocess.Popen(
         [sys.executable, "-m", "kproxy", "replay", *words],
         stdin=subprocess.DEVNULL,
@@ -94,7 +94,7 @@ def _run(work: Work, words: list[str]) -> tuple[str, int]:
         text=True,
         errors="replace",
     )
-    ends = iter([process.terminate])  # a second signal would end it before it has said what is left open
+    ends = iter([process.terminate])  # a second signal would end it before it has printed what is left open
 
     def end() -> None:
         for terminate in ends:

@@ -1,14 +1,14 @@
-"""Who may ask: requests by a foreign name, from a foreign page, or without the token are refused; every answer is locked down.
+"""Refuse requests to a foreign name, from a foreign page, or without the token; add protecting headers to every answer.
 
-What it is against
+What this protects against
 
     another site in the same browser   cannot send the cookie (SameSite=Strict), is refused by its Origin and Sec-Fetch-Site, gets
                                        no CORS headers; what changes something also needs the token in a header
     DNS rebinding                      the Host header must be a loopback name, an IP address, or one of the names given
     another user of this machine       has no token: it is in the address that ``kproxy open`` prints, once, then in a cookie. The
-                                       browser is started with another address, which everybody can see among the processes: what
-                                       it has in place of the token lets one in, and then nobody
-    what is in the traffic             no script but our own files runs (Content-Security-Policy), answers are never sniffed
+                                       browser is started with another address, which all users can see among the processes: the
+                                       word in it in place of the token works once
+    what is in the traffic             only kproxy's own scripts run (Content-Security-Policy); browsers must not guess types
 """
 
 import hmac
@@ -48,8 +48,8 @@ class Guard:
     Args:
         app: what is guarded.
         token: see kproxy.proxy.supervisor.browser_guard.
-        hosts: names under which it may be asked, beside loopback ones and IP addresses.
-        once: lets in as the token does, but only the first who has it; empty: there is none.
+        hosts: names under which it may be requested, in addition to loopback names and IP addresses.
+        once: works like the token, but only for the first request that has it; empty: there is none.
     """
 
     def __init__(self, app: ASGIApp, token: str, hosts: Iterable[str] = (), once: str = "") -> None:
@@ -73,7 +73,7 @@ class Guard:
         await app(scope, receive, send_guarded)
 
     def _answer(self, scope: Scope) -> Response | None:
-        """What is answered in place of the page; None for who may pass."""
+        """Return the answer in place of the page; None if the request may pass."""
         headers = _Headers(scope["headers"])
         host = headers.only(b"host")
         if host is None or not self._guard.is_ours(host):
@@ -98,7 +98,7 @@ class Guard:
         return None
 
     def _let_in(self, token: str, host: str) -> Response:
-        """A cookie in place of the token in the address, which would stay in the browser's history."""
+        """Redirect to the page with a cookie, as a token in the address would stay in the browser's history."""
         if not self._guard.is_token(token) and not self._is_first(token):
             return _token_page(
                 "This is not the token, or it was used already: open the address that kproxy printed last."
@@ -108,11 +108,11 @@ class Guard:
         return answer
 
     def _is_first(self, token: str) -> bool:
-        """Whether it is what lets one in; from now on it does not."""
-        found = self._once != "" and hmac.compare_digest(token.encode("utf-8", "replace"), self._once.encode())
-        if found:
+        """Return whether *token* is the word that works once; from now on it does not work."""
+        is_first = self._once != "" and hmac.compare_digest(token.encode("utf-8", "replace"), self._once.encode())
+        if is_first:
             self._once = ""
-        return found
+        return is_first
 
 
 def _token_page(sentence: str) -> Response:
@@ -124,13 +124,13 @@ class _Headers:
         self._pairs = list(pairs)
 
     def only(self, name: bytes, missing: str | None = None) -> str | None:
-        """The value of a header; *missing* where there is none, None where there are several."""
-        found = [value for key, value in self._pairs if key == name]
-        return missing if not found else found[0].decode("latin-1") if len(found) == 1 else None
+        """Return the value of a header; *missing* if there is none, None if there are several."""
+        values = [value for key, value in self._pairs if key == name]
+        return missing if not values else values[0].decode("latin-1") if len(values) == 1 else None
 
 
 def _is_from_here(headers: _Headers, host: str, path: str) -> bool:
-    """Whether no other site asked; a link on another site may lead to the page itself."""
+    """Return whether no other site sent the request; a link on another site may lead to the page itself."""
     origin = headers.only(b"origin", missing="")
     site = headers.only(b"sec-fetch-site", missing="none")
     if origin is None or site is None or (origin and not _is_same(origin, host)):
@@ -139,10 +139,10 @@ def _is_from_here(headers: _Headers, host: str, path: str) -> bool:
 
 
 def _is_same(origin: str, host: str) -> bool:
-    """Whether an Origin is the one that the Host header names."""
+    """Return whether an Origin is the one that the Host header names."""
     return origin.lower() == f"http://{host.lower()}"
 
 
 def refusal(status: int, sentence: str, column: int | None = None, length: int | None = None) -> Response:
-    """An answer that says why not, and where in the filter."""
+    """Return an answer that says why a request is refused, and where in the filter the mistake is."""
     return JSONResponse({"error": sentence, "column": column, "length": length}, status)

@@ -19,7 +19,7 @@ from kproxy.proxy.network.http_server import server_settings
 
 
 def page_app(store: Store, token: str, hosts: Iterable[str] = (), once: str = "") -> ASGIApp:
-    """The ASGI application; the arguments are those of Guard."""
+    """Return the ASGI application; the other arguments are those of Guard."""
     import duckdb  # noqa: PLC0415 - heavy, and an extra
 
     async def unanswered(_request: Request, error: Exception) -> Response:
@@ -34,7 +34,7 @@ def page_app(store: Store, token: str, hosts: Iterable[str] = (), once: str = ""
     routes = Answers(store, token).routes()
     return Guard(
         Starlette(routes=routes, exception_handlers=handlers), token, hosts, once
-    )  # outside of what answers for failures
+    )  # outermost, so that answers about failures get its headers too
 
 
 def serve(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> None:

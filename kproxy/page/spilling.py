@@ -1,7 +1,7 @@
 """SpillFiles: files in a directory for what does not fit into memory; they have no names there.
 
-A file without a name (O_TMPFILE of open(2), or one whose name is removed at once) is gone with the process, however that ends:
-after a crash nothing is left, and nobody can open it by a path. ``ls`` does not show it; ``df`` does.
+A file without a name (O_TMPFILE of open(2), or one whose name is removed at once) ends with the process, however that ends:
+after a crash nothing is left, and it cannot be opened by a path. ``ls`` does not show it; ``df`` does.
 """
 
 import os
@@ -12,8 +12,8 @@ from typing import IO
 
 from msgspec import Struct
 
-SEGMENT = 16 << 20  # bytes, from which on the next piece is in another file
-OF_MOST = 8  # a file has at most this part of what may be there, so that little leaves with one
+SEGMENT = 16 << 20  # bytes of a file after which the next piece begins another one
+OF_MOST = 8  # a file has at most one in so many of the allowed bytes, so that few leave with it
 
 
 class Segment(Struct):
@@ -21,7 +21,7 @@ class Segment(Struct):
 
     file: IO[bytes]
     size: int = 0
-    pieces: int = 0  # that are not released
+    pieces: int = 0  # how many are not released yet
 
 
 class Place(Struct, frozen=True):
@@ -33,7 +33,7 @@ class Place(Struct, frozen=True):
 
 
 class SpillFiles:
-    """Pieces of bytes, released about in the order in which they came: a file is given back with its last piece.
+    """Keeps pieces of bytes, released about in the order in which they came: a file is released with its last piece.
 
     Args:
         folder: the directory.
@@ -47,11 +47,11 @@ class SpillFiles:
         self._segments: deque[Segment] = deque()
 
     def open(self) -> IO[bytes]:
-        """Another file, which is the caller's. Raises OSError."""
+        """Return another file, which the caller owns. Raises OSError."""
         return TemporaryFile(dir=self.folder, prefix="kproxy-")
 
     def write(self, data: bytes) -> Place:
-        """Keep a piece. Raises OSError where there is no room; then it is as it was."""
+        """Write a piece, and return its place. Raises OSError if there is no room; then nothing has changed."""
         if not self._segments or self._segments[-1].size >= self._segment:
             self._segments.append(Segment(self.open()))
         segment = self._segments[-1]
@@ -65,14 +65,14 @@ class SpillFiles:
         return place
 
     def read(self, place: Place) -> bytes:
-        """A piece. Raises OSError."""
-        found = os.pread(place.segment.file.fileno(), place.size, place.position)
-        if len(found) != place.size:
+        """Return a piece. Raises OSError."""
+        data = os.pread(place.segment.file.fileno(), place.size, place.position)
+        if len(data) != place.size:
             raise OSError("a file is shorter than what was written to it")
-        return found
+        return data
 
     def release(self, place: Place) -> None:
-        """Give a piece back."""
+        """Release a piece."""
         segment = place.segment
         segment.pieces -= 1
         if not segment.pieces and (segment.size >= self._segment or segment is not self._segments[-1]):
@@ -81,7 +81,7 @@ class SpillFiles:
             segment.file.close()
 
     def close(self) -> None:
-        """Give all back."""
+        """Release all pieces."""
         for segment in self._segments:
             segment.file.close()
         self._segments.clear()

@@ -66,8 +66,8 @@ class Index(Struct):
 
     def part(self, offset: int, limit: int) -> list[int]:
         """Return at most *limit* numbers from an offset on."""
-        found = self.numbers[offset : offset + limit]
-        return list(found) if isinstance(found, range) else list(found.to_pylist())
+        numbers = self.numbers[offset : offset + limit]
+        return list(numbers) if isinstance(numbers, range) else list(numbers.to_pylist())
 
     def offset_of(self, number: int) -> int | None:
         """Return the offset of a number; None if the view lacks it."""
@@ -103,8 +103,8 @@ class Store(ABC):
     first = 1  # number of the first exchange
     last = 0  # number of the last one
     generation = 0  # grows when rows come or leave
-    dropped = 0  # exchanges that never came here, as there was no time for them
-    share = 1.0  # of the exchanges, which comes here now
+    dropped = 0  # exchanges that did not come here, as there was no time for them
+    share = 1.0  # the part of the exchanges that comes here now
     fed = True  # whether all that comes from now on is counted: an analyzer is connected
     loading: Loading | None = None
     spill: Spill | None = None
@@ -112,7 +112,7 @@ class Store(ABC):
 
     def __init__(self) -> None:
         self.damages: list[str] = []
-        self.unread: list[str] = []  # sentences: what sources have beside exchanges, once they are read
+        self.unread: list[str] = []  # sentences: what else sources have than exchanges, once they are read
         self.left_out = LeftOut()
         self.narrowed = Narrowed()
         self._indexes: OrderedDict[tuple[str, str], Index] = OrderedDict()
@@ -175,7 +175,7 @@ class Store(ABC):
 
     @property
     def default_sort(self) -> str:
-        """The column that rows are in the order of unless another is asked for: several sources are merged by time."""
+        """The column by which rows are sorted unless another one is requested: several sources are merged by time."""
         return "requestAt" if len(self.sources) > 1 else "number"
 
     @property
@@ -247,10 +247,10 @@ class Store(ABC):
         """
         if not condition.strip():
             return None
-        asked, read = Filter(condition), 0
+        filter_, read = Filter(condition), 0
         while True:
             try:
-                return self._selected_in_turn(work, asked, read)
+                return self._selected_in_turn(work, filter_, read)
             except Unfinished as part:
                 if part.given_up:
                     raise
@@ -261,8 +261,8 @@ class Store(ABC):
     def _let_others_in() -> None:
         time.sleep(LET_IN_S)
 
-    def _selected_in_turn(self, work: Work, asked: Filter, read: int) -> Index:
-        condition = asked.condition
+    def _selected_in_turn(self, work: Work, filter_: Filter, read: int) -> Index:
+        condition = filter_.condition
         work.wait_for(self._selecting, "another filter is evaluated, maybe for an export; ask again when that is done")
         try:
             generation, first, last = self.generation, self.first, self.last
@@ -270,12 +270,12 @@ class Store(ABC):
             if known is None or known.generation != generation:
                 after = first - 1 if known is None else max(known.through, first - 1)
                 try:
-                    found = asked.select(self, self.worker, work, after, last, read)
-                except Unfinished as part:  # who asks again, or has the next turn, goes on from there
+                    selected = filter_.select(self, self.worker, work, after, last, read)
+                except Unfinished as part:  # the next request, or the next turn, goes on from there
                     begun = part.numbers if known is None else _joined(known.numbers, part.numbers, first)
                     self._selected[condition] = Index(begun, UNFINISHED, part.through)
                     raise
-                known = Index(found if known is None else _joined(known.numbers, found, first), generation, last)
+                known = Index(selected if known is None else _joined(known.numbers, selected, first), generation, last)
                 self._selected[condition] = known
             self._selected.move_to_end(condition)
             _forget_old(self._selected)
@@ -307,8 +307,8 @@ class Store(ABC):
         if not numbers:
             return []
         kept = None if self.kept is None else self.kept.rows(numbers, columns)
-        found = self._look_up(numbers, columns) if kept is None else kept
-        return [[_plain(value, column) for value, column in zip(row, columns, strict=False)] for row in found]
+        rows = self._look_up(numbers, columns) if kept is None else kept
+        return [[_plain(value, column) for value, column in zip(row, columns, strict=False)] for row in rows]
 
     def _look_up(self, numbers: Sequence[int], columns: Sequence[Column]) -> list[tuple[Any, ...]]:
         listed = ", ".join(map(str, numbers))
@@ -317,9 +317,9 @@ class Store(ABC):
         low, high = min(numbers), max(numbers)
         query = f"SELECT e.number, {chosen} FROM {source} WHERE e.number BETWEEN {low} AND {high} AND e.number IN ({listed})"
         with self.cursor() as cursor:
-            found = {row[0]: row[1:] for row in cursor.execute(query).fetchall()}
+            by_number = {row[0]: row[1:] for row in cursor.execute(query).fetchall()}
         gone = (None,) * len(columns)
-        return [found.get(number, gone) for number in numbers]
+        return [by_number.get(number, gone) for number in numbers]
 
     def __enter__(self) -> Self:
         return self
@@ -334,8 +334,8 @@ class Store(ABC):
         with self.cursor() as cursor:
             latest = "max(coalesce(e.response_ns, e.request_ns))"
             query = f"SELECT min(e.request_ns), {latest} FROM {self.rows(['requestAt', 'responseAt'])}"
-            found = cursor.execute(query).fetchone()
-        return (None, None) if found is None else (found[0], found[1])
+            ends = cursor.execute(query).fetchone()
+        return (None, None) if ends is None else (ends[0], ends[1])
 
 
 def numbers_among(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow
 
-MEMORY = "192MB"  # that DuckDB may use, and as much again for the analyses
+MEMORY = "192MB"  # that DuckDB may use; the analyses may use as much again
 ENDS = frozenset(ADDED.keys() - {"number", "request_ns", "response_ns"})  # columns that only the table connections has
 TYPES = {  # of the contract's columns that the page has, as DuckDB names them
     "string": "VARCHAR", "double": "DOUBLE", "bool": "BOOLEAN", "list<string>": "VARCHAR[]", "list<int16>": "SMALLINT[]",
@@ -40,7 +40,7 @@ TYPES = {  # of the contract's columns that the page has, as DuckDB names them
 }  # fmt: skip
 MOST_LOOKED_UP = 2_000  # rows of a query
 MOST_LOOKING_SECONDS = 10.0  # for damages in all files: every value is read
-NAMED = re.compile(r'^.*Failed to read file "[^"]*": ')  # what DuckDB writes before what is wrong
+NAMED = re.compile(r'^.*Failed to read file "[^"]*": ')  # what DuckDB writes before the damage itself
 MOST_RECORDS = 10_000  # of an exchange
 BODIES = ("request_json", "response_json")
 END = (
@@ -65,7 +65,7 @@ class _File(Struct, frozen=True):
 
 
 class Tabled(Store):
-    """See the module. Raises UsageError for what cannot be read."""
+    """The exchanges of directories of tables. Raises UsageError if a table cannot be read."""
 
     def __init__(self, directories: Sequence[Path]) -> None:
         super().__init__()
@@ -79,19 +79,19 @@ class Tabled(Store):
         self._connection.execute(f"SET memory_limit = '{MEMORY}'")
         self._connection.execute("SET TimeZone = 'UTC'")
         self._looking = threading.Lock()
-        found = [table_files(directory) for directory in directories]
-        records = [quoted(str(path)) for files in found for path in files.get("records", [])]
+        tables = [table_files(directory) for directory in directories]
+        records = [quoted(str(path)) for files in tables for path in files.get("records", [])]
         self._records_reader = (
             f"read_parquet([{', '.join(records)}], union_by_name = true, hive_partitioning = false)" if records else ""
         )
-        self._paths = [path for files in found for paths in files.values() for path in paths]
+        self._paths = [path for files in tables for paths in files.values() for path in paths]
         try:
-            self._files = self._look_at([path for files in found for path in files.get("exchanges", [])])
-            self._make_ends([path for files in found for path in files.get("connections", [])])
+            self._files = self._look_at([path for files in tables for path in files.get("exchanges", [])])
+            self._make_ends([path for files in tables for path in files.get("connections", [])])
         except duckdb.Error as error:
             self.close()
-            said = "; ".join(self.look_for_damages()) or first_sentence(error)
-            raise UsageError(f"{self.name}: a table cannot be read: {said}") from error
+            reasons = "; ".join(self.look_for_damages()) or first_sentence(error)
+            raise UsageError(f"{self.name}: a table cannot be read: {reasons}") from error
         self.last = sum(file.rows for file in self._files)
         self.kept = KeptColumns(self)
         self.has_bodies = bool(self._files) and all(set(BODIES) <= file.columns for file in self._files)
@@ -144,10 +144,10 @@ class Tabled(Store):
             'SELECT direction, topic, topic_id, partition, "offset", epoch_ms(timestamp), key, value, headers'
             f" FROM {self._records_reader} WHERE connection_id = ? AND exchange = ? LIMIT {MOST_RECORDS}"
         )
-        viewers, found = Viewers(), dict[tuple[Any, ...], list[dict[str, Any]]]()
+        viewers, partitions = Viewers(), dict[tuple[Any, ...], list[dict[str, Any]]]()
         for *place, offset, timestamp, key, value, headers in cursor.execute(query, (connection, exchange)).fetchall():
             topic = place[1]
-            found.setdefault(tuple(place), []).append(
+            partitions.setdefault(tuple(place), []).append(
                 {
                     "offset": offset,
                     "timestamp": timestamp,
@@ -169,7 +169,7 @@ class Tabled(Store):
                     "records": rows,
                 },
             }
-            for (direction, topic, topic_id, partition), rows in found.items()
+            for (direction, topic, topic_id, partition), rows in partitions.items()
         ]
 
     def lines(self, numbers: list[int], names: list[str]) -> Iterator[bytes]:
@@ -258,12 +258,12 @@ class Tabled(Store):
             for file in self._files
             if names and _has(file, numbers)
         ]
-        found: dict[int, dict[str, str | None]] = {}
+        by_number: dict[int, dict[str, str | None]] = {}
         if parts:
             with self.cursor() as cursor:
                 rows = cursor.execute(" UNION ALL BY NAME ".join(parts)).fetchall()
-            found = {row[0]: {"request": row[1], "response": row[2]} for row in rows}
-        return [tuple(found.get(number, {}).get(name) for name in names) for number in numbers]
+            by_number = {row[0]: {"request": row[1], "response": row[2]} for row in rows}
+        return [tuple(by_number.get(number, {}).get(name) for name in names) for number in numbers]
 
     def _look_at(self, paths: list[Path]) -> list[_File]:
         files: list[_File] = []
@@ -360,9 +360,9 @@ def damages_of(paths: Iterable[Path]) -> list[str]:
     """
     import duckdb  # noqa: PLC0415 - heavy, and an extra
 
-    found: list[str] = []
+    damages: list[str] = []
     work = Work(MOST_LOOKING_SECONDS)
-    with duckdb.connect(config=SAFE) as connection:  # one of its own: a fault may have made the other one useless
+    with duckdb.connect(config=SAFE) as connection:  # its own connection: a fault may have broken the other one
         connection.execute(f"SET memory_limit = '{MEMORY}'")
         for path in paths:
             try:
@@ -371,7 +371,7 @@ def damages_of(paths: Iterable[Path]) -> list[str]:
             except Cancelled:
                 break
             except duckdb.OutOfMemoryException:
-                continue  # that says nothing of the file
+                continue  # this says nothing about the file
             except duckdb.Error as error:
-                found.append(f"{path} is damaged: {NAMED.sub('', first_sentence(error))}")
-    return found
+                damages.append(f"{path} is damaged: {NAMED.sub('', first_sentence(error))}")
+    return damages

@@ -9,7 +9,7 @@ from kproxy.errors import KproxyError
 
 MOST_SECONDS = 20.0
 AGAIN_S = 0.1
-TURN_S = 0.05  # between two looks whether a question is still asked
+TURN_S = 0.05  # between two checks whether a question was cancelled
 
 
 class Cancelled(KproxyError):
@@ -28,7 +28,7 @@ class Work:
 
     def cancel(self, why: str = "the browser has disconnected") -> None:
         """Cancel it."""
-        with self._lock:  # also while blocks are ended: what comes behind a block must not be
+        with self._lock:  # also while blocks are ended: *end* must not hit what follows a block
             if self._why is None:
                 self._why = why
                 self._end_blocks()
@@ -67,7 +67,7 @@ class Work:
                 self._ends.remove(end)
 
     def _end_blocks(self) -> None:
-        """End the blocks, repeatedly until they are left, as an interrupt between two queries is lost. Holds the lock."""
+        """End the blocks, again and again until they are left, as an interrupt between two queries is lost. Needs the lock."""
         for end in self._ends:
             end()
         if self._ends:

@@ -1,7 +1,7 @@
 """``python -m kproxy.page.live``: the process of the live page.
 
-Its modules take a second or more of CPU to import. A thread does that which gets only what others leave: traffic comes first. On
-a machine that leaves nothing the process begins anew after PATIENCE_S, and imports at its own low priority.
+Its modules take a second or more of CPU to import. A thread imports them that gets only the CPU that others leave, as traffic
+comes first. If that takes longer than PATIENCE_S, the process starts anew and imports at its own low priority.
 """
 
 import os

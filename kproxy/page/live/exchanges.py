@@ -32,7 +32,7 @@ from kproxy.session import ClusterView, Connection, Cut, Exchange, Frame
 from kproxy.session.cluster import REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES, TopicNames
 from kproxy.session.tls_facts import TlsFacts
 
-KNOWN = 1_024  # bytes that a connection takes, about
+KNOWN = 1_024  # about how many bytes a connection takes
 
 
 class Told(DecodeError):
@@ -60,7 +60,7 @@ class LiveExchanges:
 
     def __init__(self, *, records: bool = False) -> None:
         self.connections: dict[int, Known] = {}
-        self._over: list[tuple[int, int]] = []  # a heap of those that are over: their last exchange, their number
+        self._over: list[tuple[int, int]] = []  # a heap of ended connections: last exchange, number
         self._views: dict[str, ClusterView] = {}
         self._opener = Opener(Viewers() if records else None)
         self._rewriter = Rewriter() if records else WithoutRecords()
@@ -101,7 +101,7 @@ class LiveExchanges:
             known = self.connections[number]
             if known.last < first:
                 del self.connections[number]
-            else:  # more came behind its end
+            else:  # more exchanges came after its end
                 heappush(self._over, (known.last, number))
 
     @property
@@ -160,7 +160,7 @@ class LiveExchanges:
         exchange = self.exchange(known, shown)
         key, version = exchange.api_key, exchange.api_version
         request, response = exchange.request, exchange.response
-        with suppress(DecodeError):  # of a frame that is cut within its header
+        with suppress(DecodeError):  # a frame may be cut within its header
             if request is not None:
                 request.header = read_request_header(request.data)
         with suppress(DecodeError, KeyError):
@@ -262,8 +262,8 @@ def _note_unusual(frame: Frame, unusual: Unusual) -> None:
     )
 
 
-def _noted(side: blocks.Side | None, told: Side | None) -> blocks.Side | None:
+def _noted(side: blocks.Side | None, received: Side | None) -> blocks.Side | None:
     """Return the side with the analyzer's note on what was withheld from it."""
-    if side is None or told is None or told.unusual is None or not told.unusual.note:
+    if side is None or received is None or received.unusual is None or not received.unusual.note:
         return side
-    return msgspec.structs.replace(side, note=told.unusual.note)
+    return msgspec.structs.replace(side, note=received.unusual.note)

@@ -1,8 +1,7 @@
-"""Selections of a running proxy's exchanges as packets and as tables: what ``kproxy decode`` would write of them.
+"""Export selections of a running proxy's exchanges as packets and as tables, as ``kproxy decode`` would write them.
 
-Packets are made of the frames that are kept, and ordered by their times in temporary files (kproxy.pipeline.pcapng_output); then
-they are sent while they are read from there. Tables are the rows that are kept, written a part at a time. What leaves meanwhile
-to make room is left out.
+Packets are made of the kept frames, and ordered by their times in temporary files (kproxy.pipeline.pcapng_output), from which
+they are sent. Tables are the kept rows, written a part at a time. Exchanges that are removed meanwhile to make room are left out.
 """
 
 import os
@@ -27,15 +26,15 @@ if TYPE_CHECKING:
 
 CHECK_EVERY = 256  # exchanges
 ROWS = 65_536  # written at a time
-AT_ONCE = 1 << 20  # bytes sent at a time, about
-# What packets do not tell, or number anew: conditions on these choose others in a file
+AT_ONCE = 1 << 20  # about how many bytes are sent at a time
+# Fields that packets lack, or number anew: conditions on these select other exchanges in a file
 NOT_IN_PACKETS = frozenset(
     {"connection", "principal", "brokerMs", "requestInProxyMs", "responseInProxyMs", "unanswered"}
 )
 
 
 def packets(store: Live, work: Work, numbers: Iterable[int], *, anonymized: bool) -> Iterator[bytes]:
-    """A pcapng file of these exchanges, ascending, in pieces. Raises Cancelled, UsageError: when it is called."""
+    """Return a pcapng file of these ascending exchanges, in pieces. Raises Cancelled, UsageError when it is called."""
     rewriter = Rewriter() if store.records else WithoutRecords(keeps_size=False)
     if anonymized:
         rewriter = Anonymizer(Pseudonyms(os.urandom(KEY_SIZE)))
@@ -61,7 +60,7 @@ def _sent(made: OrderedPackets) -> Iterator[bytes]:
 
 
 def in_pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in fewer pieces, of at least AT_ONCE: each is passed on by two processes, from a thread to a loop."""
+    """Yield the same bytes in fewer pieces, of at least AT_ONCE: two processes pass each on, from a thread to a loop."""
     held, size = list[bytes](), 0
     for part in parts:
         held.append(part)
@@ -74,7 +73,7 @@ def in_pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def write_tables(store: Live, work: Work, chosen: Index | None, target: Path) -> None:
-    """The rows of the chosen exchanges (None: all) into a directory, those of connections whole.
+    """Write the rows of the chosen exchanges (None: all) into a directory; the table of connections completely.
 
     Raises Cancelled, and UsageError for a full disk.
     """
@@ -111,7 +110,7 @@ def _columns(table: Table) -> str:
 
 
 def _register_keys(cursor: Any, exchanges: str, chosen: Index) -> str:
-    """Let queries see the chosen exchanges of a part: what to append to their FROM."""
+    """Register the keys of the chosen exchanges of a part; return what to append to the FROM of a query."""
     only = Live.register(cursor, chosen)
     query = f"SELECT e.connection_id, e.exchange FROM {exchanges} e WHERE true{only}"
     cursor.register("page_exported", cursor.sql(query).to_arrow_table())

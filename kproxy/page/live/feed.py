@@ -26,7 +26,7 @@ SHOW_S, MOST_SHOW_S = 0.4, 1.0
 FEW = 2_000  # exchanges
 LOOK_S = 0.2
 READ = 256 << 10
-OPEN_SHARE = 0.05  # of the time, for the rows of connections that are open
+OPEN_SHARE = 0.05  # most of the time that may be spent on the rows of open connections
 ACTIVITY_S = 10.0  # between two rows of what connections did
 ANALYZER_ENDED = "evicted"
 LATEST_DAMAGES = 10  # kept for the page
@@ -40,9 +40,9 @@ class LiveFeed:
         listener: a socket that listens for analyzers; owned from here on.
         exchanges: learns of connections.
         blocks, files: where frames and rows are kept.
-        room: of what is kept.
-        left_out: is told what does not come.
-        published: called when something else is there.
+        room: keeps all of it within its bounds.
+        left_out: counts the exchanges that do not come.
+        published: called when what is shown has changed.
     """
 
     def __init__(
@@ -70,12 +70,12 @@ class LiveFeed:
         self._news = False
         self._shown_at = self._activity_at = time.monotonic()
         self._open_at = 0.0  # when the rows of open connections may be written again
-        self._open_is_old = False  # whether they are to be
+        self._open_is_old = False  # whether they have changed since they were written
         self._dropped_before = 0  # by earlier feeds
         self._dropped_here = 0
         self._tally = Tally(0, 0, 0, 1.0)
-        self._unseen_since = 0  # ns: until when the last feed told of exchanges; 0: there was none
-        self._analyzer = 0  # process id of the one that was connected last
+        self._unseen_since = 0  # ns: time of the newest exchange of the last feed; 0: there was none
+        self._analyzer = 0  # process id of the last connected analyzer
         self.damages: list[str] = []
         self.first, self.last = 1, 0
         self.is_fed = False  # whether an analyzer is connected
@@ -123,10 +123,10 @@ class LiveFeed:
                 continue
             try:
                 size = connected.recv_into(buffer)
-                found = list(pieces.feed(memoryview(buffer)[:size]))
+                received = list(pieces.feed(memoryview(buffer)[:size]))
             except (OSError, ValueError):  # cut off, or no feed
                 return
-            for records in found:
+            for records in received:
                 for record in records:
                     self._receive(record)
                 self._show_when_due()
@@ -167,7 +167,7 @@ class LiveFeed:
             self._highest = max(self._highest, number)
             is_new = number not in self._exchanges.connections
             known = self._exchanges.begin(number, record)
-            if is_new:  # that more is known of it is nothing that was seen on it
+            if is_new:  # a record with more facts about a known connection is not activity on it
                 self._rows.note(Event(known.connection, record.at))
         elif type(record) is Ended:
             number = self._base + record.connection
@@ -199,7 +199,7 @@ class LiveFeed:
         try:
             self._exchanges.learn(known, exchange)
             self._rows.add(self._blocks.last + 1, exchange)
-        except Exception:  # whatever bytes do to it: the others go on
+        except Exception:  # whatever the bytes hold, the other exchanges go on
             self._drop(shown)
             self._renew_rows()
             return
@@ -272,8 +272,8 @@ class LiveFeed:
 
 
 def _pid_of(connected: socket.socket) -> int:
-    """The process at the other end."""
-    found: tuple[int, int, int] = CREDENTIALS.unpack(
+    """Return the id of the process at the other end."""
+    credentials: tuple[int, int, int] = CREDENTIALS.unpack(
         connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
     )
-    return found[0]
+    return credentials[0]

@@ -1,9 +1,9 @@
 """Rows of a live store as Parquet: files that are written once, which DuckDB queries where they are.
 
-New rows become a file of each table in memory (memfd_create(2)). Few rows are put together with those before them, so that the
-number of files stays small; a file of ROWS rows is final. The oldest are removed, or written to a directory, some parts as one. A
-file that is
-removed or replaced stays readable for LINGER_S, longer than a query may take (work.py), or as long as it is held.
+New rows become a file of each table in memory (memfd_create(2)). Few rows are joined with the rows before them, so that the
+number of files stays small; a file of ROWS rows is final. The oldest files are removed, or written to a directory, several parts
+as one. A file that is removed or replaced stays readable for LINGER_S, longer than a query may take (work.py), or as long as it
+is held.
 """
 
 import functools
@@ -24,9 +24,9 @@ from kproxy.page.spilling import SpillFiles
 if TYPE_CHECKING:
     import pyarrow
 
-ROWS = 16_384  # from which on a file is final
+ROWS = 16_384  # a file with so many is final
 LINGER_S = 25.0
-KEY = "connection_id"  # of rows that are replaced
+KEY = "connection_id"  # identifies rows that are replaced
 FORM: dict[str, Any] = {
     "compression": "zstd",
     "compression_level": 1,
@@ -54,21 +54,21 @@ class Part(Struct):
     first_ns: int | None  # earliest and latest time
     last_ns: int | None
     files: dict[str, File]
-    batches: "dict[str, list[pyarrow.RecordBatch]]"  # of one that is not final
+    batches: "dict[str, list[pyarrow.RecordBatch]]"  # the rows by table; empty once the part is final
 
     @property
     def rows(self) -> int:
-        """Of the table with the most of them, as far as they are not in a final file."""
+        """How many rows the largest table has; 0 once the part is final."""
         return max((sum(batch.num_rows for batch in batches) for batches in self.batches.values()), default=0)
 
     @property
     def size(self) -> int:
-        """Bytes of its files."""
+        """Bytes of the part's files."""
         return sum(file.size for file in self.files.values())
 
     @property
     def in_memory(self) -> bool:
-        """Whether they are not in the directory."""
+        """Whether all files are in memory, not in the directory."""
         return all(file.in_memory for file in self.files.values())
 
 
@@ -77,10 +77,10 @@ class _State(Struct, frozen=True):
 
     parts: tuple[Part, ...] = ()
     whole: dict[str, File] = {}
-    behind: int = 0  # number of the last exchange when such a file was written
+    behind: int = 0  # number of the last exchange when such a file was last written
 
     def rows_replaced(self, table: str) -> str:
-        """What stands behind FROM for rows that are replaced as a whole, without those that are in parts which came later."""
+        """Return SQL for FROM: the rows of a table that is replaced as a whole, except for rows that later parts have."""
         later = [part.files[table].path for part in self.parts if table in part.files and part.last >= self.behind]
         rows = _reader([self.whole[table].path])
         return f"(SELECT a.* FROM {rows} a ANTI JOIN {_reader(later)} b USING ({KEY}))" if later else rows
@@ -92,7 +92,7 @@ class _Hold(Struct):
 
 
 class LiveFiles:
-    """The files. One thread adds and removes; any may ask which there are.
+    """The files. One thread adds and removes; any thread may read.
 
     Args:
         schemas: the columns of each table.
@@ -107,11 +107,11 @@ class LiveFiles:
         self.lingering = 0  # bytes of files in memory that were replaced or removed
         self._empty = {name: _written([], schema) for name, schema in schemas.items()}
         self._schemas = schemas
-        self._now = _State()  # changed in one assignment, as others ask meanwhile
+        self._now = _State()  # changed in one assignment, as other threads read it
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Those that are there."""
+        """The present parts, the oldest first."""
         return self._now.parts
 
     @property
@@ -127,11 +127,11 @@ class LiveFiles:
 
     @property
     def spilled(self) -> int:
-        """Bytes of all files in the directory, but for those that are removed."""
+        """Bytes of all files in the directory, except for removed ones."""
         return sum(part.size for part in self.parts if not part.in_memory)
 
     def add(self, part: Part) -> None:
-        """Add the rows behind all others, of which only ``batches`` are there."""
+        """Add a part, which has only ``batches``, after all others."""
         before = self.parts
         parts = list(before)
         while parts and parts[-1].batches and parts[-1].rows <= 2 * part.rows:
@@ -143,9 +143,9 @@ class LiveFiles:
         self._linger([file for one in before[len(parts) :] for file in one.files.values()])
 
     def replace(self, table: str, batches: "Sequence[pyarrow.RecordBatch]") -> None:
-        """Let these be all rows of a table, beside those of the parts: as they are behind the parts that are there now.
+        """Replace the rows that a table has in addition to those of the parts, such as open connections.
 
-        Of a row in these and in a part that comes later, that of the part counts (``query``).
+        If a part that comes later has a row with the same key, the part's row counts (``query``).
         """
         before = self._now.whole
         behind = self.parts[-1].last if self.parts else 0
@@ -154,14 +154,14 @@ class LiveFiles:
         self._linger([before[table]] if table in before else [])
 
     def remove_oldest(self) -> int:
-        """Remove the oldest part; the number of the first exchange that stays."""
+        """Remove the oldest part; return the number of the first exchange that stays."""
         oldest, *parts = self.parts
         self._now = replace(self._now, parts=tuple(parts))
         self._linger(oldest.files.values())
         return oldest.last + 1
 
     def spill_oldest(self, into: SpillFiles) -> int:
-        """Write the oldest parts that are in memory to a directory; the number of the first exchange that is not there.
+        """Write the oldest parts in memory to a directory; return the number of the first exchange that is not there.
 
         Raises OSError: then nothing has changed.
         """
@@ -171,16 +171,16 @@ class LiveFiles:
         chosen = parts[before : before + many]
         joined = replace(
             functools.reduce(_joined, chosen), files=_spilled(chosen, self._schemas, into), batches={}
-        )  # another one: those that ask meanwhile have the chosen ones
+        )  # a new part: queries of other threads still use the chosen ones
         self._now = replace(self._now, parts=(*parts[:before], joined, *parts[before + many :]))
         self._linger([file for part in chosen for file in part.files.values()])
         return joined.last + 1
 
     @contextmanager
     def held(self, give_up: Callable[[str], object], most: int) -> Iterator[list[Callable[[str], str]]]:
-        """Keep all files that are there readable within the block: for each part what ``query`` gives of it.
+        """Keep all present files readable within the block; yield for each part a function like ``query`` for its rows.
 
-        Where more than *most* bytes would be kept for it, *give_up* is called with the reason, and they are not held any more.
+        If more than *most* bytes would be kept for it, *give_up* is called with the reason, and the hold ends.
         """
         number = next(self._hold_numbers)
         self._holds[number] = _Hold(give_up, most)
@@ -197,7 +197,7 @@ class LiveFiles:
         return _reader([(files[table] if table in files else self._empty[table]).path])
 
     def close_replaced(self) -> None:
-        """Close the files of which no query can be in need any more."""
+        """Close the files that no query can need any more."""
         for number, hold in list(self._holds.items()):
             if self.lingering > hold.most:
                 hold.give_up(f"more came meanwhile than can be kept beside it ({hold.most >> 20} MiB); ask for less")
@@ -220,7 +220,7 @@ class LiveFiles:
             os.close(file.fd)
 
     def query(self, table: str, first: int | None = None, last: int | None = None) -> str:
-        """What stands behind FROM for the rows of a table; of exchanges in a range of numbers alone, where that is given."""
+        """Return SQL for FROM: the rows of a table; with *first* or *last*, at least those of exchanges in that range."""
         low, high = first, last
         now = self._now
         paths = [
@@ -258,17 +258,17 @@ def _joined(before: Part, after: Part) -> Part:
 
 
 def least(a: int | None, b: int | None) -> int | None:
-    """The smaller one of those that are there."""
+    """Return the smaller number, ignoring None."""
     return a if b is None else b if a is None else min(a, b)
 
 
 def most(a: int | None, b: int | None) -> int | None:
-    """The larger one of those that are there."""
+    """Return the larger number, ignoring None."""
     return a if b is None else b if a is None else max(a, b)
 
 
 def _written(batches: "Sequence[pyarrow.RecordBatch]", schema: "pyarrow.Schema") -> File:
-    """A file of these rows."""
+    """Write these rows to a file in memory, and return it."""
     import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -285,7 +285,7 @@ def _written(batches: "Sequence[pyarrow.RecordBatch]", schema: "pyarrow.Schema")
 
 
 def _spilled(parts: Sequence[Part], schemas: "Mapping[str, pyarrow.Schema]", into: SpillFiles) -> dict[str, File]:
-    """Their rows in files of a directory, a row group a part. Raises OSError."""
+    """Write the rows of these parts to files of a directory, one row group for each part. Raises OSError."""
     import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
     made: dict[str, File] = {}

@@ -29,7 +29,7 @@ SAYS = "kproxy page: "  # before a line of standard error that is for the log (k
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What a reload of the configuration may change: JSON, a line of the standard input each time."""
+    """What a reload of the configuration may change: JSON, one line of standard input for each reload."""
 
     editable: bool = False  # whether breakpoints may be set
     analyzed: Analyzed = Analyzed()
@@ -51,7 +51,7 @@ class LiveArguments(msgspec.Struct, frozen=True):
 
 
 def listen(folder: Path, name: str) -> socket.socket:
-    """A listening socket in a folder."""
+    """Return a listening socket in a folder."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(folder / name))
     listener.listen()
@@ -71,10 +71,10 @@ def main() -> None:
     store = Live(arguments.name, feeds, arguments.most, spill, arguments.most_spilled, records=arguments.records)
     _use(store, arguments.settings)
     gc.collect()
-    gc.freeze()  # the collector skips the objects made until here: they stay to the end
+    gc.freeze()  # the collector skips the objects made so far, which live to the end
     gc.set_threshold(20_000, 20, 20)
     store.start()
-    # Without one of its threads it would show old rows; the next request starts anew
+    # Without one of its threads the page would show old rows; the next request starts another process
     threading.excepthook = lambda fault: _end(fault.exc_value)
     threading.Thread(target=_follow_input, args=(store, folder), daemon=True).start()
     serve(page_app(store, arguments.token, arguments.hosts), listen(folder, HTTP), _say_ready)
@@ -94,7 +94,7 @@ def _say_ready() -> None:
 
 
 def _end(fault: BaseException | None) -> None:
-    """End the process, and say of what, for the log of the supervisor: the place, as the text may quote traffic."""
+    """End the process; write type and place of the fault for the supervisor's log, but not its text, which may quote traffic."""
     frames = traceback.extract_tb(None if fault is None else fault.__traceback__)
     place = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
     os.write(2, f"\n{SAYS}{type(fault).__name__}{place}\n".encode())
@@ -102,7 +102,7 @@ def _end(fault: BaseException | None) -> None:
 
 
 def _follow_input(store: Live, folder: Path) -> None:
-    """Take what the supervisor says later on. End with it, and remove what it would remove."""
+    """Use settings that the supervisor sends later. When it is gone, remove the folder in its place, and exit."""
     for line in sys.stdin.buffer:
         _use(store, msgspec.json.decode(line, type=Settings))
     shutil.rmtree(folder, ignore_errors=True)

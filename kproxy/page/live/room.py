@@ -13,17 +13,17 @@ from kproxy.page.spilling import SpillFiles
 from kproxy.proxy.page_records import Shown
 
 MOST_EXCHANGES = 20_000_000  # in the directory: a view of rows has 8 bytes of memory for each
-CONNECTIONS_SHARE = 2  # a part of the memory that connections may take: they are nowhere else
+CONNECTIONS_SHARE = 2  # connections may take one in so many bytes of memory: they are not written to the directory
 
 
 class Room:
-    """Removes the oldest, or writes them to the directory, when ``make`` is called; by one thread.
+    """Removes the oldest exchanges, or writes them to the directory, when ``make`` is called; used by one thread.
 
     Args:
-        exchanges, blocks, files: what is kept.
-        most: bytes of it in memory.
+        exchanges, blocks, files: all that is kept.
+        most: bytes that may be in memory.
         spill: files in a directory; None: there is none.
-        most_spilled: bytes in the directory.
+        most_spilled: bytes that may be in the directory.
     """
 
     def __init__(

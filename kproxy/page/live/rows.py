@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     import pyarrow
 
 SOURCE = "live"  # what the column ``capture`` of connections has
-OPEN = "end of capture"  # what ``closed`` has of a connection that is not: findings look for it
+OPEN = "end of capture"  # the value of ``closed`` for open connections: findings look for it
 
 
 class LiveRows:
     """The rows that are not shown yet.
 
     Args:
-        count: of exchanges before them that have none.
+        count: exchanges before them that have no rows.
     """
 
     def __init__(self, count: int = 0) -> None:
         self._tables = Tables(self._take)
         self._entities = Entities()
         self._batches: dict[str, list[Any]] = {}
-        self._added: deque[tuple[Any, ...]] = deque()  # what exchanges have beside the contract
+        self._added: deque[tuple[Any, ...]] = deque()  # values of the columns ADDED
         self.count = count  # exchanges
         self._first_ns: int | None = None
         self._last_ns: int | None = None
@@ -61,33 +61,33 @@ class LiveRows:
             self._tables.closed(number, reason or "finished")
 
     def note_activity(self) -> None:
-        """Make rows of what the connections that are open did so far."""
+        """Make rows of what the open connections did so far."""
         self._tables.write_activity()
 
     def take(self, first: int) -> Part:
-        """The rows since the last call; *first* is the number of their first exchange."""
+        """Return the rows since the last call; *first* is the number of their first exchange."""
         self._tables.write_rows()
         part = Part(first, first + self.count - 1, self._first_ns, self._last_ns, {}, self._batches)
         self._batches, self.count, self._first_ns, self._last_ns = {}, 0, None, None
         return part
 
     def open_connections(self) -> "list[pyarrow.RecordBatch]":
-        """The rows of the connections that are open, as they are now."""
+        """Return the present rows of the open connections."""
         import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
 
-        found: list[Any] = []
-        self._tables.write_open(OPEN, lambda table, batch: found.append(batch))
-        return [pa.RecordBatch.from_arrays(batch.columns, schema=schemas()["connections"]) for batch in found]
+        batches: list[Any] = []
+        self._tables.write_open(OPEN, lambda table, batch: batches.append(batch))
+        return [pa.RecordBatch.from_arrays(batch.columns, schema=schemas()["connections"]) for batch in batches]
 
     def _principal(self, exchange: Exchange) -> str | None:
-        """As tables of a capture have it; of a login before the page was opened as the analyzer knows it."""
+        """Return the principal as tables of a capture have it; for logins before the feed began, as the analyzer knows it."""
         seen = self._entities.principal(exchange, login_of(exchange))
         connection = exchange.connection
         if seen is not None or (connection.user_name is None and connection.tls_to_proxy is None):
             return seen
         tls = connection.tls_to_proxy
-        told = connection.user_name or (None if tls is None else tls.client_certificate)
-        return None if told is None else well_formed(told)
+        known = connection.user_name or (None if tls is None else tls.client_certificate)
+        return None if known is None else well_formed(known)
 
     def _take(self, table: Table, batch: "pyarrow.RecordBatch") -> None:
         import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
@@ -103,11 +103,11 @@ class LiveRows:
 
 @functools.cache
 def schemas() -> "dict[str, pyarrow.Schema]":
-    """The columns of each table, and what exchanges have beside them; without words, which every file would repeat."""
+    """Return the columns of each table, those ADDED to exchanges included; without descriptions, which each file would repeat."""
     import pyarrow as pa  # noqa: PLC0415 - as above
 
-    found = {name: pa.schema([pa.field(f.name, f.type) for f in schema_of(table)]) for name, table in TABLES.items()}
+    by_table = {name: pa.schema([pa.field(f.name, f.type) for f in schema_of(table)]) for name, table in TABLES.items()}
     for name, sql in ADDED.items():
         kind = pa.string() if sql == "VARCHAR" else pa.int64()
-        found["exchanges"] = found["exchanges"].append(pa.field(name, kind))
-    return found
+        by_table["exchanges"] = by_table["exchanges"].append(pa.field(name, kind))
+    return by_table

@@ -1,8 +1,8 @@
 """Live: the Store of a running proxy.
 
-Rows are made when exchanges come (rows.py, files.py). Their frames are kept compressed, and decoded when an exchange is looked
-at, or when a filter is about bodies (exchanges.py). Both together are bounded in bytes; the oldest leave, or go to a directory
-(room.py).
+Rows are made when exchanges come (rows.py, files.py). Their frames are kept compressed, and decoded when an exchange is opened or
+a filter names bodies (exchanges.py). Rows and frames together are bounded in bytes; the oldest are removed or written to a
+directory (room.py).
 """
 
 import socket
@@ -33,8 +33,8 @@ from kproxy.session import Exchange
 if TYPE_CHECKING:
     import duckdb
 
-HELD = 4  # a part of what is kept: so much may leave while it is exported
-THREADS = 2  # that a query may use: the cores are for the traffic
+HELD = 4  # one in so many of the kept bytes may be removed during an export
+THREADS = 2  # that a query may use, as the cores are for the traffic
 
 
 class Live(Store):
@@ -44,7 +44,7 @@ class Live(Store):
         name: of the proxy.
         feeds: a socket that listens for analyzers.
         most: bytes of exchanges that are kept in memory.
-        spill: a directory for older ones; None: they leave.
+        spill: a directory for older ones; None: they are removed.
         most_spilled: bytes that are kept there.
         records: whether the contents of records may be shown.
     """
@@ -77,12 +77,12 @@ class Live(Store):
         self.spill = None if spill is None else Spill(str(spill), 0, most_spilled)
         self._thread: threading.Thread | None = None
         self._database = Database([], memory=MEMORY)
-        # A path of a descriptor may come to be that of another file
+        # the path of a file descriptor may name another file later
         self._database.connection.execute("SET enable_external_file_cache = false")
         self._database.connection.execute(f"SET threads = {THREADS}")
         for table in schemas():
             self._database.connection.execute(f"DROP TABLE IF EXISTS {table}")
-        self._viewed: dict[str, str] = {}  # of each table: what its view is made of
+        self._viewed: dict[str, str] = {}  # table -> the query that its view is made of
 
     def start(self) -> None:
         """Start the thread that receives what analyzers send."""
@@ -137,14 +137,14 @@ class Live(Store):
             found_lines = self.lines(numbers, [name for name in names if name not in NOT_IN_LINES] or ["event"])
             yield from (with_more(line, more) for line, more in zip(found_lines, others, strict=True))
             return
-        for found in self._kept(numbers):
-            yield b"{}" if found is None else self._exchanges.line(*found, names)  # {}: it has left meanwhile
+        for kept in self._kept(numbers):
+            yield b"{}" if kept is None else self._exchanges.line(*kept, names)  # {}: it has left meanwhile
 
     def events(self, numbers: Iterable[int]) -> Iterator[Exchange]:
         """Yield the exchanges with these ascending numbers and the bytes of their frames, except those that were removed."""
-        for found in self._kept(numbers):
-            if found is not None:
-                yield self._exchanges.whole(*found)
+        for kept in self._kept(numbers):
+            if kept is not None:
+                yield self._exchanges.whole(*kept)
 
     def _kept(self, numbers: Iterable[int]) -> Iterator[tuple[Known, Shown] | None]:
         for shown in self._blocks.some(numbers):
@@ -152,8 +152,9 @@ class Live(Store):
             yield None if known is None or shown is None else (known, shown)
 
     def held(self, work: Work) -> AbstractContextManager[list[Callable[[str], str]]]:
-        """Within the block rows that leave can still be read: for each part a function of a table, which gives what stands
-        behind FROM for its rows. The work is given up where too many leave meanwhile.
+        """Keep removed rows readable within the block; yield for each part a function that returns SQL for FROM, given a table.
+
+        Cancels *work* if too many rows are removed meanwhile.
         """
         return self._files.held(work.cancel, self._most // HELD)
 

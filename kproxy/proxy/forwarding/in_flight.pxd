@@ -53,12 +53,12 @@ cdef inline Entry *push_entry(InFlight *f) except NULL:
 
 
 cdef inline Entry *first_entry(InFlight *f) noexcept nogil:
-    """Return the oldest; ``count`` must not be 0."""
+    """Return the oldest entry; ``count`` must not be 0."""
     return &f.entries[f.head]
 
 
 cdef inline Entry *last_entry(InFlight *f) noexcept nogil:
-    """Return the newest; ``count`` must not be 0."""
+    """Return the newest entry; ``count`` must not be 0."""
     return &f.entries[(f.head + f.count - 1) & (f.capacity - 1)]
 
 

@@ -13,7 +13,7 @@ from kproxy.proxy.tap.ring cimport TapWriter
 
 
 cdef enum:
-    HEADROOM = 16  # writable bytes before each chunk, for the header part of the chunk before; no header part is as long
+    HEADROOM = 16  # writable bytes before each chunk, for the header part that the previous chunk left; no header part is as long
     LANE_STATES = 6
     MOST_PASSED = 8  # groups of frames that have passed, see Passed; one more makes the lane send what it has
     TURN_NS = 2_000_000  # after which other connections have their turn
@@ -57,7 +57,7 @@ cdef class Worker:
     cdef public set links  # type: set[Link]
     cdef public list closed_links  # type: list[Link]  # not forgotten yet: see Link.forget
     cdef list starved  # lanes that hold a frame and are not read, as the budget is used up
-    cdef uint64_t starved_since  # ns, monotonic: since when there are some, or the last was given relief
+    cdef uint64_t starved_since  # ns, monotonic: when lanes began to starve, or when a link was last closed for them
     cdef bint relief_is_due  # the loop will call relieve
 
     cdef void charge(self, int64_t size) noexcept
@@ -82,7 +82,7 @@ cdef class Pipe:
 
 cdef class LinkBase:
     cdef readonly Worker worker
-    cdef readonly object owner  # type: LinkOwner  # a LinkOwner
+    cdef readonly object owner  # type: LinkOwner
     cdef readonly Plan plan
     cdef LinkTap tap
     cdef InFlight in_flight
@@ -96,7 +96,7 @@ cdef class LinkBase:
     cdef readonly bint draining
     cdef public bint muted  # no further request begins until Link.unmute
     cdef readonly bint silent  # a filter drops one direction from here on
-    cdef readonly bint received_request  # the header of one, at least
+    cdef readonly bint received_request  # at least the header of a request has come
     cdef public bint sampled  # the tap gets this connection
     cdef readonly uint64_t last_at  # ns, monotonic
     cdef uint64_t bytes_in[2]
@@ -118,7 +118,7 @@ cdef class LinkBase:
 
 cdef struct Chunk:  # received bytes while a lane processes them
     uint8_t *at  # next byte to process
-    uint8_t *limit  # behind the last byte
+    uint8_t *limit  # after the last byte
     uint8_t *unsent  # from here to `at`: to be forwarded unchanged, and not given to the pipe yet
     uint8_t *frame  # first byte of the frame in processing if it is in this chunk, else NULL
     uint64_t now
@@ -126,7 +126,7 @@ cdef struct Chunk:  # received bytes while a lane processes them
     uint64_t received_at  # when the chunk was received; before now if it was deferred
 
 
-cdef struct Passed:  # frames that were given to the pipe to their ends and whose last bytes the sink may not have taken
+cdef struct Passed:  # frames that were given to the pipe completely, but whose last bytes the sink may not have taken
     uint64_t begun_at  # ns, monotonic: when the first byte of each was received
     int api_key
     uint32_t count
@@ -150,10 +150,10 @@ cdef class Lane:
     cdef Walker walker
     cdef uint64_t progress_at  # ns, monotonic: when bytes were last received
     cdef uint64_t begun_at  # when the first byte of the frame in processing was received
-    cdef uint64_t header_part_at  # when the first byte of header_part was
-    cdef uint64_t deferred_at  # when the deferred bytes were
-    cdef uint64_t paused_at  # since when the lane is blocked BY_OUTPUT; 0: it is not
-    cdef int timed_key  # API key of the frame in processing, by which its phase is counted; NOT_TIMED: it is not
+    cdef uint64_t header_part_at  # when the first byte of header_part was received
+    cdef uint64_t deferred_at  # when the deferred bytes were received
+    cdef uint64_t paused_at  # since when the lane is blocked BY_OUTPUT; 0: it is not blocked by that
+    cdef int timed_key  # API key of the frame in processing, under which its phase is counted; NOT_TIMED: it is not counted
     cdef Passed passed[MOST_PASSED]
     cdef int passed_count
     # buffers: see the table in lane.pyx

@@ -59,8 +59,8 @@ Who owns which bytes, and what bounds them
 All but ``header_part`` and TlsSide count in Total.BUFFERED_BYTES.
 
 Times of an exchange (Phase in kproxy/proxy/tap/counted.py). The clock is read when a chunk is received and, if a frame ended in
-it, once more when the sink has taken everything: at the end of ``run``, or later, when it takes what it left. ``passed`` has what is
-to be counted then: frames of one API that began in one chunk are one entry.
+it, once more when the sink has taken everything: at the end of ``run``, or later, when it has taken the rest. ``passed`` has the
+frames to count then: those of one API that began in one chunk are one entry.
 
 Lanes report each frame, its bytes and its end to the tap, which gets them or leaves them out by its own rules: tap_cursor.pyx.
 """
@@ -463,7 +463,7 @@ cdef class Lane:
         return 0
 
     cdef int enter(self, int state) except -1:
-        """Change the state; raises RuntimeError for what is not among TRANSITIONS."""
+        """Change the state; raises RuntimeError for a transition that is not among TRANSITIONS."""
         cdef uint64_t transition = <uint64_t>1 << <uint64_t>(self.state * LANE_STATES + state)
         if not allowed & transition:
             raise RuntimeError(f"no transition from {LaneState(self.state)!r} to {LaneState(state)!r}")
@@ -503,7 +503,7 @@ cdef class Lane:
         return 0
 
     cdef int keep_header_part(self, Chunk *c) except -1:
-        """BETWEEN_FRAMES: keep the start of a header until the rest comes; a size that cannot be is refused at once."""
+        """BETWEEN_FRAMES: keep the start of a header until the rest comes; refuse an impossible size at once."""
         cdef size_t available = c.limit - c.at
         if available >= 4 and self.is_bad_size(c.at):
             self.flush(c)
@@ -526,7 +526,7 @@ cdef class Lane:
         return self.advance(c, available)
 
     cdef int hold_from_first_address(self, Chunk *c, size_t available, size_t before) except -1:
-        """CUT_THROUGH: hold the frame from its first address on, which is *before* bytes ahead; whole if none of it has gone."""
+        """CUT_THROUGH: hold the frame from its first address on, *before* bytes ahead; the whole frame if no byte of it was sent."""
         if c.frame != NULL and c.frame >= c.unsent and self.left - before <= TAIL_LIMIT:
             self.left += c.at - c.frame
             c.at = c.frame
@@ -819,7 +819,7 @@ cdef class Lane:
             self.awaited = 0
         if self.blocked or self.link.closed:
             return 0
-        if self.direction == DIRECTION_RESPONSE and self.link.answer_is_next():  # before what is deferred: that answers later requests
+        if self.direction == DIRECTION_RESPONSE and self.link.answer_is_next():  # before deferred bytes: they answer later requests
             self.link.send_due_answers()
             if self.blocked or self.link.closed:
                 return 0
@@ -907,7 +907,7 @@ cdef class Lane:
 
 
 cdef class RequestLane(Lane):
-    """From client to broker: reads headers, recognises raw SASL tokens, puts requests in flight unless a Produce has acks=0."""
+    """From client to broker: reads headers, recognises raw SASL tokens, puts requests in flight, and removes Produce with acks=0."""
 
     def __cinit__(self, *args, **kwargs):
         self.direction = DIRECTION_REQUEST

@@ -9,7 +9,7 @@ Life (LinkLife; LIFE_TRANSITIONS below has the same as data, and ``enter`` raise
                  (TLS: or its TlsSide). ``drain`` now closes the link when it is joined
     JOINED       both lanes forward
     DRAINING     ``drain`` was called: no further request begins; closes with DRAIN once everything in flight is answered and sent
-    HALF_CLOSED  the client, the broker or both have sent their end (FIN), or one was lost. The other direction goes on: what is in
+    HALF_CLOSED  the client, the broker or both have closed (FIN), or one was reset or failed. The other direction goes on: what is in
                  flight is still answered; closes when nothing more can reach the client. ``drain`` now also stops further requests
     CLOSED       ``close`` was called, with a CloseCause; the owner closes the sockets (LinkOwner.on_closed)
 
@@ -124,7 +124,7 @@ cdef class Link(LinkBase):
 
     def join(self, Pipe requests not None, Pipe responses not None) -> None:
         """Make the lanes, each with the pipe that reads and writes for it, and begin to forward."""
-        # made before any of them is the link's: without memory for one, it is closed as a link that was not joined
+        # made before the link owns any of them: if memory runs out, it is closed like a link that was not joined
         cdef Lane request_lane = RequestLane()
         cdef Lane response_lane = ResponseLane()
         request_lane.tap = TapCursor(self.tap, DIRECTION_REQUEST)
@@ -330,7 +330,7 @@ cdef class Link(LinkBase):
     # For lanes
 
     cdef int send_due_answers(self) except -1:
-        """Send the client the responses of filters whose turn has come; between two frames of the response lane only."""
+        """Send the client the responses of filters whose turn has come, but only between two frames of the response lane."""
         cdef Entry *entry
         cdef bytes frame
         cdef uint32_t opening
@@ -420,7 +420,7 @@ cdef class Link(LinkBase):
         self.on_eof(lane)
 
     def sink_lost(self, Lane lane not None, bint after_end=False) -> None:
-        """Handle that the side a lane writes to takes no more bytes; *after_end*: it had sent its end. It may still be read."""
+        """Handle that the side a lane writes to takes no more bytes; *after_end*: it had closed (FIN) before. It may still be read."""
         if self.closed:
             return
         lane.discarding = True

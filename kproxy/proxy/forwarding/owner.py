@@ -19,11 +19,11 @@ from kproxy.proxy.forwarding.sockets import Acceptor
 from kproxy.proxy.messages import Connection
 
 PairedRequest: TypeAlias = tuple[int, int, int, RequestFacts | None]
-"""The request a response answers: API key, version, correlation id, and what was kept of it if it was held."""
+"""The request that a response answers: API key, version, correlation id, and its RequestFacts if it was held."""
 
 
 class Limits(NamedTuple):
-    """Limits of one link; a link keeps those it was made with. Sizes in bytes, without the size field."""
+    """Limits of one link; a link keeps those it was made with. Sizes are in bytes, without the size field unless noted."""
 
     frame_size: int  # largest request that is forwarded; a larger one closes the connection (BAD_FRAME)
     unauthenticated_frame_size: int  # largest request between SaslHandshake and the end of authentication
@@ -84,7 +84,7 @@ class LinkOwner(Protocol):
     def on_head(self, link: Link, request: PairedRequest, head: bytes) -> bytes | None:
         """Return the head of a response, size field included, as the client is to see it; None: close the connection.
 
-        A head of another size has the size field of the whole response as it will be.
+        If the head changes its size, its size field must be that of the whole changed response.
         """
 
     def on_tail(self, link: Link, request: PairedRequest, tail: bytes) -> bytes:
@@ -120,7 +120,7 @@ class LinkOwner(Protocol):
         """Log an unexpected exception; None: before the link was made. The caller closes the link, except after ``describe``."""
 
     def on_out_of_memory(self, link: Link, size: int) -> None:
-        """Log that the link is closed to free memory: it has most, *size* bytes, and limits.memory is used up."""
+        """Log that the link is closed to free memory: limits.memory is used up, and it has the largest buffers, *size* bytes."""
 
     def on_closed(self, link: Link, cause: int) -> None:
         """Release what belongs to the link: close its sockets, uncount its client. Called once, last."""

@@ -17,9 +17,9 @@ cdef struct Row:  # an API at a version
     uint8_t want_response
     bint header_tags  # whether the response's header has tags
     bint tapped  # the tap gets its frames
-    bint learned  # sessions learn from its frames: where the tap has little room, it gets more of them than of others
+    bint learned  # sessions learn from its frames: if the tap has little room, it gets more of them than of others
     Struct *head  # of a response whose head may be held: its body; else NULL
-    int head_stop  # the step behind its head
+    int head_stop  # the step after its head
     Struct *tail  # of a response whose tail may be held: its body; else NULL
     int tail_stop  # the step at which its tail begins
 
@@ -71,7 +71,7 @@ cdef struct Walker:
     int have  # bytes of it, or bits of a varint, that are there
     int purpose  # what the number is for
     uint32_t value
-    uint64_t skip  # bytes to pass over first
+    uint64_t skip  # bytes to skip first
     uint32_t left  # tags, or sized elements, still to come
     bint left_are_tags
     bint reads_int16  # whether the field to stop at is one, and is read: `value` then has it

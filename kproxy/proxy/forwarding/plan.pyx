@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Plan: what a lane does with an API at a version. Walker: finds a field in a body that passes in pieces and is not kept.
 
-A Plan is made once for a configuration, from the chain of filters and the facts, and shared by all links that begin under it.
+A Plan is made once for a configuration, from the chain of filters and the facts, and shared by all links of a virtual cluster.
 
 A walk follows the same tables as kproxy.protocol.program. It remembers where it is, not what it saw, and checks only what it needs to
 find its way: a size is believed and skipped, as the bytes are forwarded in any case. Every turn of its loop uses a byte or ends, and
@@ -161,7 +161,7 @@ cdef enum:
 
 
 cdef void begin_walk(Walker *w, Struct *body, int stop, bint client_id, bint header_tags, bint reads_int16) noexcept nogil:
-    """Begin a walk behind the correlation id of a header; *client_id*, *header_tags*: whether the header still has these."""
+    """Begin a walk after the correlation id of a header; *client_id*, *header_tags*: whether the header still has these."""
     w.depth = 1
     w.levels[0].s = body
     w.levels[0].step = 0

@@ -27,7 +27,7 @@ cdef class Poller:
     cdef int event_count
     cdef int next_event  # the first that is not handled yet
     cdef bint run_is_due  # the loop will call run_rest
-    cdef uint64_t now  # ns, monotonic: when the last chunk was received; to ask for the time once more costs as much as a frame
+    cdef uint64_t now  # ns, monotonic: when the last chunk was received; reading the clock once more would cost as much as a frame
 
     cdef int handle(self, PolledSocket polled, uint32_t events) except -1
 

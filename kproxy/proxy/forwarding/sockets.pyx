@@ -238,7 +238,7 @@ cdef class Acceptor:
         return 0
 
     def connected(self, Link link not None):
-        """Join the link, or report why not: its connect has ended."""
+        """Join the link, whose connect has ended, or report why it failed."""
         cdef int error = 0
         cdef socklen_t size = sizeof(int)
         if link.closed:
@@ -315,7 +315,7 @@ cdef class Poller:
                 until = self.now + TURN_NS
             elif self.next_event < self.event_count and self.now > until:
                 self.run_is_due = True
-                self.loop.call_soon(self.run_rest)  # what is left may not be ready any more, and epoll then reports nothing
+                self.loop.call_soon(self.run_rest)  # epoll reports nothing for sockets that are not ready any more
                 return
         if self.detached:
             self.detached = []
@@ -336,7 +336,7 @@ cdef class Poller:
             if polled.reads is not None and polled.reads.reading and (broken or events & EPOLLIN):
                 link = <Link>polled.reads.lane.link
                 polled.reads.receive(broken)
-        except Exception as error:  # not into the loop, which would not know the link
+        except Exception as error:  # caught here, as the loop would not know the link
             if link is not None and not link.closed:
                 link.owner.on_fault(link, error)
                 link.close(ERROR)
@@ -488,7 +488,7 @@ cdef class SocketPipe(Pipe):
         return self.keep_unsent(data + n, size - n)
 
     cdef int keep_unsent(self, const uint8_t *data, size_t size) except -1:
-        """Keep what the sink did not take; block the lane until it has."""
+        """Keep what the sink did not take; block the lane until the sink has taken it."""
         cdef uint8_t *grown
         if self.unsent_size + size > self.unsent_capacity:
             grown = <uint8_t *>realloc(self.unsent, self.unsent_size + size)

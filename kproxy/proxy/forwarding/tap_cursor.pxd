@@ -40,9 +40,9 @@ cdef class LinkTap:
     cdef uint32_t opening  # grows with each OPEN and each end of its session: responses to earlier requests are left out
     cdef uint64_t requests  # that the tap got since the last OPEN
     cdef uint64_t reserved  # bytes of the ring for what must still be written of this connection
-    cdef bint missed  # something of the connection was left out: the next OPEN is not its beginning
+    cdef bint missed  # an OPEN was written, or something was left out: the next OPEN is not the connection's beginning
     cdef bint describe_failed  # and that was reported
-    cdef bint tokens_left_out  # a SASL token was: until authentication is over, so are the others
+    cdef bint tokens_left_out  # a SASL token was left out: until authentication is over, so are the others
 
     cdef bint is_open(self) noexcept
     cdef int open(self, object link, uint64_t now) except -1
@@ -80,9 +80,9 @@ cdef class TapCursor:
     cdef const uint8_t *seen  # the lane has reported the chunk's bytes before
     cdef const uint8_t *run  # these bytes of the chunk, up to run_end, are to be written; NULL: none
     cdef const uint8_t *run_end
-    cdef uint32_t run_opening  # LinkTap.opening when it was begun
+    cdef uint32_t run_opening  # LinkTap.opening when the run was begun
     cdef uint64_t due  # bytes of the ring reserved for the run
-    cdef uint64_t ahead  # and for what is still to come in this chunk of the frame in processing
+    cdef uint64_t ahead  # bytes of the ring reserved for the rest of the frame in processing, as far as it is in this chunk
     cdef uint32_t opening  # of the frame in processing: see LinkTap.opening; LEFT_OUT_OF_TAP: the tap gets nothing of it
     cdef bint counts  # what is left out of it counts as dropped
     cdef bint snaps  # what is left out of it was cut off by snaplen

@@ -1,6 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""What the tap gets of a link. That is decided by frames: the analyzer gets a request and its response, at least their beginnings, or
-neither.
+"""What the tap gets of a link, frame by frame: the analyzer gets a request and its response, at least their beginnings, or neither.
 
     WorkerTap   a worker's ring, and which reader it has
     LinkTap     for a link: whether the reader knows the connection; which requests, and so which responses, the tap gets
@@ -64,7 +63,7 @@ cdef enum:
     A_LITTLE = 512
     ENOUGH = 4_096
     LEARNED = 16
-    BEYOND_CLIENT_ID = 16  # bytes behind the client id that are kept: the header's tags, usually one byte
+    BEYOND_CLIENT_ID = 16  # bytes after the client id that are kept: the header's tags, usually one byte
 
 cdef int TAP_OPEN = TapKind.OPEN
 cdef int TAP_DATA = TapKind.DATA
@@ -92,7 +91,7 @@ cdef int SASL_AUTHENTICATE = ApiKey.SASL_AUTHENTICATE
 cdef class WorkerTap:
     """The ring of a worker, and which reader it has.
 
-    *faults* counts records that found no room although it was reserved; there are none.
+    *faults* counts records for which there was no room although it was reserved; it must stay 0.
     """
 
     def __cinit__(self, TapWriter ring not None, Counters counters not None):
@@ -126,7 +125,7 @@ cdef class WorkerTap:
         return min(size, most * LEARNED if learned else most)
 
     cdef void write(self, int kind, uint64_t number, int direction, uint64_t at, const uint8_t *data, size_t size) noexcept:
-        """Write a record for which room is reserved; nothing if the reader is gone or another one."""
+        """Write a record for which room is reserved; write nothing if its reader is gone or was replaced."""
         if self.ring.reader_epoch() != self.reader:
             return
         if self.ring.write(kind, number, direction, at + self.clock_offset, 0, data, size) < 0:
@@ -161,7 +160,7 @@ cdef class LinkTap:
         return self.worker.is_read() and self.reader == self.worker.reader
 
     cdef int open(self, object link, uint64_t now) except -1:
-        """Write OPEN; return 0, or the Total by which what follows is left out."""
+        """Write OPEN; return 0, or the Total under which the request is counted as left out."""
         cdef WorkerTap worker = self.worker
         cdef bytes text
         try:
@@ -171,7 +170,7 @@ cdef class LinkTap:
                 self.describe_failed = True
                 link.owner.on_fault(link, error)
             return FAULT
-        # Twice its size: a record that does not fit before the end of the ring begins at the start.
+        # twice its size: a record that does not fit before the end of the ring begins at the start
         if not worker.ring.has_room(2 * (OPEN_ROOM + PyBytes_GET_SIZE(text)) + LINK_ROOM + RESPONSE_ROOM + A_LITTLE):
             return BEHIND
         worker.write(TAP_OPEN, self.number, 0, now, <const uint8_t *>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))

@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """TLS of one side of a link: decrypts what its socket receives and encrypts what is sent to it; the sockets are the pipes'.
 
-OpenSSL works between two buffers in memory (BIOs). What is kept there is at most a record that is not complete, as everything
-that can be decrypted is, and what is encrypted is taken out at once: so a link over TLS has the same buffers, with the same
-bounds, as one between plain sockets. uvloop's transports keep more than they tell, and drop what is written after the peer's
-close_notify (SSLProtocol._start_shutdown).
+OpenSSL works between two buffers in memory (BIOs). They keep at most one incomplete record, as all complete records are decrypted
+and all encrypted bytes are taken out at once. So a link over TLS has the same buffers, with the same bounds, as one between plain
+sockets. uvloop's transports keep more than they report, and drop what is written after the peer's close_notify
+(SSLProtocol._start_shutdown).
 
-Half-close: close_notify ends one direction only (RFC 8446, 6.1). A client that has sent it still gets what it asked for.
+Half-close: close_notify ends one direction only (RFC 8446, 6.1). A client that has sent it still gets its responses.
 """
 
 from ssl import MemoryBIO, SSLObject
@@ -69,11 +69,11 @@ cdef class TlsSide:
         return self.take()
 
     cdef bytes due(self):
-        """Return what TLS itself has to send, as the answer to a key update; mostly nothing."""
+        """Return what TLS itself has to send, such as the answer to a key update; usually nothing."""
         return self.take() if self.outgoing.pending else b""
 
     cdef bytes goodbye(self):
-        """Return close_notify, the end of what is sent; empty where there is no sense in it any more."""
+        """Return close_notify, which ends what is sent; empty if it was sent already or cannot be sent."""
         try:
             self.ssl_object.unwrap()
         except Error:  # WantRead too: the peer's own close_notify has not come, and is not waited for

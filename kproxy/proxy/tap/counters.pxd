@@ -6,9 +6,9 @@ from libc.string cimport memcpy
 
 
 cpdef enum:  # also names of the module in Python
-    DURATION_BUCKETS = 110  # bucket i: up to 2 ** (LOWEST_DURATION + i / 4) s and above the bound before; the last one: all the rest
+    DURATION_BUCKETS = 110  # bucket i: up to 2 ** (LOWEST_DURATION + i / 4) s and above the previous bound; the last one: all the rest
     LOWEST_DURATION = -20  # 2 ** -20 s is about 1 µs
-    SIZE_BUCKETS = 32  # bucket i: up to 2 ** i bytes and above the bound before; the last one: all the rest
+    SIZE_BUCKETS = 32  # bucket i: up to 2 ** i bytes and above the previous bound; the last one: all the rest
     PHASES = 3  # of an exchange, see Phase (counted.py)
 
 cdef enum:
@@ -62,7 +62,7 @@ cdef extern from *:
 
 
 cdef inline int duration_bucket(uint64_t duration_ns) noexcept nogil:
-    """The bucket of a histogram that a duration belongs to, from exponent and mantissa of its seconds as a double."""
+    """Return the histogram bucket of a duration, from exponent and mantissa of its seconds as a double."""
     cdef double seconds = <double>duration_ns * 1e-9
     cdef uint64_t bits
     cdef uint64_t mantissa
@@ -78,7 +78,7 @@ cdef inline int duration_bucket(uint64_t duration_ns) noexcept nogil:
 
 
 cdef inline int size_bucket(uint64_t size) noexcept nogil:
-    """The bucket of a histogram that a number of bytes belongs to."""
+    """Return the histogram bucket of a number of bytes."""
     cdef int bucket = 64 - __builtin_clzll(size - 1) if size > 1 else 0
     return bucket if bucket < SIZE_BUCKETS else SIZE_BUCKETS - 1
 
@@ -102,7 +102,7 @@ cdef class Counters:
 cdef struct SharedPlaces:
     uint64_t layout
     uint64_t connections  # open now, over all workers
-    int64_t due_ns  # monotonic: when the last accepted client would have come, had all come one interval after the other
+    int64_t due_ns  # monotonic: when the last accepted client would have come if all had come one interval apart
     uint64_t unused[509]  # to a page of 4,096
     uint32_t addresses[ADDRESSES]  # open connections by the hash of their client's host
 

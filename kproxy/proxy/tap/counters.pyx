@@ -69,7 +69,7 @@ GAUGES_OF_CONNECTIONS = (
 
 
 cdef void* mapped(int fd, size_t size, uint64_t layout, str what) except NULL:
-    """Map a memfd of this layout; its first word says which it is, and is 0 in a new one. Raises ValueError, OSError."""
+    """Map a memfd of this layout, which its first word names; 0 in a new one. Raises ValueError, OSError."""
     cdef uint64_t* shared
     if sealed_size(fd) != size:
         raise ValueError(f"file descriptor {fd} holds no {what}: its size is not {size}")
@@ -152,7 +152,7 @@ cdef class Counters:
         self.shared.totals[int(Total(which))] = value
 
     def count_close(self, cause: CloseCause) -> None:
-        """Count a connection that ended for a CloseCause; links count through ``closed``, this is the same for Python."""
+        """Count a connection that ended for a CloseCause. For Python; links add to the word that ``closed`` returns."""
         self.shared.causes[int(CloseCause(cause))] += 1
 
     cpdef void count_request(self, int api_key, int api_version, uint64_t size) noexcept nogil:
@@ -199,7 +199,7 @@ cdef class Counters:
         return [_histograms(&self.shared.keys[key], key) for key in range(MOST_KEYS) if self._is_counted(key)]
 
     def _is_counted(self, int key):
-        """Whether an API was counted: the histograms of others, which are 3 KB each, are not looked at."""
+        """Return whether an API was counted. The histograms of other APIs, 3 KB each, are not read."""
         cdef int version
         for version in range(MOST_VERSIONS):
             if self.shared.slot_of[key * MOST_VERSIONS + version]:

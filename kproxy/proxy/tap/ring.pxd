@@ -4,7 +4,7 @@ from libc.stdint cimport uint8_t, uint64_t
 
 
 cdef enum:
-    MADE_BY_PROXY = 0xFFFFFFFF  # in a DATA record, instead of when its bytes were sent on: a filter has made them
+    MADE_BY_PROXY = 0xFFFFFFFF  # in a DATA record, in place of when its bytes were sent on: a filter has made them
 
 
 cdef class TapWriter:
@@ -13,7 +13,7 @@ cdef class TapWriter:
     cdef uint64_t capacity
     cdef uint64_t head  # bytes ever written
     cdef uint64_t tail  # bytes known to be read
-    cdef uint64_t reserved  # bytes promised to records to come
+    cdef uint64_t reserved  # bytes promised to later records
     cdef uint64_t* requests_written  # in the shared memory; the link taps that write requests count them
     cdef readonly int fd
 
@@ -41,7 +41,7 @@ cdef class TapReader:
     cdef readonly int fd
     cdef readonly uint64_t faults
     cdef uint64_t epoch  # of this reader
-    cdef bint begun  # the writer has said where the records for this reader begin
+    cdef bint begun  # the writer has marked where the records for this reader begin
 
     cdef void await_next(self) noexcept
     cdef void begin(self) noexcept

@@ -150,7 +150,7 @@ cdef class TapWriter:
         store_release(self.shared + BEGUN, reader)
 
     cdef uint64_t room(self, uint64_t enough) noexcept nogil:
-        """Return how many bytes are free beyond what is reserved; where that seems less than *enough*, look what was read since."""
+        """Return how many bytes are free beyond what is reserved. If they seem fewer than *enough*, load the tail again first."""
         cdef uint64_t kept = self.reserved + SLACK
         cdef uint64_t free = self.capacity - (self.head - self.tail)
         if free < kept + enough:
@@ -214,7 +214,7 @@ cdef class TapWriter:
         (<uint64_t*>record)[1] = connection
         (<uint64_t*>record)[2] = at
         (<uint64_t*>record)[3] = sent_after
-        if size:  # without bytes there may be no address either
+        if size:  # without bytes *data* may be NULL
             memcpy(record + RECORD, data, size)
         self.head += need
         store_release(self.shared + HEAD, self.head)
@@ -291,7 +291,7 @@ cdef class TapReader:
         cdef uint64_t next_reader = _number_after(load_acquire(self.shared + READERS))
         if load_acquire(self.shared + AWAITED) == next_reader:
             if load_acquire(self.shared + EPOCH) == next_reader:
-                return  # it died before it attached: what was written for it is there for the one that follows
+                return  # the awaited reader died before it attached: what was written for it is kept for the next one
             store_release(self.shared + READERS, next_reader)
             next_reader = _number_after(next_reader)
         store_release(self.shared + TAIL, load_acquire(self.shared + HEAD))

@@ -13,12 +13,12 @@ class TapKind(IntEnum):
 
     OPEN = 1  # JSON of Opened
     DATA = 2  # bytes as they were received
-    LOST = 3  # how many bytes are missing here, and where frames begin is not known: 8 bytes, little-endian
-    END = 4  # that side sent its end, or was lost: one byte, 1 for lost
-    CLOSE = 5  # one byte: CloseCause; then how many requests were written of the connection since OPEN: as LOST
+    LOST = 3  # how many bytes are missing here; where frames begin is not known after it: 8 bytes, little-endian
+    END = 4  # this side closed (FIN) or was reset: one byte, 1 for a reset
+    CLOSE = 5  # one byte: CloseCause; then how many of the connection's requests were written since OPEN: as LOST
     LEFT_OUT = 6  # how many bytes of a frame were left out, as the analyzer was behind: as LOST
     SNAPPED = 7  # how many bytes of a frame were cut off by ``snaplen``: as LOST
-    SENT = 8  # its time is when the last requests had been sent on whose DATA does not say so
+    SENT = 8  # its time is when requests were sent on whose DATA records do not say when
 
 
 class Opened(msgspec.Struct):
