@@ -65,10 +65,10 @@ def open_tunnel(packet: Packet, what: str) -> list[Packet] | str:
         return what
     if datagram.protocol in IP_IN_IP and datagram.version:
         return [_inside(packet, datagram.payload, datagram.end, RAW_IP)]
-    found = _tunnel(packet.data, datagram)
-    if found is None:
+    located = _tunnel(packet.data, datagram)
+    if located is None:
         return what
-    tunnel, start = found
+    tunnel, start = located
     layers = _scapy()
     if layers is None:
         return f"{tunnel.name}; {INSTALL}"

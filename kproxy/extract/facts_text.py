@@ -25,13 +25,13 @@ def render(
     spoken: Mapping[str, Sequence[Message]] = MappingProxyType({}),
 ) -> str:
     """Return the text of facts.txt; *releases* newest first, *definitions* in any order, *spoken*: release -> its requests."""
-    messages = sorted(_in_history(definitions, releases), key=lambda found: _place(found[0]))
+    messages = sorted(_in_history(definitions, releases), key=lambda versions: _place(versions[0]))
     lines = [
         "releases " + " ".join(releases),
         *map(_error_line, errors),
-        *(_api_line(found) for found in messages if found[0].type == "request"),
+        *(_api_line(versions) for versions in messages if versions[0].type == "request"),
         *(_speaks_line(release, requests) for release, requests in spoken.items()),
-        *(line for found in messages for line in _message_lines(found)),
+        *(line for versions in messages for line in _message_lines(versions)),
     ]
     return HEADER + "\n".join(lines) + "\n"
 
@@ -41,12 +41,12 @@ def _in_history(definitions: Iterable[Message], releases: Sequence[str]) -> list
 
     Requests and responses are grouped by api key, as some were renamed: ListOffset, AlterIsr, ListClientMetricsResources.
     """
-    found: dict[object, list[Message]] = {}
+    by_identity: dict[object, list[Message]] = {}
     for message in sorted(definitions, key=lambda message: releases.index(message.release)):
         if message.versions:
             identity = (message.type, message.number) if message.is_api else message.name
-            found.setdefault(identity, []).append(message)
-    return list(found.values())
+            by_identity.setdefault(identity, []).append(message)
+    return list(by_identity.values())
 
 
 def _place(message: Message) -> tuple[object, ...]:

@@ -92,10 +92,10 @@ def _read(frame: Frame, side: str, bodies: Bodies) -> bytes | None:
 
 def _begin(frame: Frame, side: str, bodies: Bodies) -> bytes | None:
     """Read the fields before the cut of a body; None if there are none. An error before the cut goes to ``undecoded``."""
-    found = bodies.beginnings[side] = read_beginning(frame)
-    if found.error is not None and bodies.undecoded is None:
-        bodies.undecoded = f"{side}: {found.error}"
-    return None if found.json == b"{}" and found.missing is not None else found.json
+    beginning = bodies.beginnings[side] = read_beginning(frame)
+    if beginning.error is not None and bodies.undecoded is None:
+        bodies.undecoded = f"{side}: {beginning.error}"
+    return None if beginning.json == b"{}" and beginning.missing is not None else beginning.json
 
 
 def find_errors(response: bytes | None) -> list[FieldError]:
@@ -108,20 +108,20 @@ def find_errors(response: bytes | None) -> list[FieldError]:
         return []
     if len(response) > OPENABLE:
         return [FieldError("", code, error_name(code)) for code in count_errors(response)]
-    found: list[FieldError] = []
+    first_errors: list[FieldError] = []
     further: dict[int, FieldError] = {}
     for error in _walk_errors(msgspec.json.decode(response), ""):
-        if len(found) < MOST_ERRORS:
-            found.append(error)
+        if len(first_errors) < MOST_ERRORS:
+            first_errors.append(error)
         else:
             further.setdefault(error.code, error)
-    listed = {error.code for error in found}
-    return found + [error for code, error in further.items() if code not in listed]
+    listed = {error.code for error in first_errors}
+    return first_errors + [error for code, error in further.items() if code not in listed]
 
 
 def count_errors(response: bytes | None) -> Counter[int]:
     """Count each error code other than 0 in a response, in the order of the body."""
-    return Counter(int(found[1]) for found in NONZERO_ERROR.finditer(response or b""))
+    return Counter(int(match[1]) for match in NONZERO_ERROR.finditer(response or b""))
 
 
 def find_topic_names(exchange: Exchange, bodies: Bodies) -> dict[str, str]:
@@ -129,13 +129,13 @@ def find_topic_names(exchange: Exchange, bodies: Bodies) -> dict[str, str]:
     names = exchange.topic_names
     if isinstance(names, dict) and not names:
         return {}  # no ids in this version; asking a mapping that is made on demand would cost
-    found: dict[str, str] = {}
+    found_names: dict[str, str] = {}
     for body in (bodies.request, bodies.response):
         for topic_id in dict.fromkeys(TOPIC_ID.findall(body)) if body is not None else ():
             name = names.get(topic_id.decode())
             if name is not None:
-                found[topic_id.decode()] = well_formed(name)
-    return found
+                found_names[topic_id.decode()] = well_formed(name)
+    return found_names
 
 
 def _walk_errors(value: Any, path: str) -> Iterator[FieldError]:

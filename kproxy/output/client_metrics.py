@@ -166,12 +166,12 @@ def family_name(name: str) -> str:
 
 def attribute_labels(attributes: Sequence[tuple[str, str]]) -> Labels:
     """Return the labels for the attributes of a data point. If two attributes give the same label, the first one is kept."""
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for name, value in attributes[:MOST_ATTRIBUTES]:
         label = label_name(name)
         if value and label not in OWN:
-            found.setdefault(label, label_of(value))
-    return tuple(sorted(found.items()))
+            labels.setdefault(label, label_of(value))
+    return tuple(sorted(labels.items()))
 
 
 @lru_cache(4_096)

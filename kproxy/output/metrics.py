@@ -226,8 +226,8 @@ class Metrics(Collector):
             name = self._name(one.api_key)
             for phase, total, counts in zip(PHASES, one.phase_ns, one.phases, strict=True):
                 _add_to(phases, (name, phase), [total, *counts])
-            for found, counts in zip(sizes, one.sizes, strict=True):
-                _add_to(found, (name,), counts)
+            for by_api, counts in zip(sizes, one.sizes, strict=True):
+                _add_to(by_api, (name,), counts)
         bytes_of = [
             _summed(((self._name(one.api_key),), getattr(one, which)) for worker in scrape.apis for one in worker)
             for which in ("request_bytes", "response_bytes")
@@ -235,8 +235,8 @@ class Metrics(Collector):
         return {
             "kproxy_phase_seconds": [(labels, n[1:], n[0]) for labels, n in phases.items()],
             **{
-                f"kproxy_{side}_size_bytes": [(labels, n, dict(total).get(labels, 0)) for labels, n in found.items()]
-                for side, found, total in zip(("request", "response"), sizes, bytes_of, strict=True)
+                f"kproxy_{side}_size_bytes": [(labels, n, dict(total).get(labels, 0)) for labels, n in by_api.items()]
+                for side, by_api, total in zip(("request", "response"), sizes, bytes_of, strict=True)
             },
         }
 
@@ -245,12 +245,12 @@ class Metrics(Collector):
 
     def _apis(self, scrape: Scrape) -> dict[tuple[str, ...], list[int]]:
         """Map the labels of each version of an API to its four counts, latency and histogram, summed over all workers."""
-        found: dict[tuple[str, ...], list[int]] = {}
+        by_labels: dict[tuple[str, ...], list[int]] = {}
         for one in (one for worker in scrape.apis for one in worker):
             labels = self._name(one.api_key), OTHER if one.api_version is None else str(one.api_version)
             counts = [getattr(one, attribute) for attribute in _COUNTS.values()] + [one.latency_ns, *one.histogram]
-            _add_to(found, labels, counts)
-        return found
+            _add_to(by_labels, labels, counts)
+        return by_labels
 
 
 _COUNTS = {
@@ -302,10 +302,10 @@ def _totals(description: Description, totals: Sequence[Mapping[str, int]]) -> It
 
 
 def _summed(samples: Iterable[Sample]) -> list[Sample]:
-    found: dict[tuple[str, ...], float] = {}
+    sums: dict[tuple[str, ...], float] = {}
     for labels, value in samples:
-        found[labels] = found.get(labels, 0) + value
-    return list(found.items())
+        sums[labels] = sums.get(labels, 0) + value
+    return list(sums.items())
 
 
 def _left_out_by_analyzer(report: Mapping[str, Any]) -> Iterator[Sample]:

@@ -51,12 +51,12 @@ class Opener:
         request = None if holding_request is None else holding_request.body()
         response = None if holding_response is None else holding_response.body()
         context = self._context(exchange, request)
-        found: list[Embedded] = []
+        payloads: list[Embedded] = []
         if holding_request is not None and request is not None:
-            found += open_request(_name(holding_request), holding_request.body_version, request, context)
+            payloads += open_request(_name(holding_request), holding_request.body_version, request, context)
         if holding_response is not None and response is not None:
-            found += open_response(_name(holding_response), holding_response.body_version, response, context)
-        return found
+            payloads += open_response(_name(holding_response), holding_response.body_version, response, context)
+        return payloads
 
     def learn(self, event: Event) -> None:
         """Remember the group's protocol from a JoinGroup; other events are ignored."""

@@ -243,32 +243,32 @@ def _body(frame: Frame | None) -> Any:
 
 
 def _brought(body: Any, exchange: Exchange, *, only_with_records: bool = False) -> Brought:
-    found = Brought()
+    brought = Brought()
     for topic in _list(body, _TOPICS):
         name = _topic_name(topic, exchange)
         if name is None:
             continue
         partitions = _list(topic, _PARTITIONS)
         records = [data for partition in partitions if (data := getattr(partition, "records", None))]
-        found.records += records
+        brought.records += records
         if only_with_records and not records:
             continue
-        found.topics.add(name)
+        brought.topics.add(name)
         for partition in partitions:
             number = partition if isinstance(partition, int) else _first(partition, _NUMBERS)
             if isinstance(number, int) and (not only_with_records or getattr(partition, "records", None)):
-                found.partitions.add((name, number))
-    return found
+                brought.partitions.add((name, number))
+    return brought
 
 
 def _list(value: Any, names: Iterable[str]) -> Sequence[Any]:
-    found = _first(value, names)
-    return found if isinstance(found, list) else ()
+    elements = _first(value, names)
+    return elements if isinstance(elements, list) else ()
 
 
 def _first(value: Any, names: Iterable[str]) -> Any:
     """Return the first of these attributes that exists and is not empty."""
-    return next((found for name in names if (found := getattr(value, name, None)) not in (None, "", [])), None)
+    return next((attribute for name in names if (attribute := getattr(value, name, None)) not in (None, "", [])), None)
 
 
 def _topic_name(topic: Any, exchange: Exchange) -> str | None:

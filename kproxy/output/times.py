@@ -104,10 +104,10 @@ def render_second(second: int) -> str:
 
 def parse_instant(text: str) -> int:
     """Parse what render_instant writes, with up to nine digits, to nanoseconds since the epoch. Raises ValueError."""
-    found = INSTANT.fullmatch(text)
-    if found is None:
+    match = INSTANT.fullmatch(text)
+    if match is None:
         raise ValueError(f"{text[:40]!r} is not a time such as 2026-11-21T09:30:00.000123Z")
-    return _second_of(found[1]) * SECOND + int((found[2] or "").ljust(9, "0"))
+    return _second_of(match[1]) * SECOND + int((match[2] or "").ljust(9, "0"))
 
 
 @functools.lru_cache(maxsize=256)

@@ -43,7 +43,7 @@ def read_context(headers: Mapping[bytes, bytes]) -> TraceContext | None:
 
 def find_contexts(fields: Iterable[bytes]) -> list[TraceContext]:
     """Return the distinct contexts in records fields, in their order. Bounded by the constants above; never raises."""
-    found: dict[tuple[bytes, bytes], TraceContext] = {}
+    distinct: dict[tuple[bytes, bytes], TraceContext] = {}
     left, records = MOST_READ, MOST_RECORDS
     for data in fields:
         left -= len(data)
@@ -53,8 +53,8 @@ def find_contexts(fields: Iterable[bytes]) -> list[TraceContext]:
             headers = [] if opened.batch.magic < 2 else find_headers(opened, NAMES, records)
             records -= len(headers)
             for context in filter(None, map(read_context, headers)):
-                found.setdefault((context.trace_id, context.span_id), context)
-    return list(found.values())
+                distinct.setdefault((context.trace_id, context.span_id), context)
+    return list(distinct.values())
 
 
 def _of_w3c(value: bytes | None) -> TraceContext | None:

@@ -117,8 +117,8 @@ class Where:
         what = first_sentence(error)
         if isinstance(error, KeyError):
             what = f"no field {error}"
-        elif found := UNDEFINED.match(what):
-            what = f"{found[1]} cannot be had from what it was asked of"
+        elif match := UNDEFINED.match(what):
+            what = f"{match[1]} cannot be had from what it was asked of"
         self.note(what)
 
     def note(self, what: str) -> None:

@@ -202,8 +202,8 @@ class DividedClusterView(ClusterView):
     def topic_name(self, topic_id: str) -> str | None:
         """See ClusterView."""
         name = super().topic_name(topic_id)
-        found = self._facts.find("topic", topic_id) if name is None else None
-        return found if isinstance(found, str) else name
+        fact = self._facts.find("topic", topic_id) if name is None else None
+        return fact if isinstance(fact, str) else name
 
 
 class DividedOpener(Opener):
@@ -233,5 +233,5 @@ class DividedOpener(Opener):
     def protocols_of(self, group_id: str) -> Protocols:
         """See Opener."""
         protocols = super().protocols_of(group_id)
-        found = self._facts.find("group", group_id) if protocols[1] is None else None
-        return found if isinstance(found, tuple) else protocols
+        fact = self._facts.find("group", group_id) if protocols[1] is None else None
+        return fact if isinstance(fact, tuple) else protocols

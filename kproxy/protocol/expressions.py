@@ -78,8 +78,8 @@ def located(message: str, text: str, about: str) -> Wrong:
         text: the expression.
     """
     sentence = message.replace(repr(text), "", 1).removeprefix(about).lstrip(" :")
-    found = COLUMN.search(sentence)
-    column = _place(text, found) if found else None
+    match = COLUMN.search(sentence)
+    column = _place(text, match) if match else None
     sentence = re.sub(r"^is wrong at (?:line \d+, )?column \d+: ", "", sentence)
     sentence = re.sub(r" \(column \d+\)", "", sentence)
     if column is None:
@@ -98,8 +98,8 @@ def _length(text: str, column: int | None) -> int | None:
     """Return the length of the word at a column."""
     if column is None:
         return None
-    found = re.match(r"\w+|.", text[column - 1 :], re.DOTALL)
-    return len(found[0]) if found else 1
+    match = re.match(r"\w+|.", text[column - 1 :], re.DOTALL)
+    return len(match[0]) if match else 1
 
 
 def _what_stands_there(expression: str, line: int, column: int) -> str:
@@ -125,10 +125,10 @@ def _compile(expression: str, about: str) -> Any:
     try:
         return cel.compile(expression)
     except ValueError as error:
-        found = POSITION.search(str(error))
-        if found is None:
+        match = POSITION.search(str(error))
+        if match is None:
             raise ValueError(f"{about} {expression!r} is not a CEL expression: {first_sentence(error)}") from error
-        line, column, what = found.groups()
+        line, column, what = match.groups()
         place = f"column {column}" if line == "1" else f"line {line}, column {column}"
         what = "it ends too early" if "'<EOF>'" in what else _what_stands_there(expression, int(line), int(column))
         raise ValueError(f"{about} {expression!r} is wrong at {place}: {what}") from error
@@ -162,7 +162,7 @@ def _meant(name: str, known: Collection[str]) -> list[str]:
 def _begin_of(name: str, expression: str) -> int:
     """Return where *name* first occurs as a word that is not inside a text or a field of something."""
     words = re.finditer(rf"{TEXT}|(?<![\w.]){re.escape(name)}(?!\w)", expression)
-    return next((found.start() for found in words if found[0] == name), expression.index(name))
+    return next((match.start() for match in words if match[0] == name), expression.index(name))
 
 
 def _check_functions(program: Any, about: str) -> None:

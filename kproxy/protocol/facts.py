@@ -177,12 +177,12 @@ def _parse_layout(lines: list[str]) -> Layout:
 
 def _parse_fields(rows: Iterator[tuple[int, str]], indent: int, row: Row) -> tuple[tuple[Field, ...], Row]:
     """Return the fields at *indent*, beginning with *row*, and the first row behind them."""
-    found: list[Field] = []
+    fields: list[Field] = []
     while row is not None and row[0] == indent:
         text = row[1]
         children, row = _parse_fields(rows, indent + 2, next(rows, None))
-        found.append(_parse_field(text, children))
-    return tuple(found), row
+        fields.append(_parse_field(text, children))
+    return tuple(fields), row
 
 
 def _parse_field(text: str, children: tuple[Field, ...]) -> Field:

@@ -87,7 +87,7 @@ def is_secret_value(message: str, name: bytes) -> bool:
 
 def is_known_setting(name: bytes) -> bool:
     """Return whether Kafka knows the setting, so its name shows whether its value is a secret."""
-    bare = name[found.end() :] if (found := _PREFIX.match(name)) else name
+    bare = name[prefix.end() :] if (prefix := _PREFIX.match(name)) else name
     return bare in _known_settings() or _LOGGER.fullmatch(name) is not None
 
 

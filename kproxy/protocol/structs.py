@@ -114,11 +114,11 @@ class MessageStruct(Struct):
 @functools.cache
 def struct_types(message: str) -> dict[str, type[Struct]]:
     """Return the classes of a message by struct name, the message's class first. Raises KeyError for an unknown message."""
-    found: dict[str, dict[str, Field]] = {message: {}}
+    fields_of: dict[str, dict[str, Field]] = {message: {}}
     for layout in facts().layouts(message):
-        _collect(message, layout.fields, found)
+        _collect(message, layout.fields, fields_of)
     types: dict[str, type[Struct]] = {}
-    for name, fields in found.items():
+    for name, fields in fields_of.items():
         base = MessageStruct if name == message else Struct
         types[name] = _make_type(name, message, tuple(fields.values()), base, types)
     return types

@@ -228,15 +228,15 @@ class Handshake:
         suite = None if server is None else SUITES.get(server.cipher_suite)
         if server is None or suite is None or suite.tls13 or server.version != TLS12:
             return []
-        found: list[Candidate] = []
+        candidates: list[Candidate] = []
         try:
             for client_random, master in self._masters(client, server):
                 keys = keys_12(master, client_random, server.random, suite)[index]
                 opener = opener_12(keys, suite, encrypt_then_mac=server.encrypt_then_mac)
-                found.append(Candidate(opener, master, suite))
+                candidates.append(Candidate(opener, master, suite))
         except UsageError:
             return []  # the package cryptography is missing: ``explain`` reports it
-        return found
+        return candidates
 
     def _masters(self, client: ClientHello | None, server: ServerHello) -> list[tuple[bytes, bytes]]:
         """Return client randoms and master secrets that may belong to a handshake."""

@@ -118,9 +118,9 @@ class KeyLog:
         line = line.strip()
         if not line or line.startswith(b"#"):
             return
-        found = _read_line(line)
-        if found is not None:
-            new = self.remember(*found)
+        entry = _read_line(line)
+        if entry is not None:
+            new = self.remember(*entry)
             self.lines += new
             self.duplicates += not new
         elif line.split(maxsplit=1)[0] not in NOT_NEEDED:

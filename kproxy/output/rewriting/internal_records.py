@@ -88,5 +88,5 @@ def _by_id(module: str, kind: str) -> dict[int, str]:
     """Map record ids to names, for the messages of one kind in one of Kafka's modules."""
     ending = "Key" if kind == "coordinator-key" else "Record"
     layouts = (facts().layouts(name)[0] for name in facts().messages() if name.endswith(ending))
-    found = ((layout.record_id, layout.name) for layout in layouts if layout.module == module and layout.type == kind)
-    return {record_id: name for record_id, name in found if record_id is not None}
+    ids = ((layout.record_id, layout.name) for layout in layouts if layout.module == module and layout.type == kind)
+    return {record_id: name for record_id, name in ids if record_id is not None}

@@ -256,8 +256,8 @@ def topic_of(struct: Any, context: Context) -> str | None:
 @cache
 def spots(of: str, struct: str) -> tuple[Spot, ...]:
     """Return the fields of a struct of message *of* that may have to be replaced."""
-    found = (Spot(of, f, secrecy(of, (f.json_name,))) for f in struct_types(of)[struct].fields)
-    return tuple(s for s in found if s.field.is_struct or s.field.type in ("string", "bytes", "records"))
+    every_field = (Spot(of, f, secrecy(of, (f.json_name,))) for f in struct_types(of)[struct].fields)
+    return tuple(s for s in every_field if s.field.is_struct or s.field.type in ("string", "bytes", "records"))
 
 
 @cache

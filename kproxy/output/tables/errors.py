@@ -48,19 +48,19 @@ class Plan(NamedTuple):
 
 def error_rows(exchange: Exchange, request: Body | None, response: Body, asked: Found) -> Iterator[Row]:
     """Yield rows of the table errors, from column ``at`` on. *asked*: the names in the request."""
-    found: dict[tuple[int, Place], list[Any]] = {}
+    counted: dict[tuple[int, Place], list[Any]] = {}
     topic_names = exchange.topic_names
     for code, place, message in _walk(_plan(response.name, response.version), response.struct, Place()):
         key = code, _named(place, request, asked, topic_names)
-        known = found.get(key)
+        known = counted.get(key)
         if known is not None:
             known[0] += 1
             known[1] = known[1] or message
-        elif len(found) < MOST:
-            found[key] = [1, message]
+        elif len(counted) < MOST:
+            counted[key] = [1, message]
     at = None if exchange.response is None else instant(exchange.response.ended_at)
     head = at, exchange.api_key, exchange.api_name, exchange.client_id
-    for (code, place), (count, message) in found.items():
+    for (code, place), (count, message) in counted.items():
         text = None if not message else printable(message, LONGEST)
         yield *head, code, error_name(code), text, *place, count
 

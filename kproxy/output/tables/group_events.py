@@ -37,9 +37,9 @@ def group_event_rows(exchange: Exchange, request: Body, response: Body | None) -
         "client_id": exchange.client_id,
     }
     answer = None if response is None else response.struct
-    for found in READERS[request.name](request.struct, answer, _Topics(exchange)):
-        code = found.get("error_code")
-        facts = found | same | {"error_name": None if code is None else error_name(code)}
+    for event in READERS[request.name](request.struct, answer, _Topics(exchange)):
+        code = event.get("error_code")
+        facts = event | same | {"error_name": None if code is None else error_name(code)}
         assert facts.keys() <= KNOWN
         yield tuple([facts.get(name) for name in COLUMNS])
 
@@ -58,13 +58,13 @@ class _Topics:
 
 
 def _partitions(topics: Iterable[tuple[str, Iterable[int]]]) -> list[str]:
-    found: list[str] = []
+    texts: list[str] = []
     for topic, partitions in topics:
         for partition in partitions or ():
-            if len(found) == MOST_TEXTS:
-                return found
-            found.append(f"{topic}-{partition}")
-    return found
+            if len(texts) == MOST_TEXTS:
+                return texts
+            texts.append(f"{topic}-{partition}")
+    return texts
 
 
 def _each(values: list[Any] | None) -> list[Any]:
@@ -296,8 +296,8 @@ def _tasks(tasks: list[Any] | None) -> list[str] | None:
 def _source_topics(topology: Any) -> list[str] | None:
     if topology is None or topology.subtopologies is None:
         return None
-    found = [(*_each(each.source_topics), *_each(each.source_topic_regex)) for each in topology.subtopologies]
-    return list(dict.fromkeys(_texts(topic for topics in found for topic in topics)))
+    sources = [(*_each(each.source_topics), *_each(each.source_topic_regex)) for each in topology.subtopologies]
+    return list(dict.fromkeys(_texts(topic for topics in sources for topic in topics)))
 
 
 def _given_texts(values: list[str] | None) -> list[str] | None:
@@ -328,8 +328,8 @@ def _commit(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]:
 def _coordinator(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]:
     if response is None or request.key_type != GROUP_KEY:
         return
-    found = _each(response.coordinators) or [response]
-    for each in found:
+    answers = _each(response.coordinators) or [response]
+    for each in answers:
         known = not each.error_code
         yield {
             "group_id": getattr(each, "key", None) or request.key or "",

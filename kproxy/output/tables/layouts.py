@@ -113,7 +113,7 @@ def searched_fields(message: str, version: int) -> Searched:
 def top_fields(message: str, version: int, *, in_response: bool) -> tuple[TopField, ...]:
     """Return where a body of the message at the version has the values of TOP_FIELDS."""
     fields = {field.attribute: field for field in _fields(message, version) if version in field.versions}
-    found = []
+    present = []
     for number, (column, request_paths, response_paths) in enumerate(TOP_FIELDS):
         if column in _ONLY_IN and message not in _ONLY_IN[column]:
             continue
@@ -121,9 +121,9 @@ def top_fields(message: str, version: int, *, in_response: bool) -> tuple[TopFie
             outer, _, inner = path.partition(".")
             if outer in fields and (not inner or inner in {each.attribute for each in fields[outer].fields}):
                 form = _form(column, fields[outer], inner)
-                found.append(TopField(number, outer, inner, form, _OTHER_NOTHING.get(column, _NOTHING)))
+                present.append(TopField(number, outer, inner, form, _OTHER_NOTHING.get(column, _NOTHING)))
                 break
-    return tuple(found)
+    return tuple(present)
 
 
 def _fields(message: str, version: int) -> tuple[Field, ...]:

@@ -65,17 +65,17 @@ def _committed(request: Any, response: Any) -> Iterator[Row]:
         (request.group_id, response.topics)
     ]
     for group_id, topics in groups:
-        for key, found in _partitions(topics).items():
+        for key, partition in _partitions(topics).items():
             yield (
                 key,
                 well_formed(group_id or ""),
                 None,
-                found.committed_offset,
+                partition.committed_offset,
                 None,
                 None,
                 None,
                 None,
-                found.error_code,
+                partition.error_code,
             )
 
 
@@ -90,13 +90,13 @@ ROWS = {
 
 def _partitions(topics: Iterable[Any] | None, name: str = "name") -> dict[Key, Any]:
     """Return the partitions of topics by topic name, topic id and number; a repeated one replaces the one before."""
-    found: dict[Key, Any] = {}
+    by_key: dict[Key, Any] = {}
     for topic in topics or ():
         topic_name, topic_id = getattr(topic, name), getattr(topic, "topic_id", None)
         for partition in topic.partitions or ():
             number = partition.partition if hasattr(partition, "partition") else partition.partition_index
-            found[topic_name, topic_id, number] = partition
-    return found
+            by_key[topic_name, topic_id, number] = partition
+    return by_key
 
 
 def _error(answer: Any) -> int | None:

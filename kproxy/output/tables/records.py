@@ -21,8 +21,8 @@ def record_columns(
     """Return the records of a field as rows of the table, and what could not be read, by the position of its batch."""
     import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
 
-    found: list[Problem] = []
-    records = to_arrow([batch for batch in batches if not batch.is_control], problems=found)
+    unread: list[Problem] = []
+    records = to_arrow([batch for batch in batches if not batch.is_control], problems=unread)
     count = records.num_rows
     schema = schema_of(RECORDS)
     same: tuple[Any, ...] = (connection_id, exchange, field.direction, field.topic, field.topic_id, field.partition)
@@ -34,7 +34,7 @@ def record_columns(
         _values(records["value"].cast(pa.binary()), field),
         _headers(records["headers"], schema.field("headers").type),
     ]
-    problems = {problem.position: f"{problem.kind}: {problem.reason}" for problem in found}
+    problems = {problem.position: f"{problem.kind}: {problem.reason}" for problem in unread}
     return pa.RecordBatch.from_arrays(columns, schema=schema), problems
 
 

@@ -64,11 +64,11 @@ class Line:
 
     def topics(self, topics: Iterable[Topic | Named] | None, empty: str = "") -> None:
         """Add the names of the first few topics."""
-        found = list(topics or ())
-        if not found:
+        named = list(topics or ())
+        if not named:
             self.words += [empty] if empty else []
             return
-        self.names([topic.label(self.topic_names) for topic in found[:SHOWN_NAMES]], len(found))
+        self.names([topic.label(self.topic_names) for topic in named[:SHOWN_NAMES]], len(named))
 
     def names(self, labels: list[str], count: int) -> None:
         """Add labels, and how many more there are of the *count*."""
@@ -99,8 +99,8 @@ class Line:
 
     def counts(self, **arrays: Sized) -> None:
         """Add how many elements arrays of the response have; the keywords are their names."""
-        found = [(name, self.count(name, elements)) for name, elements in arrays.items()]
-        known = ", ".join(f"{count} {NOUNS.get(name, name)}" for name, count in found if count is not None)
+        counted = [(name, self.count(name, elements)) for name, elements in arrays.items()]
+        known = ", ".join(f"{count} {NOUNS.get(name, name)}" for name, count in counted if count is not None)
         self.words += [f"→ {known}"] if known else []
 
     @property
@@ -245,9 +245,9 @@ def _find_coordinator(line: Line) -> None:
         kind = describe("FindCoordinatorRequest", "keyType", request.keyType) or str(request.keyType)
         line.words.append(f"{kind.lower()} {', '.join(word(key) for key in keys[:SHOWN_NAMES])}")
     response: FindCoordinatorResponse = line.response(FindCoordinatorResponse)
-    found = [node for node in (*response.coordinators, response) if node.nodeId >= 0]
-    if found:
-        line.words.append(f"→ node {found[0].nodeId} {word(found[0].host)}:{found[0].port}")
+    nodes = [node for node in (*response.coordinators, response) if node.nodeId >= 0]
+    if nodes:
+        line.words.append(f"→ node {nodes[0].nodeId} {word(nodes[0].host)}:{nodes[0].port}")
 
 
 def _topics_with_partitions(line: Line) -> None:

@@ -216,10 +216,10 @@ def _trouble(unanswered: str | None, bodies: Bodies) -> str:
         words.append(f"UNDECODED {printable(bodies.undecoded)}")
     if unanswered is not None:
         words.append(f"unanswered: {printable(unanswered)}")
-    if found := count_errors(bodies.response):
-        words += [error_name(code) + (f" x{count}" if count > 1 else "") for code, count in found.most_common(4)]
-        if len(found) > 4:
-            words.append(f"and {len(found) - 4} other errors")
+    if errors := count_errors(bodies.response):
+        words += [error_name(code) + (f" x{count}" if count > 1 else "") for code, count in errors.most_common(4)]
+        if len(errors) > 4:
+            words.append(f"and {len(errors) - 4} other errors")
     return "  ".join(words)
 
 

@@ -115,7 +115,7 @@ def _members(value: bytes, version: int) -> list[msgspec.Raw]:
 def _layouts(module: str, part: str) -> dict[int, Message]:
     """Return record type -> message, for the keys, values or framed records of a module; newest schemas first."""
     types = {"key": "coordinator-key", "value": "coordinator-value", "framed": "metadata"}
-    found: dict[int, Message] = {}
+    current: dict[int, Message] = {}
     older: dict[int, Message] = {}
     for name in facts().messages():
         if name.endswith(("Request", "Response")):
@@ -124,9 +124,9 @@ def _layouts(module: str, part: str) -> dict[int, Message]:
             if layout.module != module:
                 continue
             if layout.type == types[part] and layout.record_id is not None:
-                found.setdefault(layout.record_id, message(name))
+                current.setdefault(layout.record_id, message(name))
             elif part != "framed" and layout.type == "data" and name.endswith("Key"):
                 # schemas before 4.0: the version of the key is the type
                 which = name if part == "key" else f"{name.removesuffix('Key')}Value"
                 older.setdefault(layout.versions.lowest, message(which))
-    return older | found
+    return older | current

@@ -80,11 +80,11 @@ def _other_attributes(resource: Window, names: set[bytes]) -> Iterator[bytes]:
 
 
 def _key(attribute: Window) -> bytes:
-    found = b""
+    key = b""
     for number, content, _ in _fields(attribute):
         if number == KEY and content is not None:  # the last one counts
-            found = content.data[content.position : content.limit]
-    return found
+            key = content.data[content.position : content.limit]
+    return key
 
 
 def _fields(window: Window) -> Iterator[tuple[int, Window | None, bytes]]:

@@ -65,9 +65,9 @@ def to_arrow(
     """
     columns = Columns()
     adding = _add_field(columns, data, limits) if isinstance(data, bytes) else _add_batches(columns, data, limits)
-    found = list(adding)
+    unread = list(adding)
     if problems is not None:
-        problems += found
+        problems += unread
     return _record_batch(columns)
 
 

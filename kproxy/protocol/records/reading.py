@@ -49,10 +49,10 @@ def read_batches(data: bytes, *, unaligned: bool = False, limits: Limits = DEFAU
 
     With *unaligned* (FetchSnapshot) the field may begin inside a batch, and the first complete one is searched for.
     """
-    found: list[Batch] = []
+    found_batches: list[Batch] = []
     start = first_batch_at(data) if unaligned else 0
-    end = next_batch(data, start, found, limits.batches)
-    batches = Batches(found)
+    end = next_batch(data, start, found_batches, limits.batches)
+    batches = Batches(found_batches)
     if end == len(data) and not start:
         return batches
     batches.skipped_start = start
