@@ -197,7 +197,7 @@ export class Breakpoints {
 
 /** Shown instead of Breakpoints where none can be set: why, and how to allow them. */
 export class BreakpointsOff {
-  /** `stopped` is the Stopped of before the configuration forbade breakpoints, or null. */
+  /** `stopped` is the Stopped that was used until the configuration forbade breakpoints, or null. */
   constructor(place, source, stopped) {
     this.place = place;
     place.classList.add("page");

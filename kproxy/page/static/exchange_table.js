@@ -263,7 +263,7 @@ class TableRows {
     this.place = place;
     this.text = text;
     this.columns = [];
-    this.rows = []; // {line, cells, at, found, here}
+    this.rows = []; // {line, cells, at, row, here}
   }
 
   setColumns(columns) {

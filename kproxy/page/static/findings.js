@@ -92,7 +92,7 @@ export class Findings extends AnswersView {
   }
 }
 
-/** Return the worst severity of the rows; null if they have none. */
+/** Return the severity of an answer, else the worst of its rows; null if there is none. */
 function severityOf(answer) {
   const at = answer.columns.findIndex((column) => column.name === "severity");
   if (answer.severity) return answer.severity;

@@ -41,7 +41,7 @@ export class Rows {
     this.blocks = new Map(); // number of a block -> {numbers, rows}, least recently used first
     this.seen = [0, 0]; // rows in sight: from, to
     this.step = 0; // by how many blocks they moved last
-    this.stale = null; // {at, moved}: what is there is old
+    this.stale = null; // {at, moved} while the shown rows are old; else null
     this.failed = false; // whether the last request failed; it is not repeated
   }
 
