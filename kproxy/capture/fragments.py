@@ -261,5 +261,5 @@ def _differs(piece: Piece, fragment: Fragment) -> bool:
     end = min(piece.start + len(piece.data), fragment.start + len(fragment.data))
     if start >= end:
         return False
-    ours = piece.data[start - piece.start : end - piece.start]
-    return ours != fragment.data[start - fragment.start : end - fragment.start]
+    known = piece.data[start - piece.start : end - piece.start]
+    return known != fragment.data[start - fragment.start : end - fragment.start]

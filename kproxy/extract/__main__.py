@@ -35,11 +35,11 @@ def main(jars: Path | None, check: bool) -> None:
     except UsageError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(2)
-    new = Facts(text)
-    if missing := unjudged(api.name for api in new.apis.values()):
+    new_facts = Facts(text)
+    if missing := unjudged(api.name for api in new_facts.apis.values()):
         click.echo(f"error: add a line to kproxy/protocol/api_judgements.txt for {', '.join(missing)}", err=True)
         sys.exit(2)
-    files = {FACTS: text, **written_enums(new)}
+    files = {FACTS: text, **written_enums(new_facts)}
     if not check:
         for path, content in files.items():
             path.write_text(content, encoding="utf-8")

@@ -61,10 +61,10 @@ def request_of(service_name: str) -> Callable[[Iterable[bytes]], bytes]:
     resource.scope_spans[0].scope.version = __version__
 
     def request(spans: Iterable[bytes]) -> bytes:
-        made = ExportTraceServiceRequest()
-        made.resource_spans.add().CopyFrom(resource)
-        made.resource_spans[0].scope_spans[0].MergeFromString(b"".join(spans))
-        body: bytes = made.SerializeToString()
+        export = ExportTraceServiceRequest()
+        export.resource_spans.add().CopyFrom(resource)
+        export.resource_spans[0].scope_spans[0].MergeFromString(b"".join(spans))
+        body: bytes = export.SerializeToString()
         return body
 
     return request

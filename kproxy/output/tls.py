@@ -190,8 +190,8 @@ def _happenings(facts: TlsFacts) -> list[str]:
 
 def _traffic(facts: TlsFacts) -> str:
     sides = []
-    for who, traffic in (("client", facts.requests), ("broker", facts.responses)):
+    for side, traffic in (("client", facts.requests), ("broker", facts.responses)):
         lost = f", {traffic.lost} lost" if traffic.lost else ""
         closed = f", {traffic.not_decrypted} not decrypted" if traffic.not_decrypted and facts.decrypted else ""
-        sides.append(f"{who} {render_size(traffic.wire_size)} in {traffic.records} records{closed}{lost}")
+        sides.append(f"{side} {render_size(traffic.wire_size)} in {traffic.records} records{closed}{lost}")
     return ", ".join(sides)

@@ -254,8 +254,8 @@ class Connections:
         try:
             self._listener.receive_events(events)
         finally:
-            taken = events[: self._listener.taken - before]
-            requests = sum(type(event) is Exchange and event.request is not None for event in taken)
+            delivered = events[: self._listener.taken - before]
+            requests = sum(type(event) is Exchange and event.request is not None for event in delivered)
             connection.reported += requests
             self.requests += requests
 

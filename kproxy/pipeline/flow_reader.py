@@ -265,8 +265,8 @@ class FlowReader:
             return first
         if isinstance(first, Foreign) and first.kind != "unknown":
             self._foreign = first  # not final: the same bytes could be inside a record
-        here = recognise(data[:ENOUGH], Direction(direction))  # TLS records begin at the beginning of pieces, too
-        return here if isinstance(here, Foreign) and here.kind == "tls" and begins_tls(data) else State.UNDECIDED
+        piece = recognise(data[:ENOUGH], Direction(direction))  # TLS records begin at the beginning of pieces, too
+        return piece if isinstance(piece, Foreign) and piece.kind == "tls" and begins_tls(data) else State.UNDECIDED
 
     def _last_verdict(self) -> Verdict:
         """Judge by what is known so far: the flow has ended, or enough of it was probed."""

@@ -228,11 +228,11 @@ class LivePcapng(_Pcapng):
         if key not in self._conversations:
             self._count += 1
             try:
-                made = self.conversation(self._count, self._pieces.connection(connection))
+                conversation = self.conversation(self._count, self._pieces.connection(connection))
             except ValueError:
                 self.unwritable += 1
-                made = None
-            self._conversations[key] = made
+                conversation = None
+            self._conversations[key] = conversation
         return self._conversations[key]
 
 

@@ -80,8 +80,8 @@ def check_output(path: Path | None, inputs: list[Path]) -> None:
         return
     if path.is_dir():
         raise UsageError(f"{path} is a directory; -o wants a file")
-    for given in inputs:
-        if path.exists() and given.exists() and path.samefile(given):
+    for source in inputs:
+        if path.exists() and source.exists() and path.samefile(source):
             raise UsageError(f"{path} is also an input; give -o another file")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         why = "cannot be written" if path.parent.is_dir() else "cannot be created: its folder does not exist"

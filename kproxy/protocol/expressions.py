@@ -108,8 +108,8 @@ def _what_stands_there(expression: str, line: int, column: int) -> str:
     tokens = list(TOKEN.finditer(lines[line - 1] if line <= len(lines) else ""))
     at = next((n for n, token in enumerate(tokens) if token.end() >= column), len(tokens))
     for token in tokens[max(at - 1, 0) : at + 1][::-1]:  # cel may report the place of the next word
-        if ours := IN_CEL.get(token[0].lower()):
-            return f"write {ours} for {token[0]}"
+        if replacement := IN_CEL.get(token[0].lower()):
+            return f"write {replacement} for {token[0]}"
     if at < len(tokens) and (token := tokens[at])[0][0] in "\"'" and expression.count(token[0][0]) % 2:
         return f"the text that begins with {token[0][0]} has no end"
     if at < len(tokens) and (digits := tokens[at][0]).isdecimal() and int(digits[:30]) > MOST:

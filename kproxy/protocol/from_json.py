@@ -121,7 +121,7 @@ class _ShownReader(_Reader):
     def struct(self, name: str, fields: tuple[Field, ...], value: Any, path: str) -> Struct:
         if not isinstance(value, dict):
             raise self.refuse(path, f"is a {type(value).__name__}, not an object")
-        made = self.types[name].unset()
+        decoded = self.types[name].unset()
         for field in fields:
             if field.json_name not in value and field.type != "records":
                 continue
@@ -133,8 +133,8 @@ class _ShownReader(_Reader):
                 read = None if size is None else self.records(where, self.number(size, where, 31))
             else:
                 read = self.value(field, value[field.json_name], where)
-            setattr(made, field.attribute, read)
-        return made
+            setattr(decoded, field.attribute, read)
+        return decoded
 
     def value(self, field: Field, value: Any, path: str) -> Any:
         if value is None and not (field.is_array or field.is_struct or field.type in NULLABLE):

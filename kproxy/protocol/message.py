@@ -165,12 +165,12 @@ class Message:
         return first or nothing
 
     def _beginning(self, program: Program, data: bytes, start: int, withhold: bool) -> Beginning:
-        json, path, counts, needed, here, fault = json_sink.beginning(program, data, min(start, len(data)), withhold)
+        json, path, counts, needed, present, fault = json_sink.beginning(program, data, min(start, len(data)), withhold)
         if fault is None:
-            return Beginning(json, path, counts, needed, here)
+            return Beginning(json, path, counts, needed, present)
         (kind, reason), position = fault
         error = kind(reason, message=self.name, version=program.version, path=path or "", position=position)
-        return Beginning(json, path, counts, needed, here, error)
+        return Beginning(json, path, counts, needed, present, error)
 
     def peek(self, version: int, name: str, data: bytes, start: int = 0) -> int:
         """Return the integer in the top-level field *name* (``"acks"``), without reading the fields behind it.

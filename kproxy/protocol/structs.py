@@ -63,13 +63,13 @@ class Struct:
     __hash__ = None  # type: ignore[assignment]  # mutable
 
     def __repr__(self) -> str:
-        given = (
+        fields = (
             f"{f.attribute}={self._shown(f, v)}"
             for f, v in zip(self.fields, self._values(), strict=False)
             if v != self._default(f)
         )
         tags = (f"unknown_tags={self.unknown_tags!r}",) if self.unknown_tags else ()
-        return f"{type(self).__name__}({', '.join([*given, *tags])})"
+        return f"{type(self).__name__}({', '.join([*fields, *tags])})"
 
     def _shown(self, field: Field, value: object) -> str:
         """Return the value as text, with credentials withheld, as a repr may appear in logs and tracebacks."""
@@ -102,9 +102,9 @@ class MessageStruct(Struct):
     @classmethod
     def unset(cls) -> Self:
         """See Struct."""
-        made = super().unset()
-        made.layout = None
-        return made
+        instance = super().unset()
+        instance.layout = None
+        return instance
 
     def __init__(self, **values: Any) -> None:
         self.layout = values.pop("layout", None)

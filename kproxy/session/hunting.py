@@ -190,12 +190,12 @@ class Hunt(ABC):
         """Look for candidates in the new bytes."""
         self._scan_marks()
         likely_only = self._is_spent(of=2)
-        pattern, offset, taken = self._pattern(likely_only=likely_only)
+        pattern, offset, needed = self._pattern(likely_only=likely_only)
         while not self._is_spent(of=1):
             match = pattern.search(self._buffer, self._scanned - self._base + offset)
             start = self._end if match is None else self._base + match.start() - offset
-            if start + taken > self._end:
-                self._scanned = max(self._scanned, min(start, self._end - taken + 1))
+            if start + needed > self._end:
+                self._scanned = max(self._scanned, min(start, self._end - needed + 1))
                 break
             self._scanned = start + 1
             if start not in self._marks:
@@ -203,16 +203,16 @@ class Hunt(ABC):
                 self._look_at(start)
             if not likely_only and self._is_spent(of=2):
                 likely_only = True
-                pattern, offset, taken = self._pattern(likely_only=True)
+                pattern, offset, needed = self._pattern(likely_only=True)
         else:
-            self._scanned = max(self._scanned, self._end - taken + 1)
+            self._scanned = max(self._scanned, self._end - needed + 1)
         if self._wake == 0:
             self._candidates.sort(key=_start_of)
 
     def _scan_marks(self) -> None:
         """Examine the beginnings of segments, even if the allowance for other places is spent."""
-        pattern, offset, taken = self._pattern(likely_only=False)
-        while self._new_marks and self._new_marks[0] + taken <= self._end:
+        pattern, offset, needed = self._pattern(likely_only=False)
+        while self._new_marks and self._new_marks[0] + needed <= self._end:
             start = self._new_marks.popleft()
             if pattern.match(self._buffer, start - self._base + offset):
                 self._look_at(start)

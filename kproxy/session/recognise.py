@@ -223,23 +223,23 @@ def looks_like_responses(data: bytes, begins: Container[int] | None = None) -> b
     responses, so at least three frames must begin there (the end of *data* counts, too); arrays of small numbers fail this.
     """
     position = last = aligned = 0
-    seen: set[int] = set()  # correlation ids
-    while len(data) - position >= _RESPONSE_START and len(seen) < _ENOUGH_RESPONSES:
+    ids: set[int] = set()  # correlation ids
+    while len(data) - position >= _RESPONSE_START and len(ids) < _ENOUGH_RESPONSES:
         size = int.from_bytes(data[position : position + 4], "big", signed=True)
         correlation_id = int.from_bytes(data[position + 4 : position + 8], "big", signed=True)
-        if not seen and _answers_zookeeper(data):
+        if not ids and _answers_zookeeper(data):
             return False
-        far = correlation_id < 0 or (seen and abs(correlation_id - last) > _LEFT_OUT)
-        if not _SMALLEST_RESPONSE <= size <= FRAME_LIMIT or far or correlation_id in seen:
+        far = correlation_id < 0 or (ids and abs(correlation_id - last) > _LEFT_OUT)
+        if not _SMALLEST_RESPONSE <= size <= FRAME_LIMIT or far or correlation_id in ids:
             return False
         aligned += begins is not None and position in begins
         if position + 4 + size > len(data):
             break
         position += 4 + size
         last = correlation_id
-        seen.add(correlation_id)
+        ids.add(correlation_id)
     aligned += position == len(data)
-    return len(seen) >= 2 and (begins is None or aligned >= _ALIGNED)
+    return len(ids) >= 2 and (begins is None or aligned >= _ALIGNED)
 
 
 def _answers_zookeeper(data: bytes) -> bool:

@@ -218,19 +218,19 @@ class RequestHunt(Hunt):
 
     def _read_body(self, candidate: RequestCandidate, header: RequestHeader) -> bool:
         size = candidate.end - candidate.start - 4
-        here = min(size, self._end - candidate.start - 4)
-        candidate.whole = here == size
+        present = min(size, self._end - candidate.start - 4)
+        candidate.whole = present == size
         candidate.wake = candidate.end
         if candidate.newer:
             names = candidate.whole and header.api_key == ApiKey.API_VERSIONS
             candidate.fits = names and client_software(self._here(candidate), header.size) is not None
             return True
-        left = self._leftover(candidate, header, here)
-        candidate.seen = here
+        left = self._leftover(candidate, header, present)
+        candidate.seen = present
         if left == 0:
             return True
         if left == PENDING and not candidate.whole:
-            self._wait(candidate, here)
+            self._wait(candidate, present)
             return True
         candidate.fits = False
         candidate.left = left if left >= 0 else size

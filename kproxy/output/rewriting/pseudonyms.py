@@ -69,13 +69,13 @@ class Pseudonyms:
         size = len(text.encode("utf-8", "surrogateescape"))
         for attempt in range(TRIES):
             seed = blake2b(b"%d %b" % (attempt, text.encode("utf-8", "surrogateescape")), key=self._key).digest()
-            made = make(seed, text, size)
-            if made != text and made not in self._taken:
+            pseudonym = make(seed, text, size)
+            if pseudonym != text and pseudonym not in self._taken:
                 break
         if len(self._known) < REMEMBERED:
-            self._known[text] = made
-            self._taken.add(made)
-        return made
+            self._known[text] = pseudonym
+            self._taken.add(pseudonym)
+        return pseudonym
 
 
 def _letters(seed: bytes, _text: str, size: int) -> str:

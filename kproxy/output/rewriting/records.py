@@ -67,8 +67,8 @@ def _with_header(written: bytes, raw: bytes) -> bytes:
     """Give a written batch its former header back, even one that contradicts its records."""
     if raw[MAGIC_AT] != 2:
         return written
-    kept = written[:CRC_AT] + bytes(4) + raw[COVERED_AT : HEADER_SIZE[2]] + written[HEADER_SIZE[2] :]
-    return kept[:CRC_AT] + crc32c(kept[COVERED_AT:]).to_bytes(4, "big") + kept[COVERED_AT:]
+    restored = written[:CRC_AT] + bytes(4) + raw[COVERED_AT : HEADER_SIZE[2]] + written[HEADER_SIZE[2] :]
+    return restored[:CRC_AT] + crc32c(restored[COVERED_AT:]).to_bytes(4, "big") + restored[COVERED_AT:]
 
 
 def _blank(raw: bytes) -> bytes:

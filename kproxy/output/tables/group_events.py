@@ -241,8 +241,8 @@ def _is_news(facts: Facts) -> bool:
     if facts["event"] != "heartbeat" or facts["error_code"]:
         return True
     changed = facts["response_generation"] not in (None, facts["generation"])
-    asked = ("subscribed_topics", "subscribed_regex", "owned", "assignment", "rebalance_timeout_ms")
-    return changed or any(facts.get(name) is not None for name in asked)
+    changes = ("subscribed_topics", "subscribed_regex", "owned", "assignment", "rebalance_timeout_ms")
+    return changed or any(facts.get(name) is not None for name in changes)
 
 
 def _consumer_heartbeat(request: Any, response: Any, topics: _Topics) -> Iterator[Facts]:

@@ -66,7 +66,7 @@ def _resource_metrics(window: Window, names: set[bytes], added: bytes) -> bytes:
     resource, rest = bytearray(), bytearray()
     for number, content, field in _fields(window):
         if number == RESOURCE and content is not None:  # of several, protobuf merges the fields
-            resource += b"".join(kept for kept in _other_attributes(content, names))
+            resource += b"".join(part for part in _other_attributes(content, names))
         else:
             rest += field
     return _sized(RESOURCE, bytes(resource) + added) + bytes(rest)

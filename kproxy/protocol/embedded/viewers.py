@@ -125,22 +125,22 @@ class Viewers:
         if data is None:
             return None
         for viewer in self.viewers:
-            seen = self._ask(viewer, data, content)
-            if seen is not None:
-                return {viewer.name: seen, "size": len(data)}
+            result = self._ask(viewer, data, content)
+            if result is not None:
+                return {viewer.name: result, "size": len(data)}
         return {"size": len(data)}
 
     def _ask(self, viewer: Viewer, data: bytes, content: Content) -> object | None:
         if self._counts.get(viewer.name, 0) >= FAULTS_ALLOWED:
             return None
         try:
-            seen = viewer.view(data, content)
-            json.dumps(seen, allow_nan=False)  # a value that JSON lacks would break the whole line
+            result = viewer.view(data, content)
+            json.dumps(result, allow_nan=False)  # a value that JSON lacks would break the whole line
         except Exception as error:
             self.faults[viewer.name] = f"{type(error).__name__}: {error}"[:200]
             self._counts[viewer.name] = self._counts.get(viewer.name, 0) + 1
             return None
-        return seen
+        return result
 
 
 def _refuse(constant: str) -> Any:

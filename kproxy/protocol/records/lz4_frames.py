@@ -60,9 +60,9 @@ def decompress(data: memoryview, magic: int, limits: Limits) -> Unpacked:
             lz4.frame.decompress_chunk(context, plain)
         while not ended and size <= allowed:
             rest = data[position:] if position else data
-            out, taken, ended = lz4.frame.decompress_chunk(context, rest, max_length=chunk)
-            position += taken
-            if not out and not taken:
+            out, consumed, ended = lz4.frame.decompress_chunk(context, rest, max_length=chunk)
+            position += consumed
+            if not out and not consumed:
                 break
             chunks.append(out)
             size += len(out)
