@@ -44,9 +44,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     outlive: bool = False
     log: str | None = None
     capture: str | None = None
-    faults: list[
-        str
-    ] = []  # of the filter faults, in all clusters: "api_name=Produce error=NOT_LEADER_OR_FOLLOWER times=2"
+    faults: list[str] = []  # for all clusters: "api_name=Produce error=NOT_LEADER_OR_FOLLOWER times=2"
     reload_filters: bool = False  # load filters again when their files change
     until_input_ends: bool = False  # stop when standard input ends, as it does when the process that holds it is killed
 

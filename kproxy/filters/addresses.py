@@ -1,4 +1,11 @@
-"""Addresses: where responses have addresses of brokers, found in the facts."""
+"""Addresses: where responses have addresses of brokers, found in the facts.
+
+An address is a struct with a host (a string whose name ends in "Host") and a port, and with the id of a broker (an int32 of
+Kafka's entity type "brokerId") in the same struct or in the one around it. These are no addresses of brokers: ``clientHost`` of
+DescribeGroups and similar APIs, which is the group member's own and has no port; the user endpoint of Streams groups (KIP-1071),
+where an application serves its own queries (``application.server``), which has no broker id; hosts of ACLs, which are conditions
+on clients. Requests carry addresses only between brokers and controllers, and to controllers.
+"""
 
 import functools
 from collections.abc import Iterator
@@ -35,7 +42,11 @@ def address_fields(api_key: int) -> tuple[AddressField, ...]:
 
 @functools.cache
 def responses_with_addresses() -> dict[tuple[int, int], Want]:
-    """Return (api_key, api_version) -> which part of a response has to be held for its addresses."""
+    """Return (api_key, api_version) -> which part of a response has to be held for its addresses.
+
+    HEAD if other fields follow the addresses, TAIL if the addresses come last in a response that is large or frequent, else
+    HOLD.
+    """
     wants = {}
     for api_key in facts().apis:
         for version in sorted({version for place in address_fields(api_key) for version in place.versions}):
@@ -47,20 +58,30 @@ def responses_with_addresses() -> dict[tuple[int, int], Want]:
 
 
 def head_end(api_key: int, api_version: int) -> str | None:
-    """Return the top-level untagged field (Kafka's JSON name) that follows the last address."""
+    """Return the top-level untagged field (Kafka's JSON name) that follows the last address.
+
+    The fields before it are the head of the response. None: no field follows, or the addresses are in the tag section.
+    """
     fields = untagged(layout_of(api_key, api_version), api_version)
     leading = [at for at, field in enumerate(fields) if _leads(api_key, field)]
     return fields[leading[-1] + 1].json_name if leading and leading[-1] + 1 < len(fields) else None
 
 
 def tail_start(api_key: int, api_version: int) -> str | None:
-    """Return the top-level untagged field (Kafka's JSON name) where the addresses begin; None: in the tag section."""
+    """Return the top-level untagged field (Kafka's JSON name) where the addresses begin; None: in the tag section.
+
+    Only for responses for which ``ends_with_addresses`` is true: behind it are only fields with addresses and the tag
+    section.
+    """
     layout = layout_of(api_key, api_version)
     return next((field.json_name for field in untagged(layout, api_version) if _leads(api_key, field)), None)
 
 
 def ends_with_addresses(api_key: int, api_version: int) -> bool:
-    """Return whether the tail of a response can be rewritten to the same size."""
+    """Return whether the tail of a response can be rewritten to the same size.
+
+    That is so if its addresses are in its last field or in the tag section, and if it has a tag section, which can be filled.
+    """
     layout = layout_of(api_key, api_version)
     *before, _ = untagged(layout, api_version)
     if any(not place.path and api_version in place.versions for place in address_fields(api_key)):
@@ -115,7 +136,11 @@ def _broker_id(fields: tuple[Field, ...]) -> Field | None:
 
 
 def _is_tail(api_key: int, version: int) -> bool:
-    """Return whether addresses are in the last field or the tag section of a response that carries records."""
+    """Return whether a response that carries records has addresses in its last field or its tag section.
+
+    The response of an API whose requests carry records counts too. ShareAcknowledge carries none, but is sent as often as
+    ShareFetch and has its form (KIP-932).
+    """
     name = facts().apis[api_key].name
     layouts = [*facts().layouts(f"{name}Response"), *facts().layouts(f"{name}Request")]
     if api_key != ApiKey.SHARE_ACKNOWLEDGE and not any(_has_records(layout.fields) for layout in layouts):

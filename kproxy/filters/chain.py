@@ -207,7 +207,10 @@ class Chain:
         return _strongest(want for _, want in wants if want is not Want.HOLD)
 
     def refuse_large(self, connection: ConnectionFacts, request: RequestFacts) -> Outcome | Awaitable[Outcome] | None:
-        """Return the error that the client gets in place of a response that is too large; None: it is only disconnected."""
+        """Return the error that the client gets in place of a response that is too large; None: it is only disconnected.
+
+        The error has passed the filters that the response would have met after the one that needs the complete response.
+        """
         filters = iter(self.filters_for(Direction.RESPONSE, request.api_key, request.api_version))
         about = (Direction.RESPONSE, request.api_key, request.api_version)
         for filter_ in filters:

@@ -26,9 +26,8 @@ from kproxy.protocol.vocabulary import ALIASES, Scope, fields_in
 NAMED = {"topics", "resources", "request"}  # fields made from the names in a request, or from its body
 MOST_NAMED = 100_000  # resources of one request that are asked about
 TYPES_OF_LISTS = {"topics": "topic", "groups": "group", "transactionalIds": "transactional_id"}  # of resources
-ConditionText = Annotated[
-    str, Meta(extra_json_schema={CONDITION: Scope.REQUEST.value})
-]  # an option that is a condition
+# The type of an option that is a condition
+ConditionText = Annotated[str, Meta(extra_json_schema={CONDITION: Scope.REQUEST.value})]
 
 
 class Condition:

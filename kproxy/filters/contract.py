@@ -323,7 +323,11 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Verdict: drop the frame and everything that follows in its direction; the connection stays open."""
+    """Verdict: drop the frame and everything that follows in its direction; the connection stays open.
+
+    On a request: the broker gets nothing more, but the client still gets the responses to earlier requests. On a response:
+    the client gets nothing more, as no response may overtake another, but its requests still go to the broker.
+    """
 
 
 Verdict = Forward | Replace | Reply | Close | Truncate | Silence
@@ -373,17 +377,28 @@ class Filter:
     timeout: float = 10.0  # seconds an awaited verdict may take
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
-        """Return PASS, HOLD, HEAD or TAIL. Called when the chain is made; override it if the attributes are not enough."""
+        """Return PASS, HOLD, HEAD or TAIL. Called when the chain is made; override it if the attributes are not enough.
+
+        HEAD and TAIL are only for the responses to which ``kproxy.filters.addresses.responses_with_addresses`` gives
+        them.
+        """
         keys = self.requests if direction == Direction.REQUEST else self.responses
         asked = api_key in keys and (self.versions is None or api_version in self.versions)
         return Want.HOLD if asked else Want.PASS
 
     def wants_frame(self, connection: ConnectionFacts, direction: Direction, request: RequestFacts) -> bool:
-        """Return whether it wants a frame that it HOLDs. Called before the body is decoded, which takes long for a large one."""
+        """Return whether it wants a frame that it HOLDs. Called before the body is decoded, which takes long for a large one.
+
+        For a request, ``message`` is not known yet. A filter that does not want a request may not get the message of that
+        request with the response either.
+        """
         return True
 
     def wants_of_large(self, direction: Direction, api_key: int, api_version: int) -> Want | None:
-        """Return which part it takes of a frame that it wants to HOLD and that is larger than limits.held_frame_size."""
+        """Return which part it takes of a frame that it wants to HOLD and that is larger than limits.held_frame_size.
+
+        None, the default: it needs the complete frame, and not getting it is a fault.
+        """
         return None
 
     def on_too_large(
@@ -414,7 +429,11 @@ class Filter:
         return tail
 
     def on_raw_login(self, connection: ConnectionFacts, is_accepted: bool) -> None:
-        """Note a login by raw SASL tokens, which are no requests (SaslHandshake v0); called if a filter ``identifies``."""
+        """Note a login by raw SASL tokens, which are no requests (SaslHandshake v0); called if a filter ``identifies``.
+
+        Called at the first token. Called again with *is_accepted* when a request follows, which shows that the broker
+        accepted the client.
+        """
 
     def on_close(self, connection: ConnectionFacts) -> None:
         """Release what is kept for a connection that was closed."""

@@ -103,7 +103,15 @@ class Places(NamedTuple):
 def error_response(
     request: Request, error_code: int, message: str | None = None, *, in_elements: bool = False
 ) -> MessageStruct | None:
-    """Make the response in which everything that *request* asks for fails; None if the API has no place for an error."""
+    """Make the response in which everything that *request* asks for fails; None if the API has no place for an error.
+
+    Args:
+        request: the request; its message is read.
+        error_code: one of kproxy.protocol.error_codes.ErrorCode.
+        message: for people, in the versions that have a field for it.
+        in_elements: put the error only into the elements for the things that the request names, if the response has such elements
+            besides an error of its own: so answers a broker that refuses some topics.
+    """
     places = error_places(request.api_key, request.api_version, in_elements)
     if places is None:
         return None
@@ -223,7 +231,8 @@ class _Walk:
     def _sources(self, target: Field, asked: Iterable[Field]) -> Iterator[Source]:
         """Return the array of the request that names the elements of *target*.
 
-        It is the one that shares most fields with it, and is nearest.
+        It is the one that shares most fields with it, and is nearest; for AlterUserScramCredentials, which
+        deletes and upserts, both such arrays.
         """
         sources = [
             source for field in asked if self._version in field.versions for source in self._from_array(target, field)

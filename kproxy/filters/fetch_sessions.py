@@ -1,4 +1,9 @@
-"""Fetch sessions: a request in a session names only what has changed since the last one (KIP-227, KIP-932)."""
+"""Fetch sessions: a request in a session names only what has changed since the last one (KIP-227, KIP-932).
+
+So a request in a session that was opened before the present rules, or past the proxy, may ask for topics that were never seen
+here. Such a session is refused as unknown, and its client opens another with a request that names everything (OpenedSessions).
+What a request asks for is the content of its session, with what the request adds and removes (AskedTopics).
+"""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -65,7 +70,11 @@ class OpenedSessions:
 
 
 class AskedTopics:
-    """The topics that the Fetch and ShareFetch requests of one connection ask for, by name or by id."""
+    """The topics that the Fetch and ShareFetch requests of one connection ask for, by name or by id.
+
+    A client has one session with a broker over a connection. Partitions beyond MOST_PARTITIONS are not remembered: they count
+    only in requests that name them.
+    """
 
     def __init__(self) -> None:
         self._sessions: dict[Session, dict[str, set[int]]] = {}  # partitions by topic

@@ -1,4 +1,13 @@
-"""The size of Fetch responses: requests ask for no more than can be held, if a filter needs responses completely."""
+"""The size of Fetch responses: requests ask for no more than can be held, if a filter needs responses completely.
+
+Consumers ask for up to 50 MiB by default (fetch.max.bytes). A response above limits.held_frame_size would be refused, each time
+it is asked for again. A broker may send fewer bytes than asked for at any time, and consumers go on from there; only a first
+batch that is larger is sent nevertheless (KIP-74). That is refused with an error: see ``Chain.when_too_large_to_hold``.
+
+Before version 3 a request has no limit of its own, and its partitions share what can be held. A message that is larger than its
+share is then cut, and the consumer reports that; with the defaults, and 9 partitions in a request, that is a message above
+932,067 bytes.
+"""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -13,7 +22,12 @@ FETCHES = (ApiKey.FETCH, ApiKey.SHARE_FETCH)
 
 
 class LimitFetches(Filter):
-    """Limit what Fetch and ShareFetch requests ask for, if a filter needs the complete response."""
+    """Limit what Fetch and ShareFetch requests ask for, if a filter needs the complete response.
+
+    Args:
+        versions: (API key, version) of the requests.
+        held_frame_size: the largest frame that is held.
+    """
 
     name = "limit_fetches"
     keeps_requests = True  # of which topics a response that is too large has an error for
@@ -37,7 +51,7 @@ class LimitFetches(Filter):
 
 
 def limiting(filters: Iterable[Filter], held_frame_size: int) -> tuple[Filter, ...]:
-    """Return the LimitFetches that these filters need; None if they need none.
+    """Return the LimitFetches that these filters need, alone in a tuple; an empty tuple if they need none.
 
     Filters that fail open do without responses that are too large.
     """

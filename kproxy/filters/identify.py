@@ -1,4 +1,12 @@
-"""Identify: notes who a client is and which software it uses, for filters with ``Filter.identifies``. Chain adds it itself."""
+"""Identify: notes who a client is and which software it uses, for filters with ``Filter.identifies``. Chain adds it itself.
+
+    software    ApiVersions from version 3 on (KIP-511)
+    principal   the name in the token of PLAIN or SCRAM, the claim "sub" of OAUTHBEARER, once the broker has accepted it: after
+                SaslAuthenticate without an error, or when requests follow raw tokens. Tokens of GSSAPI and others cannot be read
+
+Nothing else of a token is kept. Only these requests at the beginning of a connection are held. What a request says is noted when
+its response comes: a client may send more requests before that, and must not yet count as who it claims to be.
+"""
 
 import binascii
 import json
@@ -21,7 +29,14 @@ STATE = "identify"
 
 
 class TopicNames:
-    """Topic names by id. Beyond MOST_TOPICS, those not used or learned for the longest time are forgotten."""
+    """Topic names by id. Beyond MOST_TOPICS, those not used or learned for the longest time are forgotten.
+
+    A client that uses a forgotten topic gets UNKNOWN_TOPIC_ID from filters that need its name. It then asks for Metadata,
+    from which the name is learned again.
+
+    Args:
+        shared: what all workers know, as texts "id name"; None: this object knows only what it learns itself.
+    """
 
     def __init__(self, shared: SharedSet | None = None) -> None:
         self._names: dict[str, str] = {}
@@ -133,7 +148,7 @@ class Identify(Filter):
 
 
 def identifying(filters: Iterable[Filter]) -> tuple[Filter, ...]:
-    """Return the Identify that these filters need; None if they need none."""
+    """Return the Identify that these filters need, alone in a tuple; an empty tuple if they need none."""
     listed = tuple(filters)
     clients, topics = any(each.identifies for each in listed), any(each.names_topics for each in listed)
     return (Identify(clients, topics),) if clients or topics else ()

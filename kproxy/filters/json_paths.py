@@ -1,4 +1,9 @@
-"""Paths into JSON, such as ``$.card.number``, ``$.people[*]['e-mail']``, ``$.lines[0].*``, combined into one automaton."""
+"""Paths into JSON, such as ``$.card.number``, ``$.people[*]['e-mail']``, ``$.lines[0].*``, combined into one automaton.
+
+$.name ['any name'] ["any name"]   the member of an object
+[0]                                an element of an array
+[*] .*                             every member of an object, every element of an array
+"""
 
 import re
 from collections.abc import Iterable

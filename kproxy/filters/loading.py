@@ -106,7 +106,11 @@ def load_chain(
 
 
 def misplaced(filters: Sequence[Filter | None]) -> Iterator[tuple[int, str]]:
-    """Return which filters stand at a wrong place in the list, by that place, and why; None stands for one not loaded."""
+    """Yield which filters stand at a wrong place in the list, by that place, and why; None stands for one not loaded.
+
+    Topic ids are the brokers': a filter whose rules name topics must not stand before one that renames topics, as it would
+    learn other names for the ids. A filter that has to see all requests must not stand behind one that answers some of them.
+    """
     for number, filter_ in enumerate(filters):
         if filter_ is not None and filter_.sees_all:
             yield from ((number, message) for message in _hidden_by(filters[:number], filter_))
@@ -118,7 +122,7 @@ def misplaced(filters: Sequence[Filter | None]) -> Iterator[tuple[int, str]]:
 
 
 def _hidden_by(before: Sequence[Filter | None], filter_: Filter) -> Iterator[str]:
-    """Yield, for each filter *before* it that hides requests it has to see, a sentence that says so."""
+    """Yield a sentence for each filter of *before* that may answer requests which *filter_* has to see."""
     for other in before:
         if other is not None and not set(other.answers).isdisjoint(filter_.requests):
             name, answering = name_of(filter_), name_of(other)

@@ -1,4 +1,8 @@
-"""The tail of a response: its fields from the first address on and its tag section, read alone and written to the same size."""
+"""The tail of a response: its fields from the first address on and its tag section, read alone and written to the same size.
+
+The size of a response is in front of it, and already forwarded when its end is read. So the new tail has the same size: an
+unknown tagged field, which clients skip (KIP-482), fills what is left.
+"""
 
 import functools
 
@@ -69,7 +73,7 @@ def _pads(size: int, taken: set[int]) -> list[tuple[int, bytes]]:
 
 
 def _stretched(data: bytes) -> bytes:
-    """Return the same with its first unsigned varint one byte longer, as Kafka's ByteUtils accepts leading zeros."""
+    """Make the first unsigned varint one byte longer: Kafka's ByteUtils reads up to five bytes, also leading zeros."""
     last = next(at for at, byte in enumerate(data) if byte < 0x80)
     return data[:last] + bytes([data[last] | 0x80, 0]) + data[last + 1 :]
 

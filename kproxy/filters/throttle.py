@@ -61,7 +61,13 @@ class ThrottleOptions(Options, frozen=True):
 
 
 class Meter:
-    """A rate for each name: a token bucket, kept as the time at which it is full, which moves on by what is taken."""
+    """A rate for each name: a token bucket, kept as the time at which it is full, which moves on by what is taken.
+
+    Args:
+        rate: per second.
+        burst: how many seconds of the rate the full bucket holds.
+        name: of this meter among all.
+    """
 
     def __init__(self, rate: float, burst: float, name: str) -> None:
         self._rate = rate

@@ -1,4 +1,8 @@
-"""Topics that responses name: list them, and remove some. Found in the facts, by names, ids and resource types."""
+"""Topics that responses name: list them, and remove some. Found in the facts, by names, ids and resource types.
+
+They are needed where a request may ask for all existing topics: with no list of topics, with an empty list, with the pattern of
+an ACL, or with something else that leads to topics (a group, a transaction).
+"""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -3,8 +3,8 @@
 protocol/api_judgements.txt says which APIs change something; EFFECTS says what each of them changes. A test compares the two, and
 compares both with Kafka: with what brokers forward to the controller (ApiKeys.forwardable), and with the operation that each API
 needs ("Operations and resources on protocols" in the chapter on security of Kafka's documentation): an API that needs another
-one than Describe or Read changes something. Requests that the new cluster will refuse are counted too, as nothing shows before
-which ones these are.
+one than Describe or Read changes something. Requests that the new cluster will refuse are counted too: which these are is not
+known before, and the recorded answers are not looked at.
 """
 
 from collections import Counter

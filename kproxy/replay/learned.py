@@ -33,7 +33,7 @@ class Learned:
         return self._fetch_sessions.setdefault(recorded.connection, FetchSessions())
 
     def share_sessions(self, recorded: Recorded) -> ShareSessions:
-        """Return the share session of the request's connection."""
+        """Return the epochs of the share session of the request's connection."""
         return self._share_sessions.setdefault(recorded.connection, ShareSessions())
 
     def full_session(self, recorded: Recorded) -> Any:

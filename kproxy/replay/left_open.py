@@ -70,14 +70,14 @@ class LeftOpen:
             self._note_leaving(body)
 
     def transactions(self) -> Iterator[tuple[str, Open]]:
-        """Return what is open, by transactional id."""
+        """Yield what is open, by transactional id."""
         yield from self._transactions.items()
         for one in dict.fromkeys(self._unanswered.values()):
             if isinstance(one, str) and one not in self._transactions:
                 yield one, Open(self._timeouts.get(one), certain=False)
 
     def members(self) -> Iterator[tuple[Member, Open]]:
-        """Return what is open, by group and member id; the id is "" if the cluster was to assign it and did not answer."""
+        """Yield what is open, by group and member id; the id is "" if the cluster was to assign it and did not answer."""
         yield from self._members.items()
         for one in dict.fromkeys(self._unanswered.values()):
             if isinstance(one, tuple) and one not in self._members:

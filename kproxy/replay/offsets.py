@@ -1,4 +1,4 @@
-"""Offsets: where logs of the new cluster end at other offsets, what to add to recorded ones.
+"""Offsets: what to add to recorded offsets, as logs of the new cluster may end at other ones.
 
 Say a capture appends records from offset 900 on, and the log of the new cluster ends at 20. What had offset 905 then gets offset
 25, so a Fetch or an OffsetCommit of 905 is sent as one of 25. Offsets of partitions to which the capture appends nothing stay.

@@ -45,7 +45,7 @@ class Order:
         Args:
             answered_at: when the answer was recorded.
             answered: done when the answer arrives; never raises.
-            together: names the requests whose answers a broker holds until all have arrived; "": none.
+            together: names requests whose answers a broker may hold until another one of them arrives; "": none.
         """
         heapq.heappush(self._answers, (answered_at, next(self._counter), answered, together))
 

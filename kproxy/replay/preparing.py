@@ -147,7 +147,7 @@ async def _link(plan: Plan, node: int | None) -> AsyncIterator[Link]:
 def _link_to_controller(plan: Plan) -> Any:
     """Connect to a node that creates topics: any broker, which forwards to the controller (KIP-590), but not before 3.0.
 
-    There the first node is tried; if it is not the controller, trying again would not help.
+    Before 3.0 the first node has to be the controller: if it is not, trying again would not help.
     """
     return _link(plan, None)
 

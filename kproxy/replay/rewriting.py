@@ -58,7 +58,9 @@ class Rewriter:
         return changed
 
     def _lower_replication(self, recorded: Recorded, body: Any) -> bool:
-        """Ask for as many replicas as the new cluster has brokers, if the recorded cluster had more."""
+        """Ask for as many replicas as the new cluster has brokers, if a request wants more.
+
+        Topics that the recorded cluster refused stay as they are: it may have lacked brokers for them."""
         most = len(self.learned.plan.cluster.nodes)
         answer: Any = None if recorded.response is None else recorded.response.decode()
         refused = {topic.name for topic in answer.topics if topic.error_code} if answer is not None else set()

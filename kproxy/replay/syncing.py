@@ -30,7 +30,7 @@ def sent_together(requests: Iterable[Recorded]) -> list[Recorded]:
 
 
 def held_generation(request: Recorded) -> str:
-    """Name the generation whose SyncGroup requests a broker holds until all have arrived; "" for any other request."""
+    """Name the generation of a SyncGroup, whose answer a broker holds until the leader's request arrives; "" for others."""
     if request.api_key != ApiKey.SYNC_GROUP:
         return ""
     try:

@@ -25,7 +25,7 @@ Seams
     source.register(spark)
     ingest.ingest(context, inputs, output, options=..., cluster=...) -> Report
     divided.decode_divided(context, file, options, staging, parts)   -> Result, or Undividable
-    file_rows.read_rows(path, name, options, share)                      -> (table, rows) ...
+    file_rows.read_rows(path, name, options, share)                  -> (table, rows) ...
 
 A large capture, stage by stage (divided.py). B is its size, P the number of parts (128 MiB each), C its connections.
 
@@ -74,9 +74,8 @@ requests ten, since rows cost more than bytes. Of a divided capture each byte is
 and read again.
 
 To add
-    a table         nothing here: kproxy.output.tables makes the rows. Without a column of TIMES (parts.py), its rows belong to
-    the
-                    day of their exchange
+    a table         nothing here: kproxy.output.tables makes the rows. Without a column of TIMES (parts.py), its rows
+                    belong to the day of their exchange
     an option       Options in file_rows.py, Settings.read in partitions.py, kproxy/cli/spark.py
     an input        kproxy.pipeline.decoded_log.open_stream
 """

@@ -1,8 +1,7 @@
 """What the connections of a capture must know of each other when each is decoded by itself.
 
 An undivided run reads packets in order, so at each packet it knows what earlier ones showed. A connection that is decoded by
-itself
-gets the same knowledge from ``Shared``, where every fact has the number of the packet that shows it:
+itself gets the same knowledge from ``Shared``, where every fact has the number of the packet that shows it:
 
     names       topic id -> (packet, name): the first ones from the head of the capture (head.py), the rest from other
                 connections, which report what they have learned
@@ -37,9 +36,7 @@ class Shared(Struct):
     names: Names = {}
     waits: dict[int, int] = {}  # packet -> the packet at which its events are written
     servers: dict[bytes, int] = {}
-    flows: dict[
-        bytes, list[int]
-    ] = {}  # endpoint -> first packets of its flows; only endpoints of connections without SYN
+    flows: dict[bytes, list[int]] = {}  # endpoint of a connection without SYN -> first packets of all its flows
     shuffled_from: int = 0
     secrets: list[tuple[int, bytes]] = []
 

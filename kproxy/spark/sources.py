@@ -1,10 +1,10 @@
 """The sources of ``kproxy-spark report`` as DataFrames: directories and namespaces of tables, and files.
 
-    tables/, s3a://bucket/tables       directories of Parquet, as ingest and kproxy decode write them lake/, hdfs://node/lake
-    likewise of Delta tables, or of Iceberg tables in a Hadoop catalog lake.kafka                         a namespace of an
-    Iceberg catalog of the session captures, decoded logs, patterns   read by ingest into a folder that all executors see;
-    without such a folder by the data source,
-                                       once for each table, with damages only in the logs of the executors
+    tables/, s3a://bucket/tables       directories of Parquet, as ingest and kproxy decode write them
+    lake/, hdfs://node/lake            directories of Delta tables, or of Iceberg tables in a Hadoop catalog
+    lake.kafka                         a namespace of an Iceberg catalog of the session
+    captures, decoded logs, patterns   read by ingest into a folder that all executors see; without such a folder by the data
+                                       source, once for each table, with damages only in the logs of the executors
 
 A frame has the columns of its contract; columns that older tables lack are NULL. It has ``cluster`` and ``day`` if the tables do.
 """

@@ -53,7 +53,15 @@ class InjectedFault:
 
 
 class Proxy:
-    """A kproxy in front of a cluster, while a ``with`` block runs."""
+    """A kproxy in front of a cluster, while a ``with`` block runs.
+
+    Args:
+        bootstrap: "host:port" of one or more brokers.
+        workers: processes that serve clients; faults count calls over all of them.
+        cluster: settings of the virtual cluster, as in the configuration: broker_tls, through ...
+
+    Raises KproxyError if no broker is there, or if it cannot start.
+    """
 
     def __init__(self, bootstrap: str | list[str], *, workers: int = 1, **cluster: Any) -> None:
         self._workers = workers

@@ -73,10 +73,8 @@ class Breakpoints(Filter):
 
     def wants_frame(self, connection: ConnectionFacts, direction: Direction, request: RequestFacts) -> bool:
         """Return whether a breakpoint may match a message, judging by its header alone; for a request, also its response."""
-        if (
-            direction == Direction.RESPONSE and request.message is None
-        ):  # the request came before the breakpoint was set, or
-            return False  # it was not wanted
+        if direction == Direction.RESPONSE and request.message is None:
+            return False  # its request came before the breakpoint was set, or was not wanted
         about = _request(connection, request, None)
         met = (one for one in self._met if direction in (Direction.REQUEST, one.direction))
         return any(one.may_match(about.api_key, about.api_version) and not one.cannot_match(about) for one in met)

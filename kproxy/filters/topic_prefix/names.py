@@ -1,4 +1,15 @@
-"""The names of one tenant: how clients call its topics, groups and transactional ids, and how brokers call them."""
+"""The names of one tenant: how clients call its topics, groups and transactional ids, and how brokers call them.
+
+The client's name is the broker's name without the prefix. A broker's name that does not begin with the prefix belongs to another
+tenant or to Kafka itself (``__consumer_offsets``), and no client of this tenant sees it. Two exceptions, for names that Kafka
+itself refuses:
+
+* A topic name that Kafka does not allow (``Topic.validate``: "", ".", "..", more than 249 characters, others than letters,
+  digits, ".", "_", "-") is not prefixed: the broker refuses it with its own error, while a prefix could make it legal.
+  No tenant has such a topic, so the name may come back as it went.
+* An empty group or transactional id is not prefixed where brokers refuse it. Where they accept it, every tenant has an empty
+  group of its own: the broker's name of it is the prefix.
+"""
 
 import re
 from enum import Enum

@@ -3,6 +3,9 @@
 protocol/api_judgements.txt says which APIs carry names of a tenant (RENAMED), which carry none (UNTOUCHED), and which are
 refused. The names of RENAMED are translated by the plans made here; where no entity type says what is a name, by the rules in
 request_rules.py and response_rules.py. A test holds each field of every message against the facts.
+
+UNTOUCHED: security, features, quotas, SCRAM users, delegation tokens, telemetry. Refused: what is between brokers and
+controllers, or not known.
 """
 
 import functools

@@ -1,4 +1,8 @@
-"""Rules for requests beyond the plan of their names: one function for each API, and the table RULES."""
+"""Rules for requests beyond the plan of their names: one function for each API, and the table RULES.
+
+A rule changes the decoded request in place, before the plan is applied. It returns whether it changed the request (None:
+perhaps), and raises Refusal for a request that must not be forwarded, before it has changed any name.
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,8 @@
-"""Rules for responses beyond the plan of their names: one function for each API, and the table RULES."""
+"""Rules for responses beyond the plan of their names: one function for each API, and the table RULES.
+
+A rule changes the decoded response in place, before the plan is applied. It returns whether it changed the response (None:
+perhaps).
+"""
 
 from collections.abc import Callable, Container, Iterable
 from typing import Any
