@@ -17,7 +17,7 @@ class Unwrapper:
 
     @property
     def passed_over(self) -> dict[str, int]:
-        """Received packets that contained none, by reason."""
+        """Number of fragments without a complete datagram, by reason (see Fragments)."""
         return self.fragments.passed_over
 
     def __call__(self, packet: Packet, what: str) -> list[Packet] | str:

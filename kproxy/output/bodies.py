@@ -58,8 +58,8 @@ class FieldError(Struct, frozen=True):
 def read_bodies(exchange: Exchange, opener: Opener | None = None) -> Bodies:
     """Render both bodies of an exchange as JSON; ``undecoded`` says why one cannot be read.
 
-    Payloads inside the bodies are decoded, too, with what *opener* remembers of earlier exchanges; but if one body is larger than
-    OPENABLE, those of neither.
+    Payloads inside the bodies are decoded, too, with what *opener* remembers of earlier exchanges; if one body is larger than
+    OPENABLE, no payloads of the exchange are decoded.
     """
     bodies = Bodies(undecoded=exchange.undecoded, sasl_mechanism=exchange.connection.sasl_mechanism)
     if exchange.request is not None:

@@ -71,10 +71,10 @@ class Histogram(HistogramMetricFamily):
 
     def classic(self, counted: Counted) -> list[tuple[str, int]]:
         """Return (upper bound, number of values up to it) for each bucket that is shown."""
-        heights = list(accumulate(counted.counts))
+        cumulative = list(accumulate(counted.counts))
         bounds = (self.shape.buckets.bound(bucket) for bucket in self.shape.shown)
         texts = ("+Inf" if bound == float("inf") else repr(bound) for bound in bounds)
-        return list(zip(texts, (heights[bucket] for bucket in self.shape.shown), strict=True))
+        return list(zip(texts, (cumulative[bucket] for bucket in self.shape.shown), strict=True))
 
     def native(self, counted: Counted) -> dict[str, Any]:
         """Return the fields of a native histogram: schema, zero_threshold, zero_count, spans as (offset, length), and deltas.

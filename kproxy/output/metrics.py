@@ -282,9 +282,9 @@ def _filled(description: Description, samples: Iterable[Sample]) -> Metric:
     return filled
 
 
-def _add_to(found: dict[tuple[str, ...], list[int]], labels: tuple[str, ...], counts: Sequence[int]) -> None:
-    before = found.get(labels)
-    found[labels] = list(counts) if before is None else [a + b for a, b in zip(before, counts, strict=True)]
+def _add_to(sums: dict[tuple[str, ...], list[int]], labels: tuple[str, ...], counts: Sequence[int]) -> None:
+    before = sums.get(labels)
+    sums[labels] = list(counts) if before is None else [a + b for a, b in zip(before, counts, strict=True)]
 
 
 def _scaled(metric: str, samples: list[Sample]) -> list[Sample]:

@@ -33,8 +33,8 @@ def is_accepted(accept: str) -> bool:
     for entry in accept.lower().split(","):
         kind, *parameters = (part.strip().replace(" ", "") for part in entry.split(";"))
         quality = next((_quality(one[2:]) for one in parameters if one.startswith("q=")), 1.0)
-        is_ours = kind == "application/vnd.google.protobuf" and "encoding=delimited" in parameters
-        if is_ours and "proto=io.prometheus.client.metricfamily" in parameters:
+        is_protobuf = kind == "application/vnd.google.protobuf" and "encoding=delimited" in parameters
+        if is_protobuf and "proto=io.prometheus.client.metricfamily" in parameters:
             wanted = max(wanted, quality)
         else:
             best = max(best, quality)

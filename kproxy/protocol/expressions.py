@@ -88,10 +88,10 @@ def located(message: str, text: str, about: str) -> Wrong:
     return Wrong(sentence, column, _length(text, column))
 
 
-def _place(text: str, found: re.Match[str]) -> int:
-    """Return the offset in the text, from 1, of the line and column in *found*."""
-    lines = text.split("\n")[: int(found[1] or 1) - 1]
-    return sum(len(line) + 1 for line in lines) + int(found[2])
+def _place(text: str, match: re.Match[str]) -> int:
+    """Return the offset in the text, from 1, of the line and column in *match*."""
+    lines = text.split("\n")[: int(match[1] or 1) - 1]
+    return sum(len(line) + 1 for line in lines) + int(match[2])
 
 
 def _length(text: str, column: int | None) -> int | None:

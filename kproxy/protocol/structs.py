@@ -124,13 +124,13 @@ def struct_types(message: str) -> dict[str, type[Struct]]:
     return types
 
 
-def _collect(name: str, fields: tuple[Field, ...], found: dict[str, dict[str, Field]]) -> None:
-    """Add the fields of struct *name*, and of all structs inside, to *found*; the first (newest) definition wins."""
-    by_attribute = found.setdefault(name, {})
+def _collect(name: str, fields: tuple[Field, ...], fields_of: dict[str, dict[str, Field]]) -> None:
+    """Add the fields of struct *name*, and of all structs inside, to *fields_of*; the first (newest) definition wins."""
+    by_attribute = fields_of.setdefault(name, {})
     for field in fields:
         by_attribute.setdefault(field.attribute, field)
         if field.is_struct:
-            _collect(field.type, field.fields, found)
+            _collect(field.type, field.fields, fields_of)
 
 
 def _make_type(

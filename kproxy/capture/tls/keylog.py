@@ -103,7 +103,7 @@ class KeyLog:
         return pairs
 
     def remember(self, label: Label, name: bytes, secret: bytes) -> bool:
-        """Keep a secret under a name, like a line of the log; return False if it was known."""
+        """Keep a secret under a name, like a line of the log; return False if it was known or the name has too many."""
         by_name = self._secrets[label]
         known = by_name.get(name, ())
         if secret in known or len(known) >= MAX_ALTERNATIVES:

@@ -84,11 +84,11 @@ class Anonymizer(Rewriter):
     def exchange(self, exchange: Exchange) -> Rewritten:
         """See Rewriter. Also replaces what the exchange itself holds: addresses, client id, names of topics."""
         done = super().exchange(exchange)
-        known = done.exchange
-        known.connection = self.connection(exchange.connection)
-        known.client_id = exchange.client_id and self._name(exchange.client_id)
-        known.topic_names = {topic_id: self._name(name) for topic_id, name in exchange.topic_names.items()}
-        known.fetch_sessions = None
+        written = done.exchange
+        written.connection = self.connection(exchange.connection)
+        written.client_id = exchange.client_id and self._name(exchange.client_id)
+        written.topic_names = {topic_id: self._name(name) for topic_id, name in exchange.topic_names.items()}
+        written.fetch_sessions = None
         return done
 
     def connection(self, connection: Connection) -> Connection:

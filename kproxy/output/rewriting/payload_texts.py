@@ -28,7 +28,7 @@ ENDPOINT = re.compile(r"(https?://)?([^/:@]+)(:\d{1,5}/?)")  # a worker's URL; a
 
 
 def rewrite_texts(open_payload: Open, data: bytes, name: Callable[[str], str]) -> bytes | None:
-    """Replace each text in a payload by *name* of it; in endpoints only the host. Return None if the payload cannot be read.
+    """Replace each text in a payload by what *name* returns for it; in endpoints only the host. None for an unreadable payload.
 
     Args:
         open_payload: raises DecodeError, and notes in *texts* where texts are.

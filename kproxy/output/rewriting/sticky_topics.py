@@ -18,7 +18,7 @@ class NotSticky(Exception):
 
 
 def rewrite_sticky(data: bytes, name: Callable[[str], str]) -> bytes | None:
-    """Replace each topic in the user data by *name* of it, of as many bytes; None if it is no such user data."""
+    """Replace each topic in the user data by what *name* returns for it, in as many bytes; None for other user data."""
     if len(data) == GENERATION_SIZE:
         return data
     try:

@@ -13,10 +13,10 @@ NAME = re.compile(rb"(?<![^,])([na])=([^,]+)")
 
 
 def blank_token(token: bytes, user: Callable[[bytes], bytes]) -> bytes:
-    """Return a token of the same size without its secrets, and with *user* of the user's name, of as many bytes."""
+    """Return a token of the same size without its secrets; *user* returns a replacement of a user name with as many bytes."""
     if SCRAM.fullmatch(token):
-        named = NAME.sub(lambda found: found[1] + b"=" + user(found[2]), token)
-        return SECRET.sub(lambda found: found[1] + b"=" + BASE64.sub(b"x", found[2]), named)
+        named = NAME.sub(lambda match: match[1] + b"=" + user(match[2]), token)
+        return SECRET.sub(lambda match: match[1] + b"=" + BASE64.sub(b"x", match[2]), named)
     parts = token.split(b"\0")
     if len(parts) == 3 and parts[1] and parts[2]:
         authorized, name, password = parts

@@ -21,7 +21,10 @@ class LoggedBatches(NamedTuple):
 
 
 def logged_batches(field: RecordsField, opened: dict[str, Any]) -> LoggedBatches:
-    """Read the batches of a records field from its JSON *opened*. Below magic 2, the count is known only of a single wrapper."""
+    """Read the batches of a records field from its JSON *opened*.
+
+    The JSON has no counts below magic 2: the number of records in a compressed message is known only if no other is compressed.
+    """
     headers = [each for each in _list(opened.get("batches")) if isinstance(each, dict)]
     where = field.direction, field.topic, field.topic_id, field.partition, field.error_code
     total = max(_integer(opened.get("count"), 63) or 0, 0)

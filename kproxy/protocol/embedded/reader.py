@@ -80,7 +80,7 @@ class Reader:
         return list(struct.unpack(f">{count}i", self.take(4 * count)))
 
     def uuid(self) -> str:
-        """16 bytes as Kafka's Uuid.toString."""
+        """Read 16 bytes as a UUID in the form of Kafka's Uuid.toString."""
         return urlsafe_b64encode(self.take(16)).rstrip(b"=").decode()
 
     def uvarint(self) -> int:

@@ -53,11 +53,11 @@ def read_control_record(key: bytes | None, value: bytes | None) -> ControlRecord
     return _with_value(ControlRecord(version, type_id, name, layout_name), layout_name, value)
 
 
-def _with_value(found: ControlRecord, layout_name: str, value: bytes) -> ControlRecord:
+def _with_value(record: ControlRecord, layout_name: str, value: bytes) -> ControlRecord:
     layout = message(layout_name)
     claimed = int.from_bytes(value[:VERSION_SIZE], "big", signed=True)
     prefix = VERSION_SIZE if layout_name == "EndTxnMarker" else 0
-    head = (found.version, found.type_id, found.type, layout_name)
+    head = (record.version, record.type_id, record.type, layout_name)
     try:
         json = layout.to_json(claimed, value, prefix)
         return ControlRecord(*head, claimed, json, layout.decode(claimed, value, prefix))

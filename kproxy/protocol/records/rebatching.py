@@ -87,7 +87,7 @@ def _edit(record: Record, values: Editor | None, keys: Editor | None) -> bool:
 
 
 def change_records(batch: Batch, change: ChangeRecord, limits: Limits = DEFAULT_LIMITS) -> bytes | None:
-    """Return a batch of any magic after *change* of each record in place, which says whether it changed it.
+    """Return a batch of any magic after *change*, which is called with each record, may edit it and returns whether it did.
 
     The same bytes if no record was changed. None if it cannot be read to its end or its CRC is wrong. Control batches are not
     changed. Raises TooLarge.
