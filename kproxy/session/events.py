@@ -60,7 +60,7 @@ class Gap(Event):
 
     @property
     def ends_in_size_field(self) -> bool:
-        """Whether only the end of a size field is missing, which was never sent or recorded."""
+        """Whether only the end of a size field is missing, as a reset or the end of the capture came inside it."""
         return self.cut in (Cut.RESET, Cut.CAPTURE_ENDED)
 
 
