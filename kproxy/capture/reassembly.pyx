@@ -25,7 +25,8 @@ A *position* is a sequence number extended to 64 bits, so that it does not wrap;
 
     state of a Flow   what is true in it
     ACTIVE            its packets are read
-    LINGERING         a reset is due, but the capture is shuffled, so data sent before the reset may still come
+    LINGERING         a reset is due (all data known to precede it was delivered), but the capture is shuffled, so data sent
+                      before it may still come
     CLOSED            Closed was delivered, nothing is held. The flow stays in the table, where late packets count as
                       retransmitted, until the same endpoints begin another connection or the flow is evicted
 

@@ -31,9 +31,8 @@ class Piece(NamedTuple):
     hole: int = 0  # bytes
     started_at: int = 0
     ended_at: int = 0
-    correlation_id: int = (
-        0  # of a request; decides the order if unanswered requests are reported before older answered ones
-    )
+    # Of a request. Unanswered requests may be reported before older answered ones; it restores their order.
+    correlation_id: int = 0
 
 
 class EventPieces:
