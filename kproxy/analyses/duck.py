@@ -56,13 +56,8 @@ SAFE: dict[str, str | bool | int | float | list[str]] = {
 
 def check_available(*, extra: str = "report", more: Iterable[str] = ()) -> None:
     """Raise UsageError if DuckDB, pyarrow, sqlglot or one of *more* is not installed."""
-    for name in (
-        "duckdb",
-        "pyarrow",
-        "pytz",
-        "sqlglot",
-        *more,
-    ):  # not imported here: together they take a third of a second
+    # Not imported here: together they take a third of a second
+    for name in ("duckdb", "pyarrow", "pytz", "sqlglot", *more):
         if sys.modules.get(name, True) is None or (name not in sys.modules and find_spec(name) is None):
             raise UsageError(f"this needs {name}: pip install 'kproxy-kafka[{extra}]'")
 

@@ -3,8 +3,8 @@
     contract.py             Filter, Request, Response, the verdicts, AddressMap, Want: what the author of a filter reads
     chain.py                Chain: which frames its filters want; runs a held frame or a tail through them
     error_responses.py      the response in which everything that a request asks for has an error, for every API and version
-    filter_faults.py        what a fault of a filter is counted by: the method in which it came, and its kind
-    passage.py              Passage: one held frame, from filter to filter
+    filter_faults.py        how faults of filters are counted: by method and kind
+    passage.py              Passage: takes one held frame from filter to filter
     options.py              typed options: declared by a filter, read from the configuration, with their mistakes and places
     units.py                "10s", "64MiB"
     reference.py            the pages of `kproxy filters`, made from options and docstrings
@@ -13,23 +13,23 @@
     head.py                 the head of a response, up to its last address, rewritten to any size
     tail.py                 the tail of a response, from its first address on, rewritten to the same size
     rewrite_addresses.py    built in: the proxy's addresses in place of the brokers'; what cannot be mapped is withheld
-    identify.py             built in: who a client is (SASL) and which software, topics by their ids; for filters that ask
+    identify.py             built in: who a client is (SASL), its software, topics by their ids; for filters that need these
     named_resources.py      what a request names, and the error codes of its response
     audit.py                built in: who did what, one JSON line for each request of the control plane
     conditions.py           conditions in CEL over a request, its connection and what it names
-    deny.py                 built in: what a rule forbids gets Kafka's error and does not reach a broker
+    deny.py                 built in: requests that a rule forbids get Kafka's error and do not reach a broker
     large_records.py        which records are changed in a thread
-    topics_in_responses.py  topics that responses name, and what asks for all topics there are
-    fetch_sizes.py          Fetch requests ask for no more than can be held, where a filter needs responses whole
+    topics_in_responses.py  topics that responses name, and requests for all topics
+    fetch_sizes.py          Fetch requests ask for no more than can be held, if a filter needs complete responses
     fetch_sessions.py       which fetch sessions were opened under the rules in use
-    headers.py              built in: record headers on Produce: origin, client id, principal, trace
-    mask.py                 built in: fields of records are hidden from those that fetch them
-    json_masks.pyx          JSON with the values at some paths hidden
-    json_paths.py           paths into JSON, joined to one automaton
+    headers.py              built in: adds record headers to Produce: origin, client id, principal, trace
+    mask.py                 built in: hides fields of records from those that fetch them
+    json_masks.pyx          hides the values at some paths in JSON
+    json_paths.py           paths into JSON, combined into one automaton
     topic_prefix/           built in: several tenants on one cluster, each with topics, groups and transactional ids of its own
-    bounded_set.py          what the filters of a cluster know together in all workers: the part in one process
-    turns.py                awaited, it gives other connections their turn
-    breakpoints/            built in: what a person stops and changes in the page; put before all others, where page.edits is set
+    bounded_set.py          one process's part of a set that the filters of a cluster share in all workers
+    turns.py                Turn: awaited in a long verdict, it lets other connections go on
+    breakpoints/            built in: a person stops and changes messages in the page; put before all others if page.edits is set
     faults/                 built in: faults on purpose, so that tests see what clients do when brokers fail
     telemetry/              built in: what clients measure of themselves (KIP-714), at /metrics
     throttle.py             built in: bytes and requests per second by client, principal, topic, as brokers do with quotas
@@ -89,12 +89,12 @@ What is held for a filter, and what bounds it
     filters HOLD wins over HEAD and TAIL, and they over PASS. REFUSE is the chain's own: a required filter cannot read that
     version. A held frame is at most limits.held_frame_size; above it, each filter that wants it held and cannot do with a
     part (``Filter.wants_of_large``) has a fault, and ``Chain.when_too_large_to_hold`` decides. Fetch requests are changed so that
-    their responses fit (fetch_sizes.py). A head is at most 4 MiB, a tail
-    1 MiB; a longer one closes the connection, also if all filters fail open.
-    One frame a direction is held, as the direction reads no further until there is a verdict.
+    their responses fit (fetch_sizes.py). A head is at most 4 MiB, a tail 1 MiB; a longer one closes the connection, also if
+    all filters fail open. In each direction one frame is held, as nothing more is read until there is a verdict.
     kproxy.proxy.forwarding has the buffers.
     A filter gets a message of its own, decoded from the frame: it lives until the verdict, or as long as the filter keeps it.
-    What it can tell by the header and the connection, as of which client a frame is, ``Filter.wants_frame`` says before.
+    If the header and the connection are enough to decide whether it wants a frame, such as the client, it overrides
+    ``Filter.wants_frame``, which is called before the frame is decoded.
 
 What is true of Kafka and what is promised to a filter
 

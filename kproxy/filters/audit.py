@@ -258,7 +258,7 @@ class Audit(Filter):
         who = {"principal": shortened(entry.connection.principal), "mechanism": shortened(entry.connection.mechanism)}
         named = dict(itertools.islice((errors or {}).items(), MOST_ERRORS))
         fields = {**entry.fields, **who, "outcome": outcome, "errors": named, "latencyMs": latency}
-        entry.line = json.dumps(fields, separators=(",", ":")).encode("ascii")  # all that a terminal obeys is escaped
+        entry.line = json.dumps(fields, separators=(",", ":")).encode("ascii")  # JSON escapes control characters
         if entry.journal.write(entry.number, entry.line):
             return True
         if wait and self._may_wait(entry):
@@ -268,7 +268,7 @@ class Audit(Filter):
 
     def _resources(self, request: Request) -> list[Resource] | None:
         """Return the resources that the request names; None if it is not audited."""
-        is_chosen = request.api_key not in self._always  # by its topics: then all of them are looked at
+        is_chosen = request.api_key not in self._always  # chosen by its topics, so all of them are looked at
         most = MOST_LOOKED_AT if is_chosen else MOST_RESOURCES
         resources = resources_of(request.api_key, request.api_version, request.message, most)
         names = self.runtime.kept.get("topic_names", {})

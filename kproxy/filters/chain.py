@@ -82,8 +82,8 @@ async def wait_without_limit(pending: Awaitable[Verdict], seconds: float) -> Ver
 class Chain:
     """The filters of a virtual cluster in a worker. Requests go through them first to last, responses last to first.
 
-    If one of them is ``required``, NarrowApiVersions is put before them; behind them LimitFetches, if one needs Fetch responses
-    whole, and Identify, where it is the first to see responses, if one needs to know clients or topic ids. ``faults``
+    If one of them is ``required``, NarrowApiVersions is put before them; behind them LimitFetches, if one needs complete Fetch
+    responses, and Identify, if one needs to know clients or topic ids; there it is the first to see responses. ``faults``
     counts by the name of the filter.
 
     Args:
@@ -188,8 +188,7 @@ class Chain:
     def when_too_large_to_hold(self, direction: Direction, api_key: int, api_version: int, size: int = 0) -> Want:
         """Return what to do with a HOLD frame above limits.held_frame_size: PASS, HEAD, TAIL, or REFUSE (close the connection).
 
-        It is a fault of every filter that can do with nothing but the whole; REFUSE unless all of them fail open. *size* is said
-        in the log.
+        It is a fault of every filter that needs the complete frame; REFUSE unless all of these fail open. *size*: for the log.
         """
         wants = [(filter_, _wants_of_large(filter_, direction, api_key, api_version)) for filter_ in self.filters]
         blind = [filter_ for filter_, want in wants if want is Want.HOLD]

@@ -357,23 +357,18 @@ class Filter:
     responses: Collection[int] = ()  # API keys of the responses it wants
     versions: Versions | None = None  # of these versions only; None: every one
     fails_open: bool = False  # after a fault the frame passes unchanged: for filters that only observe
-    fault_error: int | None = (
-        UNKNOWN_SERVER_ERROR  # after a fault of others the client gets this error; None: it is disconnected
-    )
+    # After a fault of a filter that does not fail open, the client gets this error; None: it is disconnected
+    fault_error: int | None = UNKNOWN_SERVER_ERROR
     required: bool = False  # frames of its APIs at versions that are not in the facts must not pass
-    refuses: Collection[
-        int
-    ] = ()  # API keys that clients must not use, as they would pass it by; they are not offered, either
+    refuses: Collection[int] = ()  # API keys with which clients could bypass it: refused, and not offered to clients
     names_topics: bool = False  # needs Runtime.kept["topic_names"]: names by topic ids (identify.TopicNames)
-    renames_topics: bool = (
-        False  # names of topics before it are not those of Metadata, so no filter before it may need these
-    )
-    answers: Collection[int] = ()  # API keys of what it may answer or lose itself, or make another response of
+    # Filters before it see other names than Metadata has, so none of these may need names by topic ids
+    renames_topics: bool = False
+    answers: Collection[int] = ()  # API keys whose requests it may answer or drop, or whose responses it may replace
     sees_all: bool = False  # no filter before it may answer the requests that it wants: it would not see them
     identifies: bool = False  # needs the SASL principal and the software in ConnectionFacts: kproxy reads them for it
-    keeps_requests: bool = (
-        False  # a request that it wants is kept for its response (RequestFacts.message), if a filter wants that
-    )
+    # A request that it wants is kept for its response (RequestFacts.message), if a filter wants the response
+    keeps_requests: bool = False
     timeout: float = 10.0  # seconds an awaited verdict may take
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:

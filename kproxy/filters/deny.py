@@ -59,11 +59,11 @@ LONGEST_COUNTED = 100  # characters of a rule's name, where its decisions are co
 LOGIN_S = 0.005  # between looks whether a login is answered
 HANDSHAKES = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
 SESSIONS = {ApiKey.FETCH, ApiKey.SHARE_FETCH}  # whose requests name only what is new in a session
-IN_ELEMENTS = {
+IN_ELEMENTS = {  # APIs in whose responses only elements have errors of authorization, not the response itself
     ApiKey.FETCH,
     ApiKey.METADATA,
     ApiKey.SHARE_FETCH,
-}  # where an error of the response itself is no authorization's
+}
 WITHOUT_NAMES = {  # whose requests may be about topics that they do not name: by ids, by patterns of ACLs
     ApiKey.METADATA,
     ApiKey.DESCRIBE_ACLS,

@@ -71,12 +71,10 @@ NOTHING: dict[int, dict[str, Any]] = {
 class Source(NamedTuple):
     """An array of the request for whose elements the response has elements too."""
 
-    path: tuple[
-        str, ...
-    ]  # attributes, from the request or the element around: more than one where arrays are flattened
-    names: tuple[
-        tuple[str, str], ...
-    ]  # attribute of the new element, and of the request's; "": the request's element itself
+    # Attributes from the request, or from its element, down to the array; several if the response has fewer levels
+    path: tuple[str, ...]
+    # Attribute of the new element, and of the request's element; "": the request's element itself
+    names: tuple[tuple[str, str], ...]
     arrays: tuple["Filled", ...]  # of the new element
 
 

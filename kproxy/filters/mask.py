@@ -97,9 +97,8 @@ class Masked(NamedTuple):
     is_corrupt: bool = False  # there is no batch that could be given out
 
 
-Steps = Generator[
-    Callable[[], list[bytes | str]], list[bytes | str], Masked
-]  # each step takes long, and is for a thread
+# Yields functions that take long and are called in a thread; gets their results; returns the masked records
+Steps = Generator[Callable[[], list[bytes | str]], list[bytes | str], Masked]
 
 
 class MaskRecords(Filter):
@@ -231,9 +230,8 @@ class MaskRecords(Filter):
             self._withheld.add(self.runtime, UNREADABLE)
             return Masked(b"", is_corrupt=True)
         is_old = request.api_key == ApiKey.FETCH and request.api_version < SINCE_WHOLE
-        return Masked(
-            records[:LOG_OVERHEAD] if is_old else b""
-        )  # by it, old clients see that they have to ask for more
+        # Old clients learn from the beginning of a batch that they have to ask for more bytes
+        return Masked(records[:LOG_OVERHEAD] if is_old else b"")
 
 
 def _in_parts(batches: Iterable[Batch]) -> Iterator[list[Batch]]:

@@ -77,9 +77,8 @@ def names_topics(api_key: int) -> bool:
 def _has_topics(level: Level | None) -> bool:
     if level is None:
         return False
-    if level.special in ("config", "acl") or any(
-        place.kind == "topic" for place in level.places
-    ):  # settings and ACLs are of topics, too
+    may_be_of_topics = level.special in ("config", "acl")
+    if may_be_of_topics or any(place.kind == "topic" for place in level.places):
         return True
     return any(_has_topics(below) for _, below in level.below)
 

@@ -13,13 +13,13 @@ BODY_START = 8  # size, correlation id: the header of these responses has no tag
 
 
 def is_known(api_key: int, api_version: int) -> bool:
-    """Whether the facts have that version of the request and the response of an API."""
+    """Return whether the facts have that version of the request and the response of an API."""
     request, response = request_message(api_key), response_message(api_key)
     return bool(request and response and api_version in request.versions and api_version in response.versions)
 
 
 def is_refused(filters: Iterable[Filter], api_key: int) -> bool:
-    """Whether some required filter wants the API, in either direction, at versions that are not in the facts."""
+    """Return whether some required filter wants the API, in either direction, at versions that are not in the facts."""
     message = request_message(api_key)
     beyond = message.versions.highest + 1 if message else 0
     return any(
@@ -79,7 +79,7 @@ class NarrowApiVersions(Filter):
         return limits is None or max(api.min_version, limits[0]) <= min(api.max_version, limits[1])
 
     def _limit(self, api_key: int) -> tuple[int, int] | None:
-        """The versions that a required filter can read, none of an API that a filter refuses; None: no such filter wants it."""
+        """Return the versions that required filters can read, an empty range for a refused API; None if none wants it."""
         if api_key not in self._limits:
             refused = any(api_key in filter_.refuses for filter_ in self._filters)
             readable = self._readable(api_key) if is_refused(self._filters, api_key) else None

@@ -68,7 +68,7 @@ Problem = tuple[str, str]  # path, message
 
 
 def text(description: str) -> Meta:
-    """What a setting does, for the JSON Schema and the reference page."""
+    """Describe a setting, for the JSON Schema and the reference page."""
     return Meta(description=description)
 
 
@@ -88,7 +88,7 @@ class Rotated(Options, frozen=True):
 
 
 class OptionMistakes(UsageError):
-    """What is wrong with the options of a filter; ``problems`` has the path and the message of each."""
+    """The mistakes in the options of a filter; ``problems`` has the path and the message of each."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("; ".join(f"{path}: {message}" if path else message for path, message in problems))
@@ -168,9 +168,9 @@ class _Reading:
         return None if len(self._problems) > before else self._made(kind, members, path)
 
     def _made(self, kind: inspect.StructType, members: dict[str, Any], path: str) -> Any:
-        """Make the struct, whose ``__post_init__`` may refuse what no type expresses.
+        """Make the struct. Its ``__post_init__`` may refuse values, by rules that no type expresses.
 
-        With ValueError, or with OptionMistakes that has the path of each mistake from the struct on.
+        It raises ValueError, or OptionMistakes with the path of each mistake below the struct.
         """
         try:
             return kind.cls(**members)
@@ -182,7 +182,7 @@ class _Reading:
 
 
 def _plain(value: Any, kind: inspect.Type, unit: str | None, path: str) -> Any:
-    """The value as the scalar *kind*. Raises ValueError that says what is expected."""
+    """Return the value as the scalar *kind*. Raises ValueError that says what is expected."""
     if unit is not None and isinstance(value, str):
         number = parse_quantity(value, unit)
         return int(number) if isinstance(kind, inspect.IntType) else number
@@ -232,7 +232,7 @@ def bare(kind: inspect.Type) -> tuple[inspect.Type, str | None]:
 
 
 def expected(kind: inspect.Type, unit: str | None) -> str:
-    """What is expected where a value of the type stands, in words."""
+    """Return in words what values a type allows."""
     if unit is not None:
         return f"{'a time' if unit == 'seconds' else 'a size'} ({EXAMPLES[unit]})"
     if isinstance(kind, inspect.LiteralType):
@@ -243,12 +243,12 @@ def expected(kind: inspect.Type, unit: str | None) -> str:
 
 
 def listed(names: Iterable[Any]) -> str:
-    """The names with commas between them."""
+    """Return the names with commas between them."""
     return ", ".join(str(name) for name in names)
 
 
 def did_you_mean(name: object, known: Iterable[Any]) -> str:
-    """The known name that is closest, or all."""
+    """Return a hint that names the closest known name, or all known names."""
     import difflib  # noqa: PLC0415 - needed for mistakes only
 
     names = [str(word) for word in known]

@@ -43,7 +43,7 @@ from kproxy.protocol import (
 from kproxy.protocol.frames import SIZE_FIELD
 from kproxy.protocol.structs import struct_types
 
-Aside = Callable[[Callable[[], Any]], Awaitable[Any]]  # calls a function where it does not hold up other connections
+Aside = Callable[[Callable[[], Any]], Awaitable[Any]]  # calls a function in a thread, so that other connections go on
 LARGE = 131_072  # bytes of a frame that takes more than a millisecond to decode
 REFERENCES_HERE = 2  # to a message that only one variable refers to: the variable and getrefcount's argument
 
@@ -119,9 +119,9 @@ class Passage:
         return self._finish()
 
     def refuse(self, filter_: Filter) -> Outcome | Awaitable[Outcome] | None:
-        """Run an error, in place of a response that *filter_* cannot read, through the filters left; None: there is none.
+        """Run an error response through the filters left, in place of one that *filter_* cannot read; None if there can be none.
 
-        Fetch has it for each partition asked for, which clients report; of an error of the whole response they say little.
+        For Fetch, each requested partition has the error, as clients report that; of an error of the response they report little.
         """
         request = self._request
         with suppress(KproxyError, ValueError):
@@ -149,7 +149,7 @@ class Passage:
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
     async def _go_aside(self, aside: Aside) -> Outcome:
-        """Run the filters that are left with a large frame, which is decoded, encoded and freed aside."""
+        """Run the filters that are left with a large frame, which is decoded, encoded and freed in a thread."""
         for filter_ in self._filters_left:
             try:
                 outcome = await self._ask_aside(aside, filter_)
@@ -234,9 +234,8 @@ class Passage:
         self._chain.note_fault(filter_, hook, event, fault, kind=kind, api_key=request.api_key)
         if filter_.fails_open:
             return None
-        with suppress(
-            KproxyError, ValueError
-        ):  # the request cannot be read, or what it asks for is too much for a response
+        # Raised if the request cannot be read, or if the response would be too large
+        with suppress(KproxyError, ValueError):
             message = self._error_for(filter_)
             if message is not None and self._direction == Direction.REQUEST:
                 return self._reply(filter_, message)
@@ -261,10 +260,10 @@ class Passage:
             asked = request.message
         if asked is None and (self._direction == Direction.REQUEST or places.error is None):
             return None
-        asked_of = request_message(request.api_key)
-        assert asked_of is not None
+        request_type = request_message(request.api_key)
+        assert request_type is not None
         about = (request.api_key, request.api_version, request.correlation_id, request.client_id)
-        empty: Any = struct_types(asked_of.name)[asked_of.name]()
+        empty: Any = struct_types(request_type.name)[request_type.name]()
         return error_response(Request(self._connection, *about, asked or empty), filter_.fault_error)
 
     def _begin_again(self, message: MessageStruct) -> None:
@@ -335,7 +334,7 @@ class Passage:
         try:
             self._read_header()
             self._message().check(self._request.api_version, self._frame, self._body_start, trailing=True)
-        except DecodeError:  # not an error: that the answer does not fit the requested version is what is asked here
+        except DecodeError:  # expected: the answer does not have the layout of the requested version
             return True
         return False
 

@@ -184,9 +184,8 @@ class _Rewriting:
         return self._visit_single(struct, field.attribute, value)
 
     def _visit_entries(self, struct: Struct, attribute: str, entries: list[Struct]) -> Steps:
-        if (
-            len(entries) > MOST_ADDRESSES and not self.place.has_error_code
-        ):  # a coordinator may have any number of groups
+        # Elements with an error code are groups and their coordinators, of which there may be any number
+        if len(entries) > MOST_ADDRESSES and not self.place.has_error_code:
             raise TooMany(TOO_MANY)
         results = []
         for entry in entries:

@@ -25,7 +25,7 @@ from kproxy.protocol.facts import facts
 
 STATE = "throttle"
 ASKED = "throttle asked"
-MOST_WAITING = 1_000  # requests of a connection whose responses are to say a throttle time
+MOST_WAITING = 1_000  # requests of a connection whose responses still have to report a throttle time
 Rate = Annotated[float, Meta(gt=0, le=1_000_000_000)]
 UNTHROTTLED = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 WITH_RECORDS = {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH}
@@ -133,7 +133,7 @@ class Throttle(Filter):
         wait = self._take(request.connection, request.client_id, topics, {"requests", "produce"})
         if not wait:
             return Forward()
-        # now, not with the response: a broker does not read a connection whose request it has, and clients send several at once
+        # Mute now, not with the response: clients send several requests at once, and a broker reads none while it has one
         request.connection.mute_s = max(request.connection.mute_s, wait)
         if request.api_key != ApiKey.PRODUCE or message.acks != 0:
             _remember(request, wait)

@@ -27,12 +27,12 @@ NOT_READY = frozenset(
 )
 GOES_ON = (
     ErrorCode.NONE,
-    ErrorCode.MEMBER_ID_REQUIRED,
-)  # the latter is the first answer of a coordinator to a new member
-BY_MEMBER = (
+    ErrorCode.MEMBER_ID_REQUIRED,  # the first answer of a coordinator to a new member
+)
+BY_MEMBER = (  # compared in assigned.py
     ("ConsumerGroupHeartbeatResponse", "Assignment"),
     ("ShareGroupHeartbeatResponse", "Assignment"),
-)  # assigned.py
+)
 ERRORS = ("error_code", "partition_error_code")
 MISSING = "(absent)"
 

@@ -38,9 +38,8 @@ class Identities:
     producers: dict[tuple[int, int], Producer] = field(default_factory=dict)
     last_epochs: dict[int, tuple[int, Producer]] = field(default_factory=dict)  # producer id -> the latest pair known
     leader_epochs: dict[tuple[str, int, int], int] = field(default_factory=dict)
-    shifts: dict[tuple[str, int], int] = field(
-        default_factory=dict
-    )  # topic, partition -> to add to offsets (offsets.py)
+    # topic, partition -> what to add to offsets; see offsets.py
+    shifts: dict[tuple[str, int], int] = field(default_factory=dict)
     tokens: dict[tuple[str, object], object] = field(default_factory=dict)
 
     # Requests

@@ -39,9 +39,8 @@ class LeftOpen:
 
     _transactions: dict[str, Open] = field(default_factory=dict)
     _members: dict[Member, Open] = field(default_factory=dict)
-    _timeouts: dict[str, int] = field(
-        default_factory=dict
-    )  # transactional id -> transaction.timeout.ms of its producer
+    # transactional id -> transaction.timeout.ms of its producer
+    _timeouts: dict[str, int] = field(default_factory=dict)
     _unanswered: dict[int, str | Member] = field(default_factory=dict)  # by number of the request
 
     def note_sent(self, number: int, api_key: int, body: Any) -> None:

@@ -35,7 +35,7 @@ WITH requests AS (
   WHERE c.role = 'client' AND e.request_at IS NOT NULL AND (:client = '' OR c.client_id = :client)
 ),
 -- Values that requests carry: one row for each, counted.
--- Most requests of a client are alike: they are taken apart once.
+-- Most requests of a client are alike: equal ones are parsed once.
 alike AS (
   SELECT client, api_key, api_name, acks, timeout_ms, transactional_id, min_bytes, max_wait_ms, max_bytes, isolation_level, session_timeout_ms,
     rebalance_timeout_ms, protocols, group_id, group_instance_id, count(*) AS times
@@ -135,7 +135,7 @@ produced AS (
   FROM (SELECT *, max(size) OVER (PARTITION BY client) AS largest_size FROM batches) b
   GROUP BY client
 ),
--- From the first record of a batch to the first of the next one of the partition: a producer that lingers begins no other meanwhile.
+-- Time between the first records of consecutive batches of a partition: a producer that lingers begins no other batch meanwhile.
 steps AS (
   SELECT client, CAST(round(percentile(begun - begun_before, 0.1), 0) AS BIGINT) AS step_p10
   FROM (
@@ -168,7 +168,7 @@ flights AS (
   ) running
   GROUP BY client
 ),
--- What comes again and again, and regularly: the median time between two.
+-- Requests that recur regularly: the median time between two.
 gaps AS (
   SELECT client, api_key, round(percentile(gap, 0.5), 3) AS gap, round(percentile(gap, 0.75), 3) - round(percentile(gap, 0.25), 3) AS middle, count(gap) AS gaps
   FROM (
@@ -182,7 +182,7 @@ gaps AS (
   GROUP BY client, api_key
   HAVING count(gap) >= 3
 ),
--- Members of groups, and what they did as such.
+-- Members of groups, and their requests as members.
 members AS (
   SELECT
     client,
@@ -250,7 +250,7 @@ found AS (
     CASE
       WHEN of_many * 2 <= batches THEN CAST(s.step_p10 DIV 1000 AS STRING)
       WHEN of_large * 2 > batches THEN CAST(spread_p25 DIV 1000 AS STRING)
-      ELSE concat(CAST(spread_p25 DIV 1000 AS STRING), ' to ', CAST((spread_p25 + between_p50) DIV 1000 + 1 AS STRING)) -- one record more was too late
+      ELSE concat(CAST(spread_p25 DIV 1000 AS STRING), ' to ', CAST((spread_p25 + between_p50) DIV 1000 + 1 AS STRING)) -- the next record came too late
     END,
     CASE WHEN of_many * 2 <= batches THEN 'at most' WHEN of_large * 2 > batches THEN 'at least' ELSE 'inferred' END,
     CASE
@@ -309,7 +309,7 @@ found AS (
   UNION ALL
   SELECT client, 'sasl.mechanism', mechanism, 'sent', 'SaslHandshake', '' FROM security WHERE mechanism IS NOT NULL
 ),
--- What one would look for, and the traffic does not show.
+-- Settings that a reader would look for, and that the traffic does not show.
 wanted AS (
   SELECT client, named.setting AS setting, named.why AS why
   FROM (SELECT client, 0 AS is_newer, 1 AS produces, 0 AS consumes, 0 AS is_member FROM requests WHERE api_key = 0 GROUP BY client

@@ -87,7 +87,7 @@ in_transactions AS (  -- offsets that transactions commit, each with the first e
       ON p.cluster = t.cluster AND p.producer_id = t.producer_id
   ) marks
 ),
-watched AS (  -- until when the end would have been seen; not where the coordinator was not captured then
+watched AS (  -- until when the capture would show the end of a transaction; no row if its coordinator was not captured
   SELECT p.cluster, p.producer_id, p.micros, max(c.until_us) AS until_us
   FROM (SELECT DISTINCT cluster, producer_id, micros FROM all_positions WHERE producer_id IS NOT NULL) p
   JOIN coordinator_captures c
@@ -114,7 +114,7 @@ followed AS (  -- the partitions of each group
   FROM positions
   GROUP BY cluster, group_id, topic, partition, life
 ),
-bucket AS (  -- its length: as given, or so long that there are about 20,000 rows and the last one of each partition
+bucket AS (  -- length of a bucket: as given, or such that there are about 20,000 rows and the last one of each partition
   SELECT 1000 * CASE
     WHEN :bucket_ms > 0 THEN :bucket_ms
     ELSE least(greatest(1000, ((max(e.until_micros) - min(e.since_micros)) DIV 20000000 + 1) * max(f.pairs)), CAST(1000000000000 AS BIGINT))
@@ -125,7 +125,7 @@ bucket AS (  -- its length: as given, or so long that there are about 20,000 row
     SELECT min(since_micros), max(until_micros) FROM followed
   ) e CROSS JOIN (SELECT count(*) AS pairs FROM followed) f
 ),
-moments AS (  -- what is known of a partition at the end of each bucket: the highest end, and of each group the last position
+moments AS (  -- at the end of each bucket: the highest known end of a partition, and the last position of each group
   SELECT f.cluster, f.group_id, f.topic, f.partition, f.life, e.bucket, e.micros, 0 AS kind_order, e.end_offset,
     CAST(NULL AS BIGINT) AS offset, CAST(NULL AS BIGINT) AS committed_micros
   FROM (

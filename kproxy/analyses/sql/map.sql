@@ -135,7 +135,7 @@ groups AS (
   FROM memberships
   GROUP BY cluster, client, topic
 ),
-others AS (  -- members of groups that share out something else than partitions
+others AS (  -- members of groups that distribute something other than partitions
   SELECT
     k.cluster,
     c.client,

@@ -39,16 +39,16 @@ WITH target AS (
     OR :target LIKE concat(release, '.%')
     OR release LIKE concat(regexp_replace(:target, '[.]x$', ''), '.%')
 ),
-answered AS (  -- by brokers of the target
+answered AS (  -- versions that brokers of the target answer
   SELECT v.api_key, v.api_name, v.min_version AS lowest, v.max_version AS highest
   FROM api_versions v JOIN target t ON v.release = t.release
 ),
-known AS (  -- APIs of any release: one that is not among them says nothing
+known AS (  -- APIs of any release; other APIs are not judged
   SELECT api_key, min_by(r.release, r.release_order) AS first_release, min(r.release_order) AS first_order
   FROM api_versions v JOIN releases r ON r.release = v.release
   GROUP BY api_key
 ),
--- What each client asked each API for.
+-- The versions of each API that each client used.
 asked AS (
   SELECT
     c.client,
@@ -75,7 +75,7 @@ asked AS (
   WHERE e.request_at IS NOT NULL AND e.api_version IS NOT NULL
   GROUP BY c.client, c.client_id, c.principal, c.software, c.software_version, e.api_key
 ),
--- Whether it asks brokers for their versions: seen, else as its library is known to do, else no where a beginning was seen.
+-- Whether a client sends ApiVersions: seen; else as its library is known to do; else no, if the beginning of a connection was seen.
 facts AS (
   SELECT
     a.*,

@@ -53,9 +53,9 @@ WITH generations AS (
   FROM generations g JOIN group_spells s ON s.group_key = g.group_key
   GROUP BY g.group_key, g.generation
 ), departures AS (
-  -- a member that died is gone from when it was last heard of
+  -- a member that died is gone from its last request on
   SELECT c.group_key, c.generation, c.member_id, c.client_id,
-    least(min(c.micros), coalesce(max_by(s.last_micros, s.first_micros), min(c.micros))) AS micros, -- of the last time that it was there
+    least(min(c.micros), coalesce(max_by(s.last_micros, s.first_micros), min(c.micros))) AS micros, -- its last request in its last stay
     max(c.micros) AS known_micros
   FROM group_changes c
   LEFT JOIN group_spells s ON c.how IN ('session timeout', 'went silent') AND s.group_key = c.group_key AND s.member_id = c.member_id
@@ -65,7 +65,7 @@ WITH generations AS (
 ), arrivals AS (
   SELECT group_key, generation, member_id, client_id, micros FROM group_changes WHERE how = 'joined'
 ), late_joins AS (
-  -- a static member that comes back while its place is still kept: the generation stays as it is
+  -- a static member that comes back before its session times out, which keeps the generation
   SELECT e.group_key, e.group_type, e.response_generation AS generation, e.member_id, e.client_id, e.connection_id,
     e.group_instance_id, e.protocol, unix_micros(e.request_at) AS micros, unix_micros(e.at) AS known,
     row_number() OVER (PARTITION BY e.group_key, e.member_id ORDER BY e.request_at, e.exchange) AS place,
@@ -80,7 +80,7 @@ WITH generations AS (
       SELECT 1 FROM group_spells s WHERE s.group_key = e.group_key AND s.identity = e.group_instance_id
         AND s.first_micros < unix_micros(e.request_at) AND (s.member_id <> e.member_id OR e.group_type <> 'classic'))
 ), restarts AS (
-  -- members that went and came back: the same client id, or the same instance
+  -- members that left and came back: with the same client id, or as the same instance
   SELECT d.group_key, d.member_id AS went, a.member_id AS came, d.micros AS from_micros, greatest(a.micros, d.known_micros) AS to_micros,
     row_number() OVER (PARTITION BY d.group_key, d.member_id ORDER BY a.micros, a.member_id) AS nearest
   FROM departures d
@@ -102,7 +102,7 @@ WITH generations AS (
     AS series
   FROM restart_gaps
 ), chains AS (
-  -- whether a member that went had itself come in place of another
+  -- whether a member that left had itself replaced another
   SELECT s.*, c.came IS NOT NULL AS came_itself
   FROM restart_series s
   LEFT JOIN (SELECT DISTINCT group_key, series, came FROM restart_series) c
@@ -122,7 +122,7 @@ WITH generations AS (
       CAST((to_micros - from_micros) DIV 1000000 AS STRING), ' s') AS words
   FROM restart_sums WHERE members < 2 AND again >= 2
 ), ends AS (
-  -- when a member of the generation before stopped consuming
+  -- when each member of the earlier generation stopped consuming
   SELECT g.group_key, g.generation, s.identity, max(CASE
       WHEN l.how IN ('left', 'poll timeout', 'removed by an administrator') AND l.rank = 1 THEN l.micros
       WHEN l.how IN ('session timeout', 'poll timeout', 'went silent') THEN s.last_micros
@@ -179,7 +179,7 @@ WITH generations AS (
     AS more
   FROM group_changes WHERE place > 1 GROUP BY group_key, generation
 ), assignments_known AS (
-  -- whether it is known what every member had before; it is not where the capture began in the middle of the group
+  -- whether the earlier assignment of every member is known; not if the capture began during the life of the group
   SELECT g.group_key, g.generation, min(CASE WHEN EXISTS (
       SELECT 1 FROM keyed_group_events a WHERE a.group_key = s.group_key AND a.member_id = s.member_id AND a.assignment IS NOT NULL
         AND unix_micros(a.at) < g.formed_micros) THEN 1 ELSE 0 END) AS known,
@@ -190,7 +190,7 @@ WITH generations AS (
     AND s.last_generation >= g.previous_generation AND s.first_micros < g.formed_micros
   GROUP BY g.group_key, g.generation
 ), untold_alone AS (
-  -- generations before which nothing was seen to happen to a member
+  -- generations for which no change of a member was seen
   SELECT g.group_key, g.generation, g.group_type, g.place, CASE
       WHEN coalesce(a.added, 0) = 0 OR coalesce(k.known, 0) = 0 THEN 'unknown'
       WHEN k.had_some = 0 THEN 'follow-up'
@@ -200,7 +200,7 @@ WITH generations AS (
   LEFT JOIN assignments_known k ON k.group_key = g.group_key AND k.generation = g.generation
   WHERE NOT EXISTS (SELECT 1 FROM group_changes c WHERE c.group_key = g.group_key AND c.generation = g.generation)
 ), untold AS (
-  -- share groups have an epoch for the topic's new partitions, and assign them in the next one
+  -- share groups make an epoch when a topic gets partitions, and assign these in the next one
   SELECT u.group_key, u.generation,
     CASE WHEN u.how = 'unknown' AND n.how = 'metadata change' THEN 'metadata change'
       WHEN u.how = 'metadata change' AND b.how = 'unknown' THEN 'follow-up' ELSE u.how END AS how,

@@ -24,8 +24,8 @@ SELECT
   least(CAST(round(e.broker_ms * 1000, 0) AS BIGINT), unix_micros(e.response_at) - unix_micros(e.request_at)) AS broker_micros,
   CASE
     WHEN e.api_key IN (11, 14) OR e.held_micros > unix_micros(e.request_at) THEN 'waiting'
-    -- A broker that has min_bytes answers a Fetch at once; else it waits for records, and answers when they come. Whether records of
-    -- an answer were there already is not in the traffic. A large answer says that most of them were. KRaft holds a Fetch of the
+    -- A broker that has min_bytes answers a Fetch at once; else it waits for records. Whether records of
+    -- an answer were already stored is not in the traffic. A large answer suggests that most were. KRaft holds a Fetch of the
     -- metadata log although its min_bytes is 0. Where the request was not decoded (a capture with a snap length) nothing is known.
     WHEN e.api_key IN (1, 78) AND coalesce(e.max_wait_ms, 1) > 0 AND (coalesce(e.min_bytes, 1) > 0 OR c.role = 'broker')
       AND (coalesce(e.record_bytes, 0) <= greatest(coalesce(e.min_bytes, 1), 65536)

@@ -29,7 +29,7 @@ inter_broker AS (
     OR (api_key = 24 AND api_version >= 4)
   GROUP BY connection_id
 ),
-works AS (  -- what only clients do
+works AS (  -- requests that only clients send
   SELECT connection_id FROM exchanges
   WHERE api_key IN (0, 8, 9, 11, 12, 14, 26, 28, 68, 76, 78, 79, 88) GROUP BY connection_id
 ),
@@ -49,15 +49,15 @@ roles AS (
     CASE
       WHEN is_broker THEN 'broker'
       WHEN works THEN 'client'
-      WHEN of_broker = 1 AND client_id IS NOT NULL THEN 'broker' -- a connection of it that says nothing else
+      WHEN of_broker = 1 AND client_id IS NOT NULL THEN 'broker' -- another connection of a broker
       WHEN client_id RLIKE '^(broker-[0-9]+-.*|raft-client-[0-9]+|controller-[0-9]+-.*|AddPartitionsManager-client-[0-9]+)$'
         THEN 'broker'
       ELSE 'client'
     END AS role
   FROM marked m
 ),
--- What other connections of the same client say: of the same capture, or to the same broker in another one. Not for a connection
--- that asked for versions without a name: software that has one says it each time that it asks.
+-- Software that other connections of the client name: in the same capture, or to the same broker in another one. Not for a connection
+-- whose ApiVersions request has no name: software that has a name sends it in each ApiVersions request.
 named AS (
   SELECT concat('capture ', capture) AS scope, client_address, coalesce(client_id, '') AS id, said_name, said_version
   FROM conn
@@ -79,8 +79,8 @@ nameless AS (
   GROUP BY connection_id
   HAVING max(api_version) < 3
 ),
--- Fingerprints: the versions that each unnamed client asks for, against those that libraries ask for. Of each capture: two of them
--- can be of different machines with the same addresses and default client ids.
+-- Fingerprints: the API versions of each unnamed client, compared with those of libraries. By capture, as two captures
+-- can show different machines with the same addresses and default client ids.
 used AS (
   SELECT
     c.capture,
@@ -108,7 +108,7 @@ used_apis AS (
   FROM used
   GROUP BY capture, client_address, id
 ),
-used_patterns AS (  -- of ten thousand clients few differ in what they ask for: each pattern is compared once
+used_patterns AS (  -- ten thousand clients have few different sets of versions: each set is compared once
   SELECT DISTINCT a.pattern, u.api_key, u.api_version, u.offered, u.newest
   FROM used u
   JOIN used_apis a ON a.capture = u.capture AND a.client_address = u.client_address AND a.id = u.id

@@ -34,7 +34,7 @@ WITH said AS (
   LEFT JOIN of_capture f ON f.capture = e.capture
   LEFT JOIN of_broker b ON b.broker = e.broker
 ),
--- Brokers without an id that share captures, and captures that share brokers, are of one cluster: the least address, passed on twice.
+-- Brokers without a cluster id that share captures belong to one cluster, named by its least address; that is propagated twice.
 pairs AS (
   SELECT DISTINCT capture, broker FROM known WHERE cluster_id IS NULL
 ), captures_1 AS (

@@ -24,14 +24,14 @@ WITH generations AS (
   SELECT group_key, group_instance_id, max_by(member_id, last_micros) AS member_id
   FROM group_spells WHERE group_instance_id IS NOT NULL AND last_micros IS NOT NULL GROUP BY group_key, group_instance_id
 ), leaves_sent AS (
-  -- of static members that an administrator removes, only the instance is named
+  -- a leave that removes a static member (by an administrator) names only its instance
   SELECT e.group_key, coalesce(nullif(e.member_id, ''), i.member_id, '') AS member_id, e.group_instance_id, e.connection_id,
     e.generation, e.group_type, e.error_code, e.request_at, e.at, e.reason, e.client_id AS sender
   FROM keyed_group_events e
   LEFT JOIN latest_instances i ON i.group_key = e.group_key AND i.group_instance_id = e.group_instance_id
   WHERE e.event = 'leave'
 ), leaves AS (
-  -- a leave without a reason, of a member whose process goes on, is that of a client whose application did not poll
+  -- a leave without a reason whose process goes on: the client left because its application did not poll
   SELECT e.group_key, e.member_id, e.group_instance_id, coalesce(m.client_id, e.sender) AS client_id, e.connection_id, e.generation,
     e.group_type, e.error_code, unix_micros(coalesce(e.request_at, e.at)) AS micros, e.reason, e.sender, c.client_address,
     CASE
@@ -47,11 +47,11 @@ WITH generations AS (
   JOIN connections c ON c.connection_id = e.connection_id
   LEFT JOIN members m ON m.group_key = e.group_key AND m.member_id = e.member_id
 ), fenced AS (
-  -- FENCED_INSTANCE_ID tells a member that lives that another one has its group.instance.id now
+  -- FENCED_INSTANCE_ID: another member has taken the group.instance.id of a member that still runs
   SELECT group_key, member_id, min(unix_micros(at)) AS micros
   FROM keyed_group_events WHERE error_code = 82 AND member_id <> '' GROUP BY group_key, member_id
 ), errors_seen AS (
-  -- what tells a member that a rebalance is on
+  -- errors that report a rebalance to members (REBALANCE_IN_PROGRESS)
   SELECT group_key, generation, min(unix_micros(at)) AS micros FROM keyed_group_events
   WHERE event IN ('heartbeat', 'commit', 'sync') AND error_code = 27 GROUP BY group_key, generation
 ), joins AS (
@@ -61,7 +61,7 @@ WITH generations AS (
   FROM keyed_group_events e
   WHERE e.event = 'join' AND e.error_code = 0 AND e.response_generation IS NOT NULL
 ), attempts AS (
-  -- the first that a member asked to join, also where it was sent back for a member id
+  -- the first attempt of each member to join, also one that only got MEMBER_ID_REQUIRED
   SELECT group_key, member_id, min(unix_micros(coalesce(request_at, at))) AS micros
   FROM keyed_group_events WHERE event = 'join' GROUP BY group_key, member_id
 ), gone AS (
@@ -86,7 +86,7 @@ WITH generations AS (
   JOIN generations g ON g.group_key = n.group_key AND g.generation = n.generation
   WHERE s.client_id IS NOT NULL AND s.client_address IS NOT NULL AND s.last_micros IS NOT NULL
 ), requests AS (
-  -- when each of these clients sent its last request until then; of what is at the same moment the request is first
+  -- the last request of each of these clients until the generation formed; at equal times, requests come first
   SELECT group_key, member_id, spell, max(CASE WHEN group_key IS NULL THEN micros END) OVER (
     PARTITION BY client_address, client_id ORDER BY micros, CASE WHEN group_key IS NULL THEN 0 ELSE 1 END
     ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS micros
@@ -100,7 +100,7 @@ WITH generations AS (
     WHERE e.request_at IS NOT NULL
   ) sent
 ), lives AS (
-  -- when members of these clients begin (step 1) and end (2), and the time of which it is asked whether there were others (0 to 3)
+  -- begin (step 1) and end (step 2) of each member of these clients, and begin and end (0, 3) of the time in which others matter
   SELECT client_address, client_id, member_id, formed_micros AS micros, 3 AS step, group_key, spell FROM gone_clients
   UNION ALL
   SELECT client_address, client_id, member_id, last_micros, 0, group_key, spell FROM gone_clients
@@ -131,7 +131,7 @@ WITH generations AS (
   GROUP BY group_key, member_id, spell
   HAVING max(CASE WHEN step = 3 THEN others_begun END) = min(CASE WHEN step = 0 THEN others_ended END)
 ), busy AS (
-  -- clients whose client id no other member has at that address meanwhile: what their other connections did
+  -- the last requests of clients that are the only member with their client id and address in that time
   SELECT r.group_key, r.member_id, r.spell, max(r.micros) AS micros
   FROM requests r JOIN alone a ON a.group_key = r.group_key AND a.member_id = r.member_id AND a.spell = r.spell
   GROUP BY r.group_key, r.member_id, r.spell
@@ -141,8 +141,8 @@ WITH generations AS (
     least(s.seen_until_micros, coalesce(g.next_micros, s.seen_until_micros)) - s.last_micros AS silent_micros,
     coalesce(busy.micros > s.last_micros + 1000000, false) AS went_on,
     CASE
-      WHEN g.emptied THEN 'went silent' -- nothing follows that says what the coordinator made of it
-      -- it was heard of until the end: it did not join again in time
+      WHEN g.emptied THEN 'went silent' -- no later generation shows why
+      -- it sent requests until the end, so it did not join again in time
       WHEN g.group_type = 'classic' AND NOT g.emptied AND g.formed_micros - s.last_micros < CAST(coalesce(s.session_timeout_ms, 10000) AS BIGINT) * 500 THEN 'poll timeout'
       WHEN busy.micros > s.last_micros + 1000000 THEN 'poll timeout'
       WHEN late.group_key IS NOT NULL THEN 'poll timeout'
@@ -167,7 +167,7 @@ WITH generations AS (
   SELECT group_key, response_generation AS generation, member_id, size(assignment) AS given, unix_micros(at) AS micros
   FROM keyed_group_events WHERE event = 'sync' AND error_code = 0
 ), asks AS (
-  -- members that join again by themselves, of groups of the classic protocol
+  -- members of classic groups that join again for a reason of their own
   SELECT s.group_key, s.generation, s.member_id, s.client_id, s.connection_id, s.micros, s.reason,
     CASE
       WHEN s.reason LIKE 'cached metadata has changed%' THEN 'metadata change'
@@ -187,7 +187,7 @@ WITH generations AS (
   JOIN members_before b ON b.group_key = s.group_key AND b.generation = s.generation AND b.member_id = s.member_id
   LEFT JOIN errors_seen e ON e.group_key = g.group_key AND e.generation = g.previous_generation
   LEFT JOIN assigned a ON a.group_key = s.group_key AND a.generation = g.previous_generation AND a.member_id = s.member_id
-  -- a leader that gives no reason joins again because of others, where others came or went
+  -- a leader without a reason joins again because of the members that came or went, if there are any
   LEFT JOIN (SELECT DISTINCT group_key, generation FROM come UNION SELECT DISTINCT group_key, generation FROM gone) o
     ON o.group_key = s.group_key AND o.generation = s.generation
   WHERE g.group_type = 'classic' AND (s.reason IS NOT NULL OR e.micros IS NULL OR s.micros < e.micros)

@@ -17,7 +17,7 @@ WITH classic AS (
 ), first_syncs AS (
   SELECT group_key, generation, min(known) AS first_synced FROM syncs GROUP BY group_key, generation
 ), in_time AS (
-  -- a join after the assignments were made is that of a static member that is back: it changes nothing
+  -- a join after the assignments were made is by a static member that came back, and changes nothing
   SELECT c.* FROM classic c
   LEFT JOIN first_syncs f ON f.group_key = c.group_key AND f.generation = c.generation
   WHERE f.first_synced IS NULL OR c.asked <= f.first_synced
@@ -43,7 +43,7 @@ WITH classic AS (
 ), epochs_next AS (
   SELECT *, lead(formed_micros) OVER (PARTITION BY group_key ORDER BY formed_micros, generation) AS next_micros FROM epochs_formed
 ), progress AS (
-  -- what brings members to an epoch; they also repeat what they own, to a coordinator that is new for instance
+  -- when members proceeded to an epoch: changes only, as members also repeat what they own, for instance to a new coordinator
   SELECT group_key, generation, known, CAST(NULL AS BIGINT) AS resumed FROM epochs
   WHERE before <> generation AND (event <> 'join' OR assigned IS NULL)
   UNION ALL
@@ -59,13 +59,13 @@ WITH classic AS (
     FROM epochs WHERE owned IS NOT NULL AND event = 'heartbeat') o
   WHERE owned_before IS NULL OR owned <> owned_before
 ), late AS (
-  -- a static member that is back gets what it had
+  -- joins of static members that came back, which get the assignment they had
   SELECT n.group_key, n.generation, min(j.known) AS micros
   FROM epochs_next n
   JOIN epochs j ON j.group_key = n.group_key AND j.generation = n.generation AND j.event = 'join' AND j.asked > n.formed_micros
   GROUP BY n.group_key, n.generation
 ), epoch_generations AS (
-  -- what members are told of an epoch after the next one began belongs to the next
+  -- progress after the next epoch began counts for the next epoch
   SELECT n.group_key, n.generation, n.group_type, n.asked_micros, n.formed_micros, n.formed,
     greatest(n.formed_micros, coalesce(max(p.known), n.formed_micros)) AS ended_micros, min(p.resumed) AS resumed_micros
   FROM epochs_next n
@@ -90,7 +90,7 @@ WITH classic AS (
     lead(asked_micros) OVER (PARTITION BY group_key ORDER BY formed_micros, generation) AS next_asked_micros
   FROM known_generations
 ), waiting AS (
-  -- a join or sync that the coordinator still holds: the group goes on
+  -- groups in which the coordinator still holds a join or sync, and so is active
   SELECT l.group_key, max(unix_micros(e.request_at)) AS micros
   FROM exchanges e
   JOIN connections c ON c.connection_id = e.connection_id
@@ -100,12 +100,12 @@ WITH classic AS (
   WHERE e.api_key IN (11, 14) AND e.request_at IS NOT NULL AND e.response_at IS NULL AND c.closed_at IS NULL
   GROUP BY l.group_key
 ), expiries AS (
-  -- when the coordinator gives up a member that was not heard of again; 45 s is the default of consumers and of brokers for KIP-848
+  -- when the coordinator removes a silent member; 45 s is the default session timeout of consumers, and of brokers for KIP-848
   SELECT group_key, member_id, spell, last_micros, seen_until_micros,
     last_micros + CAST(coalesce(session_timeout_ms, 45000) AS BIGINT) * 1000 AS micros
   FROM group_spells
 ), left_behind AS (
-  -- the members of each generation, and when they left, or expired, before the next one; a member may not have heard of an epoch yet
+  -- members of each generation, and when they left or expired before the next; some may not have learned of an epoch yet
   SELECT f.group_key, f.generation, f.group_type, s.member_id, s.spell,
     coalesce(min(d.asked), min(CASE WHEN w.group_key IS NULL THEN x.last_micros END)) AS asked,
     coalesce(min(d.known), min(CASE WHEN w.group_key IS NULL THEN x.micros END)) AS known
@@ -130,7 +130,7 @@ WITH classic AS (
     CAST(NULL AS BIGINT) AS resumed_micros, true AS formed, true AS emptied
   FROM emptied
   UNION ALL
-  -- those whose beginning was not seen, only members in it
+  -- generations that began before the capture, of which only members are seen
   SELECT s.group_key, s.first_generation AS generation, CAST(NULL AS STRING) AS group_type, min(s.first_micros) AS asked_micros,
     min(s.first_micros) AS formed_micros, min(s.first_micros) AS last_micros, CAST(NULL AS BIGINT) AS resumed_micros,
     false AS formed, false AS emptied
@@ -147,7 +147,7 @@ WITH classic AS (
     row_number() OVER (PARTITION BY group_key ORDER BY formed_micros, generation) AS place
   FROM found
 ), signs AS (
-  -- the first signs of a rebalance: a member leaves, is told of it, or asks to join, be it only to be sent back for a member id
+  -- first signs of a rebalance: a member leaves, gets REBALANCE_IN_PROGRESS, or asks to join and gets MEMBER_ID_REQUIRED
   SELECT group_key, unix_micros(coalesce(request_at, at)) AS micros, CAST(NULL AS INT) AS of_generation,
     CAST(NULL AS STRING) AS member_id
   FROM keyed_group_events WHERE event = 'leave' AND coalesce(error_code, 0) = 0 AND coalesce(generation, 0) <> -2

@@ -16,7 +16,7 @@ WITH events AS (
     lag(known) OVER (PARTITION BY cluster, group_id ORDER BY known, response_generation, connection_id, exchange) AS known_before
   FROM events WHERE event = 'join' AND error_code = 0 AND response_generation IS NOT NULL
 ), starts AS (
-  -- from the first attempt of the member that began it
+  -- a life begins with the first attempt to join of the member that began it
   SELECT j.cluster, j.group_id, min(a.asked) AS since_micros
   FROM joins j
   JOIN events a ON a.cluster = j.cluster AND a.group_id = j.group_id AND a.event = 'join' AND a.member_id = j.member_id

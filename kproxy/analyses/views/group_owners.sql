@@ -13,12 +13,12 @@ WITH identities AS (
   FROM keyed_group_events e
   WHERE e.event IN ('sync', 'assign', 'join', 'heartbeat') AND e.error_code = 0 AND e.assignment IS NOT NULL
 ), classic AS (
-  -- the leader's word and the member's own: the later one is when the member knew
+  -- assignments sent by the leader and received by the member: the later time is when the member had it
   SELECT group_key, generation, member_id, partition, max(micros) AS micros
   FROM given LATERAL VIEW explode(assignment) AS partition
   WHERE group_type = 'classic' GROUP BY group_key, generation, member_id, partition
 ), latest AS (
-  -- what a member was told last before the next epoch began
+  -- the last assignment that a member got before the next epoch began
   SELECT g.group_key, g.generation, h.member_id, h.assignment, h.micros, row_number() OVER (
     PARTITION BY g.group_key, g.generation, h.member_id ORDER BY h.micros DESC, h.connection_id, h.exchange DESC) AS recency
   FROM group_generations g

@@ -6,13 +6,13 @@ meaning: >-
 stored: true
 */
 WITH heard AS (
-  -- every request that a member sends in its own name; a leave on behalf of others comes without a member's generation
+  -- every request that a member sends for itself; LeaveGroup is left out, as others may send it, and without a generation
   SELECT
     e.connection_id, l.group_key, e.member_id, e.api_name, unix_micros(e.request_at) AS micros,
     CASE WHEN e.api_name LIKE '%GroupHeartbeat' THEN e.response_generation_id ELSE e.generation_id END AS generation,
     CASE WHEN e.api_name LIKE '%GroupHeartbeat' AND e.generation_id = 0 AND size(e.error_codes) = 0 THEN 1 ELSE 0 END AS begins,
     CASE WHEN size(e.error_codes) = 0 AND e.response_at IS NOT NULL THEN 1 ELSE 0 END AS succeeded,
-    -- 27 is REBALANCE_IN_PROGRESS; other errors tell a member that it is in the group no more
+    -- 27 is REBALANCE_IN_PROGRESS; other errors mean that it is no longer in the group
     CASE WHEN size(e.error_codes) = 0 OR array_contains(e.error_codes, CAST(27 AS SMALLINT)) THEN 1 ELSE 0 END AS itself
   FROM exchanges e
   JOIN connection_clusters k ON k.connection_id = e.connection_id
@@ -26,13 +26,13 @@ WITH heard AS (
     CASE WHEN error_code = 0 THEN response_generation END AS generation
   FROM keyed_group_events WHERE event = 'join' AND group_type = 'classic' AND member_id <> ''
 ), owned AS (
-  -- the generation that a member says it was in before; where the capture begins late, nothing else tells
+  -- the earlier generation that a member names when it joins: the only source if the capture began later
   SELECT e.connection_id, e.group_key, e.member_id, unix_micros(coalesce(e.request_at, e.at)) AS micros, e.generation
   FROM keyed_group_events e
   WHERE e.event = 'join' AND e.group_type = 'classic' AND e.error_code = 0 AND e.generation > 0 AND NOT EXISTS (
     SELECT 1 FROM keyed_group_events f WHERE f.group_key = e.group_key AND f.member_id = e.member_id AND f.error_code = 79)
 ), listed AS (
-  -- the leader is told all members, also those whose own connections were not seen
+  -- the leader's JoinGroup response lists all members, also those whose own connections are not in the capture
   SELECT group_key, member AS member_id, unix_micros(at) AS micros, response_generation AS generation
   FROM keyed_group_events LATERAL VIEW explode(members) AS member
   WHERE event = 'join' AND group_type = 'classic' AND error_code = 0 AND is_leader
@@ -65,7 +65,7 @@ WITH heard AS (
     max(session_timeout_ms) AS session_timeout_ms, max(rebalance_timeout_ms) AS rebalance_timeout_ms
   FROM keyed_group_events WHERE member_id <> '' AND event IN ('join', 'sync', 'heartbeat', 'leave') GROUP BY group_key, member_id
 ), chosen AS (
-  -- the connection on which it was heard of last
+  -- the connection of the member's last request
   SELECT group_key, member_id, CAST(spell AS BIGINT) AS spell, connection_id, row_number() OVER (
     PARTITION BY group_key, member_id, spell ORDER BY micros DESC, connection_id
   ) AS place

@@ -40,7 +40,7 @@ WITH positions AS (
   FROM offsets o JOIN connection_clusters k ON k.connection_id = o.connection_id
   WHERE o.kind = 'fetch' AND o.high_watermark >= 0 AND o.at IS NOT NULL AND coalesce(o.error_code, 0) = 0
 ), seconds AS (
-  -- of each second: what was known at its end (is_known = 1), and what was asked for in it; rows of '' are of all connections
+  -- for each second the end offset known at its end (is_known = 1), and the requested offsets; connection '' stands for all
   SELECT cluster, topic, partition, '' AS connection_id, micros DIV 1000000 AS second, 1 AS is_known, max(end_offset) AS offset,
     CAST(NULL AS BIGINT) AS micros
   FROM (

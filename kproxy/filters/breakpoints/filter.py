@@ -31,11 +31,11 @@ from kproxy.filters.identify import TOPIC_NAMES
 from kproxy.protocol import ApiKey, Message, MessageStruct, request_message, response_message
 
 MARGIN_S = 10.0  # that a verdict may take beyond the longest hold
-LOST: tuple[Why, ...] = (
+LOST: tuple[Why, ...] = (  # ends of stops after which the message that a person saw may not have arrived
     "client closed",
     "broker closed",
     "connection closed",
-)  # what a person saw may not have arrived
+)
 PASSED, ENDED, GIVEN_UP = "passed", "ended", "given up"  # events that are counted
 
 

@@ -34,7 +34,7 @@ class Due:
 
     rule: Rule
     request: Request  # as the client sent it
-    part: Request | None = None  # what the broker was not asked
+    part: Request | None = None  # the topics that were removed from the request for the broker
     topics: dict[fetch_sessions.Topic, set[int]] = field(default_factory=dict)  # of a Fetch: what its session had then
 
 
@@ -116,7 +116,7 @@ class FaultInjection(Filter):
                 is_fetch = request.api_key == ApiKey.FETCH
                 asked = list(kept.session.topics) if is_fetch else topics_asked(request)
             if rule.when(request.api_key) == "after" and not request.expects_response:
-                continue  # nothing would ever come that it could act on
+                continue  # no response will come to which it could be applied
             is_call = self._has_place(rule, request, kept) and rule.selects(request, self._topic_names, asked or ())
             if is_call and rule.fires():
                 return rule

@@ -13,9 +13,9 @@ class Schedule:
 
     Args:
         calls: the numbers of the calls, from 1; empty: all.
-        after: calls that are let through before the first that counts here.
+        after: how many first calls never fail.
         times: the fault fires at most so often; None: always.
-        probability: of each call that is not excluded by the others.
+        probability: that it fires on a call which the other arguments allow.
         seed: the same seed gives the same calls.
     """
 
@@ -32,8 +32,8 @@ class Schedule:
         self._times = times
         self._probability = probability
         self._seed = seed
-        self._looked = after  # calls of which it is known how many were drawn
-        self._drawn: list[int] = []  # of them those that were drawn: the calls on which it fires
+        self._looked = after  # the last call for which it is known whether chance selected it
+        self._drawn: list[int] = []  # the calls up to that one which chance selected
 
     def fires(self, call: int) -> bool:
         """Return whether the fault fires on a call."""

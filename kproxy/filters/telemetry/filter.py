@@ -16,12 +16,12 @@ from kproxy.protocol.structs import struct_types
 OURS = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 LARGE = 16_384  # bytes of a push that takes more than some milliseconds to read
 LONGEST = 255  # characters of an attribute
-ATTRIBUTES = (
+ATTRIBUTES = (  # as KIP-714 names them
     "client_id",
     "client_instance_id",
     "client_software_name",
     "client_software_version",
-)  # as KIP-714 names them
+)
 KEPT_IN_TAP_S = 900.0
 INTERVALS_KEPT = 3
 MOST_BYTES_OF_BROKERS = 1 << 20  # telemetry.max.bytes of a broker is 1 MiB

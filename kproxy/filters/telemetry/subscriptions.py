@@ -15,10 +15,10 @@ from kproxy.protocol.ids import METADATA_TOPIC_ID, ZERO_UUID
 MOST_PUSHES_A_SECOND = 50
 MOST_BYTES_A_SECOND = 262_144  # decompressed; 1,000 Java producers push that much in 50 s
 RESERVED = (ZERO_UUID, METADATA_TOPIC_ID)
-RETRIED = (
+RETRIED = (  # after these a client asks again at once
     ErrorCode.UNKNOWN_SUBSCRIPTION_ID,
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-)  # after which a client asks again at once
+)
 
 
 @dataclass(slots=True)

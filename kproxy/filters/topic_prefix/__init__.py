@@ -15,8 +15,8 @@ Map
     names.py            Names: one name, to the broker and back; what Kafka refuses by itself stays as it is
     places.py           where names are, from the facts' entity types; which APIs are translated, untouched, refused
     translation.py      applies a plan of places.py to a message
-    request_rules.py    what no entity type says, of requests: a function an API
-    response_rules.py   the same of responses
+    request_rules.py    names in requests that no entity type marks: one function for each API
+    response_rules.py   the same for responses
     refusal.py          a request answered with a Kafka error
     offered.py          ApiVersions without what is refused
     tenant.py           what all rules share; what is kept from a request for its response
@@ -42,7 +42,7 @@ What a tenant sees and can do
     Kafka's topics     __consumer_offsets and the like are hidden: they belong to no tenant. A client that names one means
                        its own topic of that name. DescribeQuorum shows __cluster_metadata
     auto-creation      a topic that the broker creates because of a request has the prefix, as any other
-    fetch sessions     none: a number is all that protects one
+    fetch sessions     none: only a number protects a session from other tenants
     ACLs               on names of the tenant, "*" included; DeleteAcls needs a resource name
     regular            confined to the tenant's names; those that cannot be are answered with INVALID_REGULAR_EXPRESSION
      expressions
@@ -52,8 +52,8 @@ What a tenant sees and can do
     producer ids       are no names: brokers tie one to its transactional id, which has the prefix, or to the partitions of
                        the tenant that it writes to
     telemetry          metrics that clients push (KIP-714) keep the client's names
-    the cluster        brokers, quotas, SCRAM users, features, ACLs on the cluster are nobody's: they pass, and the brokers'
-                       ACLs decide. With ``cluster_administration: false`` what changes or lists them is refused
+    the cluster        brokers, quotas, SCRAM users, features, ACLs on the cluster belong to no tenant: they pass, and the
+                       brokers' ACLs decide. With ``cluster_administration: false`` what changes or lists them is refused
     between brokers    replication, elections, transaction markers, share group state, Envelope: refused, not offered
 
 It is a policy: it fails closed. APIs and versions that are not in the facts are refused and not offered (``required``); so

@@ -25,7 +25,7 @@ def request(names: Names, message: Any, version: int) -> None:
 
 
 def response(names: Names, message: Any, key_type: int) -> None:
-    """Translate the keys back; an entry for another one is dropped."""
+    """Translate the keys back; entries whose keys are not the tenant's are dropped."""
     kind = KINDS.get(key_type)
     kept = []
     for coordinator in message.coordinators:

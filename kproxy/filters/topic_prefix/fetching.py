@@ -5,7 +5,7 @@ Such a request names no topics, so a client could read those of another tenant. 
 that asks for one is changed into one that does not (epoch -1), the broker answers with session 0, and the client lists its
 partitions in every request, as librdkafka always does. A request with another session id gets FETCH_SESSION_ID_NOT_FOUND.
 
-Up to version 12 responses carry names and are held whole: ``max_bytes`` is limited, so that they fit (fetch_sizes.py).
+Up to version 12 responses carry names and are held completely: ``max_bytes`` is limited, so that they fit (fetch_sizes.py).
 """
 
 from typing import Any

@@ -58,7 +58,7 @@ def _offset_fetch(request: Any, response: Any) -> None:
     types = response.struct_types
     topic_of, partition_of = types["OffsetFetchResponseTopics"], types["OffsetFetchResponsePartitions"]
     for group, asked in zip(response.groups, request.groups, strict=True):
-        # One that asks for all its topics must not look as if it had none: clients ask again
+        # A group whose topics are all asked for must not look as if it had none: with this error clients ask again
         group.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if asked.topics is None else ErrorCode.NONE
         group.topics = [
             topic_of(
@@ -72,7 +72,7 @@ def _offset_fetch(request: Any, response: Any) -> None:
         ]
 
 
-# Brokers say of each partition that its topic is unknown; an error of the response, or of a group, clients do not take for that
+# Brokers report an unknown topic for each partition; clients do not understand an error of the response, or of a group, as that
 BY_PARTITION: dict[ApiKey, Callable[[Any, Any], None]] = {
     ApiKey.FETCH: _fetch,
     ApiKey.OFFSET_FETCH: _offset_fetch,

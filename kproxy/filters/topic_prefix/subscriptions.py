@@ -2,8 +2,8 @@
 
 Brokers read these bytes: OffsetDelete and the expiry of offsets ask which topics a group subscribes to, and a group of the
 classic protocol that a KIP-848 member joins is converted with them. So they hold the broker's names there, and the
-clients' names here. Of the user data of assignors (sticky, Kafka Streams) and of all of Kafka Connect's protocol only the
-members themselves read anything: these bytes pass as they are, from one client of the tenant to another.
+clients' names here. The user data of assignors (sticky, Kafka Streams) and all of Kafka Connect's protocol are read only by the
+members themselves: these bytes pass as they are, from one client of the tenant to another.
 
     JoinGroup request, protocols[].metadata         subscription
     JoinGroup response, members[].metadata          subscription
@@ -71,7 +71,7 @@ def subscription_to_client(names: Names, data: bytes) -> bytes:
 
 
 def assignment_to_broker(names: Names, data: bytes) -> bytes:
-    """Prefix the topics of an assignment. Bytes that are none stay as they are."""
+    """Prefix the topics of an assignment. Bytes that are no assignment stay as they are."""
     return _to_broker(names, data, _assignment_texts(data))
 
 
@@ -94,7 +94,7 @@ def _to_client(names: Names, data: bytes, texts: Texts | None) -> bytes:
 
 
 def _subscription_texts(data: bytes) -> Texts | None:
-    """Where the topics of a subscription are; None: the bytes are none.
+    """Return the places of the topics in a subscription; None if the bytes are no subscription.
 
     INT16 version, topics, user data, from version 1 on owned partitions; then a generation and a rack, which have no topics.
     """
@@ -116,7 +116,10 @@ def _subscription_texts(data: bytes) -> Texts | None:
 
 
 def _assignment_texts(data: bytes) -> Texts | None:
-    """Where the topics of an assignment are; None: the bytes are none. INT16 version, topics with partitions, user data."""
+    """Return the places of the topics in an assignment; None if the bytes are no assignment.
+
+    INT16 version, topics with partitions, user data.
+    """
     texts: Texts = []
     reader = Reader("assignment", data, texts=texts)
     try:
@@ -134,7 +137,7 @@ def _text(data: bytes, text: tuple[int, int, str]) -> str:
 
 
 def _spliced(data: bytes, texts: Texts, new: list[str]) -> bytes:
-    """*data* with other names in place of those at *texts*, and their sizes in front of them."""
+    """Return *data* with *new* names in place of those at *texts*, and with their sizes in front of them."""
     out: list[bytes] = []
     done = 0
     for (start, end, encoding), name in zip(texts, new, strict=True):

@@ -57,7 +57,7 @@ latest AS (
         least(coalesce(lead(at_us) OVER (PARTITION BY group_key, connection_id ORDER BY at_us, exchange), until_us), until_us) AS to_us
     FROM subscribed
 ),
-marked AS (  -- after min_seconds in which no member has the subscription, it is another period in which it is in use
+marked AS (  -- a new period of use begins if no member had the subscription for min_seconds
     SELECT
         *,
         CASE WHEN at_us > :min_seconds * 1000000 + max(to_us) OVER (

@@ -35,7 +35,7 @@ frame:
   having: open_us >= :min_seconds * 1000000
   order_by: CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, seconds DESC, first_at, producer_id, producer_epoch, client_id, client_address, cluster
 */
-WITH marks AS (  -- batches of transactions, and what ends one
+WITH marks AS (  -- batches of transactions, and ends of transactions
     SELECT
         client_id,
         client_address,
@@ -63,7 +63,7 @@ WITH marks AS (  -- batches of transactions, and what ends one
         CAST(NULL AS STRING), CAST(NULL AS BIGINT), CAST(NULL AS TIMESTAMP), at_us, CAST(NULL AS STRING), CAST(NULL AS BIGINT), outcome
     FROM transaction_ends
 ),
-ended AS (  -- each batch with the first end after it; of what is at the same moment the batch is last
+ended AS (  -- each batch with the first end after it; at equal times, the batch comes after the end
     SELECT
         *,
         last_value(CASE WHEN outcome IS NOT NULL THEN at_us END) IGNORE NULLS OVER (
@@ -95,7 +95,7 @@ found AS (
     WHERE outcome IS NULL
     GROUP BY client_id, client_address, cluster, producer_id, producer_epoch, ending_us
 ),
-watched AS (  -- until when an end would have been seen; not of a producer whose coordinator was not captured
+watched AS (  -- until when the capture would show an end; no row if the producer's coordinator was not captured
     SELECT f.cluster, f.producer_id, f.first_us, max(c.until_us) AS until_us
     FROM (SELECT DISTINCT cluster, producer_id, first_us FROM found) AS f
     JOIN coordinator_captures AS c

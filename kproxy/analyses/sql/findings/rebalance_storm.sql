@@ -45,7 +45,7 @@ WITH named AS (
     FROM client_group_events
     WHERE member_id <> ''
 ),
-newcomers AS (  -- members of KIP-848 and its kin that were not there before: each makes the epoch one higher, without a rebalance that hurts
+newcomers AS (  -- new members of groups that are not classic: each raises the epoch by one, which is no rebalance that hurts
     SELECT group_key, response_generation AS generation, count(*) AS members
     FROM named
     WHERE nth_of_member = 1 AND event = 'join' AND group_type <> 'classic' AND coalesce(error_code, 0) = 0 AND response_generation > 0
@@ -71,7 +71,7 @@ numbered AS (
     SELECT *, row_number() OVER (PARTITION BY group_key ORDER BY at_us, generation) AS nth
     FROM generations
 ),
-periods AS (  -- from each generation, where min_rebalances of them were formed in a period, to the last of these
+periods AS (  -- from each generation to the last of min_rebalances generations, if these formed within period_seconds
     SELECT a.group_key, a.at_us AS from_us, max(b.at_us) AS to_us
     FROM numbered AS a
     JOIN numbered AS b ON b.group_key = a.group_key AND b.nth = a.nth + :min_rebalances - 1

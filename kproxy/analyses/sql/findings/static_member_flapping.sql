@@ -35,7 +35,7 @@ frame:
   having: conflicts >= :min_conflicts OR joins_within_period > 0
   order_by: conflicts DESC, joins DESC
 */
-WITH joins AS (  -- the first of each member id
+WITH joins AS (  -- the first join of each member id
     SELECT
         group_key,
         group_instance_id,
