@@ -41,10 +41,10 @@ from kproxy.config.yaml_tree import read_tree
 from kproxy.errors import ConfigError, Mistake
 
 Severity: TypeAlias = Literal["info", "notice", "warning", "critical"]
-SEVERITIES: tuple[Severity, ...] = ("info", "notice", "warning", "critical")  # from the least to the worst
+SEVERITIES: tuple[Severity, ...] = ("info", "notice", "warning", "critical")  # in ascending order
 Value: TypeAlias = str | int | float | bool | None
 LONGEST = 1 << 20  # characters of a file
-MOST = 10**12  # as a parameter: a million times that has 64 bits
+MOST = 10**12  # of a parameter: times a million it still fits into 64 bits
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 COMMENT = re.compile(r"\A\s*/\*(.*?)\*/", re.DOTALL)
 Identifier = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}$")]

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     import pyarrow
 
 Result = TypeVar("Result")
-MEMORY = "96MB"  # beside some 90 MB of Python, pyarrow and DuckDB themselves
-LOADING_MEMORY = "64MB"  # while sources are read: more is only filled with what is written already
-MORE_MEMORY = ("256MB", "2GB")  # for an analysis that needs more than that, which few do
+MEMORY = "96MB"  # in addition to about 90 MB of Python, pyarrow and DuckDB themselves
+LOADING_MEMORY = "64MB"  # while sources are read; more would only cache rows that are written already
+MORE_MEMORY = ("256MB", "2GB")  # tried in turn for the few analyses that need more than MEMORY
 QUOTED = re.compile(r"""["']([^"']+)["']|with name (\w+)""")
 DISK_CAUSES = (
     "No space left on device",
@@ -97,7 +97,7 @@ class Database:
         check_available()
         self._views = library.load_views(folders)
         self._made: set[str] = set()  # views and facts that the connection has
-        self._begun: set[str] = set()  # those that it may have
+        self._begun: set[str] = set()  # views and facts whose creation was begun, and perhaps completed
         self._memory = memory
         self._reading = Reading() if reading is None else reading
         self._directory: ScratchDirectory | None = None
@@ -130,7 +130,7 @@ class Database:
         self._parquet = loader.parquet
 
     def _connect(self) -> "duckdb.DuckDBPyConnection":
-        """Begin DuckDB: in a file of a temporary directory, compressed; of the beginning of the sources, in memory."""
+        """Open DuckDB: a compressed file in a temporary directory; for a first answer, in memory."""
         import duckdb  # noqa: PLC0415 - heavy, and an extra
 
         if self._reading.is_part:
@@ -255,7 +255,7 @@ class Database:
             cause = next((words for words in DISK_CAUSES if words.lower() in message.lower()), message[:200])
             raise NoRoom(_no_room(Path(self._directory.name).parent, cause)) from None
 
-    # Views and facts, when they are asked for
+    # Views and facts, created when they are first needed
 
     def _make_views(self, analysis: Analysis | View) -> None:
         for view in library.views_needed(analysis, self._views):
@@ -279,7 +279,7 @@ class Database:
                 self._make_view(used)
             self._make_facts(used)
         self._execute_view(view)
-        self._made.add(name)  # only now: the page gives an analysis up at any place, and asks again
+        self._made.add(name)  # only now: the page may abandon an analysis at any point, and run it again
 
     def _anew(self, name: str) -> str:
         """Return OR REPLACE if its creation was begun before: an interrupt may come when it exists already."""

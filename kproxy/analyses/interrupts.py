@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# DuckDB's words; while rows are fetched, they are in an error of Arrow
+# The text of DuckDB's error; while rows are fetched, it is in an error of Arrow
 WORDS = re.compile(r"query interrupted|interrupt error", re.IGNORECASE)
 
 

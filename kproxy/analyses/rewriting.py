@@ -44,9 +44,9 @@ def translated(sql: str, path: str = "") -> Translation:
     defined = {cte.alias.lower() for cte in query.find_all(exp.CTE)}
     used = {table.name.lower() for table in query.find_all(exp.Table) if table.name}
     parameters = sorted({str(found.this) for found in query.find_all(exp.Placeholder) if found.this})
-    for node in reversed(list(query.find_all(*_REWRITTEN))):  # what is inside first
+    for node in reversed(list(query.find_all(*_REWRITTEN))):  # inner nodes first
         node.replace(_REWRITTEN[type(node)](node))
-    text = query.sql(dialect="duckdb", identify=True)  # "at" and "offset" are words of DuckDB
+    text = query.sql(dialect="duckdb", identify=True)  # "at" and "offset" are keywords of DuckDB
     return Translation(sorted(used - defined), parameters, text)
 
 

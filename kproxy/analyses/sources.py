@@ -13,7 +13,7 @@ from kproxy.output.tables.parquet import MARKER
 from kproxy.pipeline.decoded_log import open_named
 
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:/")  # of a URI; Path makes one slash of two
-LOGS = {"_delta_log": "Delta", "metadata": "Iceberg"}  # the folder of a table that says which of its files count
+LOGS = {"_delta_log": "Delta", "metadata": "Iceberg"}  # folders with which a table lists its current files
 
 
 class Kind(Enum):

@@ -47,11 +47,11 @@ Wait = Callable[[Awaitable[Verdict], float], Awaitable[Verdict]]  # awaits at mo
 
 HELD_FRAME_SIZE = 16_777_216  # limits.held_frame_size where the configuration has none
 SMALLEST_REQUEST = 12  # size, api_key, api_version, correlation_id
-LARGEST_SIZE = 0x7FFFFFFF  # that a size field can have
-BUILT_IN = (NarrowApiVersions, RewriteAddresses, LimitFetches)  # not those that a configuration lists
+LARGEST_SIZE = 0x7FFFFFFF  # the largest value of a size field
+BUILT_IN = (NarrowApiVersions, RewriteAddresses, LimitFetches)  # filters that kproxy adds itself
 WANTS_BY_STRENGTH = (Want.PASS, Want.TAIL, Want.HEAD, Want.HOLD)  # no response is both TAIL and HEAD
 ONE_BATCH = ": a batch of records is that large; set it to twice the largest message.max.bytes of the topics"
-# Their messages have credentials, values of settings or records: what an exception says of one may repeat it
+# APIs whose messages have credentials, values of settings, or records, which the text of an exception may repeat
 CONFIDENTIAL = frozenset(
     (
         ApiKey.PRODUCE,
@@ -171,7 +171,7 @@ class Chain:
     def unknown(self, direction: Direction, api_key: int) -> Want:
         """Return what to do with frames of an API, or at a version, that is not in the facts."""
         if self.narrows and api_key == ApiKey.API_VERSIONS and direction == Direction.RESPONSE:
-            return Want.HOLD  # what it offers could not be narrowed
+            return Want.HOLD  # held, as its list of versions could not be narrowed
         return Want.REFUSE if is_refused(self.filters, api_key) else Want.PASS
 
     def table(self, direction: Direction) -> dict[tuple[int, int], Want]:

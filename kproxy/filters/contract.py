@@ -114,7 +114,7 @@ class ClientMetric(Struct, frozen=True, array_like=True):
 
     name: str
     is_counter: bool  # it only grows; else it is a gauge
-    is_delta: bool  # the value is to be added to the one before; else it is the value now
+    is_delta: bool  # the value is the change since the last one; else it is the present value
     attributes: tuple[tuple[str, str], ...]
     value: float  # finite
 
@@ -205,7 +205,7 @@ class ClientTls:
     """What kproxy learned of a client from its TLS handshake."""
 
     version: str | None  # "TLS 1.3"
-    server_name: str | None  # whom it wants to talk to (SNI)
+    server_name: str | None  # the host that it wants to reach (SNI)
     certificate: str | None  # subject of its verified certificate (RFC 4514); None without one
 
 
@@ -216,7 +216,7 @@ class ConnectionFacts:
     number: int  # unique in its worker
     cluster: str  # name of the virtual cluster
     client: str  # "address:port"; with PROXY protocol the one it names
-    listener: str  # "address:port" the client came to
+    listener: str  # "address:port" that the client connected to
     broker: str  # "address:port" on the other side
     addresses: AddressMap | None = None  # None: addresses stay as they are (transparent, fixed)
     principal: str | None = None  # who authenticated: by SASL (see Filter.identifies), else subject of the certificate

@@ -1,13 +1,13 @@
-"""The response to a request with an error in each place that has one: for each topic, partition or group asked for.
+"""The response to a request with an error in each place that has one: for each topic, partition or group in the request.
 
 Made from the facts, for every API at every version. The referee of the tests is AbstractRequest.getErrorResponse of Kafka's own
 classes:
 
-    ErrorCode of the response itself     set, with ErrorMessage beside it; its arrays stay empty, but for those of FILLED
+    ErrorCode of the response itself     is set, with its ErrorMessage; arrays stay empty, except for the APIs in FILLED
     ErrorCode in the structs of arrays   an element for each thing that the request asks for, from the array of the request that
                                          names the same entities (topics, partitions, groups ...)
-    neither                              there is no such response, and ``error_response`` returns None: only closing the
-                                         connection says that something is wrong
+    neither                              there is no such response, and ``error_response`` returns None: the error can only be
+                                         reported by closing the connection
 
 It returns a message for ``Reply``. To a Produce with acks=0 the chain sends nothing, as the client expects nothing.
 """
@@ -23,16 +23,16 @@ from kproxy.protocol.structs import struct_types
 
 ERRORS, MESSAGE = ("ErrorCode", "PartitionErrorCode"), "ErrorMessage"
 LONGEST_MESSAGE = 1_000  # characters
-# Responses with an error of their own where clients read those of their elements all the same, and at which versions
+# Responses with an error of their own whose elements clients read for errors nevertheless, with the versions of that
 FILLED: dict[int, Versions] = {
     ApiKey.METADATA: Versions(((0, 32_767),)),
     ApiKey.FETCH: Versions(((0, 12),)),
     ApiKey.ELECT_LEADERS: Versions(((0, 32_767),)),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: Versions(((0, 32_767),)),
 }
-# Responses with errors in arrays whose elements the request does not name: they stay empty, as brokers answer who may not ask
+# Responses with errors in arrays whose elements the request does not name: arrays stay empty, as when a client lacks permission
 EMPTY = {ApiKey.DESCRIBE_LOG_DIRS}
-# Names of what elements are known by, beside their map keys and the entities below
+# Names of fields that identify elements, in addition to map keys and to the entities below
 IDENTITIES = {
     *("PartitionIndex", "Partition", "PartitionId", "Index", "PartitionIndexes", "PartitionIndices", "Partitions"),
     *("TopicId", "ResourceType", "ResourceName", "Key", "CoordinatorKeys", "EntityType", "EntityName", "User"),
@@ -50,7 +50,7 @@ PARTITIONS = {
 }
 
 
-# What stands for nothing where the facts have another default: as Kafka's own classes have it
+# Values that mean "nothing" where the default in the facts is another one, as in Kafka's own classes
 NOTHING: dict[int, dict[str, Any]] = {
     ApiKey.PRODUCE: {"base_offset": -1},
     ApiKey.FETCH: {"high_watermark": -1, "records": b""},
@@ -210,7 +210,7 @@ class _Walk:
         return tuple((field.attribute, it) for field, it in values if it is not None or self._version in field.nullable)
 
     def filled(self, fields: Iterable[Field], asked: Iterable[Field]) -> Iterator[Filled]:
-        """Return the arrays among *fields* that have errors, with the arrays of the request that their elements come from."""
+        """Yield the arrays among *fields* that have errors, with the arrays of the request that their elements come from."""
         for field in fields:
             if self._carries_errors(field):
                 yield from self._from(field, tuple(self._sources(field, asked)))
@@ -227,7 +227,7 @@ class _Walk:
         return self.error(field.fields) is not None or any(map(self._carries_errors, field.fields))
 
     def _sources(self, target: Field, asked: Iterable[Field]) -> Iterator[Source]:
-        """Return the array of the request that names the elements of *target*.
+        """Yield the array of the request that names the elements of *target*.
 
         It is the one that shares most fields with it, and is nearest; for AlterUserScramCredentials, which
         deletes and upserts, both such arrays.
@@ -264,12 +264,12 @@ class _Walk:
                     yield source._replace(path=(field.attribute, *source.path))
 
     def _below(self, target: Field, field: Field) -> Iterator[Filled]:
-        """Return the arrays with errors inside an element that has none itself."""
+        """Yield the arrays with errors inside an element that has none itself."""
         if self.error(target.fields) is None:
             yield from self.filled(target.fields, field.fields)
 
     def _copied(self, target: Field, field: Field) -> Iterator[Filled]:
-        """Return arrays that only repeat what an element is about, such as Entity of AlterClientQuotas."""
+        """Yield arrays that only repeat what an element is about, such as Entity of AlterClientQuotas."""
         for here in target.fields:
             there = next((each for each in field.fields if each.name == here.name), None)
             if there is not None and here.is_array and here.is_struct and all(map(_identifies, here.fields)):

@@ -48,7 +48,7 @@ class OpenedSessions:
         if response.request.api_key not in self._apis or asked is None:
             return
         if response.request.api_key == ApiKey.SHARE_FETCH:
-            if asked.share_session_epoch == 0 and not message.error_code:  # it began anew, with these topics alone
+            if asked.share_session_epoch == 0 and not message.error_code:  # a new session, with only these topics
                 self._note(response.connection, _share_session(asked))
             return
         is_new = response.request.api_version >= SESSIONS_FROM and asked.session_epoch == 0

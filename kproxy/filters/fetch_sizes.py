@@ -17,7 +17,7 @@ from kproxy.protocol import ApiKey
 from kproxy.protocol.facts import facts
 
 MAX_BYTES_SINCE = 3  # version of Fetch
-PARTS_OF_HELD = 2  # one is for records; the other for all else that a response has of its partitions
+PARTS_OF_HELD = 2  # one for records, the other for everything else in a response
 FETCHES = (ApiKey.FETCH, ApiKey.SHARE_FETCH)
 
 
@@ -30,7 +30,7 @@ class LimitFetches(Filter):
     """
 
     name = "limit_fetches"
-    keeps_requests = True  # of which topics a response that is too large has an error for
+    keeps_requests = True  # the error in place of a response that is too large is for the topics of the request
 
     def __init__(self, versions: Collection[tuple[int, int]], held_frame_size: int) -> None:
         self._versions = frozenset(versions)

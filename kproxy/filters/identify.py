@@ -77,22 +77,23 @@ class Login:
         self.mechanism = ""  # that of the last one that the broker has accepted
         self.name: str | None = None
         self.unanswered = 0  # requests that log in and have no response yet
-        self.is_raw = False  # by raw tokens, of which there was one at least
+        self.is_raw = False  # it uses raw tokens, and has sent one
 
 
 class Identify(Filter):
     """Note the SASL principal and the software of each client in its ConnectionFacts, and the names of topics by their ids.
 
     Args:
-        clients, topics: which of them.
+        clients: note principal and software.
+        topics: note names of topics.
     """
 
     name = "identify"
     fails_open = True
 
     def __init__(self, clients: bool, topics: bool) -> None:
-        asked = (ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE)
-        self.requests = asked if clients else ()
+        of_clients = (ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE)
+        self.requests = of_clients if clients else ()
         logins = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE) if clients else ()
         self.responses = (*logins, ApiKey.METADATA) if topics else logins
         self._names_topics = topics
@@ -155,7 +156,7 @@ def identifying(filters: Iterable[Filter]) -> tuple[Filter, ...]:
 
 
 def login_of(connection: ConnectionFacts) -> Login:
-    """Return what the client of a connection has said so far."""
+    """Return the login of a connection so far."""
     login: Login = connection.state.setdefault(STATE, Login())
     return login
 

@@ -22,7 +22,7 @@ from kproxy.protocol.records.rebatching import TooLarge, change_fields
 
 PART = 262_144  # bytes of batches that are masked before another response has its turn
 PATIENCE_S = 60.0  # of a large response, while others have their turns
-SINCE_WHOLE = 3  # version of Fetch: of a batch that is cut off, brokers give nothing to clients of these (KIP-74)
+SINCE_WHOLE = 3  # version of Fetch from which brokers send nothing of a batch that does not fit (KIP-74)
 LOG_OVERHEAD = 12  # offset and size of a batch
 
 
@@ -74,7 +74,8 @@ class MaskOptions(Options, frozen=True):
 
     def __post_init__(self) -> None:
         try:
-            parse_paths(path for rule in self.rules for path in rule.fields)  # of a topic that all rules name
+            # Together, as one topic may have all rules
+            parse_paths(path for rule in self.rules for path in rule.fields)
         except ValueError as error:
             raise OptionMistakes([("rules", str(error))]) from None
 

@@ -1,6 +1,6 @@
-"""What a request is about, and how its response says it went: topics, groups, users ... and error codes, found by the facts.
+"""The topics, groups, users ... that a request names, and the error codes in its response, found by the facts.
 
-No value is read that is not the name of something: no configuration value, credential, token, key or record.
+Only names are read: no configuration value, credential, token, key or record.
 """
 
 import functools
@@ -13,7 +13,7 @@ from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import Field, facts
 from kproxy.protocol.values import value_sets
 
-Resource = dict[str, Any]  # type, name or id, and of ACLs and settings what is asked for
+Resource = dict[str, Any]  # type, name or id; for ACLs and settings also what the request is about
 
 MOST_RESOURCES = 1_000  # of one request; the rest is counted
 MOST_LISTED = 1_000  # errors of a response that are listed with their paths
@@ -56,7 +56,7 @@ class Level(NamedTuple):
 
 
 def resources_of(api_key: int, api_version: int, message: MessageStruct, most: int = MOST_RESOURCES) -> list[Resource]:
-    """What the request names, each thing once, in its order; at most *most* and one more."""
+    """Return the resources that a request names, each once, in order; if there are more than *most*, *most* + 1 of them."""
     resources: dict[tuple[object, ...], Resource] = {}
     level = _request_level(api_key, api_version)
     for resource in _walk(level, message, api_key) if level else ():
@@ -68,7 +68,7 @@ def resources_of(api_key: int, api_version: int, message: MessageStruct, most: i
 
 @functools.cache
 def names_topics(api_key: int) -> bool:
-    """Whether requests of an API name topics, at any version."""
+    """Return whether requests of an API name topics, at any version."""
     message = request_message(api_key)
     versions = message.versions if message is not None else ()
     return any(_has_topics(_request_level(api_key, version)) for version in versions)
@@ -122,7 +122,7 @@ def _walk(level: Level, struct: Any, api_key: int) -> Iterator[Resource]:
 
 
 def _special(kind: str, struct: Any) -> Iterator[Resource]:
-    """Settings, an ACL or a quota: the resources they are for, and the names of what is changed; never a value."""
+    """Yield the resources that settings, an ACL or a quota are for, with the names of what is changed, never values."""
     if kind == "quota":
         yield from _quotas(struct)
         return
@@ -148,8 +148,8 @@ def _special(kind: str, struct: Any) -> Iterator[Resource]:
 
 
 def _quotas(struct: Any) -> Iterator[Resource]:
-    """Each part of the entity that a quota is for: a user and a client id, say. A name that is null: the default of that type."""
-    if not hasattr(struct, "ops"):  # of DescribeClientQuotas: what is looked for
+    """Yield each part of the entity that a quota is for, such as a user and a client id. A null name: the default of its type."""
+    if not hasattr(struct, "ops"):  # DescribeClientQuotas: a filter of entities
         match = named_value("quota-match-type", struct.match_type)
         yield {"type": "quota", "entity": struct.entity_type, "name": struct.match, "match": match}
         return
@@ -164,7 +164,7 @@ def _quotas(struct: Any) -> Iterator[Resource]:
 
 @functools.cache
 def named_value(values: str, value: int | None) -> str | None:
-    """Kafka's name of an enum's value (special_values.txt); the number where there is none."""
+    """Return Kafka's name of an enum's value (special_values.txt); the number if it has none."""
     return None if value is None else value_sets()[values].texts.get(str(value), str(value))
 
 

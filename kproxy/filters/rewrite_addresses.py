@@ -28,7 +28,8 @@ ADDRESSES_IN_A_TURN = 500  # about a millisecond; then other connections have th
 TOO_MANY = f"a response with more than {MOST_ADDRESSES} addresses of brokers"
 WITHHELD = "the coordinator's address cannot be served by the proxy"
 
-Steps = Generator[None, None, bool]  # of rewriting: yields where other connections may have their turn
+# Yields when other connections may have their turn; returns whether anything changed
+Steps = Generator[None, None, bool]
 Map = Callable[[int, str, int], tuple[str, int] | None]  # node id, host, port -> host and port for clients
 
 
@@ -67,7 +68,7 @@ class RewriteAddresses(Filter):
         return responses_with_addresses().get((api_key, api_version), Want.PASS)
 
     def wants_of_large(self, direction: Direction, api_key: int, api_version: int) -> Want | None:
-        """TAIL where the addresses come last, as in DescribeQuorum."""
+        """Return TAIL if the addresses come last, as in DescribeQuorum."""
         is_known = direction == Direction.RESPONSE and (api_key, api_version) in responses_with_addresses()
         return Want.TAIL if is_known and ends_with_addresses(api_key, api_version) else None
 

@@ -12,7 +12,7 @@ from kproxy.protocol import ApiKey, MessageStruct, response_message
 from kproxy.protocol.facts import Field, facts
 from kproxy.protocol.ids import ZERO_UUID
 
-# Whose responses may name topics that their requests do not name; Metadata has more to be heeded
+# APIs whose responses may name topics that their requests do not name; deny.py handles Metadata by itself
 TELLING = frozenset(
     (
         ApiKey.OFFSET_FETCH,
@@ -28,10 +28,10 @@ TELLING = frozenset(
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
     )
 )
-# Whose responses describe groups: brokers tell nothing of a group that has a topic which the client may not know
+# APIs whose responses describe groups: brokers describe no group with a topic that the client may not see
 GROUPS = frozenset((ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.SHARE_GROUP_DESCRIBE, ApiKey.STREAMS_GROUP_DESCRIBE))
 ANY, TOPIC = 1, 2  # of ResourceType; TOPIC of ConfigResource.Type, too
-LITERAL = 3  # of PatternType: also of versions that have no pattern type
+LITERAL = 3  # of PatternType; also used for versions without a pattern type
 EVERY = "*"  # the name in an ACL that is for every topic
 SMALLEST = "-"  # of the characters that names of topics may have
 Name = Callable[[str], str | None]  # of a topic id

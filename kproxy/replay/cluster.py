@@ -132,7 +132,7 @@ def all_topics(version: int) -> Any:
     """Make a Metadata request for all topics that creates none."""
     body: Any = struct_types("MetadataRequest")["MetadataRequest"]()
     body.topics = None if version >= 1 else []
-    body.allow_auto_topic_creation = version < NO_AUTO_CREATION  # else it cannot be said
+    body.allow_auto_topic_creation = version < NO_AUTO_CREATION  # older versions have no such field
     return body
 
 

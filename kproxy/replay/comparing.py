@@ -41,8 +41,8 @@ MISSING = "(absent)"
 class Difference:
     """A field, or an element of an array, that differs."""
 
-    path: str  # fields from the message down, without which element: "topics.partitions.errorCode"
-    where: str  # the same with what identifies the elements: "topics[orders].partitions[0].errorCode"
+    path: str  # fields from the message down, without elements: "topics.partitions.errorCode"
+    where: str  # the same with elements: "topics[orders].partitions[0].errorCode"
     recorded: str
     new: str
 
@@ -57,7 +57,7 @@ class Comparison:
 
 @dataclass(slots=True)
 class _Walk:
-    """What the functions here pass along while they walk through two messages."""
+    """The state of one comparison, which the functions here pass along."""
 
     message: str
     versions: tuple[int, int]

@@ -70,7 +70,7 @@ class _Rule:
     why: str
     apis: frozenset[str]  # none: every
     path: re.Pattern[str] = _EVERY  # of the difference, searched
-    recorded: re.Pattern[str] = _EVERY  # whole
+    recorded: re.Pattern[str] = _EVERY  # matches the whole value
     new: re.Pattern[str] = _EVERY
 
     def fits(self, api_name: str, difference: Difference) -> bool:

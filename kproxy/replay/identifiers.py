@@ -54,7 +54,7 @@ BY_MESSAGE = {
     ("FetchRequest", "SessionId"): Kind.SESSION,
     ("FetchResponse", "SessionId"): Kind.SESSION,
 }
-# Fields that say which element of an array this is, beside those that the facts call keys or give an entity type
+# Fields that identify an element of an array, in addition to keys and fields with an entity type in the facts
 IDENTIFYING = frozenset(
     {
         *("Name", "Key", "Partition", "PartitionIndex", "Index", "ResourceName", "ResourceType", "ApiKey", "MemberId"),

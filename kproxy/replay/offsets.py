@@ -75,7 +75,7 @@ async def ask_ends(plan: Plan, node: int, partitions: Iterable[Partition]) -> di
 
 
 def _end(partition: Any) -> int:
-    return int(next(iter(partition.old_style_offsets), partition.offset))  # those of version 0
+    return int(next(iter(partition.old_style_offsets), partition.offset))  # version 0 has old_style_offsets
 
 
 def _is_there(plan: Plan, key: Partition) -> bool:

@@ -31,7 +31,7 @@ class Repeating:
         self._learned = learned
         self._router = router
         self._most = min(RETRIES_S, timeout)
-        # Error codes that were still there when a request had been sent again for long enough
+        # Error codes that remained after a request was sent again for the full time
         self._in_vain: set[int] = set()
 
     async def again(self, recorded: Recorded, ready: Ready, answer: Any, seconds: float) -> Ready | None:
@@ -60,7 +60,7 @@ class Repeating:
     def _is_late(self, recorded: Recorded, answer: Any, seconds: float) -> bool:
         """Return whether a request was sent again for long enough.
 
-        That is less long once a whole time of trying again was in vain for the same error.
+        If trying again for the full time did not help once, requests with the same errors are tried for a shorter time.
         """
         errors = NOT_READY.intersection(error_codes_of(answer))
         patience = RETRY_S * 5 if errors and errors <= self._in_vain else RETRIES_S

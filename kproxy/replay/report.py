@@ -19,7 +19,7 @@ MOST_LINES = 50  # of a section
 MOST_OF_A_REASON = 6  # lines of differences that are explained
 PLURAL = re.compile(r"^((?:more |new )?\w+?)s\b")
 WIDTH = 12  # of a title
-MARGIN = WIDTH + 3  # where the text beside a title begins
+MARGIN = WIDTH + 3  # column at which the text after a title begins
 UNEXPLAINED = "no reason is known for these, so look at both answers:"
 
 

@@ -19,7 +19,7 @@ OTHERS = "others"
 class Outcome(StrEnum):
     """The outcome of a request."""
 
-    SAME = "same"  # as recorded, but for what is left out
+    SAME = "same"  # as recorded, except for fields that are not compared
     DIFFERENT = "different"
     NO_ANSWER = "no answer"  # where one was recorded, or none that can be read
     UNANSWERED = "without an answer"  # as it is meant: acks=0

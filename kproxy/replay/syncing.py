@@ -26,7 +26,7 @@ def sent_together(requests: Iterable[Recorded]) -> list[Recorded]:
         together = held_generation(one)
         earliest = first.setdefault(together, one.sent_at) if together else one.sent_at
         moved.append(replace(one, sent_at=earliest) if joined.get(one.connection, 0) <= earliest else one)
-    return sorted(moved, key=lambda one: one.sent_at)  # which keeps the order of those of one time
+    return sorted(moved, key=lambda one: one.sent_at)  # stable: requests of the same time keep their order
 
 
 def held_generation(request: Recorded) -> str:

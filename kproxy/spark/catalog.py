@@ -197,7 +197,7 @@ def empty_file(table: Table) -> bytes:
 
 def safe(cluster: str) -> str:
     """Make a cluster's name, which may come from traffic, safe as a part of a path."""
-    return SAFE.sub(lambda odd: "".join(f"%{byte:02X}" for byte in odd[0].encode()), cluster)[:LONGEST] or UNKNOWN
+    return SAFE.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), cluster)[:LONGEST] or UNKNOWN
 
 
 def number_connections(path: Path, numbers: list[int]) -> None:

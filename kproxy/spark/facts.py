@@ -55,11 +55,11 @@ def gather(surveys: list[PartSurvey]) -> Shared:
                 first[key] = before + number
                 if not is_syn:
                     joined.add(key)
-    asked = {end for key in joined for end in _ends(key)}
-    flows: dict[bytes, list[int]] = {end: [] for end in asked}
+    needed = {end for key in joined for end in _ends(key)}
+    flows: dict[bytes, list[int]] = {end: [] for end in needed}
     for key, number in sorted(first.items(), key=lambda item: item[1]):
         for end in _ends(key):
-            if end in asked:
+            if end in needed:
                 flows[end].append(number)
     secrets = [secret for survey in surveys for secret in survey.secrets]
     return Shared(servers=servers, flows=flows, shuffled_from=first_disorder(surveys), secrets=secrets)

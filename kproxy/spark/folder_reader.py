@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 NUMBERED = re.compile(r"(.+)\.\d{6}((?:\.[A-Za-z0-9]+)+)")
 PACKED = re.compile(r"\.(gz|zst)$")
-MARKED = "\0"  # no path has it
+MARKED = "\0"  # separates identity and path; no path contains it
 Files = Sequence[InputFile]
 
 
@@ -49,8 +49,8 @@ class FolderReader(DataSourceStreamReader):
         self._settings = settings
         self._schema = schema
         self._mark = mark if settings.table == FILES else path_of
-        self._taken: set[str] = set()  # for Spark before 4.2, which does not tell the start
-        self._available: set[str] | None = None  # what a query with availableNow reads, complete when it began
+        self._taken: set[str] = set()  # for Spark before 4.2, which does not pass the start of a batch
+        self._available: set[str] | None = None  # with availableNow: the files that were complete when the query began
 
     def initialOffset(self) -> dict[str, Any]:
         """See DataSourceStreamReader."""

@@ -117,7 +117,7 @@ class HadoopFolder:
         return bool(self._system.exists(place) and self._system.getFileStatus(place).isDirectory())
 
     def read(self, path: str) -> bytes | None:
-        """See Folder. A file that was to be replaced when the driver ended is beside its place."""
+        """See Folder. If the driver ended while it replaced a file, the new content is still under the temporary name."""
         for name in (path, path + TEMPORARY):
             place = self._at(name)
             if self._system.exists(place):

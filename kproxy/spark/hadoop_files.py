@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
 SCHEMES_OF_PYARROW = ("s3", "gs", "gcs", "abfs", "abfss", "file")
-MOST_IN_MEMORY = 512 << 20  # bytes of a file that are handed to a task
+MOST_IN_MEMORY = 512 << 20  # bytes of a file that is passed to a task in memory
 SPECIAL = "\\{}[]*?,^"
 
 

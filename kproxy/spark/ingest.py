@@ -95,11 +95,11 @@ def ingest(
             staging = tempfile.mkdtemp(dir=output.staging) if output.staging is not None or local else ""
             stack.callback(shutil.rmtree, staging, ignore_errors=True)
         reading = Reading(context, options, target, staging, note)
-        whole = []
+        undivided = []
         for file in wanted:
             if file.size < split_from or not reading.divide(file, parts):
-                whole.append(file)
-        for group in groups(whole, BYTES_AT_A_TIME * context.defaultParallelism):
+                undivided.append(file)
+        for group in groups(undivided, BYTES_AT_A_TIME * context.defaultParallelism):
             reading.read_whole(group)
         if output.format == "parquet":
             catalog.complete(tables_of(options))

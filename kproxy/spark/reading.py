@@ -74,7 +74,7 @@ class Reading:
             return False
         except CaptureError as error:
             result = Result(damages=[str(error)])
-        except (Py4JJavaError, PySparkException) as error:  # the second, where a session translates the first
+        except (Py4JJavaError, PySparkException) as error:  # a session translates the first into the second
             reason = _reason(error)
             if reason is None:
                 raise
@@ -124,7 +124,7 @@ def decode_whole(
     result = Result()
     try:
         yield from _decode_whole(options, staging, file, data, result)
-    except Exception as error:  # what it says may repeat a record
+    except Exception as error:  # its text may contain a record
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}"
         result = Result(damages=[f"{file.path}: not read, because of a bug of kproxy: {where}"])

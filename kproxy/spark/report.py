@@ -126,7 +126,7 @@ class SparkTables:
         except AnalysisException as error:
             if "UNBOUND_SQL_PARAMETER" not in str(error):
                 raise
-            # The parser of Delta's extension (4.3.1, with Spark 4.1) leaves parameters out that stand beside an aggregate.
+            # The parser of Delta's extension (4.3.1, with Spark 4.1) drops parameters next to an aggregate.
             return self.spark.sql(with_values(library.spark_text(analysis), given))
 
     def close(self) -> None:
@@ -149,7 +149,7 @@ class SparkTables:
         except AnalysisException as error:
             raise _refused(view, error) from None
         if view.stored:
-            # kept without its plan: what uses several views several times would else have a plan of many thousand nodes
+            # cached without its plan: queries that use several views several times would have plans of many thousand nodes
             frame = frame.localCheckpoint(storageLevel=StorageLevel.MEMORY_AND_DISK)
             self._kept.append(frame)
         frame.createOrReplaceTempView(view.name)

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-# For a JVM that kproxy starts on this machine. Bytes go past it, through Python, so that compiling its code a second time, with
-# more effort, costs more CPU (5 s) than it saves. spark-defaults.conf and SPARK_SUBMIT_OPTS come behind these, and win.
+# For a JVM that kproxy starts on this machine. Most work is done in Python, so compiling the JVM's code a second time, with more
+# effort, costs more CPU (5 s) than it saves. spark-defaults.conf and SPARK_SUBMIT_OPTS come later, and win.
 JVM = "-XX:TieredStopAtLevel=1 -Dspark.ui.enabled=false"
 
 
@@ -35,7 +35,7 @@ def open_session(name: str, master: str | None = None) -> "SparkSession":
         builder = builder.master(master)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    # PySpark logs there, to standard error and with the JVM's stack, what it also raises.
+    # This logger repeats on standard error, with the JVM's stack, what PySpark raises anyway.
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     return session
 

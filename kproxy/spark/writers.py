@@ -147,7 +147,7 @@ def rows_of(spark: SparkSession, chunks: "RDD[Any]", table: Table, origins: dict
         schema = schema.add(name, StringType(), nullable=False)
     of_table = {key: o if table.name == "connections" else Origin(o.cluster) for key, o in origins.items()}
     rows = chunks.filter(partial(_is_of, table.name)).flatMap(partial(_open_chunk, of_table))
-    # One by one, as PySpark hands on Arrow batches of DataFrames only where pandas is installed.
+    # Row by row, as PySpark passes on Arrow batches of DataFrames only if pandas is installed.
     return spark.createDataFrame(rows, schema, verifySchema=False)
 
 

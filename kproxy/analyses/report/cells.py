@@ -8,7 +8,7 @@ from typing import Any
 from kproxy.output.escaping import printable
 
 LONGEST = 200  # characters of a cell of a table on a terminal
-WHOLE = 10_000  # where there is room
+WHOLE = 10_000  # characters of a cell where there is room
 MOST_ITEMS, LONGEST_ITEM = 50, 60  # of a list in a cell of a table on a terminal
 INSTANT = re.compile(r"(?:first|last|at|began|ended|from|to)_(?P<unit>micros|ms)")
 LEAST_INSTANT = 100_000_000_000_000  # microseconds, in 1973: less is a span of time

@@ -15,10 +15,10 @@ MOST_VERDICTS = 8
 MOST_ROWS = 20
 WIDEST_CELL = 40
 MOST_FIRST = 5  # verdicts of the first answer
-LINES = 2  # of a verdict
-FIRST = 3  # verdicts that may have a line more
+LINES = 2  # for a verdict
+FIRST = 3  # how many first verdicts may have one line more
 NARROWER = (24, 16)  # cells of names, where the numbers of the headline need the room
-LEAST_LAST_CELL = 24  # what is left of the width for the last column, at the least
+LEAST_LAST_CELL = 24  # characters that must be left for the last column
 
 
 def summary_lines(

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from kproxy.analyses.duck import Database
 
-SEVERITY = "severity"  # the column in which an analysis says row by row how bad it is
-Watch: TypeAlias = Callable[[int, int, str], None]  # how many analyses are done, of how many, and which comes next
+SEVERITY = "severity"  # a column with a severity for each row
+Watch: TypeAlias = Callable[[int, int, str], None]  # called with: analyses done, analyses in all, name of the next one
 
 
 class Answer(Struct, frozen=True):
@@ -27,7 +27,7 @@ class Answer(Struct, frozen=True):
     parameters: dict[str, Value]
     rows: Any  # pyarrow.Table
     severity: Severity
-    verdict: str  # "" where there is nothing to say
+    verdict: str  # a sentence; "" if there is none
 
     @property
     def fires(self) -> bool:
@@ -47,7 +47,7 @@ class Summary(Struct, frozen=True):
     bytes: int
     first_micros: int | None
     last_micros: int | None
-    not_kafka: dict[str, int]  # what else was seen -> connections
+    not_kafka: dict[str, int]  # other protocol -> connections
     error_names: dict[str, int] = {}  # error -> exchanges, the most frequent first
 
 

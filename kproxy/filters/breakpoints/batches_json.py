@@ -31,7 +31,7 @@ from kproxy.protocol.records.editing import CONTROL, LOG_APPEND_TIME, RecordBatc
 
 NEWEST_MAGIC = 2
 MAGIC_AT, CRC_AT, LEGACY_CRC_AT = 16, 17, 12
-LIMITS = Limits(decompressed=4 << 20, total=8 << 20, records=10_000)  # more is no text that a person edits
+LIMITS = Limits(decompressed=4 << 20, total=8 << 20, records=10_000)  # more text is too much to edit
 MOST_RECORDS = 20_000  # of a field
 NUMBERS = {  # name in JSON -> attribute of RecordBatch, bits
     "baseOffset": ("base_offset", 64),
@@ -183,7 +183,7 @@ class Unchanged:
         for field in fields:
             batches = read_batches(field)
             self._raw.update(batch.raw for batch in batches)
-            for shown, batch in zip(shown_field(field), batches, strict=False):  # behind them may be what is cut off
+            for shown, batch in zip(shown_field(field), batches, strict=False):  # *shown* may also have the cut-off end
                 self._shown[_canonical(shown)] = batch.raw
 
     def as_it_was(self, shown: dict[str, Any]) -> bytes | None:

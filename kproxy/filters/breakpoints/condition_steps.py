@@ -29,12 +29,13 @@ class ConditionSteps:
     """The steps of one condition, which must be CEL that compiles."""
 
     def __init__(self, text: str) -> None:
-        self._power = 0  # of the number of items
+        self._power = 0  # exponent of the number of items
         self._loops = 0
         self._literals = 1  # items of lists that are written in the condition
         self._each = MATCH_STEPS if re.search(r"\bmatches\s*\(", text) else 1
-        around: list[tuple[int, str]] = [(0, "")]  # of each open parenthesis: the power in it, the variable of its loop
-        owner = ""  # of the value that the next token may loop over: the name at its begin
+        # For each open parenthesis: the power inside it, and the variable of its loop
+        around: list[tuple[int, str]] = [(0, "")]
+        owner = ""  # the first name in the value over which the next token may loop
         for token in TOKEN.finditer(text):
             power, variable = around[-1]
             if token["loop"]:

@@ -1,4 +1,6 @@
-"""What cannot be stopped, as a person would see credentials: SASL, delegation tokens, SCRAM credentials, secret settings.
+"""Which messages cannot be stopped, as a person would see credentials in them.
+
+These are SASL, delegation tokens, SCRAM credentials and secret settings.
 
 kproxy.protocol.secrets says which fields carry credentials. An API with such a field in its request or response cannot be stopped
 at all, in either direction. Where the name of a setting decides (configurations), a message passes if it has one that is secret.
@@ -20,7 +22,7 @@ SNAPSHOTS = {ApiKey.FETCH_SNAPSHOT}
 
 @functools.cache
 def why_api_is_refused(api_key: int) -> str | None:
-    """Why no message of an API can be stopped, as a sentence; None: it can."""
+    """Return why no message of an API can be stopped, as a sentence; None if messages can."""
     name = facts().apis[api_key].name
     if api_key in LOGIN:
         return f"{name} is part of a login, and cannot be stopped"
@@ -31,7 +33,7 @@ def why_api_is_refused(api_key: int) -> str | None:
 
 
 def carries_credentials(message: Message, version: int, value: MessageStruct) -> bool:
-    """Whether a message has a secret setting or is of the log of the controllers."""
+    """Return whether a message has a secret setting, or is about the log of the controllers."""
     if message.api_key in (ApiKey.FETCH, ApiKey.PRODUCE) and _is_of_controllers(value):
         return True
     if not _has(message.name, Secrecy.BY_NAME):
@@ -51,7 +53,7 @@ def _is_of_controllers(value: Any) -> bool:
 
 @functools.cache
 def _has(message: str, wanted: Secrecy) -> bool:
-    """Whether a message has a field of that kind at any version."""
+    """Return whether a message has a field of that kind at any version."""
     return any(_any_field(message, layout.fields, (), wanted) for layout in facts().layouts(message))
 
 

@@ -55,7 +55,7 @@ class Stopped:
     body: bytes  # the message without its header, as Kafka encodes it
     condition: str  # of the breakpoint
     expects_response: bool  # False: a Produce with acks=0
-    can_fail: bool  # whether it can be answered with an error
+    can_fail: bool  # it can be answered with an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,10 @@ class Decision:
     """What happens to a stopped message."""
 
     action: Action
-    by: str = ""  # the address of the browser; "" where no person has decided
-    body: bytes = b""  # of replace
-    error: int = 0  # code, of error
-    why: Why = ""  # the stop has ended, where no person has decided
+    by: str = ""  # the address of the browser; "" if no person decided
+    body: bytes = b""  # for action "replace"
+    error: int = 0  # error code, for action "error"
+    why: Why = ""  # why the stop ended, if no person decided
 
 
 def how_it_ended(action: str, by: str, why: str) -> str:

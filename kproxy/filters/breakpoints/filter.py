@@ -51,7 +51,7 @@ class Breakpoints(Filter):
 
     name = "breakpoints"
     fails_open = True
-    identifies = True  # conditions may name the principal, also of clients that have logged in before one is set
+    identifies = True  # conditions may use the principal, also of clients that logged in before a breakpoint is set
     names_topics = True
     timeout = MOST_HOLD_S + MARGIN_S
 
@@ -216,7 +216,7 @@ def _verdict(stopped: Stopped, decision: Decision, request: Request, response: M
         case "error":
             return _failed(request, response, decision)
         case "drop" if response is None and _is_unanswered(request):
-            return Reply(request.new_response())  # to which the client, that expects none, gets none
+            return Reply(request.new_response())  # only drops the request: the client expects no response and gets none
         case "drop":
             return Silence()
     return _closed(decision)
@@ -247,7 +247,7 @@ def _has_credentials(request: Request, response: MessageStruct | None) -> bool:
 def message_of(direction: str, api_key: int) -> Message:
     """Return the message of an API in a direction."""
     message = request_message(api_key) if direction == "request" else response_message(api_key)
-    assert message is not None  # what is not in the facts is not stopped
+    assert message is not None  # APIs that are not in the facts are not stopped
     return message
 
 

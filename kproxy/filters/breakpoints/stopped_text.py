@@ -33,7 +33,7 @@ from kproxy.protocol import ApiKey, Message, MessageStruct
 from kproxy.protocol.facts import Field
 
 MOST_TEXT_SIZE = 4 << 20  # bytes of a message that is stopped
-MOST_PATHS = 50  # that are named of a change
+MOST_PATHS = 50  # that are listed for one change
 SIZE_SUFFIX = "SizeInBytes"
 WITHHELD_FIELD = "withheld"
 UNSEEN = re.compile(  # controls, bidirectional formatting, line separators, without width, tags, lone surrogates

@@ -13,14 +13,14 @@ Place = tuple[int, int]
 
 
 def place_of(text: str, position: int) -> Place:
-    """The place of the character at a position."""
+    """Return the place of the character at a position."""
     return text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
 
 
 def place_of_path(text: str, path: str) -> Place:
-    """The place of the value at a path ("topicData[0].name"); of the nearest around it where the text has none there.
+    """Return the place of the value at a path ("topicData[0].name"); if there is none, of the nearest value around it.
 
-    *text* is JSON that could be read.
+    *text* is valid JSON.
     """
     position = _after_space(text, 0)
     for name, index in STEP.findall(path):
@@ -32,13 +32,13 @@ def place_of_path(text: str, path: str) -> Place:
 
 
 def place_of_byte(text: str, number: int) -> Place:
-    """The place of a byte in hex digits, counted from 0; the end where there are not so many."""
+    """Return the place of a byte in hex digits, counted from 0; the end of the text if there are not so many."""
     match = next(islice(DIGITS.finditer(text), number, None), None)
     return place_of(text, len(text.rstrip()) if match is None else match.start())
 
 
 def _member(text: str, at: int, wanted: str) -> int | None:
-    """The position of a member's value in the object at *at*; the last one of that name counts, as it does for the reader."""
+    """Return the position of a member's value in the object at *at*. Of equal names the last counts, as for json.loads."""
     if not text.startswith("{", at):
         return None
     position = None
@@ -53,7 +53,7 @@ def _member(text: str, at: int, wanted: str) -> int | None:
 
 
 def _element(text: str, at: int, wanted: int) -> int | None:
-    """The position of an element of the array at *at*."""
+    """Return the position of an element of the array at *at*."""
     if not text.startswith("[", at):
         return None
     at = _after_space(text, at + 1)
@@ -66,7 +66,7 @@ def _element(text: str, at: int, wanted: int) -> int | None:
 
 
 def _next(text: str, at: int) -> int:
-    """The position behind the value at *at* and its comma, or of what closes the array or object."""
+    """Return the position behind the value at *at* and its comma, or of the bracket that closes the array or object."""
     _, at = _decoder.raw_decode(text, at)
     at = _after_space(text, at)
     return _after_space(text, at + 1) if text.startswith(",", at) else at

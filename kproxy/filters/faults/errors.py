@@ -1,9 +1,9 @@
-"""Errors of faults in responses: in all of one, in the topics selected only, or in what the broker has answered.
+"""Errors of faults in responses: in a response made here, for selected topics only, or in the broker's own response.
 
     whole       nothing of the request goes to the broker; the error is wherever the response has a place (error_responses.py)
-    split       the topics selected are taken out of the request and the broker answers the rest; what they are answered is put
-                into its response: so a Produce to them is not appended, and the others are
-    in place    the broker's response has the error in place of what it says of the topics selected. Fetch and Metadata always:
+    split       the selected topics are removed from the request, the broker answers the rest, and their errors are put into its
+                response: a Produce to these topics is not appended, to the others it is
+    in place    the error replaces what the broker's response says about the selected topics. Fetch and Metadata always:
                 they change nothing at the broker, and clients need the rest of the response (brokers, the fetch session)
 
 ApiVersions with UNSUPPORTED_VERSION is answered in version 0, as brokers do (KIP-511).
@@ -40,7 +40,7 @@ def whole(request: Request, code: int) -> Reply | None:
     message: Any = error_response(request, code)
     if message is None:
         return None
-    if request.api_key == ApiKey.JOIN_GROUP:  # brokers say the member id again (GroupMetadataManager), or give one
+    if request.api_key == ApiKey.JOIN_GROUP:  # brokers repeat the member id (GroupMetadataManager), or assign one
         asked: Any = request.message
         is_new = code == ErrorCode.MEMBER_ID_REQUIRED and not asked.member_id
         message.member_id = f"{request.client_id or ''}-{uuid.uuid4()}" if is_new else asked.member_id

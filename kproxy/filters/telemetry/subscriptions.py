@@ -11,7 +11,7 @@ from kproxy.filters.telemetry.options import CODECS, TelemetryOptions
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.ids import METADATA_TOPIC_ID, ZERO_UUID
 
-# Of one worker: ids of clients cost nothing, reading what they push does
+# Limits for one worker: clients can invent any number of ids, but reading what they push takes time
 MOST_PUSHES_A_SECOND = 50
 MOST_BYTES_A_SECOND = 262_144  # decompressed; 1,000 Java producers push that much in 50 s
 RESERVED = (ZERO_UUID, METADATA_TOPIC_ID)

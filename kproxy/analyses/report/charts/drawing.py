@@ -42,9 +42,9 @@ def draw(spec: Spec, width: int) -> str:
     """The SVG of a chart. Raises UnsafeDrawing, ValueError."""
     import vl_convert  # noqa: PLC0415 - takes a second to start, and only the page needs it
 
-    whole = {"$schema": SCHEMA, "background": None, "config": CONFIG, "width": width, **spec}
-    whole.setdefault("autosize", {"type": "fit-x", "contains": "padding"})
-    return scaled(vl_convert.vegalite_to_svg(whole, allowed_base_urls=[]))
+    chart = {"$schema": SCHEMA, "background": None, "config": CONFIG, "width": width, **spec}
+    chart.setdefault("autosize", {"type": "fit-x", "contains": "padding"})
+    return scaled(vl_convert.vegalite_to_svg(chart, allowed_base_urls=[]))
 
 
 def scaled(svg: str) -> str:

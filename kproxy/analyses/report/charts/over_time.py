@@ -6,7 +6,7 @@ from kproxy.analyses.report.charts.drawing import COLOURS, OTHERS, Span, Spec, m
 
 Row = dict[str, Any]
 MOST_MEMBERS = 40
-LETTER = 6.8  # pixels of one in a legend, in a wide font
+LETTER = 6.8  # pixels of a letter in a legend, in a wide font
 LEGEND_GAP = 24
 EVENTS = {
     "join": COLOURS[0],

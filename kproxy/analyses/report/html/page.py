@@ -90,12 +90,12 @@ def _section(answer: Answer, most: int) -> Section:
     names: list[str] = answer.rows.column_names
     hidden = answer.rows.num_rows - len(shown)
     header = answer.analysis.header
-    told = fields_of(header.verdict)
+    headline = fields_of(header.verdict)
     return Section(
         answer=answer,
         names=[(name, is_number(shown[0][name])) for name in names],
         rows=[[_cell(name, row[name]) for name in names] for row in shown],
-        meanings=[(name, meaning) for name, meaning in answer.analysis.columns.items() if name in told and meaning],
+        meanings=[(name, meaning) for name, meaning in answer.analysis.columns.items() if name in headline and meaning],
         hidden=counted(hidden, "more row") if hidden else "",
         link=header.reference if LINK.fullmatch(header.reference) else "",
     )
