@@ -81,7 +81,7 @@ def columns_of(frame: Frame, columns: dict[str, str]) -> dict[str, str]:
 
 
 def mistakes_in(frame: Frame, columns: dict[str, str], parameters: set[str]) -> Iterator[tuple[str, str]]:
-    """Where in the header, and what is wrong there."""
+    """Yield the place in the header and the message of each mistake."""
     for item in frame.group_by:
         if KEY.fullmatch(item) is None:
             yield "frame.group_by", f"{item[:80]!r} is neither a column nor an expression AS column"
@@ -121,7 +121,7 @@ def _grouped(frame: Frame, evidence: str) -> str:
 
 
 def _episodes(pause: str, keys: str) -> tuple[str, str]:
-    """What stands before and after the evidence to number its episodes."""
+    """Return the SQL before and after the evidence that numbers its episodes."""
     within = f"OVER (PARTITION BY {keys} ORDER BY at_us, connection_id, exchange"
     begins = f"CASE WHEN at_us - lag(at_us) {within}) > :{pause} * 1000000 THEN 1 ELSE 0 END AS begins"
     counted = f"sum(begins) {within} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS episode"

@@ -21,7 +21,7 @@ def bind(analysis: Analysis, given: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def known_to(analysis: Analysis, given: Mapping[str, Value]) -> dict[str, Value]:
-    """Those of the given values whose names are parameters of the analysis."""
+    """Return the given values whose names are parameters of the analysis."""
     return {name: value for name, value in given.items() if name in analysis.parameters}
 
 

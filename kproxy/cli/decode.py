@@ -297,7 +297,7 @@ class _Decoder:
         return isinstance(self._output, ListedLines) and self._output.is_full
 
     def _start_clock(self, file: Path) -> None:
-        """Take the date of the first packet for the one that lines are without: processes of --jobs have it from here."""
+        """Set the date that lines omit to that of the first packet, before processes of --jobs are forked."""
         with open_capture(file) as capture:
             for packet in capture:
                 self._options.clock.start(packet.time_ns)
@@ -320,7 +320,7 @@ def _jobs_for(file: Path, wanted: int | None) -> int:
     """How many processes shall decode a file: as many as wanted, or by its size if that is None."""
     cores = min(len(os.sched_getaffinity(0)), MOST_JOBS)
     if wanted is not None:
-        return min(wanted, 2 * cores)  # more only cost time
+        return min(wanted, 2 * cores)  # more processes only take more time
     return cores if file.stat().st_size >= AUTOMATIC_SIZE else 1
 
 

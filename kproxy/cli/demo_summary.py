@@ -62,7 +62,7 @@ def read_metrics(text: str) -> dict[str, Api]:
 
 @dataclass(frozen=True)
 class Files:
-    """What the demo leaves behind."""
+    """The files that the demo leaves behind."""
 
     decoded_log: str
     capture: str

@@ -129,7 +129,7 @@ def _print_lines(finding: Finding) -> None:
 
 
 def _wrapped(text: str, sign: str) -> list[str]:
-    """Lines behind the column of marks; as wide as the terminal, where there is one."""
+    """Return the lines to print after the column of marks, wrapped to the width of a terminal."""
     margin = " " * 9
     if not is_terminal(sys.stdout):
         return [f"{margin}{sign}{text}"]

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 AFTER_S = 0.1  # of reading, on a processor
 AFTER_WAITING_S = 2.0  # of reading where the source or the processor is slow
-LEAST_LEFT_S = 1.0  # of reading: where less is left, the whole answer comes soon enough
+LEAST_LEFT_S = 1.0  # of reading: with less left, the report itself comes soon enough
 
 
 class FirstAnswer:
@@ -29,7 +29,7 @@ class FirstAnswer:
         self._is_cancelled = False
 
     def is_due(self, read: int, total: int | None) -> bool:
-        """Whether it is time to fork, when so many bytes of the sources were read."""
+        """Return whether it is time to fork, after *read* of *total* bytes of the sources."""
         if self.was_asked:
             return False
         spent, worked = time.monotonic() - self._began[0], time.process_time() - self._began[1]
@@ -99,7 +99,7 @@ class FirstAnswer:
                 self._reap()
 
     def _reap(self) -> int:
-        """Wait for the end of the process, which is near; its status."""
+        """Wait for the end of the process, which is near; return its status."""
         os.close(self._pipe)
         process, self._process = self._process, None
         return 0 if process is None else os.waitpid(process, 0)[1]

@@ -21,7 +21,7 @@ class GrowingFile:
 
     Args:
         path: the file.
-        wait: called while there are none; it sleeps. It may raise, which ends the read.
+        wait: called while there are no more bytes; it sleeps. If it raises, that ends the read.
     """
 
     def __init__(self, path: Path, wait: Callable[[], None] = lambda: time.sleep(POLL_S)) -> None:
@@ -52,7 +52,7 @@ class GrowingFile:
         self._raw.close()
 
     def _replacement(self) -> FileIO | None:
-        """The file that has the name now, if it is another one or was cut; None if not, or while it is empty."""
+        """Return the file that now has the name, if it is another one or was truncated; None if not, or while it is empty."""
         try:
             named, ours = self._path.stat(), os.fstat(self._raw.fileno())
             is_same = (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino)
@@ -64,6 +64,6 @@ class GrowingFile:
 
 
 def _continues(file: FileIO) -> bool:
-    """Whether the file can be read behind one of its kind."""
+    """Return whether the file can be read as the continuation of one of its kind."""
     first = os.pread(file.fileno(), 4, 0)
     return first.startswith(CONTINUING)

@@ -90,7 +90,7 @@ class OutputOptions(Struct, frozen=True):
         return Sink(self.path, live=self.on_terminal or (self.path is None and self.live))
 
     def say_zone(self, at: int) -> None:
-        """Say once, before the first line, what its time is a time of."""
+        """Print date and time zone once, before the first line."""
         self.clock.start(at)
         if not self.quiet:
             print(f"{self.clock.first_date}, times in {self.clock.zone(at)}", file=sys.stderr, flush=True)

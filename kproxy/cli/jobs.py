@@ -112,9 +112,9 @@ class _Result:
 
 @dataclass(slots=True)
 class _Message:
-    """From a task to the parent."""
+    """A message from a task to the parent."""
 
-    progress: int  # all before and at this position is here
+    progress: int  # everything up to this position has been sent
     read: int  # bytes of the file
     facts: list[Fact]
     lines: list[_Line]
@@ -155,7 +155,7 @@ class _Parent:
 
     def start(self, file: Path, jobs: int, head: int) -> None:
         """Fork the tasks. Raises OSError."""
-        self._run.flush()  # or each task would write what is buffered
+        self._run.flush()  # else each task would write the buffered output again
         context = get_context("fork")
         for task in range(jobs):
             ours, theirs = context.Pipe()
@@ -284,7 +284,7 @@ class _Task:
             if not isinstance(source, Capture):
                 raise CannotDivide("a decoded log")
             self._source = source
-            source.map_file(self._file)  # if that kills this task, the parent decodes it all
+            source.map_file(self._file)  # if reading the mapping kills this task, the parent decodes everything
             try:
                 for _ in run.read_part(source, self._division, name=self._file.name):
                     self._collect_notes()
@@ -292,11 +292,11 @@ class _Task:
             except KeyboardInterrupt:
                 run.interrupt()
             if not self._counts:
-                self._begin_part()  # the capture is all head
+                self._begin_part()  # the head is the whole capture
             self._send(END, result=_Result(self._summary, self._notes, run.part()))
 
     def _begin_part(self) -> None:
-        """The head has ended."""
+        """Begin the task's own part, after the head."""
         if not self._counts:
             self._run.remove_output(self._summary)
             self._summary = Summary()

@@ -113,15 +113,15 @@ def _serve(store: "Store", port: int, *, browse: bool) -> None:
 
         def ready() -> None:
             print(f"kproxy: {printable(store.name, 200)} is at {address}{token}", flush=True)
-            if browse:  # with an address that works once: other users see with what a program is started
+            if browse:  # with an address that works only once, as other users can see the arguments of programs
                 _browse(address + once, port)
 
-        with suppress(KeyboardInterrupt):  # uvicorn raises it anew once all is answered: that is how this command ends
+        with suppress(KeyboardInterrupt):  # uvicorn raises it again after its last answer: this command ends like that
             serve(page_app(store, token, once=once), listener, ready)
 
 
 def _browse(address: str, port: int) -> None:
-    """Open the address in the browser, or say how to come to it."""
+    """Open the address in the browser, or print how to reach it."""
     import webbrowser  # noqa: PLC0415 - only here
 
     if "SSH_CONNECTION" in os.environ:
@@ -132,7 +132,7 @@ def _browse(address: str, port: int) -> None:
         )
         return
     shown = sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    try:  # without a display there are at most browsers in the terminal, which have no scripts
+    try:  # without a display there are only terminal browsers, which run no scripts
         opened = bool(shown) and webbrowser.open(address)
     except webbrowser.Error:
         opened = False

@@ -19,7 +19,7 @@ from kproxy.pipeline.run import Input
 
 EVENTS = 64  # between two looks at the clock
 POLL_S = 0.05  # between two looks for the first answer
-BAR_AFTER_S = 0.5  # of reading: most sources are read before
+BAR_AFTER_S = 0.5  # of reading; most sources take less
 
 
 class SourceReader:
@@ -55,7 +55,7 @@ class SourceReader:
 
     @property
     def part(self) -> str:
-        """How much was read, in words."""
+        """The part of the sources that was read, in words."""
         what = f" of {self._sources} sources" if self._sources > 1 else ""
         if self._total is None:
             return f"the first {render_size(self._read)}{what}, after decompression"
@@ -67,7 +67,7 @@ class SourceReader:
         return self._before + (0 if self._source is None else self._source.position)
 
     def read(self, path: Path, source: Input, steps: Iterator[None]) -> None:
-        """Read a source to its end, or to where it is interrupted."""
+        """Read a source to its end, or until Ctrl-C."""
         self._source = source
         with self._ends_at_interrupt(source):
             if not self.state.holds or not self._read_first_part(source, steps):
@@ -81,7 +81,7 @@ class SourceReader:
         return self.first is not None and self.first.is_here
 
     def send(self, text: str) -> NoReturn:
-        """Give the first answer, and end its process."""
+        """Send the first answer to the reading process, and end the forked one."""
         assert self.first is not None
         self.first.send(text)
 
@@ -142,7 +142,7 @@ class SourceReader:
 
     @contextmanager
     def _ends_at_interrupt(self, source: Input) -> Iterator[None]:
-        """While the block runs, Ctrl-C ends the source where it is; the second one ends the program."""
+        """While the block runs, the first Ctrl-C ends the source where it is, and the second one the program."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

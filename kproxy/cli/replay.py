@@ -164,7 +164,7 @@ def _show_plan(plan: Plan, form: str) -> int:
 
 
 async def _play(plan: Plan, options: Options, form: str) -> int:
-    """Replay; where it is interrupted, say what was done until then."""
+    """Replay, and report what was done, also after an interrupt."""
     player = Player(plan, options)
     result, began = player.result, time.monotonic()
     try:
@@ -199,14 +199,14 @@ def _say_result(plan: Plan, result: Result, seconds: float, form: str) -> None:
 
 
 def _say_folded(lines: Iterable[str]) -> None:
-    """To people; folded on a terminal, whole lines in a file or a pipe."""
+    """Print lines for people, folded on a terminal, but not in a file or a pipe."""
     if sys.stdout.isatty():
         lines = folded(lines, max(shutil.get_terminal_size().columns, NARROWEST))
     _say(lines)
 
 
 def _say(lines: Iterable[str]) -> None:
-    """Raises OutputClosed."""
+    """Print lines. Raises OutputClosed."""
     with Sink(None, live=True) as output:
         for line in lines:
             output.write(f"{line}\n".encode(errors="replace"))
@@ -221,7 +221,7 @@ def _address(text: str) -> Address:
 
 
 def _tls(settings: ClientSettings, **given: Any) -> BrokerTls | None:
-    """How to speak TLS, from the options --tls... and the settings; None: not at all."""
+    """Return the TLS settings from the options --tls... and the file; None for no TLS."""
     if not any(given.values()) and not settings.tls:
         return None
     certificate, key = given["tls_certificate"], given["tls_key"]

@@ -35,7 +35,8 @@ def interrupts(stop: Callable[[], object]) -> Iterator[None]:
     for number in SIGNALS:
         loop.add_signal_handler(number, interrupt)
     if pipe is not None:
-        loop.add_reader(pipe, interrupt)  # it can never be read from, so this is its error: the reading end is closed
+        # A pipe for writing becomes "readable" only by an error: its reading end was closed
+        loop.add_reader(pipe, interrupt)
     try:
         yield
     finally:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kproxy.analyses.report.verdicts import Report
 
 WIDEST = 120
-STILL_GROWING = "the file ends within this line"  # of a decoded log that is being written: no damage
-BEFORE_METER_S = 0.5  # of analyses, until it is shown which one is run
+STILL_GROWING = "the file ends within this line"  # in a decoded log that is still being written; no damage
+BEFORE_METER_S = 0.5  # of running analyses, until the current one is shown
 
 
 def page_of(asked: Asked, made: "Report", sources: Sequence[str], tables: "Selects", command: str) -> str:

@@ -174,7 +174,7 @@ def is_gated(asked: Asked, made: "Report") -> bool:
 
 
 def list_lines(analyses: "Iterable[Analysis]") -> Iterator[str]:
-    """What --list shows."""
+    """Yield the lines of --list."""
     for one in analyses:
         yield f"{one.id:<28}  {one.severity:<8}  {printable(one.title, 100)}"
         for name, parameter in one.header.parameters.items():

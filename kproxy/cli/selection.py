@@ -34,14 +34,14 @@ GLOB = re.compile(r"[*?]")
 
 
 def complete_apis(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The names of APIs."""
+    """Complete names of APIs."""
     from kproxy.protocol.facts import facts  # noqa: PLC0415
 
     return _beginning(incomplete, [api.name for api in facts().apis.values()])
 
 
 def complete_condition(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The names that a condition may use, behind what is typed of it."""
+    """Complete the last word of a condition to a field."""
     from kproxy.protocol.vocabulary import Scope, fields_in  # noqa: PLC0415
 
     word = WORD.search(incomplete)
@@ -51,21 +51,21 @@ def complete_condition(context: click.Context, parameter: click.Parameter, incom
 
 
 def complete_filters(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The names of filters."""
+    """Complete names of filters."""
     from kproxy.filters.loading import filter_names  # noqa: PLC0415
 
     return _beginning(incomplete, filter_names())
 
 
 def complete_analyses(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The ids of kproxy's own analyses."""
+    """Complete ids of kproxy's own analyses."""
     from kproxy.analyses import library  # noqa: PLC0415 - an extra
 
     return _beginning(incomplete, library.load(()))
 
 
 def complete_faults(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The names of scenarios, and the options of a fault."""
+    """Complete names of scenarios, and options of a fault."""
     from kproxy.filters.faults.options import Fault  # noqa: PLC0415
     from kproxy.filters.faults.scenarios import SCENARIOS  # noqa: PLC0415
 
@@ -134,7 +134,8 @@ def condition_of(
     if where is not None:
         from kproxy.output.where import Where  # noqa: PLC0415 - brings CEL
 
-        parts.append(Where(where).expression)  # a mistake in it has its place in it, not in the whole
+        # Checked alone, so that a mistake has its place in --where, not in the combined condition
+        parts.append(Where(where).expression)
     return parts[0] if len(parts) == 1 else " && ".join(f"({part})" for part in parts)
 
 
@@ -160,25 +161,25 @@ def _api(name: str) -> "Api":
 
 
 def _matching(names: str, wanted: str) -> str:
-    """Whether one of *names* is *wanted*, which may have * and ?."""
+    """Return the condition that one of *names* is *wanted*, which may have * and ?."""
     if not GLOB.search(wanted):
         return f"{_text(wanted)} in {names}"
     return f"{names}.exists(one, one.matches({_pattern(wanted)}))"
 
 
 def _client(wanted: str) -> list[str]:
-    """Conditions for a client: its id, its address, or its address with the port."""
+    """Return conditions for a client, any of which suffices: its id, its address, its address with the port."""
     if GLOB.search(wanted):
         return [f"clientId != null && clientId.matches({_pattern(wanted)})"]
     return [f"{field} == {_text(wanted)}" for field in ("clientId", "address", "client")]
 
 
 def _pattern(glob: str) -> str:
-    """A regular expression, as a literal in CEL, of what * (any characters) and ? (one) mean."""
+    """Return a glob, with * (any characters) and ? (one), as a regular expression in a CEL literal."""
     parts = {"*": ".*", "?": "."}
     return _text(f"^{''.join(parts.get(character, re.escape(character)) for character in glob)}$")
 
 
 def _text(value: str) -> str:
-    """A literal in CEL, whose escapes include those of JSON."""
+    """Return a text as a CEL literal: CEL has all escapes of JSON."""
     return json.dumps(value, ensure_ascii=False)

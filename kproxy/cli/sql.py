@@ -131,7 +131,7 @@ def _split(arguments: tuple[str, ...]) -> tuple[list[Path], str | None]:
 def _is_path(text: str) -> bool:
     try:
         return Path(text).exists()
-    except OSError:  # a query is longer than names of files may be
+    except OSError:  # a query may be longer than any file name
         return False
 
 
@@ -203,7 +203,7 @@ def _write_csv(reader: "pyarrow.RecordBatchReader", sink: Sink) -> None:
 
     safe = _safe_on_terminal()
     buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator=CRLF)  # with which it quotes a CR inside a field, as it must be
+    writer = csv.writer(buffer, lineterminator=CRLF)  # with this, csv also quotes fields with a CR, as it must
 
     def write(values: Iterable[Any]) -> None:
         writer.writerow(values)

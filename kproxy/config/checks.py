@@ -51,13 +51,13 @@ def check_values(config: Config) -> Iterator[Problem]:
 
 def parse_node_ids(node_ids: list[int | str]) -> list[int]:
     """Expand ranges of node ids: [0, "100-102"] -> [0, 100, 101, 102]. Raises ValueError that names the wrong entry."""
-    found: list[int] = []
+    ids: list[int] = []
     for entry in node_ids:
         first, last = _node_range(entry)
         if last - first >= 60_000:
             raise ValueError(f"{entry}: a range of more nodes than there are ports")
-        found.extend(range(first, last + 1))
-    return found
+        ids.extend(range(first, last + 1))
+    return ids
 
 
 def _node_range(entry: int | str) -> tuple[int, int]:

@@ -109,26 +109,26 @@ class Conversion:
         fields = {field.encode_name: field for field in kind.fields}
         if not isinstance(node, yaml.MappingNode):
             return self.add_mistake(node, path, f"expected a group of {listed(fields)}; {_found(node, path)}")
-        found = self._members(node, fields, path, depth)
+        members = self._members(node, fields, path, depth)
         for name, field in fields.items():
-            if field.required and name not in found:
+            if field.required and name not in members:
                 self.add_mistake(node, _join(path, name), "it is missing")
-        values = {fields[name].name: value for name, value in found.items() if value is not BROKEN}
+        values = {fields[name].name: value for name, value in members.items() if value is not BROKEN}
         empty = {field.name: _empty(field.type) for field in kind.fields if field.required}
         return kind.cls(**{**empty, **values})
 
     def _members(self, node: Node, fields: dict[str, inspect.Field], path: str, depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         for name, key, value in self._items(node, path):
             field = fields.get(name) or fields.get(OPTION_ALIASES.get(name, ""))
             if field is None:
                 self.add_mistake(key, _join(path, name), f"unknown name{did_you_mean(name, fields)}")
-            elif field.encode_name in found:
+            elif field.encode_name in members:
                 self.add_mistake(key, _join(path, name), f"{field.encode_name} occurs twice, once by its former name")
             else:
                 below = _join(path, field.encode_name)
-                found[field.encode_name] = self._value(value, field.type, below, depth + 1)
-        return found
+                members[field.encode_name] = self._value(value, field.type, below, depth + 1)
+        return members
 
     def _items(self, node: Node, path: str) -> Iterator[tuple[str, Node, Node]]:
         """Yield each name with its node and the node of its value; anything else and repeated names are mistakes."""

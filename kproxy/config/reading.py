@@ -175,13 +175,13 @@ def _raise_if_any(
 ) -> None:
     """Raise ConfigError for *mistakes*, and for *problems* with their places, except those of values that could not be read."""
     broken = {mistake.path for mistake in mistakes}
-    found = list(mistakes)
+    every = list(mistakes)
     for path, message in problems:
         if not broken.intersection(_with_parents(path)):
             line, column = _place(path, places)
-            found.append(Mistake(line, column, path if source else _option(path), message))
-    if found:
-        raise ConfigError(sorted(dict.fromkeys(found), key=lambda mistake: (mistake.line, mistake.column)), source)
+            every.append(Mistake(line, column, path if source else _option(path), message))
+    if every:
+        raise ConfigError(sorted(dict.fromkeys(every), key=lambda mistake: (mistake.line, mistake.column)), source)
 
 
 def _with_parents(path: str) -> Iterator[str]:

@@ -7,7 +7,7 @@
     tls_words.py   why TLS fails, in words with the setting to change; dates and names of a certificate
     cluster.py     a cluster: its bootstrap brokers, and all that they advertise
     access.py      its logins and clock, and what brokers tell only after a login
-    names.py       the names that clients are told: DNS, and the certificate for them
+    names.py       the names that clients get: DNS, and the certificate for them
     running.py     a kproxy that runs already: its admin pages
     through.py     the clusters through its listeners
 

@@ -17,7 +17,7 @@ NEARLY = 0.99  # so much of a day counts as a day
 
 
 def examine_access(cluster: Cluster, broker: Broker) -> Iterator[Finding]:
-    """Check logins and the clock by what the first broker that answered has told."""
+    """Check logins and the clock, with what is known of the first broker that answered."""
     if ApiKey.METADATA not in broker.versions:  # a controller, which serves no client
         return
     if broker.wants_login:

@@ -1,7 +1,6 @@
 """One broker as kproxy would reach it: name, port, TLS, what it speaks, whether it wants a login, and its clock.
 
-What a broker tells before a login: its versions, the mechanisms that it offers, and its certificate. Addresses and clock it tells
-after one.
+Before a login, a broker tells its versions, its SASL mechanisms and its certificate; addresses and clock only after a login.
 """
 
 import asyncio
@@ -36,12 +35,12 @@ class Broker:
     failure: Words | None = None
     release: str = ""  # of Kafka, at least
     versions: dict[int, int] = field(default_factory=dict)
-    mechanisms: list[str] = field(default_factory=list)  # of SASL; empty: it wants no login, or none was asked for
+    mechanisms: list[str] = field(default_factory=list)  # of SASL; empty: it requires no login, or was not asked
     wants_login: bool = False
     logged_in: bool = False
     login_failure: Words | None = None  # why the login that was given failed, and what to do
     brokers: list[tuple[int, str, int]] = field(default_factory=list)
-    clock_ahead_s: float | None = None  # of the broker, of this machine's; None: it does not tell
+    clock_ahead_s: float | None = None  # how far its clock is ahead of this machine's; None: not known
 
 
 class NoTls(Exception):
@@ -61,91 +60,91 @@ async def ask_broker(
         questions: False: only check that it answers as a Kafka broker.
         login: used if the broker requires one.
     """
-    found = Broker(join_address(host, port), host, port)
+    broker = Broker(join_address(host, port), host, port)
     if not 0 < port <= MOST_PORT:  # a broker may advertise any number
-        found.failure = Words(f"{port} is no port", "correct the port")
-        return found
+        broker.failure = Words(f"{port} is no port", "correct the port")
+        return broker
     try:
         async with asyncio.timeout(patience * 2):
-            await _look_at(found, cluster, patience, questions)
+            await _look_at(broker, cluster, patience, questions)
     except TimeoutError:
-        found.failure = found.failure or Words(
+        broker.failure = broker.failure or Words(
             f"no answer within {patience * 2:g} s", "is it overloaded, or a firewall between?"
         )
-    if login is not None and found.wants_login and found.failure is None:
-        await _look_after_login(found, cluster, patience, login)
-    return found
+    if login is not None and broker.wants_login and broker.failure is None:
+        await _look_after_login(broker, cluster, patience, login)
+    return broker
 
 
-async def _look_at(found: Broker, cluster: Cluster, patience: float, questions: bool) -> None:
+async def _look_at(broker: Broker, cluster: Cluster, patience: float, questions: bool) -> None:
     upstream = Upstream.of(cluster, patience)
     try:
-        asking = await _open(upstream, found, cluster.broker_tls, patience)
+        asking = await _open(upstream, broker, cluster.broker_tls, patience)
     except UpstreamError as error:
-        found.failure = _explain_connect(str(error), found)
+        broker.failure = _explain_connect(str(error), broker)
         return
     except NoTls:
-        plain = await _speaks(upstream, found, None, patience)
+        plain = await _speaks(upstream, broker, None, patience)
         what, advice = "it does not speak TLS, but Kafka without TLS", "remove broker_tls"
         if not plain:
             what = "it ends the connection within the TLS handshake, as one that does not speak TLS"
             advice = "correct the port"
-        found.failure = Words(what, f"{advice}, or connect to the port of a listener with TLS (SSL or SASL_SSL)")
+        broker.failure = Words(what, f"{advice}, or connect to the port of a listener with TLS (SSL or SASL_SSL)")
         return
     except OSError as error:
-        names = await _names(upstream, found, patience)
-        found.failure = _explain_tls(error, found, cluster, names)
+        names = await _names(upstream, broker, patience)
+        broker.failure = _explain_tls(error, broker, cluster, names)
         return
     try:
-        await _ask(asking, found, questions)
+        await _ask(asking, broker, questions)
     except (OSError, EOFError, DecodeError, asyncio.IncompleteReadError) as error:
-        found.failure = await _explain_silence(error, upstream, found, cluster, patience)
+        broker.failure = await _explain_silence(error, upstream, broker, cluster, patience)
     finally:
         asking.abort()
 
 
-async def _look_after_login(found: Broker, cluster: Cluster, patience: float, login: Credentials) -> None:
+async def _look_after_login(broker: Broker, cluster: Cluster, patience: float, login: Credentials) -> None:
     """Examine the broker after a login, on a new connection: it closes one that named a mechanism it does not have."""
     if login.needs_tls and cluster.broker_tls is None:
-        found.login_failure = Words(
+        broker.login_failure = Words(
             "not tried: security.protocol is SASL_SSL, and kproxy connects to the brokers without TLS",
             "set broker_tls of the cluster, and connect to a listener with TLS",
         )
         return
     try:
         async with asyncio.timeout(patience * 2):
-            await _ask_logged_in(found, cluster, patience, login)
+            await _ask_logged_in(broker, cluster, patience, login)
     except LoginRefused as error:
-        found.login_failure = Words(str(error), error.advice)
+        broker.login_failure = Words(str(error), error.advice)
     except TimeoutError:
-        after = "after the login" if found.logged_in else "to the login"
+        after = "after the login" if broker.logged_in else "to the login"
         advice = "does it wait for another server to check passwords? A longer --timeout lets it answer"
-        found.login_failure = Words(f"no answer {after} within {patience * 2:g} s", advice)
+        broker.login_failure = Words(f"no answer {after} within {patience * 2:g} s", advice)
     except (UpstreamError, NoTls, OSError, EOFError, DecodeError) as error:
-        after = "after the login" if found.logged_in else "during the login"
-        found.login_failure = Words(f"the connection ended {after}: {error}", "see the log of the broker")
+        after = "after the login" if broker.logged_in else "during the login"
+        broker.login_failure = Words(f"the connection ended {after}: {error}", "see the log of the broker")
 
 
-async def _ask_logged_in(found: Broker, cluster: Cluster, patience: float, login: Credentials) -> None:
-    asking = await _open(Upstream.of(cluster, patience), found, cluster.broker_tls, patience)
+async def _ask_logged_in(broker: Broker, cluster: Cluster, patience: float, login: Credentials) -> None:
+    asking = await _open(Upstream.of(cluster, patience), broker, cluster.broker_tls, patience)
     try:
-        await log_in(asking.ask, login, found.versions)
-        found.logged_in = True
-        await _ask_for_cluster(asking, found)
+        await log_in(asking.ask, login, broker.versions)
+        broker.logged_in = True
+        await _ask_for_cluster(asking, broker)
     finally:
         asking.abort()
 
 
-async def _open(upstream: Upstream, found: Broker, tls: BrokerTls | None, patience: float) -> Asking:
+async def _open(upstream: Upstream, broker: Broker, tls: BrokerTls | None, patience: float) -> Asking:
     """Open a connection. Raises UpstreamError (not connected), NoTls, or OSError (the handshake failed)."""
-    connected = await upstream.connect(found.host, found.port)
+    connected = await upstream.connect(broker.host, broker.port)
     options = {}
     try:
         await asyncio.get_running_loop().sock_sendall(connected, upstream.own_proxy_header())
         if tls:
             options = {
                 "ssl": broker_context(tls),
-                "server_hostname": server_name(tls, found.host),
+                "server_hostname": server_name(tls, broker.host),
                 "ssl_handshake_timeout": patience,
             }
         reader, writer = await asyncio.open_connection(sock=connected, **options)  # type: ignore[arg-type]
@@ -160,10 +159,10 @@ async def _open(upstream: Upstream, found: Broker, tls: BrokerTls | None, patien
     return Asking(reader, writer)
 
 
-async def _speaks(upstream: Upstream, found: Broker, tls: BrokerTls | None, patience: float) -> bool:
+async def _speaks(upstream: Upstream, broker: Broker, tls: BrokerTls | None, patience: float) -> bool:
     """Return whether the peer answers ApiVersions."""
     try:
-        asking = await _open(upstream, found, tls, patience)
+        asking = await _open(upstream, broker, tls, patience)
     except (UpstreamError, NoTls, OSError):
         return False
     try:
@@ -175,10 +174,10 @@ async def _speaks(upstream: Upstream, found: Broker, tls: BrokerTls | None, pati
     return True
 
 
-async def _has_tls(upstream: Upstream, found: Broker, patience: float) -> bool:
+async def _has_tls(upstream: Upstream, broker: Broker, patience: float) -> bool:
     try:
-        asking = await _open(upstream, found, BrokerTls(verify=False), patience)
-    except ssl.SSLError:  # it may want a certificate of us
+        asking = await _open(upstream, broker, BrokerTls(verify=False), patience)
+    except ssl.SSLError:  # it speaks TLS, but may require a client certificate
         return True
     except (UpstreamError, NoTls, OSError):
         return False
@@ -186,14 +185,14 @@ async def _has_tls(upstream: Upstream, found: Broker, patience: float) -> bool:
     return True
 
 
-async def _alert(upstream: Upstream, found: Broker, tls: BrokerTls, patience: float) -> ssl.SSLError | None:
+async def _alert(upstream: Upstream, broker: Broker, tls: BrokerTls, patience: float) -> ssl.SSLError | None:
     """Return the alert that follows a handshake of TLS 1.3; None if none comes.
 
     A client has finished its handshake before the broker can refuse its certificate (RFC 8446, 4.4.2.4). If it sent data then,
     the error of the closed connection could hide the alert, so nothing is sent here.
     """
     try:
-        asking = await _open(upstream, found, tls, patience)
+        asking = await _open(upstream, broker, tls, patience)
     except (UpstreamError, NoTls, OSError):
         return None
     try:
@@ -208,10 +207,10 @@ async def _alert(upstream: Upstream, found: Broker, tls: BrokerTls, patience: fl
     return None
 
 
-async def _names(upstream: Upstream, found: Broker, patience: float) -> list[str]:
+async def _names(upstream: Upstream, broker: Broker, patience: float) -> list[str]:
     """Return the names in the broker's certificate, valid or not; none if the handshake fails."""
     try:
-        asking = await _open(upstream, found, BrokerTls(verify=False), patience)
+        asking = await _open(upstream, broker, BrokerTls(verify=False), patience)
     except (UpstreamError, NoTls, OSError):
         return []
     encoded = asking.certificate()
@@ -219,23 +218,23 @@ async def _names(upstream: Upstream, found: Broker, patience: float) -> list[str
     return certificate_names(encoded)
 
 
-async def _ask(asking: Asking, found: Broker, questions: bool) -> None:
-    found.versions = await asking.versions()
-    found.release = _release(found.versions)
-    if not questions or ApiKey.METADATA not in found.versions:
+async def _ask(asking: Asking, broker: Broker, questions: bool) -> None:
+    broker.versions = await asking.versions()
+    broker.release = _release(broker.versions)
+    if not questions or ApiKey.METADATA not in broker.versions:
         return
-    if ApiKey.SASL_HANDSHAKE in found.versions:
-        shaken = await asking.ask(ApiKey.SASL_HANDSHAKE, min(found.versions[ApiKey.SASL_HANDSHAKE], 1), NO_MECHANISM)
+    if ApiKey.SASL_HANDSHAKE in broker.versions:
+        shaken = await asking.ask(ApiKey.SASL_HANDSHAKE, min(broker.versions[ApiKey.SASL_HANDSHAKE], 1), NO_MECHANISM)
         if shaken.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-            found.mechanisms, found.wants_login = list(shaken.mechanisms), True
+            broker.mechanisms, broker.wants_login = list(shaken.mechanisms), True
             return
-    await _ask_for_cluster(asking, found)
+    await _ask_for_cluster(asking, broker)
 
 
-async def _ask_for_cluster(asking: Asking, found: Broker) -> None:
-    found.brokers = await asking.brokers(found.versions)
-    if found.versions.get(ApiKey.DESCRIBE_QUORUM, 0) >= 1:
-        found.clock_ahead_s = await _clock(asking)
+async def _ask_for_cluster(asking: Asking, broker: Broker) -> None:
+    broker.brokers = await asking.brokers(broker.versions)
+    if broker.versions.get(ApiKey.DESCRIBE_QUORUM, 0) >= 1:
+        broker.clock_ahead_s = await _clock(asking)
 
 
 async def _clock(asking: Asking) -> float | None:
@@ -246,7 +245,7 @@ async def _clock(asking: Asking) -> float | None:
     partitions = [partition for topic in response.topics for partition in topic.partitions]
     for partition in partitions:
         for replica in partition.current_voters:
-            # what the leader says of itself is the time at which it answers
+            # the leader's own timestamp is the time at which it answers
             if replica.replica_id == partition.leader_id and replica.last_caught_up_timestamp > 0:
                 return float(replica.last_caught_up_timestamp / 1000 - (before + after) / 2)
     return None
@@ -260,33 +259,33 @@ def _release(versions: dict[int, int]) -> str:
 
 
 async def _explain_silence(
-    error: Exception, upstream: Upstream, found: Broker, cluster: Cluster, patience: float
+    error: Exception, upstream: Upstream, broker: Broker, cluster: Cluster, patience: float
 ) -> Words:
     """Explain why a peer that accepts connections does not answer as a Kafka broker."""
-    if cluster.broker_tls is None and await _has_tls(upstream, found, patience):
+    if cluster.broker_tls is None and await _has_tls(upstream, broker, patience):
         return Words(
             "it speaks TLS, and kproxy would not",
             "set broker_tls of the cluster: {} for the authorities of this system, else {ca: FILE}",
         )
     if cluster.broker_tls is not None:
         alert = (
-            error if isinstance(error, ssl.SSLError) else await _alert(upstream, found, cluster.broker_tls, patience)
+            error if isinstance(error, ssl.SSLError) else await _alert(upstream, broker, cluster.broker_tls, patience)
         )
         if alert is not None:
-            return _explain_tls(alert, found, cluster, [])
+            return _explain_tls(alert, broker, cluster, [])
     reason = str(error) or type(error).__name__
     return Words(f"it does not answer as Kafka: {reason}", "is this the port of a broker's listener for clients?")
 
 
-def _explain_tls(error: OSError, found: Broker, cluster: Cluster, names: list[str]) -> Words:
+def _explain_tls(error: OSError, broker: Broker, cluster: Cluster, names: list[str]) -> Words:
     assert cluster.broker_tls is not None
-    wanted = server_name(cluster.broker_tls, found.host)
+    wanted = server_name(cluster.broker_tls, broker.host)
     return explain_handshake(error, wanted, names, cluster.broker_tls.certificate)
 
 
-def _explain_connect(reason: str, found: Broker) -> Words:
-    what = reason.removeprefix(f"no connection to {found.address}: ").removeprefix(f"{found.host}: ")
-    if reason.startswith(f"{found.host}: "):
+def _explain_connect(reason: str, broker: Broker) -> Words:
+    what = reason.removeprefix(f"no connection to {broker.address}: ").removeprefix(f"{broker.host}: ")
+    if reason.startswith(f"{broker.host}: "):
         if "emporary failure" in reason or "in time" in reason:
             return Words(
                 f"the name was not resolved: {what}", "does the name server of this machine answer (/etc/resolv.conf)?"

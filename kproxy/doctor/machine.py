@@ -77,7 +77,7 @@ def _file_of(options: dict[str, Any]) -> Rotated | None:
     file = options.get("file")
     try:
         return read_options(Rotated, file) if isinstance(file, dict) else None
-    except OptionMistakes:  # a filter of the user's own, whose option means something else
+    except OptionMistakes:  # a user's own filter, whose option "file" has another meaning
         return None
 
 

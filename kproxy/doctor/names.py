@@ -16,9 +16,8 @@ from kproxy.proxy.advertised import AdvertisedAddresses
 AT_A_TIME = 32  # names
 MOST_NAMED = 5  # of a list in one sentence
 MOST_NAMES = 1_000  # that are looked at
-ANY_CLIENT = (
-    "?:0"  # stands for the address that a client connected to; it is advertised where the configuration names none
-)
+# Stands for the address that a client connected to, which is advertised if the configuration names no other
+ANY_CLIENT = "?:0"
 
 
 async def examine_names(cluster: Cluster, nodes: Iterable[int], patience: float) -> AsyncIterator[Finding]:
@@ -73,7 +72,7 @@ def _certificate(cluster: Cluster, hosts: list[str]) -> Iterator[Finding]:
 
 async def _unresolved(names: list[str], patience: float) -> list[str]:
     turns = asyncio.Semaphore(AT_A_TIME)
-    # threads of its own: the loop's are fewer on a small machine, and a lookup that waits for one would use up its patience
+    # Own threads: a small machine's event loop has few, and lookups would spend their timeout waiting for one
     threads = ThreadPoolExecutor(AT_A_TIME, "lookup")
 
     async def resolves(name: str) -> bool:
@@ -86,10 +85,10 @@ async def _unresolved(names: list[str], patience: float) -> list[str]:
         return True
 
     try:
-        found = await asyncio.gather(*map(resolves, names))
+        results = await asyncio.gather(*map(resolves, names))
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
-    return [name for name, fine in zip(names, found, strict=True) if not fine]
+    return [name for name, fine in zip(names, results, strict=True) if not fine]
 
 
 def _listed(names: list[str]) -> str:

@@ -18,7 +18,7 @@ from kproxy.protocol.addresses import as_reached_here
 
 MOST_PAGE = 64 << 20  # bytes
 BEHIND_S = 5.0
-FIRST_COUNTS_S = 6.0  # that the counts of an analyzer that has just begun may take; they come each second
+FIRST_COUNTS_S = 6.0  # to wait for the counts of an analyzer that has just started; it sends them each second
 PAUSE_S = 0.2
 
 
@@ -30,7 +30,7 @@ class Running(NamedTuple):
     config: dict[str, Any]
     values: dict[str, float]  # of metrics, summed over their labels
     version: str
-    clock_ahead_s: float | None  # of its machine's clock, of ours
+    clock_ahead_s: float | None  # how far its machine's clock is ahead of ours
 
 
 def look_for(address: str, patience: float) -> Running | None:
@@ -40,11 +40,11 @@ def look_for(address: str, patience: float) -> Running | None:
     """
     address = as_reached_here(address)
     until = time.monotonic() + FIRST_COUNTS_S
-    found = _fetch(address, patience)
-    while found is not None and _lacks_counts(found) and time.monotonic() < until:
+    running = _fetch(address, patience)
+    while running is not None and _lacks_counts(running) and time.monotonic() < until:
         time.sleep(PAUSE_S)
-        found = _fetch(address, patience)
-    return found
+        running = _fetch(address, patience)
+    return running
 
 
 def _lacks_counts(running: Running) -> bool:

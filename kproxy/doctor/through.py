@@ -44,9 +44,9 @@ async def _as_client(cluster: Cluster, patience: float, login: Credentials | Non
         header = "connections begin with a PROXY header of the load balancer"
         return note(subject, f"not tried: {header if cluster.proxy_protocol else 'clients need a certificate'}")
     try:
-        found = await _ask_as(None, cluster, host, listen.port, patience)
-        if found is None and login is not None:
-            found = await _ask_as(login, cluster, host, listen.port, patience)
+        brokers = await _ask_as(None, cluster, host, listen.port, patience)
+        if brokers is None and login is not None:
+            brokers = await _ask_as(login, cluster, host, listen.port, patience)
     except LoginNotTried as error:
         return warning(subject, f"connected; the login was not tried: {error}", error.advice)
     except LoginRefused as error:
@@ -55,10 +55,10 @@ async def _as_client(cluster: Cluster, patience: float, login: Credentials | Non
         reason = str(error) or f"no answer within {patience:g} s"
         advice = "see the findings about its brokers, and the log of kproxy"
         return problem(subject, f"no answer through kproxy: {reason}", advice)
-    if found is None:
+    if brokers is None:
         advice = "" if login else "--command-config FILE: the properties of a client, to log in as it does"
         return note(subject, "connected; brokers are listed only to clients that log in", advice)
-    return await _follow(cluster, found, (host, listen.port), patience)
+    return await _follow(cluster, brokers, (host, listen.port), patience)
 
 
 async def _follow(
@@ -117,7 +117,7 @@ async def _ask_as(
             await log_in(asking.ask, login, versions)
         try:
             return await asking.brokers(versions)
-        except EOFError:  # as a broker ends a connection that asks anything else before its login
+        except EOFError:  # brokers close a connection that sends anything else before its login
             return None
 
 
@@ -145,7 +145,7 @@ async def _answers(cluster: Cluster, host: str, port: int, name: str, patience: 
 async def _connected(cluster: Cluster, host: str, port: int, name: str, patience: float) -> AsyncIterator[Asking]:
     words = {}
     if cluster.listener_tls:
-        context = ssl.create_default_context()  # names and dates are compared by ourselves; here: does it work at all
+        context = ssl.create_default_context()  # names and dates are checked elsewhere; here only whether TLS works
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         words = {"ssl": context, "server_hostname": name}
     async with asyncio.timeout(patience):

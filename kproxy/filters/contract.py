@@ -36,7 +36,7 @@ class Journal(Protocol):
 
     @property
     def seen(self) -> int:
-        """Numbers taken so far, in this process and those before."""
+        """How many numbers were taken so far, in this process and in earlier ones."""
 
     @property
     def written(self) -> int:
@@ -143,7 +143,7 @@ class Runtime(Protocol):
         """Seconds of a clock that never goes back."""
 
     def cpu_time(self) -> float:
-        """Seconds of CPU that the event loop has used, for a filter that bounds what it takes at a time."""
+        """Seconds of CPU that the event loop has used, for filters that limit how much they use at a time."""
 
     def sleep(self, seconds: float) -> Awaitable[None]:
         """Wait; other connections go on."""

@@ -18,7 +18,7 @@ Path = tuple[str | int, ...]  # names, indexes, EVERY
 
 
 class State(NamedTuple):
-    """What is searched in an object or array: for each of its values the number of the next state, or LEAF."""
+    """A state of the automaton, at an object or array: for each of its values the number of the next state, or LEAF."""
 
     names: dict[str, int]
     indexes: dict[int, int]

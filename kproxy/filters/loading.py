@@ -41,7 +41,7 @@ class Use(Protocol):
 
 
 class Mode(Protocol):
-    """Of ``Addresses`` of the configuration."""
+    """The part of ``Addresses`` of the configuration that is used here."""
 
     @property
     def mode(self) -> str: ...

@@ -44,7 +44,7 @@ class OtlpEndpoint(Options, frozen=True):
 
 
 def endpoint_problems(endpoint: OtlpEndpoint) -> Iterator[Problem]:
-    """What is wrong with an endpoint beyond its types: (path below it, message). No message has a header's value in it."""
+    """Yield what types do not express: (path below the endpoint, message). No message contains the value of a header."""
     try:
         target_of(endpoint)
     except ValueError as error:

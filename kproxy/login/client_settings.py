@@ -86,10 +86,10 @@ def _read(path: Path, reading: Callable[[dict[str, str]], T]) -> T:
 
 
 def _from_environment(name: str, value: str) -> str:
-    def look_up(found: re.Match[str]) -> str:
-        if found[1] not in os.environ:
-            raise UsageError(f"{name} names the environment variable {found[1]}, which is not set")
-        return os.environ[found[1]]
+    def look_up(match: re.Match[str]) -> str:
+        if match[1] not in os.environ:
+            raise UsageError(f"{name} names the environment variable {match[1]}, which is not set")
+        return os.environ[match[1]]
 
     return ENVIRONMENT.sub(look_up, value)
 

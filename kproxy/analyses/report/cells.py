@@ -25,7 +25,7 @@ def cell_of(column: str, value: Any, limit: int = LONGEST) -> str:
 
 
 def cell(value: Any, limit: int = LONGEST) -> str:
-    """One value as text without anything that a terminal would obey."""
+    """Return a value as text without control characters."""
     match value:
         case None:
             text = ""

@@ -18,7 +18,7 @@ def markdown_page(report: Report, *, most: int | None = None) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text in which nothing is markup."""
+    """Escape text so that Markdown treats nothing in it as markup."""
     return MARKUP.sub(r"\\\1", text).replace("\n", " ").replace("@", "@\u2060")
 
 

@@ -36,7 +36,7 @@ class Answer(Struct, frozen=True):
 
 
 class Summary(Struct, frozen=True):
-    """What the sources hold, in numbers."""
+    """Numbers about the sources."""
 
     sources: list[str]
     connections: int
@@ -52,7 +52,7 @@ class Summary(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """All answers, what matters most first."""
+    """All answers, the most important first."""
 
     summary: Summary
     answers: list[Answer]

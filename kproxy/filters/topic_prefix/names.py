@@ -29,7 +29,7 @@ MOST_BYTES = 32_767  # of a string on the wire
 
 
 class Kind(Enum):
-    """What a name is the name of."""
+    """The kind of thing that a name names."""
 
     TOPIC = "topic"
     CLUSTER_TOPIC = "topic of the quorum"  # DescribeQuorum: __cluster_metadata, the same for all tenants

@@ -108,7 +108,7 @@ def describe_topic_partitions(tenant: Tenant, response: Response, message: Any) 
 
 
 def consumer_group_heartbeat(tenant: Tenant, response: Response, message: Any) -> bool:
-    """What the broker says of the regular expression: of the one the client gave."""
+    """Let the error message about a regular expression show the client's own expression."""
     confined = getattr(response.request.message, "subscribed_topic_regex", None)
     own = tenant.patterns.to_client(confined) if confined else None
     if not (own and message.error_message):
@@ -118,7 +118,7 @@ def consumer_group_heartbeat(tenant: Tenant, response: Response, message: Any) -
 
 
 def consumer_group_describe(tenant: Tenant, response: Response, message: Any) -> None:
-    """The regular expressions that members subscribe to."""
+    """Show members' regular expressions as the clients gave them."""
     for group in message.groups:
         for member in group.members:
             if member.subscribed_topic_regex is not None:

@@ -1,4 +1,4 @@
-"""Which topic ids are the tenant's: learned from responses that name a topic beside its id; checked in requests (KIP-516).
+"""Which topic ids are the tenant's: learned from responses with both name and id of a topic; checked in requests (KIP-516).
 
 A topic id says nothing of its topic's name, so one that no response has named to this tenant is refused: with
 UNKNOWN_TOPIC_ID, upon which clients ask for metadata, and so teach it. What is known all workers know (Runtime.shared_set), and
@@ -18,7 +18,7 @@ UNCHECKED = (ApiKey.METADATA, ApiKey.CONSUMER_GROUP_HEARTBEAT)
 
 
 def topic_ids(plan: Plan, struct: Any) -> Iterator[str]:
-    """Every topic id in a message, without those that stand for none."""
+    """Yield every topic id in a message, except ids that stand for no topic."""
     if plan.topic_id is not None and getattr(struct, plan.topic_id) != ZERO_UUID:
         yield getattr(struct, plan.topic_id)
     if not plan.has_topic_ids:

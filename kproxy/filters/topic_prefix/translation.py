@@ -15,7 +15,7 @@ class NotOurs(ValueError):
 
 
 class Translation:
-    """One message. ``changed`` says whether anything in it is different now."""
+    """Translates one message. ``changed``: whether it has changed anything."""
 
     def __init__(self, names: Names, ids: SharedSet, changed: bool = False) -> None:
         self.changed = changed
