@@ -52,10 +52,10 @@ def broker_ports(cluster: Cluster) -> dict[int, int]:
 
 def _too_high(path: str, addresses: Addresses, ports: dict[int, int]) -> Iterator[Problem]:
     node_id, port = max(ports.items(), default=(0, 0))
-    ports = [("first_port", port)]
+    highest = [("first_port", port)]
     if addresses.advertise_port and "{node_id}" not in (addresses.advertise or ""):
-        ports.append(("advertise_port", addresses.advertise_port + node_id))
-    for name, port in ports:
+        highest.append(("advertise_port", addresses.advertise_port + node_id))
+    for name, port in highest:
         if port > MOST_PORT:
             message = f"node {node_id} would get port {port}: {name} plus the node id may be at most {MOST_PORT}"
             yield f"{path}.addresses.node_ids", message
