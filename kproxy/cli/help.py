@@ -16,7 +16,7 @@ WIDEST = 120  # columns: longer lines are hard to read
 @click.option("--markdown", is_flag=True, help="Print the Markdown as it stands, not rendered.")
 @click.pass_context
 def help_(context: click.Context, topic: str | None, markdown: bool) -> None:
-    """Read the manual.
+    """Read the manual: conditions, page, filters, tables, limits.
 
     \b
     kproxy help

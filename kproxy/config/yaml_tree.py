@@ -16,6 +16,7 @@ from kproxy.errors import ConfigError, Mistake
 MOST_TEXT = 1 << 20  # bytes
 MOST_EVENTS = 50_000  # a scalar is one, a collection two
 MOST_DEPTH = 32
+TOO_DEEP = f"values are nested deeper than {MOST_DEPTH} levels"
 MOST_ALIASES = 1_000
 WORD = re.compile(r"['\"][^'\"<>\s]{3,}['\"]")
 INDENTED_BY_TAB = re.compile(r" *\t")
@@ -57,7 +58,7 @@ def _measure(events: Iterator[yaml.Event], source: str) -> None:
 
 def _too_much(count: int, depth: int, aliases: int) -> str:
     if depth > MOST_DEPTH:
-        return f"values are nested deeper than {MOST_DEPTH} levels"
+        return TOO_DEEP
     if aliases > MOST_ALIASES:
         return f"there are more than {MOST_ALIASES:,} aliases (*name)"
     return f"there are more than {MOST_EVENTS:,} values" if count > MOST_EVENTS else ""
@@ -71,7 +72,8 @@ def _syntax_mistake(error: yaml.MarkedYAMLError, text: str) -> Mistake:
     before = text.splitlines()[line - 1 : line]
     is_tab = any(INDENTED_BY_TAB.match(one) for one in before)  # libyaml does not say which character it is
     hint = "; indent with spaces" if is_tab else ""
-    return Mistake(line, column, "", f"invalid YAML: {problem}{hint}")
+    is_too_deep = "maximum nesting depth" in problem  # libyaml's own bound, which it meets as it reads ahead
+    return Mistake(line, column, "", TOO_DEEP if is_too_deep else f"invalid YAML: {problem}{hint}")
 
 
 def _one_line(text: str) -> str:

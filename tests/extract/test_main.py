@@ -13,7 +13,7 @@ from kproxy.extract import enums
 from kproxy.extract.jars import BROKERS, CLIENTS, SPOKEN, VERSIONS_ONLY
 
 FIELD = {"name": "A", "type": "int32", "versions": "0+"}
-DEFINITION = {"apiKey": 1, "type": "request", "name": "ARequest", "listeners": ["broker"], "validVersions": "0"}
+DEFINITION = {"apiKey": 1, "type": "request", "name": "HeartbeatRequest", "listeners": ["broker"], "validVersions": "0"}
 
 
 @pytest.fixture
@@ -46,12 +46,12 @@ def test_it_writes_what_the_jars_say(jars: Path) -> None:
     count = 4 + len(SPOKEN)
     assert command.FACTS.read_text(encoding="utf-8").splitlines()[-count:] == [
         "error 0 NONE -",
-        "api 1 A listeners=broker versions=0",
+        "api 1 Heartbeat listeners=broker versions=0",
         *(f"speaks {release} 1=0" for release in SPOKEN),
-        "message ARequest type=request api=1 module=kafka-clients release=4.3.1 versions=0 flexible=none",
+        "message HeartbeatRequest type=request api=1 module=kafka-clients release=4.3.1 versions=0 flexible=none",
         "  A int32 0+",
     ]
-    assert enums.API_KEYS.read_text(encoding="utf-8") == "class Numbers(IntEnum):\n    A = 1\n"
+    assert enums.API_KEYS.read_text(encoding="utf-8") == "class Numbers(IntEnum):\n    HEARTBEAT = 1\n"
     assert enums.ERROR_CODES.read_text(encoding="utf-8") == "class Numbers(IntEnum):\n    NONE = 0\n"
 
 
@@ -72,10 +72,21 @@ def test_a_check_shows_the_difference_and_changes_nothing(jars: Path) -> None:
 
 def test_a_check_shows_the_difference_of_an_enum(jars: Path) -> None:
     run("--jars", str(jars))
-    enums.API_KEYS.write_text("class Numbers(IntEnum):\n    A = 2\n", encoding="utf-8")
+    enums.API_KEYS.write_text("class Numbers(IntEnum):\n    HEARTBEAT = 2\n", encoding="utf-8")
     code, output = run("--jars", str(jars), "--check")
     assert code == 1
-    assert "--- api_keys.py" in output and "\n-    A = 2\n+    A = 1\n" in output
+    assert "--- api_keys.py" in output and "\n-    HEARTBEAT = 2\n+    HEARTBEAT = 1\n" in output
+
+
+def test_an_api_that_is_not_judged_is_one_sentence_and_exit_code_2(jars: Path) -> None:
+    for jar in (*CLIENTS, *VERSIONS_ONLY, *BROKERS):
+        with zipfile.ZipFile(jars / jar.file, "w") as archive:
+            definition = {**DEFINITION, "name": "FireworksRequest", "fields": [FIELD]}
+            archive.writestr("A.json", json.dumps(definition))
+    code, output = run("--jars", str(jars))
+    assert (code, output.count("\n")) == (2, 1)
+    assert "api_judgements.txt" in output and "Fireworks" in output
+    assert not command.FACTS.exists()
 
 
 def test_a_long_difference_is_cut() -> None:

@@ -76,7 +76,7 @@ def test_the_page_itself(page: Browser) -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"])
 def test_nothing_is_changed_by_any_method(page: Browser, method: str) -> None:
-    """Whoever has all that a change needs is told that there is none."""
+    """Also for a request that has the token: the one change that the page makes, a replay, needs a body."""
     nothing: Any = None  # of what is asked only the routes are used
     named = {"{name:path}": "main.js", "{name}": "map", "{number:int}": "1"}
     paths = [route.path for route in Answers(nothing, TOKEN).routes()]
@@ -85,5 +85,6 @@ def test_nothing_is_changed_by_any_method(page: Browser, method: str) -> None:
     before = page.get("/page/api/source").json()
     headers = {"origin": HERE, "x-kproxy-token": TOKEN, "x-http-method-override": "GET"}
     for path in paths:
-        assert page.ask(method, path, headers=headers, content=b"{}").status_code == 405, path
+        refused = 400 if method == "POST" and path.startswith("/page/api/replay") else 405  # a replay without its parts
+        assert page.ask(method, path, headers=headers, content=b"{}").status_code == refused, path
     assert page.get("/page/api/source").json() == before

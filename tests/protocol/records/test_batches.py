@@ -79,7 +79,7 @@ def test_a_position_outside_is_refused(position: int) -> None:
 
 @pytest.mark.parametrize("data", [b"", bytes(100), batch(b"", 0)[:-1], message(b"v")[:25]])
 def test_what_is_no_whole_batch_is_refused(data: bytes) -> None:
-    with pytest.raises(Malformed, match="no whole batch"):
+    with pytest.raises(Malformed, match="no complete batch"):
         Batch(data, 0)
 
 
