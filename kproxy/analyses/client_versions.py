@@ -72,17 +72,17 @@ def libraries() -> tuple[Library, ...]:
     """The libraries in client_versions.txt, in order."""
     data = pkgutil.get_data("kproxy.analyses", "client_versions.txt")
     assert data is not None, "client_versions.txt is not installed"
-    found: list[Library] = []
+    made: list[Library] = []
     for line in data.decode("utf-8").splitlines():
         words = line.split()
         if not words or line.startswith("#"):
             continue
         if words[0] == "library":
             first, _, last = words[2].partition("-")
-            found.append(Library(words[1], first, last, words[3] == "negotiates", {}))
+            made.append(Library(words[1], first, last, words[3] == "negotiates", {}))
         else:
-            found[-1].ranges.update(map(_range, words))
-    return tuple(found)
+            made[-1].ranges.update(map(_range, words))
+    return tuple(made)
 
 
 def _range(word: str) -> tuple[int, tuple[int, int]]:

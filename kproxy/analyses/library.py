@@ -23,14 +23,14 @@ BUILT_IN = Path(__file__).parent
 
 def load(folders: Iterable[Path | str] = ()) -> dict[str, Analysis]:
     """All analyses by id, in the order of their ids. Raises ConfigError for a file with mistakes, UsageError for a folder."""
-    found = dict(_built_in())
+    analyses = dict(_built_in())
     for folder in map(Path, folders):
         own = dict(_read_folder(folder))
-        found |= own
+        analyses |= own
         known = load_views(folders)
         for analysis in own.values():
             _check_tables(analysis, known)
-    return dict(sorted(found.items()))
+    return dict(sorted(analyses.items()))
 
 
 def load_views(folders: Iterable[Path | str] = ()) -> dict[str, View]:

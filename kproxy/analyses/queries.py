@@ -45,14 +45,14 @@ class Queries:
 
     def columns(self) -> dict[str, list[str]]:
         """Table or view -> its columns, for completion."""
-        found: dict[str, list[str]] = {}
+        columns: dict[str, list[str]] = {}
         rows = self._connection.execute(
             "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal ORDER BY table_name, column_index"
         ).fetchall()
         for table, column in rows:
             if not table.startswith("_"):
-                found.setdefault(table, []).append(column)
-        return found
+                columns.setdefault(table, []).append(column)
+        return columns
 
     def functions(self) -> list[str]:
         """Names of functions, for completion."""

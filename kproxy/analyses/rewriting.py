@@ -30,11 +30,14 @@ def parse(sql: str, path: str = "") -> exp.Query:
 def tables_in_duckdb(query: str) -> set[str]:
     """The tables that a query in DuckDB's SQL may read; none if sqlglot cannot parse it."""
     try:
-        found = sqlglot.parse(query, read="duckdb")
+        statements = sqlglot.parse(query, read="duckdb")
     except (ParseError, TokenError):
         return set()
     return {
-        table.name.lower() for statement in found if statement is not None for table in statement.find_all(exp.Table)
+        table.name.lower()
+        for statement in statements
+        if statement is not None
+        for table in statement.find_all(exp.Table)
     }
 
 

@@ -41,8 +41,8 @@ class ScratchDirectory:
 def remove_abandoned(folder: Path) -> None:
     """Remove the directories of ended processes of this user in *folder*. What cannot be removed stays."""
     with suppress(OSError), os.scandir(folder) as entries:
-        found = [Path(entry.path) for entry in entries if entry.name.startswith(PREFIX)]
-        for directory in found:
+        directories = [Path(entry.path) for entry in entries if entry.name.startswith(PREFIX)]
+        for directory in directories:
             with suppress(OSError):
                 _remove_if_abandoned(directory)
 

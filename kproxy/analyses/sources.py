@@ -62,5 +62,5 @@ def _refuse_table_formats(directory: Path) -> None:
 
 def table_files(directory: Path) -> dict[str, list[Path]]:
     """Table -> its Parquet files, including those in folders of partitions."""
-    found = {name: sorted((directory / name).rglob("*.parquet")) for name in TABLES if (directory / name).is_dir()}
-    return {name: files for name, files in found.items() if files}
+    tables = {name: sorted((directory / name).rglob("*.parquet")) for name in TABLES if (directory / name).is_dir()}
+    return {name: files for name, files in tables.items() if files}

@@ -81,12 +81,12 @@ def doctor(
         admin=admin,
     )
     try:
-        found: Config = config_from_options(options)
+        configuration: Config = config_from_options(options)
     except ConfigError as error:
         if not error.source:
             raise
         return asyncio.run(_show(_mistakes(error), form))
-    return asyncio.run(_show(examine(found, timeout, is_complete=config is not None, login=login), form))
+    return asyncio.run(_show(examine(configuration, timeout, is_complete=config is not None, login=login), form))
 
 
 async def _mistakes(error: ConfigError) -> AsyncIterator[Finding]:

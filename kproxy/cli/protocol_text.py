@@ -120,10 +120,10 @@ def differences(message: str, old: int, new: int) -> list[Difference]:
     return _without_children(found)
 
 
-def _without_children(found: list[Difference]) -> list[Difference]:
+def _without_children(differences: list[Difference]) -> list[Difference]:
     """Leave out the fields of a struct that was itself added or removed."""
-    whole = {sign: [d.path + "." for d in found if d.sign == sign] for sign in "+-"}
-    return [d for d in found if d.sign == "~" or not any(d.path.startswith(p) for p in whole[d.sign])]
+    whole = {sign: [d.path + "." for d in differences if d.sign == sign] for sign in "+-"}
+    return [d for d in differences if d.sign == "~" or not any(d.path.startswith(p) for p in whole[d.sign])]
 
 
 def _flat(message: str, version: int) -> dict[str, tuple[str, list[str]]]:

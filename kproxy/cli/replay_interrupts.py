@@ -46,7 +46,7 @@ def interrupts(stop: Callable[[], object]) -> Iterator[None]:
 def _pipe() -> int | None:
     """Return the file descriptor of standard output if it is a pipe, else None."""
     try:
-        found = sys.stdout.fileno()
-        return found if stat.S_ISFIFO(os.fstat(found).st_mode) else None
+        descriptor = sys.stdout.fileno()
+        return descriptor if stat.S_ISFIFO(os.fstat(descriptor).st_mode) else None
     except (OSError, ValueError):  # it is closed, or no file
         return None

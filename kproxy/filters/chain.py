@@ -362,13 +362,13 @@ class Chain:
     def _filters_of_part(self, request: RequestFacts, part: Want) -> tuple[Filter, ...]:
         """Return the filters that take the HEAD or the TAIL of a response, or do so because all of it is too large."""
         key = (part, request.api_key, request.api_version)
-        found = self._filters_of_parts.get(key)
-        if found is None:
+        takers = self._filters_of_parts.get(key)
+        if takers is None:
             response = (Direction.RESPONSE, request.api_key, request.api_version)
             filters = self.filters_for(*response)
-            found = tuple(filter_ for filter_ in filters if _wants_of_large(filter_, *response) is part)
-            self._filters_of_parts[key] = found
-        return found
+            takers = tuple(filter_ for filter_ in filters if _wants_of_large(filter_, *response) is part)
+            self._filters_of_parts[key] = takers
+        return takers
 
     def filters_passed(self, filter_: Filter, api_key: int, api_version: int) -> tuple[Filter, ...]:
         """Return the filters for a response that *filter_* made: those that its request has passed."""

@@ -378,8 +378,8 @@ class Filter:
         them.
         """
         keys = self.requests if direction == Direction.REQUEST else self.responses
-        asked = api_key in keys and (self.versions is None or api_version in self.versions)
-        return Want.HOLD if asked else Want.PASS
+        is_listed = api_key in keys and (self.versions is None or api_version in self.versions)
+        return Want.HOLD if is_listed else Want.PASS
 
     def wants_frame(self, connection: ConnectionFacts, direction: Direction, request: RequestFacts) -> bool:
         """Return whether it wants a frame that it HOLDs. Called before the body is decoded, which takes long for a large one.

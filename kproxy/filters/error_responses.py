@@ -126,19 +126,19 @@ def error_response(
 @functools.cache
 def error_places(api_key: int, api_version: int, in_elements: bool = False) -> Places | None:
     """Return where an error goes in the response of an API at a version; None if there is no place, or it is not in the facts."""
-    asked, answered = _layout(request_message(api_key), api_version), _layout(response_message(api_key), api_version)
-    if asked is None or answered is None:
+    request, response = _layout(request_message(api_key), api_version), _layout(response_message(api_key), api_version)
+    if request is None or response is None:
         return None
     walk = _Walk(api_version, NOTHING.get(api_key, {}))
-    error = walk.error(answered.fields)
+    error = walk.error(response.fields)
     arrays: tuple[Filled, ...] = ()
     if in_elements or (error is None and api_key not in EMPTY) or api_version in FILLED.get(api_key, ()):
-        arrays = tuple(walk.filled(answered.fields, asked.fields))
+        arrays = tuple(walk.filled(response.fields, request.fields))
     if in_elements and arrays and api_key not in EMPTY:
         error = None
     if error is None and not arrays and api_key not in EMPTY:
         return None
-    return Places(error, walk.has(answered.fields, MESSAGE), arrays, walk.nothing(answered.fields))
+    return Places(error, walk.has(response.fields, MESSAGE), arrays, walk.nothing(response.fields))
 
 
 class _Error:
@@ -158,11 +158,11 @@ class _Error:
         if has_message:
             struct.error_message = self._message
 
-    def elements(self, filled: Filled, asked: Any) -> list[Any]:
-        """Return the elements of an array of the response, one for each thing that *asked* names, without duplicates."""
+    def elements(self, filled: Filled, request: Any) -> list[Any]:
+        """Return the elements of an array of the response, one for each thing that *request* names, without duplicates."""
         made: dict[object, Any] = {}
         for source in filled.sources:
-            for element in _elements(asked, source.path):
+            for element in _elements(request, source.path):
                 known = {name: getattr(element, of) if of else element for name, of in source.names}
                 named = {name: value for name, value in known.items() if value is not None}
                 struct = self._types[filled.struct](**{**dict(filled.nothing), **named})
@@ -173,8 +173,8 @@ class _Error:
         return list(made.values())
 
 
-def _elements(asked: Any, path: tuple[str, ...]) -> Iterator[Any]:
-    for element in getattr(asked, path[0]) or ():
+def _elements(struct: Any, path: tuple[str, ...]) -> Iterator[Any]:
+    for element in getattr(struct, path[0]) or ():
         if len(path) == 1:
             yield element
         else:
@@ -209,11 +209,11 @@ class _Walk:
         values = ((field, self._nothing[field.attribute]) for field in here)
         return tuple((field.attribute, it) for field, it in values if it is not None or self._version in field.nullable)
 
-    def filled(self, fields: Iterable[Field], asked: Iterable[Field]) -> Iterator[Filled]:
+    def filled(self, fields: Iterable[Field], of_request: Iterable[Field]) -> Iterator[Filled]:
         """Yield the arrays among *fields* that have errors, with the arrays of the request that their elements come from."""
         for field in fields:
             if self._carries_errors(field):
-                yield from self._from(field, tuple(self._sources(field, asked)))
+                yield from self._from(field, tuple(self._sources(field, of_request)))
 
     def _from(self, field: Field, sources: tuple[Source, ...]) -> Iterator[Filled]:
         if sources:
@@ -226,14 +226,17 @@ class _Walk:
             return False
         return self.error(field.fields) is not None or any(map(self._carries_errors, field.fields))
 
-    def _sources(self, target: Field, asked: Iterable[Field]) -> Iterator[Source]:
+    def _sources(self, target: Field, of_request: Iterable[Field]) -> Iterator[Source]:
         """Yield the array of the request that names the elements of *target*.
 
         It is the one that shares most fields with it, and is nearest; for AlterUserScramCredentials, which
         deletes and upserts, both such arrays.
         """
         sources = [
-            source for field in asked if self._version in field.versions for source in self._from_array(target, field)
+            source
+            for field in of_request
+            if self._version in field.versions
+            for source in self._from_array(target, field)
         ]
         most = max(map(_shared, sources), default=0)
         nearest = min((len(source.path) for source in sources if _shared(source) == most), default=0)

@@ -43,16 +43,16 @@ class OpenedSessions:
 
     def note(self, response: Response) -> None:
         """Note the session that a broker has opened."""
-        asked: Any = response.request.message
+        request: Any = response.request.message
         message: Any = response.message
-        if response.request.api_key not in self._apis or asked is None:
+        if response.request.api_key not in self._apis or request is None:
             return
         if response.request.api_key == ApiKey.SHARE_FETCH:
-            if asked.share_session_epoch == 0 and not message.error_code:  # a new session, with only these topics
-                self._note(response.connection, _share_session(asked))
+            if request.share_session_epoch == 0 and not message.error_code:  # a new session, with only these topics
+                self._note(response.connection, _share_session(request))
             return
-        is_new = response.request.api_version >= SESSIONS_FROM and asked.session_epoch == 0
-        if is_new and message.session_id not in (0, asked.session_id):  # a broker gives each session an id of its own
+        is_new = response.request.api_version >= SESSIONS_FROM and request.session_epoch == 0
+        if is_new and message.session_id not in (0, request.session_id):  # a broker gives each session an id of its own
             self._note(response.connection, (message.session_id,))
 
     def forget(self, connection: ConnectionFacts) -> None:
@@ -130,5 +130,5 @@ def _topic(element: Any) -> str:
     return str(getattr(element, "topic", None) or element.topic_id)
 
 
-def _share_session(asked: Any) -> Session:
-    return asked.group_id, asked.member_id
+def _share_session(request: Any) -> Session:
+    return request.group_id, request.member_id

@@ -127,16 +127,16 @@ class Identify(Filter):
             self._learn(message, response.request.api_version)
             return Forward()
         login = login_of(response.connection)
-        asked: Any = response.request.message  # None: it could not be read
+        request: Any = response.request.message  # None: it could not be read
         if response.request.api_key == ApiKey.SASL_HANDSHAKE:
             if not message.error_code:
-                login.mechanism = asked.mechanism[:LONGEST] if asked is not None else ""
+                login.mechanism = request.mechanism[:LONGEST] if request is not None else ""
             return Forward()
         login.unanswered -= 1
-        if message.error_code or asked is None:
+        if message.error_code or request is None:
             login.name = None
             return Forward()
-        _note_name(login, login.mechanism, asked.auth_bytes)
+        _note_name(login, login.mechanism, request.auth_bytes)
         if _is_complete(login.mechanism, message.auth_bytes):
             _accept(response.connection, login.mechanism)
         return Forward()

@@ -125,10 +125,17 @@ class Passage:
         """
         request = self._request
         with suppress(KproxyError, ValueError):
-            asked: Any = request.message
-            if request.api_key in FETCHES and filter_.fault_error is not None and asked is not None and asked.topics:
+            requested: Any = request.message
+            if (
+                request.api_key in FETCHES
+                and filter_.fault_error is not None
+                and requested is not None
+                and requested.topics
+            ):
                 about = (request.api_key, request.api_version, request.correlation_id, request.client_id)
-                made = error_response(Request(self._connection, *about, asked), filter_.fault_error, in_elements=True)
+                made = error_response(
+                    Request(self._connection, *about, requested), filter_.fault_error, in_elements=True
+                )
             else:
                 made = self._error_for(filter_)
             if made is not None:
@@ -201,8 +208,8 @@ class Passage:
             request = self._request
             if self._direction == Direction.RESPONSE:
                 return filter_.on_response(Response(self._connection, request.copy(), message))
-            asked = (request.api_key, request.api_version, request.correlation_id, request.client_id)
-            return filter_.on_request(Request(self._connection, *asked, message))
+            header = (request.api_key, request.api_version, request.correlation_id, request.client_id)
+            return filter_.on_request(Request(self._connection, *header, message))
         finally:
             self._chain.note_time(filter_, began)
 
@@ -255,16 +262,16 @@ class Passage:
             return None
         if self._direction == Direction.REQUEST:
             self._unused = None
-            asked = None if self._wants_no_answer() else self._read()
+            requested = None if self._wants_no_answer() else self._read()
         else:
-            asked = request.message
-        if asked is None and (self._direction == Direction.REQUEST or places.error is None):
+            requested = request.message
+        if requested is None and (self._direction == Direction.REQUEST or places.error is None):
             return None
         request_type = request_message(request.api_key)
         assert request_type is not None
         about = (request.api_key, request.api_version, request.correlation_id, request.client_id)
         empty: Any = struct_types(request_type.name)[request_type.name]()
-        return error_response(Request(self._connection, *about, asked or empty), filter_.fault_error)
+        return error_response(Request(self._connection, *about, requested or empty), filter_.fault_error)
 
     def _begin_again(self, message: MessageStruct) -> None:
         """Continue with a response that was made here in place of the broker's."""

@@ -86,13 +86,13 @@ class FetchSessions:
         request.session_id, request.session_epoch = 0, FINAL
         request.forgotten_topics_data = []
         named = {(topic, one.partition) for topic, one in _partitions(request)}
-        asked = dict(session.asked) if session is not None else {}
+        wanted = dict(session.asked) if session is not None else {}
         for one in full.partitions if full is not None else ():
             made = struct_types("FetchRequest")["FetchPartition"](
                 partition=one.partition, fetch_offset=one.fetch_offset, partition_max_bytes=one.partition_max_bytes
             )
-            asked.setdefault((one.topic, one.partition), made)
-        for (topic, partition), one in asked.items():
+            wanted.setdefault((one.topic, one.partition), made)
+        for (topic, partition), one in wanted.items():
             if (topic, partition) not in named:
                 _add(request, topic, one)
 
@@ -105,13 +105,13 @@ def _partitions(request: Any) -> list[tuple[str, Any]]:
     return [(_topic(entry), one) for entry in request.topics for one in entry.partitions]
 
 
-def _note(asked: Asked, request: Any) -> None:
+def _note(partitions: Asked, request: Any) -> None:
     for entry in request.forgotten_topics_data:
         for partition in entry.partitions:
-            asked.pop((_topic(entry), partition), None)
+            partitions.pop((_topic(entry), partition), None)
     for topic, one in _partitions(request):
-        if len(asked) < MOST_PARTITIONS:
-            asked[topic, one.partition] = one
+        if len(partitions) < MOST_PARTITIONS:
+            partitions[topic, one.partition] = one
 
 
 def _add(request: Any, topic: str, partition: Any) -> None:

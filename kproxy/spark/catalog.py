@@ -84,8 +84,8 @@ class Catalog:
 
     def entries(self) -> list[Entry]:
         """The entries of all files, sorted by path."""
-        found = [self._read(path) for path in self.folder.files(FILES)]
-        return sorted((entry for entry in found if entry is not None), key=lambda entry: entry.path)
+        read = [self._read(path) for path in self.folder.files(FILES)]
+        return sorted((entry for entry in read if entry is not None), key=lambda entry: entry.path)
 
     def commit(
         self,

@@ -112,20 +112,20 @@ def decode_divided(
                 context.broadcast(shared),
                 None if sorted_by_spark else files,
             )
-            found = blocks.mapPartitionsWithIndex(task)
+            results = blocks.mapPartitionsWithIndex(task)
             if as_chunks:
-                found = found.persist(StorageLevel.DISK_ONLY)
-            decoded: list[Decoded] = found.filter(_is_decoded).collect()
+                results = results.persist(StorageLevel.DISK_ONLY)
+            decoded: list[Decoded] = results.filter(_is_decoded).collect()
             for each in decoded:
                 if each.undividable is not None:
                     raise Undividable(each.undividable)
             learned = merge(each.learned.names for each in decoded)
             if not any(_lacks(each.learned, shared.names, learned) for each in decoded):
                 result = _result(file, plan, decoded)
-                result.rows = found if as_chunks else None
+                result.rows = results if as_chunks else None
                 return result
             if as_chunks:
-                found.unpersist()
+                results.unpersist()
             shared.names = merge([learned, shared.names])
     finally:
         shutil.rmtree(files.folder, ignore_errors=True)
@@ -352,5 +352,5 @@ def _head(
 
 
 def _on_one(context: "SparkContext", task: Callable[[object], Head]) -> Head:
-    found: Head = context.parallelize([None], 1).map(task).collect()[0]
-    return found
+    head: Head = context.parallelize([None], 1).map(task).collect()[0]
+    return head

@@ -162,6 +162,6 @@ def merge(names: Iterable[Names]) -> Names:
 
 def answers(known: Names, learned: Names, missed: dict[str, int]) -> bool:
     """Whether *learned* has a name that was missed, or another name than the one taken as known."""
-    if any(topic_id in known and found[1] != known[topic_id][1] for topic_id, found in learned.items()):
+    if any(topic_id in known and entry[1] != known[topic_id][1] for topic_id, entry in learned.items()):
         return True
     return any(learned.get(topic_id, (END, ""))[0] <= until for topic_id, until in missed.items())

@@ -76,15 +76,15 @@ def find_files(names: Iterable[str]) -> list[InputFile]:
     Files whose names begin with ``_`` or ``.`` are left out of folders, as Spark does. Raises UsageError for a name without
     files.
     """
-    found: set[InputFile] = set()
+    files: set[InputFile] = set()
     for name in names:
         some = (
             _find_remote(name) if is_remote(name) else _find_local(name.removeprefix("file://").removeprefix("file:"))
         )
         if not some:
             raise UsageError(f"{name}: no such file")
-        found.update(some)
-    return sorted(found)
+        files.update(some)
+    return sorted(files)
 
 
 def open_file(path: str, data: bytes | None = None) -> Capture | DecodedLog:

@@ -145,8 +145,8 @@ def complete(files: Files, settled: float) -> list[InputFile]:
 
 def _written_as(file: InputFile) -> str | None:
     """The path that a rotated part had while it was being written; None for other files."""
-    found = NUMBERED.fullmatch(file.path)
-    return None if found is None else found[1] + PACKED.sub("", found[2])
+    match = NUMBERED.fullmatch(file.path)
+    return None if match is None else match[1] + PACKED.sub("", match[2])
 
 
 def _is_young(file: InputFile, settled: float) -> bool:

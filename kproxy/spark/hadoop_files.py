@@ -26,15 +26,15 @@ def find(context: "SparkContext", name: str) -> list[InputFile]:
     """The files that a name stands for: a file, a folder or a pattern, as in find_files."""
     system, place = _system(context, name)
     if any(letter in name for letter in WILDCARDS) and not system.exists(place):
-        found = list(system.globStatus(place) or ())
+        statuses = list(system.globStatus(place) or ())
     else:
-        found = [system.getFileStatus(place)] if system.exists(place) else []
-    below = [list(system.listStatus(each.getPath())) if each.isDirectory() else [each] for each in found]
+        statuses = [system.getFileStatus(place)] if system.exists(place) else []
+    below = [list(system.listStatus(each.getPath())) if each.isDirectory() else [each] for each in statuses]
     files = [status for some in below for status in some if status.isFile()]
     return [
         InputFile(status.getPath().toString(), status.getLen(), status.getModificationTime() * 1_000_000)
         for status in files
-        if len(files) == 1 == len(found) or status.getPath().getName()[0] not in "_."
+        if len(files) == 1 == len(statuses) or status.getPath().getName()[0] not in "_."
     ]
 
 

@@ -40,18 +40,18 @@ class Narrowed(Struct, frozen=True):
 
 def narrow(source: str, tables: "Mapping[str, DataFrame]", to: Narrowed) -> "dict[str, DataFrame]":
     """Narrow the tables of a source. Raises UsageError for a cluster, if the source does not say whose traffic its rows are."""
-    found = dict(tables)
+    narrowed = dict(tables)
     if to.cluster is not None:
-        if "cluster" not in found["connections"].columns:
+        if "cluster" not in narrowed["connections"].columns:
             raise UsageError(
                 f"{source}: --cluster is for tables of kproxy-spark ingest; nothing here says of which cluster a row is"
             )
         names = names_of(to.cluster)
-        own = found["connections"].where(functions.col("cluster").isin(names))
-        found = {name: _of_cluster(frame, names, own) for name, frame in found.items()}
+        own = narrowed["connections"].where(functions.col("cluster").isin(names))
+        narrowed = {name: _of_cluster(frame, names, own) for name, frame in narrowed.items()}
     if to.has_days:
-        found = {name: _of_days(name, frame, found["exchanges"], to) for name, frame in found.items()}
-    return found
+        narrowed = {name: _of_days(name, frame, narrowed["exchanges"], to) for name, frame in narrowed.items()}
+    return narrowed
 
 
 def names_of(cluster: str) -> list[str]:

@@ -199,5 +199,5 @@ def _is_plain(file: InputFile) -> bool:
 
 def _reason(error: Exception) -> str | None:
     """The sentence of the CaptureError that ended a task; None if something else did."""
-    found = CAPTURE_ERROR.search(str(error))
-    return None if found is None else found[1]
+    match = CAPTURE_ERROR.search(str(error))
+    return None if match is None else match[1]

@@ -186,8 +186,8 @@ def _literal(value: Value) -> Any:
 def with_values(sql: str, values: Mapping[str, Value]) -> str:
     """Replace the parameters of a query by literals, but not inside texts, names and comments."""
 
-    def put(found: re.Match[str]) -> str:
-        return _as_sql(values[found[1]]) if found[1] in values else found[0]
+    def put(match: re.Match[str]) -> str:
+        return _as_sql(values[match[1]]) if match[1] in values else match[0]
 
     return PARAMETER.sub(put, sql)
 

@@ -99,10 +99,10 @@ class Breakpoints(Filter):
 
     def on_response(self, response: Response) -> Verdict | Awaitable[Verdict]:
         """Stop the response if it matches a breakpoint."""
-        asked = response.request
-        if asked.message is None:  # the request came before the breakpoint was set
+        facts_of_request = response.request
+        if facts_of_request.message is None:  # the request came before the breakpoint was set
             return Forward()
-        request = _request(response.connection, asked, asked.message)
+        request = _request(response.connection, facts_of_request, facts_of_request.message)
         return self._look_at(Direction.RESPONSE, request, response.message)
 
     def _look_at(
@@ -261,8 +261,8 @@ def _changed(stopped: Stopped, decision: Decision) -> list[str]:
         return []
 
 
-def _request(connection: ConnectionFacts, asked: RequestFacts, message: Any) -> Request:
-    about = (asked.api_key, asked.api_version, asked.correlation_id, asked.client_id)
+def _request(connection: ConnectionFacts, request: RequestFacts, message: Any) -> Request:
+    about = (request.api_key, request.api_version, request.correlation_id, request.client_id)
     return Request(connection, *about, message)
 
 

@@ -41,9 +41,9 @@ def whole(request: Request, code: int) -> Reply | None:
     if message is None:
         return None
     if request.api_key == ApiKey.JOIN_GROUP:  # brokers repeat the member id (GroupMetadataManager), or assign one
-        asked: Any = request.message
-        is_new = code == ErrorCode.MEMBER_ID_REQUIRED and not asked.member_id
-        message.member_id = f"{request.client_id or ''}-{uuid.uuid4()}" if is_new else asked.member_id
+        join: Any = request.message
+        is_new = code == ErrorCode.MEMBER_ID_REQUIRED and not join.member_id
+        message.member_id = f"{request.client_id or ''}-{uuid.uuid4()}" if is_new else join.member_id
     if request.api_key == ApiKey.API_VERSIONS and code == ErrorCode.UNSUPPORTED_VERSION:
         offered = struct_types("ApiVersionsResponse")["ApiVersion"]
         message.api_keys = [offered(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=request.api_version)]

@@ -27,14 +27,14 @@ class FetchSession:
     def note(self, request: Request) -> None:
         """Note what a request adds and removes."""
         message: Any = request.message
-        asked, *forgotten = topic_arrays(request.api_key, request.api_version)
+        named, *forgotten = topic_arrays(request.api_key, request.api_version)
         if request.api_version < 7 or message.session_epoch in NO_SESSION:
             self.topics = {}
         for array in forgotten:
             for element in getattr(message, array.attribute):
                 self.topics.get(topic_of(element, array), set()).difference_update(element.partitions)
         for element in message.topics:
-            partitions = self.topics.setdefault(topic_of(element, asked), set())
+            partitions = self.topics.setdefault(topic_of(element, named), set())
             partitions.update(each.partition for each in element.partitions)
         self.topics = {topic: partitions for topic, partitions in self.topics.items() if partitions}
 

@@ -110,14 +110,14 @@ class FaultInjection(Filter):
         return self._late(rule, request, kept)
 
     def _fired_on(self, request: Request, kept: Kept) -> Rule | None:
-        asked: list[fetch_sessions.Topic] | None = None
+        topics: list[fetch_sessions.Topic] | None = None
         for rule in self._of.get(request.api_key, ()):
-            if rule.topics and asked is None:
+            if rule.topics and topics is None:
                 is_fetch = request.api_key == ApiKey.FETCH
-                asked = list(kept.session.topics) if is_fetch else topics_asked(request)
+                topics = list(kept.session.topics) if is_fetch else topics_asked(request)
             if rule.when(request.api_key) == "after" and not request.expects_response:
                 continue  # no response will come to which it could be applied
-            is_call = self._has_place(rule, request, kept) and rule.selects(request, self._topic_names, asked or ())
+            is_call = self._has_place(rule, request, kept) and rule.selects(request, self._topic_names, topics or ())
             if is_call and rule.fires():
                 return rule
         return None

@@ -98,10 +98,10 @@ def rules(faults: Iterable[Fault]) -> list[Rule]:
     made: list[Rule] = []
     taken: set[str] = set()
     for fault in faults:
-        whole, errors = _with_scenario(fault)
+        combined, errors = _with_scenario(fault)
         name = _unused(fault.name or describe(fault), taken)
         taken.add(name)
-        made.append(Rule(whole, errors, name))
+        made.append(Rule(combined, errors, name))
     return made
 
 

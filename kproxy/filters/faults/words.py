@@ -47,8 +47,8 @@ def check_fault(options: dict[str, Any], text: str) -> Fault:
         return read_options(FaultsOptions, {"faults": [options]}).faults[0]
     except OptionMistakes as error:
         mistakes = ((path.removeprefix("faults[0]").lstrip("."), message) for path, message in error.problems)
-        said = "; ".join(f"{path}: {message}" if path else message for path, message in mistakes)
-        raise UsageError(f"the fault {quoted(text)}: {said}") from error
+        reasons = "; ".join(f"{path}: {message}" if path else message for path, message in mistakes)
+        raise UsageError(f"the fault {quoted(text)}: {reasons}") from error
 
 
 def _value(name: str, value: str) -> Any:

@@ -39,8 +39,8 @@ class Subscriptions:
         self._instances: OrderedDict[str, Instance] = OrderedDict()
         self._random = random.SystemRandom()
         self._second, self._pushes, self._bytes = 0, 0, 0
-        asked = [*options.metrics, f"{options.push_interval}", options.temporality, *options.compression]
-        self._subscription = crc32("\0".join(asked).encode("utf-8", "replace"))
+        identity = [*options.metrics, f"{options.push_interval}", options.temporality, *options.compression]
+        self._subscription = crc32("\0".join(identity).encode("utf-8", "replace"))
 
     def subscription_id(self, instance_id: str) -> int:
         """Return the subscription id of a client instance, which is the same in every process with the same options."""

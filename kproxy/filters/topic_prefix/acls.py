@@ -135,18 +135,22 @@ def delete_response(names: Names, message: Any, groups: list[Group], *, cluster:
 
 def _patterns(names: Names, each: Any, cluster: bool) -> Iterator[tuple[int, str | None, int]]:
     """Yield the exact patterns that a tenant's filter may delete: type of resource, name, pattern type. Raises Refusal."""
-    asked, name, pattern_type = each.resource_type_filter, each.resource_name_filter, each.pattern_type_filter
+    resource_type, name, pattern_type = each.resource_type_filter, each.resource_name_filter, each.pattern_type_filter
     if cluster:
-        kinds = OF_CLUSTER if asked == ANY_TYPE and name is not None else [kind for kind in OF_CLUSTER if kind == asked]
+        kinds = (
+            OF_CLUSTER
+            if resource_type == ANY_TYPE and name is not None
+            else [kind for kind in OF_CLUSTER if kind == resource_type]
+        )
         yield from ((kind, name, pattern_type) for kind in kinds)
-    elif asked in OF_CLUSTER:
+    elif resource_type in OF_CLUSTER:
         raise Refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "a tenant deletes ACLs on its own resources only")
-    if asked not in (ANY_TYPE, *NAMED, *OF_CLUSTER):
-        yield asked, name, pattern_type  # no type of resource: Kafka refuses it
-    if name is None and asked in (ANY_TYPE, *NAMED):
+    if resource_type not in (ANY_TYPE, *NAMED, *OF_CLUSTER):
+        yield resource_type, name, pattern_type  # no type of resource: Kafka refuses it
+    if name is None and resource_type in (ANY_TYPE, *NAMED):
         raise Refusal(ErrorCode.INVALID_REQUEST, NO_NAME)
     for kind in NAMED:
-        if asked in (ANY_TYPE, kind):
+        if resource_type in (ANY_TYPE, kind):
             yield from ((kind, *pattern) for pattern in _exact(names, name or "", pattern_type))
 
 

@@ -57,9 +57,9 @@ def _fetch(request: Any, response: Any) -> None:
 def _offset_fetch(request: Any, response: Any) -> None:
     types = response.struct_types
     topic_of, partition_of = types["OffsetFetchResponseTopics"], types["OffsetFetchResponsePartitions"]
-    for group, asked in zip(response.groups, request.groups, strict=True):
+    for group, requested in zip(response.groups, request.groups, strict=True):
         # A group whose topics are all asked for must not look as if it had none: with this error clients ask again
-        group.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if asked.topics is None else ErrorCode.NONE
+        group.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if requested.topics is None else ErrorCode.NONE
         group.topics = [
             topic_of(
                 topic_id=topic.topic_id,
@@ -68,7 +68,7 @@ def _offset_fetch(request: Any, response: Any) -> None:
                     for each in topic.partition_indexes
                 ],
             )
-            for topic in asked.topics or ()
+            for topic in requested.topics or ()
         ]
 
 

@@ -25,9 +25,11 @@ def api_versions(tenant: Tenant, response: Response, message: Any) -> bool:
 
 def metadata(tenant: Tenant, response: Response, message: Any) -> bool:
     """Report a topic of another tenant, asked for by its id, as unknown."""
-    asked = _topics_by_id(response.request)
+    requested = _topics_by_id(response.request)
     topics_found = [
-        each for each in message.topics if each.topic_id in asked and each.name and not tenant.names.is_ours(each.name)
+        each
+        for each in message.topics
+        if each.topic_id in requested and each.name and not tenant.names.is_ours(each.name)
     ]
     for topic in topics_found:
         _make_unknown(topic, response.request.api_version)
