@@ -99,7 +99,7 @@ class Identities:
         if not spot.field.is_array:
             return self.new_id(kind, value, place, name)
         new = [self.new_id(kind, one, place, name) for one in value or ()]
-        # replicas on nodes that are one node now
+        # replicas on recorded nodes that stand for the same new node
         return value if value is None else list(dict.fromkeys(new)) if kind is Kind.NODE and new != value else new
 
     def _translate_records(self, struct: Any, changed: bool) -> bool:
@@ -153,7 +153,7 @@ class Identities:
         if value < 0:
             return value
         known = self.leader_epochs.get((place.topic, place.partition, value))
-        # asked for, not for checking: OffsetForLeaderEpoch
+        # LeaderEpoch (OffsetForLeaderEpoch) is what the request asks about, not an epoch for the broker to check: it stays
         return known if known is not None else value if name == "LeaderEpoch" else -1
 
     def _token(self, value: Any, place: Place, name: str) -> Any:

@@ -1,7 +1,7 @@
 """Members that the recorded cluster knew from before the capture, or from requests that are not sent, join as new members.
 
     sent with the recorded member id  ─▶ UNKNOWN_MEMBER_ID, where it was known  ─▶ sent without one
-    sent without one                  ─▶ MEMBER_ID_REQUIRED (KIP-394, from version 4 on) ─▶ sent with the id that came with it
+    sent without one                  ─▶ MEMBER_ID_REQUIRED (KIP-394, from version 4 on) ─▶ sent with the id of that answer
 
 The id in the last answer stands for the recorded member from then on.
 """
@@ -16,7 +16,7 @@ from kproxy.replay.recording import Recorded
 
 
 def learns_of_rebalance_later(recorded: Recorded, answer: Any) -> bool:
-    """Return whether a Heartbeat reported a rebalance when recorded and does not yet.
+    """Return whether the recorded answer to a Heartbeat reported a rebalance, and the new one does not yet.
 
     The JoinGroup that causes the rebalance is on its way then.
     """

@@ -43,7 +43,7 @@ def class_of(message: str, field: Field) -> LeftOut | None:
     if kind is Kind.NODE or field.name in ADDRESSES:
         return LeftOut.NODES
     if kind is Kind.OFFSET:
-        return LeftOut.OFFSETS  # where they are moved by as much as others of the partition
+        return LeftOut.OFFSETS  # not compared if moved by as much as the other offsets of the partition
     if kind is not None or field.name in EPOCHS:
         return LeftOut.IDS
     if field.name in BY_NAME:

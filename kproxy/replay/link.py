@@ -22,8 +22,8 @@ from kproxy.proxy.network.upstream import Upstream
 
 MOST_ANSWER = 268_435_456  # bytes
 LEAST_ANSWER = 4  # the correlation id
-TLS_ALERT = 0x1503  # how the answer begins to what is no TLS (RFC 8446, 5.1): alert, of version 3.x
-CLIENT_ID = b"kproxy-replay"  # of what replay asks for itself
+TLS_ALERT = 0x1503  # first bytes with which a TLS server answers plain text (RFC 8446, 5.1): an alert, version 3.x
+CLIENT_ID = b"kproxy-replay"  # of replay's own requests
 Tags = tuple[tuple[int, bytes], ...]
 
 

@@ -17,7 +17,7 @@ from kproxy.replay.selection import INTERNAL, REPLICA, reason_not_sent
 from kproxy.replay.versions import Unsendable, nearest
 
 MOST_NAMES = 100_000
-# The first versions that are of transactions of version 2 (KIP-890)
+# The first versions with transactions of version 2 (KIP-890)
 IMPLICIT_FROM: dict[int, int] = {ApiKey.PRODUCE: 12, ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.END_TXN: 5}
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 

@@ -25,7 +25,7 @@ from kproxy.replay.syncing import held_generation, sent_together
 from kproxy.replay.versions import Unsendable
 
 MOST_IN_FLIGHT = 1_000  # requests, of all connections
-MOST_SILENT = 20  # requests without an answer in a row, after which the cluster is taken to be away
+MOST_SILENT = 20  # requests in a row without an answer, after which the replay ends
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Player:
                 return answer
             ready = again
             self.result.repeated += 1
-            if recorded.api_key != ApiKey.SHARE_FETCH:  # its session is with one node
+            if recorded.api_key != ApiKey.SHARE_FETCH:  # whose session exists at one node only
                 way = await self._connections.way(recorded, ready.body)
             future_again = await self._connections.send(way, recorded, ready)
             assert future_again is not None

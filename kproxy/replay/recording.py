@@ -19,7 +19,7 @@ from kproxy.session import BadFrame, Event, Exchange, FetchSession, Frame, Gap, 
 MOST_HELD = 1_073_741_824  # bytes of frames
 MOST_REQUESTS = 2_000_000
 MOST_NAMES = 100_000  # topics, nodes, topic ids
-MOST_KINDS = 20  # of what is no exchange
+MOST_KINDS = 20  # of events that are no exchange
 _OTHERS: dict[type[Event], str] = {
     Gap: "gap in the capture: requests in it are not known",
     NotKafka: "connection without Kafka",
@@ -52,7 +52,7 @@ class Recorded:
     expects_response: bool
     sent_at: int  # ns since the epoch
     answered_at: int | None
-    session: FetchSession | None = None  # in full, where requests that changed it are not among those to send
+    session: FetchSession | None = None  # the whole session, if some requests that changed it are not sent
 
     def body(self) -> Any:
         """Decode the request. Raises DecodeError."""
@@ -75,10 +75,10 @@ class Recording:
     requests: list[Recorded] = field(default_factory=list)
     nodes: dict[str, int] = field(default_factory=dict)  # "host:port" -> node id, as Metadata named them
     topics: dict[str, int] = field(default_factory=dict)  # topic -> partitions
-    leaders: dict[tuple[str, int], int] = field(default_factory=dict)  # topic, partition -> node id, as it was first
+    leaders: dict[tuple[str, int], int] = field(default_factory=dict)  # topic, partition -> the first leader, a node id
     names: dict[str, str] = field(default_factory=dict)  # topic id -> topic
     damages: list[str] = field(default_factory=list)
-    unframed: dict[str, int] = field(default_factory=dict)  # what else connections held, in words -> how often
+    unframed: dict[str, int] = field(default_factory=dict)  # other events, in words -> how often
     seen: int = 0  # requests in all, selected or not
 
     @property

@@ -21,14 +21,14 @@ class Outcome(StrEnum):
 
     SAME = "same"  # as recorded, except for fields that are not compared
     DIFFERENT = "different"
-    NO_ANSWER = "no answer"  # where one was recorded, or none that can be read
-    UNANSWERED = "without an answer"  # as it is meant: acks=0
+    NO_ANSWER = "no answer"  # although one was recorded; or one that cannot be read
+    UNANSWERED = "without an answer"  # as intended: acks=0
     NOT_RECORDED = "answer not recorded"  # nothing to compare with
 
 
 @dataclass(slots=True)
 class Kind:
-    """Differences of one field between the same two values, or of one field between many."""
+    """Differences of one field between the same two values; if there are too many kinds, between any values."""
 
     count: int = 0
     why: str | None = None  # None: not known

@@ -7,8 +7,11 @@ from kproxy.protocol.judgements import apis_for_replay
 from kproxy.replay.recording import Recorded
 
 LOGINS = apis_for_replay("login")
+# APIs of controllers, and APIs on listeners for clients that need ClusterAction or are sent by brokers alone
+# (ApiKeys.clusterAction of kafka-clients; KIP-932 for share group state, KIP-853 for voters that register by themselves)
 BETWEEN_BROKERS = apis_for_replay("internal")
-OF_BROKERS_FROM: dict[int, int] = {ApiKey.ADD_PARTITIONS_TO_TXN: 4}  # versions that only brokers send (KIP-890)
+# Versions that only brokers send: in batches, to verify transactions (KIP-890)
+OF_BROKERS_FROM: dict[int, int] = {ApiKey.ADD_PARTITIONS_TO_TXN: 4}
 LOGIN = "a login of the capture: connections to the new cluster log in by themselves, where --command-config says how"
 INTERNAL = "what brokers and controllers say to each other"
 DECLINED = "a version that the recorded broker did not know; its client asked again at a lower one, which is sent"

@@ -28,7 +28,7 @@ class Encoded(NamedTuple):
 
     version: int
     body: bytes
-    lost: tuple[str, ...] = ()  # fields that were set, and that Kafka calls ignorable where a version lacks them
+    lost: tuple[str, ...] = ()  # fields that were set, but lost as the version lacks them: Kafka calls them ignorable
 
 
 def nearest(message: Message, recorded: int, spoken: Range | None) -> int:

@@ -34,6 +34,7 @@ EMPTY_GROUPS = frozenset(
 )
 
 RENAMED = apis_for_tenants("renamed")
+# Changes or shows what belongs to all tenants: refused if options.cluster_administration is false
 ADMINISTRATION = apis_for_tenants("administration")
 UNTOUCHED = apis_for_tenants("untouched") | ADMINISTRATION
 
