@@ -190,7 +190,7 @@ class _Inserter:
 
 
 class _Rows(TableOutput):
-    """Rows of the wanted tables into DuckDB."""
+    """Makes rows of the wanted tables and inserts them into DuckDB."""
 
     needs_frames = False
 
@@ -219,5 +219,5 @@ def _instant(micros: int) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as a literal of SQL."""
+    """Return a text as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"

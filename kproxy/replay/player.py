@@ -38,7 +38,7 @@ class Options:
 
 @dataclass
 class Player:
-    """One replay; ``play`` once. ``result`` is right at any moment."""
+    """One replay; call ``play`` once. ``result`` is up to date at any moment."""
 
     plan: Plan
     options: Options = Options()

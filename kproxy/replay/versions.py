@@ -20,7 +20,7 @@ MOST_LOST = 5  # fields that are named
 
 
 class Unsendable(Exception):
-    """Why a request cannot be sent to this broker, in words."""
+    """A request cannot be sent to this broker; the text says why."""
 
 
 class Encoded(NamedTuple):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Report(Struct):
-    """What a job did."""
+    """What a job of ``ingest`` did."""
 
     read: int = 0
     skipped: int = 0  # in the output already

@@ -109,7 +109,7 @@ class Proxy:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect."""
+        """The address to which clients connect."""
         return f"{HOST}:{self._port}"
 
     @property
@@ -223,7 +223,7 @@ class Proxy:
 
 
 class Log:
-    """What the proxy logs, read by a thread."""
+    """The log lines of the proxy, read by a thread."""
 
     def __init__(self) -> None:
         self.count = 0  # lines so far

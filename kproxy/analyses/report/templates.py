@@ -34,7 +34,7 @@ LONGEST = 80  # characters of a name or a reason
 
 
 class TemplateError(ValueError):
-    """What is wrong with a template, in words."""
+    """A mistake in a template; the text says what is wrong."""
 
 
 class Section(NamedTuple):
@@ -66,7 +66,7 @@ def fields_of(template: str) -> set[str]:
 
 
 def fill(template: str, rows: Sequence[Row]) -> str:
-    """The template over the rows, of which there is at least one. Raises TemplateError."""
+    """Fill the template with at least one row. Raises TemplateError."""
     return _fill(_nodes(template), rows)
 
 
@@ -89,7 +89,7 @@ def _applies(nodes: Nodes, rows: Sequence[Row]) -> bool:
 
 
 def show(value: Any, spec: str = "") -> str:
-    """One value as text. Raises TemplateError for a format that it does not take."""
+    """Return a value as text. Raises TemplateError for a format that does not fit it."""
     if value is None:
         return UNKNOWN
     if isinstance(value, bool):

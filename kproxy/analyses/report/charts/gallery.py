@@ -40,7 +40,7 @@ class Chart(Struct, frozen=True):
 
     @property
     def view(self) -> View:
-        """Its query."""
+        """The view with the query of the chart."""
         return _view(self.name)
 
 
