@@ -59,5 +59,5 @@ def test_versions_are_those_that_the_facts_decode() -> None:
 def test_a_command_is_helped_and_a_wrong_word_gets_the_closest(capsys: pytest.CaptureFixture[str]) -> None:
     assert kproxy("help", "decode") == 0
     assert "Usage: kproxy decode" in capsys.readouterr().out
-    assert kproxy("help", "condition") == 2
-    assert capsys.readouterr().err == "kproxy: there is no topic and no command 'condition'; did you mean conditions?\n"
+    assert kproxy("help", "conditons") == 2
+    assert capsys.readouterr().err == "kproxy: there is no topic and no command 'conditons'; did you mean conditions?\n"

@@ -174,7 +174,8 @@ class _Column(NamedTuple):
 def _column(name: str, rows: list[dict[str, Any]], widest: int) -> _Column:
     texts = [cell_of(name, row[name]) for row in rows]
     width = max(len(name), *(min(_cells(text), widest) for text in texts))
-    right = is_number(rows[0][name]) and texts[0] == cell(rows[0][name])
+    first = next((row[name] for row in rows if row[name] is not None), None)
+    right = is_number(first) and cell_of(name, first) == cell(first)
     return _Column(name, width, right, not any(texts))
 
 

@@ -11,6 +11,7 @@ const PADDING = 13; // pixels, of a cell
 const LEAST = 84; // pixels: texts are never cut to less
 const MOST_TEXT = 40; // characters of a text that a column has room for
 const TEXT_WIDTH = 0.92; // letters are narrower than digits, on average
+const SPARE = 2; // digits more for a text: a short one may have only wide letters
 export const UNITS = 24; // parts into which a line of a narrow window is divided
 const SHORT = 13; // characters: shorter values are never cut
 const PART = 0.8; // of the room for the longest values: most are shorter
@@ -64,7 +65,9 @@ export function needsOf(columns, texts) {
  * large as fits; addresses and numbers are never cut. In a wider window, the last column of text takes the rest.
  */
 export function widthsOf(columns, needs, letter, room) {
-  const wanted = needs.map((need, at) => Math.ceil(need * letter * (isText(columns[at]) ? TEXT_WIDTH : 1)) + PADDING);
+  const spare = (column) => (NEVER_CUT.has(column.name) ? 0 : SPARE);
+  const letters = needs.map((need, at) => (isText(columns[at]) ? need * TEXT_WIDTH + spare(columns[at]) : need));
+  const wanted = letters.map((count) => Math.ceil(count * letter) + PADDING);
   const sum = (widths) => widths.reduce((a, b) => a + b, 0);
   const cutTo = (most) => wanted.map((width, at) => (isText(columns[at]) && !NEVER_CUT.has(columns[at].name) ? Math.min(width, most) : width));
   let most = Math.max(...wanted);
