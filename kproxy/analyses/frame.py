@@ -98,7 +98,8 @@ def mistakes_in(frame: Frame, columns: dict[str, str], parameters: set[str]) -> 
 
 def framed(frame: Frame, columns: dict[str, str], evidence: str) -> str:
     """The SQL that groups the evidence. The evidence keeps its lines, so that places in it are those of the file."""
-    given = {} if not frame.group_by else {"connection_id": "example.connection_id", "exchange": "example.exchange"}
+    of_example = {"connection_id", "exchange"} - set(frame.keys) if frame.group_by else set()
+    given = {name: f"example.{name}" for name in of_example}
     computed = given | frame.derived
     order = [*([frame.order_by] if frame.order_by else []), *frame.keys, *(["first_at"] if frame.pause else [])]
     rows = _grouped(frame, evidence) if frame.group_by else f"({evidence.rstrip()}\n) AS evidence"
