@@ -74,7 +74,7 @@ def test_a_person_stops_edits_and_answers_messages_in_the_page(start: Starts, tm
     audit = {"use": "audit", "with": {"file": {"path": str(tmp_path / "audit.jsonl")}}}
     scene, page = start(filters=(audit,))
     page.condition().send_keys('apiName == "Produce" && topixs == []')
-    page.until(lambda: "Column 21: nothing is called 'topixs'" in page.texts("#filter-said")[0], "what is wrong")
+    page.until(lambda: "Column 25: nothing is called 'topixs'" in page.texts("#filter-said")[0], "what is wrong")
     page.size(NARROW)
     assert outside(page, "#bar nav a") == []
     page.size(WIDE)
