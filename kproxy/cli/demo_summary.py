@@ -106,7 +106,6 @@ def _next_steps(files: Files) -> dict[str, str]:
         "the page": f"kproxy open {files.capture}",
         "findings": f"kproxy report {files.capture}",
         "all fields": f"kproxy decode -v --records {files.capture}",
-        "slow ones": f"kproxy decode --where 'latencyMs > 100.0' {files.capture}",
         "Wireshark": f"wireshark {files.capture}",
         "decoded log": files.decoded_log,
         "your cluster": "kproxy run --listen :19092 --bootstrap your-broker:9092",

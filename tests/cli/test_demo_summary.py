@@ -9,7 +9,7 @@ from rich.console import Console
 from kproxy.cli.demo_summary import Api, Files, read_metrics, show_summary
 from kproxy.cli.demo_workload import Counts
 
-FILES = Files("http://127.0.0.1:1/metrics", "/somewhere/decoded.jsonl", "/somewhere/trace.pcapng")
+FILES = Files("/somewhere/decoded.jsonl", "/somewhere/trace.pcapng")
 
 
 def exposed() -> str:
