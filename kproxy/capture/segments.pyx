@@ -141,7 +141,7 @@ cdef class BlockWriter:
         self._most = most
 
     def receive(self, PacketBatch batch, uint64_t first, int64_t position=-1) -> list[tuple[bytes, int, bytes]]:
-        """Add packets, the first of which has number *first*; return the full blocks.
+        """Add packets, numbered from *first*; return the blocks that are full.
 
         With *position*, the position of the batch's buffer in the file, payloads stay in the file: see ``fill``.
         """

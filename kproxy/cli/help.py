@@ -1,11 +1,10 @@
 """``kproxy help``: the topics of the manual, rendered in the terminal; for a command, its --help."""
 
-import difflib
 import sys
 
 import click
 
-from kproxy.errors import UsageError
+from kproxy.errors import UsageError, did_you_mean
 from kproxy.manual import TOPICS, text
 
 WIDEST = 120  # columns: longer lines are hard to read
@@ -28,7 +27,7 @@ def help_(context: click.Context, topic: str | None, markdown: bool) -> None:
     if topic is None:
         _list_topics()
     elif topic not in TOPICS:
-        click.echo(_command(context, topic).get_help(_context_of(context, topic)))
+        click.echo(_help_of(context, topic))
     elif markdown:
         sys.stdout.write(text(topic))
     else:
@@ -44,20 +43,16 @@ def _list_topics() -> None:
     )
 
 
-def _command(context: click.Context, name: str) -> click.Command:
-    """Return the command called *name*. Raises UsageError, with what was perhaps meant, when there is none."""
-    group = context.find_root().command
+def _help_of(context: click.Context, name: str) -> str:
+    """Return the --help of the command called *name*. Raises UsageError, with what was perhaps meant, when there is none."""
+    root = context.find_root()
+    group = root.command
     assert isinstance(group, click.Group)
     command = group.get_command(context, name)
     if command is None:
-        close = difflib.get_close_matches(name, [*TOPICS, *group.list_commands(context)])
-        meant = f"; did you mean {' or '.join(close)}?" if close else "; kproxy help lists the topics"
-        raise UsageError(f"there is no topic and no command '{name}'{meant}")
-    return command
-
-
-def _context_of(context: click.Context, name: str) -> click.Context:
-    return click.Context(_command(context, name), info_name=name, parent=context.find_root())
+        meant = did_you_mean(name, [*TOPICS, *group.list_commands(context)], "kproxy help lists the topics")
+        raise UsageError(f"there is no topic and no command '{name}'; {meant}")
+    return command.get_help(click.Context(command, info_name=name, parent=root))
 
 
 def _render(markdown: str) -> None:

@@ -168,7 +168,7 @@ def _matching(names: str, wanted: str) -> str:
 
 
 def _client(wanted: str) -> list[str]:
-    """Return conditions for a client, any of which suffices: its id, its address, its address with the port."""
+    """Return conditions for a client: its id, its address, or its address with the port; a pattern only matches the id."""
     if GLOB.search(wanted):
         return [f"clientId != null && clientId.matches({_pattern(wanted)})"]
     return [f"{field} == {_text(wanted)}" for field in ("clientId", "address", "client")]

@@ -240,7 +240,7 @@ def _found(node: Node, path: str) -> str:
 
 
 def _tag(tag: str) -> str:
-    """Describe a tag. One that is not YAML's own is not shown: it may be a password that begins with "!"."""
+    """Describe a tag. Only YAML's own tags are shown: another word that begins with "!" may be a password."""
     return f"the tag {quoted(f'!!{tag.removeprefix(TAG)}')}" if tag.startswith(TAG) else "a tag"
 
 

@@ -32,7 +32,7 @@ OPTIONS = {
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of `kproxy run`; None for one that was not given. ``file``, or ``listen`` and ``bootstrap``, are required."""
+    """The options of `kproxy run`; None: not given. ``file``, or ``listen`` and ``bootstrap``, are required."""
 
     file: str | None = None
     listen: str | None = None

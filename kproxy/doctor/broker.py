@@ -104,7 +104,7 @@ async def _look_at(broker: Broker, cluster: Cluster, patience: float, questions:
 
 
 async def _look_after_login(broker: Broker, cluster: Cluster, patience: float, login: Credentials) -> None:
-    """Examine the broker after a login, on a new connection: it closes one that named a mechanism it does not have."""
+    """Log in and examine the broker, on a new connection: a broker closes a connection whose SASL mechanism it lacks."""
     if login.needs_tls and cluster.broker_tls is None:
         broker.login_failure = Words(
             "not tried: security.protocol is SASL_SSL, and kproxy connects to the brokers without TLS",

@@ -21,7 +21,7 @@ def error_members(facts: Facts) -> list[tuple[str, int]]:
 
 
 def with_members(source: str, members: list[tuple[str, int]]) -> str:
-    """Return the text of a module with *members* instead of those of its IntEnum; the rest is unchanged."""
+    """Return the text of a module in which *members* replace the members of its IntEnum; the rest is unchanged."""
     lines = "".join(f"    {name} = {number}\n" for name, number in members)
     return re.sub(r"(?:^    [A-Z][A-Z0-9_]* = -?\d+\n)+", lines, source, count=1, flags=re.MULTILINE)
 

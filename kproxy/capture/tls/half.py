@@ -66,7 +66,7 @@ class Half:
         return None
 
     def _search(self) -> tuple[Record, Opened | None] | None:
-        """Find the next record: with keys, one that they decrypt; without keys, one that another header follows."""
+        """Find the next record. With keys, it has to decrypt; without keys, another header has to follow it."""
         while (record := self.buffer.candidate()) is not None:
             opened = self._open(record)
             if opened is not None or (self._may_be_closed(record) and self.buffer.followed(record)):

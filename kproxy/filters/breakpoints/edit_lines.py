@@ -67,7 +67,7 @@ def edit_line(stopped: Stopped, decision: Decision, changed: list[str], worker: 
 
 
 def write_lines(audits: Iterable[AuditLog], line: bytes) -> bool:
-    """Write a line to each journal. Returns False if one that blocks cannot be written: the change must not be made then."""
+    """Write a line to each journal. Returns False if a blocking journal cannot be written: do not make the change then."""
     logs = {id(audit.journal): audit for audit in audits}
     if not all(audit.journal.is_writable for audit in logs.values() if audit.blocks):
         return False
