@@ -17,7 +17,7 @@ from kproxy.protocol import ApiKey
 from kproxy.protocol.addresses import MOST_PORT, join_address
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import releases
-from kproxy.proxy.asking import Asking
+from kproxy.proxy.broker_client import BrokerClient
 from kproxy.proxy.network.tls import broker_context, server_name
 from kproxy.proxy.network.upstream import Upstream
 
@@ -135,7 +135,7 @@ async def _ask_logged_in(broker: Broker, cluster: Cluster, patience: float, logi
         asking.abort()
 
 
-async def _open(upstream: Upstream, broker: Broker, tls: BrokerTls | None, patience: float) -> Asking:
+async def _open(upstream: Upstream, broker: Broker, tls: BrokerTls | None, patience: float) -> BrokerClient:
     """Open a connection. Raises UpstreamError (not connected), NoTls, or OSError (the handshake failed)."""
     connected = await upstream.connect(broker.host, broker.port)
     options = {}
@@ -156,7 +156,7 @@ async def _open(upstream: Upstream, broker: Broker, tls: BrokerTls | None, patie
         if tls and (not isinstance(error, ssl.SSLError) or error.reason in PLAIN_REASONS):
             raise NoTls from error
         raise
-    return Asking(reader, writer)
+    return BrokerClient(reader, writer)
 
 
 async def _speaks(upstream: Upstream, broker: Broker, tls: BrokerTls | None, patience: float) -> bool:
@@ -218,7 +218,7 @@ async def _names(upstream: Upstream, broker: Broker, patience: float) -> list[st
     return certificate_names(encoded)
 
 
-async def _ask(asking: Asking, broker: Broker, questions: bool) -> None:
+async def _ask(asking: BrokerClient, broker: Broker, questions: bool) -> None:
     broker.versions = await asking.versions()
     broker.release = _release(broker.versions)
     if not questions or ApiKey.METADATA not in broker.versions:
@@ -231,13 +231,13 @@ async def _ask(asking: Asking, broker: Broker, questions: bool) -> None:
     await _ask_for_cluster(asking, broker)
 
 
-async def _ask_for_cluster(asking: Asking, broker: Broker) -> None:
+async def _ask_for_cluster(asking: BrokerClient, broker: Broker) -> None:
     broker.brokers = await asking.brokers(broker.versions)
     if broker.versions.get(ApiKey.DESCRIBE_QUORUM, 0) >= 1:
         broker.clock_ahead_s = await _clock(asking)
 
 
-async def _clock(asking: Asking) -> float | None:
+async def _clock(asking: BrokerClient) -> float | None:
     """Return by how many seconds the clock of the quorum's leader is ahead of ours (KIP-836); None without permission to ask."""
     before = time.time()
     response = await asking.ask(ApiKey.DESCRIBE_QUORUM, 1, QUORUM)

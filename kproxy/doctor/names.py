@@ -11,7 +11,7 @@ from kproxy.config.checks import parse_node_ids
 from kproxy.doctor.findings import Finding, good, problem, warning
 from kproxy.doctor.tls_words import certificate_names, is_for
 from kproxy.protocol.addresses import parse_ip
-from kproxy.proxy.advertised import AdvertisedAddresses
+from kproxy.proxy.brokers import AdvertisedAddresses
 
 AT_A_TIME = 32  # names
 MOST_NAMED = 5  # of a list in one sentence

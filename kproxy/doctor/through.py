@@ -14,7 +14,7 @@ from kproxy.errors import DecodeError
 from kproxy.login.client_settings import Credentials
 from kproxy.login.log_in import LoginRefused, log_in
 from kproxy.protocol.addresses import ANY_HOSTS, join_address, parse_address
-from kproxy.proxy.asking import Asking
+from kproxy.proxy.broker_client import BrokerClient
 
 MOST_NAMED = 3  # of a list in one sentence
 # TimeoutError is an OSError, IncompleteReadError an EOFError; ValueError and OverflowError: no such name (UnicodeError) or port
@@ -121,7 +121,7 @@ async def _ask_as(
             return None
 
 
-def _check_safety(login: Credentials, cluster: Cluster, asking: Asking) -> None:
+def _check_safety(login: Credentials, cluster: Cluster, asking: BrokerClient) -> None:
     """Raise LoginNotTried unless kproxy itself gets the password, or the settings allow it to cross a network in the clear."""
     if cluster.listener_tls is None:
         if login.needs_tls:
@@ -142,7 +142,7 @@ async def _answers(cluster: Cluster, host: str, port: int, name: str, patience: 
 
 
 @contextlib.asynccontextmanager
-async def _connected(cluster: Cluster, host: str, port: int, name: str, patience: float) -> AsyncIterator[Asking]:
+async def _connected(cluster: Cluster, host: str, port: int, name: str, patience: float) -> AsyncIterator[BrokerClient]:
     words = {}
     if cluster.listener_tls:
         context = ssl.create_default_context()  # names and dates are checked elsewhere; here only whether TLS works
@@ -150,7 +150,7 @@ async def _connected(cluster: Cluster, host: str, port: int, name: str, patience
         words = {"ssl": context, "server_hostname": name}
     async with asyncio.timeout(patience):
         reader, writer = await asyncio.open_connection(host, port, **words)  # type: ignore[arg-type]
-        asking = Asking(reader, writer)
+        asking = BrokerClient(reader, writer)
         try:
             yield asking
         finally:

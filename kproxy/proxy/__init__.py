@@ -21,30 +21,30 @@ Packages
 One worker
 
     worker.py             the worker process: handles messages, ticks, keeps the memory budget, owns the virtual clusters
-    virtual_cluster.py    VirtualCluster: listeners, limits, timeouts; the owner of its links (LinkOwner)
-    link_opening.py       LinkOpener: opens links that need TLS, a resolved name, a PROXY header or another proxy on the way
-    filter_dispatch.py    FilterDispatch: runs held frames through the filter chain and applies the verdicts
+    virtual_cluster.py    VirtualCluster: listeners, limits, timeouts; the owner of its links (LinkOwner in forwarding/owner.py)
+    link_opening.py       LinkOpener: opens links that need TLS, a resolved name, a PROXY header or another proxy on the way;
+                          what a link is called in logs, in the tap and at /connections
+    admission.py          Admission: limits of clients per address and second; memory that is given up for the open connections
+    brokers.py            BrokerTable: node ids, broker addresses, kproxy's ports; refuses addresses that lead inside.
+                          AdvertisedAddresses: what clients are given instead. Reachability, for /readyz
+    filter_dispatch.py    FilterDispatch: runs held frames through the filter chain and applies the verdicts; tells SASL tokens
+                          from requests
     filter_runtime.py     FilterRuntime: what filters get from kproxy: clock, timer, journals, shared sets, counts and times
-    shared_counts.py      SharedCounts: what filters of all workers count together; rates of the filter throttle
-    shared_sets.py        SharedSets: names that filters of all workers know together
-    stops.py              Stops: the messages that breakpoints have stopped (kproxy.filters.breakpoints)
-    journals.py           Journals: the journals of one worker, opened when first asked for
+    shared_state.py       what the filters of all workers share: SharedCounts and SharedTimes in memory, SharedSets by messages
     journal.py            FileJournal: numbered lines in a file, each written or counted as dropped, even if the process is killed
     codec_thread.py       a thread that decodes and encodes large held frames while the event loop goes on
-    brokers.py            BrokerTable: node ids, broker addresses, kproxy's ports; refuses addresses that lead inside
-    advertised.py         AdvertisedAddresses: the host and port that responses give clients for each broker
-    reachability.py       whether a broker has been reached, for /readyz
-    memory_reserve.py     memory that a worker gives up when it can get no more
-    asking.py             Asking: a few requests of kproxy's own to a broker; such as the list of brokers; also for kproxy.doctor
-    admission.py, link_description.py, raw_sasl.py    see their first lines
+    stops.py              Stops: the messages that breakpoints have stopped (kproxy.filters.breakpoints)
 
-What all processes use
+What several processes use
 
-    messages.py           all messages between supervisor and children: a Struct for each, a union for each receiver
-    channel.py            the channel that carries them: JSON lines on a socket pair. It ends when either process is gone
+    messages.py           all messages between supervisor and children: a Struct for each, a union for each receiver; the Channel
+                          that carries them: JSON lines on a socket pair. It ends when either process is gone
     child_process.py      how a child begins: arguments, title, signals; it dies with its parent
-    page_records.py       what the analyzer sends the process of the live page (kproxy.page.live) over a socket
     logs.py               log(event, keys), and the only list of keys. Children send their events to the supervisor
+    scheduling.py         how the kernel shares a core between workers, analyzer and page; the pace of the analyzer's event loop
+    page_records.py       what the analyzer sends the process of the live page (kproxy.page.live) over a socket
+    broker_client.py      BrokerClient: a few requests of kproxy's own to a broker, such as for the list of brokers; also for
+                          kproxy.doctor
 
 To add
 

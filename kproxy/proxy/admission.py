@@ -1,4 +1,7 @@
-"""Limits on clients per address and per second, over all workers. Worker.take_place limits the number of connections."""
+"""Whether one more client is accepted: limits per address and second over all workers, and memory for it.
+
+Worker.take_place limits the number of connections.
+"""
 
 import time
 
@@ -59,3 +62,30 @@ class Admission:
         """Return the slot of a client's host; an IPv4 client has the same slot at an IPv6 socket."""
         host = peer[4:8] if len(peer) == SOCKADDR_IN else peer[8:24].removeprefix(MAPPED)
         return address_hash(host.hex(), self._key)
+
+
+RESERVE = 4 * 1024 * 1024  # bytes
+
+
+class MemoryReserve:
+    """The reserve of one process."""
+
+    def __init__(self, size: int = RESERVE) -> None:
+        self._size = size
+        self._held: bytearray | None = bytearray(size)  # calloc(3): zero pages that are not there yet
+
+    def release(self) -> None:
+        """Give the reserve up."""
+        self._held = None
+
+    def take(self) -> bool:
+        """Take the reserve back if it was given up; return whether it is held now."""
+        if self._held is None:
+            try:
+                self._held = bytearray(self._size)
+            except MemoryError:
+                return False
+        return True
+
+
+OF_THIS_PROCESS = MemoryReserve()

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from kproxy.errors import DecodeError
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import (
     Answer,
@@ -17,18 +18,19 @@ from kproxy.filters.contract import (
     Want,
 )
 from kproxy.filters.narrow_api_versions import NarrowApiVersions
-from kproxy.protocol import ApiKey
+from kproxy.protocol import ApiKey, read_request_header
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.owner import PairedRequest
 from kproxy.proxy.logs import log
 from kproxy.proxy.tap.counted import CloseCause, Total
+from kproxy.session.sasl import SaslPhase
 
 AFTER_CORRELATION_ID = 8
 MOST_UNCHANGED = 64
 
 
 class FilterDispatch:
-    """Runs held frames through a chain. The ``on_`` methods are those of LinkOwner (forwarding/owner.py).
+    """Runs held frames through a chain. The public methods for frames are those of LinkOwner (forwarding/owner.py).
 
     Args:
         chain: the filters.
@@ -45,6 +47,32 @@ class FilterDispatch:
         """Use another chain from now on; awaited verdicts still come from the previous chain."""
         self.chain = chain
         self._unchanged: set[bytes] = set()  # ApiVersions responses, without size and correlation id
+
+    def on_handshake(self, link: Link, frame: bytes) -> bool:
+        """Note a SaslHandshake request; return whether raw SASL tokens follow it (session/sasl.py has the rules)."""
+        phase: SaslPhase = link.sasl or SaslPhase()
+        link.sasl = phase
+        try:
+            header = read_request_header(frame, 4)
+        except DecodeError:
+            return False
+        phase.on_handshake(header.api_version, header.client_id)
+        return phase.in_tokens
+
+    def is_token(self, link: Link, frame: bytes) -> bool:
+        """Return whether a frame is a raw SASL token. The first frame of a connection may be one too, of GSSAPI."""
+        data = frame[4:]
+        was_in_tokens = link.sasl is not None and link.sasl.in_tokens
+        if link.sasl is None:
+            link.sasl = SaslPhase()
+            is_token = bool(link.sasl.begins_with_token(data))
+        else:
+            is_token = not link.sasl.ends_with(data)
+            if not is_token:
+                link.sasl.leave()
+        if is_token or was_in_tokens:
+            self.chain.on_token(self._facts_of(link), data if is_token else None)
+        return is_token
 
     def on_request(self, link: Link, frame: bytes) -> bool:
         """Decide about a request; False: the verdict comes later, and resumes the link."""

@@ -2,9 +2,10 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kproxy.errors import UsageError
 from kproxy.filters.contract import ClientMetric, Journal, MetricsExport, SharedCount, SharedSet, SharedTimes
@@ -12,12 +13,57 @@ from kproxy.filters.filter_faults import Hook, Kind
 from kproxy.filters.options import Rotated
 from kproxy.filters.otlp_endpoint import OtlpEndpoint
 from kproxy.proxy.codec_thread import in_codec_thread
-from kproxy.proxy.journals import Journals
 from kproxy.proxy.logs import log
-from kproxy.proxy.messages import ClientMetrics, Message
-from kproxy.proxy.otlp.exporters import Exporters
-from kproxy.proxy.shared_counts import CALLS, FAULTS, SPENT_NS, SharedCounts
-from kproxy.proxy.shared_sets import SharedSets
+from kproxy.proxy.messages import ClientMetrics, JournalState, Message
+from kproxy.proxy.otlp.exporter import Exporters
+from kproxy.proxy.shared_state import CALLS, FAULTS, SPENT_NS, SharedCounts, SharedSets
+
+if TYPE_CHECKING:
+    from kproxy.proxy.journal import FileJournal
+
+
+class Journals:
+    """All journals of a worker process, opened when they are first asked for.
+
+    Args:
+        worker: its number.
+        counts: where the counts of journals are kept while a disk cannot.
+    """
+
+    def __init__(self, worker: int = 0, counts: SharedCounts | None = None) -> None:
+        self.worker = worker
+        self._counts = counts
+        self._opened: dict[str, FileJournal] = {}
+        self._required: Counter[str] = Counter()  # path -> how many filters refuse requests while it cannot be written
+        self._reasons: dict[str, str] = {}  # path -> why it cannot be written, as last reported
+
+    def open(self, file: Rotated, report: Callable[[str], None]) -> "FileJournal":
+        """Return the journal at a path, opened with the first *file* given. Raises UsageError if another process has it."""
+        from kproxy.proxy.journal import FileJournal  # noqa: PLC0415 - a megabyte that few workers need
+
+        if file.path not in self._opened:
+            memory = self._counts.memory if self._counts is not None else None
+            self._opened[file.path] = FileJournal(file, self.worker, report, memory=memory)
+        return self._opened[file.path]
+
+    def require(self, path: str, is_required: bool) -> None:
+        """Note that one filter more (or less) refuses requests while the journal at a path cannot be written."""
+        self._required[path] += 1 if is_required else -1
+
+    def changes(self) -> list[JournalState]:
+        """Look at the required journals; return the states that have changed since the last call."""
+        required = {path for path, filters in self._required.items() if filters > 0 and path in self._opened}
+        states = {path: self._opened[path].look() if path in required else "" for path in {*required, *self._reasons}}
+        changed = [JournalState(path, why) for path, why in states.items() if why != self._reasons.get(path, "")]
+        self._reasons = {path: why for path, why in states.items() if why}
+        return changed
+
+    def close(self) -> None:
+        """Close all."""
+        for journal in self._opened.values():
+            journal.close()
+        self._opened.clear()
+
 
 Result = TypeVar("Result")
 METRICS_A_MESSAGE = 20  # of the longest names and attributes, so many fit a line of the channel

@@ -1,7 +1,7 @@
 """FileJournal: an append-only file of numbered JSON lines; each number is in it or counted as dropped, even after a kill.
 
 For the path ``audit.jsonl`` worker 0 writes ``audit-0.jsonl`` (rotated parts: ``audit-0.000001.jsonl``) and keeps its counts in
-``audit-0.jsonl.counts`` (journal_counts.py): what a process has counted stays when it is killed. Each worker has its own files,
+``audit-0.jsonl.counts`` (JournalCounts): what a process has counted stays when it is killed. Each worker has its own files,
 so no process waits for another, and the next process of the same worker goes on with the numbers.
 
     a number is taken     ``seen`` grows
@@ -15,25 +15,251 @@ so no process waits for another, and the next process of the same worker goes on
 So ``seen == written + dropped`` whenever no number is open, and ``written`` is the number of lines with a sequence. Counts and
 lines survive the end of a process, not of the machine: the kernel has the pages and writes them when it likes.
 
-Only the disk thread touches the disk, and callers wait for it only a limited time (disk_thread.py). While a call hangs, the
+Only the disk thread (DiskThread) touches the disk, and callers wait for it only a limited time. While a call hangs, the
 journal is not writable; a number whose line hangs stays open until it is known whether the line was written.
 """
 
+import errno
+import fcntl
 import json
 import os
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from struct import Struct
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from kproxy.errors import UsageError
 from kproxy.filters.options import Rotated
 from kproxy.pipeline.rotating_file import RotatingFile
-from kproxy.proxy.disk_thread import DiskThread
-from kproxy.proxy.journal_counts import JournalCounts, Memory, Pending
+
+SHORT_S = 0.01
+MOST_WAIT_S = 0.2  # longer than a thread waits for a core on a busy machine
+REFILL = 0.1  # seconds by which the allowance grows in a second
+HANGS_AFTER_S = 1.0
+
+Call = Callable[[], bool]
+
+
+class DiskThread:
+    """Makes calls in a thread of its own, which is started with the first call and does not keep the process from ending."""
+
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._name = name
+        self._clock = clock
+        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._done = threading.Semaphore(0)
+        self._thread: threading.Thread | None = None
+        self._is_busy = False
+        self._result = False
+        self._left = MOST_WAIT_S
+        self._at = clock()
+        self._began = 0.0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call is still running; then no other one may be made."""
+        if self._is_busy and self._done.acquire(blocking=False):
+            self._is_busy = False
+        return self._is_busy
+
+    @property
+    def hangs(self) -> bool:
+        """Whether the present call takes longer than a working disk needs."""
+        return self.is_busy and self._clock() - self._began >= HANGS_AFTER_S
+
+    def call(self, function: Call, most_wait_s: float | None = None) -> bool | None:
+        """Make a call and return its result; None: it is still running after the wait. An exception in it counts as False."""
+        assert not self.is_busy
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        self._began = self._clock()
+        self._is_busy = True
+        self._calls.put(function)
+        self._wait(self._wait_s() if most_wait_s is None else most_wait_s)
+        return None if self._is_busy else self._result
+
+    def settle(self, most_wait_s: float) -> bool:
+        """Wait for the present call; return whether it has ended."""
+        if self.is_busy:
+            self._wait(most_wait_s)
+        return not self._is_busy
+
+    def end(self) -> None:
+        """End the thread after its present call."""
+        if self._thread is not None:
+            self._calls.put(None)
+            self._thread = None
+
+    def _wait(self, seconds: float) -> None:
+        if self._done.acquire(timeout=seconds):
+            self._is_busy = False
+        self._left -= max(self._clock() - self._began - SHORT_S, 0.0)
+
+    def _wait_s(self) -> float:
+        """Return how long the next call may be waited for."""
+        now = self._clock()
+        self._left = min(MOST_WAIT_S, self._left + (now - self._at) * REFILL)
+        self._at = now
+        return SHORT_S + max(self._left, 0.0)
+
+    def _run(self) -> None:
+        while (function := self._calls.get()) is not None:
+            try:
+                self._result = function()
+            except Exception:
+                self._result = False
+            self._done.release()
+
+
+COUNTS = Struct("<8s4QqQQQQ")
+MAGIC = b"kpcount3"
+ATTRIBUTE = "user.kproxy.counts"
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+
+
+class Memory(Protocol):
+    """Bytes that outlive the process."""
+
+    def read(self) -> bytes:
+        """What was written last; zeros at first."""
+
+    def write(self, data: bytes) -> None:
+        """Write all of *data*, in one step."""
+
+
+class Pending(NamedTuple):
+    """A line that is about to be written: what it is, and where its bytes will be once it is in the file."""
+
+    number: int  # of the journal; 0: a line that reports dropped numbers
+    reported: int  # how many it reports
+    inode: int  # of the part
+    offset: int
+    size: int
+
+
+NOTHING = Pending(0, 0, 0, 0, 0)
+
+
+class JournalCounts:
+    """The counts, loaded when the object is made. Raises UsageError if another process has the file."""
+
+    def __init__(self, path: Path, memory: Memory | None = None) -> None:
+        self.seen = self.written = self.dropped = 0
+        self.reported = 0  # dropped numbers that lines of the journal report
+        self.pending = NOTHING
+        self.are_new = True  # nothing was found
+        self._path = path
+        self._memory = memory
+        self._lock = threading.Lock()  # the disk thread saves while another one counts
+        self._fd = -1
+        self._identity = (0, 0)
+        try:
+            self._open()
+        except BlockingIOError:
+            raise UsageError(f"{str(path)!r} is used by another process: give each its own path") from None
+        except OSError:  # tried again by each save
+            pass
+        self._load()
+
+    def save(self) -> None:
+        """Write the counts to the memory and to the disk. Raises OSError if the disk has room for them nowhere."""
+        data = self.remember()
+        if self._fd < 0 or self._is_replaced():
+            self._release()
+            self._open()
+            self._check_is_not_newer()
+        try:
+            os.pwrite(self._fd, data, 0)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            os.setxattr(self._fd, ATTRIBUTE, data)
+
+    def remember(self) -> bytes:
+        """Write the counts to the memory alone; return the bytes."""
+        with self._lock:
+            data = COUNTS.pack(MAGIC, self.seen, self.written, self.dropped, self.reported, *self.pending)
+            if self._memory is not None:
+                self._memory.write(data)
+            return data
+
+    def settle(self, is_written: bool) -> None:
+        """Count the pending line as written if *is_written*; no line is pending after this."""
+        with self._lock:
+            if is_written:
+                self.written += self.pending.number > 0
+                self.reported += self.pending.reported
+            self.pending = NOTHING
+
+    def close(self) -> None:
+        """Save, and release the file for other processes."""
+        with suppress(OSError):
+            self.save()
+        self._release()
+
+    def _open(self) -> None:
+        """Open and lock the file. Raises OSError, BlockingIOError if another process has it."""
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            status = os.fstat(fd)
+        except OSError:
+            os.close(fd)
+            raise
+        self._fd, self._identity = fd, (status.st_dev, status.st_ino)
+
+    def _release(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _is_replaced(self) -> bool:
+        """Return whether the path has another file than the one that is open, or none."""
+        try:
+            status = self._path.lstat()
+        except FileNotFoundError:
+            return True
+        return (status.st_dev, status.st_ino) != self._identity
+
+    def _load(self) -> None:
+        """Load the newest counts of the three places."""
+        kept = [self._in_file(), self._in_attribute(), self._memory.read() if self._memory else b""]
+        counts = [COUNTS.unpack_from(data)[1:] for data in kept if data[:8] == MAGIC and len(data) >= COUNTS.size]
+        if counts:
+            newest = max(counts, key=lambda words: sum(words[:4]))
+            self.seen, self.written, self.dropped, self.reported = newest[:4]
+            self.pending = Pending(*newest[4:])
+            self.are_new = False
+
+    def _check_is_not_newer(self) -> None:
+        """Raise OSError if the file has newer counts, which could not be read at the start and must not be overwritten."""
+        data = self._in_file()
+        if data[:8] == MAGIC and len(data) == COUNTS.size:
+            newer = sum(COUNTS.unpack(data)[1:5]) > self.seen + self.written + self.dropped + self.reported
+            if newer:
+                self._release()
+                raise OSError(errno.EBUSY, "it has the counts of another run: start kproxy anew", str(self._path))
+
+    def _in_file(self) -> bytes:
+        with suppress(OSError):
+            if self._fd >= 0:
+                return os.pread(self._fd, COUNTS.size, 0)
+            with os.fdopen(os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+                return file.read(COUNTS.size)
+        return b""
+
+    def _in_attribute(self) -> bytes:
+        with suppress(OSError):
+            return os.getxattr(self._path, ATTRIBUTE, follow_symlinks=False)
+        return b""
+
 
 FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 MOST_RANGES = 1_000  # of dropped numbers that are listed in one line

@@ -1,8 +1,10 @@
-"""Open links that take more than connecting two sockets: TLS, names, another proxy on the way, PROXY headers.
+"""Open links that take more than connecting two sockets, and describe links.
 
-The steps, in order (``_open``): receive the PROXY header, TLS handshake with the client, choose the broker, connect to it, send
-the PROXY header, TLS handshake with the broker, join both sides. A login of kproxy's own at the broker would be a step before the
-join.
+LinkOpener opens links that need TLS, a resolved name, another proxy on the way or PROXY headers. The steps, in order (``_open``):
+receive the PROXY header, TLS handshake with the client, choose the broker, connect to it, send the PROXY header, TLS handshake
+with the broker, join both sides. A login of kproxy's own at the broker would be a step before the join.
+
+The functions at the beginning give a link's addresses as text, the tap's OPEN record and its row at /connections.
 """
 
 import asyncio
@@ -10,26 +12,73 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from kproxy.config import BrokerTls, Cluster, Config, ListenerTls
+import msgspec
+
+from kproxy.config import Cluster, Config
 from kproxy.errors import ProxyProtocolError, UpstreamError
 from kproxy.filters.contract import ConnectionFacts
+from kproxy.protocol import facts
 from kproxy.protocol.addresses import join_address, split_address
-from kproxy.proxy.brokers import BrokerTable
+from kproxy.proxy.brokers import BrokerTable, Reachability
 from kproxy.proxy.forwarding.link import Link
 from kproxy.proxy.forwarding.sockets import pump
 from kproxy.proxy.forwarding.tls_side import TlsSide
-from kproxy.proxy.link_description import broker_of, client_of, listener_of
 from kproxy.proxy.logs import log
+from kproxy.proxy.messages import Connection
 from kproxy.proxy.network.proxy_protocol import read_header
+from kproxy.proxy.network.socket_addresses import OWN, from_sockaddr, original_destination
+from kproxy.proxy.network.tls import Contexts, client_tls, handshake, server_name, server_name_of
 from kproxy.proxy.network.upstream import Upstream
-from kproxy.proxy.reachability import Reachability
 from kproxy.proxy.tap.counted import CloseCause, Total
 from kproxy.proxy.tap.counters import Counters
+from kproxy.proxy.tap.tapped import Opened
 
-if TYPE_CHECKING:
-    from kproxy.proxy.network.tls import Contexts
+
+def client_of(link: Link) -> str:
+    """Return the client's address; with PROXY protocol the one in the header."""
+    return link.facts.client if link.facts is not None else join_address(*from_sockaddr(link.peer))
+
+
+def broker_of(link: Link) -> str:
+    """Return the broker's address; empty while it is not known."""
+    return join_address(*link.target) if link.target else ""
+
+
+def listener_of(link: Link) -> str:
+    """Return the address that the client connected to."""
+    return join_address(*from_sockaddr(link.local_address()))
+
+
+def open_record(link: Link, cluster: str, from_start: bool) -> bytes:
+    """Return the body of the tap's OPEN record."""
+    tls = None if link.facts is None else link.facts.tls
+    return msgspec.json.encode(Opened(link.number, cluster, client_of(link), broker_of(link), from_start, True, tls))
+
+
+def connection_row(link: Link, cluster: str, now: int, worker: int) -> Connection:
+    """Return the link as /connections shows it; *now* in ns of the monotonic clock."""
+    requests, responses = link.frames_received
+    received, sent = link.bytes_received
+    api = facts().apis.get(link.last_request)
+    return Connection(
+        worker=worker,
+        number=link.number,
+        cluster=cluster,
+        client=client_of(link),
+        broker=broker_of(link),
+        node_id=link.node_id,
+        age_s=round((now - link.opened_at) / 1e9, 3),
+        idle_s=round((now - link.last_at) / 1e9, 3),
+        requests=requests,
+        responses=responses,
+        request_bytes=received,
+        response_bytes=sent,
+        in_flight=link.in_flight_count,
+        last_api=api.name if api else None,
+        tls=bool(link.tls and link.tls[0]),
+    )
+
 
 MOST_PROXY_HEADER = 16 + 4_096  # bytes; see proxy_protocol.py
 
@@ -65,8 +114,12 @@ class LinkOpener:
         facts_of: Callable[[Link], ConnectionFacts],
     ) -> None:
         self.upstream = Upstream.of(cluster, config.timeouts.connect)
-        self.listener_tls = _contexts(cluster.listener_tls, names=cluster.addresses.mode == "sni")
-        self.broker_tls = _contexts(cluster.broker_tls)
+        self.listener_tls: Contexts | None = None
+        self.broker_tls: Contexts | None = None
+        if cluster.listener_tls is not None:
+            self.listener_tls = Contexts(cluster.listener_tls, names=cluster.addresses.mode == "sni")
+        if cluster.broker_tls is not None:
+            self.broker_tls = Contexts(cluster.broker_tls)
         self._counters = counters
         self._brokers = brokers
         self._reachability = reachability
@@ -84,8 +137,6 @@ class LinkOpener:
 
     def server_name(self, host: str) -> str:
         """Return the name that the certificate of a broker at *host* must have."""
-        from kproxy.proxy.network.tls import server_name  # noqa: PLC0415
-
         assert self._cluster.broker_tls is not None
         return server_name(self._cluster.broker_tls, host)
 
@@ -171,15 +222,13 @@ class LinkOpener:
     async def _read_proxy_header(self, link: Link) -> str | None:
         """Read the PROXY header from the client, note the client address in it, and return its destination."""
         loop = asyncio.get_running_loop()
-        peeked = socket.socket(
-            fileno=link.take_client()
-        )  # owned here, so that it is not closed while the loop watches it
+        # owned here, so that it is not closed while the loop watches it
+        peeked = socket.socket(fileno=link.take_client())
         seen = 0
         try:
             while True:
-                peeked.setsockopt(
-                    socket.SOL_SOCKET, socket.SO_RCVLOWAT, seen + 1
-                )  # wake up only for more than was seen
+                # wake up only for more than was seen
+                peeked.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, seen + 1)
                 await _readable(loop, peeked.fileno())
                 data = peeked.recv(MOST_PROXY_HEADER, socket.MSG_PEEK)
                 header = read_header(data)
@@ -199,12 +248,9 @@ class LinkOpener:
 
     async def _client_tls(self, link: Link) -> TlsSide:
         """Do the TLS handshake with the client; note its certificate and principal."""
-        from kproxy.proxy.network.tls import client_tls, handshake  # noqa: PLC0415 (OpenSSL is loaded where it is used)
-
         assert self.listener_tls is not None
-        client = socket.socket(
-            fileno=link.take_client()
-        )  # owned here, so that it is not closed while the loop watches it
+        # owned here, so that it is not closed while the loop watches it
+        client = socket.socket(fileno=link.take_client())
         try:
             tls = TlsSide(*await handshake(client, self.listener_tls.get(), None, self._timeouts.first_request))
         except OSError as error:
@@ -239,8 +285,6 @@ class LinkOpener:
         """Return the address to connect this client to; None: any bootstrap broker."""
         mode = self._cluster.addresses.mode
         if mode == "transparent":
-            from kproxy.proxy.network.original_destination import OWN, original_destination  # noqa: PLC0415
-
             if OWN.has(split_address(client_of(link))):
                 raise _Refused(CloseCause.LOOP, "kproxy's own connection to a broker was redirected back to it")
             destination = original_destination(link.client_socket())
@@ -248,8 +292,6 @@ class LinkOpener:
                 raise _Refused(CloseCause.LOOP, "the client connected to the listener itself: nothing was redirected")
             return destination
         if mode == "sni" and client is not None:
-            from kproxy.proxy.network.tls import server_name_of  # noqa: PLC0415
-
             name = server_name_of(client.ssl_object)
             link.node_id = self._brokers.node_of_name(name or "")
         return None if link.node_id is None else self._brokers.target(link.node_id)
@@ -261,8 +303,6 @@ class LinkOpener:
 
     async def _broker_tls(self, link: Link, connected: socket.socket) -> TlsSide:
         """Do the TLS handshake with the broker."""
-        from kproxy.proxy.network.tls import handshake  # noqa: PLC0415
-
         assert self.broker_tls is not None
         assert link.target is not None
         host, port = link.target
@@ -274,14 +314,6 @@ class LinkOpener:
             raise _Refused(CloseCause.TLS_BROKER, f"TLS with {join_address(host, port)}: {error}") from error
         self._counters.add(Total.TLS_HANDSHAKES_OK_BROKER)
         return tls
-
-
-def _contexts(tls: ListenerTls | BrokerTls | None, *, names: bool = False) -> "Contexts | None":
-    if tls is None:
-        return None
-    from kproxy.proxy.network.tls import Contexts  # noqa: PLC0415 (OpenSSL is loaded where it is used)
-
-    return Contexts(tls, names=names)
 
 
 async def _readable(loop: asyncio.AbstractEventLoop, fd: int) -> None:

@@ -16,7 +16,7 @@ import select
 import time
 from typing import Any, Literal, TypeAlias
 
-from kproxy.proxy.messages import LogEvent, LogValue
+from kproxy.proxy.messages import MESSAGE_DROPPED, LogEvent, LogValue
 
 KEYS = {
     "worker": "number of the worker, from 0",
@@ -73,6 +73,11 @@ logger = logging.getLogger("kproxy")
 def log(level: str, event: str, **keys: Any) -> None:
     """Write an event; *level* is one of LEVELS, *keys* are some of KEYS."""
     logger.log(LEVELS[level], event, extra={"keys": keys})
+
+
+def log_dropped_message(reason: str) -> None:
+    """Log that a message to another process was too long."""
+    log("error", MESSAGE_DROPPED, reason=reason)
 
 
 class Relay:

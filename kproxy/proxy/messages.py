@@ -1,20 +1,19 @@
-"""Messages between the supervisor and its children: JSON lines on a channel (channel.py), each with its type.
+"""Messages between the supervisor and its children, and the channel that carries them: JSON lines over a socket pair.
 
-    ToWorker        Configure, Brokers, Learned, ReloadCertificates, ListConnections, Drain, UseBreakpoints, ShowStop, Decide,
-                    ResumeAll
-    ToAnalyzer      Configure, ForgetWorker, FeedPage, Drain
-    ToSupervisor    Ready, Failed, LogEvent, Drained, Brokers, Learned, BrokerReach, ClientMetrics, Connections,
-                    JournalState, Alive, AnalyzerCounts, AnalyzerSeries, Stopped, StopEnded, StopAnswer,
-                    BreakpointGivenUp
+The unions near the end say who gets which: ToWorker, ToAnalyzer, ToSupervisor. A Configure is answered by Ready or Failed, in
+order; ListConnections by Connections; ShowStop, Decide and UseBreakpoints by StopAnswer. To add a message: add its Struct here
+and to the union of its receiver, and handle it there (worker.py, analyzer/process.py, supervisor/child.py and fleet.py). A child may
+be newer than its supervisor, after an upgrade on disk: unknown fields are ignored, a line that is no message of the receiver's
+union is passed to ``on_malformed`` and skipped.
 
-A Configure is answered by Ready or Failed, in order; ListConnections by Connections; ShowStop, Decide and UseBreakpoints by
-StopAnswer. To add a message: add its Struct here and to the union of its receiver, and handle it there (worker.py,
-analyzer/process.py, supervisor/child.py and fleet.py). A child may be newer than its supervisor, after an upgrade on disk:
-unknown fields are ignored, an unknown type is logged.
+When the channel ends, the child exits: its supervisor is gone.
 """
 
-from collections.abc import Iterator
-from typing import Self, TypeAlias
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import UnionType
+from typing import Generic, Self, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -32,9 +31,6 @@ LogValue: TypeAlias = str | int | float | bool | list[str | int | float | bool |
 
 class Message(Struct, frozen=True, tag_field="type"):
     """Anything sent on a channel."""
-
-
-# To a worker or the analyzer
 
 
 class Configure(Message, frozen=True, tag="configure"):
@@ -57,9 +53,6 @@ class Drain(Message, frozen=True, tag="drain"):
     """Finish and exit. A worker accepts no more and waits until all in flight is answered; the analyzer reads the taps."""
 
     seconds: float
-
-
-# To a worker
 
 
 class ReloadCertificates(Message, frozen=True, tag="reload_certificates"):
@@ -119,9 +112,6 @@ class ResumeAll(Message, frozen=True, tag="resume_all"):
     why: str = ""  # the reason if no person decided: Why in kproxy.filters.breakpoints.decision
 
 
-# To the analyzer
-
-
 class ForgetWorker(Message, frozen=True, tag="forget_worker"):
     """A worker died: its connections are over. Another process takes over its tap ring."""
 
@@ -136,9 +126,6 @@ class FeedPage(Message, frozen=True, tag="feed_page"):
 
     path: str
     past: int = 0
-
-
-# From a worker or the analyzer
 
 
 class Ready(Message, frozen=True, tag="ready"):
@@ -169,9 +156,6 @@ class Drained(Message, frozen=True, tag="drained"):
     """The process exits now."""
 
     left: int = 0  # connections closed with something in flight, as their time was over
-
-
-# From a worker
 
 
 class Brokers(Message, frozen=True, tag="brokers"):
@@ -310,9 +294,6 @@ class Alive(Message, frozen=True, tag="alive"):
     """Sent once a second while the worker's event loop turns; AnalyzerCounts says the same of the analyzer (watchdog.py)."""
 
 
-# From the analyzer
-
-
 class OutputCounts(Struct, frozen=True):
     """Counts of one output file."""
 
@@ -390,3 +371,85 @@ ToFleet: TypeAlias = (
     | StopAnswer
 )
 ToSupervisor: TypeAlias = Ready | Failed | LogEvent | Drained | Alive | ToFleet
+
+LONGEST_LINE = 1 << 20
+MESSAGE_DROPPED = "a message to another process is too long and is dropped"
+
+Received = TypeVar("Received", bound=Message)
+
+
+class Channel(Generic[Received]):
+    """One end. ``async for message in channel`` ends when the other end is closed."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        received: UnionType,
+        on_malformed: Callable[[str], None],
+        on_too_long: Callable[[str], None],
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._decoder: msgspec.json.Decoder[Received] = msgspec.json.Decoder(received)
+        self._on_malformed = on_malformed
+        self._on_too_long = on_too_long
+
+    @classmethod
+    async def open(
+        cls,
+        end: socket.socket | int,
+        received: UnionType,
+        on_malformed: Callable[[str], None],
+        on_too_long: Callable[[str], None],
+    ) -> Self:
+        """Open the channel over a socket or an inherited file descriptor, and own it from here on.
+
+        Args:
+            end: the socket or file descriptor.
+            received: the union of the messages that may be received.
+            on_malformed: called with the reason for each line that is none of them.
+            on_too_long: called with the size of each message that is dropped by ``send``.
+        """
+        opened = socket.socket(fileno=end) if isinstance(end, int) else end
+        opened.setblocking(False)
+        reader, writer = await asyncio.open_unix_connection(sock=opened, limit=LONGEST_LINE + 1)
+        return cls(reader, writer, received, on_malformed, on_too_long)
+
+    async def send(self, message: Message) -> bool:
+        """Send, waiting while the other end does not read. If the other end is gone, nothing is sent: reading notices its end.
+
+        A message of more than LONGEST_LINE bytes is passed to ``on_too_long`` and dropped; the result is then False.
+        """
+        line = msgspec.json.encode(message) + b"\n"
+        if len(line) > LONGEST_LINE:
+            name = type(message).__name__
+            self._on_too_long(f"{name} has {len(line):,} bytes, at most {LONGEST_LINE:,} go in a line")
+            return False
+        if self._writer.is_closing():
+            return True
+        self._writer.write(line)
+        try:
+            await self._writer.drain()
+        except ConnectionError:
+            self.close()
+        return True
+
+    async def __aiter__(self) -> AsyncIterator[Received]:
+        """Iterate over the messages as they arrive."""
+        while True:
+            try:
+                line = await self._reader.readline()
+                if not line.endswith(b"\n"):  # the end; after half a line the other end died while it wrote
+                    return
+                message = self._decoder.decode(line)
+            except ConnectionError:
+                return
+            except (msgspec.MsgspecError, ValueError) as error:  # ValueError: the line is too long, or no UTF-8
+                self._on_malformed(str(error))
+                continue
+            yield message
+
+    def close(self) -> None:
+        """Close this end; the other end's iteration ends."""
+        self._writer.close()

@@ -2,15 +2,36 @@
 
 worker      short slices (sched_setattr(2)): when it wakes up it preempts threads with longer ones, for an equal share over time.
             Since Linux 6.12; older kernels ignore it
-analyzer    SCHED_IDLE (sched(7)): it gets what others leave, and anything that wakes up preempts it at once. A thread cannot
-            leave that policy without CAP_SYS_NICE; another thread of its process need never enter it (analyzer/pace.py)
+analyzer    SCHED_IDLE (sched(7)): it gets what others leave, and anything that wakes up preempts it at once; a fair share where
+            that is next to nothing (PacedLoop)
 page        SCHED_IDLE as well, except for the threads that answer browsers, which have a low priority (supervisor/live_page.py)
+
+The analyzer's event loop runs in a thread of its own:
+
+    BACKGROUND   as a rule. The thread has SCHED_IDLE, so it never makes a worker on its core wait
+    FAIR         the thread has the process's own priority (NICE in analyzer/process.py): about a quarter of a core that a worker
+                 fills
+
+    BACKGROUND -> FAIR    for STARVED_S the analyzer was behind and got less than FAIR_SHARE of a core: more would have helped
+    FAIR -> BACKGROUND    it has caught up
+
+An analyzer that is behind although it gets its share stays in the background: more would not help it, and traffic would wait.
+
+A thread cannot leave SCHED_IDLE without a privilege, so a change of the pace is a change of the thread that the loop runs in: the
+loop stops between two of its callbacks and goes on in a new thread. The main thread only watches: the pace, and records that take
+too long (Stuck). It needs the interpreter for that, which a thread in C does not give; then the supervisor's watchdog takes over.
 """
 
+import asyncio
 import ctypes
 import os
 import platform
+import time
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from enum import Enum
+from threading import Thread
+from typing import Any
 
 SHORT_SLICE_NS = 100_000  # the shortest that the kernel allows; its default is some milliseconds
 SCHED_OTHER = 0
@@ -46,3 +67,84 @@ def take_what_is_left() -> None:
     """Have this thread run only when no other thread wants its core."""
     with suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+WATCH_EVERY_S = 0.25
+STARVED_S = 0.5
+FAIR_SHARE = 0.2  # of a core
+
+
+class Pace(Enum):
+    """How the event loop's thread is scheduled."""
+
+    BACKGROUND = "background"
+    FAIR = "fair"
+
+
+class Starvation:
+    """Decides the pace from what the analyzer got of the CPU and whether it is behind."""
+
+    def __init__(self, now: float, cpu: float) -> None:
+        self.pace = Pace.BACKGROUND
+        self._since, self._cpu = now, cpu  # since when it is behind, and its CPU time at that moment
+
+    def look(self, now: float, cpu: float, *, behind: bool) -> Pace:
+        """Return the pace from here on; *now* in seconds, *cpu* the seconds of CPU that the process had so far."""
+        if not behind:
+            self.pace = Pace.BACKGROUND
+        elif now - self._since < STARVED_S:
+            return self.pace
+        elif cpu - self._cpu < FAIR_SHARE * (now - self._since):
+            self.pace = Pace.FAIR
+        self._since, self._cpu = now, cpu
+        return self.pace
+
+
+class PacedLoop:
+    """Runs a coroutine in an event loop whose thread changes with the pace.
+
+    Args:
+        is_behind: returns whether the analyzer needs more CPU; called in the main thread.
+        watch: called every WATCH_EVERY_S in the main thread with the thread of the loop.
+    """
+
+    def __init__(self, is_behind: Callable[[], bool], watch: Callable[[Thread], None]) -> None:
+        self._is_behind = is_behind
+        self._watch = watch
+        self._loop = asyncio.new_event_loop()
+        self.starved = 0  # times that the pace became FAIR
+
+    def run(self, main: Coroutine[Any, Any, None]) -> None:
+        """Run *main* to its end. Raises what it raises."""
+        task = self._loop.create_task(main, name="main")
+        task.add_done_callback(lambda _: self._loop.stop())
+        starvation = Starvation(time.monotonic(), time.process_time())
+        while not task.done():
+            self._turn(starvation)
+        self._loop.close()
+        task.result()
+
+    def _turn(self, starvation: Starvation) -> None:
+        """Run the loop in a thread until the pace changes, or until the end."""
+        pace = starvation.pace
+        thread = Thread(target=self._run_at, args=(pace,), name=pace.value, daemon=True)
+        thread.start()
+        is_stopping = False
+        while thread.is_alive():
+            thread.join(WATCH_EVERY_S)
+            self._watch(thread)
+            wanted = starvation.look(time.monotonic(), time.process_time(), behind=self._is_behind())
+            if wanted is not pace and not is_stopping:
+                is_stopping = True
+                self.starved += wanted is Pace.FAIR
+                self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _run_at(self, pace: Pace) -> None:
+        if pace is Pace.BACKGROUND:
+            take_what_is_left()
+        self._loop.run_forever()
+
+
+def raise_in(thread: Thread, exception: type[BaseException]) -> None:
+    """Raise an exception in a thread, at its next step in Python."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(exception))

@@ -1,14 +1,6 @@
 """VirtualCluster: one bootstrap address of kproxy in front of the brokers of one Kafka cluster, in one worker.
 
-It has the listeners, and the plan and the limits of its links; it is their owner (LinkOwner in forwarding/owner.py). Its parts:
-
-    filter_dispatch.py   runs held frames through the filters
-    link_opening.py      opens links, except for those of two plain sockets and a numeric broker address, which the acceptor opens
-    brokers.py           node ids, their addresses, and the ports of kproxy that stand for them
-    advertised.py        the address that responses give clients for each broker
-    asking.py            asks a broker for the addresses of all brokers
-    reachability.py      whether a broker can be reached, for /readyz
-    admission.py         limits of clients
+It has the listeners, and the plan and the limits of its links; it is their owner (LinkOwner in forwarding/owner.py).
 """
 
 import asyncio
@@ -31,31 +23,25 @@ from kproxy.filters.filter_faults import Hook, Kind
 from kproxy.filters.loading import load_chain
 from kproxy.protocol import Direction, facts
 from kproxy.protocol.addresses import parse_address, split_address
-from kproxy.proxy import raw_sasl
-from kproxy.proxy.admission import Admission
-from kproxy.proxy.asking import NotListed, discover, explain_foreign_protocol
-from kproxy.proxy.brokers import BrokerTable
+from kproxy.proxy.admission import OF_THIS_PROCESS, Admission
+from kproxy.proxy.broker_client import NotListed, discover, explain_foreign_protocol
+from kproxy.proxy.brokers import BrokerTable, Reach, Reachability
 from kproxy.proxy.codec_thread import in_codec_thread
 from kproxy.proxy.filter_dispatch import FilterDispatch
-from kproxy.proxy.filter_runtime import FilterRuntime
+from kproxy.proxy.filter_runtime import FilterRuntime, Journals
 from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.forwarding.link import Link, overdue
 from kproxy.proxy.forwarding.owner import Limits
 from kproxy.proxy.forwarding.plan import Plan
 from kproxy.proxy.forwarding.sockets import Acceptor, close_sockets
-from kproxy.proxy.journals import Journals
-from kproxy.proxy.link_description import broker_of, client_of, connection_row, listener_of, open_record
-from kproxy.proxy.link_opening import LinkOpener
+from kproxy.proxy.link_opening import LinkOpener, broker_of, client_of, connection_row, listener_of, open_record
 from kproxy.proxy.logs import log
-from kproxy.proxy.memory_reserve import OF_THIS_PROCESS
 from kproxy.proxy.messages import Brokers, Connection, Message, SetBreakpoint
 from kproxy.proxy.network.lingering_close import LingeringClose
 from kproxy.proxy.network.listening import ListenError, listen
 from kproxy.proxy.network.socket_addresses import to_sockaddr
-from kproxy.proxy.otlp.exporters import Exporters
-from kproxy.proxy.reachability import Reach, Reachability
-from kproxy.proxy.shared_counts import SharedCounts
-from kproxy.proxy.shared_sets import SharedSets
+from kproxy.proxy.otlp.exporter import Exporters
+from kproxy.proxy.shared_state import SharedCounts, SharedSets
 from kproxy.proxy.tap.counted import CloseCause, Total
 
 if TYPE_CHECKING:
@@ -113,6 +99,8 @@ class VirtualCluster:
         self.shared_sets = SharedSets(cluster.name, send)
         self._runtime = FilterRuntime(cluster.name, journals or Journals(), self.shared_sets, counts, send, exporters)
         self._filters = FilterDispatch(Chain(()), self.facts_of)
+        # LinkOwner: called by lanes, for frames that are held
+        self.on_handshake, self.is_token = self._filters.on_handshake, self._filters.is_token
         self.on_request, self.on_response = self._filters.on_request, self._filters.on_response
         self.on_head, self.on_tail = self._filters.on_head, self._filters.on_tail
         self.on_too_large_to_hold = self._filters.on_too_large_to_hold
@@ -388,20 +376,6 @@ class VirtualCluster:
             log("warning", "clients cannot be accepted", cluster=self.cluster.name, reason=os.strerror(error))
         self.pause()
         asyncio.get_running_loop().call_later(ACCEPT_PAUSE_S, self.resume)
-
-    # LinkOwner: called by lanes, for frames that are held; FilterDispatch has the others
-
-    def on_handshake(self, link: Link, frame: bytes) -> bool:
-        """Note a SaslHandshake request; return whether raw SASL tokens follow it."""
-        return raw_sasl.begins_tokens(link, frame)
-
-    def is_token(self, link: Link, frame: bytes) -> bool:
-        """Return whether a frame is a raw SASL token."""
-        was_in_tokens = link.sasl is not None and link.sasl.in_tokens
-        is_token = raw_sasl.is_token(link, frame)
-        if is_token or was_in_tokens:
-            self._filters.chain.on_token(self.facts_of(link), frame[4:] if is_token else None)
-        return is_token
 
     # LinkOwner: called for what goes wrong, and at the end
 

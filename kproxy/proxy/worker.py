@@ -17,17 +17,16 @@ import uvloop
 from kproxy.config import Cluster, Config, Page
 from kproxy.errors import KproxyError
 from kproxy.proxy import messages
-from kproxy.proxy.admission import Admission
-from kproxy.proxy.channel import Channel
+from kproxy.proxy.admission import OF_THIS_PROCESS, Admission
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.codec_thread import end_codec_thread
+from kproxy.proxy.filter_runtime import Journals
 from kproxy.proxy.forwarding.lane import Worker
-from kproxy.proxy.journals import Journals
-from kproxy.proxy.logs import EVENTS_LOST, event_of, log
-from kproxy.proxy.memory_reserve import OF_THIS_PROCESS
-from kproxy.proxy.otlp.exporters import FLUSH_S, Exporters
+from kproxy.proxy.logs import EVENTS_LOST, event_of, log, log_dropped_message
+from kproxy.proxy.messages import Channel
+from kproxy.proxy.otlp.exporter import FLUSH_S, Exporters
 from kproxy.proxy.scheduling import take_short_slices
-from kproxy.proxy.shared_counts import SharedCounts
+from kproxy.proxy.shared_state import SharedCounts
 from kproxy.proxy.tap.counted import Total
 from kproxy.proxy.tap.counters import Counters, SharedLimits
 from kproxy.proxy.tap.ring import TapWriter
@@ -358,7 +357,9 @@ def _on_malformed(reason: str) -> None:
 
 
 async def _run(arguments: ChildArguments) -> None:
-    channel: Channel[messages.ToWorker] = await Channel.open(arguments.control, messages.ToWorker, _on_malformed)
+    channel: Channel[messages.ToWorker] = await Channel.open(
+        arguments.control, messages.ToWorker, _on_malformed, log_dropped_message
+    )
     logging.getLogger().handlers[:] = [ToSupervisor(channel)]
     logging.getLogger().setLevel(logging.INFO)
     counters = Counters(arguments.counters)

@@ -81,7 +81,7 @@ def totals(folder: Path, worker: int = 0) -> Totals:
     )
 
 
-class Asking:
+class BrokerClient:
     """A client that counts: which requests were answered well, which were refused, which got no answer."""
 
     def __init__(self, proxy: Proxy) -> None:
@@ -112,7 +112,7 @@ class Asking:
                         self.refused.add(self.asked)
 
 
-def check(found: Totals, asking: Asking) -> None:
+def check(found: Totals, asking: BrokerClient) -> None:
     """The equation, by the files and by the client's counts: a request that was refused was not seen."""
     assert found.seen == found.written + found.dropped == asking.asked - len(asking.refused)
     assert len(found.numbers) == len(set(found.numbers)) == found.written
@@ -125,7 +125,7 @@ def test_a_full_disk(scripted: Scripted, proxied: Start, require: Require, tmp_p
     require("mount", available(), "file systems cannot be mounted here")
     with small_disk(tmp_path / "small", 1 << 18) as disk:
         proxy = audited(proxied, scripted(heartbeats).address, disk, mode)
-        asking = Asking(proxy)
+        asking = BrokerClient(proxy)
         asking.ask(20)
         filler = fill(disk)
         asking.ask(25)
@@ -174,7 +174,7 @@ def test_one_accident_after_another(
         folder.mkdir()
         filler = fill(disk)
         proxy = audited(proxied, scripted(heartbeats).address, folder, mode, {"admin": None}, most_size=3_000)
-        asking = Asking(proxy)
+        asking = BrokerClient(proxy)
         asking.ask(3)
         kill_worker(proxy)
         asking.ask(3)
@@ -238,7 +238,7 @@ def answers(proxy: Proxy) -> None:
     eventually(lambda: client(proxy.bootstrap()).socket.close() is None, what="it accepts")
 
 
-def writes_again(asking: Asking, folder: Path) -> None:
+def writes_again(asking: BrokerClient, folder: Path) -> None:
     """Ask until a line is in the file again."""
 
     def written() -> bool:
@@ -269,7 +269,7 @@ class Clients:
             thread.join()
 
     def _ask(self, number: int, step: int) -> None:
-        asking = Asking(self._proxy)
+        asking = BrokerClient(self._proxy)
         asking.asked = number
         asking.well, asking.refused = self.well, self.refused
         while not self._stopped.is_set():
@@ -458,7 +458,7 @@ def test_a_disk_that_hangs(scripted: Scripted, proxied: Start, require: Require,
                 peer.send(heartbeat_answer(number) if asked[4:6] == HEARTBEAT else produce_answer(number))
 
         proxy = audited(proxied, scripted(script).address, folder, mode)
-        asking = Asking(proxy)
+        asking = BrokerClient(proxy)
         asking.ask(10)
         with frozen(disk):
             asking.ask(4)

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.proxy.supervisor.watchdog import Activity
+from kproxy.proxy.supervisor.child import Activity
 from tests.chaos.conftest import FIXED, Shared, Start
 from tests.chaos.peers import Peer, Script, ScriptedBroker, answer, answering, client
 from tests.support.frames import (

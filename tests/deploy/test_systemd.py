@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.config.reading import parse_config
-from kproxy.proxy.asking import Asking
+from kproxy.proxy.broker_client import BrokerClient
 from tests.conftest import Require
 from tests.deploy.tools import DEPLOY, passes, tool
 from tests.doctor.test_running import until_ready
@@ -57,7 +57,7 @@ def test_it_forwards_under_the_restrictions_of_the_unit(require: Require, tmp_pa
             log = "analysis: {log: {path: /var/log/kproxy/kafka.jsonl}}\n"
             with systemd.started(UNIT.read_text(encoding="utf-8"), text + log, tmp_path) as manager:
                 await until_ready(parse_config(text, "kproxy.yaml"))
-                asking = Asking(*await asyncio.open_connection("127.0.0.1", port))
+                asking = BrokerClient(*await asyncio.open_connection("127.0.0.1", port))
                 assert await asking.brokers(await asking.versions()) == [(0, "127.0.0.1", port + 1)]
                 asking.close()
                 await asyncio.to_thread(rest_of_its_life, manager)

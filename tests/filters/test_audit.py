@@ -16,7 +16,7 @@ from kproxy.filters.loading import load_filter
 from kproxy.filters.options import Rotated
 from kproxy.protocol import message
 from tests.support.filtering import (
-    Asking,
+    BrokerClient,
     GivenJournal,
     GivenRuntime,
     connection,
@@ -111,7 +111,7 @@ def test_what_a_later_filter_answers_is_an_outcome_too() -> None:
     def refuse(request: Any) -> Any:
         raise ZeroDivisionError
 
-    bench = Bench(Asking(refuse, requests=(19,), fault_error=29))
+    bench = Bench(BrokerClient(refuse, requests=(19,), fault_error=29))
     assert isinstance(bench.create("a"), Answer)
     assert bench.journal.fields()[0]["errors"] == {"TOPIC_AUTHORIZATION_FAILED": 1}
 

@@ -15,7 +15,7 @@ from kproxy.filters.turns import Turn
 from kproxy.protocol import message
 from kproxy.protocol.records import Codec, Record, write_batches
 from kproxy.protocol.records.editing import RecordBatch
-from tests.support.filtering import Asking, connection, make, response_frame
+from tests.support.filtering import BrokerClient, connection, make, response_frame
 from tests.support.frames import request
 
 
@@ -107,7 +107,7 @@ BODY = message("ProduceRequest").encode(9, make("ProduceRequest", acks=-1))
 ANSWER = response_frame(PRODUCE, 9, message("ProduceResponse").encode(9, make("ProduceResponse")))
 
 
-class OfOneClient(Asking):
+class OfOneClient(BrokerClient):
     """Wants what the client "app" sends and gets."""
 
     name = "of one client"
@@ -143,8 +143,8 @@ def test_a_frame_that_no_filter_wants_is_not_read() -> None:
 
 
 def test_others_get_it_and_the_request_is_kept_for_who_wants_it() -> None:
-    first, second = of_one_client(), Asking(lambda _: Forward(), requests={PRODUCE}, responses={PRODUCE})
-    chain, alone = Chain([first, second]), Chain([first, Asking(lambda _: Forward(), requests={PRODUCE})])
+    first, second = of_one_client(), BrokerClient(lambda _: Forward(), requests={PRODUCE}, responses={PRODUCE})
+    chain, alone = Chain([first, second]), Chain([first, BrokerClient(lambda _: Forward(), requests={PRODUCE})])
     for client_id, seen in (("other", 0), ("app", 2)):
         first.seen.clear()
         sent = at_once(chain.on_request(connection(), asked(client_id)))

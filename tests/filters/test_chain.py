@@ -32,7 +32,7 @@ from kproxy.filters.tail import withheld_tail
 from kproxy.protocol import Versions, facts
 from kproxy.protocol.facts import Field
 from kproxy.protocol.secrets import Secrecy, secrecy
-from tests.support.filtering import Asking, Served, connection, make, request_frame, responded, response_frame
+from tests.support.filtering import BrokerClient, Served, connection, make, request_frame, responded, response_frame
 from tests.support.frames import api_versions_refusal, frame, heartbeat, heartbeat_answer, request
 
 HEARTBEAT = 12
@@ -50,7 +50,9 @@ def asked(chain: Chain, frame: bytes, at: ConnectionFacts | None = None) -> Outc
 
 
 def test_what_is_wanted() -> None:
-    chain = Chain([Asking(forward, requests=(3,), versions=Versions.parse("2-4")), Asking(forward, responses=(10,))])
+    chain = Chain(
+        [BrokerClient(forward, requests=(3,), versions=Versions.parse("2-4")), BrokerClient(forward, responses=(10,))]
+    )
     assert chain.wanted(REQUEST, 3, 2) is Want.HOLD
     assert chain.wanted(REQUEST, 3, 5) is Want.PASS
     assert chain.wanted(RESPONSE, 10, 0) is Want.HOLD
@@ -59,7 +61,7 @@ def test_what_is_wanted() -> None:
 
 
 def test_the_tables_say_the_same_for_all_that_the_facts_know() -> None:
-    chain = Chain([RewriteAddresses(), Asking(forward, responses=(0, 3))])
+    chain = Chain([RewriteAddresses(), BrokerClient(forward, responses=(0, 3))])
     for direction in Direction:
         table = chain.table(direction)
         assert all(want is chain.wanted(direction, *pair) for pair, want in table.items())
@@ -73,26 +75,26 @@ def test_the_tables_say_the_same_for_all_that_the_facts_know() -> None:
 
 
 def test_attack_13_what_the_facts_lack_passes_unless_a_required_filter_asks() -> None:
-    free = Chain([Asking(forward, requests=(3, 999), responses=(3,))])
+    free = Chain([BrokerClient(forward, requests=(3, 999), responses=(3,))])
     for direction in Direction:
         assert [free.unknown(direction, key) for key in (3, 12, 18, 999)] == [Want.PASS] * 4
-    strict = Chain([Asking(forward, responses=(3, 999), required=True)])
+    strict = Chain([BrokerClient(forward, responses=(3, 999), required=True)])
     assert strict.unknown(RESPONSE, 3) is strict.unknown(REQUEST, 3) is strict.unknown(REQUEST, 999) is Want.REFUSE
     assert strict.unknown(RESPONSE, 12) is Want.PASS
     assert strict.wanted(RESPONSE, 3, 14) is strict.wanted(RESPONSE, 3, -1) is Want.REFUSE
     assert (strict.unknown(REQUEST, 18), strict.unknown(RESPONSE, 18)) == (Want.PASS, Want.HOLD)
-    bounded = Chain([Asking(forward, responses=(3,), required=True, versions=Versions.parse("0-5"))])
+    bounded = Chain([BrokerClient(forward, responses=(3,), required=True, versions=Versions.parse("0-5"))])
     assert bounded.unknown(RESPONSE, 3) is Want.PASS
 
 
 def test_attack_13_frames_that_nobody_knows() -> None:
     future, unheard_of = request(3, 999, 1, b"?"), request(9_999, 0, 1, b"?")
-    free = Chain([Asking(forward, requests=(3,))])
+    free = Chain([BrokerClient(forward, requests=(3,))])
     assert asked(free, future) == Send(future)
     assert asked(free, unheard_of) == Send(unheard_of)
     answer = response_frame(3, 999, b"?")
     assert responded(free, connection(), 3, 999, answer) == Send(answer)
-    strict = Chain([Asking(forward, requests=(3,), required=True)])
+    strict = Chain([BrokerClient(forward, requests=(3,), required=True)])
     assert asked(strict, future) == Close("api_key 3 at version 999: a required filter cannot read it")
     assert asked(strict, unheard_of) == Send(unheard_of)
     assert responded(strict, connection(), 3, 999, answer) == Close(
@@ -120,7 +122,7 @@ def test_a_request_too_short_for_a_header_closes() -> None:
 
 def test_what_nobody_wants_is_not_looked_at() -> None:
     frame = request(HEARTBEAT, 0, 1, b"no heartbeat")
-    outcome = asked(Chain([Asking(forward, requests=(3,))]), frame)
+    outcome = asked(Chain([BrokerClient(forward, requests=(3,))]), frame)
     assert isinstance(outcome, Send)
     assert outcome.frame is frame
 
@@ -128,12 +130,12 @@ def test_what_nobody_wants_is_not_looked_at() -> None:
 def test_requests_go_first_to_last_and_responses_last_to_first() -> None:
     said: list[str] = []
 
-    def named(name: str) -> Asking:
+    def named(name: str) -> BrokerClient:
         def judge(_: object) -> Forward:
             said.append(name)
             return Forward()
 
-        return Asking(judge, requests=(HEARTBEAT,), responses=(HEARTBEAT,))
+        return BrokerClient(judge, requests=(HEARTBEAT,), responses=(HEARTBEAT,))
 
     chain = Chain([named("a"), named("b"), named("c")])
     assert asked(chain, heartbeat(1)) == Send(heartbeat(1))
@@ -142,8 +144,8 @@ def test_requests_go_first_to_last_and_responses_last_to_first() -> None:
 
 
 def test_attack_22_a_frame_too_big_to_be_held() -> None:
-    observer = Asking(forward, responses=(1,), fails_open=True, name="observer")
-    policy = Asking(forward, responses=(1,), name="policy")
+    observer = BrokerClient(forward, responses=(1,), fails_open=True, name="observer")
+    policy = BrokerClient(forward, responses=(1,), name="policy")
     assert Chain([observer]).when_too_large_to_hold(RESPONSE, 1, 18) is Want.PASS
     assert Chain([RewriteAddresses(), observer]).when_too_large_to_hold(RESPONSE, 1, 18) is Want.TAIL
     assert Chain([RewriteAddresses(), observer]).when_too_large_to_hold(RESPONSE, 1, 4) is Want.PASS
@@ -156,7 +158,7 @@ def test_attack_22_a_frame_too_big_to_be_held() -> None:
 def test_filters_are_told_of_what_they_wanted_and_is_too_big_to_be_held() -> None:
     told: list[tuple[object, ...]] = []
 
-    class Counting(Asking):
+    class Counting(BrokerClient):
         def on_too_large(self, *frame: object) -> None:
             told.append(frame)
             raise RuntimeError("canary")
@@ -171,16 +173,16 @@ def test_filters_are_told_of_what_they_wanted_and_is_too_big_to_be_held() -> Non
 
 
 def test_an_api_that_a_filter_refuses() -> None:
-    chain = Chain([Asking(forward, requests=(3,), refuses=(58,))])
+    chain = Chain([BrokerClient(forward, requests=(3,), refuses=(58,))])
     assert chain.wanted(Direction.REQUEST, 58, 0) is Want.REFUSE
     assert chain.narrows
     assert isinstance(chain.on_request(connection(), request(58, 0, 1, b"")), Close)
-    assert Chain([Asking(forward, requests=(3,))]).wanted(Direction.REQUEST, 58, 0) is Want.PASS
+    assert Chain([BrokerClient(forward, requests=(3,))]).wanted(Direction.REQUEST, 58, 0) is Want.PASS
 
 
 def test_a_response_too_big_to_be_held_is_rewritten_in_part_where_that_is_enough() -> None:
-    observer = Asking(forward, responses=(3, 55), fails_open=True, name="observer")
-    policy = Asking(forward, responses=(3, 55), name="policy")
+    observer = BrokerClient(forward, responses=(3, 55), fails_open=True, name="observer")
+    policy = BrokerClient(forward, responses=(3, 55), name="policy")
     watched = Chain([RewriteAddresses(), observer])
     assert watched.wanted(RESPONSE, 3, 9) is Want.HOLD
     assert watched.when_too_large_to_hold(RESPONSE, 3, 9) is Want.HEAD
@@ -227,7 +229,7 @@ def test_a_fault_at_an_end(said: Any) -> None:
 
 def test_ends_go_last_to_first_past_filters_that_hold() -> None:
     first, last = Ending(b"\1\x05\3xyz"), Ending(b"\1\x05\3abd")
-    chain = Chain([first, Asking(forward, responses=(1,)), last])
+    chain = Chain([first, BrokerClient(forward, responses=(1,)), last])
     assert chain.on_tail(connection(), RequestFacts(1, 16, 7), TAIL) == b"\1\x05\3xyz"
     assert chain.tail_start(1, 16) is None
     assert chain.tail_start(78, 0) == "nodeEndpoints"
@@ -250,7 +252,7 @@ def test_what_an_exception_says_of_a_credential_or_a_record_is_not_logged(caplog
     def judge(request: Any) -> Forward:
         raise KeyError(request.message.auth_bytes)
 
-    chain = Chain([Asking(judge, requests=(36,), fails_open=True)])
+    chain = Chain([BrokerClient(judge, requests=(36,), fails_open=True)])
     with caplog.at_level(logging.WARNING, "kproxy.filters"):
         asked(chain, request_frame("SaslAuthenticateRequest", 2, make("SaslAuthenticateRequest", auth_bytes=b"canary")))
     (line,) = [record.getMessage() for record in caplog.records]
@@ -281,7 +283,7 @@ def test_faults_are_logged_on_one_line_the_first_tenth_hundredth_time(caplog: py
     def judge(request: Any) -> Forward:
         raise ValueError("group\n\x1b[31m" + request.message.group_id * 1_000)
 
-    chain = Chain([Asking(judge, requests=(HEARTBEAT,), name="careless", fails_open=True)])
+    chain = Chain([BrokerClient(judge, requests=(HEARTBEAT,), name="careless", fails_open=True)])
     with caplog.at_level(logging.WARNING, "kproxy.filters"):
         for _ in range(100):
             asked(chain, heartbeat(1))
@@ -295,11 +297,11 @@ def test_faults_are_logged_on_one_line_the_first_tenth_hundredth_time(caplog: py
 
 def test_names() -> None:
     assert name_of(RewriteAddresses()) == "rewrite_addresses"
-    assert name_of(Asking(forward)) == "Asking"
+    assert name_of(BrokerClient(forward)) == "BrokerClient"
 
 
 def test_narrowing_comes_first_so_that_it_has_the_last_word_on_responses() -> None:
-    chain = Chain([RewriteAddresses(), Asking(forward)])
+    chain = Chain([RewriteAddresses(), BrokerClient(forward)])
     assert isinstance(chain.filters[0], NarrowApiVersions)
     assert chain.narrows
 
@@ -361,7 +363,7 @@ ANSWER_4 = response_frame(HEARTBEAT, 4, pack(">ihx", 0, 0))
 @pytest.mark.parametrize("fails_open", [True, False])
 def test_attack_22_faults_at_every_hook(fault: str, direction: Direction, fails_open: bool) -> None:
     async def go() -> None:
-        faulty = Asking(
+        faulty = BrokerClient(
             FAULTS[fault],
             requests=(HEARTBEAT,),
             responses=(HEARTBEAT,),
@@ -369,7 +371,7 @@ def test_attack_22_faults_at_every_hook(fault: str, direction: Direction, fails_
             name="faulty",
             timeout=0.01,
         )
-        sound = Asking(forward, requests=(HEARTBEAT,), responses=(HEARTBEAT,), name="sound")
+        sound = BrokerClient(forward, requests=(HEARTBEAT,), responses=(HEARTBEAT,), name="sound")
         filters = [faulty, sound] if direction is REQUEST else [sound, faulty]
         told: list[tuple[str, str, str]] = []
         chain = Chain(filters, wait=asyncio.wait_for, most_frame_size=200, on_fault=lambda *fault: told.append(fault))
@@ -393,7 +395,7 @@ def test_attack_22_faults_at_every_hook(fault: str, direction: Direction, fails_
 
 @pytest.mark.parametrize("fails_open", [True, False])
 def test_a_frame_that_cannot_be_decoded_is_a_fault(fails_open: bool) -> None:
-    chain = Chain([Asking(forward, requests=(HEARTBEAT,), fails_open=fails_open, name="reader")])
+    chain = Chain([BrokerClient(forward, requests=(HEARTBEAT,), fails_open=fails_open, name="reader")])
     for damaged in (heartbeat(1)[:-1], heartbeat(1)[:-2], heartbeat(1)[:13]):
         outcome = asked(chain, damaged)
         assert outcome == (Send(damaged) if fails_open else Close("filter reader failed"))
@@ -405,9 +407,9 @@ def test_the_bytes_of_frames_of_many_kinds_are_those_that_came() -> None:
     from tests.support.corpus import golden_lines  # noqa: PLC0415 - 1 MB, for one test
 
     everything = range(100)
-    chain = Chain([Asking(forward, requests=everything, responses=everything, fails_open=True)])
+    chain = Chain([BrokerClient(forward, requests=everything, responses=everything, fails_open=True)])
     again = Chain(
-        [Asking(lambda at: Replace(at.message), requests=everything, responses=everything)],
+        [BrokerClient(lambda at: Replace(at.message), requests=everything, responses=everything)],
         held_frame_size=1 << 45,  # so that no Fetch asks for too much
     )
     count = 0
@@ -429,15 +431,15 @@ def test_the_bytes_of_frames_of_many_kinds_are_those_that_came() -> None:
 
 def test_kproxys_own_filters_do_not_make_a_chain_fail_closed() -> None:
     assert not Chain([RewriteAddresses()]).fails_closed
-    assert Chain([RewriteAddresses(), Asking(forward)]).fails_closed
-    assert Chain([Asking(forward, required=True)]).fails_closed
-    observing = Asking(forward)
+    assert Chain([RewriteAddresses(), BrokerClient(forward)]).fails_closed
+    assert Chain([BrokerClient(forward, required=True)]).fails_closed
+    observing = BrokerClient(forward)
     observing.fails_open = True
     assert not Chain([observing, RewriteAddresses()]).fails_closed
 
 
 def test_a_filter_that_wants_other_frames_is_asked_again() -> None:
-    changing = Asking(forward)
+    changing = BrokerClient(forward)
     changing.requests = ()
     chain = Chain([changing])
     assert chain.filters_for(Direction.REQUEST, 0, 9) == ()
@@ -451,7 +453,7 @@ def test_any_bytes_are_forwarded_or_close_and_nothing_is_raised(
     key: int, version: int, noise: bytes, is_open: bool
 ) -> None:
     everything = range(100)
-    observer = Asking(forward, requests=everything, responses=everything, fails_open=True)
+    observer = BrokerClient(forward, requests=everything, responses=everything, fails_open=True)
     chain = Chain([RewriteAddresses(), observer]) if not is_open else Chain([observer])
     at = connection(Served())
     given = frame(pack(">hh", key, version) + noise)
@@ -486,9 +488,9 @@ def test_the_time_of_a_filter_is_from_its_call_to_its_verdict() -> None:
         raise ValueError("no")
 
     filters = [
-        Asking(at_once, requests=(HEARTBEAT,), responses=(HEARTBEAT,), name="at once"),
-        Asking(fails, requests=(HEARTBEAT,), name="fails", fails_open=True),
-        Asking(later, requests=(HEARTBEAT,), name="later"),
+        BrokerClient(at_once, requests=(HEARTBEAT,), responses=(HEARTBEAT,), name="at once"),
+        BrokerClient(fails, requests=(HEARTBEAT,), name="fails", fails_open=True),
+        BrokerClient(later, requests=(HEARTBEAT,), name="later"),
     ]
     chain = Chain(filters, clock=lambda: now)
 

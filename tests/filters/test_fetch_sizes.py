@@ -11,7 +11,7 @@ from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Direction, Filter, Forward, RequestFacts, Send, Want
 from kproxy.filters.loading import load_filter
 from kproxy.protocol import message
-from tests.support.filtering import Asking, GivenRuntime, connection, make, part, request_frame
+from tests.support.filtering import BrokerClient, GivenRuntime, connection, make, part, request_frame
 
 MOST = 1_000
 ASKED = 52_428_800  # fetch.max.bytes of Java's consumer and librdkafka
@@ -166,7 +166,7 @@ def test_a_line_of_audit_that_is_late_is_written_though_the_error_comes_too_late
 
 
 def test_what_only_observes_has_no_error_for_a_large_response() -> None:
-    observing = Asking(lambda response: Forward(), responses=(1,), fails_open=True)
+    observing = BrokerClient(lambda response: Forward(), responses=(1,), fails_open=True)
     assert Chain([observing]).refuse_large(connection(), RequestFacts(1, 12, 7)) is None
 
 

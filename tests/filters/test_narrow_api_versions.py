@@ -14,7 +14,7 @@ from kproxy.protocol import Versions, message
 from tests.conftest import Require
 from tests.support import referees
 from tests.support.captured import captured_exchanges
-from tests.support.filtering import Asking, Served, connection, make, part, responded, response_frame
+from tests.support.filtering import BrokerClient, Served, connection, make, part, responded, response_frame
 from tests.support.frames import frame
 
 API_VERSIONS = 18
@@ -44,7 +44,7 @@ def offered(version: int, body: bytes) -> Offered:
 
 
 def required(*responses: int, **attributes: Any) -> Filter:
-    return Asking(lambda _: Forward(), responses=responses, required=True, **attributes)
+    return BrokerClient(lambda _: Forward(), responses=responses, required=True, **attributes)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -81,7 +81,7 @@ def test_a_required_filter_that_asks_for_some_versions_alone_narrows_nothing_abo
 @pytest.mark.parametrize("version", VERSIONS)
 def test_without_a_required_filter_nobody_looks(version: int) -> None:
     data = response_frame(API_VERSIONS, version, offer(version, (3, 0, 99)))
-    chain = Chain([Asking(lambda _: Forward(), responses=(3,))])
+    chain = Chain([BrokerClient(lambda _: Forward(), responses=(3,))])
     outcome = responded(chain, connection(), API_VERSIONS, version, data)
     assert isinstance(outcome, Send)
     assert outcome.frame is data

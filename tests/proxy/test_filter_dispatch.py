@@ -1,7 +1,9 @@
 """What a chain says of held frames is done: now or later, in order, and nothing after a fault or a close."""
 
 import asyncio
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Close, Filter, Forward, Replace, Reply, Silence, Truncate
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import message
+from kproxy.proxy.codec_thread import end_codec_thread, in_codec_thread
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.support.filtering import make
 from tests.support.links import Bench, Judge, Limits, request, response
@@ -283,3 +286,67 @@ async def test_a_response_that_is_too_large_to_be_held_is_an_error_and_the_end_o
     while not noted:
         await asyncio.sleep(0)
     assert noted == [-1]
+
+
+@pytest.fixture(autouse=True)
+def ended() -> Iterator[None]:
+    yield
+    end_codec_thread()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("kproxy-codec")]
+
+
+def test_calls_return_and_raise_in_one_thread_that_is_not_the_loops() -> None:
+    order: list[int] = []
+
+    def note(number: int) -> int:
+        order.append(number)
+        return threading.get_ident()
+
+    def fail() -> None:
+        raise ValueError("too bad")
+
+    async def go() -> set[int]:
+        threads = await asyncio.gather(*(in_codec_thread(lambda n=n: note(n)) for n in range(20)))
+        with pytest.raises(ValueError, match="too bad"):
+            await in_codec_thread(fail)
+        return set(threads)
+
+    (thread,) = asyncio.run(go())
+    assert thread != threading.get_ident()
+    assert order == list(range(20))
+
+
+async def test_the_loop_goes_on_meanwhile() -> None:
+    gate = threading.Event()
+    waiting = asyncio.ensure_future(in_codec_thread(gate.wait))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    gate.set()
+    assert await waiting
+
+
+TOKEN = b"\0\0\0\4\0a\0p"
+GSSAPI = b"\0\0\0\4\x60\1\2\3"
+HEARTBEAT = request(12, 0, 1, b"\0\1g\0\0\0\1\0\1m")
+
+
+@pytest.mark.parametrize(("version", "tokens"), [(0, True), (1, False)])
+def test_tokens_follow_version_0_of_the_handshake_until_a_request_follows(version: int, tokens: bool) -> None:
+    one, dispatch = SimpleNamespace(sasl=None), Judge(Chain(()))
+    assert dispatch.on_handshake(one, request(17, version, 1, b"\0\5PLAIN")) is tokens
+    if tokens:
+        assert dispatch.is_token(one, TOKEN)
+        assert dispatch.is_token(one, HEARTBEAT)  # before any token was answered
+        one.sasl.on_server_token()
+        assert dispatch.is_token(one, TOKEN)
+        assert not dispatch.is_token(one, HEARTBEAT)
+        assert not one.sasl.in_tokens
+
+
+def test_a_handshake_that_cannot_be_decoded_begins_nothing() -> None:
+    assert Judge(Chain(())).on_handshake(SimpleNamespace(sasl=None), b"\0\0\0\2\0\x11") is False
+
+
+def test_a_first_frame_may_be_a_token_of_gssapi() -> None:
+    assert Judge(Chain(())).is_token(SimpleNamespace(sasl=None), GSSAPI)
+    assert not Judge(Chain(())).is_token(SimpleNamespace(sasl=None), HEARTBEAT)

@@ -15,12 +15,20 @@ import pytest
 
 from kproxy.errors import UsageError
 from kproxy.filters.options import Rotated
-from kproxy.proxy.disk_thread import MOST_WAIT_S, SHORT_S, DiskThread
-from kproxy.proxy.journal import FileJournal, worker_path
-from kproxy.proxy.journal_counts import ATTRIBUTE, COUNTS, JournalCounts, Pending
-from kproxy.proxy.journals import Journals
+from kproxy.proxy.filter_runtime import Journals
+from kproxy.proxy.journal import (
+    ATTRIBUTE,
+    COUNTS,
+    MOST_WAIT_S,
+    SHORT_S,
+    DiskThread,
+    FileJournal,
+    JournalCounts,
+    Pending,
+    worker_path,
+)
 from kproxy.proxy.messages import JournalState
-from kproxy.proxy.shared_counts import SharedCounts
+from kproxy.proxy.shared_state import SharedCounts
 from tests.support.clock import Clock
 from tests.support.kafka.processes import eventually
 from tests.support.small_disk import available, fill, fill_inodes, small_disk

@@ -8,8 +8,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -17,10 +15,9 @@ from kproxy.config import Addresses, Cluster, FilterUse, Timeouts
 from kproxy.errors import UsageError
 from kproxy.filters.contract import Filter
 from kproxy.proxy import virtual_cluster
+from kproxy.proxy.brokers import Reach, Reachability
 from kproxy.proxy.messages import BrokerReach, Message
 from kproxy.proxy.network.listening import ListenError
-from kproxy.proxy.raw_sasl import begins_tokens, is_token
-from kproxy.proxy.reachability import Reach, Reachability
 from kproxy.proxy.tap.counted import CloseCause
 from tests.support.links import request, response, run
 from tests.support.ports import free_ports
@@ -394,7 +391,7 @@ def test_other_brokers_are_not_known() -> None:
 HELD_BACK = """
 import resource
 from pathlib import Path
-from kproxy.proxy.memory_reserve import MemoryReserve
+from kproxy.proxy.admission import MemoryReserve
 
 reserve = MemoryReserve(64 << 20)
 pages = int(Path("/proc/self/statm").read_text().split()[0])
@@ -419,34 +416,3 @@ print(reserve.take(), fits(32 << 20))
 def test_what_is_held_back_is_there_when_it_is_released() -> None:
     done = subprocess.run([sys.executable, "-c", HELD_BACK], capture_output=True, text=True, check=False, timeout=60)
     assert done.stdout.split() == ["False", "True", "True", "False", "True", "False"], done.stderr
-
-
-TOKEN = b"\0\0\0\4\0a\0p"
-GSSAPI = b"\0\0\0\4\x60\1\2\3"
-HEARTBEAT = request(12, 0, 1, b"\0\1g\0\0\0\1\0\1m")
-
-
-def link() -> Any:
-    return SimpleNamespace(sasl=None)
-
-
-@pytest.mark.parametrize(("version", "tokens"), [(0, True), (1, False)])
-def test_tokens_follow_version_0_of_the_handshake_until_a_request_follows(version: int, tokens: bool) -> None:
-    one = link()
-    assert begins_tokens(one, request(17, version, 1, b"\0\5PLAIN")) is tokens
-    if tokens:
-        assert is_token(one, TOKEN)
-        assert is_token(one, HEARTBEAT)  # before any token was answered
-        one.sasl.on_server_token()
-        assert is_token(one, TOKEN)
-        assert not is_token(one, HEARTBEAT)
-        assert not one.sasl.in_tokens
-
-
-def test_a_handshake_that_cannot_be_decoded_begins_nothing() -> None:
-    assert begins_tokens(link(), b"\0\0\0\2\0\x11") is False
-
-
-def test_a_first_frame_may_be_a_token_of_gssapi() -> None:
-    assert is_token(link(), GSSAPI)
-    assert not is_token(link(), HEARTBEAT)

@@ -84,7 +84,7 @@ def responded(chain: Chain, at: ConnectionFacts, api_key: int, api_version: int,
     return outcome
 
 
-class Asking(Filter):
+class BrokerClient(Filter):
     """A filter for tests: wants the API keys given, answers as *judge* says, and keeps what it was shown."""
 
     def __init__(

@@ -14,7 +14,7 @@ from kproxy.filters.contract import Filter, Forward, Request, Verdict
 from kproxy.pipeline import connections
 from kproxy.proxy.analyzer.process import main as analyze
 from kproxy.proxy.child_process import ChildArguments
-from kproxy.proxy.supervisor import watchdog
+from kproxy.proxy.supervisor import child
 from kproxy.proxy.supervisor.fleet import Modules
 from kproxy.proxy.supervisor.process import main as supervise
 from kproxy.proxy.supervisor.processes import WORKER
@@ -59,5 +59,5 @@ def main(arguments: ChildArguments) -> None:
 
 
 if __name__ == "__main__":
-    watchdog.HANG_S = HANG_S
+    child.HANG_S = HANG_S
     sys.exit(supervise(msgspec.json.decode(sys.argv[1], type=Options), Modules(WORKER, "tests.support.hanging")))

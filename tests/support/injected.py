@@ -10,9 +10,8 @@ from kproxy.filters.error_responses import error_response
 from kproxy.filters.faults import FaultInjection
 from kproxy.filters.options import read_options
 from kproxy.protocol import message, read_request_header, response_header_version, response_message
-from kproxy.proxy.filter_runtime import FilterRuntime
-from kproxy.proxy.journals import Journals
-from kproxy.proxy.shared_counts import SharedCounts
+from kproxy.proxy.filter_runtime import FilterRuntime, Journals
+from kproxy.proxy.shared_state import SharedCounts
 from tests.support.filtering import connection, request_frame, response_frame
 
 NO_ERROR = 0

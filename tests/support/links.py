@@ -11,7 +11,6 @@ import uvloop
 
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import AddressMap, ConnectionFacts, Want
-from kproxy.proxy import raw_sasl
 from kproxy.proxy.filter_dispatch import FilterDispatch
 from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.forwarding.link import Link
@@ -110,12 +109,6 @@ class Judge(FilterDispatch, Owner):
         Owner.__init__(self, strict=strict)
         facts = ConnectionFacts(1, "c", "127.0.0.1:5", "127.0.0.1:19092", "127.0.0.1:9092", addresses)
         FilterDispatch.__init__(self, chain, lambda link: facts)
-
-    def on_handshake(self, link: Link, frame: bytes) -> bool:
-        return raw_sasl.begins_tokens(link, frame)
-
-    def is_token(self, link: Link, frame: bytes) -> bool:
-        return raw_sasl.is_token(link, frame)
 
 
 class Bench:

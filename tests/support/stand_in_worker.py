@@ -22,10 +22,10 @@ import subprocess
 import sys
 import time
 
-from kproxy.proxy.channel import Channel
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.messages import (
     Brokers,
+    Channel,
     Configure,
     Connection,
     Connections,

@@ -12,6 +12,6 @@
 The supervisor makes a directory with two sockets:
 
     feed    the analyzer connects here and sends records (kproxy.proxy.page_records), with credentials withheld. First come the
-            exchanges that it kept for the page (kproxy.proxy.analyzer.past)
+            exchanges that it kept for the page (kproxy.proxy.analyzer.page_feed)
     http    the page
 """

@@ -25,7 +25,7 @@ from kproxy.proxy.child_process import set_process_title
 
 FEED, HTTP = "feed", "http"
 LONGEST = 65_536  # bytes of the arguments
-SAYS = "kproxy page: "  # before a line of standard error that is for the log (kproxy.proxy.supervisor.page_ending)
+SAYS = "kproxy page: "  # before a line of standard error that is for the log (kproxy.proxy.supervisor.live_page)
 
 
 class Settings(msgspec.Struct, frozen=True):

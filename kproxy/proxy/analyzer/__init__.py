@@ -2,14 +2,15 @@
 
     process.py        Analyzer and its loop: reads the rings in batches, handles the supervisor's messages, gives up a record that
                       takes seconds of CPU; the files that it writes (FILES), rotated
-    pace.py           its share of the CPU: what others leave, unless that starves it; the thread of the event loop
     tap_decoder.py    TapDecoder: tap records -> the pipeline's connections
     settling.py       which requests of the rings are in the decoded log for good, for exact counts after a kill
-    counts.py         AnalysisCounts: an output that counts for /metrics, within bounds; logins.py and lag.py are parts of it
+    counts.py         AnalysisCounts: an output that counts for /metrics, within bounds; Logins. lag.py: GroupLag
     series.py         Series: numbers by client id, software, topic and group, for those that send most; BoundedCounter
     traces.py         TraceExport: exchanges as spans, exported over OTLP (kproxy.proxy.otlp), if the configuration asks for them
     page_feed.py      PageFeed: exchanges for the live page while a browser has it open. Where the page is too slow: a sample, and
-                      the rare exchanges that analyses need one and all (rare_exchanges.py)
+                      the rare exchanges that analyses need one and all. Past: the last exchanges, for a page to come
+
+Its share of the CPU is what others leave, unless that starves it: kproxy/proxy/scheduling.py.
 
 Traffic goes on unaffected when the analyzer is killed, restarted or slow: the taps then leave out bytes and count them
 (kproxy.proxy.tap). A new analyzer process goes on with the rings of the old one; workers describe their open connections

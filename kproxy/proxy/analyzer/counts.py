@@ -5,14 +5,16 @@ rows of each kind; the last one is for all other names. For names that peers cho
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cache
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from kproxy.errors import DecodeError
 from kproxy.output.bodies import NONZERO_ERROR, Bodies, count_errors
 from kproxy.output.completeness import read_beginning
+from kproxy.output.escaping import printable, well_formed
 from kproxy.output.text.body_fields import FetchResponse, Group, ProduceRequest
 from kproxy.output.text.body_fields import Topic as TopicFields
 from kproxy.pipeline.output import End, Observer, Source
@@ -20,10 +22,10 @@ from kproxy.protocol import ApiKey, Message
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
 from kproxy.proxy.analyzer.lag import GroupLag
-from kproxy.proxy.analyzer.logins import SASL_APIS, Logins
 from kproxy.proxy.analyzer.series import OTHER, BoundedCounter, Series
 from kproxy.proxy.messages import AnalyzerCounts, AnalyzerSeries
-from kproxy.session import BadFrame, Event, Exchange, Frame, Gap, NotKafka, SaslToken
+from kproxy.session import BadFrame, Connection, Event, Exchange, Frame, Gap, NotKafka, SaslToken
+from kproxy.session.exchanges import peeked
 
 MOST_GROUPS = 10_000
 MOST_CLIENTS = 1_000  # whose numbers wait to be added to their series
@@ -51,7 +53,6 @@ _GROUP_APIS = (
     ApiKey.SHARE_GROUP_HEARTBEAT,
     ApiKey.STREAMS_GROUP_HEARTBEAT,
 )
-
 
 _WITH_GENERATION = frozenset(
     (
@@ -364,3 +365,71 @@ def _json(frame: Frame | None, body: bytes | None) -> bytes | None:
         return frame.to_json()
     except DecodeError:
         return None
+
+
+SASL_APIS: Final = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
+MOST_BEGUN = 10_000
+LONGEST_MECHANISM = 40  # characters
+ROUNDS: Final = {
+    "PLAIN": 1,
+    "SCRAM-SHA-256": 2,
+    "SCRAM-SHA-512": 2,
+}  # SaslAuthenticate answers of a login that succeeds
+
+ConnectionKey = tuple[int, int]  # source, number
+
+
+@dataclass(slots=True)
+class _Begun:
+    mechanism: str
+    rounds: int = 0
+
+
+class Logins:
+    """Counts logins by mechanism and result. At most MOST_BEGUN unfinished logins are followed."""
+
+    def __init__(self) -> None:
+        self.counts = BoundedCounter()
+        self._begun: OrderedDict[ConnectionKey, _Begun] = OrderedDict()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there are logins whose result is not known yet; every exchange must then be noted."""
+        return bool(self._begun)
+
+    def note(self, connection: ConnectionKey, exchange: Exchange) -> None:
+        """Note an exchange: a step of a login, or the first after it."""
+        if exchange.api_key not in SASL_APIS:
+            if connection in self._begun:
+                self._finish(connection, "succeeded")
+            return
+        login = self._begin(connection, exchange.connection)
+        error = None if exchange.response is None else peeked(exchange.response, "errorCode")
+        if error:
+            self._finish(connection, "failed")
+        elif error == 0 and exchange.api_key == ApiKey.SASL_AUTHENTICATE:
+            login.rounds += 1
+            if login.rounds == ROUNDS.get(login.mechanism):
+                self._finish(connection, "succeeded")
+
+    def note_token(self, connection: ConnectionKey, known: Connection) -> None:
+        """Note a raw token."""
+        self._begin(connection, known)
+
+    def end(self, connection: ConnectionKey) -> None:
+        """Note the end of a connection."""
+        if connection in self._begun:
+            self._finish(connection, "not_completed")
+
+    def _begin(self, connection: ConnectionKey, known: Connection) -> _Begun:
+        """Return the unfinished login of a connection, beginning one if there is none."""
+        login = self._begun.get(connection)
+        if login is None:
+            if len(self._begun) >= MOST_BEGUN:
+                self._begun.popitem(last=False)
+            mechanism = well_formed(printable(known.sasl_mechanism or "", LONGEST_MECHANISM))
+            login = self._begun[connection] = _Begun(mechanism)
+        return login
+
+    def _finish(self, connection: ConnectionKey, result: str) -> None:
+        self.counts.add(self._begun.pop(connection).mechanism, result)

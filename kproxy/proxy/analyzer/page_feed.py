@@ -1,9 +1,10 @@
-"""PageFeed: exchanges for the live page, as records over a socket. The analyzer never waits: what the page cannot take is left
-out.
+"""Exchanges for the live page: PageFeed sends them as records over a socket; Past keeps the last ones for a page to come.
+
+The analyzer never waits: what the page cannot take is left out.
 
 Exchanges are left out evenly, by chance: while bytes wait for the page, a smaller share of them is sent; after a while without
 waiting bytes, a larger share. While the rings are filling up, none are sent. Rare exchanges, which analyses need one and all
-(rare_exchanges.py), are sent all the same, up to a rate. What is left out is counted (Tally). Records about connections are never
+(``is_rare``), are sent all the same, up to a rate. What is left out is counted (Tally). Records about connections are never
 left out: if the page takes nothing until MOST_HELD bytes wait, the feed is closed and another one follows it.
 """
 
@@ -12,16 +13,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from heapq import merge
 from random import random
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
+from kproxy.errors import DecodeError
 from kproxy.output.bodies import Bodies
 from kproxy.output.rewriting.rewriter import Rewriter, api_has_secrets
 from kproxy.pipeline.output import End, Output, Source
+from kproxy.protocol import ApiKey, MessageStruct
 from kproxy.protocol.facts import facts
-from kproxy.proxy.analyzer.rare_exchanges import RareExchanges, is_rare
 from kproxy.proxy.page_records import (
     SIZE,
     Begun,
@@ -378,3 +381,156 @@ def connect(
         made.close()
         raise
     return PageFeed(made, clusters, missed, has_failed, before)
+
+
+OVERHEAD = 1_500  # about how many bytes an exchange takes in addition to its frames
+RARE_SHARE = 4  # one in so many bytes is only for exchanges of groups and transactions
+
+_Kept = tuple[int, Source, Event | End, int]  # order, source, event, bytes
+
+
+class Past(Output):
+    """The last exchanges and ends of connections.
+
+    Args:
+        most: about how many bytes all of them may take.
+    """
+
+    def __init__(self, most: int) -> None:
+        rare = most // RARE_SHARE
+        self._rare = _Bounded(rare)
+        self._others = _Bounded(most - rare)
+        self._source = Source(0, "")
+        self._count = 0
+
+    @property
+    def size(self) -> int:
+        """About how many bytes are kept."""
+        return self._rare.size + self._others.size
+
+    def start_source(self, source: Source) -> None:
+        """See Output."""
+        self._source = source
+
+    def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
+        """See Output."""
+        if type(event) is Exchange:
+            request, response = event.request, event.response
+            size = OVERHEAD + (len(request.data) if request else 0) + (len(response.data) if response else 0)
+            self._keep(self._rare if event.api_key in ALWAYS else self._others, event, size)
+
+    def end(self, end: End) -> None:
+        """See Output."""
+        self._keep(self._others, end, OVERHEAD // 4)
+
+    def flush(self) -> None:
+        """See Output."""
+
+    def close(self, error: BaseException | None = None) -> None:
+        """See Output."""
+
+    def replay(self, output: Output) -> None:
+        """Write event is kept to another output, in the order in which it came."""
+        source = None
+        for _, kept_source, event, _ in merge(self._rare.kept, self._others.kept, key=lambda one: one[0]):
+            if kept_source is not source:
+                output.start_source(kept_source)
+                source = kept_source
+            if isinstance(event, End):
+                output.end(event)
+            else:
+                output.write(event, None)
+
+    def _keep(self, into: "_Bounded", what: Event | End, size: int) -> None:
+        self._count += 1
+        into.add((self._count, self._source, what, size))
+
+
+class _Bounded:
+    """A queue with a bound in bytes: the oldest entries give way."""
+
+    def __init__(self, most: int) -> None:
+        self.kept: deque[_Kept] = deque()
+        self.size = 0
+        self._most = most
+
+    def add(self, kept: _Kept) -> None:
+        """Add an entry, and release the oldest ones that do not fit."""
+        self.kept.append(kept)
+        self.size += kept[3]
+        while self.size > self._most and self.kept:
+            self.size -= self.kept.popleft()[3]
+
+
+PER_SECOND = 500.0  # sent beyond the share; in a storm the rest is sampled, as all other exchanges are
+AT_ONCE = 2_000.0  # after a quiet time: the members of a large group join at once
+ALWAYS = frozenset(
+    {
+        ApiKey.JOIN_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.END_TXN,
+        ApiKey.WRITE_TXN_MARKERS,
+    }
+)
+HEARTBEATS = frozenset(
+    {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT}
+)  # of KIP-848, KIP-932, KIP-1071: most say only that a member is there
+CHANGES_OF_REQUEST = ("topic_partitions", "active_tasks")  # what the member has now; null if unchanged
+CHANGES_OF_RESPONSE = ("assignment", "active_tasks")  # what the member is to have; null if unchanged
+
+
+def is_rare(exchange: Exchange) -> bool:
+    """Return whether analyses need this exchange, whatever else is left out."""
+    key = exchange.api_key
+    return key in ALWAYS or (key in HEARTBEATS and _changes_group(exchange))
+
+
+def _changes_group(exchange: Exchange) -> bool:
+    """Return whether a heartbeat joins, leaves, or brings another assignment."""
+    try:
+        request, response = exchange.request_body(), exchange.response_body()
+    except DecodeError:
+        return False
+    if request is None or response is None:
+        return True  # not answered, or not read
+    return (
+        request.member_epoch <= 0
+        or request.member_epoch != response.member_epoch
+        or _has_any(request, CHANGES_OF_REQUEST)
+        or _has_any(response, CHANGES_OF_RESPONSE)
+    )
+
+
+def _has_any(body: MessageStruct, names: tuple[str, ...]) -> bool:
+    return any(getattr(body, name, None) is not None for name in names)
+
+
+class RareExchanges:
+    """Limits the rate of rare exchanges that are sent beyond the share.
+
+    Args:
+        clock: the time in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._left = AT_ONCE
+        self._at = clock()
+
+    def may_go(self) -> bool:
+        """Return whether another one may be sent now, and count it."""
+        now = self._clock()
+        self._left = min(self._left + (now - self._at) * PER_SECOND, AT_ONCE)
+        self._at = now
+        if self._left < 1.0:
+            return False
+        self._left -= 1.0
+        return True

@@ -28,14 +28,13 @@ from kproxy.pipeline.rotating_file import Report, RotatingFile
 from kproxy.pipeline.run import Options, Run
 from kproxy.proxy import messages
 from kproxy.proxy.analyzer.counts import AnalysisCounts
-from kproxy.proxy.analyzer.pace import PacedLoop, raise_in
-from kproxy.proxy.analyzer.page_feed import PageFeed, connect
-from kproxy.proxy.analyzer.past import Past
+from kproxy.proxy.analyzer.page_feed import PageFeed, Past, connect
 from kproxy.proxy.analyzer.settling import LogLines, Settlement, cut_off
 from kproxy.proxy.analyzer.tap_decoder import TapDecoder
-from kproxy.proxy.channel import MESSAGE_DROPPED, Channel
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.logs import EVENTS_LOST
+from kproxy.proxy.messages import MESSAGE_DROPPED, Channel
+from kproxy.proxy.scheduling import PacedLoop, raise_in
 from kproxy.proxy.tap.ring import TapReader
 
 if TYPE_CHECKING:

@@ -2,14 +2,12 @@
 
 Towards brokers
 
-    upstream.py               Upstream: connects to the brokers of one cluster; tries every address of a name in bounded time
-    resolver.py               Resolver: resolves names, with a cache; addresses that failed lately come last
-    outbound_proxy.py         SOCKS5 or HTTP CONNECT on the way (setting ``through``)
+    upstream.py               Upstream: connects to the brokers of one cluster; tries every address of a name in bounded time.
+                              Resolver: names, with a cache. OutboundProxy: SOCKS5 or HTTP CONNECT (setting ``through``)
 
 Towards clients
 
     listening.py              listening sockets and the options that accepted ones inherit; whether addresses are free
-    original_destination.py   transparent mode: the destination before netfilter redirected a client; redirection loops
     lingering_close.py        closing without losing what was sent
     http_server.py            the listening socket and uvicorn's settings, for the live page and the admin server
 
@@ -17,7 +15,8 @@ Both
 
     tls.py                    TLS contexts, certificate reload, principals and SNI
     proxy_protocol.py         PROXY protocol v1 and v2, reading and writing bytes
-    socket_addresses.py       socket tuples and struct sockaddr; internal addresses. Addresses as text: kproxy.protocol.addresses
+    socket_addresses.py       socket tuples and struct sockaddr; internal addresses; transparent mode: the destination before
+                              netfilter redirected a client, and redirection loops. Addresses as text: kproxy.protocol.addresses
 
 Socket options and ``KEEPALIVE`` are in upstream.py. link_opening.py has the order of the steps in which a link is opened.
 To add a way to a broker (another proxy protocol, a tunnel): a class with ``connect`` as OutboundProxy has it, used by

@@ -1,21 +1,261 @@
-"""Connect to brokers: resolve, try each address in turn, directly or through another proxy, in bounded time."""
+"""Connect to brokers: resolve a name, try each address in turn, directly or through another proxy, in bounded time.
+
+    Resolver        resolves names and caches the answers; addresses that failed lately are tried last
+    OutboundProxy   SOCKS5 (RFC 1928, 1929) or HTTP CONNECT (RFC 9110, section 9.3.6) on the way (setting ``through``)
+    Upstream        connects to the brokers of one cluster
+
+python-socks does SOCKS5. For HTTP CONNECT it takes what one read returns for the whole answer, so the rest of an answer in two
+segments would be taken for the broker's bytes; here h11 reads to the answer's end.
+"""
 
 import asyncio
+import base64
 import errno
 import os
 import random
 import socket
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import SplitResult, unquote, urlsplit
+
+import h11
+from python_socks import ProxyError, ProxyType
+from python_socks.async_.asyncio import Proxy as SocksProxy
 
 from kproxy.config import Cluster
 from kproxy.errors import UpstreamError, UsageError
 from kproxy.protocol.addresses import join_address, parse_ip, split_address, unmapped
-from kproxy.proxy.network.original_destination import OWN, OwnConnections
-from kproxy.proxy.network.outbound_proxy import OutboundProxy
 from kproxy.proxy.network.proxy_protocol import V1_OWN, V2_OWN, write_v1, write_v2
-from kproxy.proxy.network.resolver import Address, Resolver
-from kproxy.proxy.network.socket_addresses import is_internal
+from kproxy.proxy.network.socket_addresses import OWN, OwnConnections, SocketAddress, is_internal, numeric_address
+
+Address = tuple[int, SocketAddress]  # family, and what socket.connect takes
+Resolve = Callable[[str, int], Awaitable[list[Address]]]
+
+CACHED_S = 30.0  # an answer; Java's default (networkaddress.cache.ttl) without a security manager
+FAILURE_CACHED_S = 1.0  # so that a burst of clients is one query
+FAILED_S = 10.0  # how long an address that did not answer is tried last
+MOST_NAMES = 4_096  # names come from brokers' responses too
+MOST_ADDRESSES = 16  # of one name
+
+
+@dataclass(slots=True)
+class _Answer:
+    addresses: list[Address]
+    until: float
+    error: str = ""
+
+
+async def resolve_by_system(host: str, port: int) -> list[Address]:
+    """Resolve with getaddrinfo. Raises OSError, or ValueError for what cannot be a name."""
+    loop = asyncio.get_running_loop()
+    results = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    return [(int(family), address) for family, _, _, _, address in results if isinstance(address[0], str)]
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Resolver:
+    """A caching resolver for one event loop. At most one query for a name is in flight, however many callers wait for it."""
+
+    def __init__(self, resolve: Resolve = resolve_by_system, now: Callable[[], float] = _loop_time) -> None:
+        """*resolve* resolves a name; *now*: seconds of a clock that does not go back."""
+        self._resolve = resolve
+        self._now = now
+        self._answers: dict[tuple[str, int], _Answer] = {}
+        self._queries: dict[tuple[str, int], asyncio.Future[_Answer]] = {}
+        self._failed: dict[Address, float] = {}
+
+    def known(self, host: str, port: int) -> list[Address]:
+        """Return the addresses that are known without waiting, best first; none if the name must be resolved."""
+        if number := numeric_address(host, port):
+            return [number]
+        answer = self._answers.get((host, port))
+        if answer is None or answer.until <= self._now():
+            return []
+        return self._best_first(answer.addresses)
+
+    async def addresses(self, host: str, port: int) -> list[Address]:
+        """Resolve; return at least one address, best first: in the system's order (RFC 6724), those that failed lately last.
+
+        If the name cannot be resolved now, an expired answer is used.
+
+        Raises:
+            UpstreamError: the name has no address.
+        """
+        if known := self.known(host, port):
+            return known
+        answer = self._answers.get((host, port))
+        if answer is None or answer.until <= self._now():
+            answer = await self._shared(host, port)
+        if not answer.addresses:
+            raise UpstreamError(f"{host}: {answer.error}")
+        return self._best_first(answer.addresses)
+
+    def failed(self, address: Address) -> None:
+        """Note that a connect to the address failed: for FAILED_S it is tried last."""
+        _drop_oldest(self._failed)
+        self._failed[address] = self._now() + FAILED_S
+
+    def reached(self, address: Address) -> None:
+        """Note that a connect to the address succeeded."""
+        self._failed.pop(address, None)
+
+    def failed_lately(self, host: str, port: int) -> bool:
+        """Whether every known address of the host failed lately."""
+        now = self._now()
+        known = self.known(host, port)
+        return bool(known) and all(self._failed.get(address, 0.0) > now for address in known)
+
+    def _best_first(self, addresses: list[Address]) -> list[Address]:
+        if not self._failed or len(addresses) == 1:
+            return addresses
+        now = self._now()
+        return sorted(addresses, key=lambda address: self._failed.get(address, 0.0) > now)
+
+    async def _shared(self, host: str, port: int) -> _Answer:
+        """Resolve a name, together with all others that wait for it now."""
+        query = self._queries.get((host, port))
+        if query is None:
+            query = asyncio.ensure_future(self._ask(host, port))
+            self._queries[host, port] = query
+            query.add_done_callback(lambda _: self._queries.pop((host, port), None))
+        # cancelling one waiter does not cancel the query for the others
+        return await asyncio.shield(query)
+
+    async def _ask(self, host: str, port: int) -> _Answer:
+        try:
+            addresses = list(dict.fromkeys(await self._resolve(host, port)))
+        except (OSError, UnicodeError, ValueError) as error:
+            return self._cache(host, port, [], _why_unresolved(error))
+        return self._cache(host, port, addresses[:MOST_ADDRESSES], "" if addresses else "the name has no address")
+
+    def _cache(self, host: str, port: int, addresses: list[Address], error: str) -> _Answer:
+        if not addresses and (old := self._answers.get((host, port))):
+            addresses = old.addresses
+        _drop_oldest(self._answers)
+        answer = _Answer(addresses, self._now() + (FAILURE_CACHED_S if error else CACHED_S), error)
+        self._answers[host, port] = answer
+        return answer
+
+
+def _drop_oldest(remembered: dict[Any, Any]) -> None:
+    """Drop the oldest entries to make room for one more."""
+    while len(remembered) >= MOST_NAMES:
+        del remembered[next(iter(remembered))]
+
+
+def _why_unresolved(error: OSError | ValueError) -> str:
+    if isinstance(error, socket.gaierror):
+        return str(error.strerror or "the name cannot be resolved")
+    return os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "it is no name of a host"
+
+
+DEFAULT_PORTS = {"socks5": 1080, "http": 3128}
+READ_SIZE = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundProxy:
+    """The proxy that a URL names (setting ``through``)."""
+
+    kind: Literal["socks5", "http"]
+    host: str
+    port: int
+    user: str = ""
+    password: str = field(default="", repr=False)
+
+    @classmethod
+    def from_url(cls, url: str) -> "OutboundProxy":
+        """Parse "socks5://user:password@host:port" or "http://..."; the port may be left out (1080, 3128).
+
+        Raises UsageError; its text does not repeat the URL, as there may be a password in it.
+        """
+        parts = _split(url)
+        if parts.scheme == "socks5":
+            kind: Literal["socks5", "http"] = "socks5"
+        elif parts.scheme == "http":
+            kind = "http"
+        else:
+            raise UsageError('the URL of the proxy to brokers begins with neither "socks5://" nor "http://"')
+        if not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
+            raise UsageError(f'the URL of the proxy to brokers is not "{kind}://[user:password@]host:port"')
+        port = parts.port or DEFAULT_PORTS[kind]
+        return cls(kind, parts.hostname, port, unquote(parts.username or ""), unquote(parts.password or ""))
+
+    def __str__(self) -> str:
+        return f"{self.kind}://{join_address(self.host, self.port)}"
+
+    async def connect(self, proxy: Address, host: str, port: int) -> socket.socket:
+        """Connect to *host* and *port* through *proxy*, the numeric address of this proxy, which resolves the name.
+
+        Raises:
+            OSError: the proxy itself cannot be reached.
+            UpstreamError: it refuses, or its answer breaks its protocol.
+        """
+        return await (
+            self._connect_socks(proxy, host, port) if self.kind == "socks5" else self._connect_http(proxy, host, port)
+        )
+
+    async def _connect_socks(self, proxy: Address, host: str, port: int) -> socket.socket:
+        numeric_host, numeric_port = proxy[1][:2]
+        socks = SocksProxy(ProxyType.SOCKS5, numeric_host, numeric_port, self.user, self.password, rdns=True)
+        try:
+            return await socks.connect(host, port)
+        except (ProxyError, UnicodeError, ValueError) as error:
+            raise UpstreamError(f"{self} does not connect to {join_address(host, port)}: {error}") from None
+
+    async def _connect_http(self, proxy: Address, host: str, port: int) -> socket.socket:
+        connected = socket.socket(proxy[0], socket.SOCK_STREAM)
+        connected.setblocking(False)
+        try:
+            await asyncio.get_running_loop().sock_connect(connected, proxy[1])
+            await self._ask_http(connected, join_address(host, port))
+        except (h11.RemoteProtocolError, h11.LocalProtocolError) as error:
+            connected.close()
+            raise UpstreamError(f"{self} does not connect to {join_address(host, port)}: {error}") from None
+        except BaseException:
+            connected.close()
+            raise
+        return connected
+
+    async def _ask_http(self, connected: socket.socket, target: str) -> None:
+        loop = asyncio.get_running_loop()
+        dialogue = h11.Connection(h11.CLIENT)
+        headers = [("Host", target)]
+        if self.user:
+            secret = base64.b64encode(f"{self.user}:{self.password}".encode()).decode("ascii")
+            headers.append(("Proxy-Authorization", f"Basic {secret}"))
+        request = dialogue.send(h11.Request(method="CONNECT", target=target, headers=headers))
+        await loop.sock_sendall(connected, (request or b"") + (dialogue.send(h11.EndOfMessage()) or b""))
+        answer = await self._answer(dialogue, connected)
+        if not 200 <= answer.status_code < 300:
+            reason = answer.reason.decode("ascii", "replace")
+            raise UpstreamError(f"{self} does not connect to {target}: {answer.status_code} {reason}".rstrip())
+        if dialogue.trailing_data[0]:  # no broker speaks first
+            raise UpstreamError(f"{self} sends more than that it connected to {target}")
+
+    @staticmethod
+    async def _answer(dialogue: h11.Connection, connected: socket.socket) -> h11.Response:
+        """Read the head of the final answer, in any number of parts; h11 refuses one of more than 16 KiB."""
+        while True:
+            event = dialogue.next_event()
+            if isinstance(event, h11.Response):
+                return event
+            if event is h11.NEED_DATA:
+                dialogue.receive_data(await asyncio.get_running_loop().sock_recv(connected, READ_SIZE))
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        raise UsageError('the URL of the proxy to brokers is not "socks5://host:port" or "http://host:port"') from None
+    return parts
+
 
 KEEPALIVE = {  # seconds, seconds, probes: a broker that is gone is noticed within two minutes
     socket.TCP_KEEPIDLE: 60,
@@ -168,7 +408,7 @@ class Upstream:
                 async with asyncio.timeout_at(_part(until, left)):
                     connected = await self._connect_address(address, host, port)
             except OSError as error:  # TimeoutError is one
-                problem = _words(error)
+                problem = _why_not_connected(error)
                 self._resolver.failed(address)
             else:
                 self._resolver.reached(address)
@@ -259,7 +499,7 @@ def _part(until: float, left: int) -> float:
     return now + max(until - now, 0.0) / left
 
 
-def _words(error: OSError) -> str:
+def _why_not_connected(error: OSError) -> str:
     if isinstance(error, TimeoutError) and not error.errno:  # asyncio's, not the kernel's
         return "no answer in time"
     return os.strerror(error.errno) if error.errno else str(error) or type(error).__name__

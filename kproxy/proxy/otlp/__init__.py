@@ -1,7 +1,7 @@
 """Exporting over OTLP: spans by the analyzer, metrics that clients have pushed by workers (filter telemetry).
 
-    exporter.py      Exporter: a bounded queue, batches, retries, counts of items by outcome; a task of the event loop
-    exporters.py     Exporters: the exporters of a worker, for metrics that filters forward
+    exporter.py      Exporter: a bounded queue, batches, retries, counts of items by outcome; a task of the event loop.
+                     Exporters: those of a worker, for metrics that filters forward
     transport.py     what a transport is and what sending may lead to; makes the transport that an OtlpEndpoint asks for
     http_client.py   OTLP/HTTP with protobuf: http.client in a thread
     grpc_client.py   OTLP/gRPC: grpcio, whose threads do the work

@@ -1,20 +1,19 @@
 """The supervisor process: starts, watches, reconfigures and stops workers and analyzer; serves the admin port.
 
-    process.py          Supervisor: one run, from its options to its exit code; signals, reloads, drain
-    fleet.py            Fleet: all children, their shared memory and their configuration; passes on what workers learn of brokers
-    child.py            Child: one child process, started again when it dies, until stopped; its channel
-    watchdog.py         Watchdog: whether a child hangs, and where (its stack)
+    process.py          Supervisor: one run, from its options to its exit code; signals, reloads, drain. FileWatch: changed files.
+                        PageAddress: shows where the page is
+    fleet.py            Fleet: all children, their shared memory and their configuration; passes on what workers learn of brokers.
+                        Questions: what is asked of workers, and their answers
+    child.py            Child: one child process, started again when it dies, until stopped; its channel. Watchdog: whether it
+                        hangs, and where (its stack)
     processes.py        how processes are started: commands, environment, inherited descriptors; their ends, by pidfd
-    questions.py        Questions: what is asked of workers, and their answers
-    file_watch.py       FileWatch: notices changed configuration and certificate files
-    overview.py         Overview: what the admin pages show of the whole run; asks workers for their connections
-    analyzer_totals.py  adds up the counts of all analyzer processes of a run, so that metrics never go down
-    admin.py            the admin port's pages; admin_server.py serves them with uvicorn
+    overview.py         Overview: what the admin pages show of the whole run; asks workers for their connections; adds up the
+                        counts of all analyzer processes of a run, so that metrics never go down
+    admin.py            the admin port's pages, and AdminServer, which serves them with uvicorn
     browser_guard.py    BrowserGuard: which requests of browsers are allowed
     stop_pages.py       below /page/api: breakpoints and stopped messages, where page.edits allows them
     stopped.py          StoppedMessages: what breakpoints have stopped in all workers
-    live_page.py        LivePage: the live page, which is a process of its own; forwarding_page.py passes requests on to it,
-                        page_ending.py says why it has ended
+    live_page.py        LivePage: the live page, which is a process of its own; passes requests on to it, and says why it has ended
 
 Life of a run
 

@@ -32,27 +32,30 @@ must be an IP address, a loopback name, or one of the names given.
 
 import math
 import resource
-from collections.abc import Iterable, Sequence
+import socket
+from collections.abc import Callable, Iterable, Sequence
 from email.utils import formatdate
 from html import escape
 from time import time_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kproxy.output.metrics import Metrics, Scrape
+from kproxy.protocol.addresses import parse_address
 from kproxy.proxy.messages import ClusterState
+from kproxy.proxy.network.http_server import listen_for_pages, server_settings
 from kproxy.proxy.supervisor.browser_guard import READING, TOKEN_PAGE_STYLE, BrowserGuard, token_page
-
-if TYPE_CHECKING:
-    from kproxy.proxy.supervisor.live_page import LivePage
-    from kproxy.proxy.supervisor.overview import Overview
+from kproxy.proxy.supervisor.fleet import Fleet
+from kproxy.proxy.supervisor.live_page import LivePage
+from kproxy.proxy.supervisor.overview import Overview
 
 STALE = 5 * 10**9  # ns without counts, which come each second, after which the analyzer counts as gone
 PAGE = "/page/"  # what is below it shows traffic, and may change it
@@ -83,12 +86,12 @@ class Readiness(msgspec.Struct, frozen=True):
 
 
 def admin_app(
-    source: "Overview",
+    source: Overview,
     hosts: Iterable[str] = (),
     *,
     guard: BrowserGuard | None = None,
     more: Sequence[BaseRoute] = (),
-    page: "LivePage | None" = None,
+    page: LivePage | None = None,
 ) -> Starlette:
     """The ASGI application.
 
@@ -116,7 +119,7 @@ def admin_app(
 class _Pages:
     """The pages outside of /page."""
 
-    def __init__(self, source: "Overview") -> None:
+    def __init__(self, source: Overview) -> None:
         self._source = source
         self._metrics = Metrics(self)
 
@@ -199,7 +202,7 @@ def _open_files_limit() -> float:
 class _Guard:
     """Refuses requests for foreign names; outside of /page any but GET and HEAD; below /page those without the token."""
 
-    def __init__(self, app: ASGIApp, guard: BrowserGuard, page: "LivePage | None") -> None:
+    def __init__(self, app: ASGIApp, guard: BrowserGuard, page: LivePage | None) -> None:
         self._app = app
         self._guard = guard
         self._page = page
@@ -244,3 +247,74 @@ def _is_of_page(path: str) -> bool:
 def _wants_json(request: Request) -> bool:
     accepted = request.headers.get("accept", "")
     return request.query_params.get("format") == "json" or accepted.startswith("application/json")
+
+
+PATH = "/page/api"
+OFF = "breakpoints are off: set page.edits in the configuration"
+
+
+def listen_admin(address: str) -> socket.socket:
+    """Return a listening socket. Raises OSError if the address is in use or not one of this machine."""
+    listener = listen_for_pages(*parse_address(address, any_host=True))
+    listener.setblocking(False)
+    return listener
+
+
+class AdminServer:
+    """Uvicorn without its main loop, which would wake up ten times a second to look for signals; the supervisor handles those."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        source: Overview,
+        hosts: Iterable[str],
+        guard: BrowserGuard | None = None,
+        more: Sequence[BaseRoute] = (),
+        page: LivePage | None = None,
+    ) -> None:
+        settings = server_settings(admin_app(source, hosts, guard=guard, more=more, page=page))
+        settings.load()
+        self._server = uvicorn.Server(settings)
+        self._server.lifespan = settings.lifespan_class(settings)
+        self._listener = listener
+
+    async def start(self) -> None:
+        """Answer from now on."""
+        await self._server.startup(sockets=[self._listener])
+
+    async def stop(self) -> None:
+        """Accept no more and close what is open, within about a second."""
+        await self._server.shutdown(sockets=[self._listener])
+
+
+class PageEntry:
+    """The ASGI application below /page/api: stopped messages and breakpoints of a fleet. Most runs never load it.
+
+    Args:
+        fleet: the fleet.
+        on_worker_ended: registers a function that is called with the number of each worker whose process ends.
+    """
+
+    def __init__(self, fleet: Fleet, on_worker_ended: Callable[[Callable[[int], None]], None]) -> None:
+        self._fleet = fleet
+        self._on_worker_ended = on_worker_ended
+        self._loaded: ASGIApp | None = None
+
+    def mount(self) -> Mount:
+        """Return the route to it."""
+        return Mount(PATH, self)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See the ASGI specification, version 3."""
+        app: ASGIApp = JSONResponse({"error": OFF}, 404)
+        if self._fleet.config.page.edits:
+            self._loaded = app = self._loaded or self._load()
+        await app(scope, receive, send)
+
+    def _load(self) -> ASGIApp:
+        from kproxy.proxy.supervisor.stop_pages import StopPages  # noqa: PLC0415 - most runs do without
+        from kproxy.proxy.supervisor.stopped import StoppedMessages  # noqa: PLC0415
+
+        stopped = StoppedMessages(self._fleet)
+        self._on_worker_ended(stopped.forget_worker)
+        return Router(routes=StopPages(stopped, lambda: self._fleet.config.page.records).routes())

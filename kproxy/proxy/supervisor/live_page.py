@@ -9,7 +9,9 @@ When the analyzer or the page is killed, the next request finds another one.
 
 import asyncio
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,8 +33,6 @@ from kproxy.proxy.messages import FeedPage
 from kproxy.proxy.network.http_server import MOST_REQUESTS
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
 from kproxy.proxy.supervisor.fleet import Fleet
-from kproxy.proxy.supervisor.forwarding_page import forward
-from kproxy.proxy.supervisor.page_ending import ASKED, Ending
 from kproxy.proxy.supervisor.processes import environment
 
 MODULE = "kproxy.page.live"
@@ -316,3 +316,138 @@ def _refusal(scope: Scope, sentence: str) -> Response:
     if scope["path"].startswith("/page/"):
         return JSONResponse({"error": sentence, "column": None, "length": None}, 503)
     return PlainTextResponse(f"{sentence}\n", 503)
+
+
+READ = 65_536
+OF_ONE_HOP = {b"connection", b"keep-alive", b"te", b"transfer-encoding", b"upgrade", b"proxy-connection", b"trailer"}
+EVENTS = b"text/event-stream"
+OF_BODIES = {b"content-length", b"expect"}
+
+
+async def forward(path: str, scope: Scope, receive: Receive, send: Send) -> None:
+    """Forward one GET or HEAD. Raises OSError or h11.ProtocolError if the process ends or breaks before it has answered."""
+    reader, writer = await asyncio.open_unix_connection(path)
+    try:
+        exchange = _Exchange(reader, writer, send)
+        await exchange.ask(scope)
+        answering = asyncio.ensure_future(exchange.answer())
+        leaving = asyncio.ensure_future(_until_left(receive))
+        try:
+            await asyncio.wait([answering, leaving], return_when=asyncio.FIRST_COMPLETED)
+            if answering.done():
+                answering.result()
+        finally:
+            for task in (answering, leaving):
+                task.cancel()
+            await asyncio.gather(answering, leaving, return_exceptions=True)
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+async def _until_left(receive: Receive) -> None:
+    """Wait until the browser has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class _Exchange:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, send: Send) -> None:
+        self._connection = h11.Connection(h11.CLIENT)
+        self._reader, self._writer, self._send = reader, writer, send
+        self._is_of_events = False
+
+    async def ask(self, scope: Scope) -> None:
+        """Send the request, without a body."""
+        query = scope["query_string"]
+        target = scope["raw_path"] + (b"?" + query if query else b"")
+        headers = [(name, value) for name, value in scope["headers"] if name not in OF_ONE_HOP | OF_BODIES]
+        await self._write(h11.Request(method=scope["method"], target=target, headers=headers))
+        await self._write(h11.EndOfMessage())
+
+    async def answer(self) -> None:
+        """Pass the answer on. A stream of events simply ends with the process, as another process may follow."""
+        try:
+            await self._pass_on()
+        except (OSError, h11.RemoteProtocolError):
+            if not self._is_of_events:
+                raise
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _pass_on(self) -> None:
+        while True:
+            event = self._connection.next_event()
+            match event:
+                case h11.NEED_DATA:
+                    self._connection.receive_data(await self._reader.read(READ))
+                case h11.Response():
+                    headers = [(name, value) for name, value in event.headers if name not in OF_ONE_HOP]
+                    await self._send({"type": "http.response.start", "status": event.status_code, "headers": headers})
+                    self._is_of_events = dict(headers).get(b"content-type", b"").startswith(EVENTS)
+                case h11.Data():
+                    body = bytes(event.data)
+                    await self._send({"type": "http.response.body", "body": body, "more_body": True})
+                case h11.EndOfMessage() | h11.ConnectionClosed():
+                    await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+                    return
+
+    async def _write(self, event: "h11.Request | h11.EndOfMessage") -> None:
+        data = self._connection.send(event)
+        if data:
+            self._writer.write(data)
+            await self._writer.drain()
+
+
+KEPT = 4096  # bytes of what it wrote last
+READ_S = 1.0  # how long the rest is waited for: a process that it started may hold the pipe open
+# The last line of a traceback: its type. The text may quote traffic
+EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit))(?::|$)")
+OURS = "kproxy page: "  # before what the process says itself (kproxy.page.live.process, which is not imported here)
+# it was asked to end, for example by systemd, which signals all processes of a service
+ASKED = (0, -signal.SIGTERM, -signal.SIGINT)
+
+
+class Ending:
+    """Reads what the process of the page writes to standard error, and keeps the end of it.
+
+    Args:
+        stream: its standard error.
+    """
+
+    def __init__(self, stream: asyncio.StreamReader) -> None:
+        self._stream = stream
+        self._tail = b""
+        self._reading = asyncio.ensure_future(self._read())
+
+    async def reason(self, code: int) -> str:
+        """Return in words why the process ended; *code*: its exit code, as subprocess.Popen.returncode."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._reading, READ_S)
+        explanation = self._said()
+        if code >= 0:
+            return explanation or f"it ended with exit code {code}"
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        hint = ", as the kernel does where memory is short" if -code == signal.SIGKILL else ""
+        return f"{explanation}; {name}" if explanation else f"it was ended by {name}{hint}"
+
+    def close(self) -> None:
+        """Read no more."""
+        self._reading.cancel()
+
+    def _said(self) -> str:
+        """Return what the process wrote about its end: its own sentence, or the type of an exception; "" if neither."""
+        for line in reversed(self._tail.decode("utf-8", "replace").splitlines()):
+            if line.startswith(OURS):
+                return line.removeprefix(OURS)
+            exception = EXCEPTION.match(line)
+            if exception is not None:
+                return exception[1]
+        return ""
+
+    async def _read(self) -> None:
+        while data := await self._stream.read(KEPT):
+            self._tail = (self._tail + data)[-KEPT:]

@@ -11,7 +11,10 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Awaitable, Sequence
+import tempfile
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kproxy.config import Config
@@ -23,14 +26,12 @@ from kproxy.proxy.child_process import set_process_title
 from kproxy.proxy.logs import log, start_logging
 from kproxy.proxy.messages import ReloadCertificates
 from kproxy.proxy.network.listening import advice_on_binding, check_addresses_are_free
-from kproxy.proxy.supervisor.file_watch import FileWatch
 from kproxy.proxy.supervisor.fleet import OURS, Fleet, Modules
 from kproxy.proxy.supervisor.overview import Overview
-from kproxy.proxy.supervisor.page_address import PageAddress
 from kproxy.proxy.supervisor.processes import inherited_options, supervisor_title
 
 if TYPE_CHECKING:
-    from kproxy.proxy.supervisor.admin_server import AdminServer, PageEntry
+    from kproxy.proxy.supervisor.admin import AdminServer, PageEntry
     from kproxy.proxy.supervisor.live_page import LivePage
 
 DONE, FAILED, USAGE = 0, 1, 2
@@ -234,7 +235,7 @@ class Admin:
         if address is None:
             await self.stop()
             return
-        from kproxy.proxy.supervisor.admin_server import (  # noqa: PLC0415
+        from kproxy.proxy.supervisor.admin import (  # noqa: PLC0415
             AdminServer,
             PageEntry,
             listen_admin,
@@ -336,3 +337,97 @@ def main(options: Options, modules: Modules = OURS) -> int:
 
 if __name__ == "__main__":
     sys.exit(main(inherited_options(int(sys.argv[1]))))
+
+EVERY = 0.25  # seconds between two looks; a change counts if the next look finds the same, as files are rarely written at once
+
+Stamp = tuple[int, int, int, int] | None  # None: not there
+
+
+def stamp(file: str) -> Stamp:
+    """Return device, inode, size and time of change of a file, by which its states differ."""
+    try:
+        status = Path(file).stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+class FileWatch:
+    """Polls the files that ``watch()`` sets."""
+
+    def __init__(self) -> None:
+        self._returned: dict[str, Stamp] = {}
+        self._before: dict[str, Stamp] = {}
+
+    def watch(self, files: Iterable[str]) -> None:
+        """Watch these files from now on. A file that was watched before keeps its state, so no change is missed."""
+        self._returned = {file: self._returned[file] if file in self._returned else stamp(file) for file in files}
+        self._before = dict(self._returned)
+
+    def look(self) -> list[str]:
+        """Return the files that have changed since they were last returned and are the same as at the previous look."""
+        now = {file: stamp(file) for file in self._returned}
+        changed = [file for file in now if now[file] != self._returned[file] and now[file] == self._before[file]]
+        self._returned.update((file, now[file]) for file in changed)
+        self._before = now
+        return changed
+
+    async def follow(self, changed: Callable[[list[str]], None]) -> None:
+        """Call *changed* with the changed files until cancelled."""
+        while True:
+            await asyncio.sleep(EVERY)
+            files = self.look()
+            if files:
+                changed(files)
+
+
+STANDARD_ERROR = 2
+
+
+class PageAddress:
+    """The address of the page, as it was last shown.
+
+    On a terminal the log has it. Elsewhere logs are collected and read by many, so a file that only this user may read has it
+    (mode 0600, in $XDG_RUNTIME_DIR, else in the folder for temporary files), and the log names the file.
+    """
+
+    def __init__(self) -> None:
+        self._shown = ("", "")
+        self._file: Path | None = None
+
+    def tell(self, event: str, url: str) -> None:
+        """Log where the page is, unless that was logged before; an empty *url*: there is no page."""
+        if self._shown == (event, url):
+            return
+        self._shown = event, url
+        self.remove()
+        if not url:
+            return
+        if os.isatty(STANDARD_ERROR):
+            log("info", event, url=url)
+            return
+        try:
+            self._file = _written(url)
+        except OSError as error:
+            reason = f"its address could not be written to a file: {error.strerror}; let kproxy write to /tmp"
+            log("warning", event, reason=reason)
+        else:
+            log("info", event, file=str(self._file))
+
+    def remove(self) -> None:
+        """Remove the file, if there is one."""
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):
+                file.unlink()
+
+
+def _written(url: str) -> Path:
+    folder = os.environ.get("XDG_RUNTIME_DIR", "")
+    where = folder if folder and os.access(folder, os.W_OK) else tempfile.gettempdir()
+    fd, path = tempfile.mkstemp(
+        prefix="kproxy-page-", suffix=".url", dir=where
+    )  # mode 0600, and a name that cannot be guessed
+    with os.fdopen(fd, "w", encoding="ascii") as file:
+        file.write(f"{url}\n")
+    return Path(path)

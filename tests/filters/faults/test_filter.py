@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.proxy.shared_counts import SharedCounts
+from kproxy.proxy.shared_state import SharedCounts
 from tests.support.filtering import connection, make, part
 from tests.support.injected import Injected
 

@@ -17,10 +17,9 @@ from kproxy.filters.topic_prefix.filter import ELEMENTS_IN_A_TURN, TopicPrefixOp
 from kproxy.filters.topic_prefix.places import ADMINISTRATION, RENAMED, UNTOUCHED
 from kproxy.filters.topic_prefix.tenant import keep
 from kproxy.protocol import ApiKey, facts, message
-from kproxy.proxy.filter_runtime import FilterRuntime
-from kproxy.proxy.journals import Journals
+from kproxy.proxy.filter_runtime import FilterRuntime, Journals
 from kproxy.proxy.messages import Learned, Message
-from kproxy.proxy.shared_sets import SharedSets
+from kproxy.proxy.shared_state import SharedSets
 from tests.support.filtering import connection, make, part, request_frame, response_frame
 from tests.support.frames import KAFKA_4_3_REFUSAL
 from tests.support.marked import GROUP, REGEX, TOPIC, TOPIC_ID, Marked, messages, newest

@@ -7,13 +7,27 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.output.bodies import Bodies
 from kproxy.pipeline.decoded_log import open_input
-from kproxy.pipeline.output import Source
+from kproxy.pipeline.output import End, Output, Source
 from kproxy.pipeline.run import Options, Run
 from kproxy.protocol import MessageStruct, message
 from kproxy.protocol import records as kafka_records
-from kproxy.proxy.analyzer.page_feed import LEAST_SHARE, MANY_WAITING, MOST_HELD, MOST_WAITING, PageFeed, connect
-from kproxy.proxy.analyzer.rare_exchanges import AT_ONCE, PER_SECOND, RareExchanges, is_rare
+from kproxy.proxy.analyzer.page_feed import (
+    ALWAYS,
+    AT_ONCE,
+    LEAST_SHARE,
+    MANY_WAITING,
+    MOST_HELD,
+    MOST_WAITING,
+    OVERHEAD,
+    PER_SECOND,
+    PageFeed,
+    Past,
+    RareExchanges,
+    connect,
+    is_rare,
+)
 from kproxy.proxy.page_records import (
     MOST_PIECE,
     SIZE,
@@ -28,11 +42,13 @@ from kproxy.proxy.page_records import (
     Unusual,
     encode,
 )
-from kproxy.session import ClusterView, Connection, Exchange, Frame
+from kproxy.session import ClusterView, Connection, Event, Exchange, Frame
 from kproxy.session.tls_facts import TlsFacts
 from tests.output.rewriting.test_rewriter import conversation
+from tests.page.feeding import ORDERS, decoded, feed_of, live, send, sent
 from tests.support.filtering import make, part, request_frame, response_frame
 from tests.support.frames import compact
+from tests.support.kafka.processes import eventually
 from tests.support.traffic import CAPTURES, golden_exchanges
 
 CONNECTION = Connection(7, "127.0.0.1:1", "127.0.0.1:2", cluster="orders")
@@ -358,3 +374,72 @@ def test_a_storm_of_them_is_bounded() -> None:
     assert sum(rare.may_go() for _ in range(10_000)) == AT_ONCE
     now += 2.0
     assert sum(rare.may_go() for _ in range(10_000)) == 2 * PER_SECOND
+
+
+class Noted(Output):
+    """What an output was given."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.ends: list[End] = []
+
+    def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
+        if isinstance(event, Exchange):
+            self.events.append(event)
+
+    def end(self, end: End) -> None:
+        self.ends.append(end)
+
+    def flush(self) -> None: ...
+
+    def close(self, error: BaseException | None = None) -> None: ...
+
+
+def read(output: Output) -> None:
+    """Give an output what is in a capture."""
+    run = Run(Options(), [output])
+    with open_input(ORDERS) as source:
+        for _ in run.read(source):
+            pass
+
+
+def test_with_enough_room_it_gives_all_in_their_order() -> None:
+    past, live_output, later = Past(1 << 30), Noted(), Noted()
+    read(past)
+    read(live_output)
+    past.replay(later)
+    assert [event.correlation_id for event in later.events if isinstance(event, Exchange)] == [
+        event.correlation_id for event in live_output.events if isinstance(event, Exchange)
+    ]
+    assert later.ends == live_output.ends != []
+
+
+def test_the_oldest_leave_and_those_of_groups_stay_longer() -> None:
+    everything, few = Noted(), Noted()
+    past = Past(60 * OVERHEAD)
+    read(everything)
+    read(past)
+    past.replay(few)
+    assert past.size <= 60 * OVERHEAD
+    kept = [(event.connection.number, event.correlation_id) for event in few.events if isinstance(event, Exchange)]
+    came = [
+        (event.connection.number, event.correlation_id) for event in everything.events if isinstance(event, Exchange)
+    ]
+    assert 0 < len(kept) < len(came) and [one for one in came if one in kept] == kept
+    assert kept[-1] == came[-1]
+    first = min(came.index(one) for one in kept)
+    assert everything.events[first].api_key in ALWAYS  # type: ignore[attr-defined]
+
+
+def test_a_page_that_comes_later_begins_with_it(tmp_path: Path) -> None:
+    past = Past(1 << 24)
+    read(past)
+    with live(tmp_path) as store:
+        feed = feed_of(tmp_path)
+        past.replay(feed)
+        sent(feed)
+        eventually(lambda: store.exchanges == len(decoded()), what="the past")
+        assert store.seen == store.exchanges
+        send(feed)
+        eventually(lambda: store.exchanges == 2 * len(decoded()), what="what came later")
+        feed.close()

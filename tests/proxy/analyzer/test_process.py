@@ -11,6 +11,7 @@ import resource
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,18 +23,26 @@ from typing import Any
 import msgspec
 import pytest
 
-from kproxy.config import Analysis, Rotated
+from kproxy.config import Analysis, Rotated, Traces
+from kproxy.errors import UsageError
+from kproxy.output.jsonl import event_line
 from kproxy.pipeline import connections
+from kproxy.pipeline.connections import Connections
+from kproxy.pipeline.output import Source
+from kproxy.pipeline.run import Options, Run
 from kproxy.proxy.analyzer import page_feed, process
-from kproxy.proxy.analyzer.process import MOST_MESSAGES, Analyzer, Stuck
+from kproxy.proxy.analyzer.process import FILES, MOST_MESSAGES, Analyzer, Stuck, rotating_file
+from kproxy.proxy.analyzer.settling import LogLines, Settlement, cut_off
+from kproxy.proxy.analyzer.traces import TraceExport
 from kproxy.proxy.logs import EVENTS_LOST
 from kproxy.proxy.messages import AnalyzerCounts, Configure, Failed, ForgetWorker, LogEvent, Ready
 from kproxy.proxy.page_records import Begun, Pieces, Shown, Tally
 from kproxy.proxy.tap.ring import TapReader, TapWriter, create_ring
 from kproxy.proxy.tap.tapped import TapKind
-from kproxy.session import Direction, Event, Session
+from kproxy.session import Direction, Event, Exchange, Session
 from tests.conftest import Require
 from tests.support.command import kproxy
+from tests.support.conversation import broker, client, events_of
 from tests.support.frames import (
     compact,
     compact_array,
@@ -47,7 +56,10 @@ from tests.support.frames import (
     sasl_handshake_answer,
     string,
 )
+from tests.support.loops import run
+from tests.support.otlp import attributes, http_collector
 from tests.support.tap import AnalyzerProcess, Item, opened, tap_items
+from tests.support.traced import fetch_exchange, produce_exchange, records_of
 from tests.support.traffic import CAPTURES
 
 WHOLE = ["01-java-produce-consume-group.pcap", "02-librdkafka-codecs-kip848.pcap", "04-transactions.pcap"]
@@ -514,3 +526,156 @@ def test_much_work_is_no_hang(analyzer: Analyzer, monkeypatch: pytest.MonkeyPatc
         for _ in range(4):
             analyzer.watch(thread)
     assert raised == [Stuck]
+
+
+def rings(count: int) -> tuple[list[TapReader], list[Connections]]:
+    run = Run(Options(), [])
+    return [TapReader(create_ring(65_536)) for _ in range(count)], [run.open_live(str(ring)) for ring in range(count)]
+
+
+def heartbeat_exchange(number: int) -> Event:
+    return events_of(client >> heartbeat(number, "g" * (number % 50)), broker >> heartbeat_answer(number))[0]
+
+
+def lines(folder: Path) -> list[int]:
+    text = b"".join(file.read_bytes() for file in sorted(folder.glob("a*.jsonl")))
+    return sorted(json.loads(line)["correlationId"] for line in text.splitlines())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_settled_is_what_is_in_the_files_and_what_was_dropped(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    folder, away = tmp_path / "logs", tmp_path / "away"
+    folder.mkdir()
+    now = 0.0
+    options = Rotated(path=str(folder / "a.jsonl"), most_size=chance.choice((5_000, 1 << 20)), keep=10_000)
+    file = rotating_file(options, lambda: now, lambda reason: None)
+    readers, connections = rings(2)
+    settlement = Settlement(readers, connections)
+    log = LogLines(event_line, file)
+    settlement.use(log)
+    written = [0, 0]
+    for number in range(1, 1_000):
+        ring = chance.randrange(2)
+        log.start_source(Source(ring + 1, ""))
+        log.write(heartbeat_exchange(number), None)
+        written[ring] += 1
+        now += 0.1
+        if chance.random() < 0.02 and folder.exists():
+            folder.rename(away)
+        if chance.random() < 0.1 and away.exists():
+            away.rename(folder)
+        if chance.random() < 0.05:
+            log.flush()
+            assert [reader.settled[0] for reader in readers] == written
+    if away.exists():
+        away.rename(folder)
+    log.close()
+    found = lines(folder)
+    assert len(found) == len(set(found))
+    assert [reader.settled[0] for reader in readers] == written
+    assert len(found) + settlement.left_out().get("output", 0) == sum(written)
+
+
+def test_a_log_is_cut_off_where_it_was_settled(tmp_path: Path) -> None:
+    file = rotating_file(Rotated(path=str(tmp_path / "a.jsonl")), lambda: 0.0, lambda reason: None)
+    readers, connections = rings(2)
+    settlement = Settlement(readers, connections)
+    log = LogLines(event_line, file)
+    settlement.use(log)
+    log.write(heartbeat_exchange(1), None)
+    log.flush()
+    whole = (tmp_path / "a.jsonl").read_bytes()
+    with (tmp_path / "a.jsonl").open("ab") as more:  # written, and the analyzer was killed before it settled
+        more.write(event_line(heartbeat_exchange(2), None) + b'{"event":"exch')
+    (tmp_path / "a.000001.jsonl").write_bytes(b"another part")
+    (tmp_path / "b.jsonl").write_bytes(b"another file")
+    cut_off(tmp_path / "a.jsonl", readers)
+    assert (tmp_path / "a.jsonl").read_bytes() == whole
+    assert (tmp_path / "a.000001.jsonl").read_bytes() == b"another part"
+    assert (tmp_path / "b.jsonl").read_bytes() == b"another file"
+
+
+def test_the_first_analyzer_cuts_nothing_off(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"of an earlier run")
+    cut_off(tmp_path / "a.jsonl", rings(1)[0])
+    assert (tmp_path / "a.jsonl").read_bytes() == b"of an earlier run"
+
+
+def fail(reason: str) -> None:
+    raise AssertionError(reason)
+
+
+def test_the_log_has_the_lines_of_the_events(tmp_path: Path) -> None:
+    log = FILES["log"](rotating_file(Rotated(path=str(tmp_path / "a.jsonl")), lambda: 0.0, fail))
+    steps = [step for number in (1, 2, 3) for step in (client >> heartbeat(number), broker >> heartbeat_answer(number))]
+    events = events_of(*steps)
+    for event in events:
+        log.write(event, None)
+    log.close()
+    assert (tmp_path / "a.jsonl").read_bytes() == b"".join(map(event_line, events))
+
+
+def test_a_file_has_the_sizes_and_the_number_of_parts_of_the_configuration(tmp_path: Path) -> None:
+    file = rotating_file(Rotated(path=str(tmp_path / "a.jsonl"), most_size=6_000, keep=2), lambda: 0.0, fail)
+    log = FILES["log"](file)
+    for number in range(100):
+        for event in events_of(client >> heartbeat(number), broker >> heartbeat_answer(number)):
+            log.write(event, None)
+    log.close()
+    assert len(file.parts()) == 1
+    assert all(path.stat().st_size < 8_000 for path in tmp_path.iterdir())
+
+
+def test_spans_of_the_apis_asked_for_are_exported_and_counted() -> None:
+    async def main(address: str) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        traces = TraceExport(Traces(otlp=address, sample=1, apis=["Produce"]), [].append, counts)
+        assert counts == {"exported": 0, "dropped": 0, "failed": 0}
+        for exchange in (produce_exchange(records_of([])), fetch_exchange(b"")):
+            traces.output.write(exchange, None)
+        await traces.close(30)
+        return counts
+
+    with http_collector() as collector:
+        assert run("asyncio", main(collector.address)) == {"exported": 1, "dropped": 0, "failed": 0}
+        assert [span.name for span in collector.spans()] == ["Produce orders"]
+
+
+def test_another_configuration_is_used_from_then_on() -> None:
+    async def main(first: str, second: str) -> None:
+        analyzer = Analyzer([])
+
+        def write(exchange: Exchange) -> None:
+            for output in analyzer._run.outputs:
+                output.write(exchange, None)
+
+        exchange = produce_exchange(records_of([]))
+        analyzer.trace(Traces(otlp=first, sample=1))
+        write(exchange)
+        analyzer.trace(Traces(otlp=first, sample=1))  # the same: goes on
+        write(exchange)
+        with pytest.raises(UsageError):
+            analyzer.trace(Traces(otlp="https://c:1", ca="/no/such/file"))
+        write(exchange)
+        analyzer.trace(Traces(otlp=second, sample=1, service_name="second"))
+        write(exchange)
+        await analyzer.end_traces(30)
+        assert analyzer.message().spans == {"exported": 4, "dropped": 0, "failed": 0}
+        analyzer.trace(None)
+        write(exchange)
+        await asyncio.wait_for(analyzer.end_traces(30), 30)
+        assert analyzer.message().spans == {"exported": 4, "dropped": 0, "failed": 0}
+
+    with http_collector() as first, http_collector() as second:
+        run("asyncio", main(first.address, second.address))
+        assert (len(first.spans()), len(second.spans())) == (3, 1)
+        [resource] = second.requests[0].resource_spans
+        assert attributes(resource.resource)["service.name"] == "second"
+
+
+def test_without_traces_an_analyzer_imports_nothing_of_them() -> None:
+    code = "import sys, kproxy.proxy.analyzer.process; print(*(name for name in sys.modules if name.startswith(NAMES)))"
+    names = ("opentelemetry", "google.protobuf", "grpc", "kproxy.proxy.otlp", "kproxy.output.spans", "h11")
+    words = [sys.executable, "-c", f"NAMES = {names!r}; {code}"]
+    assert subprocess.run(words, check=True, capture_output=True, text=True).stdout.split() == []

@@ -18,6 +18,7 @@ from kproxy.filters.contract import Filter, Want
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import Direction
 from kproxy.proxy.forwarding.link import LIFE_TRANSITIONS, Link, LinkLife
+from kproxy.proxy.forwarding.owner import LinkOwner
 from kproxy.proxy.forwarding.plan import Plan
 from kproxy.proxy.tap.counted import CloseCause, Total
 from kproxy.proxy.tap.ring import TapReader, TapWriter, create_ring
@@ -393,8 +394,6 @@ async def test_an_answer_does_not_overtake_a_response_that_is_still_judged(toget
     assert owner.told == []
 
 
-# The life of a link: each of its transitions is taken, no other is, and its table is what the docstring says
-
 SOURCE = (Path(__file__).parents[3] / "kproxy/proxy/forwarding/link.pyx").read_text("utf-8")
 ALL_TRANSITIONS = {(from_, to) for from_, targets in LIFE_TRANSITIONS.items() for to in targets}
 OPENING, JOINED, DRAINING, HALF_CLOSED, CLOSED = LinkLife
@@ -575,3 +574,23 @@ def test_a_link_that_cannot_be_joined_for_want_of_memory_can_be_closed() -> None
         [sys.executable, "-c", WITHOUT_MEMORY], capture_output=True, text=True, check=False, timeout=60
     )
     assert (done.returncode, done.stdout) == (0, "joined\n"), done.stderr
+
+
+PACKAGE = Path(__file__).parents[3] / "kproxy" / "proxy"
+USED_BY_THE_WORKER = {"row_of"}  # in worker.py: one row of /connections
+READ_WHEN_A_LINK_IS_MADE = {"plan", "limits", "sampler"}  # attributes of instances
+
+
+def members(protocol: type) -> set[str]:
+    return {name for name in vars(protocol) if not name.startswith("_")}
+
+
+def test_every_member_is_used_by_the_extension_modules_and_they_use_no_other() -> None:
+    sources = "\n".join(path.read_text("utf-8") for path in (PACKAGE / "forwarding").glob("*.pyx"))
+    assert set(re.findall(r"\bowner\.(\w+)", sources)) == members(LinkOwner) - USED_BY_THE_WORKER
+
+
+def test_the_owner_of_the_tests_has_what_lanes_and_links_use() -> None:
+    used_by_acceptors = {"admit_client", "open_link", "on_unreachable", "on_accept_error"}
+    missing = members(LinkOwner) - set(dir(Owner)) - READ_WHEN_A_LINK_IS_MADE - USED_BY_THE_WORKER
+    assert missing == used_by_acceptors

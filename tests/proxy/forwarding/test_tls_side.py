@@ -15,7 +15,7 @@ import pytest
 
 from kproxy.config import Addresses, BrokerTls, Limits, ListenerTls, Timeouts
 from kproxy.proxy.forwarding.tls_side import TlsSide
-from kproxy.proxy.link_description import open_record
+from kproxy.proxy.link_opening import open_record
 from kproxy.proxy.network.tls import broker_context, listener_context
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.support.certificates import certificates

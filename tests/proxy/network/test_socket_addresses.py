@@ -1,11 +1,24 @@
 """Addresses as sockets and the kernel have them."""
 
 import ctypes
+import json
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from kproxy.proxy.network.socket_addresses import from_sockaddr, numeric_address, to_sockaddr
+from kproxy.proxy.network.socket_addresses import (
+    REMEMBERED_S,
+    OwnConnections,
+    from_sockaddr,
+    numeric_address,
+    original_destination,
+    to_sockaddr,
+)
+from tests.conftest import Require
+from tests.support import netns
 
 
 def as_the_kernel_has_it(address: tuple[str, int]) -> bytes:
@@ -53,3 +66,107 @@ def test_numbers_can_be_bound_as_they_are_and_names_are_not_numbers() -> None:
 )
 def test_a_name_is_to_be_resolved(host: str) -> None:
     assert numeric_address(host) is None
+
+
+ROOT = Path(__file__).parents[3]
+REDIRECT = ["-t", "nat", "-A", "OUTPUT", "-p", "tcp", "--dport", "9092", "-j", "REDIRECT", "--to-ports", "19092"]
+PROBE = """
+import json, socket, sys
+from kproxy.proxy.network.socket_addresses import original_destination
+listen, connect = sys.argv[1:]
+family = lambda host: socket.AF_INET6 if ":" in host else socket.AF_INET
+server = socket.socket(family(listen))
+if family(listen) == socket.AF_INET6:
+    server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+server.bind((listen, 19092))
+server.listen()
+found = []
+for port in (9092, 19092):
+    with socket.socket(family(connect)) as client:
+        client.connect((connect, port))
+        accepted = server.accept()[0]
+        found.append((original_destination(accepted), original_destination(accepted.fileno())))
+        accepted.sendall(b"still open")
+        assert client.recv(10) == b"still open"
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize(
+    ("listen", "connect", "program"),
+    [
+        ("0.0.0.0", netns.BROKER, "iptables"),
+        ("::", netns.BROKER, "iptables"),  # a socket of both families
+        ("::", netns.BROKER_6, "ip6tables"),
+    ],
+)
+def test_the_kernel_says_where_a_redirected_client_wanted_to_go(
+    require: Require, listen: str, connect: str, program: str
+) -> None:
+    require("netns", netns.available(), "network namespaces with NAT cannot be made here")
+    with netns.namespace("kproxy-dst", [program, *REDIRECT]) as inside:
+        words = [*inside, sys.executable, "-c", PROBE, listen, connect]
+        run = subprocess.run(words, cwd=ROOT, capture_output=True, encoding="utf-8", check=False, timeout=30)
+    assert run.stderr == ""
+    redirected, direct = json.loads(run.stdout)
+    assert redirected == [[connect, 9092]] * 2
+    assert direct == [None, None]  # came to the listener's own port
+
+
+def test_without_redirection_there_is_no_other_destination() -> None:
+    for host, family in (("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)):
+        with (
+            socket.create_server((host, 0), family=family) as server,
+            socket.create_connection(server.getsockname()[:2]),
+        ):
+            accepted, _ = server.accept()
+            with accepted:
+                assert original_destination(accepted) is None
+                assert original_destination(accepted.fileno()) is None
+                accepted.getsockname()  # still open
+
+
+def test_a_connection_of_ours_is_known_when_it_comes_back() -> None:
+    clock = [100.0]
+    own = OwnConnections(lambda: clock[0])
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as ours, socket.socket() as stranger:
+        own.connecting(ours)
+        for connecting in (ours, stranger):
+            connecting.connect(server.getsockname())
+        came = [server.accept() for _ in range(2)]
+        assert [own.has(peer) for _, peer in came] == [True, False]
+        own.connected(ours)
+        assert [own.has(peer) for _, peer in came] == [True, False]
+        assert own.has(("::ffff:127.0.0.1", came[0][1][1]))
+        clock[0] += REMEMBERED_S + 0.1
+        assert not own.has(came[0][1])
+        for accepted, _ in came:
+            accepted.close()
+
+
+class Named:
+    """A socket by its address alone."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def getsockname(self) -> tuple[str, int]:
+        return f"10.0.{self.port >> 16}.1", self.port & 0xFFFF
+
+
+def test_what_is_remembered_has_bounds_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 100
+    monkeypatch.setattr("kproxy.proxy.network.socket_addresses.MOST_REMEMBERED", most)
+    clock = [100.0]
+    own = OwnConnections(lambda: clock[0])
+    for port in range(most + 10):
+        own.connected(Named(port))  # type: ignore[arg-type]
+    assert [own.has(Named(port).getsockname()) for port in (0, 9, 10, most + 9)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    clock[0] += REMEMBERED_S + 0.1
+    own.connected(Named(5))  # type: ignore[arg-type]
+    assert len(own._made) == 1

@@ -11,8 +11,16 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 from kproxy.errors import UsageError
 from kproxy.filters.otlp_endpoint import OtlpEndpoint
-from kproxy.proxy.otlp.exporter import BATCH_BYTES, BATCH_ITEMS, MOST_ATTEMPTS, MOST_BYTES, MOST_ITEMS, Exporter
-from kproxy.proxy.otlp.exporters import Exporters, MetricsExport
+from kproxy.proxy.otlp.exporter import (
+    BATCH_BYTES,
+    BATCH_ITEMS,
+    MOST_ATTEMPTS,
+    MOST_BYTES,
+    MOST_ITEMS,
+    Exporter,
+    Exporters,
+    MetricsExport,
+)
 from kproxy.proxy.otlp.transport import Delivered, Outcome, Refused, Unavailable
 from tests.filters.telemetry.pushes import gauge, push
 from tests.support.loops import LOOPS, run

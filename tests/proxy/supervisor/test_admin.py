@@ -1,6 +1,7 @@
 """The admin port: answers, and who gets none (attack 26), by Starlette's client and over a real socket."""
 
 import asyncio
+import http.client
 import json
 import os
 import random
@@ -18,16 +19,19 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from kproxy.config import Cluster, Config, Page
 from kproxy.filters.contract import ClientMetric
 from kproxy.output.client_metrics import ClientSeries
 from kproxy.proxy.messages import AnalyzerCounts, ClusterState, Connection
-from kproxy.proxy.shared_counts import FilterCount
-from kproxy.proxy.supervisor.admin import admin_app
-from kproxy.proxy.supervisor.admin_server import AdminServer
-from kproxy.proxy.supervisor.browser_guard import host_name
+from kproxy.proxy.shared_state import FilterCount
+from kproxy.proxy.supervisor.admin import OFF, AdminServer, PageEntry, admin_app, listen_admin
+from kproxy.proxy.supervisor.browser_guard import BrowserGuard, cookie_name, host_name
+from kproxy.proxy.supervisor.stop_pages import StopPages
 from kproxy.proxy.tap.counted import CloseCause, Phase, Total
 from kproxy.proxy.tap.counters import Counters
 from tests.conftest import Require
+from tests.proxy.supervisor.test_stopped import Fleet
+from tests.support.foreign_sites import ORIGINS, REBOUND, SITES
 from tests.support.ports import free_ports
 from tests.support.stand_in_worker import connection
 
@@ -402,3 +406,209 @@ def query(port: int, expression: str) -> Any:
         f"http://127.0.0.1:{port}/api/v1/query", params={"query": expression}, timeout=60, trust_env=False
     )
     return answer.json()["data"]["result"]
+
+
+class Source:
+    """Of nothing."""
+
+    def counters(self) -> list[Counters]:
+        return []
+
+    def analysis(self) -> dict[str, Any]:
+        return {}
+
+    def ready(self) -> tuple[bool, str]:
+        return False, "not ready: worker 0"
+
+    def clusters(self) -> list[Any]:
+        return []
+
+    async def connections(self) -> list[dict[str, Any]]:
+        return []
+
+
+def get(port: int, path: str, host: str = "localhost") -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    try:
+        connection.request("GET", path, headers={"Host": host})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def served(ask: Callable[[int], Any]) -> Any:
+    async def main() -> Any:
+        listener = listen_admin(f"127.0.0.1:{free_ports()}")
+        port = listener.getsockname()[1]
+        server = AdminServer(listener, Source(), ["kproxy.example"])
+        await server.start()
+        try:
+            return await asyncio.to_thread(ask, port)
+        finally:
+            await server.stop()
+
+    return asyncio.run(main())
+
+
+def test_it_answers() -> None:
+    assert served(lambda port: get(port, "/healthz")) == (200, "ok\n")
+    assert served(lambda port: get(port, "/readyz")) == (503, "not ready: worker 0\n")
+
+
+@pytest.mark.parametrize(("host", "status"), [("kproxy.example", 200), ("127.0.0.1", 200), ("evil.example", 421)])
+def test_only_by_names_that_are_ours(host: str, status: int) -> None:
+    assert served(lambda port: get(port, "/healthz", host))[0] // 100 == status // 100
+
+
+def test_an_endless_header_is_not_kept() -> None:
+    def ask(port: int) -> bytes:
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100_000)
+            return client.recv(100)
+
+    assert b" 400 " in served(ask)
+
+
+TOKEN_HEADERS = {"x-kproxy-token": "t"}
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND")
+
+
+def test_it_is_there_while_the_configuration_allows_edits() -> None:
+    fleet: Any = Fleet(Page())
+    told: list[Any] = []
+    entry = PageEntry(fleet, told.append)
+    client = Client(admin_app(Proxy(), guard=BrowserGuard(token="t"), more=[entry.mount()]))
+    assert (client.get("/page/api/stops", headers=TOKEN_HEADERS).status_code, told) == (404, [])
+    assert client.get("/page/api/stops", headers=TOKEN_HEADERS).json() == {"error": OFF}
+    fleet.config = msgspec.structs.replace(fleet.config, page=Page(edits=True))
+    assert client.get("/page/api/stops", headers=TOKEN_HEADERS).json().items() >= {"generation": 0, "stops": []}.items()
+    assert len(told) == 1, "asked once to tell of workers that end"
+    fleet.config = Config(clusters=[Cluster(listen="127.0.0.1:1", bootstrap=["b:1"])])
+    assert client.get("/page/api/stops", headers=TOKEN_HEADERS).status_code == 404
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_without_page_edits_no_method_changes_anything(method: str) -> None:
+    fleet: Any = Fleet(Page())
+    entry = PageEntry(fleet, lambda told: None)
+    client = Client(admin_app(Proxy(), guard=BrowserGuard(token="t"), more=[entry.mount()]))
+    stops: Any = None  # of which only the routes are asked
+    paths = {f"/page/api{route.path.replace('{id}', '0-1-1')}" for route in StopPages(stops).routes()}
+    for path in {*paths, "/page/api/source", "/page/api/export"}:
+        answer = client.request(
+            method, path, headers=TOKEN_HEADERS, json=[{"condition": "true", "direction": "request"}]
+        )
+        assert (answer.status_code, answer.text if method == "HEAD" else answer.json()) in (
+            (404, ""),
+            (404, {"error": OFF}),
+        )
+    assert fleet.children[0].sent == []
+    for path in ("/", "/metrics", "/config", "/filters", "/connections", "/healthz", "/readyz"):
+        assert client.request(method, path, headers=TOKEN_HEADERS).status_code == (
+            200 if method in ("GET", "HEAD") else 405
+        )
+
+
+HOST = "127.0.0.1:9644"
+TOKEN = "a-token-of-the-test"
+
+
+def refused(method: str, host: str | None = HOST, **headers: str) -> int | None:
+    """The status with which a request is refused; None: it is not. Underscores stand for hyphens."""
+    named = [] if host is None else [(b"host", host.encode())]
+    others = [(name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in headers.items()]
+    found = BrowserGuard(["kproxy.example"], TOKEN).refusal(method, [*named, *others])
+    return None if found is None else found[0]
+
+
+def test_the_page_itself_may_read_and_change() -> None:
+    cookie = f"theme=dark; kproxy_token_9644={TOKEN}"
+    assert refused("GET", cookie=cookie) is None
+    assert refused("GET", x_kproxy_token=TOKEN) is None
+    sent_by_browser = {"origin": f"http://{HOST}", "sec_fetch_site": "same-origin", "cookie": cookie}
+    assert refused("POST", x_kproxy_token=TOKEN, **sent_by_browser) is None
+    assert refused("PUT", x_kproxy_token=TOKEN) is None, "curl sends no Origin"
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE"])
+@pytest.mark.parametrize("host", REBOUND)
+def test_a_name_that_is_not_ours_gets_nothing(method: str, host: str) -> None:
+    assert refused(method, host, x_kproxy_token=TOKEN) == 421
+
+
+def test_a_request_names_one_host() -> None:
+    guard = BrowserGuard(token=TOKEN)
+    token = (b"x-kproxy-token", TOKEN.encode())
+    assert guard.refusal("GET", [token]) is not None
+    assert guard.refusal("GET", [token, (b"host", b"127.0.0.1"), (b"host", b"evil.example")]) is not None
+    assert guard.refusal("GET", [token, (b"host", b"127.0.0.1")]) is None
+
+
+@pytest.mark.parametrize("host", ["localhost:1", "[::1]:9644", "10.1.2.3", "KPROXY.example:80", "kproxy.example."])
+def test_names_of_ours(host: str) -> None:
+    assert refused("GET", host, x_kproxy_token=TOKEN) is None
+
+
+@pytest.mark.parametrize("token", ["", "wrong", TOKEN[:-1], TOKEN + "x", "é", TOKEN.upper()])
+def test_without_the_token_nothing_is_read_or_changed(token: str) -> None:
+    for method in ("GET", "POST", "PUT"):
+        assert refused(method, x_kproxy_token=token) == 403
+    assert refused("GET", cookie=f"kproxy_token_9644={token}") == 403
+    assert refused("GET") == 403
+
+
+@pytest.mark.parametrize(
+    "others", ['theme={"dark": 1}', "a", "@=1", "ä=é", "a=b c", '"', "=", "kproxy_token_9644=of another one"]
+)
+def test_cookies_of_others_on_this_machine_do_not_lock_the_page(others: str) -> None:
+    """Cookies are of a host with all its ports: whatever is served there sets some, and not all keep to RFC 6265."""
+    ours = f"kproxy_token_9644={TOKEN}"
+    assert refused("GET", cookie=f"{others}; {ours}") is None
+    assert refused("GET", cookie=f"{ours};{others}") is None
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
+def test_another_port_of_this_host_gets_nothing_though_the_browser_sends_it_the_cookie(method: str) -> None:
+    has = {"cookie": f"kproxy_token_9644={TOKEN}", "x_kproxy_token": TOKEN}
+    assert refused(method, **has) is None
+    assert refused(method, **has, sec_fetch_site="same-site") == 403
+    assert refused(method, **has, origin="http://127.0.0.1:9645") == 403
+
+
+def test_a_change_needs_more_than_the_cookie_that_browsers_add_by_themselves() -> None:
+    assert refused("POST", cookie=f"kproxy_token_9644={TOKEN}") == 403
+
+
+@pytest.mark.parametrize("origin", [*ORIGINS, "http://127.0.0.1:9645"])
+def test_pages_of_other_sites_change_nothing(origin: str) -> None:
+    assert refused("POST", x_kproxy_token=TOKEN, origin=origin) == 403
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_other_sites_are_known_by_what_the_browser_says_of_them(site: str) -> None:
+    assert refused("POST", x_kproxy_token=TOKEN, sec_fetch_site=site) == 403
+
+
+def test_the_cookie_is_of_one_port_and_out_of_reach_of_scripts() -> None:
+    assert refused("GET", cookie=f"kproxy_token_9645={TOKEN}") == 403, "of another kproxy on this machine"
+    value = BrowserGuard(token=TOKEN).set_cookie(HOST)
+    assert value == f"kproxy_token_9644={TOKEN}; Path=/; HttpOnly; SameSite=Strict"
+    assert cookie_name("[::1]:80") == "kproxy_token_80"
+    assert cookie_name("localhost") == "kproxy_token"
+
+
+@pytest.mark.parametrize("cookie", ["=;=;", '"', "a" * 100_000, "kproxy_token_9644", "\xff=\xff"])
+def test_malformed_cookies_are_no_token(cookie: str) -> None:
+    assert refused("GET", cookie=cookie) == 403
+
+
+def test_each_guard_has_a_token_of_its_own() -> None:
+    first, second = BrowserGuard().token, BrowserGuard().token
+    assert first != second
+    assert len(first) >= 43  # 32 bytes in base64
+
+
+def test_names_in_host_headers() -> None:
+    assert host_name("LocalHost.:80") == "localhost"
+    assert host_name("[::1]:80") == "::1"

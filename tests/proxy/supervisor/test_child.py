@@ -1,21 +1,47 @@
 """One place for a process: who dies is replaced, who is stopped is not, who cannot be started is no loop."""
 
 import asyncio
+import json
 import os
+import re
 import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kproxy.config import Cluster, Config
-from kproxy.proxy.channel import LONGEST_LINE
-from kproxy.proxy.child_process import ChildArguments
-from kproxy.proxy.messages import Brokers, Configure, Drain, Message
+from kproxy.proxy.child_process import STACK_SIGNAL, ChildArguments
+from kproxy.proxy.messages import LONGEST_LINE, Brokers, Configure, Drain, Message
 from kproxy.proxy.supervisor import child as child_module
-from kproxy.proxy.supervisor.child import MOST_DELAY, Backoff, Child
+from kproxy.proxy.supervisor.child import (
+    HANG_S,
+    LOOK_EVERY_S,
+    MOST_DELAY,
+    Activity,
+    Backoff,
+    Child,
+    Watchdog,
+    create_stack_file,
+    frames,
+    stack_of,
+)
+from kproxy.proxy.supervisor.processes import Process
+from tests.support.frames import heartbeat, heartbeat_answer, request, string
+from tests.support.hanging import FATAL
+from tests.support.hanging import HANG_S as SHORTER
+from tests.support.held_broker import HeldBroker
+from tests.support.kafka.processes import children, command_line, eventually
+from tests.support.kafka.wire import Wire
 from tests.support.loops import run
-from tests.support.supervised import STAND_IN
+from tests.support.ports import free_ports
+from tests.support.supervised import STAND_IN, Event, Supervised, supervised
 
 
 def test_the_first_restart_is_at_once_and_no_wait_is_long() -> None:
@@ -217,3 +243,269 @@ def test_one_that_does_not_read_is_killed_and_replaced(monkeypatch: pytest.Monke
         return answer, told.codes[0]
 
     assert run("asyncio", main()) == ("", -9)
+
+
+PATIENCE = 60
+HEARTBEAT = 12
+
+
+class Running:
+    """A `kproxy run` that may hang, before a broker that answers."""
+
+    def __init__(self, folder: Path, broker: HeldBroker, stack: ExitStack, **settings: Any) -> None:
+        self.listen = f"127.0.0.1:{free_ports(3)}"
+        self.log = folder / "kafka.jsonl"
+        cluster = {
+            "listen": self.listen,
+            "bootstrap": [broker.address],
+            "addresses": {"mode": "fixed"},
+            "filters": [{"use": "tests.support.hanging:Hanging"}],
+        }
+        config = {"clusters": [cluster], "admin": None, "analysis": {"log": {"path": str(self.log)}}, **settings}
+        file = folder / "kproxy.yaml"
+        file.write_text(json.dumps(config), encoding="utf-8")
+        self.supervisor: Supervised = stack.enter_context(
+            supervised(json.dumps({"file": str(file)}), "tests.support.hanging")
+        )
+        self.supervisor.until("serving")
+
+    def pid(self, name: str) -> int:
+        """The process of that title."""
+        found = [pid for pid in children(self.supervisor.process.pid) if name in command_line(pid)]
+        assert len(found) == 1, found
+        return found[0]
+
+    def hung(self) -> Event:
+        """What was logged of the process that hung; it was killed."""
+        event = self.supervisor.until("a process hangs")
+        ended = self.supervisor.until("a process ended", exit_code=-signal.SIGKILL)
+        assert ended.get("worker") == event.get("worker")
+        return event
+
+    def beat(self, correlation_id: int) -> None:
+        """An exchange on a connection of its own."""
+        with Wire(self.listen) as wire:
+            wire.send(heartbeat(correlation_id))
+            assert wire.frame() == heartbeat_answer(correlation_id)
+
+    def logged(self) -> list[int]:
+        """Correlation ids in all parts of the decoded log."""
+        parts = self.log.parent.glob("kafka*.jsonl")
+        lines = [line for part in parts for line in part.read_text().splitlines(keepends=True)]
+        return [
+            json.loads(line)["correlationId"] for line in lines if line.endswith("\n")
+        ]  # the last one may be half written
+
+    def reaches_the_log(self, first: int) -> bool:
+        """Whether an exchange of now is decoded: correlation ids from *first* on."""
+        for correlation_id in range(first, first + 20):
+            self.beat(correlation_id)
+            time.sleep(0.05)
+        return any(correlation_id >= first for correlation_id in self.logged())
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Running]]:
+    with ExitStack() as stack:
+        broker = stack.enter_context(HeldBroker())
+        yield lambda **settings: Running(tmp_path, broker, stack, **settings)
+
+
+def fatal(body: bytes) -> bytes:
+    """A request on which the filter, or the analyzer, hangs."""
+    return request(HEARTBEAT, 0, 7, body, client_id=FATAL)
+
+
+BODY = string("g") + b"\0\0\0\5" + string("m-1")
+
+
+def test_an_analyzer_that_hangs_in_c_is_replaced_and_traffic_goes_on(start: Callable[..., Running]) -> None:
+    running = start()
+    with Wire(running.listen) as wire:
+        wire.send(request(999, 0, 7, BODY, client_id=FATAL))  # which no filter wants
+        assert wire.frame() == heartbeat_answer(7)
+        running.beat(8)
+        event = running.hung()
+        assert event["process"] == "analyzer" and event["seconds"] >= SHORTER
+        assert any("hanging.py" in frame and "hang_in_c" in frame for frame in event["stack"])
+        assert all(re.fullmatch(r"[\w.<> ]+:\d+ [\w.<>]+|--", frame) for frame in event["stack"])  # no values
+        wire.send(heartbeat(9))
+        assert wire.frame() == heartbeat_answer(9)
+    eventually(lambda: running.reaches_the_log(100), patience=PATIENCE, what="the log of another analyzer")
+
+
+def test_a_worker_that_hangs_in_c_is_replaced_and_the_other_goes_on(start: Callable[..., Running]) -> None:
+    running = start(workers=2)
+    connections = [Wire(running.listen) for _ in range(16)]  # the kernel gives some to each worker
+    with ExitStack() as stack:
+        for number, wire in enumerate(connections):
+            stack.enter_context(wire)
+            wire.send(heartbeat(number))
+            assert wire.frame() == heartbeat_answer(number)
+        connections[0].send(fatal(BODY))
+        event = running.hung()
+        assert event["worker"] in (0, 1)
+        assert any("hanging.py" in frame and "hang_in_c" in frame for frame in event["stack"])
+        alive = 0
+        for number, wire in enumerate(connections[1:]):
+            wire.socket.settimeout(PATIENCE)
+            try:
+                wire.send(heartbeat(number))
+                alive += wire.frame() == heartbeat_answer(number)
+            except (EOFError, ConnectionError):
+                pass  # of the worker that hung
+        assert 0 < alive < len(connections)
+    running.beat(50)
+
+
+@pytest.mark.slow
+def test_who_is_stopped_is_replaced(start: Callable[..., Running]) -> None:
+    running = start()
+    for name in ("kproxy: worker", "kproxy-analyzer"):
+        os.kill(running.pid(name), signal.SIGSTOP)
+    events = [running.supervisor.until("a process hangs") for _ in range(2)]  # both may hang before the first has ended
+    assert {event.get("worker", event.get("process")) for event in events} == {0, "analyzer"}
+    assert all("stack" not in event for event in events)  # they could not say
+    eventually(lambda: running.beat(1) is None, patience=PATIENCE, what="another worker")
+    eventually(lambda: running.reaches_the_log(100), patience=PATIENCE, what="the log of another analyzer")
+
+
+@pytest.mark.slow
+def test_all_that_are_stopped_together_and_go_on_together_are_left_alone(start: Callable[..., Running]) -> None:
+    """As a suspended machine or a paused container does."""
+    running = start(workers=2)
+    running.beat(1)
+    processes = list(children(running.supervisor.process.pid))
+    assert len(processes) == 4
+    for pid in processes:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(2 * SHORTER)  # what is tested is that this time does not count
+    for pid in processes:
+        os.kill(pid, signal.SIGCONT)
+    for number in range(20):
+        running.beat(100 + number)
+    eventually(lambda: running.reaches_the_log(200), patience=PATIENCE, what="the log of the same analyzer")
+    assert running.supervisor.tell(signal.SIGTERM).ended() == 0
+    assert running.supervisor.events("a process hangs") == []
+    assert set(processes[1:]) & set(children(running.supervisor.process.pid)) == set()
+
+
+def looked(watchdog: Watchdog, activity: Callable[[int], Activity], seconds: int) -> int | None:
+    """The second at which it says that the process hangs, of *seconds* looks one second apart."""
+    for second in range(1, seconds + 1):
+        if watchdog.look(float(second), activity(second)):
+            return second
+    return None
+
+
+def state(letter: bytes, cpu: float = 0.0) -> Callable[[int], Activity]:
+    """A process that is in one state and gets that share of a core."""
+    return lambda second: Activity(frozenset({letter}), cpu * second)
+
+
+@pytest.mark.parametrize(
+    ("activity", "at"),
+    [
+        (state(b"S"), HANG_S),  # waits for what never comes
+        (state(b"T"), HANG_S),  # stopped
+        (state(b"R", 1.0), HANG_S),  # computes without end
+        (state(b"R", 0.1), 10 * HANG_S),  # the same with a tenth of a core
+        (state(b"R", 0.0), None),  # waits for a core
+        (state(b"D"), None),  # waits for the disk
+        (state(b"t"), None),  # in a debugger
+        (lambda _: Activity(frozenset(), 0.0), None),  # gone
+    ],
+)
+def test_only_time_that_a_process_could_use_counts(activity: Callable[[int], Activity], at: float | None) -> None:
+    watchdog = Watchdog(0.0)
+    watchdog.hear()
+    assert looked(watchdog, activity, 200) == (None if at is None else pytest.approx(at, abs=1))
+
+
+def test_a_process_that_has_not_spoken_yet_is_not_watched() -> None:
+    assert looked(Watchdog(0.0), state(b"S"), 100) is None
+
+
+def test_a_message_ends_the_silence() -> None:
+    watchdog = Watchdog(0.0)
+    watchdog.hear()
+    for second in range(1, 100):
+        assert not watchdog.look(float(second), state(b"S")(second))
+        if second % int(HANG_S - 1) == 0:
+            watchdog.hear()
+
+
+def test_what_was_read_of_a_ring_is_progress_and_no_start() -> None:
+    """An analyzer that reads the rest of a dead worker's ring sends no message meanwhile."""
+    watchdog = Watchdog(0.0)
+    watchdog.hear()
+    for second in range(1, 100):
+        watchdog.progress()
+        assert not watchdog.look(float(second), state(b"R", 1.0)(second))
+    silent = Watchdog(0.0)
+    silent.progress()
+    assert looked(silent, state(b"S"), 100) is None
+
+
+def test_a_supervisor_that_did_not_look_blames_no_one() -> None:
+    watchdog = Watchdog(0.0)
+    watchdog.hear()
+    assert not watchdog.look(3600.0, state(b"S")(1))
+    assert watchdog.silent_s <= LOOK_EVERY_S
+
+
+WAYS = {
+    b"R": "while True: pass",
+    b"S": "import time; time.sleep(600)",
+    b"T": "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)",
+}
+
+
+@pytest.mark.parametrize("letter", WAYS)
+def test_the_kernel_says_what_a_process_does(letter: bytes) -> None:
+    with subprocess.Popen([sys.executable, "-c", WAYS[letter]]) as process:
+        try:
+            eventually(lambda: Activity.of(process.pid).states == {letter}, what=f"state {letter!r}")
+            before = Activity.of(process.pid).cpu_s
+            if letter == b"R":
+                eventually(lambda: Activity.of(process.pid).cpu_s > before, what="CPU time")
+        finally:
+            process.kill()
+    assert Activity.of(process.pid) == Activity(frozenset(), 0.0)
+
+
+SCRIPT = """
+import faulthandler, itertools, os, sys, threading, time
+faulthandler.register(int(sys.argv[2]), os.fdopen(int(sys.argv[1]), "wb"), all_threads=True)
+def wait():
+    time.sleep(600)
+def in_c():
+    print(flush=True)
+    sum(itertools.repeat(0))
+threading.Thread(target=wait, daemon=True).start()
+in_c()
+"""
+
+
+def test_a_process_that_hangs_in_c_says_where_its_threads_are() -> None:
+    async def main() -> Any:
+        fd = create_stack_file()
+        words = [sys.executable, "-c", SCRIPT, str(fd), str(int(STACK_SIGNAL))]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, pass_fds=[fd]) as started:
+            assert started.stdout is not None
+            started.stdout.readline()
+            process = Process(started)
+            found = await stack_of(process, fd)
+            process.kill()
+            await process.ended
+        os.close(fd)
+        return found
+
+    found = asyncio.run(main())
+    threads = [part.split("\n") for part in "\n".join(found).split("\n--\n")]
+    assert {thread[0].split(" ")[1] for thread in threads} == {"in_c", "wait"}
+    assert ["in_c", "<module>"] in [[frame.split(" ")[1] for frame in thread] for thread in threads]
+
+
+def test_what_is_no_dump_has_no_frames() -> None:
+    assert frames("") == frames("Fatal Python error: nothing\n  in particular\n") == []

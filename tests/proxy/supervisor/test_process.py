@@ -1,17 +1,34 @@
 """The supervisor as a process of its own, over children that forward nothing: what it does with signals, files and deaths."""
 
+import asyncio
 import json
 import os
+import pty
 import resource
 import select
 import shutil
 import signal
+import subprocess
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kproxy.config.reading import Options
+from kproxy.proxy.child_process import ChildArguments
+from kproxy.proxy.supervisor import processes
+from kproxy.proxy.supervisor.process import FileWatch, stamp
+from kproxy.proxy.supervisor.processes import (
+    ANALYZER,
+    CHILD,
+    SUPERVISOR,
+    WORKER,
+    environment,
+    start_child,
+    supervisor_title,
+)
 from tests.support.supervised import Supervised, supervised
 from tests.support.tls import certificates
 
@@ -264,3 +281,250 @@ def test_changed_filters_are_loaded_again_when_asked(run: Run, tmp_path: Path) -
         file.write_text("# changed", encoding="utf-8")
         assert process.until("a file has changed")["file"] == str(file)
         process.until("the configuration was taken")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "f"
+    file.write_text("one", encoding="utf-8")
+    return file
+
+
+def watch(*files: Path) -> FileWatch:
+    watching = FileWatch()
+    watching.watch(str(file) for file in files)
+    return watching
+
+
+def looks(watching: FileWatch, count: int = 3) -> list[list[str]]:
+    return [found for found in (watching.look() for _ in range(count)) if found]
+
+
+def test_nothing_is_told_of_what_stays(file: Path) -> None:
+    assert looks(watch(file)) == []
+    assert stamp(str(file)) is not None
+    assert stamp(str(file) + "x") is None
+    assert stamp("a\0b") is None
+
+
+def test_a_file_written_over_is_told_once(file: Path) -> None:
+    watching = watch(file)
+    file.write_text("longer", encoding="utf-8")
+    assert looks(watching) == [[str(file)]]
+
+
+def test_a_file_put_in_its_place_is_told_though_size_and_time_are_the_same(file: Path, tmp_path: Path) -> None:
+    watching = watch(file)
+    other = tmp_path / "other"
+    other.write_text("two", encoding="utf-8")
+    status = file.stat()
+    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+    other.replace(file)
+    assert looks(watching) == [[str(file)]]
+
+
+def test_a_mounted_secret_changes_by_a_link_far_from_it(tmp_path: Path) -> None:
+    """Kubernetes: tls.crt -> ..data/tls.crt, ..data -> ..2026_01, and ..data is replaced by another link."""
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "tls.crt").write_text(name, encoding="utf-8")
+    data, file = tmp_path / "..data", tmp_path / "tls.crt"
+    data.symlink_to("old")
+    file.symlink_to("..data/tls.crt")
+    watching = watch(file)
+    (tmp_path / "next").symlink_to("new")
+    (tmp_path / "next").replace(data)
+    assert looks(watching) == [[str(file)]]
+
+
+def test_while_it_goes_on_changing_nothing_is_told(file: Path) -> None:
+    watching = watch(file)
+    for size in range(5):
+        file.write_text("x" * size, encoding="utf-8")
+        assert watching.look() == []
+    assert looks(watching) == [[str(file)]]
+
+
+def test_a_file_that_comes_and_one_that_goes(file: Path, tmp_path: Path) -> None:
+    watching = watch(file, tmp_path / "later")
+    (tmp_path / "later").touch()
+    file.unlink()
+    assert sorted(looks(watching)[0]) == sorted([str(file), str(tmp_path / "later")])
+
+
+def test_watching_others_as_well_forgets_no_change(file: Path, tmp_path: Path) -> None:
+    watching = watch(file)
+    file.write_text("changed", encoding="utf-8")
+    watching.watch([str(file), str(tmp_path / "other")])
+    assert looks(watching) == [[str(file)]]
+
+
+def test_it_calls_when_something_has_changed(file: Path) -> None:
+    async def main() -> list[str]:
+        told: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
+        following = asyncio.ensure_future(watching.follow(told.set_result))
+        file.write_text("changed", encoding="utf-8")
+        try:
+            return await asyncio.wait_for(told, 20)
+        finally:
+            following.cancel()
+
+    watching = watch(file)
+    assert asyncio.run(main()) == [str(file)]
+
+
+SCRIPT = """
+from kproxy.proxy.logs import start_logging
+from kproxy.proxy.supervisor.process import PageAddress
+start_logging("json")
+address = PageAddress()
+address.tell("the page", "http://127.0.0.1:9644/?token=SECRET")
+address.tell("the page", "http://127.0.0.1:9644/?token=SECRET")
+input()
+address.remove()
+"""
+
+
+def started(folder: Path, stderr: int) -> "subprocess.Popen[bytes]":
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder)}
+    return subprocess.Popen([sys.executable, "-c", SCRIPT], stdin=subprocess.PIPE, stderr=stderr, env=environment)
+
+
+def test_the_log_names_a_file_that_only_its_owner_may_read(tmp_path: Path) -> None:
+    process = started(tmp_path, subprocess.PIPE)
+    assert process.stdin is not None and process.stderr is not None
+    line = process.stderr.readline()
+    (file,) = tmp_path.iterdir()
+    assert str(file).encode() in line and b"SECRET" not in line
+    assert file.read_text(encoding="ascii") == "http://127.0.0.1:9644/?token=SECRET\n"
+    assert file.stat().st_mode & 0o777 == 0o600
+    _, rest = process.communicate(b"\n", timeout=60)
+    assert (process.returncode, rest, list(tmp_path.iterdir())) == (0, b"", [])
+
+
+def test_on_a_terminal_the_log_has_the_address(tmp_path: Path) -> None:
+    here, there = pty.openpty()
+    process = started(tmp_path, there)
+    line = os.read(here, 4_096)
+    process.communicate(b"\n", timeout=60)
+    os.close(here)
+    os.close(there)
+    assert b"http://127.0.0.1:9644/?token=SECRET" in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_file_can_be_written(tmp_path: Path) -> None:
+    environment = {**os.environ, "XDG_RUNTIME_DIR": "", "TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
+    script = SCRIPT.replace("address = ", "import tempfile; tempfile.tempdir = '/proc/nowhere'\naddress = ")
+    done = subprocess.run([sys.executable, "-c", script], input=b"\n", capture_output=True, env=environment, check=True)
+    assert b"could not be written" in done.stderr and b"SECRET" not in done.stderr
+
+
+CODE = """
+import os, sys
+from pathlib import Path
+import kproxy
+def main(arguments):
+    title = Path("/proc/self/cmdline").read_text().rstrip("\\0")
+    sys.stdout.write("|".join([str(os.getpgid(0) == os.getpid()), str(Path(kproxy.__file__).parents[1]), title]))
+    os.write(arguments.taps[0], b"inherited")
+"""
+
+
+def run_child(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Start a child module that lies in *folder*, on the path; what it wrote to its tap."""
+    (folder / "child_of_tests.py").write_text(CODE, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    read, write = os.pipe()
+
+    async def main() -> int:
+        return await start_child("child_of_tests", ChildArguments(os.getpid(), write, taps=(write,), worker=2)).ended
+
+    out = folder / "out"
+    saved = os.dup(1)
+    with out.open("wb") as file:
+        os.dup2(file.fileno(), 1)
+        try:
+            assert asyncio.run(main()) == 0
+        finally:
+            os.dup2(saved, 1)
+            os.close(saved)
+    assert os.read(read, 100) == b"inherited"
+    return out.read_text(encoding="utf-8").split("|")
+
+
+def test_a_child_has_its_own_group_the_same_kproxy_and_what_it_inherits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader, root, title = run_child(tmp_path, monkeypatch)
+    assert leader == "True"
+    assert root == str(Path(processes.__file__).parents[3])
+    assert title == "kproxy: worker 2"
+
+
+def test_modules_of_the_directory_one_is_in_are_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trap = tmp_path / "trap"
+    trap.mkdir()
+    for name in ("asyncio", "msgspec", "kproxy", "yaml"):
+        (trap / f"{name}.py").write_text("raise SystemExit('trapped')", encoding="utf-8")
+    monkeypatch.chdir(trap)
+    assert run_child(tmp_path, monkeypatch)[0] == "True"
+
+
+@pytest.mark.parametrize(("module", "worker", "named"), [(ANALYZER, -1, True), (WORKER, 0, False)])
+def test_the_analyzer_is_known_by_its_command_line(module: str, worker: int, named: bool) -> None:
+    """From the start on, before it takes its title."""
+
+    async def main() -> bytes:
+        process = start_child(module, ChildArguments(0, -1, worker=worker))  # ends at once, as that is not its parent
+        command = b""
+        while not command and not process.ended.done():
+            command = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+            await asyncio.sleep(0)
+        await process.ended
+        return command
+
+    assert (b"kproxy-analyzer" in asyncio.run(main())) is named
+
+
+@pytest.mark.parametrize(
+    ("options", "title"),
+    [
+        (Options(file="/etc/kproxy.yaml"), "kproxy run -c /etc/kproxy.yaml"),
+        (Options(listen=":1", bootstrap=["a:1", "b:2"]), "kproxy run --listen :1 --bootstrap a:1,b:2"),
+        (Options(file="k.yaml", listen=":1", log="secret.jsonl"), "kproxy run -c k.yaml --listen :1"),
+    ],
+)
+def test_the_supervisor_is_called_by_its_command(options: Options, title: str) -> None:
+    assert supervisor_title(options) == title
+
+
+def test_the_supervisor_inherits_its_options_and_is_known_from_the_start_on() -> None:
+    """Its command line has the title in it, and no JSON."""
+    code = (
+        "import sys; from kproxy.config.reading import Options; from kproxy.proxy.supervisor import processes;"
+        "processes.SUPERVISOR = 'tests.support.shown_options';"
+        "processes.become_supervisor(Options(file='/no/such.yaml', log='x.jsonl'))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment())
+    command, options = shown.stdout.splitlines()
+    assert command.endswith("kproxy run -c /no/such.yaml")
+    assert "{" not in command
+    assert options == repr(Options(file="/no/such.yaml", log="x.jsonl"))
+
+
+def test_one_that_is_killed_says_so() -> None:
+    async def main() -> int:
+        process = start_child(WORKER, ChildArguments(0, -1))
+        process.kill()
+        code = await process.ended
+        process.kill()
+        return code
+
+    assert asyncio.run(main()) == -9
+
+
+def test_what_is_started_is_there() -> None:
+    for module in (WORKER, ANALYZER, SUPERVISOR, CHILD):
+        assert (Path(processes.__file__).parents[3] / f"{module.replace('.', '/')}.py").is_file()
+    assert Path(sys.executable).is_file()

@@ -14,8 +14,7 @@ from kproxy.protocol import message
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.proxy.codec_thread import end_codec_thread
 from kproxy.proxy.messages import BreakpointGivenUp, Decide, Message, ShowStop, Stop, StopAnswer, Stopped
-from kproxy.proxy.supervisor.admin import admin_app
-from kproxy.proxy.supervisor.admin_server import PageEntry
+from kproxy.proxy.supervisor.admin import PageEntry, admin_app
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
 from tests.proxy.supervisor.test_admin import Client, Proxy
 from tests.proxy.supervisor.test_stopped import Fleet

@@ -22,7 +22,7 @@ from kproxy.proxy.messages import (
     UseBreakpoints,
 )
 from kproxy.proxy.stops import GONE
-from kproxy.proxy.supervisor.questions import Questions
+from kproxy.proxy.supervisor.fleet import Questions
 from kproxy.proxy.supervisor.stopped import MOST_ENDED, NotDone, StoppedMessages
 
 LOOP = "asyncio"  # as the supervisor has

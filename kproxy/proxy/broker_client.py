@@ -31,7 +31,7 @@ MOST_READ = 65_536  # bytes
 CLOSED = "it closes the connection, as one that wants TLS (broker_tls) or a login (name addresses.node_ids) does"
 
 
-class Asking:
+class BrokerClient:
     """One connection to a broker. Methods raise EOFError or OSError where no response comes, DecodeError for a bad one."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -133,14 +133,14 @@ async def discover(upstream: Upstream, tls: ssl.SSLContext | None, server_name: 
     except (OSError, ssl.SSLError) as error:
         connected.close()
         raise UpstreamError(f"{endpoint}: {error}") from error
-    asking = Asking(reader, writer)
+    client = BrokerClient(reader, writer)
     try:
-        return await asking.brokers(await asking.versions())
+        return await client.brokers(await client.versions())
     except (OSError, EOFError, DecodeError, asyncio.IncompleteReadError) as error:
         reason = str(error) or type(error).__name__
         raise NotListed(f"{endpoint} does not list the brokers: {reason}") from error
     finally:
-        asking.close()
+        client.close()
 
 
 SETTINGS = {

@@ -10,7 +10,7 @@ from kproxy.config import BrokerTls, ListenerTls
 from kproxy.errors import UpstreamError
 from kproxy.filters.contract import Direction
 from kproxy.protocol import request_message
-from kproxy.proxy.asking import MOST_ANSWER, Asking, discover, explain_foreign_protocol
+from kproxy.proxy.broker_client import MOST_ANSWER, BrokerClient, discover, explain_foreign_protocol
 from kproxy.proxy.network.tls import broker_context, listener_context
 from kproxy.proxy.network.upstream import Upstream
 from tests.support.certificates import certificates
@@ -22,7 +22,7 @@ from tests.support.virtual_clusters import Broker, listening
 async def test_versions_then_brokers() -> None:
     told = [(3, "kafka.test", 9_092)]
     async with listening(Broker(told, 9).serve) as port:
-        asking = Asking(*await asyncio.open_connection("127.0.0.1", port))
+        asking = BrokerClient(*await asyncio.open_connection("127.0.0.1", port))
         assert await asking.versions() == {3: 9, 18: 3}
         assert await asking.brokers({3: 9}) == told
         asking.close()
@@ -34,7 +34,7 @@ async def test_a_peer_that_closes() -> None:
         writer.close()
 
     async with listening(closes) as port:
-        asking = Asking(*await asyncio.open_connection("127.0.0.1", port))
+        asking = BrokerClient(*await asyncio.open_connection("127.0.0.1", port))
         with pytest.raises((EOFError, OSError)):
             await asking.versions()
         asking.close()
