@@ -2,9 +2,9 @@
 
 The unions near the end say who gets which: ToWorker, ToAnalyzer, ToSupervisor. A Configure is answered by Ready or Failed, in
 order; ListConnections by Connections; ShowStop, Decide and UseBreakpoints by StopAnswer. To add a message: add its Struct here
-and to the union of its receiver, and handle it there (worker.py, analyzer/process.py, supervisor/child.py and fleet.py). A child may
-be newer than its supervisor, after an upgrade on disk: unknown fields are ignored, a line that is no message of the receiver's
-union is passed to ``on_malformed`` and skipped.
+and to the union of its receiver, and handle it there (worker.py, analyzer/process.py, supervisor/child.py and fleet.py). A child
+may be newer than its supervisor, after an upgrade on disk: unknown fields are ignored, a line that is no message of the
+receiver's union is passed to ``on_malformed`` and skipped.
 
 When the channel ends, the child exits: its supervisor is gone.
 """

@@ -13,7 +13,7 @@
     browser_guard.py    BrowserGuard: which requests of browsers are allowed
     stop_pages.py       below /page/api: breakpoints and stopped messages, where page.edits allows them
     stopped.py          StoppedMessages: what breakpoints have stopped in all workers
-    live_page.py        LivePage: the live page, which is a process of its own; passes requests on to it, and says why it has ended
+    live_page.py        LivePage: the live page, which is a process of its own; passes requests on, and says why it has ended
 
 Life of a run
 
