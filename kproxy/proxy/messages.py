@@ -166,7 +166,7 @@ class Brokers(Message, frozen=True, tag="brokers"):
 
 
 class Learned(Message, frozen=True, tag="learned"):
-    """Values that a worker's filters have added to a shared set; the supervisor passes them on (shared_sets.py)."""
+    """Values that a worker's filters have added to a shared set; the supervisor passes them on (shared_state.py)."""
 
     cluster: str
     name: str  # of the set
@@ -291,7 +291,7 @@ class StopAnswer(Message, frozen=True, tag="stop_answer"):
 
 
 class Alive(Message, frozen=True, tag="alive"):
-    """Sent once a second while the worker's event loop turns; AnalyzerCounts says the same of the analyzer (watchdog.py)."""
+    """Sent once a second while the worker's event loop turns; AnalyzerCounts says it of the analyzer (supervisor/child.py)."""
 
 
 class OutputCounts(Struct, frozen=True):
@@ -330,7 +330,7 @@ class AnalyzerCounts(Message, frozen=True, tag="counts", kw_only=True):
     connections: int = 0  # analysed now
     waiting_bytes: int = 0  # in the taps now
     most_lag_ns: int = 0  # longest delay behind the traffic since the last message
-    starved: int = 0  # times that the analyzer got so little of the CPU that it took a fair share (analyzer/pace.py)
+    starved: int = 0  # times that the analyzer got so little of the CPU that it took a fair share (scheduling.py)
     outputs: dict[str, OutputCounts] = {}  # "log", "capture"
     spans: dict[str, int] = {}  # "exported", "dropped", "failed"
 

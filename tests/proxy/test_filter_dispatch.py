@@ -327,7 +327,7 @@ async def test_the_loop_goes_on_meanwhile() -> None:
 
 TOKEN = b"\0\0\0\4\0a\0p"
 GSSAPI = b"\0\0\0\4\x60\1\2\3"
-HEARTBEAT = request(12, 0, 1, b"\0\1g\0\0\0\1\0\1m")
+AFTER_TOKENS = request(12, 0, 1, b"\0\1g\0\0\0\1\0\1m")
 
 
 @pytest.mark.parametrize(("version", "tokens"), [(0, True), (1, False)])
@@ -336,10 +336,10 @@ def test_tokens_follow_version_0_of_the_handshake_until_a_request_follows(versio
     assert dispatch.on_handshake(one, request(17, version, 1, b"\0\5PLAIN")) is tokens
     if tokens:
         assert dispatch.is_token(one, TOKEN)
-        assert dispatch.is_token(one, HEARTBEAT)  # before any token was answered
+        assert dispatch.is_token(one, AFTER_TOKENS)  # before any token was answered
         one.sasl.on_server_token()
         assert dispatch.is_token(one, TOKEN)
-        assert not dispatch.is_token(one, HEARTBEAT)
+        assert not dispatch.is_token(one, AFTER_TOKENS)
         assert not one.sasl.in_tokens
 
 
@@ -349,4 +349,4 @@ def test_a_handshake_that_cannot_be_decoded_begins_nothing() -> None:
 
 def test_a_first_frame_may_be_a_token_of_gssapi() -> None:
     assert Judge(Chain(())).is_token(SimpleNamespace(sasl=None), GSSAPI)
-    assert not Judge(Chain(())).is_token(SimpleNamespace(sasl=None), HEARTBEAT)
+    assert not Judge(Chain(())).is_token(SimpleNamespace(sasl=None), AFTER_TOKENS)

@@ -25,7 +25,6 @@ from kproxy.proxy.journal import (
     FileJournal,
     JournalCounts,
     Pending,
-    worker_path,
 )
 from kproxy.proxy.messages import JournalState
 from kproxy.proxy.shared_state import SharedCounts
@@ -356,18 +355,6 @@ def test_a_directory_that_becomes_read_only(tmp_path: Path) -> None:
         later.close()
 
 
-def test_a_worker_has_files_of_its_own() -> None:
-    assert worker_path(Path("a/x.y.z"), 7) == Path("a/x-7.y.z")
-
-
-def test_journals_are_opened_once_and_by_worker(tmp_path: Path) -> None:
-    journals = Journals(2)
-    file = Rotated(path=str(tmp_path / "audit.jsonl"))
-    assert journals.open(file, print) is journals.open(file, print)
-    journals.close()
-    assert (tmp_path / "audit-2.jsonl.counts").exists()
-
-
 def test_a_worker_without_journals_imports_no_files() -> None:
     words = "import sys, kproxy.proxy.worker; print(*({'difflib', 'pathlib', 'kproxy.pipeline'} & sys.modules.keys()))"
     found = subprocess.run([sys.executable, "-c", words], capture_output=True, check=True, text=True)
@@ -456,14 +443,6 @@ def can_have_attributes(path: Path) -> bool:
     return True
 
 
-def test_they_are_one_process_s(tmp_path: Path) -> None:
-    counts = JournalCounts(tmp_path / "counts")
-    with pytest.raises(UsageError, match="used by another process"):
-        JournalCounts(tmp_path / "counts")
-    counts.close()
-    JournalCounts(tmp_path / "counts").close()
-
-
 def test_what_is_removed_or_truncated_is_written_again(tmp_path: Path) -> None:
     path = tmp_path / "counts"
     counts = set_to(JournalCounts(path), 1, 1, 0, 0)
@@ -510,20 +489,6 @@ def test_settling_counts_once() -> None:
     counts.pending = Pending(0, 4, 7, 0, 10)
     counts.settle(False)
     assert words(counts) == (0, 1, 0, 4)
-
-
-def test_results_come_at_once() -> None:
-    disk = DiskThread("test")
-    assert [disk.call(lambda number=number: number % 2 == 0) for number in range(4)] == [True, False, True, False]
-    assert not disk.is_busy
-    disk.end()
-
-
-def test_a_call_that_fails_counts_as_false() -> None:
-    disk = DiskThread("test")
-    assert disk.call(lambda: bool(1 // 0)) is False
-    assert disk.call(lambda: True) is True
-    disk.end()
 
 
 def test_a_call_that_hangs_is_left_to_go_on() -> None:

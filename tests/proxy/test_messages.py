@@ -14,6 +14,7 @@ import pytest
 
 from kproxy.config import Cluster, Config
 from kproxy.proxy.child_process import ChildArguments, parse_child_arguments
+from kproxy.proxy.logs import log_dropped_message
 from kproxy.proxy.messages import (
     LONGEST_LINE,
     MESSAGE_DROPPED,
@@ -32,23 +33,16 @@ from kproxy.proxy.messages import (
     ToWorker,
 )
 from tests.support.loops import LOOPS, run
-from tests.support.stand_in_worker import connection
 
 both_loops = pytest.mark.parametrize("loop", LOOPS)
 
 
-class Reasons(list[str]):
-    """Why lines were no messages."""
-
-
 async def pair() -> tuple[Channel[Any], Channel[Any]]:
     one, other = socket.socketpair()
-    nothing = Reasons()
-    opened = (
-        await Channel.open(one, ToWorker, nothing.append),
-        await Channel.open(other.detach(), ToWorker, nothing.append),
+    return (
+        await Channel.open(one, ToWorker, print, log_dropped_message),
+        await Channel.open(other.detach(), ToWorker, print, log_dropped_message),
     )
-    return opened
 
 
 @both_loops
@@ -109,8 +103,8 @@ def test_a_message_too_big_for_a_line_is_logged_and_dropped(loop: str, caplog: p
 def test_a_line_that_is_no_message_is_reported_and_skipped(loop: str, data: bytes, reason: str) -> None:
     async def main() -> tuple[list[Message], list[str]]:
         ours, theirs = socket.socketpair()
-        reasons = Reasons()
-        channel: Channel[Any] = await Channel.open(ours, ToSupervisor, reasons.append)
+        reasons: list[str] = []
+        channel: Channel[Any] = await Channel.open(ours, ToSupervisor, reasons.append, log_dropped_message)
         theirs.setblocking(False)
         sending = asyncio.ensure_future(
             asyncio.get_running_loop().sock_sendall(theirs, data + b'{"type": "ready", "since": "version 9"}\n')
@@ -130,8 +124,8 @@ def test_a_line_that_is_no_message_is_reported_and_skipped(loop: str, data: byte
 def test_half_a_message_of_a_process_that_died_is_none(loop: str) -> None:
     async def main() -> tuple[list[Message], list[str]]:
         ours, theirs = socket.socketpair()
-        reasons = Reasons()
-        channel: Channel[Any] = await Channel.open(ours, ToSupervisor, reasons.append)
+        reasons: list[str] = []
+        channel: Channel[Any] = await Channel.open(ours, ToSupervisor, reasons.append, log_dropped_message)
         with theirs:
             theirs.sendall(b'{"type": "ready"}\n{"type": "dra')
         received = [message async for message in channel]
@@ -192,10 +186,6 @@ def test_why_a_configuration_cannot_be_used_fits_the_channel(why: str) -> None:
 )
 def test_what_children_send_comes_back(message: LogEvent | AnalyzerCounts) -> None:
     assert msgspec.json.decode(msgspec.json.encode(message), type=ToSupervisor) == message
-
-
-def test_a_connection_is_shown_with_its_worker_first() -> None:
-    assert list(msgspec.to_builtins(connection(3, 7)))[:4] == ["worker", "number", "cluster", "client"]
 
 
 @pytest.mark.parametrize(

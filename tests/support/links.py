@@ -10,7 +10,7 @@ from typing import Any
 import uvloop
 
 from kproxy.filters.chain import Chain
-from kproxy.filters.contract import AddressMap, ConnectionFacts, Want
+from kproxy.filters.contract import AddressMap, ConnectionFacts, Direction, Want
 from kproxy.proxy.filter_dispatch import FilterDispatch
 from kproxy.proxy.forwarding.lane import Worker
 from kproxy.proxy.forwarding.link import Link
@@ -102,6 +102,19 @@ class Owner:
         self.closed.set()
 
 
+class Wanting:
+    """A chain that holds one API, in one direction or in both."""
+
+    def __init__(self, api_key: int, direction: Direction | None = None) -> None:
+        self._api_key, self._direction = api_key, direction
+
+    def wanted(self, direction: Direction, api_key: int, api_version: int) -> Want:
+        return Want.HOLD if api_key == self._api_key and self._direction in (direction, None) else Want.PASS
+
+    def unknown(self, direction: Direction, api_key: int) -> Want:
+        return Want.PASS
+
+
 class Judge(FilterDispatch, Owner):
     """An owner that asks a real chain of filters; *addresses* is the BrokerTable of its connections, if they have one."""
 
@@ -191,3 +204,25 @@ def request(api_key: int, api_version: int, correlation_id: int, body: bytes = b
 
 def response(correlation_id: int, body: bytes = b"") -> bytes:
     return pack(">ii", len(body) + 4, correlation_id) + body
+
+
+def links_beside(bench: Bench, count: int) -> list[tuple[Link, socket.socket, socket.socket]]:
+    """More links of the same worker, with their clients and brokers."""
+    made = []
+    for number in range(2, count + 2):
+        link = Link(bench.worker, bench.owner, bench.link.plan, number, Limits())
+        (client, ours), (broker, theirs) = bench.pair(), bench.pair()
+        for end in (client, ours, broker, theirs):
+            end.setblocking(False)
+        pump(link, ours.detach(), theirs.detach())
+        bench.counters.add(Total.CONNECTIONS_OPEN)
+        made.append((link, client, broker))
+    return made
+
+
+def close_all(links: list[tuple[Link, socket.socket, socket.socket]]) -> None:
+    for link, client, broker in links:
+        link.close(CloseCause.DRAIN)
+        link.forget()
+        client.close()
+        broker.close()

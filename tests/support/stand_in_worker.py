@@ -114,7 +114,7 @@ def _on_malformed(reason: str) -> None:
 
 
 async def _serve(arguments: ChildArguments) -> None:
-    await StandIn(arguments, await Channel.open(arguments.control, Received, _on_malformed)).serve()
+    await StandIn(arguments, await Channel.open(arguments.control, Received, _on_malformed, print)).serve()
 
 
 def main(arguments: ChildArguments) -> None:

@@ -12,30 +12,13 @@ import pytest
 
 from kproxy.filters.contract import Want
 from kproxy.protocol import Direction, facts, message
-from kproxy.proxy.forwarding.lane import TRANSITIONS, LaneState, LinkBase, Pipe
-from kproxy.proxy.forwarding.link import Link
-from kproxy.proxy.forwarding.plan import Plan
-from kproxy.proxy.forwarding.sockets import pump
+from kproxy.proxy.forwarding.lane import TRANSITIONS, LaneState
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.proxy.forwarding.test_responses import big_response
 from tests.support.filtering import make, part, response_frame
-from tests.support.links import Bench, Limits, Owner, request, response, run
+from tests.support.links import Bench, Limits, Owner, Wanting, close_all, links_beside, request, response, run
 
 FRAMES = 20_000
-
-
-class Wanting:
-    """A chain that wants one API in one direction."""
-
-    def __init__(self, direction: Direction, api_key: int, want: Want = Want.HOLD) -> None:
-        self._asked = direction, api_key, want
-
-    def wanted(self, direction: Direction, api_key: int, api_version: int) -> Want:
-        wanted_direction, wanted_key, want = self._asked
-        return want if (direction, api_key) == (wanted_direction, wanted_key) else Want.PASS
-
-    def unknown(self, direction: Direction, api_key: int) -> Want:
-        return Want.PASS
 
 
 def random_frames(seed: int, count: int) -> tuple[list[bytes], list[bytes]]:
@@ -203,12 +186,6 @@ async def test_attack_10_a_response_before_any_request_passes():
     assert ("mispaired",) in bench.owner.told
 
 
-async def test_attack_10_an_answer_to_nothing_is_not_waited_for():
-    bench = Bench()
-    await bench.send(bench.broker, bytes(4))
-    assert await bench.receive(bench.client, 4) == bytes(4)
-
-
 async def test_a_policy_closes_a_connection_whose_frames_are_lost():
     bench = Bench(Owner(strict=True))
     await bench.send(bench.broker, response(5, b"early"))
@@ -219,7 +196,7 @@ async def test_a_policy_closes_a_connection_whose_frames_are_lost():
 async def test_a_held_frame_goes_nowhere_before_it_is_judged_and_the_next_ones_wait():
     waiting = []
     owner = Owner(judge_request=lambda link, frame: bool(waiting.append(frame)))
-    bench = Bench(owner, Wanting(Direction.REQUEST, 3))
+    bench = Bench(owner, Wanting(3, Direction.REQUEST))
     first, held, last = request(18, 0, 1), request(3, 1, 2, b"body"), request(12, 0, 3)
     await bench.send(bench.client, first + held + last)
     assert await bench.receive(bench.broker, len(first)) == first
@@ -237,7 +214,7 @@ async def test_an_answer_waits_its_turn():
         link.answer(response(2, b"from here"))
         return True
 
-    bench = Bench(Owner(judge_request=judge), Wanting(Direction.REQUEST, 3))
+    bench = Bench(Owner(judge_request=judge), Wanting(3, Direction.REQUEST))
     first, held, last = request(18, 0, 1), request(3, 1, 2), request(12, 0, 3)
     await bench.send(bench.client, first + held + last)
     assert await bench.receive(bench.broker, len(first + last)) == first + last
@@ -247,7 +224,7 @@ async def test_an_answer_waits_its_turn():
 
 
 async def test_memory_of_a_held_frame_is_what_has_come_of_it():
-    bench = Bench(chain=Wanting(Direction.REQUEST, 3))
+    bench = Bench(chain=Wanting(3, Direction.REQUEST))
     big = request(3, 1, 2, bytes(10_000_000))
     await bench.send(bench.client, big[:5_000])
     await asyncio.sleep(0)  # the loop reads it in this turn or the next
@@ -258,7 +235,7 @@ async def test_memory_of_a_held_frame_is_what_has_come_of_it():
 
 @pytest.mark.parametrize("strict", [False, True])
 async def test_a_frame_too_big_to_be_held_passes_unseen_or_closes(strict):
-    bench = Bench(Owner(strict=strict), Wanting(Direction.REQUEST, 3), Limits(held_frame_size=1_000))
+    bench = Bench(Owner(strict=strict), Wanting(3, Direction.REQUEST), Limits(held_frame_size=1_000))
     big = request(3, 1, 2, bytes(2_000))
     await bench.send(bench.client, big)
     if strict:
@@ -322,7 +299,7 @@ async def test_held_frames_that_take_long_leave_other_connections_their_turns(di
             turns += 1
             await asyncio.sleep(0)
 
-    bench = Bench(Owner(judge_request=judge, judge_response=judge), Wanting(direction, 3))
+    bench = Bench(Owner(judge_request=judge, judge_response=judge), Wanting(3, direction))
     counting = asyncio.ensure_future(count_turns())
     sent, answered = b"".join(request(3, 1, n) for n in range(20)), b"".join(response(n, b"x") for n in range(20))
     await bench.send(bench.client, sent)
@@ -340,7 +317,7 @@ async def test_an_end_behind_frames_that_wait_for_their_turn_comes_after_them() 
         link.forward_request(frame)
         return True
 
-    bench = Bench(Owner(judge_request=judge), Wanting(Direction.REQUEST, 3))
+    bench = Bench(Owner(judge_request=judge), Wanting(3, Direction.REQUEST))
     sent = b"".join(request(3, 1, n) for n in range(5))
     await bench.send(bench.client, sent)
     bench.client.shutdown(1)
@@ -353,7 +330,7 @@ async def test_a_link_that_is_closed_while_it_waits_for_its_turn() -> None:
         asyncio.get_running_loop().call_soon(link.close, CloseCause.IDLE)
         return True
 
-    bench = Bench(Owner(judge_request=judge), Wanting(Direction.REQUEST, 3))
+    bench = Bench(Owner(judge_request=judge), Wanting(3, Direction.REQUEST))
     await bench.send(bench.client, request(3, 1, 1) * 5)
     await bench.owner.closed.wait()
     bench.link.forget()
@@ -366,26 +343,12 @@ async def test_a_link_that_is_closed_while_it_waits_for_its_turn() -> None:
 # The memory budget
 
 
-def links_beside(bench: Bench, count: int) -> list[tuple[Link, Any, Any]]:
-    """More links of the same worker, with their clients and brokers."""
-    made = []
-    for number in range(2, count + 2):
-        link = Link(bench.worker, bench.owner, bench.link.plan, number, Limits())
-        (client, ours), (broker, theirs) = bench.pair(), bench.pair()
-        for end in (client, ours, broker, theirs):
-            end.setblocking(False)
-        pump(link, ours.detach(), theirs.detach())
-        bench.counters.add(Total.CONNECTIONS_OPEN)
-        made.append((link, client, broker))
-    return made
-
-
 def test_promise_6_frames_that_are_held_stay_within_the_budget_and_some_of_them_always_end() -> None:
     budget, size, count = 4_000_000, 1_000_000, 12
     frame = request(3, 1, 2, bytes(size))
 
     async def work() -> None:
-        bench = Bench(chain=Wanting(Direction.REQUEST, 3))
+        bench = Bench(chain=Wanting(3, Direction.REQUEST))
         worker, most, stop = bench.worker, 0, False
         worker.memory_budget = budget
         links = links_beside(bench, count)
@@ -423,20 +386,17 @@ def test_promise_6_frames_that_are_held_stay_within_the_budget_and_some_of_them_
         stop = True
         await asyncio.gather(watching, *sending)
         assert worker.buffered_bytes == 0
-        for link, client, broker in links:
-            link.close(CloseCause.DRAIN)
-            link.forget()
-            client.close()
-            broker.close()
+        close_all(links)
 
     run(work)
 
 
 async def test_small_frames_are_held_though_the_budget_is_used_up() -> None:
     """So that connections can begin, and say who they are."""
-    bench = Bench(chain=Wanting(Direction.REQUEST, 3))
+    bench = Bench(chain=Wanting(3, Direction.REQUEST))
     bench.worker.memory_budget = 10_000
-    ((hoarder, client, broker),) = links_beside(bench, 1)
+    links = links_beside(bench, 1)
+    hoarder, client, _ = links[0]
     await bench.send(client, request(3, 1, 1, bytes(50_000))[:40_000])
     await bench.settled()
     assert bench.worker.buffered_bytes >= 10_000
@@ -446,16 +406,13 @@ async def test_small_frames_are_held_though_the_budget_is_used_up() -> None:
     await bench.send(bench.client, small[2_000:])
     assert await bench.receive(bench.broker, len(small)) == small
     assert not hoarder.closed
-    hoarder.close(CloseCause.DRAIN)
-    hoarder.forget()
-    client.close()
-    broker.close()
+    close_all(links)
 
 
 async def test_what_filters_have_counts_as_buffered_until_they_have_decided() -> None:
     waiting = []
     owner = Owner(judge_request=lambda link, frame: bool(waiting.append(frame)))
-    bench = Bench(owner, Wanting(Direction.REQUEST, 3))
+    bench = Bench(owner, Wanting(3, Direction.REQUEST))
     held, first = request(3, 1, 2, bytes(30_000)), request(18, 0, 1)
     await bench.send(bench.client, first)
     assert await bench.receive(bench.broker, len(first)) == first
@@ -476,7 +433,7 @@ SOURCE = (Path(__file__).parents[3] / "kproxy/proxy/forwarding/lane.pyx").read_t
 ALL_TRANSITIONS = {(from_, to) for from_, targets in TRANSITIONS.items() for to in targets}
 
 
-class Machine:
+class Machine(Wanting):
     """A chain that holds Metadata whole, in both directions, the tail of Fetch responses, the head of DescribeCluster's."""
 
     def wanted(self, direction: Direction, api_key: int, api_version: int) -> Want:
@@ -484,9 +441,6 @@ class Machine:
             return Want.HOLD
         parts = {1: Want.TAIL, 60: Want.HEAD}
         return parts.get(api_key, Want.PASS) if direction == Direction.RESPONSE else Want.PASS
-
-    def unknown(self, direction: Direction, api_key: int) -> Want:
-        return Want.PASS
 
 
 PASSES, HELD = request(18, 0, 7, bytes(20)), request(3, 1, 7, bytes(20))
@@ -539,7 +493,7 @@ def test_the_docstring_has_the_transitions_of_the_table() -> None:
 @pytest.mark.parametrize("transition", ALL_TRANSITIONS, ids=lambda pair: f"{pair[0].name}-{pair[1].name}")
 async def test_each_transition_is_taken(transition: tuple[LaneState, LaneState]) -> None:
     direction, pieces = WALKS[transition]
-    bench = Bench(chain=Machine())
+    bench = Bench(chain=Machine(3))
     lane = bench.link.responses if direction == Direction.RESPONSE else bench.link.requests
     seen: list[set[tuple[LaneState, LaneState]]] = [set()]
     for who, data in pieces:
@@ -574,7 +528,7 @@ def test_random_traffic_takes_all_transitions_and_no_other() -> None:
 
     async def converse(seed: int) -> None:
         chance = random.Random(seed)
-        bench = Bench(chain=Machine())
+        bench = Bench(chain=Machine(3))
         made = exchanges(chance)
         sent, answered = (b"".join(frames) for frames in zip(*made, strict=True))
         extra = chance.choice((PASSES, HELD))
@@ -606,34 +560,3 @@ def test_random_traffic_takes_all_transitions_and_no_other() -> None:
 
 
 # What a subclass forgets fails; it does not lose bytes
-
-ABSTRACT = {"Pipe": ("SocketPipe",), "LinkBase": ("Link",), "Lane": ("RequestLane", "ResponseLane")}
-
-
-class Forgetful(Pipe):
-    """Overrides nothing."""
-
-
-async def test_a_pipe_that_overrides_nothing_fails_at_once() -> None:
-    bench = Bench()
-    link = Link(bench.worker, bench.owner, Plan(), 2, Limits())
-    with pytest.raises(TypeError, match=r"Forgetful does not override Pipe.start_reading"):
-        link.join(Forgetful(), Forgetful())
-    with pytest.raises(TypeError, match=r"Forgetful does not override Pipe.emit"):
-        link.forward_response(response(1))
-    bench.worker.links.discard(link)
-
-
-def test_a_link_base_that_overrides_nothing_fails() -> None:
-    with pytest.raises(TypeError, match=r"LinkBase does not override LinkBase.close"):
-        LinkBase().close(CloseCause.ERROR)
-
-
-@pytest.mark.parametrize(("base", "subclass"), [(base, one) for base, ones in ABSTRACT.items() for one in ones])
-def test_every_abstract_method_is_overridden(base: str, subclass: str) -> None:
-    sources = "\n".join(path.read_text("utf-8") for path in (Path(__file__).parents[3] / "kproxy/proxy").rglob("*.pyx"))
-    abstract = re.findall(rf'not_overridden\(self, "{base}\.(\w+)"\)', sources)
-    body = re.search(rf"^cdef class {subclass}\({base}\):\n((?:    .*\n|\n)+)", sources, re.M)
-    assert abstract and body is not None
-    overridden = re.findall(r"^    c(?:p)?def .*?(\w+)\(self", body[1], re.M)
-    assert set(abstract) <= set(overridden)

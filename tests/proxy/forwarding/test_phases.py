@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from kproxy.filters.contract import Direction, Want
 from kproxy.pipeline.connections import Clusters, Connections
 from kproxy.pipeline.output import End
 from kproxy.proxy.analyzer.tap_decoder import TapDecoder
@@ -18,27 +17,11 @@ from kproxy.proxy.tap.counted import Phase, Total
 from kproxy.proxy.tap.ring import TapReader, TapWriter, create_ring
 from kproxy.session import Event, Exchange, Limits
 from tests.support.frames import heartbeat, heartbeat_answer, produce
-from tests.support.links import Bench, Owner, request, response, run
+from tests.support.links import Bench, Owner, Wanting, request, response, run
 
 DELAY = 0.03  # seconds
 LARGE = 16 << 20  # bytes: more than the sockets between them take
 METADATA, HEARTBEAT, PRODUCE = 3, 12, 0
-
-
-class Holding:
-    """A chain that has requests and responses of an API held."""
-
-    def __init__(self, api_key: int) -> None:
-        self._api_key = api_key
-
-    def wanted(self, direction: Direction, api_key: int, api_version: int) -> Want:
-        return Want.HOLD if api_key == self._api_key else Want.PASS
-
-    def unknown(self, direction: Direction, api_key: int) -> Want:
-        return Want.PASS
-
-    def tail_start(self, api_key: int, api_version: int) -> str | None:
-        return None
 
 
 class Described(Owner):
@@ -125,7 +108,7 @@ async def test_a_filter_that_decides_later_is_in_the_proxys_phase(direction: int
 
     tap = Analyzed()
     owner = Described(judge_request=judge) if direction == 0 else Described(judge_response=judge)
-    bench = Bench(owner, Holding(HEARTBEAT), tap=tap.writer)
+    bench = Bench(owner, Wanting(HEARTBEAT), tap=tap.writer)
     began = monotonic_ns()
     await bench.send(bench.client, heartbeat(7))
     if direction == 0:
@@ -214,7 +197,7 @@ async def test_a_response_that_a_filter_made_has_no_phases_in_the_log() -> None:
         return True
 
     tap = Analyzed()
-    bench = Bench(Described(judge_request=judge), Holding(HEARTBEAT), tap=tap.writer)
+    bench = Bench(Described(judge_request=judge), Wanting(HEARTBEAT), tap=tap.writer)
     await bench.send(bench.client, heartbeat(7))
     assert await bench.receive(bench.client, len(heartbeat_answer(7))) == heartbeat_answer(7)
     assert logged(tap.only()) == [None, None, None]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.filters.addresses import ends_with_addresses, head_end, responses_with_addresses, tail_start
+from kproxy.filters.addresses import responses_with_addresses, tail_start
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Direction, Filter, Want
 from kproxy.filters.rewrite_addresses import RewriteAddresses
@@ -48,15 +48,6 @@ def test_every_api_at_every_version_is_treated_as_the_chain_says(chain: Chain) -
             assert plan.wanted(side, key, -1) is chain.unknown(direction, key)
 
 
-def test_some_are_held_and_some_refused() -> None:
-    plan = Plan(CHAINS["required"])
-    assert plan.wanted(1, 3, 12) is Want.HOLD
-    assert Plan(CHAINS["addresses"]).wanted(1, 3, 12) is Want.HEAD
-    assert plan.wanted(1, 1, 17) is Want.HOLD
-    assert plan.wanted(0, 3, ABOVE) is Want.REFUSE
-    assert plan.wanted(1, 18, ABOVE) is Want.HOLD  # what it offers could not be narrowed
-
-
 def test_keys_that_nobody_knows_pass_in_every_plan() -> None:
     chance = random.Random(1)
     for chain in CHAINS.values():
@@ -64,24 +55,6 @@ def test_keys_that_nobody_knows_pass_in_every_plan() -> None:
         for key in (-32_768, -1, 127, 128, 129, 32_767, *(chance.randrange(200, 32_767) for _ in range(100))):
             assert plan.wanted(0, key, 0) is Want.PASS
             assert plan.wanted(1, key, 0) is Want.PASS
-
-
-def test_the_end_of_a_response_is_looked_at_where_the_addresses_are() -> None:
-    plan = Plan(CHAINS["addresses"])
-    for key, api in facts().apis.items():
-        for version in message(f"{api.name}Response").versions:
-            program, want = (
-                message(f"{api.name}Response").programs(version)[0],
-                responses_with_addresses().get((key, version)),
-            )
-            expected = None
-            if want in (Want.TAIL, Want.HOLD) and ends_with_addresses(key, version):
-                expected = stop_of(program, tail_start(key, version))
-            assert plan.tail_step(key, version) == expected, (api.name, version)
-            expected = stop_of(program, head_end(key, version)) if want is Want.HEAD else None
-            assert plan.head_step(key, version) == expected, (api.name, version)
-    assert Plan().tail_step(1, 16) is Plan().head_step(3, 9) is None
-    assert [plan.head_step(3, version) for version in (0, 1, 3, 13)] == [1, 1, 2, 2]  # behind the brokers
 
 
 @pytest.mark.parametrize(("tapped", "snaplen", "selective"), [(None, 0, False), ({3}, 0, True), (None, 64, True)])

@@ -18,16 +18,14 @@ import pytest
 
 from kproxy.config import Addresses, Limits, Timeouts
 from kproxy.filters.chain import Chain
-from kproxy.filters.contract import Direction, Filter, Want
-from kproxy.proxy.forwarding.link import Link
-from kproxy.proxy.forwarding.sockets import Acceptor, pump
+from kproxy.filters.contract import Direction, Filter
+from kproxy.proxy.forwarding.sockets import Acceptor
 from kproxy.proxy.network.listening import listen
 from kproxy.proxy.network.socket_addresses import to_sockaddr
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.conftest import Require
 from tests.support import netns
-from tests.support.links import Bench, Judge, Owner, request, response, run
-from tests.support.links import Limits as LinkLimits
+from tests.support.links import Bench, Judge, Owner, Wanting, close_all, links_beside, request, response, run
 from tests.support.ports import free_ports
 from tests.support.virtual_clusters import Broker, Front, ask, front, listening
 
@@ -338,7 +336,7 @@ from pathlib import Path
 from kproxy.config import Addresses
 from tests.conftest import Require
 from tests.support.virtual_clusters import front
-from tests.support.links import run
+from tests.support.links import run, Wanting, close_all, links_beside
 import asyncio, socket
 
 async def work():
@@ -449,7 +447,7 @@ from kproxy.config import Addresses
 from kproxy.proxy.tap.counted import Total
 from tests.conftest import Require
 from tests.support.virtual_clusters import Broker, ask, front, listening
-from tests.support.links import request, run
+from tests.support.links import request, run, Wanting, close_all, links_beside
 
 async def work():
     broker = Broker()
@@ -534,39 +532,20 @@ async def test_many_sockets_that_are_ready_at_once_are_handled_in_turns_and_in_o
         seen.append((link.number, turns))
         return True
 
-    class Wants:
-        def wanted(self, direction, api_key, api_version):
-            return Want.HOLD if direction == Direction.REQUEST else Want.PASS
-
-        def unknown(self, direction, api_key):
-            return Want.PASS
-
     async def count_turns() -> None:
         nonlocal turns
         while True:
             turns += 1
             await asyncio.sleep(0)
 
-    bench = Bench(Owner(judge_request=judge), Wants())
-    ends, links = [], []
-    for number in range(2, 202):
-        link = Link(bench.worker, bench.owner, bench.link.plan, number, LinkLimits())
-        (client, ours), (broker, theirs) = bench.pair(), bench.pair()
-        for end in (client, ours, broker, theirs):
-            end.setblocking(False)
+    bench = Bench(Owner(judge_request=judge), Wanting(3, Direction.REQUEST))
+    links = links_beside(bench, 200)
+    for _, client, _ in links:
         client.send(request(3, 1, 1))
-        pump(link, ours.detach(), theirs.detach())
-        links.append(link)
-        ends += [client, broker]
     counting = asyncio.ensure_future(count_turns())
     while len(seen) < 200:
         await asyncio.sleep(0)
     counting.cancel()
     assert {number for number, _ in seen} == set(range(2, 202))
     assert max(Counter(turn for _, turn in seen).values()) <= 8
-    bench.counters.add(Total.CONNECTIONS_OPEN, 200)
-    for link in links:
-        link.close(CloseCause.DRAIN)
-        link.forget()
-    for end in ends:
-        end.close()
+    close_all(links)

@@ -53,7 +53,7 @@ def test_the_first_restart_is_at_once_and_no_wait_is_long() -> None:
     assert backoff.after(lived=0.1) == 0.1
 
 
-class Told:
+class Listener:
     """A ChildListener that configures, and remembers."""
 
     def __init__(self, words: str = "plain") -> None:
@@ -81,8 +81,8 @@ def arguments(control: int, stack: int) -> ChildArguments:
     return ChildArguments(os.getpid(), control, worker=0, stack=stack)
 
 
-async def keep(told: Told, module: str = STAND_IN) -> tuple[Child, asyncio.Task[None]]:
-    child = Child(module, 0, arguments, told)
+async def keep(listener: Listener, module: str = STAND_IN) -> tuple[Child, asyncio.Task[None]]:
+    child = Child(module, 0, arguments, listener)
     return child, asyncio.get_running_loop().create_task(child.run())
 
 
@@ -90,32 +90,32 @@ def test_it_is_started_configured_and_ends_when_asked(monkeypatch: pytest.Monkey
     monkeypatch.setattr(child_module, "LAST_MESSAGES", 20.0)  # a busy machine takes its time to end a process
 
     async def main() -> Any:
-        told = Told()
-        child, keeping = await keep(told)
-        answer = await told.answers.get()
+        listener = Listener()
+        child, keeping = await keep(listener)
+        answer = await listener.answers.get()
         ready = child.ready
-        received = await told.received.get()
+        received = await listener.received.get()
         child.stop()
         await child.send(Drain(1))
         await keeping
-        return answer, ready, type(received), told.codes, child.ready, child.pid
+        return answer, ready, type(received), listener.codes, child.ready, child.pid
 
     assert run("asyncio", main()) == ("", True, Brokers, [0], False, None)
 
 
 def test_a_killed_one_is_replaced() -> None:
     async def main() -> Any:
-        told = Told()
-        child, keeping = await keep(told)
+        listener = Listener()
+        child, keeping = await keep(listener)
         pids = []
         for _ in range(3):
-            await told.answers.get()
+            await listener.answers.get()
             assert child.pid
             pids.append(child.pid)
             os.kill(child.pid, signal.SIGKILL)
         child.kill()
         await keeping
-        return len(set(pids)), told.codes
+        return len(set(pids)), listener.codes
 
     count, codes = run("asyncio", main())
     assert count == 3
@@ -124,12 +124,12 @@ def test_a_killed_one_is_replaced() -> None:
 
 def test_one_whose_channel_another_still_holds_is_replaced_as_well() -> None:
     async def main() -> Any:
-        told = Told("fork")
-        child, keeping = await keep(told)
+        listener = Listener("fork")
+        child, keeping = await keep(listener)
         others = []
         for _ in range(2):
-            await told.answers.get()
-            while (message := await told.received.get()).cluster != "forked":  # type: ignore[attr-defined]
+            await listener.answers.get()
+            while (message := await listener.received.get()).cluster != "forked":  # type: ignore[attr-defined]
                 pass
             others.append(message.brokers[0][0])  # type: ignore[attr-defined]
             assert child.pid
@@ -138,7 +138,7 @@ def test_one_whose_channel_another_still_holds_is_replaced_as_well() -> None:
         await keeping
         for pid in others:
             os.kill(pid, signal.SIGKILL)
-        return told.codes
+        return listener.codes
 
     assert run("asyncio", main()) == [-9, -9]
 
@@ -152,9 +152,9 @@ def test_one_whose_channel_another_still_holds_is_replaced_as_well() -> None:
 )
 def test_one_that_cannot_work_says_why(words: str, why: str) -> None:
     async def main() -> str:
-        told = Told(words)
-        child, keeping = await keep(told)
-        answer = await told.answers.get()
+        listener = Listener(words)
+        child, keeping = await keep(listener)
+        answer = await listener.answers.get()
         child.kill()
         await keeping
         return answer
@@ -162,49 +162,35 @@ def test_one_that_cannot_work_says_why(words: str, why: str) -> None:
     assert run("asyncio", main()) == why
 
 
+@pytest.mark.parametrize("what", ["a process", "its channel"])
 def test_23_without_file_descriptors_none_can_be_started_and_nothing_else_happens(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     def no_more(*_: object) -> None:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(child_module, "start_child", no_more)
+    if what == "a process":
+        monkeypatch.setattr(child_module, "start_child", no_more)
+    else:
+        monkeypatch.setattr(child_module, "socket", SimpleNamespace(socketpair=no_more))
 
     async def main() -> Any:
-        told = Told()
-        child, keeping = await keep(told)
-        while len(told.codes) < 3:
+        listener = Listener()
+        child, keeping = await keep(listener)
+        while len(listener.codes) < 3:
             await asyncio.sleep(0)
         child.stop()
         await keeping
-        return told.codes
-
-    assert set(run("asyncio", main())) == {None}
-
-
-def test_23_nor_without_any_for_a_channel(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_more() -> None:
-        raise OSError(24, "Too many open files")
-
-    monkeypatch.setattr(child_module, "socket", SimpleNamespace(socketpair=no_more))
-
-    async def main() -> Any:
-        told = Told()
-        child, keeping = await keep(told)
-        while len(told.codes) < 2:
-            await asyncio.sleep(0)
-        child.stop()
-        await keeping
-        return told.codes
+        return listener.codes
 
     assert set(run("asyncio", main())) == {None}
 
 
 def test_a_module_that_is_not_there_ends_by_its_exit_code() -> None:
     async def main() -> str:
-        told = Told()
-        child, keeping = await keep(told, "tests.support.no_such_module")
-        answer = await told.answers.get()
+        listener = Listener()
+        child, keeping = await keep(listener, "tests.support.no_such_module")
+        answer = await listener.answers.get()
         child.kill()
         await keeping
         return answer
@@ -214,11 +200,11 @@ def test_a_module_that_is_not_there_ends_by_its_exit_code() -> None:
 
 def test_a_configuration_too_long_for_a_message_is_answered_and_ends_nothing() -> None:
     async def main() -> list[str]:
-        told = Told()
-        child, keeping = await keep(told)
-        first = await told.answers.get()
-        answer = await child.configure(Told("x" * LONGEST_LINE).config)
-        again = await child.configure(told.config)
+        listener = Listener()
+        child, keeping = await keep(listener)
+        first = await listener.answers.get()
+        answer = await child.configure(Listener("x" * LONGEST_LINE).config)
+        again = await child.configure(listener.config)
         child.kill()
         await keeping
         return [first, answer, again]
@@ -230,17 +216,17 @@ def test_one_that_does_not_read_is_killed_and_replaced(monkeypatch: pytest.Monke
     monkeypatch.setattr(child_module, "MOST_SEND", 0.2)
 
     async def main() -> Any:
-        told = Told()
-        child, keeping = await keep(told)
-        await told.answers.get()
+        listener = Listener()
+        child, keeping = await keep(listener)
+        await listener.answers.get()
         assert child.pid
         os.kill(child.pid, signal.SIGSTOP)
         for _ in range(10):
             await child.send(Brokers("x" * 500_000, []))
-        answer = await told.answers.get()
+        answer = await listener.answers.get()
         child.kill()
         await keeping
-        return answer, told.codes[0]
+        return answer, listener.codes[0]
 
     assert run("asyncio", main()) == ("", -9)
 

@@ -75,13 +75,6 @@ def test_a_dead_worker_has_no_client() -> None:
     assert (totals[Total.CONNECTIONS_OPENED], totals[Total.CONNECTIONS_OPEN]) == (5, 0)
 
 
-def test_it_starts_as_a_whole_or_not() -> None:
-    async def test(fleet: Fleet, why: str) -> Any:
-        return why
-
-    assert "address already in use" in with_fleet(config("x.fail", workers=2), test)
-
-
 def test_a_worker_that_cannot_take_its_place_tries_again() -> None:
     """At the start that is the end; later, others go on serving."""
 

@@ -22,8 +22,6 @@ from kproxy.proxy.supervisor import processes
 from kproxy.proxy.supervisor.process import FileWatch, stamp
 from kproxy.proxy.supervisor.processes import (
     ANALYZER,
-    CHILD,
-    SUPERVISOR,
     WORKER,
     environment,
     start_child,
@@ -114,13 +112,6 @@ def test_an_analyzer_that_is_killed_before_it_is_ready_is_not_blamed_for_its_con
     assert process.tell(signal.SIGINT).ended() == 0
     assert not process.events("a process cannot use its configuration")
     assert not [event for event in process.events("a process ended") if event["exit_code"] != -9]
-
-
-def test_without_analysis_there_is_no_analyzer(run: Run) -> None:
-    process = run.start("plain", analysis={"enabled": False})
-    process.until("serving")
-    assert process.tell(signal.SIGINT).ended() == 0
-    assert {event.get("process", "worker") for event in process.events("received configure")} == {"worker"}
 
 
 def test_killed_children_are_replaced_at_once_and_the_others_hear_of_it(run: Run) -> None:
@@ -522,9 +513,3 @@ def test_one_that_is_killed_says_so() -> None:
         return code
 
     assert asyncio.run(main()) == -9
-
-
-def test_what_is_started_is_there() -> None:
-    for module in (WORKER, ANALYZER, SUPERVISOR, CHILD):
-        assert (Path(processes.__file__).parents[3] / f"{module.replace('.', '/')}.py").is_file()
-    assert Path(sys.executable).is_file()
