@@ -318,26 +318,6 @@ def _print_failure(sentence: str) -> int:
     return FAILED
 
 
-def main(options: Options, modules: Modules = OURS) -> int:
-    """Run with *options* until asked to stop. Return the exit code."""
-    set_process_title(supervisor_title(options), "kproxy")
-    try:
-        config = config_from_options(options, filters=False)
-    except KproxyError as error:
-        print(error, file=sys.stderr)
-        return USAGE
-    start_logging(config.logs)
-    allow_files(config)
-
-    async def run() -> int:
-        return await Supervisor(options, config, modules).run()
-
-    return asyncio.run(run())
-
-
-if __name__ == "__main__":
-    sys.exit(main(inherited_options(int(sys.argv[1]))))
-
 EVERY = 0.25  # seconds between two looks; a change counts if the next look finds the same, as files are rarely written at once
 
 Stamp = tuple[int, int, int, int] | None  # None: not there
@@ -431,3 +411,24 @@ def _written(url: str) -> Path:
     with os.fdopen(fd, "w", encoding="ascii") as file:
         file.write(f"{url}\n")
     return Path(path)
+
+
+def main(options: Options, modules: Modules = OURS) -> int:
+    """Run with *options* until asked to stop. Return the exit code."""
+    set_process_title(supervisor_title(options), "kproxy")
+    try:
+        config = config_from_options(options, filters=False)
+    except KproxyError as error:
+        print(error, file=sys.stderr)
+        return USAGE
+    start_logging(config.logs)
+    allow_files(config)
+
+    async def run() -> int:
+        return await Supervisor(options, config, modules).run()
+
+    return asyncio.run(run())
+
+
+if __name__ == "__main__":
+    sys.exit(main(inherited_options(int(sys.argv[1]))))
