@@ -66,8 +66,7 @@ def complete_analyses(context: click.Context, parameter: click.Parameter, incomp
 
 def complete_faults(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete names of scenarios, and options of a fault."""
-    from kproxy.filters.faults.options import Fault  # noqa: PLC0415
-    from kproxy.filters.faults.scenarios import SCENARIOS  # noqa: PLC0415
+    from kproxy.filters.faults.options import SCENARIOS, Fault  # noqa: PLC0415
 
     before, space, word = incomplete.rpartition(" ")
     options = [f"{name}=" for name in Fault.__struct_fields__ if name != "scenario"]

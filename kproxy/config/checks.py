@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 from kproxy.config.structs import MOST_WORKERS, Addresses, BrokerTls, Cluster, Config, Limits, ListenerTls
 from kproxy.config.tenant_checks import check_tenants
-from kproxy.filters.otlp_endpoint import endpoint_problems
-from kproxy.filters.units import quoted
+from kproxy.filters.options import endpoint_problems, quoted
 from kproxy.protocol.addresses import parse_address, parse_host
 
 Problem = tuple[str, str]

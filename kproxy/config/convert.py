@@ -13,10 +13,18 @@ from msgspec import inspect
 
 from kproxy.config.structs import Struct
 from kproxy.config.yaml_tree import MOST_DEPTH, Node
-from kproxy.errors import Mistake
-from kproxy.filters.options import bare, did_you_mean, expected, listed, within
-from kproxy.filters.units import parse_quantity, quoted
-from kproxy.filters.withholding import WITHHELD, is_secret
+from kproxy.errors import Mistake, did_you_mean
+from kproxy.filters.options import (
+    WITHHELD,
+    bare,
+    expected,
+    is_secret,
+    listed,
+    not_one_of,
+    parse_quantity,
+    quoted,
+    within,
+)
 from kproxy.protocol.vocabulary import OPTION_ALIASES
 
 MOST_VALUES = 50_000  # with those that aliases stand for
@@ -122,7 +130,7 @@ class Conversion:
         for name, key, value in self._items(node, path):
             field = fields.get(name) or fields.get(OPTION_ALIASES.get(name, ""))
             if field is None:
-                self.add_mistake(key, _join(path, name), f"unknown name{did_you_mean(name, fields)}")
+                self.add_mistake(key, _join(path, name), f"unknown name: {did_you_mean(name, fields)}")
             elif field.encode_name in members:
                 self.add_mistake(key, _join(path, name), f"{field.encode_name} occurs twice, once by its former name")
             else:
@@ -190,7 +198,7 @@ def _plain(node: yaml.ScalarNode, kind: inspect.Type, unit: str | None) -> Any:
             return text
         case inspect.LiteralType(values=choices):
             if text not in choices:
-                raise ValueError(f"{quoted(text)} is not one of {listed(choices)}{did_you_mean(text, choices)}")
+                raise ValueError(f"{quoted(text)} is {not_one_of(text, choices)}")
             return text
         case inspect.BoolType():
             if text.lower() not in TRUE | FALSE:

@@ -13,9 +13,7 @@ from typing import Any
 
 from kproxy.config.checks import Problem
 from kproxy.config.structs import BrokerTls, Config, ListenerTls
-from kproxy.filters.options import Rotated
-from kproxy.filters.otlp_endpoint import OtlpEndpoint
-from kproxy.filters.units import quoted
+from kproxy.filters.options import OtlpEndpoint, Rotated, quoted
 
 BIGGEST = 16 << 20  # bytes of a PEM file; a system's bundle of CAs has 0.2 MB
 

@@ -141,7 +141,7 @@ def _with_options(config: Config, options: Options) -> Config:
 
 def _with_faults(cluster: Cluster, faults: list[str]) -> Cluster:
     """Return the cluster with more faults after its own. Raises UsageError."""
-    from kproxy.filters.faults.words import parse_fault  # noqa: PLC0415 - few runs have faults
+    from kproxy.filters.faults.options import parse_fault  # noqa: PLC0415 - few runs have faults
 
     added = [parse_fault(text) for text in faults]
     own = [use for use in cluster.filters if use.use == FAULTS]

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from kproxy.config.structs import Config
-from kproxy.filters.withholding import SOUNDS_SECRET, WITHHELD, without_user_info
+from kproxy.filters.options import SOUNDS_SECRET, WITHHELD, without_user_info
 
 
 def redacted(config: Config, own_filters: Mapping[str, object]) -> dict[str, Any]:

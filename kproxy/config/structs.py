@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from kproxy.filters.options import UNIT, Count, Rotated, Seconds, Size, text
-from kproxy.filters.otlp_endpoint import OtlpEndpoint
+from kproxy.filters.options import UNIT, Count, OtlpEndpoint, Rotated, Seconds, Size, text
 from kproxy.protocol.frames import FRAME_LIMIT
 
 MOST_WORKERS = 256

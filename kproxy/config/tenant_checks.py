@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kproxy.config.structs import Config
-from kproxy.filters.units import quoted
+from kproxy.filters.options import quoted
 
 FILTER = "topic_prefix"
 Problem = tuple[str, str]

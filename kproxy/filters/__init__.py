@@ -3,32 +3,27 @@
     contract.py             Filter, Request, Response, the verdicts, AddressMap, Want: what the author of a filter reads
     chain.py                Chain: which frames its filters want; runs a held frame or a tail through them
     error_responses.py      the response in which everything that a request asks for has an error, for every API and version
-    filter_faults.py        how faults of filters are counted: by method and kind
-    passage.py              Passage: takes one held frame from filter to filter
-    options.py              typed options: declared by a filter, read from the configuration, with their mistakes and places
-    units.py                "10s", "64MiB"
+    passage.py              Passage: takes one held frame from filter to filter; how faults of filters are counted
+    options.py              typed options: declared by a filter, read from the configuration, with their mistakes and places;
+                            units ("10s", "64MiB"); secrets are withheld from messages
     reference.py            the pages of `kproxy filters`, made from options and docstrings
     loading.py              a filter by dotted path or by name (entry point group ``kproxy.filters``)
-    addresses.py            where the facts have broker addresses in responses
-    head.py                 the head of a response, up to its last address, rewritten to any size
-    tail.py                 the tail of a response, from its first address on, rewritten to the same size
+    addresses.py            where the facts have addresses of brokers in responses; the head and the tail of a response
     rewrite_addresses.py    built in: the proxy's addresses in place of the brokers'; what cannot be mapped is withheld
     identify.py             built in: who a client is (SASL), its software, topics by their ids; for filters that need these
-    named_resources.py      what a request names, and the error codes of its response
+    named_resources.py      what messages name: resources of requests, topics of any message; error codes of responses
     audit.py                built in: who did what, one JSON line for each request of the control plane
     conditions.py           conditions in CEL over a request, its connection and what it names
     deny.py                 built in: requests that a rule forbids get Kafka's error and do not reach a broker
     large_records.py        which records are changed in a thread
-    topics_in_responses.py  topics that responses name, and requests for all topics
-    fetch_sizes.py          Fetch requests ask for no more than can be held, if a filter needs complete responses
-    fetch_sessions.py       which fetch sessions were opened under the rules in use
+    fetching.py             Fetch requests ask for no more than can be held, if a filter needs complete responses; which fetch
+                            sessions were opened under the rules in use, and what they fetch
     headers.py              built in: adds record headers to Produce: origin, client id, principal, trace
     mask.py                 built in: hides fields of records from those that fetch them
     json_masks.pyx          hides the values at some paths in JSON
-    json_paths.py           paths into JSON, combined into one automaton
     topic_prefix/           built in: several tenants on one cluster, each with topics, groups and transactional ids of its own
     bounded_set.py          one process's part of a set that the filters of a cluster share in all workers
-    turns.py                Turn: awaited in a long verdict, it lets other connections go on
+    turns.py                verdicts that take long, made in steps between which other connections go on
     breakpoints/            built in: a person stops and changes messages in the page; put before all others if page.edits is set
     faults/                 built in: faults on purpose, so that tests see what clients do when brokers fail
     telemetry/              built in: what clients measure of themselves (KIP-714), at /metrics
@@ -44,8 +39,8 @@ A guide: write a filter in five steps
 3.  Return a verdict: Forward, Replace(message), Reply(response), Close(reason), Truncate(size), Silence(); or an
     awaitable of one. ``error_response`` of error_responses.py makes the response in which each topic, partition or group asked
     for has an error. Name the APIs that it answers itself in ``answers``: audit has to be listed before it.
-4.  Take time, waiting and files from ``self.runtime`` (contract.Runtime), and keep what belongs to a connection in
-    ``connection.state``.
+4.  Take time, waiting and files from ``self.runtime`` (contract.Runtime). Keep what a response will need in ``request.kept``
+    (it is ``response.request.kept`` then), and what belongs to a connection in ``connection.state``.
 5.  Say what a fault means: ``fails_open = True`` if it only observes; otherwise the request is answered with an error, or the
     connection is closed.
 
@@ -80,7 +75,7 @@ A guide: write a filter in five steps
 
     While you write it, run `kproxy run -c kproxy.yaml --reload-filters` with PYTHONPATH set: a change of the module is in use
     half a second later for all connections; one that does not load is logged with its file and line, and the one before stays.
-    tests/filters/test_guide.py runs this example.
+    tests/filters/test_loading.py runs this example.
 
 What is held for a filter, and what bounds it
 
@@ -89,7 +84,7 @@ What is held for a filter, and what bounds it
     filters HOLD wins over HEAD and TAIL, and they over PASS. REFUSE is the chain's own: a required filter cannot read that
     version. A held frame is at most limits.held_frame_size; above it, each filter that wants it held and cannot do with a
     part (``Filter.wants_of_large``) has a fault, and ``Chain.when_too_large_to_hold`` decides. Fetch requests are changed so that
-    their responses fit (fetch_sizes.py). A head is at most 4 MiB, a tail 1 MiB; a longer one closes the connection, also if
+    their responses fit (fetching.py). A head is at most 4 MiB, a tail 1 MiB; a longer one closes the connection, also if
     all filters fail open. In each direction one frame is held, as nothing more is read until there is a verdict.
     kproxy.proxy.forwarding has the buffers.
     A filter gets a message of its own, decoded from the frame: it lives until the verdict, or as long as the filter keeps it.
@@ -126,7 +121,8 @@ The order of filters
     audit         before what answers requests itself, or makes another response of the broker's: deny, faults, telemetry that
                   terminates, mask (if Fetch is audited). What topic_prefix refuses is only in the log of one before it
     throttle      before deny a refused request counts for the rate, as with quotas of brokers; behind it, it does not
-    faults        last it is like a broker that fails, and the others see its errors. Before deny, it fails what deny would refuse
+    faults        after topic_prefix. Last it is like a broker that fails, and the others see its errors; before deny, it fails
+                  what deny would refuse
     others        anywhere
 
 Seams

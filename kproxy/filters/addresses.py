@@ -1,19 +1,32 @@
-"""Addresses: where responses have addresses of brokers, found in the facts.
+"""Addresses of brokers in responses: where they are, by the facts; the head and the tail of a response, which hold them.
 
 An address is a struct with a host (a string whose name ends in "Host") and a port, and with the id of a broker (an int32 of
 Kafka's entity type "brokerId") in the same struct or in the one around it. These are no addresses of brokers: ``clientHost`` of
 DescribeGroups and similar APIs, which is the group member's own and has no port; the user endpoint of Streams groups (KIP-1071),
 where an application serves its own queries (``application.server``), which has no broker id; hosts of ACLs, which are conditions
 on clients. Requests carry addresses only between brokers and controllers, and to controllers.
+
+Head and tail are read and written by themselves, so that a response of any size is rewritten in little memory. The head is the
+first fields up to the last address, written to any size; the rest of the response follows as it arrives. The tag section is at
+the end, and so never part of a head. The tail is the fields from the first address on and the tag section, written to the same
+size: the size of a response is in front of it, and already forwarded when its end is read. An unknown tagged field, which clients
+skip (KIP-482), fills what is left.
 """
 
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from kproxy.filters.contract import Want
-from kproxy.protocol import ApiKey, Versions, facts
+from kproxy.protocol import ApiKey, MessageStruct, Versions, facts
 from kproxy.protocol.facts import Field, Layout
+from kproxy.protocol.frames import uvarint
+from kproxy.protocol.object_codec import decode, encode
+from kproxy.protocol.program import Program
+from kproxy.protocol.secrets import secrecy
+from kproxy.protocol.structs import struct_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,3 +167,91 @@ def _has_records(fields: tuple[Field, ...]) -> bool:
 
 def _leads(api_key: int, field: Field) -> bool:
     return any(place.path[:1] == (field,) for place in address_fields(api_key))
+
+
+NO_TAGS = b"\0"
+
+
+def read_head(api_key: int, api_version: int, head: bytes) -> MessageStruct:
+    """Decode the first fields of a response, up to where ``head_end`` says. Raises DecodeError."""
+    program, end = _head_program(api_key, api_version)
+    return decode(program, head + end)
+
+
+def write_head(api_key: int, api_version: int, message: MessageStruct) -> bytes:
+    """Encode the first fields of *message*. Raises EncodeError."""
+    program, end = _head_program(api_key, api_version)
+    data = encode(program, message)
+    return data[: len(data) - len(end)]
+
+
+@functools.cache
+def _head_program(api_key: int, api_version: int) -> tuple[Program, bytes]:
+    """Return the program for the fields of the head, and the bytes it expects behind them: an empty tag section, if any."""
+    layout, last = layout_of(api_key, api_version), head_end(api_key, api_version)
+    fields = untagged(layout, api_version)
+    kept = fields[: [field.json_name for field in fields].index(last or "")]
+    program = Program(replace(layout, fields=tuple(kept)), api_version, struct_types(layout.name), secrecy)
+    return program, NO_TAGS if api_version in layout.flexible else b""
+
+
+EMPTY_ARRAY = b"\1"  # compact: N + 1
+PAD_TAGS = range(127, 63, -1), range(16_383, 16_319, -1)  # that take one byte and two; Kafka counts its tags from 0
+
+
+def read_tail(api_key: int, api_version: int, tail: bytes) -> MessageStruct:
+    """Decode the last fields of a response, from where ``tail_start`` says. Raises DecodeError."""
+    return decode(_tail_program(api_key, api_version), tail)
+
+
+def write_tail(api_key: int, api_version: int, message: MessageStruct, size: int) -> bytes | None:
+    """Encode *message* into exactly *size* bytes; None if it does not fit, or the rest cannot be filled. Raises EncodeError."""
+    program = _tail_program(api_key, api_version)
+    data = encode(program, message)
+    if len(data) == size:
+        return data
+    if len(data) + 1 == size:
+        return _stretched(data)
+    given = message.unknown_tags
+    for pad in _pads(size - len(data), {tag for tag, _ in given}):
+        message.unknown_tags = (*given, pad)
+        padded = encode(program, message)
+        if len(padded) == size:
+            return padded
+    return None
+
+
+def withheld_tail(api_key: int, api_version: int, size: int) -> bytes:
+    """Return *size* bytes without content: no elements, and one unknown tagged field full of zeros."""
+    before = EMPTY_ARRAY if tail_start(api_key, api_version) and size else b""
+    return before + _blank_tags(size - len(before))
+
+
+@functools.cache
+def _tail_program(api_key: int, api_version: int) -> Program:
+    layout = layout_of(api_key, api_version)
+    first, before = tail_start(api_key, api_version), untagged(layout, api_version)
+    names = [field.json_name for field in before]
+    passed = before[: names.index(first) if first else len(before)]
+    kept = tuple(field for field in layout.fields if field not in passed)
+    return Program(replace(layout, fields=kept), api_version, struct_types(layout.name), secrecy)
+
+
+def _blank_tags(size: int) -> bytes:
+    if size < 3:
+        return (b"", NO_TAGS, _stretched(NO_TAGS))[size]
+    ((tag, data), *_) = _pads(size - 1, set())
+    return b"".join((b"\1", uvarint(tag), uvarint(len(data)), data))
+
+
+def _pads(size: int, taken: set[int]) -> list[tuple[int, bytes]]:
+    """Yield tagged fields, of tags not *taken*, that have *size* bytes with tag and size; at least one from 2 bytes on."""
+    free = (next((tag for tag in tags if tag not in taken), None) for tags in PAD_TAGS)
+    ways = ((tag, size - len(uvarint(tag)) - width, width) for tag in free if tag is not None for width in range(1, 6))
+    return [(tag, bytes(room)) for tag, room, width in ways if room >= 0 and len(uvarint(room)) == width]
+
+
+def _stretched(data: bytes) -> bytes:
+    """Make the first unsigned varint one byte longer: Kafka's ByteUtils reads up to five bytes, also leading zeros."""
+    last = next(at for at, byte in enumerate(data) if byte < 0x80)
+    return data[:last] + bytes([data[last] | 0x80, 0]) + data[last + 1 :]

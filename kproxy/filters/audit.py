@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
-from kproxy.filters.bounded_lines import LONGEST_LIST, shortened, that_fit
 from kproxy.filters.contract import (
     Close,
     ConnectionFacts,
@@ -271,7 +270,7 @@ class Audit(Filter):
         is_chosen = request.api_key not in self._always  # chosen by its topics, so all of them are looked at
         most = MOST_LOOKED_AT if is_chosen else MOST_RESOURCES
         resources = resources_of(request.api_key, request.api_version, request.message, most)
-        names = self.runtime.kept.get("topic_names", {})
+        names = self.topic_names
         for resource in resources:
             if "id" in resource and (name := names.get(resource["id"])) is not None:
                 resource["name"] = name
@@ -359,3 +358,20 @@ def _cleaned(resource: Resource) -> Resource:
         else shortened(value)
         for name, value in resource.items()
     }
+
+
+LONGEST_NAME = 1_000  # characters of a name in a line
+LONGEST_LIST = 48_000  # bytes of JSON of what a request names, so that a line stays under 64 KiB
+
+
+def shortened(value: Any) -> Any:
+    """Return text with a bounded length and U+FFFD for bytes that were not UTF-8; other values as they are."""
+    if not isinstance(value, str):
+        return value
+    return value[:LONGEST_NAME].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def that_fit(values: list[Any], room: int = LONGEST_LIST) -> list[Any]:
+    """Return the first values that together take at most *room* bytes as JSON."""
+    ends = itertools.accumulate(len(json.dumps(value)) + 1 for value in values)
+    return [value for value, end in zip(values, ends, strict=True) if end <= room]

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from struct import pack, unpack_from
 
 from kproxy.errors import DecodeError, KproxyError
-from kproxy.filters.addresses import tail_start
+from kproxy.filters.addresses import tail_start, withheld_tail
 from kproxy.filters.contract import (
     Close,
     ConnectionFacts,
@@ -19,22 +19,15 @@ from kproxy.filters.contract import (
     Verdict,
     Want,
 )
-from kproxy.filters.fetch_sizes import FETCHES, LimitFetches, limiting
-from kproxy.filters.filter_faults import Hook, Kind, Unusable, kind_of
+from kproxy.filters.fetching import FETCHES, LimitFetches, limiting
 from kproxy.filters.identify import accept, identifying, note_token
-from kproxy.filters.narrow_api_versions import (
-    NarrowApiVersions,
-    is_known,
-    is_refused,
-    refused_version,
-)
-from kproxy.filters.passage import Aside, Passage
+from kproxy.filters.narrow_api_versions import NarrowApiVersions, is_known, is_refused, refused_version
+from kproxy.filters.passage import Aside, Hook, Kind, Passage, Unusable, kind_of
 from kproxy.filters.rewrite_addresses import RewriteAddresses
-from kproxy.filters.tail import withheld_tail
-from kproxy.filters.wanted_frames import wanting
 from kproxy.protocol import (
     ApiKey,
     facts,
+    read_request_header,
     read_response_header,
     request_message,
     response_header_version,
@@ -451,3 +444,41 @@ def _in_short(error: Exception, is_confidential: bool) -> str:
     is_safe = not is_confidential or isinstance(error, KproxyError)
     text = ascii(str(error))[:300] if is_safe else "its text is withheld, as it may be that of a credential or a record"
     return f"{type(error).__name__}({text}){where}"
+
+
+def wanting(
+    filters: tuple[Filter, ...],
+    connection: ConnectionFacts,
+    direction: Direction,
+    request: RequestFacts,
+    frame: bytes,
+    on_fault: Callable[[Filter, Exception], None],
+) -> tuple[Filter, ...]:
+    """Return those of *filters* that want the frame, in their order.
+
+    Args:
+        filters: those that want its API and version in this direction.
+        connection, direction, request: those of the frame. The client id of a request is read from the frame.
+        frame: complete, size field included.
+        on_fault: called with what a filter raises; that filter gets the frame.
+    """
+    if not any(_is_asked(filter_) for filter_ in filters):
+        return filters
+    if direction == Direction.REQUEST:
+        try:
+            request.client_id = read_request_header(frame, SIZE_FIELD).client_id
+        except DecodeError:  # a fault of each filter that wants to read it
+            return filters
+    wanted = []
+    for filter_ in filters:
+        try:
+            if _is_asked(filter_) and not filter_.wants_frame(connection, direction, request.copy()):
+                continue
+        except Exception as error:
+            on_fault(filter_, error)
+        wanted.append(filter_)
+    return tuple(wanted)
+
+
+def _is_asked(filter_: Filter) -> bool:
+    return type(filter_).wants_frame is not Filter.wants_frame

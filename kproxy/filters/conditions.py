@@ -14,9 +14,9 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from kproxy.filters.contract import Request
-from kproxy.filters.named_resources import resources_of
+from kproxy.filters.named_resources import resources_of, schema_fields
 from kproxy.filters.options import CONDITION
-from kproxy.protocol import MessageStruct, request_message, response_message
+from kproxy.protocol import MessageStruct, request_message
 from kproxy.protocol.addresses import address_of
 from kproxy.protocol.condition_types import check_types
 from kproxy.protocol.expressions import Expression
@@ -162,14 +162,14 @@ def fields_of(
     Raises TooManyStructs if its lists have more than *most* structs.
     """
     return dict(
-        _members(_fields(api_key, api_version, of_response), message, api_version, topic_names, StructLimit(most))
+        _members(
+            schema_fields(api_key, api_version, of_response=of_response),
+            message,
+            api_version,
+            topic_names,
+            StructLimit(most),
+        )
     )
-
-
-def _fields(api_key: int, api_version: int, of_response: bool = False) -> tuple[Field, ...]:
-    message = response_message(api_key) if of_response else request_message(api_key)
-    layouts = facts().layouts(message.name) if message is not None else ()
-    return next((layout.fields for layout in layouts if api_version in layout.versions), ())
 
 
 def _members(
@@ -195,7 +195,7 @@ def _absent_fields(api_key: int, api_version: int) -> frozenset[str]:
     message = request_message(api_key)
     layouts = facts().layouts(message.name) if message is not None else ()
     every = [each for layout in layouts for each in _names_of(layout.fields, None)]
-    return frozenset(every).difference(_names_of(_fields(api_key, api_version), api_version))
+    return frozenset(every).difference(_names_of(schema_fields(api_key, api_version), api_version))
 
 
 def _names_of(fields: tuple[Field, ...], version: int | None) -> Iterator[str]:

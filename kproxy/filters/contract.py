@@ -7,13 +7,13 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 from msgspec import Struct
 
-from kproxy.filters.options import Rotated
-from kproxy.filters.otlp_endpoint import OtlpEndpoint
+from kproxy.filters.options import OtlpEndpoint, Rotated
 from kproxy.protocol import ApiKey, MessageStruct, Versions, response_message
 from kproxy.protocol.structs import struct_types
-from kproxy.session import Direction
+from kproxy.session import Direction as Direction  # noqa: PLC0414 - filters import it from here
 
 Result = TypeVar("Result")
+TOPIC_NAMES = "topic_names"  # in Runtime.kept
 UNKNOWN_SERVER_ERROR = -1  # of Kafka's error codes
 
 
@@ -142,9 +142,6 @@ class Runtime(Protocol):
     def monotonic(self) -> float:
         """Seconds of a clock that never goes back."""
 
-    def cpu_time(self) -> float:
-        """Seconds of CPU that the event loop has used, for filters that limit how much they use at a time."""
-
     def sleep(self, seconds: float) -> Awaitable[None]:
         """Wait; other connections go on."""
 
@@ -239,6 +236,7 @@ class Request:
     correlation_id: int
     client_id: str | None
     message: MessageStruct
+    kept: dict[str, Any] = field(default_factory=dict, compare=False)  # for its response: RequestFacts.kept
 
     @property
     def expects_response(self) -> bool:
@@ -270,10 +268,13 @@ class RequestFacts:
     correlation_id: int
     client_id: str | None = None
     message: MessageStruct | None = None
+    kept: dict[str, Any] = field(default_factory=dict, compare=False)  # by filters for the response, under their names
 
     def copy(self) -> "RequestFacts":
-        """Return a copy for a filter, so that the filter's changes to it do not reach the chain."""
-        return RequestFacts(self.api_key, self.api_version, self.correlation_id, self.client_id, self.message)
+        """Return a copy for a filter, so that the filter's changes to it do not reach the chain; ``kept`` is the same."""
+        return RequestFacts(
+            self.api_key, self.api_version, self.correlation_id, self.client_id, self.message, self.kept
+        )
 
 
 @dataclass(slots=True)
@@ -361,7 +362,7 @@ class Filter:
     fault_error: int | None = UNKNOWN_SERVER_ERROR
     required: bool = False  # frames of its APIs at versions that are not in the facts must not pass
     refuses: Collection[int] = ()  # API keys with which clients could bypass it: refused, and not offered to clients
-    names_topics: bool = False  # needs Runtime.kept["topic_names"]: names by topic ids (identify.TopicNames)
+    names_topics: bool = False  # needs ``topic_names``
     # Filters before it see other names than Metadata has, so none of these may need names by topic ids
     renames_topics: bool = False
     answers: Collection[int] = ()  # API keys whose requests it may answer or drop, or whose responses it may replace
@@ -370,6 +371,11 @@ class Filter:
     # A request that it wants is kept for its response (RequestFacts.message), if a filter wants the response
     keeps_requests: bool = False
     timeout: float = 10.0  # seconds an awaited verdict may take
+
+    @property
+    def topic_names(self) -> Any:
+        """The names of topics by their ids, with ``get``: those that Metadata responses have named to any worker."""
+        return self.runtime.kept.get(TOPIC_NAMES, {})
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
         """Return PASS, HOLD, HEAD or TAIL. Called when the chain is made; override it if the attributes are not enough.
@@ -463,32 +469,3 @@ class Cut:
 
 
 Outcome = Send | Answer | Close | Cut | Silence
-
-__all__ = [
-    "AddressMap",
-    "Answer",
-    "ClientMetric",
-    "Close",
-    "ConnectionFacts",
-    "Cut",
-    "Direction",
-    "Filter",
-    "Forward",
-    "Journal",
-    "MetricsExport",
-    "Outcome",
-    "Replace",
-    "Reply",
-    "Request",
-    "RequestFacts",
-    "Response",
-    "Runtime",
-    "Send",
-    "SharedCount",
-    "SharedSet",
-    "SharedTimes",
-    "Silence",
-    "Truncate",
-    "Verdict",
-    "Want",
-]

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from kproxy.filters.bounded_lines import shortened, that_fit
+from kproxy.errors import did_you_mean
+from kproxy.filters.audit import shortened, that_fit
 from kproxy.filters.conditions import Condition, ConditionText, Subject
 from kproxy.filters.contract import (
     Close,
@@ -29,28 +30,27 @@ from kproxy.filters.contract import (
     Verdict,
 )
 from kproxy.filters.error_responses import Filled, error_places, error_response
-from kproxy.filters.fetch_sessions import OpenedSessions
+from kproxy.filters.fetching import OpenedSessions
 from kproxy.filters.identify import is_logging_in
-from kproxy.filters.named_resources import MOST_RESOURCES, names_topics
-from kproxy.filters.options import OptionMistakes, Options, Rotated, did_you_mean, text
-from kproxy.filters.topics_in_responses import (
+from kproxy.filters.named_resources import (
     GROUPS,
+    MOST_RESOURCES,
     TELLING,
     acts_on_all_topics,
+    names_topics,
     refuse_groups,
     topics_in,
     without,
 )
-from kproxy.filters.turns import Turn
-from kproxy.filters.units import quoted
+from kproxy.filters.options import OptionMistakes, Options, Rotated, quoted, text
+from kproxy.filters.turns import Steps, in_turns
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts
 
-STATE = "deny"
+KEPT = "deny"  # in Request.kept: the errors of topics that were taken out
 CLOSE = "CLOSE"
 AT_ONCE = 500  # topics that rules are applied to before other connections have their turn
-HOW_TO_LIST = {"error": "kproxy api --errors lists them", "api": "kproxy api lists them"}
 ERRORS = ErrorCode.__members__.keys() - {"NONE"}
 LOG_EVERY_S = 1.0  # for each rule
 MOST_LATE = 1_000  # decisions that wait for the disk
@@ -79,10 +79,7 @@ BY_KIND = {
 class Rule(Options, frozen=True):
     """A rule that forbids requests, or topics of requests."""
 
-    when: Annotated[
-        ConditionText,
-        text("A condition in CEL with the fields that are listed below."),
-    ]
+    when: Annotated[ConditionText, text("A condition in CEL with the fields that are listed below.")]
     api_name: Annotated[
         tuple[str, ...],
         text("Names of the APIs it is for; empty: all but logins. Only these are held: name them to spare the others."),
@@ -103,15 +100,14 @@ class Rule(Options, frozen=True):
         except ValueError as error:
             problems.append(("when", str(error)))
         if self.error not in (None, CLOSE, *ERRORS):
-            meant = did_you_mean(self.error, ERRORS)
-            problems.append(
-                ("error", f"there is no error {quoted(str(self.error))}{_only_close(meant)}; {HOW_TO_LIST['error']}")
-            )
+            name = str(self.error)
+            hint = did_you_mean(name, ERRORS, "kproxy api --errors lists them")
+            problems.append(("error", f"there is no error {quoted(name)}; {hint}"))
         known = {api.name: api_key for api_key, api in facts().apis.items()}
         for number, api in enumerate(self.api_name):
             if api not in known:
-                meant = _only_close(did_you_mean(api, known))
-                problems.append((f"api_name[{number}]", f"there is no API {quoted(api)}{meant}; {HOW_TO_LIST['api']}"))
+                hint = did_you_mean(api, known, "kproxy api lists them")
+                problems.append((f"api_name[{number}]", f"there is no API {quoted(api)}; {hint}"))
             elif is_for_each_topic and known[api] not in TELLING and not names_topics(known[api]):
                 problems.append(
                     (f"api_name[{number}]", f"{api} names no topic: the rule, which is about topic, would never hold")
@@ -211,8 +207,7 @@ class RemainingRequest:
             )
         if verdict_on_rest is not None:
             return verdict_on_rest
-        waiting = self.request.connection.state.setdefault(STATE, {})
-        waiting.setdefault(self.request.correlation_id, []).append((self._target, self._errors))
+        self.request.kept.setdefault(KEPT, []).append((self._target, self._errors))
         return Replace(self.request.message)
 
 
@@ -302,36 +297,19 @@ class Deny(Filter):
         unopened = self._opened.refusal(request)
         if unopened is not None:
             return Reply(unopened)
-        remaining = RemainingRequest(request, self.runtime.kept.get("topic_names", {}))
         rules = [rule for rule in self._rules if request.api_key in rule.apis]
-        if any(rule.condition.is_for_each_topic for rule in rules) and len(remaining.subject["topics"]) > AT_ONCE:
-            return self._decide_in_turns(rules, remaining)
-        verdicts = (self._ask(rule, remaining) for rule in rules)
-        return remaining.verdict(next((verdict for verdict in verdicts if verdict is not None), None))
+        remaining = RemainingRequest(request, self.topic_names)
+        return in_turns(self._apply(rules, remaining))
 
-    async def _decide_in_turns(self, rules: list[Compiled], remaining: RemainingRequest) -> Verdict:
-        """Apply rules to many topics; other connections go on meanwhile."""
+    def _apply(self, rules: list[Compiled], remaining: RemainingRequest) -> Steps[Verdict]:
         for rule in rules:
-            subject = remaining.subject
-            denied: list[str | None] | None = None
-            if rule.condition.is_for_each_topic and not _is_unnamed(rule, remaining.request, subject):
-                denied = []
-                for number, topic in enumerate(_askable(remaining.request, subject), 1):
-                    denied += [topic] if rule.holds(subject, topic) else []
-                    if number % AT_ONCE == 0:
-                        await Turn()
-            verdict = self._ask(rule, remaining, denied)
+            verdict = yield from self._ask(rule, remaining)
             if verdict is not None:
                 return remaining.verdict(verdict)
         return remaining.verdict(None)
 
-    def _ask(
-        self, rule: Compiled, remaining: RemainingRequest, denied: list[str | None] | None = None
-    ) -> Verdict | None:
-        """Return the verdict of a rule; None: the part that is left goes on.
-
-        *denied*: the topics that the rule forbids, if known already.
-        """
+    def _ask(self, rule: Compiled, remaining: RemainingRequest) -> Steps[Verdict | None]:
+        """Return the verdict of a rule; None: the part that is left goes on."""
         request, subject = remaining.request, remaining.subject
         if _is_unnamed(rule, request, subject):
             expects_none = not request.expects_response
@@ -341,8 +319,12 @@ class Deny(Filter):
             return self._refuse(rule, request, subject, None) if rule.holds(subject) else None
         if acts_on_all_topics(request.api_key, request.message):
             return self._refuse(rule, request, subject, None) if rule.condition.may_hold(subject) else None
-        if denied is None:
-            denied = [topic for topic in _askable(request, subject) if rule.holds(subject, topic)]
+        denied: list[str | None] = []
+        for number, topic in enumerate(_askable(request, subject), 1):
+            if rule.holds(subject, topic):
+                denied.append(topic)
+            if number % AT_ONCE == 0:
+                yield
         return self._refuse_topics(rule, remaining, denied) if denied else None
 
     def _refuse_topics(self, rule: Compiled, remaining: RemainingRequest, denied: list[str | None]) -> Verdict | None:
@@ -390,44 +372,31 @@ class Deny(Filter):
         """Return the topic of an element of a request, by its name or id."""
         if isinstance(element, str):
             return element
-        names: Any = self.runtime.kept.get("topic_names", {})
         own = next((name for field in ("name", "topic", "topic_name") if (name := getattr(element, field, None))), None)
-        name_: str | None = own or names.get(getattr(element, "topic_id", ""))
+        name_: str | None = own or self.topic_names.get(getattr(element, "topic_id", ""))
         return name_
 
     def on_response(self, response: Response) -> Verdict | Any:
         """Put the errors of topics that were taken out of the request into its response; hide those that it need not name."""
         self._opened.note(response)
+        return in_turns(self._answer(response))
+
+    def _answer(self, response: Response) -> Steps[Verdict]:
         api_key, version = response.request.api_key, response.request.api_version
-        if api_key != ApiKey.METADATA and api_key not in TELLING:
-            return self._answer(response, False)
-        topics = topics_in(api_key, version, response.message, self._name_of)
-        if len(topics) > AT_ONCE:
-            return self._answer_in_turns(response, topics)
-        forbids = self._forbidding(response)
-        return self._answer(response, self._hide(response, {topic: forbids(topic) for topic in topics}))
-
-    async def _answer_in_turns(self, response: Response, topics: list[str | None]) -> Verdict:
-        """Apply rules to many topics; other connections go on meanwhile."""
-        forbids = self._forbidding(response)
-        forbidden = {}
-        for number, topic in enumerate(topics, 1):
-            forbidden[topic] = forbids(topic)
-            if number % AT_ONCE == 0:
-                await Turn()
-        return self._answer(response, self._hide(response, forbidden))
-
-    def _answer(self, response: Response, changed: bool) -> Verdict:
+        changed = False
+        if api_key == ApiKey.METADATA or api_key in TELLING:
+            forbidding = self._forbidding(response)
+            codes: dict[str | None, int | None] = {}
+            for number, topic in enumerate(topics_in(api_key, version, response.message, self.topic_names.get), 1):
+                codes[topic] = forbidding(topic)
+                if number % AT_ONCE == 0:
+                    yield
+            changed = self._hide(response, codes)
         message: Any = response.message
-        waiting = response.connection.state.get(STATE, {})
-        entries = waiting.get(response.request.correlation_id)
-        if not entries:
-            return Replace(message) if changed else Forward()
-        target, elements = entries.pop(0)
-        if not entries:
-            del waiting[response.request.correlation_id]
-        setattr(message, target, [*getattr(message, target), *elements])
-        return Replace(message)
+        for target, errors in response.request.kept.pop(KEPT, ()):
+            setattr(message, target, [*getattr(message, target), *errors])
+            changed = True
+        return Replace(message) if changed else Forward()
 
     def _forbidding(self, response: Response) -> Callable[[str | None], int | None]:
         """Return a function: topic -> error code if the rules forbid it, else None.
@@ -438,9 +407,7 @@ class Deny(Filter):
         if facts_.message is None:
             raise ValueError("the request of a response that names topics could not be read")
         about = (facts_.api_key, facts_.api_version, facts_.correlation_id, facts_.client_id)
-        subject = Subject(
-            Request(response.connection, *about, facts_.message), self.runtime.kept.get("topic_names", {})
-        )
+        subject = Subject(Request(response.connection, *about, facts_.message), self.topic_names)
         enforced = (rule for rule in self._rules if not rule.dry_run and facts_.api_key in rule.apis)
         rules = [rule for rule in enforced if rule.condition.is_for_each_topic]
 
@@ -461,10 +428,10 @@ class Deny(Filter):
         if not hidden:
             return False
         if request.api_key in GROUPS:
-            refuse_groups(request.api_key, request.api_version, response.message, codes, self._name_of)
+            refuse_groups(request.api_key, request.api_version, response.message, codes, self.topic_names.get)
             return True
         if request.api_key != ApiKey.METADATA:
-            without(request.api_key, request.api_version, response.message, hidden, self._name_of)
+            without(request.api_key, request.api_version, response.message, hidden, self.topic_names.get)
             return True
         message: Any = response.message
         requested: Any = request.message
@@ -480,14 +447,8 @@ class Deny(Filter):
         message.topics = kept
         return True
 
-    def _name_of(self, topic_id: str) -> str | None:
-        names: Any = self.runtime.kept.get("topic_names", {})
-        name: str | None = names.get(topic_id)
-        return name
-
     def on_close(self, connection: ConnectionFacts) -> None:
-        """Forget what was kept for responses of the connection."""
-        connection.state.pop(STATE, None)
+        """Forget the fetch sessions of the connection."""
         self._opened.forget(connection)
 
     def _say(self, rule: Compiled, request: Request, topics: list[Any], code: int) -> None:
@@ -536,11 +497,6 @@ def _asks_for_brokers(request: Request) -> bool:
     Its response names the brokers. Without it librdkafka takes all brokers as decommissioned, and may never see the error.
     """
     return request.api_key == ApiKey.METADATA and request.api_version > 0
-
-
-def _only_close(meant: str) -> str:
-    """Return the hint of ``did_you_mean``, unless it lists all names."""
-    return meant if meant.startswith(":") else ""
 
 
 def _is_unnamed(rule: Compiled, request: Request, subject: Subject) -> bool:

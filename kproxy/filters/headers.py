@@ -12,9 +12,9 @@ from msgspec import Meta
 
 from kproxy.filters.contract import Filter, Forward, Replace, Request, Verdict
 from kproxy.filters.large_records import TOO_LARGE, TOO_OLD, UNREADABLE, BatchCounts, take_long
-from kproxy.filters.options import OptionMistakes, Options, text
-from kproxy.filters.units import quoted
+from kproxy.filters.options import OptionMistakes, Options, quoted, text
 from kproxy.protocol import ApiKey
+from kproxy.protocol.frames import uvarint
 from kproxy.protocol.records import read_batches
 from kproxy.protocol.records.inserting import insert_headers
 from kproxy.protocol.records.rebatching import TooLarge, change_plain
@@ -122,9 +122,7 @@ class Headers(Filter):
         patterns = self.options.topics
         if patterns == ("*",):
             return True
-        name = getattr(topic, "name", None) or self.runtime.kept.get("topic_names", {}).get(
-            getattr(topic, "topic_id", "")
-        )
+        name = getattr(topic, "name", None) or self.topic_names.get(getattr(topic, "topic_id", ""))
         return name is not None and any(fnmatchcase(name, pattern) for pattern in patterns)
 
     def _headers(self, request: Request) -> tuple[bytes, int]:
@@ -189,14 +187,4 @@ def _inserted(records: int, added: Added, plain: bytes) -> bytes | None:
 def _encoded(name: str, value: str) -> bytes:
     """Encode a header as DefaultRecord does, with sizes as zigzag varints."""
     parts = name.encode(), value[:LONGEST].encode("utf-8", "surrogateescape")
-    return b"".join(_varint(len(part)) + part for part in parts)
-
-
-def _varint(value: int) -> bytes:
-    value <<= 1
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return b"".join(uvarint(len(part) << 1) + part for part in parts)

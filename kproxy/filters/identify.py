@@ -16,12 +16,11 @@ from contextlib import suppress
 from typing import Any
 
 from kproxy.errors import DecodeError
-from kproxy.filters.contract import ConnectionFacts, Filter, Forward, Request, Response, SharedSet, Verdict
+from kproxy.filters.contract import TOPIC_NAMES, ConnectionFacts, Filter, Forward, Request, Response, SharedSet, Verdict
 from kproxy.protocol import ApiKey
 
 IDS_FROM = 10  # version of Metadata
 MOST_TOPICS = 200_000
-TOPIC_NAMES = "topic_names"
 ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 LONGEST_SHARED = 249  # characters of a name that workers share: Kafka has none that is longer
 LONGEST = 1_024  # characters of a name

@@ -18,13 +18,13 @@ from kproxy.protocol.records.replacing cimport Editor
 from kproxy.protocol.wire cimport Buffer, put, put8
 
 if TYPE_CHECKING:
-    from kproxy.filters import json_paths
+    from kproxy.filters import mask
 
 cdef extern from *:
     int first_bit "__builtin_ctzll"(unsigned long long) noexcept nogil
 
 cdef enum:
-    LEAF = -1  # of json_paths
+    LEAF = -1  # of mask.py
     NOTHING = -2  # in place of a state: nothing is looked for
     BROKEN = 0
     READ = 1
@@ -71,7 +71,7 @@ cdef class JsonMask(Editor):
     """Hides the values at the paths of an automaton.
 
     Args:
-        states: of ``json_paths.parse_paths``.
+        states: of ``mask.parse_paths``.
         replacement: JSON that stands in place of each value; None: the member is removed, of an array it becomes null.
         blanks: what is no JSON becomes empty. Else it stays as it is, and JSON with bytes that are not UTF-8 is masked as well.
     """
@@ -84,7 +84,7 @@ cdef class JsonMask(Editor):
     cdef bint removes
     cdef bint blanks
 
-    def __init__(self, states: Sequence[json_paths.State], replacement: bytes | None, blanks: bool = False):
+    def __init__(self, states: Sequence[mask.State], replacement: bytes | None, blanks: bool = False):
         cdef bytes written = b"null" if replacement is None else replacement
         self.kept = [written]
         self.replacement = <const uint8_t *>PyBytes_AS_STRING(written)

@@ -140,9 +140,11 @@ def load_filter(use: str, options: Mapping[str, Any]) -> Filter:
     except FilterMistakes:
         raise
     except OptionMistakes as error:
-        raise FilterMistakes(
-            [(f"with.{path}" if path else "with", _said(use, path, why)) for path, why in error.problems]
-        ) from error
+        problems = (
+            (f"with.{path}", f"{use!r}: {path}: {why}") if path else ("with", f"{use!r}: {why}")
+            for path, why in error.problems
+        )
+        raise FilterMistakes(list(problems)) from error
     except UsageError as error:
         raise FilterMistakes([("use", str(error))]) from error
 
@@ -176,11 +178,6 @@ def _made(use: str, class_: type[Filter], options: Mapping[str, Any]) -> Filter:
         raise
     except Exception as error:
         raise UsageError(f"{use!r} refuses its options: {_in_words(error)}{_place(error)}") from error
-
-
-def _said(use: str, path: str, message: str) -> str:
-    """Render the mistake of an option as a sentence that stands alone."""
-    return f"{use!r}: {path}: {message}" if path else f"{use!r}: {message}"
 
 
 def module_of(use: str) -> str | None:

@@ -1,16 +1,20 @@
-"""The topics, groups, users ... that a request names, and the error codes in its response, found by the facts.
+"""What messages name, found by the facts: resources of a request, topics of any message, error codes of a response.
 
 Only names are read: no configuration value, credential, token, key or record.
+
+Topics of responses are needed where a request may ask for all existing topics: with no list of topics, with an empty list, with
+the pattern of an ACL, or with something else that leads to topics (a group, a transaction).
 """
 
 import functools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kproxy.protocol import ApiKey, MessageStruct, request_message, response_message
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import Field, facts
+from kproxy.protocol.ids import ZERO_UUID
 from kproxy.protocol.values import value_sets
 
 Resource = dict[str, Any]  # type, name or id; for ACLs and settings also what the request is about
@@ -18,7 +22,6 @@ Resource = dict[str, Any]  # type, name or id; for ACLs and settings also what t
 MOST_RESOURCES = 1_000  # of one request; the rest is counted
 MOST_LISTED = 1_000  # errors of a response that are listed with their paths
 MOST_ELEMENTS = 100_000  # of a response that are searched for errors
-ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 ENTITIES = {"topicName": "topic", "groupId": "group", "transactionalId": "transactional_id"}
 CONFIG_TYPES = {2: "topic", 4: "broker", 8: "broker_logger", 16: "client_metrics", 32: "group"}  # ConfigResource.Type
 ACL_TYPES = {1: "any", 2: "topic", 3: "group", 4: "cluster", 5: "transactional_id", 6: "delegation_token", 7: "user"}
@@ -36,6 +39,31 @@ OTHERS = {  # (API, field) -> type, of names that have no entity type
     (ApiKey.ADD_RAFT_VOTER, "VoterId"): "voter",
     (ApiKey.REMOVE_RAFT_VOTER, "VoterId"): "voter",
 }
+
+# APIs whose responses may name topics that their requests do not name; deny.py handles Metadata by itself
+TELLING = frozenset(
+    (
+        ApiKey.OFFSET_FETCH,
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.LIST_CONFIG_RESOURCES,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.STREAMS_GROUP_DESCRIBE,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+    )
+)
+# APIs whose responses describe groups: brokers describe no group with a topic that the client may not see
+GROUPS = frozenset((ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.SHARE_GROUP_DESCRIBE, ApiKey.STREAMS_GROUP_DESCRIBE))
+ANY_TYPE, TOPIC_TYPE = 1, 2  # of ResourceType; TOPIC_TYPE of ConfigResource.Type, too
+LITERAL = 3  # of PatternType; also used for versions without a pattern type
+EVERY_NAME = "*"  # the name in an ACL that is for every topic
+SMALLEST = "-"  # of the characters that names of topics may have
+NameOf = Callable[[str], str | None]  # of a topic id
+Topic = tuple[str, str]  # name and id, of which one may be ""
 
 
 class Place(NamedTuple):
@@ -64,6 +92,13 @@ def resources_of(api_key: int, api_version: int, message: MessageStruct, most: i
         if len(resources) > most:
             break
     return list(resources.values())
+
+
+def schema_fields(api_key: int, api_version: int, *, of_response: bool = False) -> tuple[Field, ...]:
+    """Return the fields of an API's request or response at a version; none if that is not in the facts."""
+    message = response_message(api_key) if of_response else request_message(api_key)
+    layouts = facts().layouts(message.name) if message is not None else ()
+    return next((layout.fields for layout in layouts if api_version in layout.versions), ())
 
 
 @functools.cache
@@ -113,7 +148,7 @@ def _walk(level: Level, struct: Any, api_key: int) -> Iterator[Resource]:
     for place in level.places:
         value = getattr(struct, place.attribute)
         for name in value or () if place.is_array else (value,):
-            if name is not None and name != (ZERO_ID if place.is_id else ""):
+            if name is not None and name != (ZERO_UUID if place.is_id else ""):
                 yield {"type": place.kind, "id" if place.is_id else "name": name}
     for attribute, below in level.below:
         value = getattr(struct, attribute)
@@ -174,10 +209,7 @@ class Names(tuple[str, ...]):
 
 @functools.cache
 def _request_level(api_key: int, version: int) -> Level | None:
-    message = request_message(api_key)
-    layouts = facts().layouts(message.name) if message is not None else ()
-    fields = next((layout.fields for layout in layouts if version in layout.versions), ())
-    return _level(api_key, fields, version)
+    return _level(api_key, schema_fields(api_key, version), version)
 
 
 def _level(api_key: int, fields: tuple[Field, ...], version: int) -> Level | None:
@@ -219,10 +251,7 @@ class ErrorLevel(NamedTuple):
 
 @functools.cache
 def _error_level(api_key: int, version: int) -> ErrorLevel | None:
-    message = response_message(api_key)
-    layouts = facts().layouts(message.name) if message is not None else ()
-    fields = next((layout.fields for layout in layouts if version in layout.versions), ())
-    return _errors(fields, version)
+    return _errors(schema_fields(api_key, version, of_response=True), version)
 
 
 def _errors(fields: tuple[Field, ...], version: int) -> ErrorLevel | None:
@@ -246,3 +275,152 @@ def _codes(level: ErrorLevel, struct: Any, budget: Iterator[int]) -> Iterator[tu
                 return
             for path, code in _codes(below, child, budget):
                 yield f"{name}[{index}].{path}" if isinstance(value, list) else f"{name}.{path}", code
+
+
+class TopicPlace(NamedTuple):
+    """An array of topics, or an array or a struct with topics in it."""
+
+    attribute: str
+    is_array: bool
+    name: str | None  # attribute of an element; "": the element itself is a name
+    topic_id: str | None
+    resource_type: str | None  # the name is that of a topic if this is TOPIC_TYPE
+    below: tuple["TopicPlace", ...]
+
+
+@functools.cache
+def topic_places(api_key: int, api_version: int, *, of_response: bool = False) -> tuple[TopicPlace, ...]:
+    """Return where the request or the response of an API names topics."""
+    return tuple(_topic_places(schema_fields(api_key, api_version, of_response=of_response), api_version))
+
+
+def _topic_places(fields: Iterable[Field], version: int) -> Iterator[TopicPlace]:
+    for field in fields:
+        if version not in field.versions:
+            continue
+        if not field.is_struct:
+            if field.is_array and field.entity == "topicName":
+                yield TopicPlace(field.attribute, True, "", None, None, ())
+            continue
+        here = [each for each in field.fields if version in each.versions and not each.is_array]
+        name = next((each.attribute for each in here if each.entity == "topicName"), None)
+        topic_id = next((each.attribute for each in here if each.type == "uuid" and each.name == "TopicId"), None)
+        type_ = next((each.attribute for each in here if each.name == "ResourceType"), None)
+        if type_ is not None:
+            name = next(each.attribute for each in here if each.name == "ResourceName")
+        below = tuple(_topic_places(field.fields, version))
+        if field.is_array and (name or topic_id):
+            yield TopicPlace(field.attribute, True, name, topic_id, type_, below)
+        elif below:
+            yield TopicPlace(field.attribute, field.is_array, None, None, None, below)
+
+
+def topics_of(struct: Any, places: Iterable[TopicPlace]) -> Iterator[Topic]:
+    """Yield name and id of each topic in a message; "" for the one that is missing."""
+    for place in places:
+        for element in elements_at(place, struct):
+            if is_topic(place, element):
+                yield topic_of(element, place)
+            yield from topics_of(element, place.below)
+
+
+def keep_topics(struct: Any, places: Iterable[TopicPlace], keeps: Callable[[str, str], bool]) -> None:
+    """Remove the topics for which *keeps* is false from a message; elements around them stay, even if empty."""
+    for place in places:
+        elements = elements_at(place, struct)
+        if place.is_array and elements:
+            elements = [each for each in elements if not is_topic(place, each) or keeps(*topic_of(each, place))]
+            setattr(struct, place.attribute, elements)
+        for element in elements if place.below else ():
+            keep_topics(element, place.below, keeps)
+
+
+def elements_at(place: TopicPlace, struct: Any) -> list[Any]:
+    """Return the elements of an array, or a struct as the only one."""
+    value = getattr(struct, place.attribute)
+    if place.is_array:
+        return value or []
+    return [] if value is None else [value]
+
+
+def is_topic(place: TopicPlace, element: Any) -> bool:
+    """Return whether an element at a place is a topic, and not what has topics in it or a resource of another type."""
+    if place.resource_type is not None:
+        return bool(getattr(element, place.resource_type) == TOPIC_TYPE)
+    return place.name is not None or place.topic_id is not None
+
+
+def topic_of(element: Any, place: TopicPlace) -> Topic:
+    """Return name and id of the topic in an element; "" for the one that is missing."""
+    name = element if place.name == "" else getattr(element, place.name) if place.name else ""
+    topic_id = getattr(element, place.topic_id) if place.topic_id else ZERO_UUID
+    return name or "", "" if topic_id == ZERO_UUID else topic_id
+
+
+def acts_on_all_topics(api_key: int, message: Any) -> bool:
+    """Return whether a request does something with topics that it does not name."""
+    if api_key == ApiKey.ELECT_LEADERS:
+        return message.topic_partitions is None
+    if api_key == ApiKey.CREATE_ACLS:
+        return any(
+            each.resource_type == TOPIC_TYPE and _is_pattern(each.resource_name, each.resource_pattern_type)
+            for each in message.creations
+        )
+    return api_key == ApiKey.DELETE_ACLS and any(
+        each.resource_type_filter == ANY_TYPE
+        or (
+            each.resource_type_filter == TOPIC_TYPE and _is_pattern(each.resource_name_filter, each.pattern_type_filter)
+        )
+        for each in message.filters
+    )
+
+
+def _is_pattern(name: str | None, pattern_type: int) -> bool:
+    """Return whether the name in an ACL, or in a filter of ACLs, stands for more than the topic of that name."""
+    return name is None or name == EVERY_NAME or pattern_type != LITERAL
+
+
+def topics_in(api_key: int, api_version: int, message: MessageStruct, name_of: NameOf) -> list[str | None]:
+    """Return the names of the topics in a response, each once; None for those whose name is not known."""
+    places = topic_places(api_key, api_version, of_response=True)
+    names = dict.fromkeys(_named(topic, name_of) for topic in topics_of(message, places))
+    cursor = getattr(message, "next_cursor", None)
+    if cursor is not None:
+        names[cursor.topic_name] = None
+    return list(names)
+
+
+def without(api_key: int, api_version: int, message: Any, hidden: set[str | None], name_of: NameOf) -> None:
+    """Take the topics that are *hidden* out of a response. The page after it goes on behind a topic that is not named."""
+    cursor = getattr(message, "next_cursor", None)
+    if cursor is not None and cursor.topic_name in hidden:
+        last = message.topics[-1].name if message.topics else ""
+        cursor.topic_name, cursor.partition_index = _beginning_of_next(last or "", cursor.topic_name), 0
+    places = topic_places(api_key, api_version, of_response=True)
+    keep_topics(message, places, lambda name, topic_id: _named((name, topic_id), name_of) not in hidden)
+
+
+def refuse_groups(
+    api_key: int, api_version: int, message: Any, codes: Mapping[str | None, int | None], name_of: NameOf
+) -> None:
+    """Reduce each group that has a topic with an error code to its id and that code, as brokers do."""
+    (place,) = topic_places(api_key, api_version, of_response=True)
+
+    def reduced(group: Any) -> Any:
+        group_codes = (codes.get(_named(topic, name_of)) for topic in topics_of(group, place.below))
+        code = next((code for code in group_codes if code is not None), None)
+        return group if code is None else type(group)(group_id=group.group_id, error_code=code)
+
+    message.groups = [reduced(group) for group in message.groups]
+
+
+def _named(topic: Topic, name_of: NameOf) -> str | None:
+    name, topic_id = topic
+    return name or (name_of(topic_id) if topic_id else name)
+
+
+def _beginning_of_next(last: str, name: str) -> str:
+    """Return the shortest beginning of *name* that sorts after *last*; if both are equal, the first name after them."""
+    if last == name:
+        return f"{name}{SMALLEST}"
+    return next((name[:end] for end in range(1, len(name)) if name[:end] > last), name)

@@ -14,19 +14,22 @@ A filter declares them and gets an instance, checked, as the only argument of it
 The types below are those of the configuration too (kproxy.config.structs): Seconds may be written "10s", a Size "16MiB".
 ``read_options`` finds all mistakes at once, each with its path, from which kproxy.config has the line in the file.
 Types that it reads: str, int, float, bool, Literal, other Structs, lists, tuples and dicts of them, and each of these or None.
+
+Numbers may have a unit ("500ms", "10s", "5m", "1h"; "64KiB", "16MiB", "10MB"). Where a message repeats a part of a configuration,
+secrets are withheld: passwords in addresses, keys in PEM, values under a name that sounds like that of a secret. OtlpEndpoint is
+where something is exported to over OTLP: traces of the configuration, and metrics of the filter telemetry.
 """
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, TypeVar, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 from msgspec import Meta, inspect
 
-from kproxy.errors import UsageError
-from kproxy.filters.units import EXAMPLES, parse_quantity, quoted
-from kproxy.filters.withholding import WITHHELD, is_secret
+from kproxy.errors import UsageError, did_you_mean
+from kproxy.protocol.addresses import MOST_PORT
 from kproxy.protocol.vocabulary import OPTION_ALIASES
 
 UNIT = "x-unit"  # marks a number that may be written with a unit
@@ -157,7 +160,7 @@ class _Reading:
         for name, value in values.items():
             field = fields.get(name) or fields.get(OPTION_ALIASES.get(name, ""))
             if field is None:
-                self._mistake(_join(path, str(name)), f"unknown name{did_you_mean(str(name), fields)}")
+                self._mistake(_join(path, str(name)), f"unknown name: {did_you_mean(str(name), fields)}")
             elif name != field.encode_name and field.encode_name in values:
                 self._mistake(_join(path, name), f"it is the former name of {field.encode_name}, which is here as well")
             else:
@@ -188,10 +191,7 @@ def _plain(value: Any, kind: inspect.Type, unit: str | None, path: str) -> Any:
         return int(number) if isinstance(kind, inspect.IntType) else number
     if isinstance(kind, inspect.LiteralType):
         if value not in kind.values:
-            meant = did_you_mean(value, kind.values) if isinstance(value, str) else ""
-            raise ValueError(
-                f"{_shown(value, kind, path)} is not one of {listed(kind.values)}{meant if meant[:1] == ':' else ''}"
-            )
+            raise ValueError(f"{_shown(value, kind, path)} is {not_one_of(value, kind.values)}")
         return value
     if not _fits(value, kind):
         hint = ": write it in quotes" if isinstance(kind, inspect.StrType) and isinstance(value, int | float) else ""
@@ -247,13 +247,11 @@ def listed(names: Iterable[Any]) -> str:
     return ", ".join(str(name) for name in names)
 
 
-def did_you_mean(name: object, known: Iterable[Any]) -> str:
-    """Return a hint that names the closest known name, or all known names."""
-    import difflib  # noqa: PLC0415 - needed for mistakes only
-
-    names = [str(word) for word in known]
-    close = difflib.get_close_matches(str(name)[:100].replace("-", "_"), names, n=1)
-    return f": did you mean {close[0]}?" if close else f"; known names are {listed(names)}"
+def not_one_of(value: object, known: Iterable[Any]) -> str:
+    """Return "not one of a, b, c", with the closest of them if one is close."""
+    names = [str(name) for name in known]
+    hint = did_you_mean(str(value), names)
+    return f"not one of {listed(names)}" + (f": {hint}" if hint.startswith("did you mean") else "")
 
 
 def _shown(value: Any, kind: inspect.Type, path: str) -> str:
@@ -270,3 +268,157 @@ def _shown(value: Any, kind: inspect.Type, path: str) -> str:
 def _join(path: str, name: str) -> str:
     name = name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", name) else quoted(name)
     return f"{path}.{name}" if path else name
+
+
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+BYTES: dict[str, float] = {
+    "B": 1,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+}
+UNITS: dict[str, dict[str, float]] = {"seconds": SECONDS, "bytes": BYTES}
+EXAMPLES = {"seconds": '10, "500ms", "10s", "5m" or "1h"', "bytes": '65536, "64KiB", "16MiB" or "1GiB"'}
+NUMBER = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)\s?([A-Za-z]{1,3})?", re.ASCII)
+
+
+def parse_quantity(text: str, unit: str) -> float:
+    """Parse *text* as a number of *unit* ("seconds" or "bytes"). Raises ValueError that shows how to write one."""
+    match = NUMBER.fullmatch(text.strip())
+    factor = UNITS[unit].get(match[2]) if match and match[2] else 1.0
+    if match is None or factor is None:
+        raise ValueError(f"{quoted(text)} is not a number of {unit}: write {EXAMPLES[unit]}")
+    value = float(match[1]) * factor
+    if unit == "bytes" and value != int(value):
+        raise ValueError(f"{quoted(text)} is not a whole number of bytes")
+    return value
+
+
+def render_quantity(value: float, unit: str) -> str:
+    """Render a number of *unit* as people write it: 104857600 bytes as 100MiB, 3600 seconds as 1h."""
+    for name in reversed(("ms", "s", "m", "h") if unit == "seconds" else ("B", "KiB", "MiB", "GiB")):
+        count = value / UNITS[unit][name]
+        if count >= 1 and count == int(count):
+            return f"{int(count)}{name}"
+    return f"{value:.15g}"
+
+
+def unit_pattern(unit: str) -> str:
+    """Return the regular expression of such a text, for JSON Schema."""
+    names = "|".join(UNITS[unit])
+    return rf"^[0-9]{{1,15}}(\.[0-9]{{1,9}})? ?({names})?$"
+
+
+def quoted(text: str) -> str:
+    """Quote *text* for a message: on one line, escaped, at most 80 characters, without what may be a secret."""
+    text = without_secrets(text)
+    shown = ascii(text) if any(not character.isprintable() for character in text) else f'"{text}"'
+    return shown if len(shown) <= 80 else f"{shown[:76]}…{shown[-1]}"
+
+
+WITHHELD = "(withheld)"
+SOUNDS_SECRET = re.compile(r"pass|pwd|secret|token|credential|auth|jaas|cookie|header|salt|key", re.IGNORECASE)
+_IN_URL = re.compile(r"(\w://).*@", re.DOTALL)  # "socks5://user:password@host"; a password may have an @ or a /
+_IN_ADDRESS = re.compile(r".*:.*@", re.DOTALL)  # "user:password@host:9092", which is no address
+_PEM = "-----BEGIN"
+
+
+def without_secrets(text: str) -> str:
+    """Return the text without user and password before a host, and nothing of it if it is PEM, which may be a private key."""
+    if _PEM in text:
+        return WITHHELD
+    shown = without_user_info(text)
+    return shown if shown != text else _IN_ADDRESS.sub(f"{WITHHELD}@", text)
+
+
+def without_user_info(text: str) -> str:
+    """Return the text without user and password if it is a URL that has them."""
+    return _IN_URL.sub(rf"\1{WITHHELD}@", text)
+
+
+def is_secret(name: str, text: str) -> bool:
+    """Return whether *text* may be a secret: its *name* is that of one, or the text has such a name in it ("password:x")."""
+    return SOUNDS_SECRET.search(name) is not None or SOUNDS_SECRET.search(text) is not None
+
+
+URL = re.compile(
+    r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})((?:/[A-Za-z0-9._~%!$&'()*+,;=:-]*)*)", re.ASCII
+)
+NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)  # token of RFC 9110
+VALUE = re.compile(r"[\t\x20-\x7e]{0,8000}", re.ASCII)
+TAKEN = frozenset(("host", "content-length", "content-type", "transfer-encoding", "connection"))  # set by kproxy
+MOST_HEADERS = 50
+EXAMPLE = 'write "http://collector:4318"'
+
+
+class OtlpEndpoint(Options, frozen=True):
+    """An OpenTelemetry collector, or a backend that takes OTLP."""
+
+    otlp: Annotated[
+        str,
+        text(
+            "The collector: http://host:port, or https://. Its port is mostly 4318 for http/protobuf and 4317 for grpc. A path "
+            "stays before that of OTLP (/v1/traces, /v1/metrics)."
+        ),
+    ]
+    protocol: Annotated[
+        Literal["http/protobuf", "grpc"], text('How OTLP is carried. grpc needs: pip install "kproxy-kafka[otlp]".')
+    ] = "http/protobuf"
+    headers: Annotated[
+        dict[str, str],
+        text("Headers of each request, such as authorization; withheld wherever kproxy shows its options."),
+    ] = msgspec.field(default_factory=dict)
+    ca: Annotated[str | None, text("File with the CAs that sign the collector's certificate; null: the system's.")] = (
+        None
+    )
+    timeout: Annotated[Seconds, text("How long one request may take, from connecting to the end of the answer.")] = 10.0
+
+
+def endpoint_problems(endpoint: OtlpEndpoint) -> Iterator[Problem]:
+    """Yield what types do not express: (path below the endpoint, message). No message contains the value of a header."""
+    try:
+        target_of(endpoint)
+    except ValueError as error:
+        yield "otlp", str(error)
+    if endpoint.ca is not None and endpoint.otlp.startswith("http://"):
+        yield "ca", "it has no effect with http://: write https:// or leave it out"
+    if len(endpoint.headers) > MOST_HEADERS:
+        yield "headers", f"at most {MOST_HEADERS} headers are sent"
+    for name, value in endpoint.headers.items():
+        if not NAME.fullmatch(name):
+            yield "headers", f"{quoted(name)} is not the name of a header"
+        elif name.lower() in TAKEN:
+            yield f"headers.{name}", "kproxy sets this header itself: leave it out"
+        elif endpoint.protocol == "grpc" and name.lower().startswith("grpc-"):
+            yield f"headers.{name}", "names that begin with grpc- are gRPC's own: leave it out"
+        elif not VALUE.fullmatch(value):
+            yield f"headers.{name}", "its value has to be printable ASCII, of at most 8,000 characters"
+
+
+class Target(NamedTuple):
+    """The parts of the URL."""
+
+    tls: bool
+    host: str  # without brackets
+    port: int
+    path: str  # "" or "/…", without a slash at its end
+
+
+def target_of(endpoint: OtlpEndpoint) -> Target:
+    """The parts of the URL. Raises ValueError that says what to write; the URL is not repeated, as it may have a password."""
+    url = endpoint.otlp
+    match = URL.fullmatch(url)
+    if match is not None and 0 < int(match[3]) <= MOST_PORT:
+        if endpoint.protocol == "grpc" and match[4].strip("/"):
+            raise ValueError("grpc has no path: leave it out")
+        return Target(match[1] == "https", match[2].strip("[]"), int(match[3]), match[4].rstrip("/"))
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"it is not the URL of a collector: {EXAMPLE}")
+    if "@" in url:
+        raise ValueError("it has a user or password in it: send them with headers (authorization)")
+    if "?" in url or "#" in url:
+        raise ValueError("it has to end after the path: leave out what begins with ? or #")
+    raise ValueError(f"it is not http(s)://host:port: {EXAMPLE}, or port 4317 for grpc")

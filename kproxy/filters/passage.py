@@ -1,10 +1,13 @@
-"""Passage: takes one held frame through the filters that want it. It is decoded for them, and encoded if one replaces it."""
+"""Passage: takes one held frame through the filters that want it. It is decoded for them, and encoded if one replaces it.
+
+Faults of filters are counted by hook and kind.
+"""
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from struct import pack
 from sys import getrefcount
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kproxy.errors import DecodeError, EncodeError, KproxyError
 from kproxy.filters.contract import (
@@ -27,8 +30,7 @@ from kproxy.filters.contract import (
     Verdict,
 )
 from kproxy.filters.error_responses import error_places, error_response
-from kproxy.filters.fetch_sizes import FETCHES
-from kproxy.filters.filter_faults import Hook, Kind, Unusable
+from kproxy.filters.fetching import FETCHES
 from kproxy.protocol import (
     ApiKey,
     Message,
@@ -43,32 +45,45 @@ from kproxy.protocol import (
 from kproxy.protocol.frames import SIZE_FIELD
 from kproxy.protocol.structs import struct_types
 
+if TYPE_CHECKING:
+    from kproxy.filters.chain import Chain
+
 Aside = Callable[[Callable[[], Any]], Awaitable[Any]]  # calls a function in a thread, so that other connections go on
 LARGE = 131_072  # bytes of a frame that takes more than a millisecond to decode
 REFERENCES_HERE = 2  # to a message that only one variable refers to: the variable and getrefcount's argument
 
+Hook: TypeAlias = Literal[  # the method of Filter in which a fault happened
+    "on_request",
+    "on_response",
+    "wants_frame",
+    "on_head",
+    "on_tail",
+    "on_too_large",
+    "on_raw_login",
+    "on_close",
+    "on_start",
+    "on_stop",
+]
+Kind: TypeAlias = Literal[  # of a fault
+    "raised",  # the filter raised an exception
+    "timed_out",  # no verdict within Filter.timeout
+    "unusable",  # what it returned is no verdict, or cannot be sent: it does not fit the version, or is too large
+    "undecodable",  # kproxy could not decode the frame for it
+    "too_large",  # the frame is larger than limits.held_frame_size, and the filter needs all of it
+]
 
-class Owner(Protocol):
-    """The chain of a passage, as seen from here."""
 
-    most_frame_size: int
-    aside: Aside | None
+class Unusable(ValueError):
+    """A filter returned something that cannot be used."""
 
-    def wait(self, pending: Awaitable[Verdict], seconds: float, /) -> Awaitable[Verdict]: ...
-    def filters_for(self, direction: Direction, api_key: int, api_version: int) -> tuple[Filter, ...]: ...
-    def filters_passed(self, filter_: Filter, api_key: int, api_version: int) -> tuple[Filter, ...]: ...
-    def note_fault(
-        self,
-        filter_: Filter,
-        hook: Hook,
-        event: str,
-        fault: Exception | str,
-        *,
-        kind: Kind | None = None,
-        api_key: int | None = None,
-    ) -> None: ...
-    def clock(self) -> int: ...
-    def note_time(self, filter_: Filter, began: int, calls: int = 1) -> None: ...
+
+def kind_of(fault: Exception) -> Kind:
+    """Return the kind of an exception that was raised while a filter had a frame."""
+    if isinstance(fault, DecodeError):
+        return "undecodable"
+    if isinstance(fault, Unusable | EncodeError):
+        return "unusable"
+    return "timed_out" if isinstance(fault, TimeoutError) else "raised"
 
 
 class Passage:
@@ -76,7 +91,7 @@ class Passage:
 
     def __init__(
         self,
-        chain: Owner,
+        chain: "Chain",
         connection: ConnectionFacts,
         direction: Direction,
         request: RequestFacts,
@@ -209,7 +224,7 @@ class Passage:
             if self._direction == Direction.RESPONSE:
                 return filter_.on_response(Response(self._connection, request.copy(), message))
             header = (request.api_key, request.api_version, request.correlation_id, request.client_id)
-            return filter_.on_request(Request(self._connection, *header, message))
+            return filter_.on_request(Request(self._connection, *header, message, request.kept))
         finally:
             self._chain.note_time(filter_, began)
 

@@ -1,10 +1,21 @@
 """RewriteAddresses: puts the proxy's addresses in place of the brokers' into responses; one that cannot be mapped is withheld."""
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from enum import Enum
 
 from kproxy.errors import DecodeError, TrailingBytes
-from kproxy.filters.addresses import AddressField, address_fields, ends_with_addresses, responses_with_addresses
+from kproxy.filters.addresses import (
+    NO_TAGS,
+    AddressField,
+    address_fields,
+    ends_with_addresses,
+    read_head,
+    read_tail,
+    responses_with_addresses,
+    withheld_tail,
+    write_head,
+    write_tail,
+)
 from kproxy.filters.contract import (
     Close,
     ConnectionFacts,
@@ -17,9 +28,7 @@ from kproxy.filters.contract import (
     Verdict,
     Want,
 )
-from kproxy.filters.head import read_head, write_head
-from kproxy.filters.tail import NO_TAGS, read_tail, withheld_tail, write_tail
-from kproxy.filters.turns import Turn
+from kproxy.filters.turns import Steps, at_once, in_turns
 from kproxy.protocol import MessageStruct, Struct, response_message
 from kproxy.protocol.error_codes import ErrorCode
 
@@ -28,8 +37,6 @@ ADDRESSES_IN_A_TURN = 500  # about a millisecond; then other connections have th
 TOO_MANY = f"a response with more than {MOST_ADDRESSES} addresses of brokers"
 WITHHELD = "the coordinator's address cannot be served by the proxy"
 
-# Yields when other connections may have their turn; returns whether anything changed
-Steps = Generator[None, None, bool]
 Map = Callable[[int, str, int], tuple[str, int] | None]  # node id, host, port -> host and port for clients
 
 
@@ -82,20 +89,14 @@ class RewriteAddresses(Filter):
 
     def on_response(self, response: Response) -> Verdict | Awaitable[Verdict]:
         """Replace the response if an address changed; close the connection if it has more than MOST_ADDRESSES."""
-        request = response.request
-        steps = rewrite_in_steps(response.message, request.api_key, request.api_version, response.connection)
-        try:
-            next(steps)
-        except StopIteration as done:
-            return Replace(response.message) if done.value else Forward()
-        except TooMany as error:
-            return Close(str(error))
-        return self._go_on(response, steps)
+        return in_turns(self._rewritten(response))
 
-    async def _go_on(self, response: Response, steps: Steps) -> Verdict:
-        """Rewrite a response of many addresses, some in each turn of the loop."""
+    def _rewritten(self, response: Response) -> Steps[Verdict]:
+        request = response.request
         try:
-            changed = await _take(steps)
+            changed = yield from rewrite_in_steps(
+                response.message, request.api_key, request.api_version, response.connection
+            )
         except TooMany as error:
             return Close(str(error))
         return Replace(response.message) if changed else Forward()
@@ -126,15 +127,12 @@ class TooMany(ValueError):
 
 def rewrite(message: MessageStruct, api_key: int, api_version: int, connection: ConnectionFacts) -> bool:
     """Map every address in a response, in place; return whether anything changed. Raises TooMany."""
-    steps = rewrite_in_steps(message, api_key, api_version, connection)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            return bool(done.value)
+    return at_once(rewrite_in_steps(message, api_key, api_version, connection))
 
 
-def rewrite_in_steps(message: MessageStruct, api_key: int, api_version: int, connection: ConnectionFacts) -> Steps:
+def rewrite_in_steps(
+    message: MessageStruct, api_key: int, api_version: int, connection: ConnectionFacts
+) -> Steps[bool]:
     """As ``rewrite``, in steps of at most ADDRESSES_IN_A_TURN; the generator returns whether anything changed."""
     if connection.addresses is None:
         return False
@@ -148,16 +146,6 @@ def rewrite_in_steps(message: MessageStruct, api_key: int, api_version: int, con
     return changed
 
 
-async def _take(steps: Steps) -> bool:
-    """Take the steps that are left, one in each turn of the event loop."""
-    while True:
-        await Turn()
-        try:
-            next(steps)
-        except StopIteration as done:
-            return bool(done.value)
-
-
 class _Rewriting:
     """The addresses of one field in one message."""
 
@@ -167,7 +155,7 @@ class _Rewriting:
         self.left_in_turn = ADDRESSES_IN_A_TURN
         self.mapped: dict[tuple[int, str, int], tuple[str, int]] = {}
 
-    def visit(self, struct: Struct, depth: int = 0) -> Steps:
+    def visit(self, struct: Struct, depth: int = 0) -> Steps[bool]:
         """Rewrite what is below *struct*; return whether anything changed."""
         if depth == len(self.place.path):
             return self._rewrite(struct, struct) is not Result.UNCHANGED
@@ -184,7 +172,7 @@ class _Rewriting:
             return (yield from self._visit_entries(struct, field.attribute, value))
         return self._visit_single(struct, field.attribute, value)
 
-    def _visit_entries(self, struct: Struct, attribute: str, entries: list[Struct]) -> Steps:
+    def _visit_entries(self, struct: Struct, attribute: str, entries: list[Struct]) -> Steps[bool]:
         # Elements with an error code are groups and their coordinators, of which there may be any number
         if len(entries) > MOST_ADDRESSES and not self.place.has_error_code:
             raise TooMany(TOO_MANY)

@@ -18,14 +18,14 @@ from kproxy.filters.contract import (
     Verdict,
     Want,
 )
-from kproxy.filters.fetch_sessions import AskedTopics
+from kproxy.filters.fetching import FetchedTopics
+from kproxy.filters.named_resources import schema_fields
 from kproxy.filters.options import Options, Seconds, Size, text
-from kproxy.protocol import ApiKey, response_message
+from kproxy.protocol import ApiKey
 from kproxy.protocol.facts import facts
 
 STATE = "throttle"
-ASKED = "throttle asked"
-MOST_WAITING = 1_000  # requests of a connection whose responses still have to report a throttle time
+FETCHED = "throttle fetched"
 Rate = Annotated[float, Meta(gt=0, le=1_000_000_000)]
 UNTHROTTLED = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 WITH_RECORDS = {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH}
@@ -128,22 +128,22 @@ class Throttle(Filter):
         message: Any = request.message
         topics = _sizes(message.topic_data, "partition_data") if request.api_key == ApiKey.PRODUCE else {}
         if request.api_key in (ApiKey.FETCH, ApiKey.SHARE_FETCH) and self.names_topics:
-            asked: AskedTopics = request.connection.state.setdefault(ASKED, AskedTopics())
-            topics = dict.fromkeys(asked.note(request), 0)
+            fetched: FetchedTopics = request.connection.state.setdefault(FETCHED, FetchedTopics())
+            topics = {name or topic_id: 0 for name, topic_id in fetched.note(request)}
         wait = self._take(request.connection, request.client_id, topics, {"requests", "produce"})
         if not wait:
             return Forward()
         # Mute now, not with the response: clients send several requests at once, and a broker reads none while it has one
         request.connection.mute_s = max(request.connection.mute_s, wait)
         if request.api_key != ApiKey.PRODUCE or message.acks != 0:
-            _remember(request, wait)
+            request.kept[STATE] = wait
         return Forward()
 
     def on_response(self, response: Response) -> Verdict | Any:
         """Count what is fetched. Tell a client that is too fast how long its requests are not read, or delay the response."""
         message: Any = response.message
         request, connection = response.request, response.connection
-        wait = _remembered(response)
+        wait: float = request.kept.pop(STATE, 0.0)
         if request.api_key in (ApiKey.FETCH, ApiKey.SHARE_FETCH):
             topics = _sizes(message.responses, "partitions")
             fetched = self._take(connection, request.client_id or _client_id(connection), topics, {"fetch"})
@@ -163,9 +163,8 @@ class Throttle(Filter):
         return Forward()
 
     def on_close(self, connection: ConnectionFacts) -> None:
-        """Forget the waits that responses of the connection should have reported."""
-        connection.state.pop(STATE, None)
-        connection.state.pop(ASKED, None)
+        """Forget the fetch sessions of the connection."""
+        connection.state.pop(FETCHED, None)
 
     def _take(
         self, connection: ConnectionFacts, client_id: str | None, topics: dict[Any, int], kinds: set[str]
@@ -188,8 +187,7 @@ class Throttle(Filter):
 
     def _named(self, topics: dict[Any, int]) -> dict[str, int]:
         """Return the sizes by topic name; a topic whose id no Metadata response has named yet goes by its id."""
-        known: Any = self.runtime.kept.get("topic_names", {})
-        return {known.get(key, key): size for key, size in topics.items() if key is not None}
+        return {self.topic_names.get(key, key): size for key, size in topics.items() if key is not None}
 
 
 def _meters(limit: Limit, number: int, burst: float) -> dict[str, Meter]:
@@ -216,26 +214,6 @@ def _key(topic: Any) -> str:
     return str(getattr(topic, "name", None) or getattr(topic, "topic", None) or getattr(topic, "topic_id", ""))
 
 
-def _remember(request: Request, wait: float) -> None:
-    """Remember the wait that the response is to report; for at most MOST_WAITING requests of a connection."""
-    waits: dict[int, float] = request.connection.state.setdefault(STATE, {})
-    waits.pop(request.correlation_id, None)
-    waits[request.correlation_id] = wait
-    if len(waits) > MOST_WAITING:
-        del waits[next(iter(waits))]
-
-
-def _remembered(response: Response) -> float:
-    """Return how long the request of a response has to wait. Earlier requests are forgotten: their responses were not held."""
-    waits: dict[int, float] = response.connection.state.get(STATE, {})
-    number = response.request.correlation_id
-    if number not in waits:
-        return 0.0
-    while next(iter(waits)) != number:
-        del waits[next(iter(waits))]
-    return waits.pop(number)
-
-
 def _client_id(connection: ConnectionFacts) -> str | None:
     client_id: str | None = connection.state.get(f"{STATE} client id")
     return client_id
@@ -243,7 +221,5 @@ def _client_id(connection: ConnectionFacts) -> str | None:
 
 @functools.cache
 def _has_throttle_time(api_key: int, api_version: int) -> bool:
-    message = response_message(api_key)
-    layouts = facts().layouts(message.name) if message is not None else ()
-    fields = next((layout.fields for layout in layouts if api_version in layout.versions), ())
+    fields = schema_fields(api_key, api_version, of_response=True)
     return any(field.name == THROTTLE_TIME and api_version in field.versions for field in fields)

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from prometheus_client.metrics_core import Metric
 
 from kproxy.output.histograms import Counted, Histogram
+from kproxy.protocol.frames import uvarint
 
 CONTENT_TYPE = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
 COUNTER, GAUGE, UNTYPED, HISTOGRAM = 0, 1, 3, 4  # MetricType
@@ -77,7 +78,7 @@ def _histogram(family: Histogram, counted: Counted) -> bytes:
     parts += [_number(5, _zigzag(native["schema"])), _real(6, native["zero_threshold"])]
     parts.append(_number(7, native["zero_count"]))
     parts += [_field(12, _number(1, _zigzag(offset)) + _number(2, length)) for offset, length in native["spans"]]
-    parts.append(_field(13, b"".join(_varint(_zigzag(delta)) for delta in native["deltas"])))
+    parts.append(_field(13, b"".join(uvarint(_zigzag(delta)) for delta in native["deltas"])))
     return b"".join(parts)
 
 
@@ -85,33 +86,24 @@ def _labels(labels: Mapping[str, str]) -> bytes:
     return b"".join(_field(1, _text(1, name) + _text(2, value)) for name, value in labels.items())
 
 
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 def _zigzag(value: int) -> int:
     return value * 2 if value >= 0 else -value * 2 - 1
 
 
 def _sized(data: bytes) -> bytes:
-    return _varint(len(data)) + data
+    return uvarint(len(data)) + data
 
 
 def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
+    return uvarint(field << 3) + uvarint(value)
 
 
 def _real(field: int, value: float) -> bytes:
-    return _varint(field << 3 | 1) + _double(value)
+    return uvarint(field << 3 | 1) + _double(value)
 
 
 def _field(field: int, data: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _sized(data)
+    return uvarint(field << 3 | 2) + _sized(data)
 
 
 def _text(field: int, text: str) -> bytes:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kproxy.errors import UsageError
 from kproxy.filters.contract import ClientMetric, Journal, MetricsExport, SharedCount, SharedSet, SharedTimes
-from kproxy.filters.filter_faults import Hook, Kind
-from kproxy.filters.options import Rotated
-from kproxy.filters.otlp_endpoint import OtlpEndpoint
+from kproxy.filters.options import OtlpEndpoint, Rotated
+from kproxy.filters.passage import Hook, Kind
 from kproxy.proxy.codec_thread import in_codec_thread
 from kproxy.proxy.logs import log
 from kproxy.proxy.messages import ClientMetrics, JournalState, Message
@@ -104,9 +103,6 @@ class FilterRuntime:
 
     def monotonic(self) -> float:
         return time.monotonic()
-
-    def cpu_time(self) -> float:
-        return time.thread_time()
 
     def sleep(self, seconds: float) -> Awaitable[None]:
         return asyncio.sleep(seconds)

@@ -22,7 +22,7 @@ import msgspec
 from kproxy.config import Page
 from kproxy.filters.breakpoints.decision import MOST_HOLD_S, WHYS, Action, Decision, Why
 from kproxy.filters.breakpoints.decision import Stopped as StoppedMessage
-from kproxy.filters.breakpoints.stopped_text import MOST_TEXT_SIZE
+from kproxy.filters.breakpoints.editing import MOST_TEXT_SIZE
 from kproxy.protocol.facts import facts
 from kproxy.proxy.logs import log
 from kproxy.proxy.messages import (

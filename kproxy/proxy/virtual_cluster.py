@@ -19,8 +19,8 @@ from kproxy.config import Cluster, Config
 from kproxy.errors import UpstreamError, UsageError
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import ConnectionFacts
-from kproxy.filters.filter_faults import Hook, Kind
 from kproxy.filters.loading import load_chain
+from kproxy.filters.passage import Hook, Kind
 from kproxy.protocol import Direction, facts
 from kproxy.protocol.addresses import parse_address, split_address
 from kproxy.proxy.admission import OF_THIS_PROCESS, Admission

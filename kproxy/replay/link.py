@@ -17,7 +17,7 @@ from kproxy.protocol import (
     response_message,
 )
 from kproxy.protocol.addresses import join_address
-from kproxy.protocol.frames import SIZE_FIELD
+from kproxy.protocol.frames import SIZE_FIELD, uvarint
 from kproxy.proxy.network.upstream import Upstream
 
 MOST_ANSWER = 268_435_456  # bytes
@@ -174,7 +174,7 @@ def header(api_key: int, version: int, correlation_id: int, client_id: bytes | N
     start = pack(">hhi", api_key, version, correlation_id) + name
     if request_header_version(api_key, version) < 2:
         return start
-    return start + _varint(len(tags)) + b"".join(_varint(tag) + _varint(len(data)) + data for tag, data in tags)
+    return start + uvarint(len(tags)) + b"".join(uvarint(tag) + uvarint(len(data)) + data for tag, data in tags)
 
 
 def decode_answer(api_key: int, version: int, frame: bytes) -> Any:
@@ -189,14 +189,6 @@ def decode_answer(api_key: int, version: int, frame: bytes) -> Any:
 def is_answered(api_key: int, body: Any) -> bool:
     """Return whether a broker answers a request: all but Produce with acks=0."""
     return api_key != ApiKey.PRODUCE or body.acks != 0
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
 
 
 def _retrieve(future: "asyncio.Future[bytes]") -> None:

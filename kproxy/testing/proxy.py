@@ -18,7 +18,7 @@ from typing import IO, Any, Self
 
 from kproxy.config.reading import Options
 from kproxy.errors import KproxyError
-from kproxy.filters.faults.words import check_fault
+from kproxy.filters.faults.options import check_fault
 from kproxy.proxy.supervisor.processes import environment, supervisor_command
 
 HOST = "127.0.0.1"

@@ -16,7 +16,7 @@ from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.proxy.codec_thread import end_codec_thread, in_codec_thread
 from tests.filters.test_rewrite_addresses import coordinators
 from tests.proxy.forwarding.test_responses import metadata_with_partitions
-from tests.support.filtering import BrokerClient, Served, response_frame
+from tests.support.filtering import Scripted, Served, response_frame
 from tests.support.links import Bench, Judge, request, run
 
 
@@ -95,7 +95,7 @@ def main() -> None:
             3,
             9,
             frame,
-            lambda judge=judge: [RewriteAddresses(), BrokerClient(judge, responses=(3,))],
+            lambda judge=judge: [RewriteAddresses(), Scripted(judge, responses=(3,))],
         )
     frame = response_frame(10, 4, coordinators(100_000, 5))
     measure("FindCoordinator of 100,000 groups", 10, 4, frame, lambda: [RewriteAddresses()])

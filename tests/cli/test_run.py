@@ -40,7 +40,7 @@ def started(*words: str) -> Iterator[Supervised]:
             ("--listen", ":1", "--bootstrap", "b:1", "--fault", "api=Produce error=NOT_LEADER"),
             [
                 'kproxy: the fault "api=Produce error=NOT_LEADER": there is no error "NOT_LEADER": '
-                "did you mean NOT_LEADER_OR_FOLLOWER?"
+                "did you mean NOT_LEADER_OR_FOLLOWER or UNKNOWN_LEADER_EPOCH?"
             ],
         ),
         (("-c", "/no/such.yaml"), ["/no/such.yaml: No such file or directory"]),

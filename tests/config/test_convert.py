@@ -29,7 +29,7 @@ def told(text: str) -> tuple[int, int, str, str]:
         ("worker: 2", (2, 1), "worker", "did you mean workers?"),
         ("Timeouts: {}", (2, 1), "Timeouts", "did you mean timeouts?"),
         ("timeouts: {idle-time: 3}", (2, 12), "timeouts.idle-time", "did you mean idle?"),
-        ("zzz: 2", (2, 1), "zzz", "known names are clusters, admin"),
+        ("zzz: 2", (2, 1), "zzz", "unknown name: there are clusters, admin"),
         ('"a\\nb": 2', (2, 1), "'a\\nb'", "unknown name"),
         ("workers: two", (2, 10), "workers", '"two" is not a whole number'),
         ("workers: 1.5", (2, 10), "workers", '"1.5" is not a whole number'),

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import random
-from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -16,14 +15,15 @@ from kproxy.filters.loading import load_filter
 from kproxy.filters.options import Rotated
 from kproxy.protocol import message
 from tests.support.filtering import (
-    BrokerClient,
     GivenJournal,
     GivenRuntime,
+    Scripted,
     connection,
     make,
     part,
     request_frame,
     response_frame,
+    settled,
 )
 
 FILE = Rotated(path="audit.jsonl")
@@ -54,14 +54,6 @@ class Bench:
         body = message("CreateTopicsResponse").encode(7, make("CreateTopicsResponse", topics=topics))
         frame = response_frame(19, 7, body, correlation_id)
         return settled(self.chain.on_response(self.at, RequestFacts(19, 7, correlation_id), frame))
-
-
-def settled(outcome: Outcome | Awaitable[Outcome]) -> Outcome:
-    async def wait() -> Outcome:
-        assert isinstance(outcome, Awaitable)
-        return await outcome
-
-    return asyncio.run(wait()) if isinstance(outcome, Awaitable) else outcome
 
 
 def test_who_did_what() -> None:
@@ -111,7 +103,7 @@ def test_what_a_later_filter_answers_is_an_outcome_too() -> None:
     def refuse(request: Any) -> Any:
         raise ZeroDivisionError
 
-    bench = Bench(BrokerClient(refuse, requests=(19,), fault_error=29))
+    bench = Bench(Scripted(refuse, requests=(19,), fault_error=29))
     assert isinstance(bench.create("a"), Answer)
     assert bench.journal.fields()[0]["errors"] == {"TOPIC_AUTHORIZATION_FAILED": 1}
 

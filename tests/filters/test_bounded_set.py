@@ -1,6 +1,5 @@
-"""Small parts of filters: bounded sets, turns, kinds of faults, large records, wanted frames."""
+"""Small parts of filters: bounded sets, kinds of faults, large records, wanted frames."""
 
-import asyncio
 from collections.abc import Awaitable
 
 import pytest
@@ -9,13 +8,12 @@ from kproxy.errors import EncodeError, Truncated
 from kproxy.filters.bounded_set import LONGEST_VALUE, BoundedSet
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import ConnectionFacts, Direction, Forward, Outcome, RequestFacts, Send
-from kproxy.filters.filter_faults import Kind, Unusable, kind_of
 from kproxy.filters.large_records import LARGE, RATIO, take_long
-from kproxy.filters.turns import Turn
+from kproxy.filters.passage import Kind, Unusable, kind_of
 from kproxy.protocol import message
 from kproxy.protocol.records import Codec, Record, write_batches
 from kproxy.protocol.records.editing import RecordBatch
-from tests.support.filtering import BrokerClient, connection, make, response_frame
+from tests.support.filtering import Scripted, connection, make, response_frame
 from tests.support.frames import request
 
 
@@ -51,21 +49,6 @@ def test_what_was_added_since_a_change_also_when_it_is_full() -> None:
     assert values.added_since(3) == (5, ["d", "b"])
     assert values.added_since(5) == (5, [])
     assert values.added_since(0) == (5, ["c", "d", "b"])
-
-
-def test_others_have_their_turn_before_it_goes_on() -> None:
-    done: list[str] = []
-
-    async def steps(name: str) -> None:
-        for step in range(2):
-            done.append(f"{name}{step}")
-            await Turn()
-
-    async def both() -> None:
-        await asyncio.gather(steps("a"), steps("b"))
-
-    asyncio.run(both())
-    assert done == ["a0", "b0", "a1", "b1"]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +90,7 @@ BODY = message("ProduceRequest").encode(9, make("ProduceRequest", acks=-1))
 ANSWER = response_frame(PRODUCE, 9, message("ProduceResponse").encode(9, make("ProduceResponse")))
 
 
-class OfOneClient(BrokerClient):
+class OfOneClient(Scripted):
     """Wants what the client "app" sends and gets."""
 
     name = "of one client"
@@ -143,8 +126,8 @@ def test_a_frame_that_no_filter_wants_is_not_read() -> None:
 
 
 def test_others_get_it_and_the_request_is_kept_for_who_wants_it() -> None:
-    first, second = of_one_client(), BrokerClient(lambda _: Forward(), requests={PRODUCE}, responses={PRODUCE})
-    chain, alone = Chain([first, second]), Chain([first, BrokerClient(lambda _: Forward(), requests={PRODUCE})])
+    first, second = of_one_client(), Scripted(lambda _: Forward(), requests={PRODUCE}, responses={PRODUCE})
+    chain, alone = Chain([first, second]), Chain([first, Scripted(lambda _: Forward(), requests={PRODUCE})])
     for client_id, seen in (("other", 0), ("app", 2)):
         first.seen.clear()
         sent = at_once(chain.on_request(connection(), asked(client_id)))

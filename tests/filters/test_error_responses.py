@@ -5,8 +5,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kproxy.filters.contract import Request
 from kproxy.filters.error_responses import EMPTY, error_places, error_response
 from kproxy.protocol import request_message, response_message
@@ -85,17 +83,18 @@ def has_error(fields: tuple[Field, ...], version: int) -> bool:
     )
 
 
-@pytest.mark.parametrize(("api_key", "version"), VERSIONS)
-def test_every_response_that_can_have_an_error_has_it(api_key: int, version: int) -> None:
+def test_every_response_that_can_have_an_error_has_it() -> None:
     """Also at versions that Kafka's newest classes do not read any more."""
-    message = response_message(api_key)
-    assert message is not None
-    possible = has_error(newest_layout(message.name, version).fields, version)
-    made = error_response(request(api_key, version), TOPIC_AUTHORIZATION_FAILED, "no\n" * 1_000)
-    assert (made is not None) == (error_places(api_key, version) is not None) == possible
-    if made is not None:
-        text = json.dumps(as_json(api_key, version, encoded(api_key, version, made)))
-        assert '"errorCode": 29' in text or '"partitionErrorCode": 29' in text or api_key in EMPTY
+    for api_key, version in VERSIONS:
+        message = response_message(api_key)
+        assert message is not None, (api_key, version)
+        possible = has_error(newest_layout(message.name, version).fields, version)
+        made = error_response(request(api_key, version), TOPIC_AUTHORIZATION_FAILED, "no\n" * 1_000)
+        assert (made is not None) == (error_places(api_key, version) is not None) == possible, (api_key, version)
+        if made is not None:
+            text = json.dumps(as_json(api_key, version, encoded(api_key, version, made)))
+            has_it = '"errorCode": 29' in text or '"partitionErrorCode": 29' in text
+            assert has_it or api_key in EMPTY, (api_key, version)
 
 
 def test_what_is_asked_for_twice_is_answered_once() -> None:

@@ -11,7 +11,7 @@ from kproxy.filters.chain import Chain
 from kproxy.filters.contract import ConnectionFacts, Filter, RequestFacts, Send
 from kproxy.filters.identify import TopicNames, identifying
 from kproxy.protocol import message
-from tests.support.filtering import BrokerClient, GivenRuntime, connection, make, part, request_frame, response_frame
+from tests.support.filtering import GivenRuntime, Scripted, connection, make, part, request_frame, response_frame
 
 JWT = b".".join(base64.urlsafe_b64encode(json.dumps(part_).encode()) for part_ in ({"alg": "none"}, {"sub": "ann"}, 1))
 LOGINS = {
@@ -24,7 +24,7 @@ NAMES = {"PLAIN": "alice", "SCRAM-SHA-256": "alice", "OAUTHBEARER": "ann", "GSSA
 
 
 def chain(**wants: Any) -> Chain:
-    return Chain([BrokerClient(lambda _: None, identifies=True, **wants)], runtime=GivenRuntime())
+    return Chain([Scripted(lambda _: None, identifies=True, **wants)], runtime=GivenRuntime())
 
 
 def asked(at: ConnectionFacts, name: str, version: int, **values: Any) -> RequestFacts | None:
@@ -144,7 +144,7 @@ def test_software() -> None:
 
 def test_topic_names_by_their_ids() -> None:
     runtime = GivenRuntime()
-    made = Chain([BrokerClient(lambda _: None, names_topics=True)], runtime=runtime)
+    made = Chain([Scripted(lambda _: None, names_topics=True)], runtime=runtime)
     topics = [part("MetadataResponse", "MetadataResponseTopic", name="a", topic_id="AAAAAAAAAAAAAAAAAAAAAQ")]
     body = message("MetadataResponse").encode(12, make("MetadataResponse", topics=topics))
     made.on_response(connection(), RequestFacts(3, 12, 7), response_frame(3, 12, body))
@@ -178,8 +178,8 @@ def test_topics_are_learned_also_when_there_are_too_many(monkeypatch: pytest.Mon
 
 
 def test_only_what_is_asked_for_is_held() -> None:
-    assert identifying([BrokerClient(lambda _: None)]) == ()
-    (clients,) = identifying([BrokerClient(lambda _: None, identifies=True)])
+    assert identifying([Scripted(lambda _: None)]) == ()
+    (clients,) = identifying([Scripted(lambda _: None, identifies=True)])
     assert (clients.requests, clients.responses) == ((17, 18, 36), (17, 36))
-    (topics,) = identifying([BrokerClient(lambda _: None, names_topics=True)])
+    (topics,) = identifying([Scripted(lambda _: None, names_topics=True)])
     assert (topics.requests, topics.responses) == ((), (3,))

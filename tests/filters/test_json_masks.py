@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.filters.json_masks import JsonMask
-from kproxy.filters.json_paths import EVERY, Path, parse_path, parse_paths
+from kproxy.filters.mask import EVERY, Path, parse_path, parse_paths
 
 STARS = b'"***"'
 

@@ -1,25 +1,36 @@
-"""Filters by dotted path and by name, and one sentence for every mistake."""
+"""Filters by dotted path and by name, and one sentence for every mistake; the example of the guide; the reference."""
 
 import importlib.metadata
+import inspect
 import os
+import re
 import sys
+import textwrap
 import tomllib
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
+import yaml
+from msgspec import Meta
 
+import kproxy.filters
+from kproxy.cli.filters import filters
 from kproxy.config import Addresses, Cluster, FilterUse
-from kproxy.errors import UsageError
-from kproxy.filters.contract import Filter
+from kproxy.config.reading import parse_config
+from kproxy.errors import ConfigError, UsageError
+from kproxy.filters.contract import Answer, Filter, Send
 from kproxy.filters.loading import BUILT_IN, GROUP, FilterMistakes, load_chain, load_filter, source_of
 from kproxy.filters.narrow_api_versions import NarrowApiVersions
+from kproxy.filters.options import Options, Rotated, Size, text
+from kproxy.filters.reference import described, options_of, render_list, render_page, summary
 from kproxy.filters.rewrite_addresses import RewriteAddresses
-from tests.filters.made_under_prefix import TopicPrefix
+from kproxy.protocol import response_message
+from tests.support.filtering import connection, make, part, request_frame
 
-PREFIX = "tests.filters.made_under_prefix:TopicPrefix"
+PREFIX = "tests.filters.test_loading:Prefixed"
 MODULE = """
 from kproxy.filters.contract import Filter
 
@@ -36,6 +47,13 @@ A_NUMBER = 5
 """
 
 
+class Prefixed(Filter):
+    """A filter with a plain argument."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+
+
 @pytest.fixture
 def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Modules where Python looks: good, broken, needy."""
@@ -49,7 +67,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_by_dotted_path_with_options() -> None:
     filter_ = load_filter(PREFIX, {"prefix": "team-a."})
-    assert type(filter_).__name__ == "TopicPrefix"
+    assert type(filter_).__name__ == "Prefixed"
     assert vars(filter_) == {"prefix": "team-a."}
 
 
@@ -123,7 +141,7 @@ def kinds(chain_filters: tuple[Filter, ...]) -> list[str]:
 
 def test_a_chain_begins_with_the_rewriting_of_addresses_so_that_it_has_the_last_word() -> None:
     uses = [FilterUse(use=PREFIX, with_={"prefix": "a."}), FilterUse(use="rewrite_addresses")]
-    expected = [NarrowApiVersions.__name__, RewriteAddresses.__name__, TopicPrefix.__name__]
+    expected = [NarrowApiVersions.__name__, RewriteAddresses.__name__, Prefixed.__name__]
     assert kinds(load_chain(cluster("port", *uses)).filters) == expected
     assert kinds(load_chain(cluster("sni", *uses)).filters) == expected
     assert kinds(load_chain(cluster("fixed", *uses)).filters) == expected[2:]
@@ -204,3 +222,128 @@ def test_where_the_source_of_a_filter_is(modules: None, tmp_path: Path) -> None:
     assert source_of("rewrite_addresses") is None
     assert source_of("no_such_module:X") is None
     assert source_of("no_such_name") is None
+
+
+GUIDE = inspect.cleandoc(kproxy.filters.__doc__ or "")
+
+
+@pytest.fixture
+def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The example's module where Python looks, and its configuration."""
+    found = re.search(r"    # the module my_filters\n(.*?)    # kproxy.yaml\n(.*?)\n\n", GUIDE, re.DOTALL)
+    assert found is not None
+    (tmp_path / "my_filters.py").write_text(textwrap.dedent(found[1]), encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    cluster = "clusters:\n- listen: :19092\n  bootstrap: [kafka:9092]\n"
+    return cluster + textwrap.indent(textwrap.dedent(found[2]), "  ")
+
+
+def created(*names: str) -> Any:
+    topics = [part("CreateTopicsRequest", "CreatableTopic", name=name) for name in names]
+    return request_frame("CreateTopicsRequest", 7, make("CreateTopicsRequest", topics=topics))
+
+
+def test_the_example_lets_through_what_it_should(configuration: str) -> None:
+    chain = load_chain(parse_config(configuration, "kproxy.yaml").clusters[0])
+    allowed = created("team-a.orders")
+    assert chain.on_request(connection(), allowed) == Send(allowed)
+    refused = chain.on_request(connection(), created("team-a.orders", "orders"))
+    assert isinstance(refused, Answer)
+    message = response_message(19)
+    assert message is not None
+    topics: Any = message.decode(7, refused.frame[9:])
+    assert [(topic.name, topic.error_code, topic.error_message) for topic in topics.topics] == [
+        ("team-a.orders", 44, "names begin with team-a."),
+        ("orders", 44, "names begin with team-a."),
+    ]
+
+
+def test_a_mistake_in_its_options_has_its_line(configuration: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(configuration.replace("prefix: team-a.", "prefx: 1"), "kproxy.yaml")
+    line = next(n for n, text in enumerate(configuration.splitlines(), 1) if "prefix:" in text)
+    assert {(mistake.line, mistake.path) for mistake in caught.value.mistakes} == {
+        (line, "clusters[0].filters[0].with.prefx"),
+        (line, "clusters[0].filters[0].with.prefix"),
+    }
+
+
+def test_the_filters_of_the_help_load() -> None:
+    """Each with the options it shows."""
+    (_, shown) = inspect.cleandoc(filters.help or "").split("filters:\n")
+    uses = yaml.safe_load(shown)
+    assert [load_filter(use["use"], use["with"]).name for use in uses] == [
+        "audit",
+        "deny",
+        "mask",
+        "throttle",
+        "telemetry",
+    ]
+
+
+class PageOptions(Options, frozen=True):
+    """Of Page."""
+
+    file: Annotated[Rotated, text("Where it is written.")]
+    mode: Annotated[Literal["a", "b"], text("One of two.")] = "a"
+    most: Annotated[Size | None, text("At most so many bytes; null: no limit.")] = None
+    level: Annotated[int, Meta(ge=1, le=9), text("How much.")] = 3
+    topics: Annotated[tuple[str, ...], text("Names.")] = ("x",)
+
+
+class Page(Filter):
+    """Write pages.
+
+    It has more to say.
+    """
+
+    Options = PageOptions
+
+    def __init__(self, options: PageOptions) -> None: ...
+
+
+class Plain(Filter):
+    """Take plain arguments."""
+
+    def __init__(self, prefix: str, level: int = 3) -> None: ...
+
+
+def test_the_summary_is_the_first_sentence() -> None:
+    assert summary(Page) == "Write pages."
+
+
+def test_options_with_types_defaults_and_descriptions() -> None:
+    found = {option.name: option[1:] for option in options_of(Page)}
+    assert found["file"] == ("group", "required", "Where it is written.")
+    assert found["file.most_size"] == (
+        'size: 65536, "64KiB", "16MiB" or "1GiB"',
+        "100MiB",
+        "Size at which the next part begins.",
+    )
+    assert found["mode"] == ("a, b", '"a"', "One of two.")
+    assert found["most"][1] == "null"
+    assert found["level"] == ("whole number at least 1, at most 9", "3", "How much.")
+    assert found["topics"] == ("list of text", '["x"]', "Names.")
+
+
+def test_plain_arguments() -> None:
+    assert [option[:3] for option in options_of(Plain)] == [("prefix", "str", "required"), ("level", "int", "3")]
+
+
+def test_a_page_has_everything() -> None:
+    page = "\n".join(render_page("page", Page, 80))
+    assert page.startswith("page\n\nWrite pages.\n\nIt has more to say.\n\nOptions, under with:\n")
+    assert '  mode  (a, b; default "a")\n      One of two.' in page
+
+
+def test_a_list_has_a_line_for_each() -> None:
+    assert list(render_list(["page", "x"], [Page, Plain], 40)) == ["page  Write pages.", "x     Take plain arguments."]
+
+
+def test_as_data() -> None:
+    assert described("plain", Plain)["options"][1] == {
+        "name": "level",
+        "type": "int",
+        "default": "3",
+        "description": "",
+    }

@@ -15,7 +15,7 @@ from kproxy.filters.loading import load_filter
 from kproxy.protocol import message
 from kproxy.protocol.records import Codec, Record, read_batches, read_records, write_batches
 from kproxy.protocol.records.editing import RecordBatch
-from tests.support.filtering import GivenRuntime, connection, make, part, response_frame
+from tests.support.filtering import GivenRuntime, connection, make, part, response_frame, settled
 
 RULES = [{"topics": ["people*"], "fields": ["$.email", "$.card.number"]}]
 PERSON = {"id": 1, "email": "canary@example.com", "card": {"number": "4111", "type": "x"}}
@@ -70,10 +70,6 @@ class Bench:
     def withheld(self) -> dict[str, int]:
         """Why batches were not given out, and how many."""
         return {name: count.value for (_, event, name), count in self.runtime.counts.items() if event == "withheld"}
-
-
-async def finished(outcome: Awaitable[Any]) -> Any:
-    return await outcome
 
 
 def partition_in(frame: bytes, name: str = "FetchResponse", version: int = 12) -> Any:
@@ -242,9 +238,7 @@ def test_a_damaged_batch_among_many_ends_what_is_given_out() -> None:
     partition = part("FetchResponse", "PartitionData", records=whole * 5 + bytes(damaged) + whole)
     told = part("FetchResponse", "FetchableTopicResponse", topic="people", partitions=[partition])
     body = message("FetchResponse").encode(12, make("FetchResponse", responses=[told]))
-    outcome = bench.chain.on_response(connection(), RequestFacts(1, 12, 7), response_frame(1, 12, body))
-    assert isinstance(outcome, Awaitable)
-    sent = asyncio.run(finished(outcome))
+    sent: Any = settled(bench.chain.on_response(connection(), RequestFacts(1, 12, 7), response_frame(1, 12, body)))
     assert len(read_records(partition_in(sent.frame).records)) == 5
     assert (b"canary" in sent.frame, bench.withheld()) == (False, {"cannot be read": 1})
 

@@ -8,13 +8,13 @@ import pytest
 
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Filter, Forward, Send
-from kproxy.filters.narrow_api_versions import is_known, refused_version
+from kproxy.filters.narrow_api_versions import refused_version
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import Versions, message
 from tests.conftest import Require
 from tests.support import referees
 from tests.support.captured import captured_exchanges
-from tests.support.filtering import BrokerClient, Served, connection, make, part, responded, response_frame
+from tests.support.filtering import Scripted, Served, connection, make, part, responded, response_frame
 from tests.support.frames import frame
 
 API_VERSIONS = 18
@@ -44,7 +44,7 @@ def offered(version: int, body: bytes) -> Offered:
 
 
 def required(*responses: int, **attributes: Any) -> Filter:
-    return BrokerClient(lambda _: Forward(), responses=responses, required=True, **attributes)
+    return Scripted(lambda _: Forward(), responses=responses, required=True, **attributes)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -81,7 +81,7 @@ def test_a_required_filter_that_asks_for_some_versions_alone_narrows_nothing_abo
 @pytest.mark.parametrize("version", VERSIONS)
 def test_without_a_required_filter_nobody_looks(version: int) -> None:
     data = response_frame(API_VERSIONS, version, offer(version, (3, 0, 99)))
-    chain = Chain([BrokerClient(lambda _: Forward(), responses=(3,))])
+    chain = Chain([Scripted(lambda _: Forward(), responses=(3,))])
     outcome = responded(chain, connection(), API_VERSIONS, version, data)
     assert isinstance(outcome, Send)
     assert outcome.frame is data
@@ -109,10 +109,3 @@ def test_the_refusal_of_a_version_is_read_in_the_layout_of_version_0() -> None:
     assert value.error_code == 35
     assert offered(0, data[8:]) == [(18, 0, 4)]
     assert refused_version(data) is data
-
-
-def test_what_is_known() -> None:
-    assert is_known(3, 13)
-    assert not is_known(3, 14)
-    assert not is_known(3, -1)
-    assert not is_known(999, 0)

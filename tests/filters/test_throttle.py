@@ -1,17 +1,15 @@
 """Rates: what a client is told, and for how long it is not read."""
 
-import asyncio
-from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 
 from kproxy.errors import UsageError
 from kproxy.filters.chain import Chain
-from kproxy.filters.contract import Direction, RequestFacts, Send, Want
+from kproxy.filters.contract import Direction, Send, Want
 from kproxy.filters.loading import load_filter
 from kproxy.protocol import message
-from tests.support.filtering import GivenRuntime, connection, make, part, request_frame, response_frame
+from tests.support.filtering import GivenRuntime, connection, make, part, request_frame, response_frame, settled
 
 
 class Bench:
@@ -31,25 +29,22 @@ class Bench:
         assert outcome == Send(frame)
         if acks == 0:
             return None, self._muted()
-        return self.answered("ProduceResponse", version, make("ProduceResponse"))
+        return self.answered(outcome, "ProduceResponse", make("ProduceResponse"))
 
     def fetch(self, size: int, topic: str = "t", throttled: int = 0) -> tuple[int | None, float]:
         asked = part("FetchRequest", "FetchTopic", topic=topic)
-        self.chain.on_request(self.at, request_frame("FetchRequest", 12, make("FetchRequest", topics=[asked])))
+        frame = request_frame("FetchRequest", 12, make("FetchRequest", topics=[asked]))
+        outcome = self.chain.on_request(self.at, frame)
         partition = part("FetchResponse", "PartitionData", records=b"x" * size)
         told = part("FetchResponse", "FetchableTopicResponse", topic=topic, partitions=[partition])
-        return self.answered("FetchResponse", 12, make("FetchResponse", responses=[told], throttle_time_ms=throttled))
+        answer = make("FetchResponse", responses=[told], throttle_time_ms=throttled)
+        return self.answered(outcome, "FetchResponse", answer)
 
-    def answered(self, name: str, version: int, value: Any) -> tuple[int | None, float]:
-        codec = message(name)
-        assert codec.api_key is not None
-        frame = response_frame(codec.api_key, version, codec.encode(version, value))
-        given = self.chain.on_response(self.at, RequestFacts(codec.api_key, version, 7), frame)
-
-        async def settled() -> Any:
-            return await given if isinstance(given, Awaitable) else given
-
-        outcome = asyncio.run(settled())
+    def answered(self, sent: Any, name: str, value: Any) -> tuple[int | None, float]:
+        codec, request = message(name), sent.request
+        version = request.api_version
+        frame = response_frame(request.api_key, version, codec.encode(version, value))
+        outcome = settled(self.chain.on_response(self.at, request, frame))
         assert isinstance(outcome, Send)
         if version == 0:
             return None, self._muted()
@@ -178,20 +173,4 @@ def test_in_a_fetch_session_each_request_counts_for_all_topics_of_the_session() 
     assert fetch("a", session_id=5, session_epoch=3) == 2.0
     assert fetch("b", session_id=5, session_epoch=-1) == 0.0  # closes the session
     bench.chain.on_close(bench.at)
-    assert not any(bench.at.state.get(name) for name in ("throttle", "throttle asked"))
-
-
-def test_responses_that_are_never_seen_leave_nothing_behind() -> None:
-    """Those that are too large to be held pass by."""
-    bench = Bench({"by": "client_id", "requests": 1})
-
-    def heartbeat(correlation_id: int) -> None:
-        frame = request_frame("HeartbeatRequest", 4, make("HeartbeatRequest"), correlation_id)
-        bench.chain.on_request(bench.at, frame)
-
-    for number in range(5_000):
-        heartbeat(number)
-    assert len(bench.at.state["throttle"]) == 1_000
-    body = message("HeartbeatResponse").encode(4, make("HeartbeatResponse"))
-    bench.chain.on_response(bench.at, RequestFacts(12, 4, 4_997), response_frame(12, 4, body, 4_997))
-    assert list(bench.at.state["throttle"]) == [4_998, 4_999]
+    assert "throttle fetched" not in bench.at.state

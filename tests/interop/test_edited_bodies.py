@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.filters.breakpoints.stopped_text import changed_paths, from_json, shown
+from kproxy.filters.breakpoints.editing import changed_paths, from_json, shown
 from kproxy.protocol import Message, message
 from kproxy.protocol.facts import Field, facts
 from kproxy.protocol.records import Codec, Record, RecordBatch, write_batches
@@ -131,7 +131,7 @@ def test_a_field_of_each_kind_edited_in_the_json_is_what_kafkas_class_reads(
         if line["kafka"] != release or line["kind"] not in KINDS or version not in codec.versions:
             continue
         before = bytes.fromhex(line["hex"])
-        text = shown(codec, version, before).json
+        text = shown(codec, version, before)
         tree = json.loads(text)
         found = list(edits_of(fields_of(codec, version, release), tree, version, rng))
         if not found:
@@ -141,7 +141,7 @@ def test_a_field_of_each_kind_edited_in_the_json_is_what_kafkas_class_reads(
         edit()
         after = from_json(codec, version, json.dumps(tree), before)
         assert changed_paths(codec, version, before, after), (codec.name, version, kind)
-        assert json.loads(shown(codec, version, after).json) == tree, (codec.name, version, kind)
+        assert json.loads(shown(codec, version, after)) == tree, (codec.name, version, kind)
         bodies.append((codec.name, version, after))
         wanted.append((kind, without_batches(tree)))
     assert len(bodies) > (3_000 if release == jars.NEWEST else 300)
@@ -176,33 +176,19 @@ RECORDS = [
     Record(offset=1, timestamp=1_700_000_000_005, key=None, value=b"second"),
     Record(offset=2, timestamp=1_700_000_000_001, key=b"\x00\xfe", value=None),
 ]
-PRODUCE = {0: 1, 1: 2, 2: 8}  # magic -> version
-FETCH = {0: 1, 1: 3, 2: 11}
+PRODUCE, FETCH = 8, 11  # versions
 
 
-def records_for(magic: int) -> list[Record]:
-    return [
-        Record(
-            offset=one.offset,
-            timestamp=one.timestamp if magic else -1,
-            key=one.key,
-            value=one.value,
-            headers=one.headers if magic == 2 else (),
-        )
-        for one in RECORDS
-    ]
-
-
-def bodies_with(data: bytes, magic: int) -> Iterator[tuple[Message, int, bytes]]:
+def bodies_with(data: bytes) -> Iterator[tuple[Message, int, bytes]]:
     partition = part("ProduceRequest", "PartitionProduceData", index=3, records=data)
     topic = part("ProduceRequest", "TopicProduceData", name="orders", partition_data=[partition])
     asked = make("ProduceRequest", acks=-1, timeout_ms=1_000, topic_data=[topic])
-    yield message("ProduceRequest"), PRODUCE[magic], message("ProduceRequest").encode(PRODUCE[magic], asked)
+    yield message("ProduceRequest"), PRODUCE, message("ProduceRequest").encode(PRODUCE, asked)
     read = part("FetchResponse", "PartitionData", partition_index=3, high_watermark=9, records=data)
     answer = make(
         "FetchResponse", responses=[part("FetchResponse", "FetchableTopicResponse", topic="orders", partitions=[read])]
     )
-    yield message("FetchResponse"), FETCH[magic], message("FetchResponse").encode(FETCH[magic], answer)
+    yield message("FetchResponse"), FETCH, message("FetchResponse").encode(FETCH, answer)
 
 
 def edited_value(records: list[dict[str, Any]]) -> None:
@@ -254,42 +240,32 @@ def as_kafka_reads(batches: list[dict[str, Any]], renumbered: bool) -> list[dict
 
 @pytest.mark.long
 def test_an_edited_record_is_what_kafkas_classes_read_and_its_batch_is_valid(require: Require, tmp_path: Path) -> None:
-    """Magic 0, 1 and 2 with each codec, in Produce and Fetch; ensureValid has compared each CRC."""
+    """Each codec, in Produce and Fetch; ensureValid has compared each CRC."""
     require("kafka", jars.missing() is None, jars.missing() or "")
     bodies, wanted = [], []
-    for magic, codec in ((magic, codec) for magic in (0, 1, 2) for codec in Codec if magic == 2 or codec != Codec.ZSTD):
-        producer = {"producer_id": (1 << 60) + 1, "producer_epoch": 7, "base_sequence": 9} if magic == 2 else {}
-        data = write_batches([RecordBatch(records_for(magic), magic=magic, codec=codec, **producer)])
-        for codec_of_body, version, before in bodies_with(data, magic):
+    producer = {"producer_id": (1 << 60) + 1, "producer_epoch": 7, "base_sequence": 9}
+    for codec in Codec:
+        data = write_batches([RecordBatch(list(RECORDS), codec=codec, **producer)])
+        for codec_of_body, version, before in bodies_with(data):
             for edit in EDITS:
-                if (edit is edited_headers and magic < 2) or (edit is edited_timestamp and magic < 1):
-                    continue
-                tree = json.loads(shown(codec_of_body, version, before).json)
+                tree = json.loads(shown(codec_of_body, version, before))
                 (field,) = [value for name, value in walked(tree) if name == "records" and isinstance(value, list)][:1]
-                is_one_batch = len(field) == 1  # uncompressed messages of magic 0 and 1 are batches of one record each
-                records = field[0]["records"] if is_one_batch else [batch["records"][0] for batch in field]
-                if not is_one_batch and edit is edited_count:
-                    continue
-                edit(records)
-                after = from_json(codec_of_body, version, json.dumps(tree), before)
-                bodies.append((codec_of_body.name, version, after))
+                edit(field[0]["records"])
+                bodies.append(
+                    (codec_of_body.name, version, from_json(codec_of_body, version, json.dumps(tree), before))
+                )
                 is_produce = codec_of_body.name == "ProduceRequest"
-                about = (codec_of_body.name, magic, codec.name, edit.__name__)
-                wanted.append((about, as_kafka_reads(field, is_produce and is_one_batch), producer))
-    for (about, records, producer), kafkas in zip(
-        wanted, read_by_kafka(jars.LAST_WITH_ZOOKEEPER, bodies, tmp_path), strict=True
-    ):
+                wanted.append(((codec_of_body.name, codec.name, edit.__name__), as_kafka_reads(field, is_produce)))
+    for (about, records), kafkas in zip(wanted, read_by_kafka(jars.LAST_WITH_ZOOKEEPER, bodies, tmp_path), strict=True):
         assert "exception" not in kafkas, (about, kafkas)
         (batches,) = kafkas["batches"]
         assert [record for batch in batches for record in batch["records"]] == records, about
-        assert {(batch["magic"], batch["compression"]) for batch in batches} == {(about[1], about[2].lower())}, about
-        if about[1] == 2:
-            (batch,) = batches
-            assert (batch["count"], batch["lastOffset"]) == (len(records), records[-1]["offset"]), about
-            assert batch["maxTimestamp"] == max(one["timestamp"] for one in records), about
-            assert [batch[name] for name in ("producerId", "producerEpoch", "baseSequence")] == list(
-                producer.values()
-            ), about
+        (batch,) = batches
+        assert (batch["magic"], batch["compression"]) == (2, about[1].lower()), about
+        assert (batch["count"], batch["lastOffset"]) == (len(records), records[-1]["offset"]), about
+        assert batch["maxTimestamp"] == max(one["timestamp"] for one in records), about
+        numbers = [batch[name] for name in ("producerId", "producerEpoch", "baseSequence")]
+        assert numbers == list(producer.values()), about
 
 
 def walked(tree: Any) -> Iterator[tuple[str, Any]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Require
-from tests.filters.test_tail import TAILS, body_with, looked_at, name_of
+from tests.filters.test_parts import TAILS, body_with, looked_at, name_of
 from tests.support.filtering import Served
 from tests.support.kafka import jars
 

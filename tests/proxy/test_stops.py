@@ -13,7 +13,7 @@ import pytest
 from kproxy.config import Page
 from kproxy.filters.breakpoints.decision import Decision, Why
 from kproxy.filters.breakpoints.decision import Stopped as StoppedMessage
-from kproxy.filters.breakpoints.stopped_text import MOST_TEXT_SIZE
+from kproxy.filters.breakpoints.editing import MOST_TEXT_SIZE
 from kproxy.proxy.messages import (
     STOP_PART,
     BreakpointGivenUp,

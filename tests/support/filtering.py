@@ -1,5 +1,6 @@
 """What tests of filters need: a connection, an address map that says what it was asked, and frames around bodies."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from struct import pack
@@ -17,8 +18,7 @@ from kproxy.filters.contract import (
     RequestFacts,
     Verdict,
 )
-from kproxy.filters.options import Rotated
-from kproxy.filters.otlp_endpoint import OtlpEndpoint
+from kproxy.filters.options import OtlpEndpoint, Rotated
 from kproxy.protocol import MessageStruct, message, response_header_version
 from kproxy.protocol.structs import struct_types
 from tests.support.frames import frame, request
@@ -84,7 +84,17 @@ def responded(chain: Chain, at: ConnectionFacts, api_key: int, api_version: int,
     return outcome
 
 
-class BrokerClient(Filter):
+def settled(outcome: Outcome | Awaitable[Outcome]) -> Outcome:
+    """The outcome, awaited if a filter makes it wait."""
+
+    async def wait() -> Outcome:
+        assert isinstance(outcome, Awaitable)
+        return await outcome
+
+    return asyncio.run(wait()) if isinstance(outcome, Awaitable) else outcome
+
+
+class Scripted(Filter):
     """A filter for tests: wants the API keys given, answers as *judge* says, and keeps what it was shown."""
 
     def __init__(
@@ -119,7 +129,6 @@ class GivenRuntime:
         self.cluster = "default"
         self.kept: dict[str, Any] = {}
         self.at = 1_000.0
-        self.spent = 0.0  # what cpu_time gives
         self.journals: dict[str, GivenJournal] = {}
         self.warnings: list[tuple[str, str]] = []
         self.counts: dict[tuple[str, str, str], GivenCount] = {}
@@ -130,9 +139,6 @@ class GivenRuntime:
 
     def monotonic(self) -> float:
         return self.at
-
-    def cpu_time(self) -> float:
-        return self.spent
 
     async def sleep(self, seconds: float) -> None:
         self.at += seconds

@@ -1,16 +1,11 @@
 """Breakpoints, if page.edits allows them: a person stops requests and responses, changes them and lets them go.
 
-    breakpoint.py     Breakpoint: a condition in CEL and a direction; ActiveBreakpoint: the same in use, within bounds of CPU
-    condition_steps.py  how many steps evaluating a condition takes at most
-    filter.py         Breakpoints: the filter. A Holder holds what it stops until there is a Decision
-    decision.py       Stopped, Decision, Holder: the question to a person, and the answer
-    credentials.py    which messages cannot be stopped, as they carry credentials
-    stopped_text.py   a stopped message as text to edit (Kafka's JSON, hex), and edited text back as a message
-    batches_json.py   the record batches in it as JSON, and back, with valid CRCs
-    batch_values.py   the values in that JSON
-    text_places.py    line and column of a field or a byte in edited text
-    edit_lines.py     the line of the audit log for a message that was changed
-    kept_rules.py     what was done to a message, as a rule of the filter faults in YAML
+    breakpoint.py   Breakpoint: a condition in CEL and a direction; ActiveBreakpoint: the same in use, within bounds of CPU; which
+                    messages cannot be stopped, as they carry credentials
+    filter.py       Breakpoints: the filter, and its lines in audit logs. A Holder holds what it stops until there is a Decision
+    decision.py     Stopped, Decision, Holder: the question to a person, and the answer
+    editing.py      a stopped message as JSON to edit, with its record batches, and edited JSON back as a message
+    kept_rules.py   what was done to a message, as a rule of the filter faults in YAML
 
 A breakpoint is not part of the configuration: a person sets it while a page is open, and it ends when the page closes
 (kproxy.proxy.supervisor.stopped).

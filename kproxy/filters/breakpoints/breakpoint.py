@@ -4,35 +4,44 @@ The fields of conditions are those of kproxy.protocol.vocabulary: on a request t
 ``response``, ``errors`` and ``errorNames``. A condition with ``topic`` is evaluated for each topic of the request by itself.
 
 All connections of a worker wait while a condition is evaluated, and CEL's library cannot interrupt one. So a condition is given
-up, which means that it is not evaluated any more: before it would take more than MOST_STEPS for a message (condition_steps.py),
-and after it took more than AT_ONCE_S of CPU for two messages (for one of them, Python's garbage collector may have run).
+up, which means that it is not evaluated any more, before it would take more than MOST_STEPS at once, or MOST_STEPS_IN_TURNS for
+all topics of a message.
+
+Steps. A loop (``all``, ``exists``, ``exists_one``) takes a step for each item of a list; ``map`` and ``filter`` copy their result
+for each item that they add. For a loop inside another one, or one that uses a whole list for each item, these numbers multiply:
+``topics.all(a, topics.exists(b, b == a))`` takes a million steps for 1,000 topics. They do not multiply for a loop over a part of
+the outer loop's item, as in ``request.topics.all(t, t.partitions.all(p, p.index == 0))``: it visits each partition once.
+
+Credentials. SASL, delegation tokens, SCRAM credentials and secret settings are not stopped, as a person would see them.
+kproxy.protocol.secrets says which fields carry credentials. An API with such a field in its request or response cannot be stopped
+at all, in either direction. Where the name of a setting decides (configurations), a message passes if it has one that is secret.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from kproxy.filters.breakpoints.condition_steps import LISTS, ConditionSteps, count_items
-from kproxy.filters.breakpoints.credentials import why_api_is_refused
 from kproxy.filters.conditions import Condition, Subject, TooManyStructs, fields_of
 from kproxy.filters.contract import Direction, Request
 from kproxy.filters.named_resources import error_objects
-from kproxy.filters.turns import Turn
-from kproxy.protocol import MessageStruct, request_message
+from kproxy.filters.turns import Steps
+from kproxy.protocol import ApiKey, Message, MessageStruct, request_message, response_message
 from kproxy.protocol.expressions import Wrong, located
-from kproxy.protocol.facts import facts
-from kproxy.protocol.vocabulary import Scope
+from kproxy.protocol.facts import Field, facts
+from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
+from kproxy.protocol.secrets import Secrecy, secrecy
+from kproxy.protocol.vocabulary import Scope, names_of_type
 
 OF_RESPONSES = ("response", "errors", "errorNames")
 STATIC = ("apiName", "apiKey", "apiVersion")  # fields that are the same for all messages of an API and version
 LONGEST_CONDITION = 4_000  # characters
 MOST_BREAKPOINTS = 50
 AT_ONCE = 500  # topics that are evaluated before other connections have their turn
-AT_ONCE_S = 0.05  # CPU that a condition may take before that
-IN_ALL_S = 0.5  # CPU that a condition may take for a message
-MOST_STEPS = 200_000  # for a message: about 50 ms
+MOST_STEPS = 200_000  # before other connections have their turn: about 50 ms
+MOST_STEPS_IN_TURNS = 2_000_000  # for a message with many topics
 MOST_STEPS_WITHOUT_ITEMS = 10_000  # it is evaluated without lists for each API and version before it is used
 ITEM_STEPS = 10  # to hand an item to CEL's library
 MOST_STRUCTS = 2_500  # in a body: about 30 ms to convert, twice that to evaluate
@@ -41,7 +50,21 @@ OF_HEADER = {  # fields known from the header of a frame and its connection
     *("client", "address", "broker", "listener", "cluster"),
 }
 ADVICE = 'Begin it with what is quick and seldom holds, as in clientId == "app" && …, or leave its loops out.'
-CpuTime = Callable[[], float]  # seconds of CPU that the event loop has used
+LISTS = names_of_type("texts", "objects", "object")  # fields that are or have lists
+COPIES = frozenset(("map", "filter"))
+MATCH_STEPS = 100  # of one ``matches``, which compiles its pattern each time
+TOKEN = re.compile(
+    r"""
+      //[^\n]* | (?s:\"{3}.*?\"{3} | '{3}.*?'{3}) | "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*'   # comments and texts
+    | \.\s*(?P<loop>all|exists|exists_one|existsOne|map|filter)\s*\(\s*(?P<variable>[A-Za-z_]\w*)\s*,
+    | (?P<name>(?<![\w.])[A-Za-z_]\w*) (?P<path>(?:\s*\.\s*[A-Za-z_]\w*(?!\w*\s*\())*)
+    | (?P<sign>[()\[\],])
+    """,
+    re.VERBOSE,
+)
+LOGIN = {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
+# The log and snapshots of the controllers have the SCRAM credentials and delegation tokens of all users
+SNAPSHOTS = {ApiKey.FETCH_SNAPSHOT}
 
 
 class Breakpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,7 +88,6 @@ class ActiveBreakpoint:
         self._may_match = functools.cache(self._may_match_now)
         self._of_header = [name for name in self._expression.names if name in OF_HEADER]
         self._steps = ConditionSteps(text)
-        self._slow = 0  # messages for which it took too much CPU
         self.given_up: str | None = None  # why it is not evaluated any more, in sentences
         if self._steps.most(0) > MOST_STEPS_WITHOUT_ITEMS:
             raise ValueError("the condition has too many loops in each other")
@@ -101,61 +123,37 @@ class ActiveBreakpoint:
         subject = Subject(request, {})
         return self._evaluated({name: subject[name] for name in (*STATIC, *self._of_header)})
 
-    def matches(self, subject: "StoppedSubject", cpu_time: CpuTime) -> bool:
+    def matches(self, subject: "StoppedSubject") -> Steps[bool]:
         """Return whether a message matches; False if that cannot be answered, or would take too long."""
-        return any(self._answers(subject, cpu_time))
-
-    def needs_turns(self, subject: "StoppedSubject") -> bool:
-        """Return whether it is evaluated for so many topics that other connections need their turn: see ``matches_in_turns``."""
-        return self._condition.is_for_each_topic and len(subject.requested_topics) > AT_ONCE
-
-    async def matches_in_turns(self, subject: "StoppedSubject", cpu_time: CpuTime) -> bool:
-        """Return the same as ``matches``, while other connections go on."""
-        for number, holds in enumerate(self._answers(subject, cpu_time), 1):
-            if holds:
+        topics: Sequence[str | None] = subject.requested_topics if self._condition.is_for_each_topic else [None]
+        steps = self._steps_for(subject, len(topics))
+        if steps is None:
+            return False
+        at_once = max(1, min(AT_ONCE, MOST_STEPS // steps))
+        for number, topic in enumerate(topics, 1):
+            if self._condition.holds(subject, topic, unclear=False):
                 return True
-            if number % AT_ONCE == 0:
-                await Turn()
+            if number % at_once == 0 and number < len(topics):
+                yield
         return False
 
-    def _answers(self, subject: "StoppedSubject", cpu_time: CpuTime) -> Iterator[bool]:
-        """Yield whether the condition holds: once, or for each topic, until it has taken too long."""
-        in_all = at_once = 0.0
-        began = cpu_time()
-        if not self._is_short(subject):
-            return
-        topics: Iterable[str | None] = subject.requested_topics if self._condition.is_for_each_topic else (None,)
-        for number, topic in enumerate(topics, 1):
-            holds = self._condition.holds(subject, topic, unclear=False)
-            took = cpu_time() - began
-            in_all, at_once = in_all + took, at_once + took
-            if at_once > AT_ONCE_S or in_all > IN_ALL_S:
-                self._note_slow(in_all)
-                yield holds
-                return
-            yield holds
-            at_once = at_once if number % AT_ONCE else 0.0
-            began = cpu_time()
+    def _steps_for(self, subject: "StoppedSubject", topics: int) -> int | None:
+        """Return how many steps the condition takes for a message and one of so many topics, at most.
 
-    def _is_short(self, subject: "StoppedSubject") -> bool:
-        """Return whether the condition can be evaluated for a message; give it up if that would take too long."""
+        None: it cannot be evaluated, or is given up, as that would take too long.
+        """
         try:
             items = sum(count_items(subject[name]) for name in self._expression.names if name in LISTS)
         except TooManyStructs:
             self._give_up(f"a message has more than {MOST_STRUCTS:,} elements, and the condition looks at all of them")
+            return None
         except ValueError:  # it names more than MOST_NAMED resources
-            return False
-        else:
-            if self._steps.most(items) + ITEM_STEPS * items > MOST_STEPS:
-                self._give_up(f"it takes too long to go through the {items:,} items of a message")
-        return self.given_up is None
-
-    def _note_slow(self, took: float) -> None:
-        self._slow += 1
-        if self._slow > 1:
-            self._give_up(
-                f"it took {took * 1_000:,.0f} ms for one message, and more than {AT_ONCE_S * 1_000:.0f} ms before"
-            )
+            return None
+        steps = 1 + self._steps.most(items) + ITEM_STEPS * items
+        if steps > MOST_STEPS or steps * topics > MOST_STEPS_IN_TURNS:
+            self._give_up(f"it takes too long to go through the {items:,} items of a message")
+            return None
+        return steps
 
     def _give_up(self, why: str) -> None:
         self.given_up = f"It is not evaluated any more, as {why}, and all connections wait meanwhile. {ADVICE}"
@@ -265,3 +263,92 @@ def _all_versions() -> Iterator[tuple[int, Iterable[int]]]:
     for api_key in facts().apis:
         message = request_message(api_key)
         yield api_key, message.versions if message is not None else ()
+
+
+class ConditionSteps:
+    """The steps of one condition, which must be CEL that compiles."""
+
+    def __init__(self, text: str) -> None:
+        self._power = 0  # exponent of the number of items
+        self._loops = 0
+        self._literals = 1  # items of lists that are written in the condition
+        self._each = MATCH_STEPS if re.search(r"\bmatches\s*\(", text) else 1
+        # For each open parenthesis: the power inside it, and the variable of its loop
+        around: list[tuple[int, str]] = [(0, "")]
+        owner = ""  # the first name in the value over which the next token may loop
+        for token in TOKEN.finditer(text):
+            power, variable = around[-1]
+            if token["loop"]:
+                self._loops += 1
+                is_below = owner != "" and owner == variable
+                power += (0 if is_below else 1) + (token["loop"] in COPIES)
+                around.append((power, token["variable"]))
+                self._power = max(self._power, power)
+            elif token["name"]:
+                self._power = max(self._power, power + (token["name"] in LISTS))
+            elif token["sign"] in ("(", "["):
+                around.append((power, variable))
+            elif token["sign"] in (")", "]"):
+                del around[max(len(around) - 1, 1) :]
+            elif token["sign"] == ",":
+                self._literals += 1
+            owner = token["name"] or ""
+
+    def most(self, items: int) -> int:
+        """Return the largest number of steps, if the lists in the fields have so many items."""
+        at_most: int = max(items, self._literals, 1) ** self._power
+        return at_most * max(self._loops, 1) * self._each
+
+
+def count_items(value: Any) -> int:
+    """Return how many items the lists in the value of a field have in all."""
+    if isinstance(value, dict):
+        return sum(map(count_items, value.values()))
+    if isinstance(value, list):
+        return len(value) + sum(map(count_items, value)) if value and isinstance(value[0], dict | list) else len(value)
+    return 0
+
+
+@functools.cache
+def why_api_is_refused(api_key: int) -> str | None:
+    """Return why no message of an API can be stopped, as a sentence; None if messages can."""
+    name = facts().apis[api_key].name
+    if api_key in LOGIN:
+        return f"{name} is part of a login, and cannot be stopped"
+    messages = [message for message in (request_message(api_key), response_message(api_key)) if message is not None]
+    if api_key in SNAPSHOTS or any(_has(message.name, Secrecy.ALWAYS) for message in messages):
+        return f"{name} carries credentials, and cannot be stopped"
+    return None
+
+
+def carries_credentials(message: Message, version: int, value: MessageStruct) -> bool:
+    """Return whether a message has a secret setting, or is about the log of the controllers."""
+    if message.api_key in (ApiKey.FETCH, ApiKey.PRODUCE) and _is_of_controllers(value):
+        return True
+    if not _has(message.name, Secrecy.BY_NAME):
+        return False
+    body = message.encode(version, value)
+    return message.to_json(version, body) != message.to_json(version, body, withhold=True)
+
+
+def _is_of_controllers(value: Any) -> bool:
+    for array in ("topics", "responses", "topic_data"):
+        for topic in getattr(value, array, None) or ():
+            names = (getattr(topic, name, None) for name in ("topic", "name", "topic_id"))
+            if any(name in (METADATA_TOPIC, METADATA_TOPIC_ID) for name in names):
+                return True
+    return False
+
+
+@functools.cache
+def _has(message: str, wanted: Secrecy) -> bool:
+    """Return whether a message has a field of that kind at any version."""
+    return any(_any_field(message, layout.fields, (), wanted) for layout in facts().layouts(message))
+
+
+def _any_field(message: str, fields: Iterable[Field], above: tuple[str, ...], wanted: Secrecy) -> bool:
+    for field in fields:
+        path = (*above, field.json_name)
+        if secrecy(message, path) is wanted or _any_field(message, field.fields, path, wanted):
+            return True
+    return False

@@ -1,15 +1,34 @@
-"""Breakpoints: the filter. A message that matches a breakpoint is given to the Holder, and waits for its Decision."""
+"""Breakpoints: the filter. A message that matches a breakpoint is given to the Holder, and waits for its Decision.
 
-from collections.abc import Awaitable, Sequence
+A message that a person changed, answered or dropped, or whose connection a person closed, has a line in the audit log. There is
+also a line if the client or the broker closed the connection while the message was stopped: action "resume", "why".
+
+    {"event": "edit", "at": ..., "worker": 0, "cluster": ..., "connection": 7, "client": ..., "principal": ..., "clientId": ...,
+     "api": "Produce", "apiVersion": 9, "correlationId": 4, "direction": "request", "action": "replace", "by": "127.0.0.1:40312",
+     "why": null, "condition": ..., "before": {"size": 96, "sha256": ...}, "after": {...} or null, "error": null,
+     "changed": [paths]}
+
+It has paths and digests of what was changed and no values, as more people read an audit log than may see the traffic.
+"""
+
+import hashlib
+import json
+from collections.abc import Awaitable, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from kproxy.errors import DecodeError
-from kproxy.filters.audit import AUDITS
-from kproxy.filters.breakpoints.breakpoint import ActiveBreakpoint, Breakpoint, StoppedSubject, activate
-from kproxy.filters.breakpoints.credentials import carries_credentials, why_api_is_refused
+from kproxy.filters.audit import AUDITS, Audit, shortened, that_fit
+from kproxy.filters.breakpoints.breakpoint import (
+    ActiveBreakpoint,
+    Breakpoint,
+    StoppedSubject,
+    activate,
+    carries_credentials,
+    why_api_is_refused,
+)
 from kproxy.filters.breakpoints.decision import MOST_HOLD_S, Decision, Holder, Stopped, Why
-from kproxy.filters.breakpoints.edit_lines import edit_line, write_lines
-from kproxy.filters.breakpoints.stopped_text import changed_paths
+from kproxy.filters.breakpoints.editing import changed_paths
 from kproxy.filters.contract import (
     Close,
     ConnectionFacts,
@@ -26,9 +45,11 @@ from kproxy.filters.contract import (
     Want,
 )
 from kproxy.filters.error_responses import error_places
-from kproxy.filters.faults import errors
-from kproxy.filters.identify import TOPIC_NAMES
-from kproxy.protocol import ApiKey, Message, MessageStruct, request_message, response_message
+from kproxy.filters.faults import effects
+from kproxy.filters.turns import Steps, in_turns
+from kproxy.protocol import Message, MessageStruct, request_message, response_message
+from kproxy.protocol.error_codes import error_name
+from kproxy.protocol.facts import facts
 
 MARGIN_S = 10.0  # that a verdict may take beyond the longest hold
 LOST: tuple[Why, ...] = (  # ends of stops after which the message that a person saw may not have arrived
@@ -123,31 +144,20 @@ class Breakpoints(Filter):
             return Forward()
         if _has_credentials(request, response):
             return self._pass("credentials")
-        subject = StoppedSubject(request, self.runtime.kept.get(TOPIC_NAMES, {}), response)
-        if any(one.needs_turns(subject) for one in met):
-            return self._look_in_turns(met, subject, request, response)
-        cpu_time = self.runtime.cpu_time
-        condition = next((one.breakpoint.condition for one in met if one.matches(subject, cpu_time)), None)
-        self._report_given_up(met)
-        return Forward() if condition is None else self._stop(request, response, condition)
+        return in_turns(self._evaluate(met, request, response))
 
-    async def _look_in_turns(
-        self, met: list[ActiveBreakpoint], subject: StoppedSubject, request: Request, response: MessageStruct | None
-    ) -> Verdict:
-        """Do the same for a request with many topics, letting other connections go on meanwhile."""
+    def _evaluate(
+        self, met: list[ActiveBreakpoint], request: Request, response: MessageStruct | None
+    ) -> Steps[Verdict | Awaitable[Verdict]]:
+        subject = StoppedSubject(request, self.topic_names, response)
         for one in met:
-            matches = await one.matches_in_turns(subject, self.runtime.cpu_time)
-            self._report_given_up([one])
-            if matches:
-                verdict = self._stop(request, response, one.breakpoint.condition)
-                return verdict if isinstance(verdict, Verdict) else await verdict
-        return Forward()
-
-    def _report_given_up(self, met: list[ActiveBreakpoint]) -> None:
-        for one in met:
+            matches = yield from one.matches(subject)
             if one.given_up is not None:
                 self._count(GIVEN_UP, "too slow")
                 self._holder.give_up(one.breakpoint.condition, one.breakpoint.direction, one.given_up)
+            if matches:
+                return self._stop(request, response, one.breakpoint.condition)
+        return Forward()
 
     def _stop(self, request: Request, response: MessageStruct | None, condition: str) -> Verdict | Awaitable[Verdict]:
         """Stop the response, or the request if *response* is None; a message that may not be stopped passes, and is counted."""
@@ -172,7 +182,7 @@ class Breakpoints(Filter):
             request.correlation_id,
             body,
             condition,
-            not _is_unanswered(request),
+            request.expects_response,
             error_places(request.api_key, request.api_version) is not None,
         )
 
@@ -212,10 +222,10 @@ def _verdict(stopped: Stopped, decision: Decision, request: Request, response: M
             message = message_of(stopped.direction, stopped.api_key)
             return Replace(message.decode(stopped.api_version, decision.body))
         case "error" if response is None:
-            return errors.whole(request, decision.error) or _closed(decision)
+            return effects.whole(request, decision.error) or _closed(decision)
         case "error":
             return _failed(request, response, decision)
-        case "drop" if response is None and _is_unanswered(request):
+        case "drop" if response is None and not request.expects_response:
             return Reply(request.new_response())  # only drops the request: the client expects no response and gets none
         case "drop":
             return Silence()
@@ -224,10 +234,10 @@ def _verdict(stopped: Stopped, decision: Decision, request: Request, response: M
 
 def _failed(request: Request, response: Any, decision: Decision) -> Verdict:
     """Return the verdict that puts the error in place of the broker's response."""
-    if request.api_key in errors.ALWAYS_IN_PLACE:
-        errors.put_in_place(request, response, decision.error, lambda name, topic_id: True)
+    if request.api_key in effects.ALWAYS_IN_PLACE:
+        effects.put_in_place(request, response, decision.error, lambda name, topic_id: True)
         return Replace(response)
-    reply = errors.whole(request, decision.error)
+    reply = effects.whole(request, decision.error)
     return _closed(decision) if reply is None else Replace(reply.message)
 
 
@@ -266,5 +276,53 @@ def _request(connection: ConnectionFacts, request: RequestFacts, message: Any) -
     return Request(connection, *about, message)
 
 
-def _is_unanswered(request: Request) -> bool:
-    return request.api_key == ApiKey.PRODUCE and getattr(request.message, "acks", 1) == 0
+def edit_line(stopped: Stopped, decision: Decision, changed: list[str], worker: int, now: float) -> bytes:
+    """Return the line of the audit log for a decision. *now*: seconds since the epoch."""
+    at = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    connection = stopped.connection
+    fields = {
+        "event": "edit",
+        "at": at,
+        "worker": worker,
+        "cluster": connection.cluster,
+        "connection": connection.number,
+        "client": connection.client,
+        "listener": connection.listener,
+        "broker": connection.broker,
+        "principal": shortened(connection.principal),
+        "clientId": shortened(stopped.client_id),
+        "api": facts().apis[stopped.api_key].name,
+        "apiVersion": stopped.api_version,
+        "correlationId": stopped.correlation_id,
+        "direction": stopped.direction,
+        "action": decision.action,
+        "by": decision.by or None,
+        "why": decision.why or None,
+        "condition": shortened(stopped.condition),
+        "before": _digest(stopped.body),
+        "after": _digest(decision.body) if decision.action == "replace" else None,
+        "error": error_name(decision.error) if decision.action == "error" else None,
+        "changed": that_fit([shortened(path) for path in changed], 16_000),
+    }
+    return json.dumps(fields, separators=(",", ":")).encode("ascii")
+
+
+def write_lines(audits: Iterable[Audit], line: bytes) -> bool:
+    """Write a line to the journal of each audit.
+
+    Returns False if one that blocks cannot be written: do not make the change then.
+    """
+    logs = {id(audit.journal): audit for audit in audits}
+    if not all(audit.journal.is_writable for audit in logs.values() if audit.blocks):
+        return False
+    is_written = True
+    for audit in logs.values():
+        number = audit.journal.take()
+        if not audit.journal.write(number, line):
+            audit.journal.drop(number)
+            is_written = is_written and not audit.blocks
+    return is_written
+
+
+def _digest(body: bytes) -> dict[str, Any]:
+    return {"size": len(body), "sha256": hashlib.sha256(body).hexdigest()}

@@ -9,7 +9,7 @@ import json
 import math
 
 from kproxy.filters.breakpoints.decision import Action
-from kproxy.filters.breakpoints.stopped_text import changed_paths
+from kproxy.filters.breakpoints.editing import changed_paths
 from kproxy.filters.conditions import Condition
 from kproxy.filters.faults.options import FaultsOptions
 from kproxy.filters.options import OptionMistakes, read_options

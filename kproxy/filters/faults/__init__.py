@@ -1,13 +1,9 @@
 """Built in: faults on purpose, so that tests see what clients do when brokers fail.
 
-    options.py         a fault: which requests it selects (calls), on which of them it fires, and what it does
-    scenarios.py       faults that are ready to use by name
-    rules.py           Rule: a fault ready to decide, and its counts
-    schedule.py        on which calls it fires: a function of the number of the call and the seed
-    topics.py          topics in messages, by name and by id
-    errors.py          errors in responses: for all of a request, for selected topics, or put into the broker's response
-    fetch_sessions.py  what a Fetch asks for, beyond what its request names
-    filter.py          FaultInjection
+    options.py    a fault: which requests it selects (calls), on which of them it fires, and what it does; scenarios; words
+    rules.py      Rule: a fault ready to decide, its counts, and the Schedule of the calls on which it fires
+    effects.py    errors in responses: for all of a request, for selected topics, or put into the broker's response
+    filter.py     FaultInjection
 
 What a fault does
 

@@ -1,6 +1,5 @@
 """FaultInjection: the filter. It finds the first fault that fires on a request, and applies it to the request or its response."""
 
-from collections import deque
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,13 +17,14 @@ from kproxy.filters.contract import (
     Verdict,
     Want,
 )
-from kproxy.filters.faults import errors, fetch_sessions
+from kproxy.filters.faults import effects
 from kproxy.filters.faults.options import FaultsOptions
-from kproxy.filters.faults.rules import Rule, asks_for_topics, rules, topics_asked
-from kproxy.filters.faults.topics import TopicNames
+from kproxy.filters.faults.rules import Rule, requested_topics, requests_topics, rules
+from kproxy.filters.fetching import FetchedTopics, Partitions
+from kproxy.filters.named_resources import Topic
 from kproxy.protocol import ApiKey
 
-STATE = "faults"  # in ConnectionFacts.state
+STATE = "faults"  # in ConnectionFacts.state and in Request.kept
 MARGIN_S = 10.0  # that a verdict may take beyond the longest delay
 
 
@@ -35,15 +35,15 @@ class Due:
     rule: Rule
     request: Request  # as the client sent it
     part: Request | None = None  # the topics that were removed from the request for the broker
-    topics: dict[fetch_sessions.Topic, set[int]] = field(default_factory=dict)  # of a Fetch: what its session had then
+    fetched: Partitions = field(default_factory=dict)  # of a Fetch: what it fetches, with its session
 
 
 @dataclass(slots=True)
-class Kept:
-    """What is kept for a connection."""
+class Fetches:
+    """What the Fetch requests of a connection fetch."""
 
-    due: deque[Due] = field(default_factory=deque)  # in the order of the requests
-    session: fetch_sessions.FetchSession = field(default_factory=fetch_sessions.FetchSession)
+    sessions: FetchedTopics = field(default_factory=FetchedTopics)
+    fetched: Partitions = field(default_factory=dict)  # by the latest one
 
 
 class FaultInjection(Filter):
@@ -65,12 +65,12 @@ class FaultInjection(Filter):
     """
 
     name = "faults"
+    names_topics = True  # also without a fault that names topics: one may be added while clients are connected
     Options = FaultsOptions
     fails_open = True
 
     def __init__(self, options: FaultsOptions) -> None:
         self._rules = rules(options.faults)
-        self._topic_names: TopicNames
         self._names = {rule.name for rule in self._rules}
         self._of: dict[int, list[Rule]] = {}
         for rule in self._rules:
@@ -82,60 +82,59 @@ class FaultInjection(Filter):
 
     def on_start(self) -> None:
         """Find the counts of each fault: after a reload, a fault of the same name continues its counts."""
-        self._topic_names = TopicNames.of(self.runtime)
         for rule in self._rules:
             rule.start(self.runtime)
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
-        """HOLD what faults select; always Fetch requests and Metadata responses, as later faults need sessions and topic ids."""
+        """HOLD what faults select; always Fetch requests, as faults that a reload adds need the sessions."""
         if direction == Direction.REQUEST:
             return Want.HOLD if api_key in self._of or api_key == ApiKey.FETCH else Want.PASS
         has_effect = any(rule.when(api_key) == "after" or rule.topics for rule in self._of.get(api_key, ()))
-        return Want.HOLD if has_effect or api_key == ApiKey.METADATA else Want.PASS
+        return Want.HOLD if has_effect else Want.PASS
 
     def on_request(self, request: Request) -> Verdict | Awaitable[Verdict]:
         """Find the fault that fires on the request, if any."""
-        kept = _kept(request)
+        fetches: Fetches = request.connection.state.setdefault(STATE, Fetches())
         if request.api_key == ApiKey.FETCH:
-            kept.session.note(request)
-        rule = self._fired_on(request, kept)
+            fetches.fetched = fetches.sessions.note(request)
+        rule = self._fired_on(request, fetches)
         if rule is None:
             return Forward()
         if rule.when(request.api_key) == "after":
-            topics = dict(kept.session.topics) if request.api_key == ApiKey.FETCH else {}
-            kept.due.append(Due(rule, request, topics=topics))
+            fetched = fetches.fetched if request.api_key == ApiKey.FETCH else {}
+            _keep(Due(rule, request, fetched=fetched))
             return Forward()
         if rule.fault.delay is None:
-            return self._before(rule, request, kept)
-        return self._late(rule, request, kept)
+            return self._before(rule, request)
+        return self._late(rule, request)
 
-    def _fired_on(self, request: Request, kept: Kept) -> Rule | None:
-        topics: list[fetch_sessions.Topic] | None = None
+    def _fired_on(self, request: Request, fetches: Fetches) -> Rule | None:
+        topics: list[Topic] | None = None
         for rule in self._of.get(request.api_key, ()):
             if rule.topics and topics is None:
                 is_fetch = request.api_key == ApiKey.FETCH
-                topics = list(kept.session.topics) if is_fetch else topics_asked(request)
+                topics = list(fetches.fetched) if is_fetch else requested_topics(request)
             if rule.when(request.api_key) == "after" and not request.expects_response:
                 continue  # no response will come to which it could be applied
-            is_call = self._has_place(rule, request, kept) and rule.selects(request, self._topic_names, topics or ())
+            is_call = self._has_place(rule, request, fetches) and rule.selects(request, self.topic_names, topics or ())
             if is_call and rule.fires():
                 return rule
         return None
 
-    def _has_place(self, rule: Rule, request: Request, kept: Kept) -> bool:
+    def _has_place(self, rule: Rule, request: Request, fetches: Fetches) -> bool:
         """Return whether the response has a place for the error of a fault: a Metadata request may ask for no topics."""
         code = rule.code(request.api_key)
-        if code is None or errors.is_of_whole_response(request, code):
+        if code is None or effects.is_of_whole_response(request, code):
             return True
         if request.api_key == ApiKey.METADATA:
-            return asks_for_topics(request)
-        return request.api_key != ApiKey.FETCH or bool(kept.session.topics)
+            return requests_topics(request)
+        return request.api_key != ApiKey.FETCH or bool(fetches.fetched)
 
-    async def _late(self, rule: Rule, request: Request, kept: Kept) -> Verdict:
+    async def _late(self, rule: Rule, request: Request) -> Verdict:
         await self.runtime.sleep(rule.fault.delay or 0.0)
-        return self._before(rule, request, kept)
+        return self._before(rule, request)
 
-    def _before(self, rule: Rule, request: Request, kept: Kept) -> Verdict:
+    def _before(self, rule: Rule, request: Request) -> Verdict:
         """Apply the fault to a request that the broker does not get, or gets late."""
         rule.count_fired()
         fault, code = rule.fault, rule.code(request.api_key)
@@ -143,34 +142,34 @@ class FaultInjection(Filter):
             return Close(f"fault: {rule.name}")
         if fault.black_hole:
             return Silence()
-        return Forward() if code is None else self._answered(rule, request, kept, code)
+        return Forward() if code is None else self._answered(rule, request, code)
 
-    def _answered(self, rule: Rule, request: Request, kept: Kept, code: int) -> Verdict:
+    def _answered(self, rule: Rule, request: Request, code: int) -> Verdict:
         """Answer with the error; if the request has topics that are not selected, only for the selected ones."""
-        if rule.topics and not all(self._selects(rule, *topic) for topic in topics_asked(request)):
-            if errors.can_split(request):
-                part = errors.part_of(request, lambda *topic: self._selects(rule, *topic))
-                rest = errors.part_of(request, lambda *topic: not self._selects(rule, *topic))
+        if rule.topics and not all(self._selects(rule, *topic) for topic in requested_topics(request)):
+            if effects.can_split(request):
+                part = effects.part_of(request, lambda *topic: self._selects(rule, *topic))
+                rest = effects.part_of(request, lambda *topic: not self._selects(rule, *topic))
                 if request.expects_response:
-                    kept.due.append(Due(rule, request, part))
+                    _keep(Due(rule, request, part))
                 return Replace(rest.message)
-            if errors.answers_topics(request):
-                kept.due.append(Due(rule, request))
+            if effects.answers_topics(request):
+                _keep(Due(rule, request))
                 return Forward()
         # without a response brokers close the connection, by which the client learns that something is wrong (KafkaApis)
-        reply = errors.whole(request, code) if request.expects_response else None
+        reply = effects.whole(request, code) if request.expects_response else None
         return reply or Close(f"fault: {rule.name}")
 
     def _selects(self, rule: Rule, name: str, topic_id: str) -> bool:
-        return not rule.topics or self._topic_names.matches(rule.topics, name, topic_id)
+        return not rule.topics or rule.names_topic(name, topic_id, self.topic_names)
 
     def on_response(self, response: Response) -> Verdict | Awaitable[Verdict]:
         """Apply the fault that fired on its request."""
-        if response.request.api_key == ApiKey.METADATA:
-            self._learn(response.message)
-        due = _due(response, self._names)
+        fired: list[Due] = response.request.kept.get(STATE, [])
+        due = next((due for due in fired if due.rule.name in self._names), None)
         if due is None:
             return Forward()
+        response.request.kept[STATE] = [other for other in fired if other is not due]  # else it would refer to itself
         if due.rule.fault.delay is not None and due.rule.when(response.request.api_key) == "after":
             return self._after_late(due, response)
         return self._after(due, response)
@@ -211,41 +210,21 @@ class FaultInjection(Filter):
             return self._selects(due.rule, name, topic_id)
 
         if due.part is not None:
-            errors.merge(response.message, due.part, code)
-        elif response.request.api_key in errors.ALWAYS_IN_PLACE or (
-            due.rule.topics and errors.answers_topics(due.request)
+            effects.merge(response.message, due.part, code)
+        elif response.request.api_key in effects.ALWAYS_IN_PLACE or (
+            due.rule.topics and effects.answers_topics(due.request)
         ):
-            if due.topics and not errors.is_of_whole_response(due.request, code):
-                fetch_sessions.add_missing(due.request, response.message, due.topics, selects)
-            errors.put_in_place(due.request, response.message, code, selects)
+            if due.fetched and not effects.is_of_whole_response(due.request, code):
+                effects.add_missing_partitions(due.request, response.message, due.fetched, selects)
+            effects.put_in_place(due.request, response.message, code, selects)
         else:
-            reply = errors.whole(due.request, code)
+            reply = effects.whole(due.request, code)
             if reply is None:
                 return Close(f"fault: {due.rule.name}")
             return Replace(reply.message)
         return Replace(response.message)
 
-    def _learn(self, message: Any) -> None:
-        for topic in message.topics:
-            self._topic_names.learn(topic.topic_id, topic.name or "")
 
-
-def _kept(frame: Request | Response) -> Kept:
-    """Return what is kept for the connection of a frame."""
-    kept: Kept = frame.connection.state.setdefault(STATE, Kept())
-    return kept
-
-
-def _due(response: Response, names: set[str]) -> Due | None:
-    """Return the fault that fired on the request of a response, if it has one of these names.
-
-    Drops earlier entries, whose responses never came.
-    """
-    waiting = _kept(response).due
-    number = response.request.correlation_id
-    if any(due.request.correlation_id == number and due.rule.name in names for due in waiting):
-        while waiting:
-            due = waiting.popleft()
-            if due.request.correlation_id == number:
-                return due
-    return None
+def _keep(due: Due) -> None:
+    """Keep a fault for the response to its request."""
+    due.request.kept.setdefault(STATE, []).append(due)

@@ -1,14 +1,60 @@
-"""The options of the filter: which calls a fault selects, on which of them it fires, and what it does."""
+"""The options of the filter: which calls a fault selects, on which of them it fires, and what it does; scenarios; words.
 
-from typing import Annotated, Literal
+Options that a fault sets itself win over those of its scenario. To add a scenario: an entry of SCENARIOS, its name in
+Fault.scenario and its line in the docstring of FaultInjection.
+"""
+
+import shlex
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta
 
+from kproxy.errors import UsageError, did_you_mean
 from kproxy.filters.conditions import Condition, ConditionText
-from kproxy.filters.options import Count, Options, Seconds, did_you_mean, text
-from kproxy.filters.units import quoted
+from kproxy.filters.options import Count, OptionMistakes, Options, Seconds, quoted, read_options, text
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts
+from kproxy.protocol.vocabulary import OPTION_ALIASES
+
+OFFSETS = ("OffsetCommit", "OffsetFetch")
+GROUP = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "ConsumerGroupHeartbeat")
+TRANSACTION = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn")
+
+
+class Scenario(NamedTuple):
+    """A fault by name."""
+
+    options: dict[str, Any]  # of Fault
+    errors: Mapping[str, str] = MappingProxyType({})  # API -> the error it is answered with; then these are its APIs
+
+
+SCENARIOS = {
+    "leader_moved": Scenario({"times": 1}, dict.fromkeys(("Produce", "Fetch"), "NOT_LEADER_OR_FOLLOWER")),
+    "coordinator_moved": Scenario(
+        {"times": 1}, dict.fromkeys((*GROUP, *OFFSETS, *TRANSACTION, "TxnOffsetCommit"), "NOT_COORDINATOR")
+    ),
+    "delayed_end_txn": Scenario({"api_name": "EndTxn", "delay": 5.0}),
+    "fenced_producer": Scenario(
+        {},
+        {
+            "Produce": "INVALID_PRODUCER_EPOCH",
+            **dict.fromkeys(("AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit"), "PRODUCER_FENCED"),
+        },
+    ),
+    "slow_broker": Scenario({"delay": 1.0, "when": "after"}),
+    "half_open_connection": Scenario({"times": 1, "black_hole": True}),
+    "throttled": Scenario({"api_name": ("Produce", "Fetch"), "throttle": 1.0}),
+    "authorization_lost": Scenario(
+        {},
+        {
+            **dict.fromkeys(("Produce", "Fetch", "Metadata", "ListOffsets"), "TOPIC_AUTHORIZATION_FAILED"),
+            **dict.fromkeys((*GROUP, *OFFSETS), "GROUP_AUTHORIZATION_FAILED"),
+            **dict.fromkeys(TRANSACTION, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+        },
+    ),
+}
 
 ENDS = ("error", "disconnect", "black_hole", "truncate")  # a fault has one of them at most
 MOST_FAULTS = 1_000
@@ -48,8 +94,7 @@ class Fault(Options, frozen=True):
     client_id: Annotated[Names, text("Client ids, with * and ?.")] = ()
     broker: Annotated[Names, text('Brokers on the other side, "host:port", with * and ?.')] = ()
     where: Annotated[
-        ConditionText | None,
-        text("A condition in CEL with the fields that are listed below, except topic."),
+        ConditionText | None, text("A condition in CEL with the fields that are listed below, except topic.")
     ] = None
     # on which of them it fires
     call: Annotated[Number | tuple[Number, ...], text("Only on these calls; the first is 1.")] = ()
@@ -83,9 +128,11 @@ class Fault(Options, frozen=True):
         """Raise ValueError for what no type expresses."""
         for name in names(self.api_name):
             if name not in _api_names():
-                raise ValueError(f"there is no API {quoted(name)}{did_you_mean(name, _api_names())}")
+                raise ValueError(f"there is no API {quoted(name)}: {did_you_mean(name, _api_names())}")
         if self.error is not None and self.error not in ErrorCode.__members__:
-            raise ValueError(f"there is no error {quoted(self.error)}{did_you_mean(self.error, ErrorCode.__members__)}")
+            raise ValueError(
+                f"there is no error {quoted(self.error)}: {did_you_mean(self.error, ErrorCode.__members__)}"
+            )
         if self.where is not None and Condition(self.where, "where").is_for_each_topic:
             raise ValueError("where: it has no topic: use the option topic, or topics, a list")
         if self.scenario is not None:
@@ -110,3 +157,62 @@ def names(value: Names) -> tuple[str, ...]:
 
 def _api_names() -> dict[str, int]:
     return {api.name: key for key, api in facts().apis.items()}
+
+
+LISTS = ("api_name", "topic", "group", "client_id", "broker", "call")
+NUMBERS = ("call", "skip", "times", "seed", "truncate")
+FLAGS = ("disconnect", "black_hole")
+
+
+def parse_fault(text: str) -> dict[str, Any]:
+    """Return the options of the fault, as they stand in YAML. Raises UsageError, one sentence."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"the fault {quoted(text)} has a quote without an end") from error
+    options: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            name, value = ("scenario", word) if word in SCENARIOS else (word, "true")
+        name = OPTION_ALIASES.get(name, name)
+        if name in options:
+            raise UsageError(f"the fault {quoted(text)} has {quoted(name)} twice")
+        if not equals and name not in ("scenario", *FLAGS):
+            raise UsageError(
+                f"the fault {quoted(text)}: {quoted(word)} is no scenario and no NAME=VALUE: {did_you_mean(word, SCENARIOS)}"
+            )
+        options[name] = _value(name, value)
+    check_fault(options, text)
+    return options
+
+
+def check_fault(options: dict[str, Any], text: str) -> Fault:
+    """Return the fault with these options. Raises UsageError, one sentence that begins with *text*."""
+    try:
+        return read_options(FaultsOptions, {"faults": [options]}).faults[0]
+    except OptionMistakes as error:
+        mistakes = ((path.removeprefix("faults[0]").lstrip("."), message) for path, message in error.problems)
+        reasons = "; ".join(f"{path}: {message}" if path else message for path, message in mistakes)
+        raise UsageError(f"the fault {quoted(text)}: {reasons}") from error
+
+
+def _value(name: str, value: str) -> Any:
+    """Return the value as YAML would read it; one that does not fit stays text, and is refused with the type that is expected."""
+    parts = [_scalar(name, part) for part in value.split(",")] if name in LISTS else []
+    if parts:
+        return parts if len(parts) > 1 else parts[0]
+    return _scalar(name, value)
+
+
+def _scalar(name: str, value: str) -> Any:
+    try:
+        if name in NUMBERS:
+            return int(value)
+        if name == "probability":
+            return float(value)
+    except ValueError:
+        return value
+    if name in FLAGS:
+        return {"true": True, "false": False}.get(value, value)
+    return value

@@ -1,6 +1,7 @@
 """Rule: a fault that is ready to decide: its selection, its schedule and its effects, made from the options and a scenario."""
 
-from collections.abc import Iterable
+import random
+from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
@@ -8,11 +9,9 @@ import msgspec
 
 from kproxy.filters.conditions import Condition, Subject
 from kproxy.filters.contract import Request, Runtime, SharedCount
-from kproxy.filters.faults.errors import ALWAYS_IN_PLACE
-from kproxy.filters.faults.options import Fault, names
-from kproxy.filters.faults.scenarios import SCENARIOS
-from kproxy.filters.faults.schedule import Schedule
-from kproxy.filters.faults.topics import TopicNames, topic_arrays, topics_of
+from kproxy.filters.faults.effects import ALWAYS_IN_PLACE
+from kproxy.filters.faults.options import SCENARIOS, Fault, names
+from kproxy.filters.named_resources import Topic, topic_places, topics_of
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts
 
@@ -69,17 +68,27 @@ class Rule:
         fault = self.fault
         return self.code(api_key) is not None or fault.disconnect or fault.black_hole or fault.truncate is not None
 
-    def selects(self, request: Request, topic_names: TopicNames, asked: Iterable[tuple[str, str]]) -> bool:
-        """Return whether a request is a call of this fault. *asked*: its topics, with those of its fetch session."""
+    def names_topic(self, name: str, topic_id: str, topic_names: Any) -> bool:
+        """Return whether a topic, known by its name or its id, matches one of the fault's patterns."""
+        return _matches(name or topic_names.get(topic_id, ""), self.topics)
+
+    def selects(self, request: Request, topic_names: Any, topics: Iterable[Topic]) -> bool:
+        """Return whether a request is a call of this fault.
+
+        Args:
+            request: the request.
+            topic_names: names of topics by their ids (TopicNames of identify.py).
+            topics: those of the request, with those of its fetch session.
+        """
         if self._client_ids and not _matches(request.client_id or "", self._client_ids):
             return False
         if self._brokers and not _matches(request.connection.broker, self._brokers):
             return False
-        if self.topics and not any(topic_names.matches(self.topics, *topic) for topic in asked):
+        if self.topics and not any(self.names_topic(*topic, topic_names) for topic in topics):
             return False
         if not self._groups and self._where is None:
             return True
-        subject = Subject(request, topic_names.names)
+        subject = Subject(request, topic_names)
         if self._groups and not _names_one_of(subject, self._groups):
             return False
         return self._where is None or self._where.holds(subject, unclear=False)
@@ -113,15 +122,15 @@ def describe(fault: Fault) -> str:
     return " ".join(words)[:LONGEST_NAME]
 
 
-def asks_for_topics(request: Request) -> bool:
-    """Return whether a Metadata request asks for topics, so that its response has a place for an error."""
+def requests_topics(request: Request) -> bool:
+    """Return whether a Metadata request is for topics, so that its response has a place for an error."""
     topics: Any = getattr(request.message, "topics", None)
     return topics is None or bool(topics) or request.api_version == 0
 
 
-def topics_asked(request: Request) -> list[tuple[str, str]]:
-    """Return name and id of each topic in a request; "" for the one it lacks."""
-    return list(topics_of(request.message, topic_arrays(request.api_key, request.api_version)))
+def requested_topics(request: Request) -> list[Topic]:
+    """Return the topics in a request."""
+    return list(topics_of(request.message, topic_places(request.api_key, request.api_version)))
 
 
 def _with_scenario(fault: Fault) -> tuple[Fault, dict[int, int]]:
@@ -168,3 +177,57 @@ def _names_one_of(subject: Subject, groups: Iterable[str]) -> bool:
 
 def _api_keys() -> dict[str, int]:
     return {api.name: key for key, api in facts().apis.items()}
+
+
+class Schedule:
+    """When a fault fires.
+
+    Args:
+        calls: the numbers of the calls, from 1; empty: all.
+        after: how many first calls never fail.
+        times: the fault fires at most so often; None: always.
+        probability: that it fires on a call which the other arguments allow.
+        seed: the same seed gives the same calls.
+    """
+
+    def __init__(
+        self,
+        calls: Collection[int] = (),
+        after: int = 0,
+        times: int | None = None,
+        probability: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        self._calls = frozenset(calls)
+        self._after = after
+        self._times = times
+        self._probability = probability
+        self._seed = seed
+        self._looked = after  # the last call for which it is known whether chance selected it
+        self._drawn: list[int] = []  # the calls up to that one which chance selected
+
+    def fires(self, call: int) -> bool:
+        """Return whether the fault fires on a call."""
+        if call <= self._after or (self._calls and call not in self._calls):
+            return False
+        if self._times is None:
+            return self._is_drawn(call)
+        if not self._calls and self._probability >= 1.0:
+            return call <= self._after + self._times
+        return self._is_drawn(call) and self._drawn_before(call) < self._times
+
+    def _is_drawn(self, call: int) -> bool:
+        """Return whether chance selects the call."""
+        return self._probability >= 1.0 or random.Random(f"{self._seed}:{call}").random() < self._probability
+
+    def _drawn_before(self, call: int) -> int:
+        """Return how many earlier calls chance selected, as far as that matters."""
+        assert self._times is not None
+        candidates = sorted(self._calls) if self._calls else range(self._looked + 1, call)
+        for candidate in candidates:
+            if len(self._drawn) >= self._times or candidate >= call:
+                break
+            if candidate > self._looked and self._is_drawn(candidate):
+                self._drawn.append(candidate)
+            self._looked = max(self._looked, candidate)
+        return sum(drawn < call for drawn in self._drawn)

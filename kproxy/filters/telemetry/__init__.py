@@ -1,9 +1,7 @@
 """telemetry: what clients measure of themselves and push (KIP-714), decoded and shown at /metrics.
 
-    options.py         TelemetryOptions
-    filter.py          Telemetry: the filter, in the modes tap and terminate
-    subscriptions.py   Subscriptions: which metrics are requested of clients, and error codes, as in Kafka's ClientMetricsManager
-    data_points.py     the numbers in a push: OpenTelemetry's MetricsData, decompressed and read within bounds
+    filter.py          Telemetry: the filter, in the modes tap and terminate; the numbers in a push (OpenTelemetry's MetricsData)
+    subscriptions.py   TelemetryOptions; Subscriptions: which metrics are requested of clients, and error codes
 
 A client asks what to measure (GetTelemetrySubscriptions), gets an id of its own (client instance id) and a subscription id, and
 then pushes every interval (PushTelemetry), to any broker. It does so only if ApiVersions offers both APIs. A broker offers them

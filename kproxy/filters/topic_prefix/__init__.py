@@ -13,21 +13,13 @@ Map
 
     filter.py           TopicPrefix and its options: which frames it holds; applies what follows to each
     names.py            Names: one name, to the broker and back; what Kafka refuses by itself stays as it is
-    places.py           where names are, from the facts' entity types; which APIs are translated, untouched, refused
-    translation.py      applies a plan of places.py to a message
-    request_rules.py    names in requests that no entity type marks: one function for each API
-    response_rules.py   the same for responses
+    translation.py      where names and topic ids are, from the facts' entity types; their translation; which APIs are
+                        translated, untouched, refused
+    rules.py            what no entity type marks: one function for each API
     refusal.py          a request answered with a Kafka error
-    offered.py          ApiVersions without what is refused
-    tenant.py           what all rules share; what is kept from a request for its response
-    topic_ids.py        ids of the tenant's topics (KIP-516)
-    fetching.py         no fetch sessions (KIP-227); sizes of Fetch
-    coordinators.py     keys of FindCoordinator
     subscriptions.py    topics in the bytes of classic consumer groups
     patterns.py         regular expressions (KIP-848, KIP-1152, KIP-1071)
     acls.py             patterns of ACLs (KIP-290)
-    resources.py        resources of configurations
-    cursors.py          pages of DescribeTopicPartitions (KIP-966)
 
 What a tenant sees and can do
 

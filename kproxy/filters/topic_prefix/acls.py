@@ -13,7 +13,7 @@ Filters are evaluated as ``ResourcePatternFilter.matches`` does it, on the tenan
                    would delete the patterns of all tenants: it is refused
 
 ACLs on the cluster, on users and tokens are the cluster's: they pass where ``cluster_administration`` is allowed.
-Version 0 has no pattern types; Kafka 2.0 and all later clients have version 1.
+Version 0 has no pattern types, and is not accepted; Kafka 2.0 and all later clients have version 1.
 """
 
 from collections.abc import Iterator
@@ -22,6 +22,7 @@ from typing import Any
 
 from kproxy.filters.topic_prefix.names import Names
 from kproxy.filters.topic_prefix.refusal import Refusal
+from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
 
 ANY_TYPE, TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = 1, 2, 3, 4, 5, 6, 7  # ResourceType
@@ -29,13 +30,14 @@ NAMED = (TOPIC, GROUP, TRANSACTIONAL_ID)  # whose resources are tenants'
 OF_CLUSTER = (CLUSTER, DELEGATION_TOKEN, USER)
 ANY, MATCH, LITERAL, PREFIXED = 1, 2, 3, 4  # PatternType
 EVERY = "*"
-OLDEST = 1  # version of the three APIs
+ACLS = (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS)
+OLDEST = 1  # version of these APIs that is accepted
 MOST_FILTERS = 10_000  # that one DeleteAcls request may become
 NO_NAME = "a tenant deletes ACLs by the names of resources"
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class PatternFilter:
     """The pattern that a filter of ACLs looks for."""
 
     resource_type: int
@@ -88,16 +90,16 @@ def create_request(names: Names, message: Any, *, cluster: bool) -> None:
             raise Refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "a tenant makes ACLs on its own resources only")
 
 
-def describe_request(message: Any) -> Sought:
+def describe_request(message: Any) -> PatternFilter:
     """Let DescribeAcls ask for all names; return what the client asked for."""
-    sought = Sought(message.resource_type_filter, message.resource_name_filter, message.pattern_type_filter)
+    wanted = PatternFilter(message.resource_type_filter, message.resource_name_filter, message.pattern_type_filter)
     message.resource_name_filter, message.pattern_type_filter = None, ANY
-    return sought
+    return wanted
 
 
-def describe_response(names: Names, message: Any, sought: Sought, *, cluster: bool) -> None:
+def describe_response(names: Names, message: Any, wanted: PatternFilter, *, cluster: bool) -> None:
     """Keep what the client asked for among the tenant's patterns, and among the cluster's if *cluster* allows it."""
-    message.resources = [each for each in message.resources if _translate(names, each, cluster) and _fits(sought, each)]
+    message.resources = [each for each in message.resources if _translate(names, each, cluster) and _fits(wanted, each)]
 
 
 def delete_request(names: Names, message: Any, *, cluster: bool) -> list[Group]:
@@ -186,5 +188,5 @@ def _translate(names: Names, pattern: Any, cluster: bool) -> bool:
     return True
 
 
-def _fits(sought: Sought, pattern: Any) -> bool:
-    return sought.matches(pattern.resource_type, pattern.resource_name, pattern.pattern_type)
+def _fits(wanted: PatternFilter, pattern: Any) -> bool:
+    return wanted.matches(pattern.resource_type, pattern.resource_name, pattern.pattern_type)

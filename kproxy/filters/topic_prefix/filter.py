@@ -1,4 +1,4 @@
-"""TopicPrefix: the filter. It applies plans (places.py) and rules (request_rules.py, response_rules.py) to each frame."""
+"""TopicPrefix: the filter. It applies rules (rules.py) and plans (translation.py) to each frame."""
 
 from collections.abc import Awaitable
 from dataclasses import replace
@@ -7,31 +7,25 @@ from typing import Annotated
 from msgspec import Meta
 
 from kproxy.filters.bounded_set import BoundedSet
-from kproxy.filters.contract import (
-    Close,
-    ConnectionFacts,
-    Direction,
-    Filter,
-    Forward,
-    Replace,
-    Request,
-    Response,
-    Verdict,
-    Want,
-)
+from kproxy.filters.contract import Close, Direction, Filter, Forward, Replace, Request, Response, Verdict, Want
 from kproxy.filters.options import Options, Size, text
-from kproxy.filters.topic_prefix import offered, request_rules, response_rules
+from kproxy.filters.topic_prefix.acls import ACLS, OLDEST
 from kproxy.filters.topic_prefix.names import LEGAL_PREFIX, Names, TooLong
 from kproxy.filters.topic_prefix.patterns import Patterns
-from kproxy.filters.topic_prefix.places import RENAMED, UNTOUCHED, Plan, plan_of
 from kproxy.filters.topic_prefix.refusal import Refusal, UnknownId, refused
-from kproxy.filters.topic_prefix.tenant import STATE, Tenant
-from kproxy.filters.topic_prefix.topic_ids import UNCHECKED, topic_ids
-from kproxy.filters.topic_prefix.translation import NotOurs, Translation
-from kproxy.filters.turns import Turn
-from kproxy.protocol import ApiKey, request_message, response_message
-
-ELEMENTS_IN_A_TURN = 500  # about a millisecond; then other connections have their turn
+from kproxy.filters.topic_prefix.rules import RULES, Tenant
+from kproxy.filters.topic_prefix.translation import (
+    ADMINISTRATION,
+    RENAMED,
+    UNTOUCHED,
+    WITH_UNCHECKED_IDS,
+    NotOurs,
+    Translation,
+    plan_of,
+    topic_ids,
+)
+from kproxy.filters.turns import Steps, in_turns
+from kproxy.protocol import ApiKey, facts, request_message, response_message
 
 
 class TopicPrefixOptions(Options, frozen=True):
@@ -82,6 +76,8 @@ class TopicPrefix(Filter):
             options.cluster_administration,
             options.most_fetch_bytes,
         )
+        allowed = RENAMED | UNTOUCHED if options.cluster_administration else (RENAMED | UNTOUCHED) - ADMINISTRATION
+        self.refuses = frozenset(facts().apis) - allowed
 
     def on_start(self) -> None:
         """Share the topic ids that the tenant's filters know in all workers."""
@@ -89,7 +85,7 @@ class TopicPrefix(Filter):
         self._tenant = replace(self._tenant, ids=ids)
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> Want:
-        """HOLD messages with names, ids or texts for people, and all requests that are refused; PASS the rest."""
+        """HOLD messages with names, ids or texts for people, and what is not in the facts; PASS the rest."""
         if api_key not in RENAMED | UNTOUCHED:
             return Want.HOLD
         message = (request_message if direction == Direction.REQUEST else response_message)(api_key)
@@ -102,18 +98,16 @@ class TopicPrefix(Filter):
 
     def _wants_request(self, api_key: int, version: int) -> bool:
         plan = plan_of(Direction.REQUEST, api_key, version)
-        is_offered = offered.is_offered(api_key, version, cluster=self._tenant.cluster_administration)
-        return not is_offered or plan.has_names or plan.has_topic_ids or api_key in request_rules.RULES
+        return plan.has_names or plan.has_topic_ids or api_key in RULES[Direction.REQUEST]
 
     def _wants_response(self, api_key: int, version: int) -> bool:
         plan = plan_of(Direction.RESPONSE, api_key, version)
-        return api_key in RENAMED and (plan.has_names or plan.has_texts or api_key in response_rules.RULES)
+        return api_key in RENAMED and (plan.has_names or plan.has_texts or api_key in RULES[Direction.RESPONSE])
 
     def on_request(self, request: Request) -> Verdict:
         """Prefix the names; refuse what does not belong to the tenant."""
-        api_key, version = request.api_key, request.api_version
-        if not offered.is_offered(api_key, version, cluster=self._tenant.cluster_administration):
-            return Close(f"api_key {api_key}, version {version} is not for tenants")
+        if request.api_key in ACLS and request.api_version < OLDEST:
+            return Close(f"api_key {request.api_key}, version {request.api_version} is not for tenants")
         try:
             return Replace(request.message) if self._translate(request) else Forward()
         except Refusal as refusal:
@@ -125,9 +119,11 @@ class TopicPrefix(Filter):
         """Translate a request; return whether that changed it. Raises Refusal, TooLong."""
         tenant, message = self._tenant, request.message
         plan = plan_of(Direction.REQUEST, request.api_key, request.api_version)
-        if request.api_key not in UNCHECKED and any(each not in tenant.ids for each in topic_ids(plan, message)):
+        if request.api_key not in WITH_UNCHECKED_IDS and any(
+            each not in tenant.ids for each in topic_ids(plan, message)
+        ):
             raise UnknownId
-        rule = request_rules.RULES.get(request.api_key)
+        rule = RULES[Direction.REQUEST].get(request.api_key)
         changed = rule is not None and rule(tenant, request, message) is not False
         translation = Translation(tenant.names, tenant.ids, changed)
         translation.request(plan, message)
@@ -135,42 +131,16 @@ class TopicPrefix(Filter):
 
     def on_response(self, response: Response) -> Verdict | Awaitable[Verdict]:
         """Take the prefix off, and what is not the tenant's out; a response of many elements in several turns of the loop."""
+        return in_turns(self._answer(response))
+
+    def _answer(self, response: Response) -> Steps[Verdict]:
         tenant, request = self._tenant, response.request
         plan = plan_of(Direction.RESPONSE, request.api_key, request.api_version)
+        rule = RULES[Direction.RESPONSE].get(request.api_key)
         try:
-            rule = response_rules.RULES.get(request.api_key)
             changed = rule is not None and rule(tenant, response, response.message) is not False
             translation = Translation(tenant.names, tenant.ids, changed)
-            if any(len(getattr(response.message, name) or ()) > ELEMENTS_IN_A_TURN for name, _ in plan.arrays):
-                return _in_turns(translation, plan, response)
-            return _finished(translation, plan, response)
+            yield from translation.response(plan, response.message)
         except NotOurs as error:
             return Close(str(error))
-
-    def on_close(self, connection: ConnectionFacts) -> None:
-        """Forget what was kept for responses."""
-        connection.state.pop(STATE, None)
-
-
-def _finished(translation: Translation, plan: Plan, response: Response) -> Verdict:
-    """Translate the rest of a response. Raises NotOurs."""
-    if not translation.response(plan, response.message):
-        raise NotOurs("the response is not about the tenant")
-    return Replace(response.message) if translation.changed else Forward()
-
-
-async def _in_turns(translation: Translation, plan: Plan, response: Response) -> Verdict:
-    """Translate a response of many elements, some in each turn of the loop."""
-    message = response.message
-    try:
-        for attribute, below in plan.arrays:
-            children = getattr(message, attribute) or []
-            kept = []
-            for start in range(0, len(children), ELEMENTS_IN_A_TURN):
-                part = children[start : start + ELEMENTS_IN_A_TURN]
-                kept += [child for child in part if translation.response(below, child)]
-                await Turn()
-            translation.keep(message, attribute, children, kept)
-        return _finished(translation, plan.without_arrays(), response)
-    except NotOurs as error:
-        return Close(str(error))
+        return Replace(response.message) if translation.changed else Forward()

@@ -1,6 +1,5 @@
 """Refusal: a request that is answered with a Kafka error in place of being forwarded."""
 
-from collections.abc import Callable
 from typing import Any
 
 from kproxy.filters.contract import Close, Reply, Request, Verdict
@@ -31,30 +30,18 @@ def refused(request: Request, refusal: Refusal) -> Verdict:
     """Answer with the error in each place that has one; close the connection where the response has none."""
     if request.api_key == ApiKey.PRODUCE and getattr(request.message, "acks", None) == 0:
         return Close(str(refusal))  # what brokers do where no response is expected: it makes clients ask for metadata
-    response = error_response(request, refusal.code, refusal.reason)
+    # Brokers report an unknown topic for each partition: clients do not understand an error of the response, or of a group, so
+    is_unknown = isinstance(refusal, UnknownId)
+    in_elements = is_unknown and request.api_key == ApiKey.FETCH
+    response = error_response(request, refusal.code, refusal.reason, in_elements=in_elements)
     if response is None:
         return Close(str(refusal))
-    if isinstance(refusal, UnknownId) and request.api_key in BY_PARTITION:
-        BY_PARTITION[ApiKey(request.api_key)](request.message, response)
+    if is_unknown and request.api_key == ApiKey.OFFSET_FETCH:
+        _fail_partitions(request.message, response)
     return Reply(response)
 
 
-def _fetch(request: Any, response: Any) -> None:
-    topic_of, partition_of = (response.struct_types[name] for name in ("FetchableTopicResponse", "PartitionData"))
-    response.error_code = ErrorCode.NONE
-    response.responses = [
-        topic_of(
-            topic_id=topic.topic_id,
-            partitions=[
-                partition_of(partition_index=partition.partition, error_code=UNKNOWN, high_watermark=-1, records=b"")
-                for partition in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
-
-
-def _offset_fetch(request: Any, response: Any) -> None:
+def _fail_partitions(request: Any, response: Any) -> None:
     types = response.struct_types
     topic_of, partition_of = types["OffsetFetchResponseTopics"], types["OffsetFetchResponsePartitions"]
     for group, requested in zip(response.groups, request.groups, strict=True):
@@ -70,10 +57,3 @@ def _offset_fetch(request: Any, response: Any) -> None:
             )
             for topic in requested.topics or ()
         ]
-
-
-# Brokers report an unknown topic for each partition; clients do not understand an error of the response, or of a group, as that
-BY_PARTITION: dict[ApiKey, Callable[[Any, Any], None]] = {
-    ApiKey.FETCH: _fetch,
-    ApiKey.OFFSET_FETCH: _offset_fetch,
-}

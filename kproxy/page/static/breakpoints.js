@@ -145,7 +145,6 @@ export class Breakpoints {
       r: own((one) => this.decide(one, "resume")), m: own((one) => this.keep(one.id)), e: own((one) => this.fail(one)),
       D: own((one) => this.decide(one, "drop")), X: own((one) => this.decide(one, "close")),
     };
-    if (event.target.closest('[role="tablist"]') && event.key.startsWith("Arrow")) return false;
     doings[event.key]?.();
     return event.key in doings;
   }

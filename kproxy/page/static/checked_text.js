@@ -1,16 +1,11 @@
-/** The text of a stopped message, in JSON or hex. The server checks it while the user types. */
+/** The text of a stopped message, in JSON. The server checks it while the user types. */
 
 import { Refused } from "./api.js";
-import { isPhone } from "./columns.js";
 import { count, counted, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
 
 const PAUSE_MS = 300; // without typing, before the server checks the text
-const FORMS = [
-  { id: "json", title: "JSON", label: "The message as Kafka's JSON" },
-  { id: "hex", title: "Hex", label: "The message's bytes in hex" },
-];
-const MEND = "Correct the mistake first, or undo the edit.";
+const LABEL = "The message as Kafka's JSON";
 
 export class CheckedText {
   /** `typed()` is called after each change, `sent()` for Ctrl+Enter, `left()` for Esc, `said()` when the buttons have to be redrawn. */
@@ -18,14 +13,11 @@ export class CheckedText {
     this.stop = stop;
     this.stopped = stopped;
     this.doings = doings;
-    this.form = "json";
-    this.shown = textOf(stop); // the unedited text in each form
-    this.verdict = null; // what the server says of {text}: {changed, size, json, hex} or {error}; null: the text is unedited
+    this.verdict = null; // what the server says of {text}: {changed, size, json} or {error}; null: the text is unedited
     this.checking = false;
-    this.problem = null;
     this.isFrozen = false;
     render(
-      html`<div class="bar"></div><div class="text" id="edited-text" role="tabpanel"></div><div class="said" id="edit-said" aria-live="polite"></div>`,
+      html`<div class="bar"></div><div class="text" id="edited-text"></div><div class="said" id="edit-said" aria-live="polite"></div>`,
       place,
     );
     this.bar = place.querySelector(".bar");
@@ -37,14 +29,9 @@ export class CheckedText {
 
   /** Begin with the text as received, or with the user's earlier edit of it. */
   begin(draft) {
-    this.form = draft?.form ?? "json";
-    this.show(draft?.text ?? this.shown.json);
+    this.text.show(draft ?? this.stop.json, LABEL);
     if (draft) this.check();
     this.draw();
-  }
-
-  show(text) {
-    this.text.show(text, FORMS.find((one) => one.id === this.form).label);
   }
 
   focus() {
@@ -64,22 +51,21 @@ export class CheckedText {
     this.draw();
   }
 
-  /** Return the edited text as {json} or {hex}. */
+  /** Return the edited text as the server takes it. */
   edited() {
-    return { [this.form]: this.text.text };
+    return { json: this.text.text };
   }
 
   get isEdited() {
-    return this.text.text !== this.shown[this.form];
+    return this.text.text !== this.stop.json;
   }
 
   /** Whether the text describes another message than the received one. */
   get differs() {
-    return this.verdict !== null && !this.verdict.error && bytesOf(this.verdict) !== bytesOf(this.stop);
+    return this.verdict !== null && !this.verdict.error && this.verdict.json !== this.stop.json;
   }
 
   typed() {
-    this.problem = null;
     this.checking = true;
     this.asking?.abort();
     clearTimeout(this.timer);
@@ -90,7 +76,7 @@ export class CheckedText {
   }
 
   keep() {
-    this.stopped.ends.keep(this.stop.id, this.isEdited ? { form: this.form, text: this.text.text } : null);
+    this.stopped.ends.keep(this.stop.id, this.isEdited ? this.text.text : null);
   }
 
   /** Let the server check the text. Returns whether it describes a message. */
@@ -115,42 +101,18 @@ export class CheckedText {
     return !verdict?.error;
   }
 
-  async choose(form) {
-    if (form === this.form) return;
-    if (!(await this.check())) {
-      this.problem = MEND;
-      return this.draw();
-    }
-    const edited = this.verdict;
-    this.form = form;
-    this.show(edited ? textOf(edited)[form] : this.shown[form]);
-    this.keep();
-    this.draw();
-    this.bar.querySelector(`#form-${form}`)?.focus();
-    return edited && this.check();
-  }
-
-  turned(event) {
-    if (!["ArrowRight", "ArrowLeft"].includes(event.key)) return;
-    event.preventDefault();
-    if (this.stop.hex !== null) this.choose(this.form === "json" ? "hex" : "json");
-  }
-
   undo() {
-    this.show(this.shown[this.form]);
+    this.text.show(this.stop.json, LABEL);
     this.keep();
     this.check();
   }
 
   draw() {
-    this.panel.setAttribute("aria-labelledby", `form-${this.form}`);
     render(
-      html`<div class="tabs" role="tablist" aria-label="Form of the text" @keydown=${(event) => this.turned(event)}>
-          ${FORMS.filter((one) => one.id === "json" || this.stop.hex !== null).map((one) => html`<button role="tab" id="form-${one.id}" aria-selected=${String(one.id === this.form)} aria-controls="edited-text" tabindex=${one.id === this.form ? 0 : -1} ?disabled=${this.isFrozen} @click=${() => this.choose(one.id)}>${one.title}</button>`)}</div>
-        <button ?disabled=${this.isFrozen || this.verdict === null} @click=${() => this.undo()}>Undo the edit</button>`,
+      html`<button ?disabled=${this.isFrozen || this.verdict === null} @click=${() => this.undo()}>Undo the edit</button>`,
       this.bar,
     );
-    render(html`${this.problem === null ? nothing : html`<p class="critical" role="alert">${this.problem}</p>`}${this.said()}`, this.saidPlace);
+    render(this.said(), this.saidPlace);
     this.doings.said();
   }
 
@@ -162,31 +124,18 @@ export class CheckedText {
     if (verdict.error) return this.wrong(verdict.error);
     const size = verdict.size === this.stop.size ? counted(verdict.size, "byte") : `${count(verdict.size)} bytes, as it came ${count(this.stop.size)}`;
     if (!this.differs) return html`<p class="muted">It would be sent as it came.</p>`;
-    if (!verdict.changed.length) return html`<p>Other bytes, the same fields. ${size}.</p>`;
     return html`<p>Changed: ${verdict.changed.map((path, at) => html`${at ? ", " : ""}<code><bdi>${visible(path)}</bdi></code>`)}. ${size}.</p>`;
   }
 
   wrong({ message, body }) {
-    const { line = null, column = null, position = null } = body;
-    const place = line === null ? nothing : html`<button class="plain" @click=${() => this.text.goToMark()} title="Go there">Line ${line}, column ${column}${position === null ? "" : `, byte ${position}`}</button> `;
+    const { line = null, column = null } = body;
+    const place = line === null ? nothing : html`<button class="plain" @click=${() => this.text.goToMark()} title="Go there">Line ${line}, column ${column}</button> `;
     return html`<p class="critical">${place}<bdi>${visible(message)}</bdi></p>`;
   }
 }
 
-const textOf = ({ json, hex }) => ({ json, hex: hexLines(hex ?? "") });
-
-/** Return what distinguishes two messages; one whose records are withheld has no hex. */
-const bytesOf = ({ json, hex }) => hex ?? json;
-
 const LINE = 18; // pixels, as in page.css
 const LONGEST = 2_000; // characters of a line before a mark
-
-/** Return hex digits as lines of bytes. */
-function hexLines(digits) {
-  const width = 2 * (isPhone() ? 8 : 16);
-  const lines = digits.match(new RegExp(`.{1,${width}}`, "g")) ?? [];
-  return lines.map((line) => line.match(/../g).join(" ")).join("\n");
-}
 
 /** An editor with line numbers, which marks where the text is wrong. */
 class EditedText {

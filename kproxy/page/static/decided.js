@@ -8,7 +8,7 @@ import { html } from "./lit-html.js";
 const LONGEST = 8_000; // characters of a line
 const DONE = {
   resume: () => "went on as it came",
-  replace: ({ changed }) => `was sent as edited: ${changed.length ? changed.join(", ") : "other bytes"}`,
+  replace: ({ changed }) => `was sent as edited: ${changed.join(", ")}`,
   error: ({ stop, more }) => (stop.direction === "request" ? `was answered with ${more.error}; the broker has not seen it` : `says ${more.error} now`),
   drop: () => "was dropped",
   close: () => "is gone, its connection was closed",
@@ -27,7 +27,7 @@ function decisionEntry({ stop, action, more, changed, rule, at }, index) {
 function endEntry({ stop, end, draft, others, at }, index) {
   const head = headOf(stop, at, others ? `and ${count(others)} more are not stopped any more: ${end.how}` : `is not stopped any more: ${end.how}`);
   if (!draft) return html`<p>${head}</p>`;
-  return html`<details ?open=${index === 0}><summary>${head}</summary><p class="note">What you had edited was not sent:</p>${toCopy(draft.text)}</details>`;
+  return html`<details ?open=${index === 0}><summary>${head}</summary><p class="note">What you had edited was not sent:</p>${toCopy(draft)}</details>`;
 }
 
 function headOf(stop, at, became) {

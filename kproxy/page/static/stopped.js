@@ -96,7 +96,7 @@ export class Stopped {
     this.changed();
   }
 
-  /** Get a stopped message with its text: `json`, `hex`. */
+  /** Get a stopped message with its text, `json`. */
   look(id) {
     return get(`stops/${id}`);
   }
@@ -146,7 +146,7 @@ class StopEnds {
   constructor() {
     this.ends = new Map(); // id -> {action, by, why, how}
     this.own = new Set(); // ids of stops that this page decided on
-    this.drafts = new Map(); // id -> {form, text}
+    this.drafts = new Map(); // id -> edited text
     this.edited = new Map(); // keyOf -> {client, correlationId} of exchanges that did not go on as received
   }
 

@@ -11,13 +11,12 @@
                                      the latest stops that have ended, with their exchanges}; waits for another
                                      generation with ?after=GENERATION&wait=SECONDS; ?limit= stops, the oldest
     GET  /page/api/stops/errors      [{"code", "name", "meaning", "retriable", "clients"}]: the errors that an answer can have
-    GET  /page/api/stops/ID          STOP, with "json" and "hex": the body as text to edit. Without page.records the "hex" of
-                                     messages with records is null, and {"withheld": n, "bytes": n} stands in "json" for each
-                                     records field: left where it is, it is sent as it came
+    GET  /page/api/stops/ID          STOP, with "json": the body as text to edit. Without page.records, each records field is
+                                     {"withheld": n, "bytes": n} in it: left where it is, it is sent as it came
     POST /page/api/stops/ID          {"action": "resume" | "replace" | "error" | "drop" | "close" | "keep"} and, of replace,
-                                     "json" or "hex"; of error, "error": NAME; of keep, "seconds" from now
-    POST /page/api/stops/check       {"id", "json" | "hex"}: both as they would be sent, or 422 {"error", "path", "line",
-                                     "column", "position"}
+                                     "json"; of error, "error": NAME; of keep, "seconds" from now
+    POST /page/api/stops/check       {"id", "json"}: {"json", "size", "changed"} as it would be sent, or 422 {"error", "path",
+                                     "line", "column"}
     POST /page/api/stops/rule        {"id", "action", ...} as above: {"yaml"}, the rule to keep, or 422 {"error"}
     POST /page/api/stops/resume-all  {"resumed": n}
 
@@ -35,21 +34,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kproxy.errors import ProtocolError
+from kproxy.errors import ProtocolError, did_you_mean
 from kproxy.filters.breakpoints.breakpoint import Breakpoint, BreakpointMistake, stoppable_apis
 from kproxy.filters.breakpoints.decision import Action, how_it_ended
+from kproxy.filters.breakpoints.editing import MOST_TEXT_SIZE, Mistake, changed_paths, from_json, shown
 from kproxy.filters.breakpoints.filter import message_of
 from kproxy.filters.breakpoints.kept_rules import NoRule, kept_rule
-from kproxy.filters.breakpoints.stopped_text import (
-    MOST_TEXT_SIZE,
-    Mistake,
-    changed_paths,
-    from_hex,
-    from_json,
-    shown,
-)
-from kproxy.filters.options import did_you_mean
-from kproxy.filters.units import quoted
+from kproxy.filters.options import quoted
 from kproxy.protocol.error_codes import ErrorCode, error_codes
 from kproxy.protocol.expressions import located
 from kproxy.protocol.facts import facts
@@ -70,7 +61,6 @@ class StopRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str = ""
     action: str = "replace"
     json: str | None = None
-    hex: str | None = None
     error: str | None = None
     seconds: float | None = None
 
@@ -191,13 +181,13 @@ class StopPages:
             text = await in_codec_thread(lambda: shown(message, stop.api_version, body, self._withheld(body)))
         except ProtocolError as error:
             raise Refused(422, str(error)) from error
-        return _json({**_shown_stop(stop), **msgspec.to_builtins(text)})
+        return _json({**_shown_stop(stop), "json": text})
 
     async def _decide(self, request: Request) -> Response:
         sent = _decoded(await _body(request), StopRequest)
         stop = self._stopped.stop(request.path_params["id"])
         if sent.action not in (*ACTIONS, "keep"):
-            raise Refused(400, f"there is no action {quoted(sent.action)}{did_you_mean(sent.action, ACTIONS)}")
+            raise Refused(400, f"there is no action {quoted(sent.action)}: {did_you_mean(sent.action, ACTIONS)}")
         body = await self._edited(stop, sent) if sent.action == "replace" else b""
         error = _error(stop, sent) if sent.action == "error" else 0
         decision = Decide(0, stop.id, sent.action, _by(request), error, sent.seconds or 0.0)
@@ -212,7 +202,7 @@ class StopPages:
         message = message_of(stop.direction, stop.api_key)
         text = await in_codec_thread(lambda: shown(message, stop.api_version, after, self._withheld(before)))
         changed = await in_codec_thread(lambda: changed_paths(message, stop.api_version, before, after))
-        return _json({**msgspec.to_builtins(text), "size": len(after), "changed": changed})
+        return _json({"json": text, "size": len(after), "changed": changed})
 
     async def _rule(self, request: Request) -> Response:
         sent = _decoded(await _body(request), StopRequest)
@@ -238,14 +228,13 @@ class StopPages:
         """Return the body that the edited text describes."""
         message = message_of(stop.direction, stop.api_key)
         original = await self._stopped.body(stop.id) if before is None else before
-        if (sent.json is None) == (sent.hex is None):
-            raise Refused(400, "give the message as json or as hex")
-        read, text = (from_json, sent.json) if sent.json is not None else (from_hex, sent.hex)
+        text = sent.json
+        if text is None:
+            raise Refused(400, "give the message as json")
         try:
-            after = await in_codec_thread(lambda: read(message, stop.api_version, text or "", original))
+            after = await in_codec_thread(lambda: from_json(message, stop.api_version, text, original))
         except Mistake as error:
-            places = {"path": error.path, "line": error.line, "column": error.column, "position": error.position}
-            raise Refused(422, str(error), **places) from error
+            raise Refused(422, str(error), path=error.path, line=error.line, column=error.column) from error
         if len(after) > MOST_TEXT_SIZE:
             raise Refused(422, f"the message would have {len(after):,} bytes, and {MOST_TEXT_SIZE:,} are allowed")
         return after
@@ -265,7 +254,7 @@ def _error(stop: Stop, sent: StopRequest) -> int:
         )
     name = sent.error or ""
     if name not in ErrorCode.__members__ or name == "NONE":
-        raise Refused(422, f"there is no error {quoted(name)}{did_you_mean(name, ErrorCode.__members__)}")
+        raise Refused(422, f"there is no error {quoted(name)}: {did_you_mean(name, ErrorCode.__members__)}")
     return int(ErrorCode[name])
 
 

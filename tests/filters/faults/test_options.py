@@ -1,4 +1,4 @@
-"""What a fault may say: options, scenarios, words of a command line, schedules."""
+"""A fault: options, scenarios, words of a command line, schedules; its name, its side of the broker, what it selects."""
 
 from collections.abc import Iterable
 from typing import Any, get_args
@@ -6,14 +6,13 @@ from typing import Any, get_args
 import pytest
 
 from kproxy.errors import UsageError
+from kproxy.filters.contract import Request
 from kproxy.filters.faults import FaultInjection
-from kproxy.filters.faults.options import Fault, FaultsOptions
-from kproxy.filters.faults.rules import rules
-from kproxy.filters.faults.scenarios import SCENARIOS
-from kproxy.filters.faults.schedule import Schedule
-from kproxy.filters.faults.words import parse_fault
+from kproxy.filters.faults.options import SCENARIOS, Fault, FaultsOptions, parse_fault
+from kproxy.filters.faults.rules import Rule, Schedule, describe, requests_topics, rules
 from kproxy.filters.options import OptionMistakes, read_options
 from kproxy.protocol import ApiKey
+from tests.support.filtering import connection, make, part
 
 
 def mistakes(**fault: Any) -> list[tuple[str, str]]:
@@ -36,7 +35,7 @@ def test_names_are_given_alone_or_in_a_list() -> None:
     ("fault", "message"),
     [
         ({"api_name": "Product", "error": "NONE"}, "there is no API 'Product': did you mean Produce?"),
-        ({"error": "NOT_LEADER"}, "there is no error 'NOT_LEADER': did you mean NOT_LEADER_OR_FOLLOWER?"),
+        ({"error": "NOT_LEADER"}, "there is no error 'NOT_LEADER': did you mean NOT_LEADER_OR_FOLLOWER"),
         (
             {"api_name": "Produce"},
             "it does nothing: give one of error, disconnect, black_hole, truncate, delay, throttle, or",
@@ -79,7 +78,6 @@ def test_every_scenario_has_an_effect_and_is_documented(name: str) -> None:
     effects = [rule.code(key) for key in rule.apis] + [fault.delay, fault.throttle, fault.black_hole or None]
     assert any(effect is not None for effect in effects)
     assert f"        {name} " in (FaultInjection.__doc__ or "")
-    assert SCENARIOS[name].meaning.endswith(".")
 
 
 def test_what_a_fault_says_itself_wins() -> None:
@@ -186,3 +184,70 @@ def test_as_many_times_as_allowed_are_the_first_that_chance_chooses() -> None:
     assert fired(limited, range(1, 201)) == unlimited[:5]
     assert fired(limited, range(1, 201)) == unlimited[:5]
     assert fired(Schedule(probability=0.3, seed=7, times=5), [150, *range(1, 150)]) == unlimited[:5]
+
+
+def rule(**options: Any) -> Rule:
+    return rules([Fault(**{"error": "NOT_COORDINATOR", **options})])[0]
+
+
+def test_a_fault_is_named_by_its_options_and_no_name_is_used_twice() -> None:
+    fault = Fault(api_name=("Produce", "Fetch"), error="NOT_COORDINATOR", times=2)
+    assert describe(fault) == "api_name=Produce,Fetch times=2 error=NOT_COORDINATOR"
+    names = [each.name for each in rules([fault, Fault(name="mine", disconnect=True), fault])]
+    assert names == [describe(fault), "mine", f"{describe(fault)} #2"]
+    assert describe(Fault(black_hole=True)) == "black_hole=true"
+
+
+@pytest.mark.parametrize(
+    ("options", "api", "when"),
+    [
+        ({}, ApiKey.PRODUCE, "before"),
+        ({"when": "after"}, ApiKey.PRODUCE, "after"),
+        ({}, ApiKey.FETCH, "after"),
+        ({}, ApiKey.METADATA, "after"),
+        ({"error": None, "delay": 1.0}, ApiKey.FETCH, "before"),
+        ({"error": None, "truncate": 3}, ApiKey.PRODUCE, "after"),
+        ({"error": None, "throttle": 3.0}, ApiKey.PRODUCE, "after"),
+    ],
+)
+def test_the_side_of_the_broker(options: dict[str, Any], api: ApiKey, when: str) -> None:
+    assert rule(**options).when(api) == when
+
+
+@pytest.mark.parametrize(
+    ("options", "client_id", "topics", "selected"),
+    [
+        ({}, None, [], True),
+        ({"client_id": "app-*"}, "app-1", [], True),
+        ({"client_id": "app-*"}, "other", [], False),
+        ({"client_id": "app-*"}, None, [], False),
+        ({"broker": "10.0.0.9:*"}, None, [], True),
+        ({"broker": "10.0.0.8:9092"}, None, [], False),
+        ({"topic": ("a", "b*")}, None, [("x", ""), ("bc", "")], True),
+        ({"topic": "a"}, None, [("x", "")], False),
+        ({"topic": "a"}, None, [], False),
+        ({"where": "clientId == 'x' && request.acks == 0"}, "x", [], True),
+        ({"where": "clientId == 'x' && request.acks != 0"}, "x", [], False),
+        ({"where": "request.groupId == 'x'"}, "x", [], False),
+    ],
+)
+def test_what_it_selects(
+    options: dict[str, Any], client_id: str, topics: list[tuple[str, str]], selected: bool
+) -> None:
+    request = Request(connection(), 0, 9, 7, client_id, make("ProduceRequest"))
+    assert rule(**options).selects(request, {}, topics) is selected
+
+
+@pytest.mark.parametrize(
+    ("version", "topics", "asks"), [(1, None, True), (1, [], False), (0, [], True), (9, ["orders"], True)]
+)
+def test_a_metadata_request_asks_for_all_topics_for_some_or_for_none(version: int, topics: Any, asks: bool) -> None:
+    named = topics and [part("MetadataRequest", "MetadataRequestTopic", name=name) for name in topics]
+    request = Request(connection(), 3, version, 7, None, make("MetadataRequest", topics=named))
+    assert requests_topics(request) is asks
+
+
+@pytest.mark.parametrize(("group", "is_call"), [("g", True), ("bill*", False), (("a", "g"), True)])
+def test_requests_that_name_a_group_are_selected(group: Any, is_call: bool) -> None:
+    request = Request(connection(), ApiKey.HEARTBEAT, 4, 1, "app", make("HeartbeatRequest", group_id="g"))
+    assert rule(group=group).selects(request, {}, ()) is is_call

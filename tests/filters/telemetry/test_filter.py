@@ -1,23 +1,25 @@
-"""Telemetry through a chain: what the client is answered, what the broker sees, what is shown."""
+"""Telemetry: pushes that are answered or read along, its options, and the numbers in a push."""
 
-import asyncio
+import gzip
 import zlib
-from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 from lz4 import frame as lz4
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
+from kproxy.errors import DecodeError, UsageError
 from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Answer, ClientMetric, Close, Direction, RequestFacts, Send, Want
 from kproxy.filters.loading import load_filter
-from kproxy.filters.telemetry.filter import LARGE
+from kproxy.filters.telemetry.filter import LARGE, Push, unpack
+from kproxy.filters.telemetry.filter import read_push as read_push_within
 from kproxy.protocol import message
+from kproxy.protocol.embedded.telemetry import TooLarge
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.ids import ZERO_UUID
-from tests.filters.telemetry.pushes import Showing, counter, gauge, push
-from tests.support.filtering import connection, make, part, request_frame, response_frame
+from tests.filters.telemetry.pushes import DELTA, Showing, counter, gauge, push
+from tests.support.filtering import connection, make, part, request_frame, response_frame, settled
 from tests.support.otlp import attributes
 
 ID = "AAECAwQFBgcICQoLDA0ODw"
@@ -33,16 +35,10 @@ class Bench:
         self.chain = Chain([self.filter], runtime=self.runtime)
         self.at = connection()
 
-    def outcome(self, given: Any) -> Any:
-        async def settled() -> Any:
-            return await given if isinstance(given, Awaitable) else given
-
-        return asyncio.run(settled())
-
     def asked(self, name: str, **values: Any) -> Any:
         """The answer that kproxy gives."""
         frame = request_frame(f"{name}Request", 0, make(f"{name}Request", **values))
-        outcome = self.outcome(self.chain.on_request(self.at, frame))
+        outcome = settled(self.chain.on_request(self.at, frame))
         if not isinstance(outcome, Answer):
             return outcome
         return message(f"{name}Response").decode(0, outcome.frame[9:])
@@ -141,7 +137,7 @@ def tapped(error: int = 0, metrics: bytes = SENT, **options: Any) -> Bench:
     answer = response_frame(
         72, 0, message("PushTelemetryResponse").encode(0, make("PushTelemetryResponse", error_code=error))
     )
-    assert bench.outcome(bench.chain.on_response(bench.at, outcome.request, answer)) == Send(answer)
+    assert settled(bench.chain.on_response(bench.at, outcome.request, answer)) == Send(answer)
     return bench
 
 
@@ -193,3 +189,81 @@ def test_beside_a_broker_what_it_takes_is_forwarded() -> None:
     assert forwarded(bench) == [{"client_id": "app", "client_instance_id": ID}]
     assert forwarded(tapped(ErrorCode.THROTTLING_QUOTA_EXCEEDED, forward=COLLECTOR)) == []
     assert bench.filter.identifies
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"mode": "both"}, "mode: 'both' is not one of tap, terminate"),
+        ({"push_interval": "2h"}, "push_interval: 7200.0 is out of range"),
+        ({"compression": ["brotli"]}, "compression[0]: 'brotli' is not one of"),
+        ({"forward": {"otlp": "collector:4318"}}, "forward.otlp: it is not the URL"),
+        ({"forward": {"otlp": "http://c:1", "headers": {"host": "x"}}}, "forward.headers.host: kproxy sets this"),
+        ({"forward": {}}, "forward.otlp: it is missing"),
+        ({"most_clients": 0}, "most_clients: 0 is out of range"),
+        ({"most_metrics": 50_001}, "most_metrics: 50001 is out of range"),
+        ({"most_labels": 17}, "most_labels: 17 is out of range"),
+        ({"most_names": 501}, "most_names: 501 is out of range"),
+        ({"most_series": 1_001}, "most_series: 1001 is out of range"),
+        ({"most_bytes": "1GiB"}, "at most 16MiB"),
+    ],
+)
+def test_mistakes_are_said_with_their_place(options: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_filter("telemetry", options)
+    assert said in str(caught.value).replace('"', "'")
+
+
+def read_push(plain: bytes, most_metrics: int = 100, most_attributes: int = 8) -> Push:
+    return read_push_within(plain, most_metrics, most_attributes)
+
+
+def test_sums_and_gauges_with_their_attributes() -> None:
+    plain = push(
+        counter("a.total", 7, topic="orders"),
+        counter("b.total", 3, DELTA),
+        counter("c", -2, DELTA, is_monotonic=False),
+        gauge("d", 0.0, node_id="1"),
+    )
+    assert read_push(plain) == (
+        [
+            ClientMetric("a.total", True, False, (("topic", "orders"),), 7.0),
+            ClientMetric("b.total", True, True, (), 3.0),
+            ClientMetric("c", False, True, (), -2.0),
+            ClientMetric("d", False, False, (("node_id", "1"),), 0.0),
+        ],
+        0,
+    )
+
+
+def test_what_is_no_number_is_dropped() -> None:
+    histogram = {"name": "h", "histogram": {"dataPoints": [{"count": "1"}, {"count": "2"}]}}
+    assert read_push(push(gauge("a", "NaN"), gauge("b", "-Infinity"), gauge("c", 1.5), histogram)) == (
+        [ClientMetric("c", False, False, (), 1.5)],
+        4,
+    )
+
+
+def test_names_are_cut_and_numbers_beyond_the_cap_dropped() -> None:
+    long, dropped = read_push(push(gauge("n" * 1_000, 1.0, **{"k" * 1_000: "v" * 1_000})))
+    assert [(len(one.name), [tuple(map(len, pair)) for pair in one.attributes]) for one in long] == [(200, [(64, 250)])]
+    found, dropped = read_push(push(*(gauge("a", 1.0) for _ in range(7 + 5))), most_metrics=7)
+    assert (len(found), dropped) == (7, 5)
+    (few,), dropped = read_push(push(gauge("a", 1.0, one="1", two="2", three="3")), most_attributes=2)
+    assert (few.attributes, dropped) == ((("one", "1"), ("two", "2")), 0)
+
+
+def test_a_bomb_is_not_unpacked() -> None:
+    bomb = gzip.compress(bytes(4_001))
+    assert len(bomb) < 100
+    with pytest.raises(TooLarge):
+        unpack(bomb, 1, 1_000)
+    assert unpack(gzip.compress(bytes(4_000)), 1, 1_000) == bytes(4_000)
+
+
+@pytest.mark.parametrize("data", [b"\x0a\x7f", b"\xff" * 50, b"\x0a\x02\x12\xff"])
+def test_what_is_no_push_is_a_decode_error(data: bytes) -> None:
+    with pytest.raises(DecodeError):
+        read_push(data)
+    with pytest.raises(DecodeError):
+        unpack(data, 4, 1_000)

@@ -4,8 +4,12 @@ from typing import Any
 
 import pytest
 
-from kproxy.filters.telemetry.options import TelemetryOptions
-from kproxy.filters.telemetry.subscriptions import MOST_BYTES_A_SECOND, MOST_PUSHES_A_SECOND, Subscriptions
+from kproxy.filters.telemetry.subscriptions import (
+    MOST_BYTES_A_SECOND,
+    MOST_PUSHES_A_SECOND,
+    Subscriptions,
+    TelemetryOptions,
+)
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.ids import METADATA_TOPIC_ID, ZERO_UUID
 from tests.support.filtering import make

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kproxy.filters.topic_prefix import acls
-from kproxy.filters.topic_prefix.acls import Sought
+from kproxy.filters.topic_prefix.acls import PatternFilter
 from kproxy.filters.topic_prefix.names import Names
 from kproxy.filters.topic_prefix.refusal import Refusal
 from kproxy.protocol.error_codes import ErrorCode
@@ -40,22 +40,22 @@ def test_patterns_of_others_are_not_the_tenants() -> None:
 
 # org.apache.kafka.common.resource.ResourcePatternFilterTest has these
 @pytest.mark.parametrize(
-    ("sought", "pattern", "fits"),
+    ("wanted", "pattern", "fits"),
     [
-        (Sought(1, None, 1), (3, "x", 4), True),
-        (Sought(2, None, 1), (3, "x", 4), False),
-        (Sought(2, "x", 1), (2, "x", 4), True),
-        (Sought(2, "x", 3), (2, "x", 4), False),
-        (Sought(2, "xy", 2), (2, "x", 4), True),
-        (Sought(2, "xy", 2), (2, "x", 3), False),
-        (Sought(2, "xy", 2), (2, "*", 3), True),
-        (Sought(2, "xy", 3), (2, "*", 3), False),
-        (Sought(2, "x", 2), (2, "xy", 4), False),
-        (Sought(2, None, 4), (2, "x", 3), False),
+        (PatternFilter(1, None, 1), (3, "x", 4), True),
+        (PatternFilter(2, None, 1), (3, "x", 4), False),
+        (PatternFilter(2, "x", 1), (2, "x", 4), True),
+        (PatternFilter(2, "x", 3), (2, "x", 4), False),
+        (PatternFilter(2, "xy", 2), (2, "x", 4), True),
+        (PatternFilter(2, "xy", 2), (2, "x", 3), False),
+        (PatternFilter(2, "xy", 2), (2, "*", 3), True),
+        (PatternFilter(2, "xy", 3), (2, "*", 3), False),
+        (PatternFilter(2, "x", 2), (2, "xy", 4), False),
+        (PatternFilter(2, None, 4), (2, "x", 3), False),
     ],
 )
-def test_filters_fit_as_kafkas_do(sought: Sought, pattern: tuple[int, str, int], fits: bool) -> None:
-    assert sought.matches(*pattern) == fits
+def test_filters_fit_as_kafkas_do(wanted: PatternFilter, pattern: tuple[int, str, int], fits: bool) -> None:
+    assert wanted.matches(*pattern) == fits
 
 
 def confined(kind: int, name: str | None, pattern: int, *, cluster: bool = True) -> tuple[list[Any], list[acls.Group]]:
@@ -115,8 +115,8 @@ def test_results_are_put_together_again() -> None:
 
 def test_a_description_asks_for_all_and_shows_what_was_asked_for() -> None:
     request = make("DescribeAclsRequest", resource_type_filter=1, resource_name_filter="x", pattern_type_filter=2)
-    sought = acls.describe_request(request)
-    assert (sought, request.resource_name_filter, request.pattern_type_filter) == (Sought(1, "x", 2), None, 1)
+    wanted = acls.describe_request(request)
+    assert (wanted, request.resource_name_filter, request.pattern_type_filter) == (PatternFilter(1, "x", 2), None, 1)
     found = [
         part(
             "DescribeAclsResponse", "DescribeAclsResource", resource_type=kind, resource_name=name, pattern_type=pattern
@@ -126,7 +126,7 @@ def test_a_description_asks_for_all_and_shows_what_was_asked_for() -> None:
     for cluster, kept in ((True, [(2, "x", 3), (2, "*", 3), (4, "x", 3)]), (False, [(2, "x", 3), (2, "*", 3)])):
         copies = [type(each)(**{f.attribute: getattr(each, f.attribute) for f in each.fields}) for each in found]
         message = make("DescribeAclsResponse", resources=copies)
-        acls.describe_response(NAMES, message, sought, cluster=cluster)
+        acls.describe_response(NAMES, message, wanted, cluster=cluster)
         assert [(each.resource_type, each.resource_name, each.pattern_type) for each in message.resources] == kept
 
 

@@ -12,10 +12,10 @@ from kproxy.filters.chain import Chain
 from kproxy.filters.contract import Close, Direction, RequestFacts, Response, Send, Want
 from kproxy.filters.loading import load_filter
 from kproxy.filters.topic_prefix import TopicPrefix
-from kproxy.filters.topic_prefix.acls import Sought
-from kproxy.filters.topic_prefix.filter import ELEMENTS_IN_A_TURN, TopicPrefixOptions
-from kproxy.filters.topic_prefix.places import ADMINISTRATION, RENAMED, UNTOUCHED
-from kproxy.filters.topic_prefix.tenant import keep
+from kproxy.filters.topic_prefix.acls import PatternFilter
+from kproxy.filters.topic_prefix.filter import TopicPrefixOptions
+from kproxy.filters.topic_prefix.rules import KEPT
+from kproxy.filters.topic_prefix.translation import ADMINISTRATION, ELEMENTS_IN_A_TURN, RENAMED, UNTOUCHED
 from kproxy.protocol import ApiKey, facts, message
 from kproxy.proxy.filter_runtime import FilterRuntime, Journals
 from kproxy.proxy.messages import Learned, Message
@@ -69,13 +69,16 @@ def chain() -> Chain:
     return chain
 
 
-def by_name(kind: str, *, named: bool) -> list[tuple[str, list[Marked]]]:
-    """Messages of APIs that pass, with their versions and layouts that carry names, or that do not."""
-    found: dict[str, list[Marked]] = {}
-    for each in messages(kind):
-        if message(each.name).api_key in PASSING and each.has_names() == named and not is_exempt(each):
-            found.setdefault(each.name, []).append(each)
-    return [(name, each) for name, each in found.items() if name not in OTHERWISE]
+def passing(kind: str, *, named: bool) -> list[Marked]:
+    """Messages of APIs that pass, at each version and layout, that carry names, or that do not."""
+    return [
+        each
+        for each in messages(kind)
+        if message(each.name).api_key in PASSING
+        and each.name not in OTHERWISE
+        and each.has_names() == named
+        and not is_exempt(each)
+    ]
 
 
 def is_exempt(marked: Marked) -> bool:
@@ -83,80 +86,67 @@ def is_exempt(marked: Marked) -> bool:
     return marked.version == 0 and marked.name.endswith(("AclsRequest", "AclsResponse", "ListConfigResourcesResponse"))
 
 
-@pytest.mark.parametrize(("name", "each"), by_name("request", named=True))
-def test_every_name_in_a_request_gets_the_prefix_and_nothing_else_changes(
-    chain: Chain, name: str, each: list[Marked]
-) -> None:
-    for marked in each:
-        outcome = chain.on_request(connection(), request_frame(name, marked.version, marked.make(client_name)))
-        assert isinstance(outcome, Send), (marked.version, outcome)
-        assert outcome.frame == request_frame(name, marked.version, marked.make(broker_name)), marked.version
+def test_every_name_in_a_request_gets_the_prefix_and_nothing_else_changes(chain: Chain) -> None:
+    for marked in passing("request", named=True):
+        about = marked.name, marked.version
+        outcome = chain.on_request(connection(), request_frame(*about, marked.make(client_name)))
+        assert isinstance(outcome, Send), (about, outcome)
+        assert outcome.frame == request_frame(*about, marked.make(broker_name)), about
 
 
 def vars_of(struct: Any) -> set[str]:
     return {field.attribute for field in struct.fields}
 
 
-@pytest.mark.parametrize("name", sorted(OTHERWISE))
-def test_every_name_in_requests_that_are_changed_otherwise_gets_the_prefix(chain: Chain, name: str) -> None:
-    counted = 0
+def test_every_name_in_requests_that_are_changed_otherwise_gets_the_prefix(chain: Chain) -> None:
+    counted = dict.fromkeys(OTHERWISE, 0)
     for marked in messages("request"):
-        if marked.name != name or not marked.has_names() or is_exempt(marked):
+        if marked.name not in OTHERWISE or not marked.has_names() or is_exempt(marked):
             continue
+        about = marked.name, marked.version
         asked = marked.make(client_name)
         for attribute in {"session_id", "session_epoch", "share_session_epoch"}.intersection(vars_of(asked)):
             setattr(asked, attribute, 0)  # no session, or a new one: others are refused
-        before = request_frame(name, marked.version, asked)
+        before = request_frame(*about, asked)
         outcome = chain.on_request(connection(), before)
-        assert isinstance(outcome, Send), marked.version
+        assert isinstance(outcome, Send), about
         for kind in (TOPIC, GROUP):
             bare = client_name(kind).encode()
             count = outcome.frame.count(bare)
-            assert count == outcome.frame.count(broker_name(kind).encode()), marked.version
-            assert count > 0 or bare not in before or kind == TOPIC, marked.version  # what a session forgets goes
-            counted += count
-    assert counted > 0 or name == "DescribeAclsRequest"  # which asks for the ACLs on all names
+            assert count == outcome.frame.count(broker_name(kind).encode()), about
+            assert count > 0 or bare not in before or kind == TOPIC, about  # what a session forgets goes
+            counted[marked.name] += count
+    assert [name for name, count in counted.items() if not count] == [
+        "DescribeAclsRequest"
+    ]  # for the ACLs on all names
 
 
-@pytest.mark.parametrize(("name", "each"), by_name("response", named=True))
-def test_every_name_in_a_response_loses_the_prefix_and_other_tenants_are_gone(
-    chain: Chain, name: str, each: list[Marked]
-) -> None:
-    key = message(name).api_key
-    assert key is not None
-    for marked in each:
-        asked = newest(name.replace("Response", "Request"), marked.version)
-        request = RequestFacts(key, marked.version, 7, message=asked.make(broker_name))
-        at = connection()
-        if key == ApiKey.DESCRIBE_ACLS:
-            keep(at, 7, Sought(1, None, 1))
-        if key == ApiKey.DELETE_ACLS:
-            keep(at, 7, [(1, None)])
-        frame = response_frame(key, marked.version, marked.encoded(broker_name, foreign_name))
-        outcome = chain.on_response(at, request, frame)
-        assert isinstance(outcome, Send), (marked.version, outcome)
-        assert outcome.frame == response_frame(key, marked.version, marked.encoded(client_name)), marked.version
+def test_every_name_in_a_response_loses_the_prefix_and_other_tenants_are_gone(chain: Chain) -> None:
+    for marked in passing("response", named=True):
+        about = message(marked.name).api_key or 0, marked.version
+        asked = newest(marked.name.replace("Response", "Request"), marked.version)
+        request = RequestFacts(*about, 7, message=asked.make(broker_name))
+        if about[0] == ApiKey.DESCRIBE_ACLS:
+            request.kept[KEPT] = PatternFilter(1, None, 1)
+        if about[0] == ApiKey.DELETE_ACLS:
+            request.kept[KEPT] = [(1, None)]
+        frame = response_frame(*about, marked.encoded(broker_name, foreign_name))
+        outcome = chain.on_response(connection(), request, frame)
+        assert isinstance(outcome, Send), (about, outcome)
+        assert outcome.frame == response_frame(*about, marked.encoded(client_name)), about
 
 
-@pytest.mark.parametrize(("name", "each"), by_name("request", named=False))
-def test_requests_without_names_pass_as_they_came(chain: Chain, name: str, each: list[Marked]) -> None:
-    for marked in each:
-        frame = request_frame(name, marked.version, marked.make(client_name))
+def test_messages_without_names_pass_as_they_came(chain: Chain) -> None:
+    for marked in passing("request", named=False):
+        frame = request_frame(marked.name, marked.version, marked.make(client_name))
         outcome = chain.on_request(connection(), frame)
-        assert isinstance(outcome, Send)
-        assert outcome.frame is frame
-
-
-@pytest.mark.parametrize(("name", "each"), by_name("response", named=False))
-def test_responses_without_names_pass_as_they_came(chain: Chain, name: str, each: list[Marked]) -> None:
-    key = message(name).api_key
-    assert key is not None
-    for marked in each:
+        assert isinstance(outcome, Send) and outcome.frame is frame, (marked.name, marked.version)
+    for marked in passing("response", named=False):
+        key = message(marked.name).api_key or 0
         frame = response_frame(key, marked.version, marked.encoded(client_name))
         outcome = chain.on_response(connection(), RequestFacts(key, marked.version, 7), frame)
         if key != ApiKey.API_VERSIONS:  # it offers an API that does not exist
-            assert isinstance(outcome, Send)
-            assert outcome.frame is frame
+            assert isinstance(outcome, Send) and outcome.frame is frame, (marked.name, marked.version)
 
 
 def test_what_is_cut_through_carries_no_names_that_need_a_change(chain: Chain) -> None:
@@ -171,13 +161,14 @@ def test_what_is_cut_through_carries_no_names_that_need_a_change(chain: Chain) -
     assert chain.wanted(Direction.RESPONSE, ApiKey.FETCH, 12) is Want.HOLD
 
 
-@pytest.mark.parametrize("key", sorted(set(facts().apis) - PASSING), ids=lambda key: ApiKey(key).name)
-def test_what_brokers_say_to_each_other_is_refused(chain: Chain, key: int) -> None:
-    name = f"{facts().apis[key].name}Request"
-    for version in message(name).versions:
-        outcome = chain.on_request(connection(), request_frame(name, version, newest(name, version).make(client_name)))
-        assert isinstance(outcome, Close)
-        assert "is not for tenants" in outcome.reason
+def test_what_brokers_say_to_each_other_is_refused(chain: Chain) -> None:
+    for key in set(facts().apis) - PASSING:
+        name = f"{facts().apis[key].name}Request"
+        for version in message(name).versions:
+            outcome = chain.on_request(
+                connection(), request_frame(name, version, newest(name, version).make(client_name))
+            )
+            assert isinstance(outcome, Close), key
 
 
 def test_what_the_facts_do_not_have_is_refused(chain: Chain) -> None:
@@ -195,24 +186,45 @@ def test_a_client_may_ask_for_a_newer_api_versions(chain: Chain) -> None:
     assert outcome.frame == KAFKA_4_3_REFUSAL
 
 
-@pytest.mark.parametrize("key", sorted(ADMINISTRATION), ids=lambda key: ApiKey(key).name)
-def test_administration_of_the_cluster_is_refused_where_it_is_not_allowed(key: int) -> None:
-    name = f"{facts().apis[key].name}Request"
-    frame = request_frame(name, 0, newest(name, 0).make(client_name))
-    assert isinstance(Chain([tenant()]).on_request(connection(), frame), Send)
-    strict = Chain([tenant(cluster_administration=False)])
-    assert strict.wanted(Direction.REQUEST, key, 0) is Want.HOLD
-    assert isinstance(strict.on_request(connection(), frame), Close)
+def test_administration_of_the_cluster_is_refused_where_it_is_not_allowed() -> None:
+    for key in ADMINISTRATION:
+        name = f"{facts().apis[key].name}Request"
+        frame = request_frame(name, 0, newest(name, 0).make(client_name))
+        assert isinstance(Chain([tenant()]).on_request(connection(), frame), Send), key
+        strict = Chain([tenant(cluster_administration=False)])
+        assert strict.wanted(Direction.REQUEST, key, 0) is Want.REFUSE, key
+        assert isinstance(strict.on_request(connection(), frame), Close), key
 
 
-@pytest.mark.parametrize("name", ["Produce", "Fetch", "ShareFetch", "ShareAcknowledge", "DeleteTopics", "OffsetCommit"])
-def test_an_id_that_no_response_has_named_is_refused(name: str) -> None:
-    request = message(f"{name}Request")
-    assert request.api_key is not None
-    marked = newest(request.name, request.versions.highest)
-    frame = request_frame(request.name, marked.version, marked.make(client_name))
-    stranger = Chain([tenant("strangers.")])
-    assert not isinstance(stranger.on_request(connection(), frame), Send)
+def test_what_is_refused_is_not_offered() -> None:
+    def offered(**options: Any) -> list[tuple[int, int, int]]:
+        ranges = ((0, 3, 13), (27, 0, 1), (30, 0, 3), (58, 0, 0), (49, 0, 1), (999, 0, 0))
+        apis = [
+            part("ApiVersionsResponse", "ApiVersion", api_key=key, min_version=low, max_version=high)
+            for key, low, high in ranges
+        ]
+        body = message("ApiVersionsResponse").encode(3, make("ApiVersionsResponse", api_keys=apis))
+        narrowing = Chain([tenant(**options)])
+        outcome = narrowing.on_response(connection(), RequestFacts(18, 3, 7), response_frame(18, 3, body))
+        assert isinstance(outcome, Send)
+        answer: Any = message("ApiVersionsResponse").decode(3, outcome.frame[8:])
+        return [(each.api_key, each.min_version, each.max_version) for each in answer.api_keys]
+
+    assert offered() == [(0, 3, 13), (30, 0, 3), (49, 0, 1)]
+    assert offered(cluster_administration=False) == [(0, 3, 13), (30, 0, 3)]
+    for version, outcome in ((0, Close), (1, Send)):  # without pattern types
+        frame = request_frame("DescribeAclsRequest", version, make("DescribeAclsRequest", resource_type_filter=2))
+        assert isinstance(Chain([tenant()]).on_request(connection(), frame), outcome)
+
+
+def test_an_id_that_no_response_has_named_is_refused() -> None:
+    for name in ("Produce", "Fetch", "ShareFetch", "ShareAcknowledge", "DeleteTopics", "OffsetCommit"):
+        request = message(f"{name}Request")
+        assert request.api_key is not None, name
+        marked = newest(request.name, request.versions.highest)
+        frame = request_frame(request.name, marked.version, marked.make(client_name))
+        stranger = Chain([tenant("strangers.")])
+        assert not isinstance(stranger.on_request(connection(), frame), Send), name
 
 
 def test_a_response_of_many_topics_takes_turns_with_other_connections(chain: Chain) -> None:
@@ -237,13 +249,6 @@ def test_a_response_of_many_topics_takes_turns_with_other_connections(chain: Cha
     assert turns == 3
     shown = message("MetadataResponse").decode(9, outcome.frame, 9)
     assert [topic.name for topic in shown.topics] == [str(number) for number in range(count) if number % 3]
-
-
-def test_nothing_is_kept_for_a_closed_connection() -> None:
-    filter_, at = tenant(), connection()
-    keep(at, 7, "what")
-    filter_.on_close(at)
-    assert at.state == {}
 
 
 @pytest.mark.parametrize("prefix", ["", "a b", "__consumer", 7, "x" * 101, "a\n"])

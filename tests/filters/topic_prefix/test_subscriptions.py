@@ -4,8 +4,9 @@ from struct import pack
 
 import pytest
 
-from kproxy.filters.topic_prefix import subscriptions
 from kproxy.filters.topic_prefix.names import Names
+from kproxy.filters.topic_prefix.subscriptions import in_assignment, in_subscription, to_broker, to_client
+from tests.filters.topic_prefix.test_rules import ruled
 from tests.support.filtering import make, part
 
 NAMES = Names("a.")
@@ -28,47 +29,48 @@ def assignment(prefix: str) -> bytes:
 
 
 def test_subscriptions_go_and_come_back() -> None:
-    assert subscriptions.subscription_to_broker(NAMES, subscription("")) == subscription("a.")
-    assert subscriptions.subscription_to_client(NAMES, subscription("a.")) == subscription("")
+    assert to_broker(NAMES, in_subscription, subscription("")) == subscription("a.")
+    assert to_client(NAMES, in_subscription, subscription("a.")) == subscription("")
 
 
 def test_assignments_go_and_come_back() -> None:
-    assert subscriptions.assignment_to_broker(NAMES, assignment("")) == assignment("a.")
-    assert subscriptions.assignment_to_client(NAMES, assignment("a.")) == assignment("")
+    assert to_broker(NAMES, in_assignment, assignment("")) == assignment("a.")
+    assert to_client(NAMES, in_assignment, assignment("a.")) == assignment("")
 
 
 def test_version_1_without_its_fields_is_read_as_kafka_go_writes_it() -> None:
     short = pack(">hi", 1, 1) + name("x") + NULL
-    assert subscriptions.subscription_to_broker(NAMES, short) == pack(">hi", 1, 1) + name("a.x") + NULL
+    assert to_broker(NAMES, in_subscription, short) == pack(">hi", 1, 1) + name("a.x") + NULL
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"no protocol", pack(">hi", 0, 1 << 30), pack(">hi", 0, 1) + b"\0\x09x"])
 def test_other_bytes_stay_as_they_are(data: bytes) -> None:
-    assert subscriptions.subscription_to_broker(NAMES, data) == data
-    assert subscriptions.subscription_to_client(NAMES, data) == data
-    assert subscriptions.assignment_to_broker(NAMES, data) == data
-    assert subscriptions.assignment_to_client(NAMES, data) == data
+    assert to_broker(NAMES, in_subscription, data) == data
+    assert to_client(NAMES, in_subscription, data) == data
+    assert to_broker(NAMES, in_assignment, data) == data
+    assert to_client(NAMES, in_assignment, data) == data
 
 
 def test_nothing_of_another_tenant_is_shown() -> None:
-    assert subscriptions.subscription_to_client(NAMES, subscription("b.")) == b""
-    assert subscriptions.assignment_to_client(NAMES, assignment("b.")) == b""
+    assert to_client(NAMES, in_subscription, subscription("b.")) == b""
+    assert to_client(NAMES, in_assignment, assignment("b.")) == b""
 
 
 def test_only_the_consumer_protocol_has_topics() -> None:
     for kind, metadata in (("consumer", subscription("a.")), ("connect", subscription(""))):
         protocol = part("JoinGroupRequest", "JoinGroupRequestProtocol", metadata=subscription(""))
-        subscriptions.join_request(NAMES, make("JoinGroupRequest", protocol_type=kind, protocols=[protocol]))
+        ruled(7, make("JoinGroupRequest", protocol_type=kind, protocols=[protocol]))
         assert protocol.metadata == metadata
 
 
 def test_before_version_5_of_sync_group_the_bytes_say_what_they_are() -> None:
     for kind, expected in ((None, "a."), ("consumer", "a."), ("connect", "")):
         each = part("SyncGroupRequest", "SyncGroupRequestAssignment", assignment=assignment(""))
-        subscriptions.sync_request(NAMES, make("SyncGroupRequest", protocol_type=kind, assignments=[each]))
+        requested = make("SyncGroupRequest", protocol_type=kind, assignments=[each])
+        ruled(4, requested)
         assert each.assignment == assignment(expected)
         response = make("SyncGroupResponse", assignment=assignment("a."))
-        subscriptions.sync_response(NAMES, response, kind)
+        ruled(4, response, requested)
         assert response.assignment == (assignment("a.") if kind == "connect" else assignment(""))
 
 
@@ -80,8 +82,8 @@ def test_descriptions_and_joins_are_translated_back() -> None:
         member_assignment=assignment("a."),
     )
     group = part("DescribeGroupsResponse", "DescribedGroup", protocol_type="consumer", members=[member])
-    subscriptions.describe_response(NAMES, make("DescribeGroupsResponse", groups=[group]))
+    ruled(5, make("DescribeGroupsResponse", groups=[group]))
     assert (member.member_metadata, member.member_assignment) == (subscription(""), assignment(""))
     joined = part("JoinGroupResponse", "JoinGroupResponseMember", metadata=subscription("a."))
-    subscriptions.join_response(NAMES, make("JoinGroupResponse", members=[joined]), "consumer")
+    ruled(7, make("JoinGroupResponse", members=[joined]), make("JoinGroupRequest", protocol_type="consumer"))
     assert joined.metadata == subscription("")

@@ -3,7 +3,7 @@
 import pytest
 
 from kproxy.filters.json_masks import JsonMask
-from kproxy.filters.json_paths import parse_paths
+from kproxy.filters.mask import parse_paths
 from kproxy.protocol.records import Codec, Record, read_batches, read_records, write_batches
 from kproxy.protocol.records.batches import Batch
 from kproxy.protocol.records.editing import TRANSACTIONAL, RecordBatch

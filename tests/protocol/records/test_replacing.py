@@ -7,7 +7,7 @@ import pytest
 
 from kproxy.errors import Malformed
 from kproxy.filters.json_masks import JsonMask
-from kproxy.filters.json_paths import parse_paths
+from kproxy.filters.mask import parse_paths
 from kproxy.protocol.records import Codec, Record, read_batches, read_records, write_batches
 from kproxy.protocol.records.checksum import crc32c
 from kproxy.protocol.records.editing import RecordBatch

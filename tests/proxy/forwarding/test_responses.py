@@ -16,7 +16,7 @@ from kproxy.protocol import facts, message
 from kproxy.proxy.brokers import BrokerTable
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.conftest import Require
-from tests.filters.test_head import HEADS
+from tests.filters.test_parts import HEADS
 from tests.filters.test_rewrite_addresses import rewritten, samples
 from tests.support import referees
 from tests.support.filtering import Served, make, part, response_frame

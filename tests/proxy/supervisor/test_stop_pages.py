@@ -134,7 +134,6 @@ def test_what_is_stopped(page: StopPage) -> None:
     assert (stop["stoppedMs"], stop["resumesMs"], stop["expectsResponse"], stop["canFail"]) == (1, 5_001, True, True)
     shown = page.ask("GET", f"/stops/{ID}").json()
     assert json.loads(shown["json"])["groupId"] == "a group"
-    assert bytes.fromhex(shown["hex"]) == BODY
     assert page.ask("GET", "/stops/0-77-2").status_code == 409
 
 
@@ -190,14 +189,13 @@ def test_breakpoints_of_another_shape_are_refused(page: StopPage, body: Any) -> 
     assert answer.json()["error"].startswith("the request is wrong")
 
 
-def test_a_message_is_replaced_by_json_and_by_hex(page: StopPage) -> None:
+def test_a_message_is_replaced_by_json(page: StopPage) -> None:
     after = HEARTBEAT.encode(4, make("HeartbeatRequest", group_id="another", generation_id=3, member_id="m"))
     text = page.ask("GET", f"/stops/{ID}").json()["json"].replace("a group", "another")
-    for edited in ({"json": text}, {"hex": after.hex()}):
-        assert page.ask("POST", f"/stops/{ID}", {"action": "replace", **edited}).json() == {"done": True}
-        sent = page.decided()
-        assert (sent.action, sent.part, sent.more) == ("replace", after, False)
-        assert sent.by.startswith("127.0.0.1:")
+    assert page.ask("POST", f"/stops/{ID}", {"action": "replace", "json": text}).json() == {"done": True}
+    sent = page.decided()
+    assert (sent.action, sent.part, sent.more) == ("replace", after, False)
+    assert sent.by.startswith("127.0.0.1:")
 
 
 def test_the_other_decisions(page: StopPage) -> None:
@@ -218,8 +216,7 @@ def test_the_other_decisions(page: StopPage) -> None:
         ({"action": "error", "error": "REBALANCE"}, 422, "did you mean REBALANCE_IN_PROGRESS?"),
         ({"action": "error", "error": "NONE"}, 422, "there is no error"),
         ({"action": "error"}, 422, "there is no error"),
-        ({"action": "replace"}, 400, "give the message as json or as hex"),
-        ({"action": "replace", "json": "{}", "hex": "00"}, 400, "give the message as json or as hex"),
+        ({"action": "replace"}, 400, "give the message as json"),
         ({"action": "replace", "json": "{}"}, 422, "groupId: is missing"),
         ({"action": "replace", "json": "9" * 5_000}, 422, "a number has more than 4,300 digits"),
         ({"action": "replace", "json": "[" * 100_000}, 422, "too many brackets inside each other"),
@@ -248,15 +245,13 @@ def test_edited_text_is_checked_while_it_is_typed(page: StopPage) -> None:
     ).json()
     assert good["changed"] == ["generationId"]
     assert json.loads(good["json"])["generationId"] == 4
-    assert good["size"] == len(BODY) == len(bytes.fromhex(good["hex"]))
+    assert good["size"] == len(BODY)
     bad = page.ask("POST", "/stops/check", {"id": ID, "json": text.replace('"generationId": 3', '"generationId": "3"')})
     assert (bad.status_code, bad.json()["path"]) == (422, "generationId")
     line = text.split("\n")[bad.json()["line"] - 1]
     assert line[bad.json()["column"] - 1 :].startswith("3")
     broken = page.ask("POST", "/stops/check", {"id": ID, "json": "{\n,"}).json()
     assert (broken["line"], broken["column"]) == (2, 1)
-    cut = page.ask("POST", "/stops/check", {"id": ID, "hex": BODY[:-1].hex()}).json()
-    assert cut["position"] == len(BODY) - 1
 
 
 def test_what_was_done_is_shown_as_a_rule(page: StopPage) -> None:

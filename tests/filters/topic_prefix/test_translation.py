@@ -1,8 +1,22 @@
-"""Every field of every message that passes is a name, a text, an id, or known to be none of these."""
+"""Every field of every message that passes is a name, a text, an id, or known to be none of these; topic ids."""
 
-from kproxy.filters.topic_prefix.names import Kind
-from kproxy.filters.topic_prefix.places import ADMINISTRATION, RENAMED, UNTOUCHED, is_topic_id, plan_of
+import pytest
+
+from kproxy.filters.bounded_set import BoundedSet
+from kproxy.filters.topic_prefix.names import Kind, Names
+from kproxy.filters.topic_prefix.translation import (
+    ADMINISTRATION,
+    RENAMED,
+    UNTOUCHED,
+    NotOurs,
+    Translation,
+    is_topic_id,
+    plan_of,
+    topic_ids,
+)
+from kproxy.filters.turns import at_once
 from kproxy.protocol import ApiKey, Direction, facts, message
+from tests.support.filtering import make, part
 from tests.support.marked import ENTITIES, SPECIAL, messages
 
 # Last names of fields of type string, uuid, bytes or records that carry no name of a tenant
@@ -93,6 +107,61 @@ def test_a_plan_says_where_names_ids_and_texts_are() -> None:
     assert (by_id.arrays[0][1].names, by_id.arrays[0][1].topic_id) == ((), "topic_id")
     created = plan_of(Direction.RESPONSE, ApiKey.CREATE_TOPICS, 7)
     assert created.arrays[0][1].texts == ("error_message",)
-    assert created.without_arrays().arrays == ()
     assert plan_of(Direction.REQUEST, ApiKey.DELETE_GROUPS, 2).lists == (("groups_names", Kind.GROUP_OR_NONE),)
     assert plan_of(Direction.RESPONSE, ApiKey.FETCH, 13).has_names is False
+
+
+ONE, TWO = ("A" * 21 + letter for letter in "gh")
+
+
+def test_every_id_of_a_fetch_is_found() -> None:
+    topic, forgotten = (
+        part("FetchRequest", name, topic_id=each) for name, each in (("FetchTopic", ONE), ("ForgottenTopic", TWO))
+    )
+    value = make("FetchRequest", topics=[topic], forgotten_topics_data=[forgotten])
+    assert list(topic_ids(plan_of(Direction.REQUEST, ApiKey.FETCH, 13), value)) == [ONE, TWO]
+    assert list(topic_ids(plan_of(Direction.REQUEST, ApiKey.FETCH, 12), value)) == []
+
+
+def test_a_topic_that_is_deleted_by_name_has_no_id() -> None:
+    value = make("DeleteTopicsRequest", topics=[part("DeleteTopicsRequest", "DeleteTopicState", name="x")])
+    assert list(topic_ids(plan_of(Direction.REQUEST, ApiKey.DELETE_TOPICS, 6), value)) == []
+
+
+NAMES = Names("a.")
+
+
+def test_a_response_teaches_the_ids_of_the_tenants_topics_alone() -> None:
+    ids = BoundedSet()
+    topics = [
+        part("MetadataResponse", "MetadataResponseTopic", name=name, topic_id=each)
+        for name, each in (("a.x", ONE), ("b.x", TWO))
+    ]
+    value = make("MetadataResponse", topics=topics)
+    translation = Translation(NAMES, ids)
+    at_once(translation.response(plan_of(Direction.RESPONSE, ApiKey.METADATA, 12), value))
+    assert [topic.name for topic in value.topics] == ["x"]
+    assert (ONE in ids, TWO in ids, translation.changed) == (True, False, True)
+
+
+def test_a_name_that_kafka_refuses_teaches_nothing() -> None:
+    ids = BoundedSet()
+    value = make("MetadataResponse", topics=[part("MetadataResponse", "MetadataResponseTopic", name="?", topic_id=TWO)])
+    translation = Translation(NAMES, ids)
+    at_once(translation.response(plan_of(Direction.RESPONSE, ApiKey.METADATA, 12), value))
+    assert ([topic.name for topic in value.topics], len(ids), translation.changed) == (["?"], 0, False)
+
+
+def test_a_struct_that_cannot_be_left_out_is_a_fault() -> None:
+    cursor = part("DescribeTopicPartitionsResponse", "Cursor", topic_name="b.x")
+    value = make("DescribeTopicPartitionsResponse", next_cursor=cursor)
+    with pytest.raises(NotOurs, match="next_cursor"):
+        plan = plan_of(Direction.RESPONSE, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0)
+        at_once(Translation(NAMES, BoundedSet()).response(plan, value))
+
+
+def test_null_names_and_lists_stay_null() -> None:
+    value = make("MetadataRequest", topics=None)
+    translation = Translation(NAMES, BoundedSet())
+    translation.request(plan_of(Direction.REQUEST, ApiKey.METADATA, 12), value)
+    assert (value.topics, translation.changed) == (None, False)

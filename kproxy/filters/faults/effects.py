@@ -9,15 +9,17 @@
 ApiVersions with UNSUPPORTED_VERSION is answered in version 0, as brokers do (KIP-511).
 """
 
+import copy
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kproxy.filters.contract import Reply, Request
 from kproxy.filters.error_responses import ERRORS, NOTHING, Filled, error_places, error_response
-from kproxy.filters.faults.topics import Matches, TopicArray, only, topic_arrays, topic_of
+from kproxy.filters.named_resources import Topic, TopicPlace, elements_at, is_topic, keep_topics, topic_of, topic_places
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.ids import ZERO_UUID
 from kproxy.protocol.structs import struct_types
 
 ALWAYS_IN_PLACE = frozenset({ApiKey.FETCH, ApiKey.METADATA})
@@ -33,6 +35,7 @@ OF_WHOLE_RESPONSE: dict[int, frozenset[int]] = {  # errors of these responses th
 }
 OF_PARTITIONS = {ApiKey.METADATA: frozenset({ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND})}
 FIRST_VERSION_WITH_ERROR = {ApiKey.FETCH: 7, ApiKey.METADATA: 13}  # of the response itself
+Selects = Callable[[str, str], bool]  # whether a fault is for a topic: its name and its id, of which one may be ""
 
 
 def whole(request: Request, code: int) -> Reply | None:
@@ -65,14 +68,13 @@ def can_split(request: Request) -> bool:
 
 def answers_topics(request: Request) -> bool:
     """Return whether the response has topics with errors."""
-    arrays = topic_arrays(request.api_key, request.api_version, of_response=True)
-    return any(True for array in arrays)
+    return bool(topic_places(request.api_key, request.api_version, of_response=True))
 
 
-def part_of(request: Request, keeps: Matches) -> Request:
-    """Return the request with only the topics for which *keeps* is true."""
-    arrays = topic_arrays(request.api_key, request.api_version)
-    message = only(request.message, arrays, keeps)
+def part_of(request: Request, keeps: Selects) -> Request:
+    """Return a copy of the request with only the topics for which *keeps* is true."""
+    message = copy.deepcopy(request.message)
+    keep_topics(message, topic_places(request.api_key, request.api_version), keeps)
     about = (request.api_key, request.api_version, request.correlation_id, request.client_id)
     return Request(request.connection, *about, message)
 
@@ -99,7 +101,29 @@ def _merge(there: Any, made: Any, arrays: Iterable[Filled]) -> None:
                 _merge(existing, element, below)
 
 
-def put_in_place(request: Request, response: Any, code: int, selects: Matches) -> None:
+def add_missing_partitions(request: Request, response: Any, topics: dict[Topic, set[int]], selects: Selects) -> None:
+    """Add the partitions of selected topics that the response to a Fetch leaves out, without records.
+
+    In a fetch session a response has only partitions with news, so an error for another one has to be added.
+    """
+    (place,) = topic_places(request.api_key, request.api_version, of_response=True)
+    types = struct_types("FetchResponse")
+    there = {topic_of(element, place): element for element in response.responses}
+    for topic, partitions in topics.items():
+        if not selects(*topic):
+            continue
+        element: Any = there.get(topic)
+        if element is None:
+            name, topic_id = topic
+            known_as = {place.name: name} if place.name else {"topic_id": topic_id or ZERO_UUID}
+            element = types["FetchableTopicResponse"](**known_as)
+            response.responses.append(element)
+        present = {each.partition_index for each in element.partitions}
+        for index in sorted(partitions - present):
+            element.partitions.append(types["PartitionData"](partition_index=index, **NOTHING[ApiKey.FETCH]))
+
+
+def put_in_place(request: Request, response: Any, code: int, selects: Selects) -> None:
     """Put the error into the selected topics of a response, in place of what the broker says about them."""
     if is_of_whole_response(request, code):
         response.error_code = code
@@ -107,19 +131,19 @@ def put_in_place(request: Request, response: Any, code: int, selects: Matches) -
             if hasattr(response, array):
                 setattr(response, array, [])
         return
-    arrays = topic_arrays(request.api_key, request.api_version, of_response=True)
     failing = _Failing(request, code)
-    for element in _selected(response, arrays, selects):
+    places = topic_places(request.api_key, request.api_version, of_response=True)
+    for element in list(_selected(response, places, selects)):
         failing.fail(element)
 
 
-def _selected(struct: Any, arrays: Iterable[TopicArray], selects: Matches) -> Iterator[Any]:
+def _selected(struct: Any, places: Iterable[TopicPlace], selects: Selects) -> Iterator[Any]:
     """Yield the elements of a response that are selected topics."""
-    for array in arrays:
-        for element in getattr(struct, array.attribute) or ():
-            if array.below:
-                yield from _selected(element, array.below, selects)
-            elif selects(*topic_of(element, array)):
+    for place in places:
+        for element in elements_at(place, struct):
+            if not is_topic(place, element):
+                yield from _selected(element, place.below, selects)
+            elif selects(*topic_of(element, place)):
                 yield element
 
 
