@@ -19,9 +19,7 @@ from typing import NamedTuple
 from setproctitle import setproctitle, setthreadtitle
 
 PR_SET_PDEATHSIG = 1
-STACK_SIGNAL = (
-    signal.SIGQUIT
-)  # on which a child writes its stack; it is in a process group of its own, away from Ctrl-\
+STACK_SIGNAL = signal.SIGQUIT  # a child writes its stack; it is in a process group of its own, away from Ctrl-\
 ANALYZER_NAME = "kproxy-analyzer"  # in the analyzer's command line from its start on: scripts look for it
 
 

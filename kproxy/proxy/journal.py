@@ -300,9 +300,8 @@ class FileJournal:
         self._writing = 0  # number of the line that the disk thread has, until its result is collected
         self._is_written = False  # whether that line was written
         self._late: set[int] = set()  # numbers whose lines were written after ``write`` had returned False
-        self._given_up: set[int] = (
-            set()
-        )  # dropped while their lines were being written: counted once the result is known
+        # dropped while their lines were being written: counted once the result is known
+        self._given_up: set[int] = set()
         self._drops_lock = threading.Lock()  # guards the next three
         self._ranges: list[list[int]] = []  # of dropped numbers that no line lists yet
         self._unlisted = 0  # how many dropped numbers no line lists yet

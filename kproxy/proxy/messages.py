@@ -22,9 +22,7 @@ from kproxy.config import Config
 from kproxy.filters.contract import ClientMetric
 
 BrokerAddress: TypeAlias = tuple[int, str, int]  # node id, host, port
-STOP_PART = (
-    512 * 1024
-)  # bytes of a stopped message in one message of the channel, as base64 well below its longest line
+STOP_PART = 512 * 1024  # bytes of a stopped message in one of the channel: as base64 well below its longest line
 LONGEST_REASON = 10_000  # characters of why a configuration cannot be used
 LogValue: TypeAlias = str | int | float | bool | list[str | int | float | bool | None] | None
 

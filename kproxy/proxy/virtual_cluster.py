@@ -278,9 +278,8 @@ class VirtualCluster:
         if node_id in self._listeners:
             self._set_target(self._listeners[node_id][0])
         self._send(Brokers(self.cluster.name, self.brokers.as_list()))
-        asyncio.get_running_loop().call_soon(
-            self._drain_misled
-        )  # not now: the response that names the broker is being rewritten
+        # not now: the response that names the broker is being rewritten
+        asyncio.get_running_loop().call_soon(self._drain_misled)
 
     def learn(self, brokers: list[tuple[int, str, int]]) -> None:
         """Learn the brokers that another worker has learned."""

@@ -68,25 +68,13 @@ def test_with_sni_every_broker_has_a_name_on_one_port() -> None:
     assert served == []
 
 
-@pytest.mark.parametrize(
-    ("server_name", "node_id"),
-    [
-        ("b-0.kafka.example.com", 0),
-        ("B-12.Kafka.Example.com.", 12),
-        ("b-2147483647.kafka.example.com", 2_147_483_647),
-        ("b-2147483648.kafka.example.com", None),
-        ("b-01.kafka.example.com", None),
-        ("b--1.kafka.example.com", None),
-        ("b-٣.kafka.example.com", None),
-        ("b-.kafka.example.com", None),
-        ("kafka.example.com", None),
-        ("b-1.kafka.example.com.evil.net", None),
-        ("1", None),
-        ("", None),
-    ],
-)
-def test_which_broker_a_server_name_is(server_name: str, node_id: int | None) -> None:
-    assert table(mode="sni", broker_name="b-{node_id}.kafka.example.com").node_of_name(server_name) == node_id
+def test_which_broker_a_server_name_is() -> None:
+    node_of_name = table(mode="sni", broker_name="b-{node_id}.kafka.example.com").node_of_name
+    names = {"b-0.kafka.example.com": 0, "B-12.Kafka.Example.com.": 12, "b-2147483647.kafka.example.com": 2_147_483_647}
+    assert {name: node_of_name(name) for name in names} == names
+    nobody = ("b-2147483648", "b-01", "b--1", "b-٣", "b-", "kafka", "1")
+    for name in (*(f"{name}.kafka.example.com" for name in nobody), "b-1.kafka.example.com.evil.net", "1", ""):
+        assert node_of_name(name) is None, name
 
 
 def test_a_broker_that_moves_keeps_its_port() -> None:
@@ -146,55 +134,34 @@ def test_the_brokers_that_the_configuration_names() -> None:
     assert table().expected() == []
 
 
-@pytest.mark.parametrize(
-    ("node_id", "port", "said"),
-    [
-        (-1, 9092, "an impossible node id"),
-        (1 << 31, 9092, "an impossible node id"),
-        (1, 0, "an impossible port"),
-        (1, -1, "an impossible port"),
-        (1, 65_536, "an impossible port"),
-        (46_443, 9092, "a node id too high for first_port"),
-    ],
-)
-def test_attack_20_numbers_that_cannot_be(node_id: int, port: int, said: str) -> None:
-    assert reason(table(), node_id, "kafka", port) == said
+def test_attack_20_numbers_that_cannot_be() -> None:
+    for node_id in (-1, 1 << 31):
+        assert reason(table(), node_id, "kafka", 9092) == "an impossible node id"
+    for port in (0, -1, 65_536):
+        assert reason(table(), 1, "kafka", port) == "an impossible port"
+    assert reason(table(), 46_443, "kafka", 9092) == "a node id too high for first_port"
 
 
 def test_the_highest_node_id_that_has_a_port() -> None:
     assert told(table(), 46_442) == ("10.0.0.1", 65_535)
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "169.254.169.254",
-        "169.254.0.1",
-        "fe80::1",
-        "fe80::1%eth0",
-        "::ffff:169.254.169.254",
-        "fd00:ec2::254",
-        "2852039166",  # inet_aton(3) takes these, and getaddrinfo with it
-        "0xA9FEA9FE",
-        "0251.0376.0251.0376",
-        "169.254.43518",
-        "0xa9.254.169.254",
-        "169.254.169.254.",
-    ],
+LINK_LOCAL = (
+    *("169.254.169.254", "169.254.0.1", "fe80::1", "fe80::1%eth0", "::ffff:169.254.169.254", "fd00:ec2::254"),
+    # inet_aton(3) takes these, and getaddrinfo with it
+    *("2852039166", "0xA9FEA9FE", "0251.0376.0251.0376", "169.254.43518", "0xa9.254.169.254", "169.254.169.254."),
 )
-def test_attack_20_link_local_addresses(host: str) -> None:
-    assert reason(table(), host=host) == "a link-local address (allow_link_local)"
-    assert told(table(allow_link_local=True), host=host) == ("10.0.0.1", 19_094)
+NO_NAMES = ("", "a b", "x\n", "a/b", "http://x", "x\0y", "é", "a" * 254, "user@host", "a\u202eb")
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "0", "224.0.0.1", "ff02::1"])
-def test_attack_20_addresses_of_nobody(host: str) -> None:
-    assert reason(table(allow_link_local=True), host=host) == "an unspecified or multicast address"
-
-
-@pytest.mark.parametrize("host", ["", "a b", "x\n", "a/b", "http://x", "x\0y", "é", "a" * 254, "user@host", "a\u202eb"])
-def test_attack_20_hosts_that_are_no_names(host: str) -> None:
-    assert reason(table(), host=host) == "a host that is no name"
+def test_attack_20_hosts_where_no_broker_can_be() -> None:
+    for host in LINK_LOCAL:
+        assert reason(table(), host=host) == "a link-local address (allow_link_local)", host
+        assert told(table(allow_link_local=True), host=host) == ("10.0.0.1", 19_094), host
+    for host in ("0.0.0.0", "::", "0", "224.0.0.1", "ff02::1"):
+        assert reason(table(allow_link_local=True), host=host) == "an unspecified or multicast address", host
+    for host in NO_NAMES:
+        assert reason(table(), host=host) == "a host that is no name", host
 
 
 @pytest.mark.parametrize(
@@ -212,13 +179,8 @@ def test_attack_20_hosts_that_are_no_names(host: str) -> None:
         (("localhost", 19_092), {}, "127.0.0.1", 19_092),
         (("127.0.0.1", 19_092), {}, "localhost", 19_093),
         (("0.0.0.0", 19_092), {"advertise": "kafka.example.com"}, "Kafka.example.com", 19_092),
-        (
-            ("0.0.0.0", 19_092),
-            {"advertise": "lb.example.com", "advertise_port": 443},
-            "LB.example.com",
-            443,
-        ),  # node 0's
-        (("0.0.0.0", 19_092), {"advertise": "lb.example.com", "advertise_port": 443}, "lb.example.com", 444),
+        (("0.0.0.0", 19_092), {"advertise": "lb", "advertise_port": 443}, "LB", 443),  # node 0's
+        (("0.0.0.0", 19_092), {"advertise": "lb", "advertise_port": 443}, "lb", 444),
         (("0.0.0.0", 19_092), {"advertise_brokers": {"1": "one.example.com:443"}}, "one.example.com", 443),
     ],
 )
@@ -284,29 +246,18 @@ def test_every_reason_is_logged_once_and_on_one_line(caplog: pytest.LogCaptureFi
     ]
 
 
-@pytest.mark.parametrize(
-    ("host", "address"),
-    [
-        ("kafka", None),
-        ("1.2.3.4.5", None),
-        ("256.1", None),
-        ("1.16777216", None),
-        ("1.16777215", "1.255.255.255"),
-        ("10.1", "10.0.0.1"),
-        ("08.1.1.1", None),
-        ("[2001:db8::1]", "2001:db8::1"),
-        ("::ffff:10.0.0.1", "10.0.0.1"),
-        ("4294967296", None),
-        ("-1", None),
-    ],
-)
-def test_addresses_in_every_form(host: str, address: str | None) -> None:
-    parsed = parse_any_ip(host)
-    assert (None if parsed is None else str(parsed)) == address
-
-
-def test_resolved_addresses_can_be_asked_about() -> None:
-    assert [is_internal(parse_any_ip(host)) for host in ("169.254.1.1", "fe80::1", "10.0.0.1")] == [True, True, False]  # type: ignore[arg-type]
+def test_addresses_in_every_form() -> None:
+    forms = {
+        "1.16777215": "1.255.255.255",
+        "10.1": "10.0.0.1",
+        "[2001:db8::1]": "2001:db8::1",
+        "::ffff:10.0.0.1": "10.0.0.1",
+    }
+    assert {host: str(parse_any_ip(host)) for host in forms} == forms
+    for host in ("kafka", "1.2.3.4.5", "256.1", "1.16777216", "08.1.1.1", "4294967296", "-1"):
+        assert parse_any_ip(host) is None, host
+    internal = {"169.254.1.1": True, "fe80::1": True, "10.0.0.1": False}
+    assert {host: is_internal(parse_any_ip(host)) for host in internal} == internal  # type: ignore[arg-type]
 
 
 def test_what_discovery_found_is_learned() -> None:
@@ -320,6 +271,9 @@ def test_what_discovery_found_is_learned() -> None:
 
 LISTENER = "10.0.0.1:19092"
 NAME = "b-{node_id}.kafka.example.com"
+SNI = {"mode": "sni", "broker_name": NAME}
+BY_NAME = {"advertise": NAME}
+LB_443 = {"advertise": "lb", "advertise_port": 443}
 
 
 def addresses(**rules: Any) -> AdvertisedAddresses:
@@ -333,28 +287,12 @@ def addresses(**rules: Any) -> AdvertisedAddresses:
         ({"advertise": "lb"}, ("lb", 19_093), ("lb", 19_100)),
         ({"advertise_port": 443}, ("10.0.0.1", 443), ("10.0.0.1", 450)),
         ({"advertise": "lb", "advertise_port": 30_000}, ("lb", 30_000), ("lb", 30_007)),
-        ({"advertise": NAME}, ("b-0.kafka.example.com", 19_093), ("b-7.kafka.example.com", 19_100)),
-        (
-            {"advertise": NAME, "advertise_port": 443},
-            ("b-0.kafka.example.com", 443),
-            ("b-7.kafka.example.com", 443),
-        ),
-        (
-            {"mode": "sni", "broker_name": NAME},
-            ("b-0.kafka.example.com", 19_092),
-            ("b-7.kafka.example.com", 19_092),
-        ),
-        (
-            {"mode": "sni", "broker_name": NAME, "advertise_port": 443},
-            ("b-0.kafka.example.com", 443),
-            ("b-7.kafka.example.com", 443),
-        ),
+        (BY_NAME, ("b-0.kafka.example.com", 19_093), ("b-7.kafka.example.com", 19_100)),
+        (BY_NAME | {"advertise_port": 443}, ("b-0.kafka.example.com", 443), ("b-7.kafka.example.com", 443)),
+        (SNI, ("b-0.kafka.example.com", 19_092), ("b-7.kafka.example.com", 19_092)),
+        (SNI | {"advertise_port": 443}, ("b-0.kafka.example.com", 443), ("b-7.kafka.example.com", 443)),
         ({"advertise_brokers": {"7": "seven:443"}, "advertise_port": 31_000}, ("10.0.0.1", 31_000), ("seven", 443)),
-        (
-            {"mode": "sni", "broker_name": NAME, "advertise_brokers": {"7": "seven:8443"}},
-            ("b-0.kafka.example.com", 19_092),
-            ("seven", 8443),
-        ),
+        (SNI | {"advertise_brokers": {"7": "seven:8443"}}, ("b-0.kafka.example.com", 19_092), ("seven", 8443)),
         ({"advertise_brokers": {"7": "[2001:db8::7]:443"}}, ("10.0.0.1", 19_093), ("2001:db8::7", 443)),
     ],
 )

@@ -119,31 +119,10 @@ def test_15_a_reload_drops_no_connection(reloaded: Reloaded) -> None:
         beat(wire)
 
 
-def test_15_an_address_that_is_taken_keeps_the_configuration_before(reloaded: Reloaded) -> None:
-    proxy = reloaded.proxy
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        listen = f"127.0.0.1:{other.getsockname()[1]}"
-        proxy.config["clusters"].append(cluster(["127.0.0.1:9"], addresses=FIXED, name="x") | {"listen": listen})
-        proxy.write()
-        reloaded.await_event("the configuration before stays")
-    assert "already in use" in reloaded.events()[-1]["reason"].lower()
-    with Wire(proxy.bootstrap()) as wire:
-        beat(wire)
-
-
-@pytest.mark.parametrize(
-    ("use", "reason"),
-    [
-        ({"use": "no.such:Filter"}, "there is no module 'no'"),
-        ({"use": "rewrite_addresses", "with": {"x": 1}}, "does not take these options"),
-        ({"use": "tests.chaos.faulty_filters:Nothing"}, "has no 'Nothing'"),
-    ],
-)
-def test_15_a_filter_that_does_not_load_is_told_with_its_place_in_the_file(
-    reloaded: Reloaded, use: dict[str, Any], reason: str
-) -> None:
+def test_15_a_filter_that_does_not_load_is_told_with_its_place_in_the_file(reloaded: Reloaded) -> None:
     """Only workers load filters: the supervisor finds the place."""
     proxy = reloaded.proxy
+    use = {"use": "rewrite_addresses", "with": {"x": 1}}
     proxy.config["clusters"][0]["filters"] = [{"use": "rewrite_addresses"}, use]
     proxy.write()
     reloaded.await_event("the configuration before stays")
@@ -154,7 +133,7 @@ def test_15_a_filter_that_does_not_load_is_told_with_its_place_in_the_file(
     assert (mistake["file"], mistake["line"]) == (str(proxy.file), at + 1)
     assert lines[at][mistake["column"] - 1 :].startswith(json.dumps(use["use"]))
     assert mistake["path"] == "clusters[0].filters[1].use"
-    assert reason in mistake["reason"]
+    assert "does not take these options" in mistake["reason"]
     with Wire(proxy.bootstrap()) as wire:
         beat(wire)
 
@@ -231,16 +210,3 @@ def test_it_is_not_ready_before_a_broker_was_reached(tmp_path: Path, mode: str) 
         assert answer()[0] == 200
     finally:
         proxy.close()
-
-
-def test_nothing_is_left_when_it_is_killed(start: Any) -> None:
-    proxy = start(workers=2, analysis={})
-    with Wire(proxy.bootstrap()) as wire:
-        beat(wire)
-        pids = proxy.pids()
-        assert len(pids) == 4
-        proxy.process.kill()
-        proxy.process.wait(30)
-        eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), what="all to be gone")
-        with pytest.raises((EOFError, ConnectionResetError)):
-            wire.frame()

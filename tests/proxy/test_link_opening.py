@@ -287,19 +287,12 @@ class ThreadedBroker:
 def begin(tmp_path: Path) -> Iterator[Callable[..., Proxy]]:
     with contextlib.ExitStack() as stack:
 
-        def start(
-            broker: ThreadedBroker,
-            *,
-            host: str = "127.0.0.1",
-            timeouts: dict[str, Any] | None = None,
-            reaches_brokers: bool = True,
-            **settings: Any,
-        ) -> Proxy:
+        def start(broker: ThreadedBroker, *, host: str = "127.0.0.1", **settings: Any) -> Proxy:
             stack.callback(broker.close)
             ours = cluster([f"{host}:{broker.port}"], **settings)
-            proxy = Proxy(tmp_path / "kproxy", [ours], analysis={"enabled": False}, timeouts=timeouts or {})
+            proxy = Proxy(tmp_path / "kproxy", [ours], analysis={"enabled": False})
             stack.callback(proxy.close)
-            return proxy.start(reaches_brokers=reaches_brokers)
+            return proxy.start()
 
         yield start
 

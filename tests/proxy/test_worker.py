@@ -5,7 +5,6 @@ import logging
 import os
 import socket
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,12 +40,14 @@ from kproxy.proxy.tap.counted import Total
 from kproxy.proxy.tap.counters import Counters, SharedLimits
 from kproxy.proxy.tap.ring import TapReader, create_ring
 from kproxy.proxy.tap.tapped import TapKind
-from tests.support.links import request
+from tests.support.frames import heartbeat, heartbeat_answer
+from tests.support.held_broker import HeldBroker
 from tests.support.ports import free_ports
 
 PATIENCE = 30
 FIXED = Addresses(mode="fixed")
-BEAT = request(12, 0, 1)
+BEAT, ANSWER = heartbeat(1), heartbeat_answer(1)
+NOBODY = "127.0.0.1:1"
 
 
 class WorkerProcess:
@@ -97,48 +98,22 @@ def worker() -> Iterator[WorkerProcess]:
         made.close()
 
 
-@contextmanager
-def broker() -> Iterator[int]:
-    """Answers every request of len(BEAT) with as many bytes less four; gives its port."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def serve(accepted: socket.socket) -> None:
-        with accepted:
-            while frame := accepted.recv(len(BEAT), socket.MSG_WAITALL):
-                accepted.sendall(b"\0\0\0\7" + frame[8:])
-
-    def accept() -> None:
-        while True:
-            try:
-                accepted, _ = listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=serve, args=(accepted,), daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-
-
 def beat(client: socket.socket) -> None:
     client.settimeout(PATIENCE)
     client.sendall(BEAT)
-    assert client.recv(11, socket.MSG_WAITALL) == b"\0\0\0\7" + BEAT[8:]
+    assert client.recv(len(ANSWER), socket.MSG_WAITALL) == ANSWER
 
 
-def cluster(port: int, broker_port: int, name: str = "one") -> Cluster:
-    return Cluster(name=name, listen=f"127.0.0.1:{port}", bootstrap=[f"127.0.0.1:{broker_port}"], addresses=FIXED)
+def cluster(port: int, broker: str, name: str = "one") -> Cluster:
+    return Cluster(name=name, listen=f"127.0.0.1:{port}", bootstrap=[broker], addresses=FIXED)
 
 
 def test_it_serves_counts_taps_and_drains() -> None:
     port = free_ports()
-    with broker() as broker_port, worker() as running:
+    with HeldBroker() as broker, worker() as running:
         reader = TapReader(running.ring)
         reader.attach()
-        assert running.configure(cluster(port, broker_port)) == Ready()
+        assert running.configure(cluster(port, broker.address)) == Ready()
         with socket.create_connection(("127.0.0.1", port)) as client:
             beat(client)
             running.send(ListConnections(5))
@@ -165,7 +140,9 @@ def test_it_drains_while_its_configuration_waits_for_a_broker() -> None:
         asks = Cluster(
             name="asks", listen=f"127.0.0.1:{free_ports()}", bootstrap=[f"127.0.0.1:{silent.getsockname()[1]}"]
         )
-        config = Config(clusters=[cluster(port, slow.getsockname()[1]), asks], timeouts=Timeouts(connect=3600))
+        config = Config(
+            clusters=[cluster(port, f"127.0.0.1:{slow.getsockname()[1]}"), asks], timeouts=Timeouts(connect=3600)
+        )
         running.send(Configure.to(config))
         # Once it is asked which brokers there are, the other cluster is served.
         with silent.accept()[0], socket.create_connection(("127.0.0.1", port)) as client:
@@ -175,8 +152,8 @@ def test_it_drains_while_its_configuration_waits_for_a_broker() -> None:
                 running.send(Drain(3600))
                 while _listens(port):
                     os.sched_yield()
-                accepted.sendall(b"\0\0\0\7" + BEAT[8:])
-                assert client.recv(11, socket.MSG_WAITALL) == b"\0\0\0\7" + BEAT[8:]
+                accepted.sendall(ANSWER)
+                assert client.recv(len(ANSWER), socket.MSG_WAITALL) == ANSWER
         assert running.until(Drained) == Drained(0)
         assert [message for message in running.heard if not isinstance(message, Alive)] == [Drained(0)]
         assert running.process.wait(PATIENCE) == 0
@@ -218,31 +195,20 @@ def test_events_that_cannot_be_sent_are_counted_and_their_number_is_sent(monkeyp
 
 def test_it_ends_with_its_supervisor() -> None:
     with worker() as running:
-        running.configure(cluster(free_ports(), 1))
+        running.configure(cluster(free_ports(), NOBODY))
         running._lines.close()
         running.control.close()
         assert running.process.wait(PATIENCE) == 0
 
 
-def test_a_configuration_that_cannot_be_done_leaves_what_runs() -> None:
-    port = free_ports()
-    with broker() as broker_port, worker() as running, socket.create_server(("127.0.0.1", 0)) as taken:
-        running.configure(cluster(port, broker_port))
-        refused = running.configure(cluster(port, 1, "another"), cluster(taken.getsockname()[1], broker_port, "cannot"))
-        assert isinstance(refused, Failed) and f"127.0.0.1:{taken.getsockname()[1]}" in refused.why
-        with socket.create_connection(("127.0.0.1", port)) as client:
-            beat(client)
-        assert running.process.poll() is None
-
-
 def test_clusters_come_and_go_and_their_clients_stay_and_are_still_timed() -> None:
     first, second = free_ports(), free_ports()
-    with broker() as broker_port, worker() as running:
-        running.configure(cluster(first, broker_port))
+    with HeldBroker() as broker, worker() as running:
+        running.configure(cluster(first, broker.address))
         with socket.create_connection(("127.0.0.1", first)) as client:
             beat(client)
             quick = Timeouts(idle=0.5)
-            assert running.configure(cluster(second, broker_port, "two"), timeouts=quick) == Ready()
+            assert running.configure(cluster(second, broker.address, "two"), timeouts=quick) == Ready()
             beat(client)
             with socket.socket() as late:
                 assert late.connect_ex(("127.0.0.1", first)) != 0
@@ -254,31 +220,17 @@ def test_clusters_come_and_go_and_their_clients_stay_and_are_still_timed() -> No
             assert [row.cluster for row in running.until(Connections).connections] == ["one"]
 
 
-def test_promise_8_limits_hold_in_a_process_of_their_own() -> None:
+def test_what_cannot_be_done_or_decoded_leaves_what_runs() -> None:
     port = free_ports()
-    with broker() as broker_port, worker() as running:
-        running.configure(cluster(port, broker_port), limits=Limits(connections_per_address=2))
-        clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
-        beat(clients[0])
-        beat(clients[1])
-        assert clients[2].recv(1) == b""
-        clients[0].close()
-        while running.counters.total_of(Total.CONNECTIONS_OPEN) > 1:
-            os.sched_yield()
-        with socket.create_connection(("127.0.0.1", port)) as again:
-            beat(again)
-        for client in clients:
-            client.close()
-
-
-def test_a_message_it_cannot_decode_is_logged_and_skipped() -> None:
-    port = free_ports()
-    with broker() as broker_port, worker() as running:
-        running.configure(cluster(port, broker_port))
+    with HeldBroker() as broker, worker() as running, socket.create_server(("127.0.0.1", 0)) as taken:
+        running.configure(cluster(port, broker.address))
+        other = taken.getsockname()[1]
+        refused = running.configure(cluster(port, NOBODY, "another"), cluster(other, broker.address, "cannot"))
+        assert isinstance(refused, Failed) and f"127.0.0.1:{other}" in refused.why
         running.control.sendall(b'{"type": "something new", "words": [1, 2]}\n')
-        event = running.until(LogEvent)
-        assert (event.level, event.event) == ("error", "a message of the supervisor cannot be decoded")
-        assert "something new" in event.keys["reason"]
+        while (event := running.until(LogEvent)).event != "a message of the supervisor cannot be decoded":
+            pass
+        assert event.level == "error" and "something new" in event.keys["reason"]
         running.send(Configure(msgspec.Raw(b'{"clusters": 5}')))
         assert "clusters" in running.until(Ready, Failed).why
         running.send(Brokers("no such cluster", [(1, "h", 2)]))

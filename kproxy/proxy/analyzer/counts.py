@@ -33,9 +33,8 @@ MOST_NAMED = 100  # groups of one request that are counted
 LARGEST_COUNTED = 4 * 1024 * 1024  # bytes of JSON that topics are looked up in
 THROTTLED = re.compile(rb'"throttleTimeMs":([1-9][0-9]{0,9})')
 
-Client: TypeAlias = tuple[
-    str, str | None, str | None, str | None
-]  # cluster, client id, name and version of its software
+# cluster, client id, name and version of its software
+Client: TypeAlias = tuple[str, str | None, str | None, str | None]
 
 _produce = msgspec.json.Decoder(ProduceRequest)
 _fetch = msgspec.json.Decoder(FetchResponse)
@@ -370,11 +369,8 @@ def _json(frame: Frame | None, body: bytes | None) -> bytes | None:
 SASL_APIS: Final = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
 MOST_BEGUN = 10_000
 LONGEST_MECHANISM = 40  # characters
-ROUNDS: Final = {
-    "PLAIN": 1,
-    "SCRAM-SHA-256": 2,
-    "SCRAM-SHA-512": 2,
-}  # SaslAuthenticate answers of a login that succeeds
+# SaslAuthenticate answers of a login that succeeds
+ROUNDS: Final = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
 
 ConnectionKey = tuple[int, int]  # source, number
 

@@ -480,9 +480,8 @@ ALWAYS = frozenset(
         ApiKey.WRITE_TXN_MARKERS,
     }
 )
-HEARTBEATS = frozenset(
-    {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT}
-)  # of KIP-848, KIP-932, KIP-1071: most say only that a member is there
+# of KIP-848, KIP-932, KIP-1071: most say only that a member is there
+HEARTBEATS = {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT}
 CHANGES_OF_REQUEST = ("topic_partitions", "active_tasks")  # what the member has now; null if unchanged
 CHANGES_OF_RESPONSE = ("assignment", "active_tasks")  # what the member is to have; null if unchanged
 

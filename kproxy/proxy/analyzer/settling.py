@@ -94,9 +94,7 @@ class LogLines(Lines):
     def _note(self, dropped: bool) -> None:
         """Count the request that was just written, before or after settling what was flushed meanwhile."""
         file = self.file
-        refused = (
-            dropped and file.discards == self._seen[1]
-        )  # this line alone was dropped: no file could be opened for it
+        refused = dropped and file.discards == self._seen[1]  # this line alone: no file could be opened for it
         if self._seen != (file.flushes, file.discards) and (refused or not file.is_flushed):
             self._settle()  # the part before was closed first, and this line is not in it
         self._buffered[self._ring] = self._buffered.get(self._ring, 0) + 1

@@ -118,23 +118,6 @@ cdef class Plan:
         cdef Row *row = self.row(api_key, api_version)
         return Want(row.want_response if direction == DIRECTION_RESPONSE else row.want_request)
 
-    def is_tapped(self, int api_key, int api_version) -> bool:
-        """Return whether the tap gets frames of an API, as lanes read it from the row; for Python."""
-        return bool(self.row(api_key, api_version).tapped)
-
-    def head_step(self, int api_key, int api_version) -> int | None:
-        """Return the top-level step after the head of a response; None: it has no head to hold. For Python, as ``tail_step``."""
-        cdef Row *row = self.row(api_key, api_version)
-        return row.head_stop if row.head != NULL else None
-
-    def tail_step(self, int api_key, int api_version) -> int | None:
-        """Return the top-level step at which the tail of a response begins: -1 the tags, None no tail to hold.
-
-        Lanes read it from the row; this is the same for Python.
-        """
-        cdef Row *row = self.row(api_key, api_version)
-        return row.tail_stop if row.tail != NULL else None
-
     cdef Row *row(self, int api_key, int api_version) noexcept nogil:
         """Return the row of an API at a version; there is one for everything unknown, too."""
         if not 0 <= api_key < PLAN_KEYS or not self.keys[api_key]:

@@ -69,7 +69,7 @@ def original_destination(client: int | socket.socket) -> tuple[str, int] | None:
     accepted = socket.socket(fileno=client if isinstance(client, int) else client.fileno())
     try:
         ours = _unmapped(accepted.getsockname())
-        original = _asked(accepted, ":" in ours[0])
+        original = _before_redirection(accepted, ":" in ours[0])
     finally:
         accepted.detach()
     return None if original == ours else original
@@ -113,7 +113,7 @@ class OwnConnections:
 OWN = OwnConnections(time.monotonic)  # of this process, whatever cluster they are for
 
 
-def _asked(accepted: socket.socket, is_ipv6: bool) -> tuple[str, int] | None:
+def _before_redirection(accepted: socket.socket, is_ipv6: bool) -> tuple[str, int] | None:
     size, level = (SOCKADDR_IN6, SOL_IPV6) if is_ipv6 else (SOCKADDR_IN, socket.SOL_IP)
     try:
         return from_sockaddr(accepted.getsockopt(level, SO_ORIGINAL_DST, size))

@@ -220,10 +220,7 @@ class _Guard:
 
         async def send_guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
-                date = (
-                    b"date",
-                    formatdate(usegmt=True).encode("ascii"),
-                )  # kproxy doctor compares it with its own clock
+                date = (b"date", formatdate(usegmt=True).encode("ascii"))  # kproxy doctor compares it with its clock
                 message["headers"] = [*message.get("headers", []), date, *HEADERS]
             await send(message)
 

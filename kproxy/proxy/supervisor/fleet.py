@@ -156,9 +156,8 @@ class Fleet:
             await _configure(staying, self._configure)
             return why
         self.config, self._configure = config, configure
-        await _configure(
-            [child for child in staying if child.last_configure is not configure], configure
-        )  # workers that were started meanwhile
+        started_meanwhile = [child for child in staying if child.last_configure is not configure]
+        await _configure(started_meanwhile, configure)
         if not config.page.edits:
             self.breakpoints = None
         self._forget_brokers(before)

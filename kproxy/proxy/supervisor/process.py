@@ -405,9 +405,8 @@ class PageAddress:
 def _written(url: str) -> Path:
     folder = os.environ.get("XDG_RUNTIME_DIR", "")
     where = folder if folder and os.access(folder, os.W_OK) else tempfile.gettempdir()
-    fd, path = tempfile.mkstemp(
-        prefix="kproxy-page-", suffix=".url", dir=where
-    )  # mode 0600, and a name that cannot be guessed
+    # mode 0600, and a name that cannot be guessed
+    fd, path = tempfile.mkstemp(prefix="kproxy-page-", suffix=".url", dir=where)
     with os.fdopen(fd, "w", encoding="ascii") as file:
         file.write(f"{url}\n")
     return Path(path)

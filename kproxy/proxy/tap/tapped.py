@@ -33,6 +33,4 @@ class Opened(msgspec.Struct):
     tls: ClientTls | None = None  # None: the client has none
 
 
-TapItem: TypeAlias = tuple[
-    int, int, int, int, bytes, int
-]  # kind, connection, direction, at (ns), bytes, sent_after (ring.pyx)
+TapItem: TypeAlias = tuple[int, int, int, int, bytes, int]  # kind, connection, direction, at (ns), bytes, sent_after

@@ -88,12 +88,46 @@ def exchange(number: int, correlation_id: int, at: int = 5) -> list[Item]:
     ]
 
 
+@pytest.fixture
+def analyzer() -> Iterator[Analyzer]:
+    fd = create_ring(65_536)
+    yield Analyzer([TapReader(fd)])
+    os.close(fd)
+
+
+@pytest.fixture
+def ring(analyzer: Analyzer) -> "Ring":
+    return Ring(analyzer)
+
+
+class Ring:
+    """The ring of *analyzer*, read from now on."""
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        (self.reader,) = analyzer._readers
+        self.reader.attach()
+        self.writer = TapWriter(self.reader.fd)
+
+    def put(self, *items: Item) -> None:
+        assert all(self.writer.put(*item) for item in items)
+
+
+def read_and_flush(analyzer: Analyzer) -> None:
+    while analyzer.read(0):
+        pass
+    analyzer.flush()
+
+
+def correlation_ids(log: Path) -> list[int]:
+    return [json.loads(line)["correlationId"] for line in log.read_text().splitlines()]
+
+
 def test_what_passed_while_it_was_started_is_in_the_log(tmp_path: Path) -> None:
     log = tmp_path / "kafka.jsonl"
     passed = [opened(1, *ADDRESSES), *(item for number in range(1_000) for item in exchange(1, number))]
     with AnalyzerProcess(Analysis(log=Rotated(path=str(log))), before=passed) as analyzer:
         assert analyzer.drain().exchanges == 1_000
-    assert [json.loads(line)["correlationId"] for line in log.read_text().splitlines()] == list(range(1_000))
+    assert correlation_ids(log) == list(range(1_000))
 
 
 @pytest.mark.parametrize(
@@ -180,17 +214,16 @@ def test_a_killed_analyzer_is_followed_by_one_that_goes_on(tmp_path: Path) -> No
         analyzer.process.kill()
         analyzer.process.wait()
         epoch = analyzer.writers[0].epoch
-        analyzer.tap(
-            [(TapKind.DATA, 1, 0, 5, heartbeat(2)[:7])]
-        )  # nobody reads: it stays in the ring, and is passed over
+        cut = (TapKind.DATA, 1, 0, 5, heartbeat(2)[:7])
+        analyzer.tap([cut])  # nobody reads: it stays in the ring, and is passed over
         analyzer.control.close()
         analyzer.start()
         assert analyzer.writers[0].epoch == epoch + 1
         analyzer.tap([opened(1, *ADDRESSES, from_start=False), *exchange(1, 3), *exchange(1, 4)])
         analyzer.drain()
     first, second = sorted(tmp_path.iterdir())
-    assert [json.loads(line)["correlationId"] for line in first.read_text().splitlines()] == [1]
-    assert [json.loads(line)["correlationId"] for line in second.read_text().splitlines()][-1] == 4
+    assert correlation_ids(first) == [1]
+    assert correlation_ids(second)[-1] == 4
 
 
 def test_it_ends_with_its_supervisor() -> None:
@@ -214,28 +247,18 @@ def test_a_dead_workers_connections_are_closed_and_the_others_go_on(tmp_path: Pa
     assert [(row["correlationId"], row["response"] is None) for row in rows] == [(0, True), (1, False)]
 
 
-def test_what_a_dead_worker_wrote_last_is_analyzed_to_its_end(analyzer: Analyzer) -> None:
+def test_what_a_dead_worker_wrote_last_is_analyzed_to_its_end(analyzer: Analyzer, ring: Ring) -> None:
     """However far behind the analyzer was: kproxy's own drain ends so, too."""
-    (reader,) = analyzer._readers
-    reader.attach()
-    writer = TapWriter(reader.fd)
-    assert writer.put(*opened(1, *ADDRESSES))
-    for correlation_id in range(200):
-        for item in exchange(1, correlation_id):
-            assert writer.put(*item)
+    ring.put(opened(1, *ADDRESSES), *(item for number in range(200) for item in exchange(1, number)))
     asyncio.run(analyzer.forget(0))
     assert (analyzer.counts.exchanges, len(analyzer.taps[0].connections)) == (200, 0)
-    for item in (opened(2, *ADDRESSES), *exchange(2, 1)):
-        assert writer.put(*item)
+    ring.put(opened(2, *ADDRESSES), *exchange(2, 1))
     asyncio.run(analyzer.finish())
     assert analyzer.counts.exchanges == 201
-    assert writer.epoch == 0
+    assert ring.writer.epoch == 0
 
 
-def test_a_page_is_fed_while_it_is_there(analyzer: Analyzer, tmp_path: Path) -> None:
-    (reader,) = analyzer._readers
-    reader.attach()
-    writer = TapWriter(reader.fd)
+def test_a_page_is_fed_while_it_is_there(analyzer: Analyzer, ring: Ring, tmp_path: Path) -> None:
     path = str(tmp_path / "feed")
     analyzer.feed_page(path)
     assert [message.event for message in analyzer.take_messages()] == ["the page gets no exchanges"]
@@ -244,11 +267,8 @@ def test_a_page_is_fed_while_it_is_there(analyzer: Analyzer, tmp_path: Path) -> 
         listener.listen()
         analyzer.feed_page(path)
         page, _ = listener.accept()
-    for item in (opened(1, *ADDRESSES), *exchange(1, 1)):
-        assert writer.put(*item)
-    while analyzer.read(0):
-        pass
-    analyzer.flush()
+    ring.put(opened(1, *ADDRESSES), *exchange(1, 1))
+    read_and_flush(analyzer)
     with page:
         page.settimeout(60)
         sent = page.recv(1 << 20)
@@ -258,36 +278,27 @@ def test_a_page_is_fed_while_it_is_there(analyzer: Analyzer, tmp_path: Path) -> 
     assert shown.request is not None
     assert shown.request.data == heartbeat(1)[4:]
     assert records[-1] == Tally(1, 0, 0, 1.0, shown.at)
-    for item in exchange(1, 2):
-        assert writer.put(*item)
-    while analyzer.read(0):
-        pass
-    analyzer.flush()
+    ring.put(*exchange(1, 2))
+    read_and_flush(analyzer)
     analyzer.flush()
     assert analyzer._run.outputs == [analyzer.counts]
     assert analyzer.counts.exchanges == 2
 
 
 def test_a_page_that_took_nothing_for_too_long_gets_another_feed(
-    analyzer: Analyzer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    analyzer: Analyzer, ring: Ring, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page_feed, "MOST_HELD", 1 << 20)
-    (reader,) = analyzer._readers
-    reader.attach()
-    writer = TapWriter(reader.fd)
     path = str(tmp_path / "feed")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
         analyzer.feed_page(path)
         first, _ = listener.accept()
-        assert writer.put(*opened(1, *ADDRESSES))
+        ring.put(opened(1, *ADDRESSES))
         for number in itertools.count(2):
-            for item in (opened(number, *ADDRESSES), (TapKind.CLOSE, number, 0, 5, b"\0")):
-                assert writer.put(*item)
-            while analyzer.read(0):
-                pass
-            analyzer.flush()
+            ring.put(opened(number, *ADDRESSES), (TapKind.CLOSE, number, 0, 5, b"\0"))
+            read_and_flush(analyzer)
             if select([listener], [], [], 0)[0]:
                 break
         second, _ = listener.accept()
@@ -313,7 +324,7 @@ def test_files_follow_the_configuration_without_a_restart(tmp_path: Path) -> Non
         analyzer.tap(exchange(1, 2))
         analyzer.drain()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first.jsonl", "second.jsonl"]
-    assert [json.loads(line)["correlationId"] for line in second.read_text().splitlines()] == [2]
+    assert correlation_ids(second) == [2]
 
 
 def test_attack_23_a_folder_that_is_not_there_is_said_and_counted(tmp_path: Path) -> None:
@@ -428,13 +439,6 @@ def test_no_traffic_harms_the_analysis_of_other_connections(tmp_path: Path, name
     assert [row["correlationId"] for row in rows if row["connection"] == 1] == list(range(5))
 
 
-@pytest.fixture
-def analyzer() -> Iterator[Analyzer]:
-    fd = create_ring(65_536)
-    yield Analyzer([TapReader(fd)])
-    os.close(fd)
-
-
 def test_an_analysis_that_hangs_is_given_up(analyzer: Analyzer, monkeypatch: pytest.MonkeyPatch) -> None:
     class Hanging(Session):
         def receive(self, direction: Direction, data: bytes, at: int) -> list[Event]:
@@ -474,36 +478,27 @@ def test_log_events_that_are_dropped_are_counted_and_reported(analyzer: Analyzer
     assert analyzer.take_messages() == []
 
 
-def test_a_ring_that_holds_what_cannot_be_begins_anew(analyzer: Analyzer) -> None:
-    (reader,) = analyzer._readers
-    reader.attach()
-    writer = TapWriter(reader.fd)
-    for item in (opened(1, *ADDRESSES), *exchange(1, 1)):
-        assert writer.put(*item)
+def test_a_ring_that_holds_what_cannot_be_begins_anew(analyzer: Analyzer, ring: Ring) -> None:
+    ring.put(opened(1, *ADDRESSES), *exchange(1, 1))
     assert asyncio.run(analyzer.read_all()) == 3
-    os.pwrite(reader.fd, pack("<Q", 2**63), 0)  # the ring's head
+    os.pwrite(ring.reader.fd, pack("<Q", 2**63), 0)  # the ring's head
     assert asyncio.run(analyzer.read_all()) == 0
     counts = analyzer.message()
     assert (counts.ring_faults, counts.connections, counts.exchanges) == (1, 0, 1)
 
 
-def test_it_is_behind_when_a_ring_fills_or_nobody_reads_it(analyzer: Analyzer) -> None:
-    (reader,) = analyzer._readers
-    reader.attach()
-    writer = TapWriter(reader.fd)
+def test_it_is_behind_when_a_ring_fills_or_nobody_reads_it(analyzer: Analyzer, ring: Ring) -> None:
     assert not analyzer.is_far_behind()
-    assert writer.put(*opened(1, *ADDRESSES))
+    ring.put(opened(1, *ADDRESSES))
     assert analyzer.is_far_behind(), "nothing was read between two looks"
     asyncio.run(analyzer.read_all())
     assert not analyzer.is_far_behind()
-    for item in exchange(1, 1):
-        assert writer.put(*item)
+    ring.put(*exchange(1, 1))
     analyzer.read(0)
     correlation_id = 1
-    while reader.waiting <= 65_536 // 8 + 4096:
+    while ring.reader.waiting <= 65_536 // 8 + 4096:
         correlation_id += 1
-        for item in exchange(1, correlation_id):
-            assert writer.put(*item)
+        ring.put(*exchange(1, correlation_id))
     assert analyzer.is_far_behind(), "the ring fills"
     asyncio.run(analyzer.finish())
     assert not analyzer.is_far_behind()
@@ -604,16 +599,6 @@ def test_the_first_analyzer_cuts_nothing_off(tmp_path: Path) -> None:
 
 def fail(reason: str) -> None:
     raise AssertionError(reason)
-
-
-def test_the_log_has_the_lines_of_the_events(tmp_path: Path) -> None:
-    log = FILES["log"](rotating_file(Rotated(path=str(tmp_path / "a.jsonl")), lambda: 0.0, fail))
-    steps = [step for number in (1, 2, 3) for step in (client >> heartbeat(number), broker >> heartbeat_answer(number))]
-    events = events_of(*steps)
-    for event in events:
-        log.write(event, None)
-    log.close()
-    assert (tmp_path / "a.jsonl").read_bytes() == b"".join(map(event_line, events))
 
 
 def test_a_file_has_the_sizes_and_the_number_of_parts_of_the_configuration(tmp_path: Path) -> None:

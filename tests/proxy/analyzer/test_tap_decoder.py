@@ -159,10 +159,8 @@ def test_what_was_never_opened_is_passed_over(heard: Heard) -> None:
 def test_a_number_that_is_used_again_is_another_connection(heard: Heard) -> None:
     taken = decoder(heard)
     taken.take([opened(1, *ADDRESSES), data(1, 0, heartbeat(1)[:9]), opened(1, *ADDRESSES), *ask(1, 2)])
-    assert [exchange.correlation_id for exchange in heard.exchanges(1)] == [
-        None,
-        2,
-    ]  # what came of the first: its beginning
+    # what came of the first: its beginning
+    assert [exchange.correlation_id for exchange in heard.exchanges(1)] == [None, 2]
 
 
 @pytest.mark.parametrize("error", [ValueError("secret words"), MemoryError(), RecursionError(), Stuck()])

@@ -57,16 +57,6 @@ def test_keys_that_nobody_knows_pass_in_every_plan() -> None:
             assert plan.wanted(1, key, 0) is Want.PASS
 
 
-@pytest.mark.parametrize(("tapped", "snaplen", "selective"), [(None, 0, False), ({3}, 0, True), (None, 64, True)])
-def test_what_the_tap_gets(tapped: set[int] | None, snaplen: int, selective: bool) -> None:
-    plan = Plan(None, tapped, snaplen)
-    assert (plan.selective, plan.snaplen) == (selective, snaplen)
-    for key in facts().apis:
-        assert plan.is_tapped(key, 0) is (tapped is None or key in tapped)
-        assert plan.is_tapped(key, ABOVE) is (tapped is None or key in tapped)
-    assert plan.is_tapped(30_000, 0) is (tapped is None)
-
-
 WIDTHS = {"int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8}
 
 

@@ -8,10 +8,11 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kproxy.config import Addresses, Cluster
+from kproxy.config import Cluster
 from kproxy.errors import UpstreamError, UsageError
 from kproxy.proxy.network.proxy_protocol import Header, read_header
 from kproxy.proxy.network.upstream import (
@@ -161,19 +162,12 @@ async def test_a_proxy_that_does_not_answer_does_not_hang_a_client() -> None:
                 await Upstream(through=f"{kind}://127.0.0.1:{port}", timeout=0.1).connect("b", 1)
 
 
-@pytest.mark.parametrize(
-    ("address", "reason"),
-    [
-        ("169.254.169.254", "link-local"),
-        ("fe80::1", "link-local"),
-        ("fd00:ec2::254", "link-local"),
-        ("::ffff:169.254.169.254", "link-local"),
-        ("0.0.0.0", "no address of a broker"),
-        ("::", "no address of a broker"),
-        ("224.0.0.1", "no address of a broker"),
-    ],
-)
-async def test_a_broker_is_not_where_no_broker_can_be_by_number_or_by_name(address: str, reason: str) -> None:
+LINK_LOCAL = ("169.254.169.254", "fe80::1", "fd00:ec2::254", "::ffff:169.254.169.254")
+
+
+@pytest.mark.parametrize("address", [*LINK_LOCAL, "0.0.0.0", "::", "224.0.0.1"])
+async def test_a_broker_is_not_where_no_broker_can_be_by_number_or_by_name(address: str) -> None:
+    reason = "link-local" if address in LINK_LOCAL else "no address of a broker"
     named = Upstream(resolver=naming((socket.AF_INET6 if ":" in address else socket.AF_INET, (address, 80))))
     for upstream, host in ((Upstream(), address), (named, "broker")):
         assert upstream.resolved(host, 80) is None
@@ -199,22 +193,14 @@ async def test_what_the_caller_tried_itself_counts_too() -> None:
 
 
 def test_as_the_configuration_says() -> None:
-    cluster = Cluster(
-        listen=":0",
-        bootstrap=["127.0.0.1:1"],
-        through="socks5://proxy",
-        send_proxy_protocol="v2",
-        addresses=Addresses(allow_link_local=True),
-    )
-    upstream = Upstream.of(cluster, 1.0)
+    more: dict[str, Any] = {"through": "socks5://proxy", "send_proxy_protocol": "v2"}
+    upstream = Upstream.of(Cluster(listen=":0", bootstrap=["127.0.0.1:1"], **more), 1.0)
     assert not upstream.direct
     header = upstream.proxy_header("10.0.0.1:5", "10.0.0.2:6")
     assert read_header(header) == Header(2, len(header), "10.0.0.1:5", "10.0.0.2:6")
     assert Upstream(send_proxy_protocol="v1").proxy_header("10.0.0.1:5", "10.0.0.2:6").startswith(b"PROXY TCP4 ")
-    assert (Upstream().own_proxy_header(), Upstream(send_proxy_protocol="v1").own_proxy_header()) == (
-        b"",
-        b"PROXY UNKNOWN\r\n",
-    )
+    assert Upstream().own_proxy_header() == b""
+    assert Upstream(send_proxy_protocol="v1").own_proxy_header() == b"PROXY UNKNOWN\r\n"
     assert Upstream().proxy_header("10.0.0.1:5", "10.0.0.2:6") == b""
     with pytest.raises(UsageError, match="host:port"):
         Upstream(["broker"])
@@ -496,22 +482,14 @@ def test_urls(url: str, expected: OutboundProxy) -> None:
     assert "p:w" not in f"{expected} {expected!r}"
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "proxy:1080",
-        "socks4://u:s3cr3t@proxy",
-        "https://u:s3cr3t@proxy",
-        "http://",
-        "http://:80",
-        "http://u:s3cr3t@h:99999",
-        "http://u:s3cr3t@h:x",
-        "http://u:s3cr3t@h/path",
-        "socks5://u:s3cr3t@h?x=1",
-        "http://u:s3cr3t@[::1",
-    ],
+NO_URLS = (
+    *("", "proxy:1080", "http://", "http://:80", "http://u:s3cr3t@[::1", "https://u:s3cr3t@proxy"),
+    *(f"http://u:s3cr3t@{rest}" for rest in ("h:99999", "h:x", "h/path")),
+    *("socks4://u:s3cr3t@proxy", "socks5://u:s3cr3t@h?x=1"),
 )
+
+
+@pytest.mark.parametrize("url", NO_URLS)
 def test_what_is_no_such_url_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(UsageError) as caught:
         OutboundProxy.from_url(url)

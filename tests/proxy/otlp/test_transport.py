@@ -241,14 +241,6 @@ def test_tls_is_verified() -> None:
     assert outcome.reason.startswith("TLS: ")
 
 
-async def sent_by_grpc(endpoint: OtlpEndpoint) -> Outcome:
-    transport = transport_to(endpoint, "traces")
-    try:
-        return await transport.send(b"")
-    finally:
-        transport.close()
-
-
 def to(address: str, timeout: float = 30, ca: str | None = None) -> OtlpEndpoint:
     return OtlpEndpoint(otlp=address, protocol="grpc", timeout=timeout, ca=ca)
 
@@ -270,20 +262,22 @@ def to(address: str, timeout: float = 30, ca: str | None = None) -> OtlpEndpoint
 def test_status_codes(status: grpc.StatusCode, kind: type[Outcome]) -> None:
     with grpc_collector() as collector:
         collector.status = lambda number: status
-        assert isinstance(run("asyncio", sent_by_grpc(to(collector.address))), kind)
+        [outcome] = run("asyncio", sent(to(collector.address), b""))
+        assert isinstance(outcome, kind)
 
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_who_hangs_is_given_up_and_who_is_not_there_too(loop: str) -> None:
     with grpc_collector() as collector:
         collector.hang = threading.Event()
-        assert run(loop, sent_by_grpc(to(collector.address, 0.3))) == Unavailable("gRPC DEADLINE_EXCEEDED")
-    assert isinstance(run(loop, sent_by_grpc(to(f"http://127.0.0.1:{free_ports()}", 5))), Unavailable)
+        assert run(loop, sent(to(collector.address, 0.3), b"")) == [Unavailable("gRPC DEADLINE_EXCEEDED")]
+    [outcome] = run(loop, sent(to(f"http://127.0.0.1:{free_ports()}", 5), b""))
+    assert isinstance(outcome, Unavailable)
 
 
 def test_the_loop_goes_on_meanwhile_and_a_call_can_be_cancelled() -> None:
     async def main(address: str) -> None:
-        sending = asyncio.ensure_future(sent_by_grpc(to(address)))
+        sending = asyncio.ensure_future(sent(to(address), b""))
         while not started.is_set():
             await asyncio.sleep(0.01)
         sending.cancel()
@@ -306,5 +300,6 @@ def test_tls_of_grpc_is_verified() -> None:
     made = certificates()
     pair = Path(made.server.key).read_bytes(), Path(made.server.certificate).read_bytes()
     with grpc_collector(grpc.ssl_server_credentials([pair])) as collector:
-        assert run("asyncio", sent_by_grpc(to(collector.address, ca=made.ca))) == Delivered()
-        assert isinstance(run("asyncio", sent_by_grpc(to(collector.address, 5, made.other_ca))), Unavailable)
+        assert run("asyncio", sent(to(collector.address, ca=made.ca), b"")) == [Delivered()]
+        [outcome] = run("asyncio", sent(to(collector.address, 5, made.other_ca), b""))
+        assert isinstance(outcome, Unavailable)

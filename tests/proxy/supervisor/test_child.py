@@ -278,9 +278,8 @@ class Running:
         """Correlation ids in all parts of the decoded log."""
         parts = self.log.parent.glob("kafka*.jsonl")
         lines = [line for part in parts for line in part.read_text().splitlines(keepends=True)]
-        return [
-            json.loads(line)["correlationId"] for line in lines if line.endswith("\n")
-        ]  # the last one may be half written
+        whole = (line for line in lines if line.endswith("\n"))  # the last one may be half written
+        return [json.loads(line)["correlationId"] for line in whole]
 
     def reaches_the_log(self, first: int) -> bool:
         """Whether an exchange of now is decoded: correlation ids from *first* on."""

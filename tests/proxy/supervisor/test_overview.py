@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,6 @@ from kproxy.proxy.analyzer import series
 from kproxy.proxy.filter_runtime import FilterRuntime, Journals
 from kproxy.proxy.messages import AnalyzerCounts, BrokerReach, ClientMetrics, ClusterState, JournalState, OutputCounts
 from kproxy.proxy.shared_state import CALLS, SPENT_NS
-from kproxy.proxy.supervisor import overview
 from kproxy.proxy.supervisor import overview as overview_module
 from kproxy.proxy.supervisor.fleet import Fleet
 from kproxy.proxy.supervisor.overview import MOST_SERIES, OTHER, AnalyzerTotals, Overview, SeriesTotals
@@ -24,22 +24,20 @@ from tests.support.stand_in_worker import connection
 def test_connections_of_all_workers_in_parts() -> None:
     async def test(fleet: Fleet, _: str) -> Any:
         overview = Overview(fleet)
-        one, other = await asyncio.gather(overview.connections(), overview.connections())
-        return one, other
+        return await asyncio.gather(overview.connections(), overview.connections())
 
     expected = [connection(worker, number) for worker in (0, 1) for number in (0, 1, 2)]
-    assert with_fleet(config(workers=2), test) == (expected, expected)
+    assert with_fleet(config(workers=2), test) == [expected, expected]
 
 
 def test_a_worker_that_hangs_does_not_keep_the_others_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overview_module, "ASK_SECONDS", 0.2)
 
     async def test(fleet: Fleet, _: str) -> Any:
-        overview = Overview(fleet)
         pid = fleet.slots[0].child.pid
         assert pid
         os.kill(pid, signal.SIGSTOP)
-        return await overview.connections()
+        return await Overview(fleet).connections()
 
     assert {found.worker for found in with_fleet(config(workers=2), test)} == {1}
 
@@ -53,11 +51,8 @@ def test_ready_while_every_worker_is() -> None:
         fleet.draining = True
         return ready, waiting, overview.ready()
 
-    assert with_fleet(config(workers=2), test) == (
-        (True, ""),
-        (False, "not ready: worker 1"),
-        (False, "draining"),
-    )
+    expected = ((True, ""), (False, "not ready: worker 1"), (False, "draining"))
+    assert with_fleet(config(workers=2), test) == expected
 
 
 def test_a_cluster_whose_brokers_were_never_reached_is_not_ready() -> None:
@@ -84,51 +79,57 @@ def test_a_cluster_whose_brokers_were_never_reached_is_not_ready() -> None:
     assert reached == later == ((True, ""), [ClusterState(name, True)])
 
 
+def unstarted(test: Callable[[Fleet, Overview], Any]) -> Any:
+    """What *test* returns of a fleet that has no process."""
+
+    async def main() -> Any:
+        fleet = Fleet(config())
+        return test(fleet, Overview(fleet))
+
+    return asyncio.run(main())
+
+
 def test_clients_and_the_analysis() -> None:
-    async def test(fleet: Fleet, _: str) -> Any:
+    async def clients(fleet: Fleet, _: str) -> int:
         overview = Overview(fleet)
         for counters in overview.counters():
             counters.put(Total.CONNECTIONS_OPEN, 2)
+        return overview.clients()
+
+    def analysis(fleet: Fleet, overview: Overview) -> list[AnalyzerCounts | None]:
         fleet.on_counts(AnalyzerCounts(frames=7))
         before = overview.analysis()
         fleet.on_analyzer_ended()
         fleet.on_counts(AnalyzerCounts(frames=1))
-        return overview.clients(), before, overview.analysis()
+        return [before, overview.analysis()]
 
-    assert with_fleet(config(workers=2), test) == (4, AnalyzerCounts(frames=7), AnalyzerCounts(frames=8))
+    assert with_fleet(config(workers=2), clients) == 4
+    assert unstarted(analysis) == [AnalyzerCounts(frames=7), AnalyzerCounts(frames=8)]
 
 
-def test_the_time_of_filters_is_apart_from_what_they_count() -> None:
-    async def test(fleet: Fleet, _: str) -> Any:
+def test_the_time_and_the_faults_of_filters_are_apart_from_what_they_count() -> None:
+    def test(fleet: Fleet, overview: Overview) -> Any:
         for name, count in ((SPENT_NS, 5_000), (CALLS, 7), ("fired", 2)):
             fleet.counts.count("orders", "faults", name, "").add(count)
-        overview = Overview(fleet)
-        return overview.filter_times(), [(one.event, one.count) for one in overview.filter_counts()]
-
-    assert with_fleet(config(), test) == ([("orders", "faults", 5_000, 7)], [("fired", 2)])
-
-
-def test_the_faults_of_filters_are_apart_from_what_they_count() -> None:
-    async def test(fleet: Fleet, _: str) -> Any:
         runtime = FilterRuntime("orders", Journals(), counts=fleet.counts)
         for _ in range(3):
             runtime.count_fault("deny", "on_request", "timed_out")
-        overview = Overview(fleet)
-        return overview.filter_faults(), overview.filter_counts(), overview.filter_times()
+        counts = [(one.event, one.count) for one in overview.filter_counts()]
+        return overview.filter_times(), overview.filter_faults(), counts
 
-    assert with_fleet(config(), test) == ([("orders", "deny", "on_request", "timed_out", 3)], [], [])
+    faults = [("orders", "deny", "on_request", "timed_out", 3)]
+    assert unstarted(test) == ([("orders", "faults", 5_000, 7)], faults, [("fired", 2)])
 
 
 def test_what_clients_measure_is_shown_until_it_is_too_old() -> None:
-    async def test(fleet: Fleet, _: str) -> Any:
-        overview = Overview(fleet)
+    def test(fleet: Fleet, overview: Overview) -> Any:
         for name, keep_s in (("kept", 3_600.0), ("old", -1.0)):
             metrics = [ClientMetric(name, False, False, (), 2.5)]
             fleet.on_client_metrics(ClientMetrics("orders", "app", "AAECAwQFBgcICQoLDA0ODw", metrics, keep_s, 5, 7))
         samples = [sample for family in overview.client_series().families() for sample in family.samples]
         return [(sample.name, sample.labels["client_id"], sample.value) for sample in samples]
 
-    assert with_fleet(config(), test) == [("kafka_client_kept", "app", 2.5)]
+    assert unstarted(test) == [("kafka_client_kept", "app", 2.5)]
 
 
 def test_a_journal_that_cannot_be_written_is_why_clients_are_not_served() -> None:
@@ -190,7 +191,7 @@ def test_what_one_process_counted_stays_when_another_begins_at_0() -> None:
 
 
 def test_names_stay_bounded_over_any_number_of_processes() -> None:
-    assert (MOST_SERIES, OTHER) == (series.MOST_SERIES, series.OTHER) and overview.__doc__
+    assert (MOST_SERIES, OTHER) == (series.MOST_SERIES, series.OTHER)
     totals = AnalyzerTotals()
     for process in range(3):
         totals.note(AnalyzerCounts(errors=[(f"{process}-{n}", "NONE", 1) for n in range(MOST_SERIES)]))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from kproxy.config import Page
@@ -36,26 +37,24 @@ class StopPage:
         entry = PageEntry(self.fleet, lambda told: None)  # type: ignore[arg-type]
         self.client = Client(admin_app(Proxy(), guard=BrowserGuard(token=TOKEN), more=[entry.mount()]))
         self.ask("GET", "/stops")
-        words: dict[str, Any] = {
-            "id": ID,
-            "cluster": "default",
-            "connection": 1,
-            "client": "c:1",
-            "broker": "b:1",
-            "principal": None,
-            "client_id": "app",
-            "direction": "request",
-            "api_key": 12,
-            "api_version": 4,
-            "correlation_id": 4,
-            "size": len(BODY),
-            "condition": 'apiName == "Heartbeat"',
-            "expects_response": True,
-            "can_fail": True,
-            "stopped_ms": 1,
-            "resumes_ms": 5_001,
-        }
-        self.fleet.on_stop(0, Stopped(Stop(**{**words, **stop})))
+        words = (
+            "default",
+            1,
+            "c:1",
+            "b:1",
+            None,
+            "app",
+            "request",
+            12,
+            4,
+            4,
+            len(BODY),
+            'apiName == "Heartbeat"',
+            True,
+            True,
+        )
+        made = Stop(ID, *words, 1, 5_001)  # type: ignore[arg-type]
+        self.fleet.on_stop(0, Stopped(msgspec.structs.replace(made, **stop)))
 
     def _answer(self, message: Message) -> None:
         if isinstance(message, ShowStop):
