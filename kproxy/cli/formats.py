@@ -148,10 +148,8 @@ def _jsonl(options: OutputOptions) -> Open:
 
 
 def _pcapng(options: OutputOptions) -> Open:
-    from kproxy.output.rewriting.anonymize import Anonymizer  # noqa: PLC0415
-    from kproxy.output.rewriting.pseudonyms import Pseudonyms  # noqa: PLC0415
-    from kproxy.output.rewriting.rewriter import Rewriter  # noqa: PLC0415
-    from kproxy.output.rewriting.withheld_records import WithoutRecords  # noqa: PLC0415
+    from kproxy.output.rewriting.anonymize import Anonymizer, Pseudonyms  # noqa: PLC0415
+    from kproxy.output.rewriting.rewriter import Rewriter, WithoutRecords  # noqa: PLC0415
     from kproxy.pipeline.pcapng_output import OrderedPcapng  # noqa: PLC0415
 
     check_output(options.path, options.inputs)
@@ -176,7 +174,7 @@ def _anonymize_key(file: Path | None) -> bytes:
 
 
 def _parquet(options: OutputOptions) -> Open:
-    from kproxy.pipeline.parquet_output import ParquetOutput, check_parquet  # noqa: PLC0415
+    from kproxy.pipeline.table_output import ParquetOutput, check_parquet  # noqa: PLC0415
 
     directory = check_parquet(options.path)
     return lambda: ParquetOutput(directory, bodies=options.bodies, records=options.records)

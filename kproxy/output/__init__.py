@@ -8,19 +8,19 @@ several. from_jsonl.py turns lines back into events.
     from_jsonl.py    lines of the decoded log back to events
     where.py         --where: conditions in CEL over exchanges
     entities.py      fields of conditions that the decoded log lacks: topics, groups, principal
-    users.py         the user name in a client's SASL token
     text/            for people: one line an exchange, and the tree of its fields
     packets/         events as a pcapng file
     rewriting/       frames with other contents of the same size: credentials withheld, --anonymize
     tables/          columns for analysis: contracts, rows of events, Parquet files
-    metrics.py       Prometheus metrics, described in metric_descriptions.py
-    labels.py         labels of metrics made of names from traffic
+    metrics.py       Prometheus metrics, described in metric_descriptions.py; formats: histograms.py, protobuf_exposition.py
     client_metrics.py metrics that clients measured and sent (KIP-714)
 
-    bodies.py        both bodies of an exchange as Kafka's JSON, read once; the error codes and topic names in them
+    spans.py         trace spans of OpenTelemetry; trace_context.py reads the contexts that producers sent
+
+    bodies.py        both bodies of an exchange as Kafka's JSON, read once; what is missing; error codes and names in them
     opening.py       decodes payloads in bytes and records fields, with what earlier exchanges showed
     tls.py           what is known about a connection's TLS, as an object of the decoded log and in words
-    escaping.py      strings from the wire made safe for a terminal
+    escaping.py      strings from the wire made safe for a terminal, and as labels of metrics
     times.py         times, durations and sizes as text
 
 The text outputs read Kafka's JSON of the bodies, in which credentials are already withheld; packets are made from the frames'

@@ -1,29 +1,31 @@
 """Bodies: both bodies of an exchange as Kafka's JSON, read once for all outputs; credentials are withheld here.
 
+A body may be cut by a capture's snaplen, by a gap, by the end of the connection, or because the analyzer was behind. The fields
+before the cut are shown as usual, then how much is missing. Bytes after a message are counted, because peers skip them.
+
 Not here: what a body means (protocol), or how it is shown (text, tree, jsonl).
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct, field
 
 from kproxy.errors import DecodeError
-from kproxy.output.completeness import read_beginning
 from kproxy.output.escaping import well_formed
 from kproxy.output.opening import Opener
 from kproxy.protocol import ApiKey, Beginning
 from kproxy.protocol.embedded import Embedded
+from kproxy.protocol.embedded.sasl import open_token
 from kproxy.protocol.error_codes import error_name
+from kproxy.protocol.frames import SIZE_FIELD
 from kproxy.session import Exchange, Frame
 
 # Any field named errorCode or ending in ErrorCode that is not 0. Inside a JSON string the quote would be escaped.
 NONZERO_ERROR = re.compile(rb'rrorCode":(-?[1-9][0-9]*)')
-
-
 # A records field that is not empty. Most answers to a Fetch have none, and then nothing is in them.
 SOME_RECORDS = re.compile(rb'ecordsSizeInBytes":[1-9]')
 READABLE = 4_000_000  # bytes of a body's JSON that are shown to people; of a larger one only the size
@@ -61,15 +63,21 @@ def read_bodies(exchange: Exchange, opener: Opener | None = None) -> Bodies:
     Payloads inside the bodies are decoded, too, with what *opener* remembers of earlier exchanges; if one body is larger than
     OPENABLE, no payloads of the exchange are decoded.
     """
+    bodies = read_json(exchange)
+    if len(bodies.request or b"") > OPENABLE or len(bodies.response or b"") > OPENABLE:
+        return bodies
+    if exchange.api_key not in FETCHES or (bodies.response is not None and SOME_RECORDS.search(bodies.response)):
+        bodies.embedded = (Opener() if opener is None else opener).open(exchange)
+    return bodies
+
+
+def read_json(exchange: Exchange) -> Bodies:
+    """As ``read_bodies``, without the payloads inside the bodies."""
     bodies = Bodies(undecoded=exchange.undecoded, sasl_mechanism=exchange.connection.sasl_mechanism)
     if exchange.request is not None:
         bodies.request = _read(exchange.request, "request", bodies)
     if exchange.response is not None:
         bodies.response = _read(exchange.response, "response", bodies)
-    if len(bodies.request or b"") > OPENABLE or len(bodies.response or b"") > OPENABLE:
-        return bodies
-    if exchange.api_key not in FETCHES or (bodies.response is not None and SOME_RECORDS.search(bodies.response)):
-        bodies.embedded = (Opener() if opener is None else opener).open(exchange)
     return bodies
 
 
@@ -150,3 +158,104 @@ def _walk_errors(value: Any, path: str) -> Iterator[FieldError]:
         for index, inner in enumerate(value):
             if isinstance(inner, dict | list):
                 yield from _walk_errors(inner, f"{path}[{index}]")
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def read_beginning(frame: Frame) -> Beginning:
+    """Read the fields before the cut of a body, credentials withheld; none if the version is newer than the facts."""
+    if frame.message is None or frame.assumed_version is not None:
+        return Beginning(b"{}")
+    return frame.message.beginning(frame.body_version, frame.data, frame.body_start, withhold=True)
+
+
+def frames_of(exchange: Exchange) -> list[tuple[str, Frame]]:
+    """Return ("request", frame) and ("response", frame), without those that are missing."""
+    both = (("request", exchange.request), ("response", exchange.response))
+    return [(side, frame) for side, frame in both if frame is not None]
+
+
+def trailing_of(exchange: Exchange) -> dict[str, int]:
+    """Return how many bytes come after the message of each side; sides without any are left out."""
+    return {side: frame.trailing for side, frame in frames_of(exchange) if frame.trailing}
+
+
+def completeness_json(exchange: Exchange, beginnings: Mapping[str, Beginning]) -> bytes:
+    """Return the last fields of a line of the decoded log: bodies, trailing and missing, with a comma before each.
+
+    *beginnings*: what was read of the bodies that are cut, by side.
+    """
+    missing = {side: one.missing for side, one in beginnings.items()}
+    fields = {"bodies": exchange.bodies, "trailing": trailing_of(exchange) or None, "missing": missing or None}
+    return b"," + _encode(fields)[1:-1]
+
+
+def trailing_words(size: int) -> str:
+    """Say how many bytes come after a message."""
+    return f"{size:,} byte{'' if size == 1 else 's'} after the message"
+
+
+def why_cut(exchange: Exchange) -> dict[str, str]:
+    """Return why bodies are cut, in words, by side."""
+    cut = [side for side, frame in frames_of(exchange) if frame.cut]
+    words = exchange.bodies or ""
+    if len(cut) == 2 and words.startswith("request: "):
+        request, _, response = words.removeprefix("request: ").partition("; response: ")
+        return {"request": request, "response": response}
+    return dict.fromkeys(cut, words)
+
+
+def notes(exchange: Exchange) -> str:
+    """Return the end of a line of text: which sides are cut and why, and how many bytes come after their messages."""
+    if is_plain(exchange.request) and is_plain(exchange.response):
+        return ""
+    why = why_cut(exchange)
+    words = []
+    for side, frame in frames_of(exchange):
+        if frame.cut:
+            words.append(f"{side}: {why[side]}{share_here(frame)}")
+        if frame.trailing:
+            words.append(f"{side}: {trailing_words(frame.trailing)}")
+    return "  ".join(words)
+
+
+def is_plain(frame: Frame | None) -> bool:
+    """Return whether a frame needs no note: it is not cut, and nothing follows its message."""
+    return frame is None or not (frame.cut or frame.trailing)
+
+
+def share_here(frame: Frame) -> str:
+    """Say how much of a cut frame was captured; "" if that is not known, as for a decoded log."""
+    return f", {len(frame.data) + SIZE_FIELD:,} of {frame.wire_size:,} bytes are here" if frame.data else ""
+
+
+def lists_all(beginning: Beginning | None) -> bool:
+    """Return whether every element of every array in a cut body was at least begun, so that only records can be missing."""
+    if beginning is None or beginning.missing is None:
+        return True
+    path = beginning.missing
+    if not path.endswith(("ecords", "_taggedFields")) or (not beginning.counts and "[" in path):
+        return False
+    return all(path.startswith(f"{array}[{count - 1}]") for array, count in beginning.counts.items())
+
+
+def user_of(exchange: Exchange, request: Any, bodies: Bodies | None) -> str | None:
+    """Return the user name in a client's SASL token, if the mechanism sends it in the clear. A decoded log has it in *bodies*."""
+    if type(exchange.request) is not Frame:
+        return _shown_user(bodies)
+    try:
+        name = open_token(request.auth_bytes or b"", exchange.connection.sasl_mechanism, from_client=True).get(
+            "username"
+        )
+    except DecodeError:
+        return None
+    return name if isinstance(name, str) and name else None
+
+
+def _shown_user(bodies: Bodies | None) -> str | None:
+    for one in bodies.embedded if bodies is not None else ():
+        if one.kind == "sasl-token" and one.where == "request" and isinstance(one.json, dict):
+            name = one.json.get("username")
+            return name if isinstance(name, str) and name else None
+    return None

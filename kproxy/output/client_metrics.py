@@ -18,7 +18,7 @@ from typing import Protocol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from kproxy.output.labels import label_of
+from kproxy.output.escaping import label_of
 
 MOST_SERIES = 20_000
 MOST_SERIES_A_FAMILY = 1_000

@@ -6,10 +6,9 @@ connections (kproxy.output.tables.contracts); the principal is known from the lo
 
 from typing import Any
 
-from kproxy.output.bodies import Bodies
+from kproxy.output.bodies import Bodies, user_of
 from kproxy.output.escaping import well_formed
 from kproxy.output.tables.rows import gather_bodies, read_body, topic_labels
-from kproxy.output.users import user_of
 from kproxy.protocol import ApiKey
 from kproxy.session import Exchange
 

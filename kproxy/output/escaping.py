@@ -1,4 +1,6 @@
-"""Strings from the wire made fit for a terminal: what could move the cursor, hide text or break a line is escaped."""
+"""Strings from the wire made fit for a terminal, where some could move the cursor, hide text or break a line; and for labels."""
+
+from hashlib import blake2b
 
 ELLIPSIS = "…"
 NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
@@ -44,3 +46,33 @@ def _escape(char: str) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+LONGEST_NAME = 249  # characters: Topic.MAX_NAME_LENGTH
+MOST_BYTES = 300  # of a label as a JSON string: a thousand rows of three fit a line between the proxy's processes
+DIGEST_SIZE = 8  # bytes
+
+
+def label_of(name: str | None) -> str:
+    """Return the label of a metric for a name from traffic, with what a terminal would interpret escaped; "" for no name.
+
+    A name of more than LONGEST_NAME characters or MOST_BYTES bytes is cut and followed by a digest of all of it, so that two
+    names that begin alike do not become one series.
+    """
+    if not name:
+        return ""
+    if len(name) <= LONGEST_NAME and name.isascii() and name.isprintable() and '"' not in name and "\\" not in name:
+        return name
+    shown = well_formed(printable(name[:LONGEST_NAME], LONGEST_NAME))
+    if len(name) <= LONGEST_NAME and _json_size(shown) <= MOST_BYTES:
+        return shown
+    end = ELLIPSIS + blake2b(name.encode("utf-8", "surrogatepass"), digest_size=DIGEST_SIZE).hexdigest()
+    left = MOST_BYTES - len(end.encode())
+    if _json_size(shown) > left:
+        shown = shown.encode()[: left // 2].decode(errors="ignore")  # a byte takes two at most
+    return shown[: LONGEST_NAME - len(end)] + end
+
+
+def _json_size(text: str) -> int:
+    """Return the size of a text without control characters as a JSON string, without its quotes."""
+    return len(text.encode()) + text.count('"') + text.count("\\")

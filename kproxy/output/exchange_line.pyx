@@ -20,7 +20,7 @@ from functools import lru_cache
 import msgspec
 
 from kproxy.output.bodies import Bodies, find_errors, find_topic_names, read_bodies
-from kproxy.output.completeness import completeness_json
+from kproxy.output.bodies import completeness_json
 from kproxy.output.escaping import well_formed
 from kproxy.output.times import render_second
 from kproxy.protocol.facts import facts

@@ -18,7 +18,7 @@ from kproxy.output.bodies import OPENABLE, READABLE, Bodies
 from kproxy.output.escaping import printable
 from kproxy.output.jsonl import START
 from kproxy.output.times import parse_instant
-from kproxy.output.tls import TlsObject
+from kproxy.output.tls import tls_facts
 from kproxy.protocol import ApiKey, Beginning, Message, RequestHeader, ResponseHeader
 from kproxy.protocol.embedded import Embedded
 from kproxy.protocol.frames import SIZE_FIELD
@@ -66,25 +66,21 @@ Side = Literal["request", "response"]
 NULL = Raw(b"null")
 
 
-class _Trailing(Struct):
-    request: Size = 0
-    response: Size = 0
+class _Line(Struct, rename="camel"):
+    """A line: what all have, then what exchanges have, then what the other events have."""
 
-
-class _Line(Struct, rename="camel", tag_field="event"):
+    event: Literal["exchange", "tls", "saslToken", "gap", "badFrame", "note", "notKafka"]
     connection: Long
     client: Address
     broker: Address
 
-
-class _Exchange(_Line, tag="exchange"):
     api_key: Short | None = None
     api_version: Short | None = None
     correlation_id: int | None = None
     client_id: str | None = None
     request_at: str | None = None
     response_at: str | None = None
-    request_in_proxy_ms: Milliseconds | None = None  # this and the next two: since they are written
+    request_in_proxy_ms: Milliseconds | None = None
     broker_ms: Milliseconds | None = None
     response_in_proxy_ms: Milliseconds | None = None
     request_size: int | None = None
@@ -100,111 +96,33 @@ class _Exchange(_Line, tag="exchange"):
     topic_names: dict[str, str] = {}
     layout: str | None = None
     assumed_version: Short | None = None
-    bodies: str | None = None  # this and the following: of a log since they are written
-    trailing: _Trailing | None = None
+    bodies: str | None = None
+    trailing: dict[Side, Size] | None = None
     missing: dict[Side, str | None] | None = None
 
-
-class _Other(_Line):
-    at: str
-    direction: Literal["request", "response"] = "request"
-    tls: TlsObject | None = None
-
-    def event(self, connection: Connection) -> Event:
-        """Return the event of the line."""
-        if self.tls is not None:
-            connection.tls = self.tls.facts()
-        return self._event(connection, parse_instant(self.at))
-
-    def _event(self, connection: Connection, at: int) -> Event:
-        return Tls(connection, at)
-
-
-class _Tls(_Other, tag="tls"):
-    pass
-
-
-class _SaslToken(_Other, tag="saslToken"):
-    size: int = 0
+    at: str | None = None
+    direction: Side = "request"
+    size: int | None = None
     mechanism: str | None = None
     token: dict[str, Any] | None = None
-
-    def _event(self, connection: Connection, at: int) -> Event:
-        connection.sasl_mechanism = self.mechanism
-        return SaslToken(connection, at, Direction.of(self.direction), self.size, self.token)
-
-
-class _Gap(_Other, tag="gap"):
-    size: int | None = None
     skipped: int = 0
     cut: str | None = None
-
-    def _event(self, connection: Connection, at: int) -> Event:
-        cut = next((one for one in Cut if one and one.text == self.cut), Cut.MISSING)
-        return Gap(connection, at, Direction.of(self.direction), self.size, self.skipped, cut=cut)
-
-
-class _BadFrame(_Other, tag="badFrame"):
     reason: str = ""
-
-    def _event(self, connection: Connection, at: int) -> Event:
-        return BadFrame(connection, at, Direction.of(self.direction), self.reason)
-
-
-class _Note(_Other, tag="note"):
-    what: str = ""
-
-    def _event(self, connection: Connection, at: int) -> Event:
-        return Note(connection, at, Direction.of(self.direction), self.what)
-
-
-class _NotKafka(_Other, tag="notKafka"):
     kind: str = "unknown"
     what: str = ""
-
-    def _event(self, connection: Connection, at: int) -> Event:
-        return NotKafka(connection, at, self.kind, Direction.of(self.direction), self.what)
+    tls: dict[str, Any] | None = None
 
 
 class _Embedded(Struct):
     path: str
-    where: Literal["request", "response"] = msgspec.field(name="in")
+    where: Side = msgspec.field(name="in")
     kind: str
     json: Any = None
     error: str | None = None
 
 
-class _FetchPartition(Struct, rename="camel"):
-    partition: int
-    fetch_offset: int
-    partition_max_bytes: int
-
-
-class _FetchTopic(Struct, rename="camel"):
-    partitions: list[_FetchPartition]
-    topic: str = ""
-    topic_id: str = ""
-
-
-class _Forgotten(Struct, rename="camel"):
-    partitions: list[int]
-    topic: str = ""
-    topic_id: str = ""
-
-
-class _Fetch(Struct, rename="camel"):
+class _FetchResponse(Struct, rename="camel"):
     session_id: int = 0
-    session_epoch: int = -1
-    topics: list[_FetchTopic] = []
-    forgotten_topics_data: list[_Forgotten] = []
-
-
-class _Answer(Struct, rename="camel"):
-    session_id: int = 0
-
-
-class _Handshake(Struct):
-    mechanism: str
 
 
 class _Software(Struct, rename="camel"):
@@ -212,34 +130,28 @@ class _Software(Struct, rename="camel"):
     client_software_version: str | None = None
 
 
-_read_line = msgspec.json.Decoder(_Exchange | _Tls | _SaslToken | _Gap | _BadFrame | _Note | _NotKafka).decode
+_read_line = msgspec.json.Decoder(_Line).decode
 _read_embedded = msgspec.json.Decoder(list[_Embedded]).decode
-_read_fetch = msgspec.json.Decoder(_Fetch).decode
-_read_answer = msgspec.json.Decoder(_Answer).decode
-_read_software = msgspec.json.Decoder(_Software).decode
-_read_handshake = msgspec.json.Decoder(_Handshake).decode
+_read_fetch_response = msgspec.json.Decoder(_FetchResponse).decode
 
 
-class LoggedRequestHeader(RequestHeader):
+class _LoggedHeader:
+    """The header of a frame, as JSON only."""
+
+    def __init__(self, json: bytes) -> None:
+        self._json = json
+
+    def to_json(self) -> bytes:
+        """Kafka's JSON of it, UTF-8."""
+        return self._json
+
+
+class LoggedRequestHeader(_LoggedHeader, RequestHeader):
     """The header of a request, as JSON only."""
 
-    def __init__(self, json: bytes) -> None:
-        self._json = json
 
-    def to_json(self) -> bytes:
-        """Kafka's JSON of it, UTF-8."""
-        return self._json
-
-
-class LoggedResponseHeader(ResponseHeader):
+class LoggedResponseHeader(_LoggedHeader, ResponseHeader):
     """The header of a response, as JSON only."""
-
-    def __init__(self, json: bytes) -> None:
-        self._json = json
-
-    def to_json(self) -> bytes:
-        """Kafka's JSON of it, UTF-8."""
-        return self._json
 
 
 class LoggedRecords(Struct, frozen=True):
@@ -320,7 +232,7 @@ class LogReader:
                 line.decode()  # raise for bytes that are not UTF-8: msgspec checks only the fields that it reads
             read = _read_line(line if line.startswith(START) else msgspec.json.format(line, indent=-1))
             known = self._connection(read)
-            return self._exchange(read, known) if isinstance(read, _Exchange) else (read.event(known.connection), None)
+            return self._exchange(read, known) if read.event == "exchange" else (_event(read, known.connection), None)
         except LINE_ERRORS as error:
             raise CaptureError(f"no event of a decoded log ({printable(str(error), 120)})") from error
 
@@ -343,7 +255,7 @@ class LogReader:
         while len(self._topics) > MOST_TOPICS:
             self._topics.popitem(last=False)
 
-    def _exchange(self, line: _Exchange, known: _Known) -> tuple[Exchange, Bodies]:
+    def _exchange(self, line: _Line, known: _Known) -> tuple[Exchange, Bodies]:
         request = _frame(line.request_size, line.request_at)
         response = _frame(line.response_size, line.response_at)
         _set_phases(line, request, response)
@@ -384,13 +296,36 @@ class LogReader:
         return exchange, bodies
 
 
+def _event(line: _Line, connection: Connection) -> Event:
+    """Return the event of a line that is no exchange."""
+    if line.at is None:
+        raise ValueError("no time")
+    at, direction = parse_instant(line.at), Direction.of(line.direction)
+    if line.tls is not None:
+        connection.tls = tls_facts(line.tls)
+    match line.event:
+        case "saslToken":
+            connection.sasl_mechanism = line.mechanism
+            return SaslToken(connection, at, direction, line.size or 0, line.token)
+        case "gap":
+            cut = next((one for one in Cut if one and one.text == line.cut), Cut.MISSING)
+            return Gap(connection, at, direction, line.size, line.skipped, cut=cut)
+        case "badFrame":
+            return BadFrame(connection, at, direction, line.reason)
+        case "note":
+            return Note(connection, at, direction, line.what)
+        case "notKafka":
+            return NotKafka(connection, at, line.kind, direction, line.what)
+    return Tls(connection, at)
+
+
 def _frame(size: int | None, at: str | None) -> LoggedFrame | None:
     if size is None or at is None:
         return None
     return LoggedFrame(size, parse_instant(at))
 
 
-def _set_phases(line: _Exchange, request: LoggedFrame | None, response: LoggedFrame | None) -> None:
+def _set_phases(line: _Line, request: LoggedFrame | None, response: LoggedFrame | None) -> None:
     """Set when a proxy sent the frames on, and when the response began, from the phases in the line."""
     if request is not None and line.request_in_proxy_ms is not None:
         request.sent_at = request.started_at + round(line.request_in_proxy_ms * 1e6)
@@ -400,7 +335,7 @@ def _set_phases(line: _Exchange, request: LoggedFrame | None, response: LoggedFr
         response.sent_at = response.started_at + round(line.response_in_proxy_ms * 1e6)
 
 
-def _lay_out(frame: LoggedFrame, line: _Exchange, message: Message | None, body: Raw) -> None:
+def _lay_out(frame: LoggedFrame, line: _Line, message: Message | None, body: Raw) -> None:
     """Set the layout of the body. The line has layout and assumed version for the exchange, not for each side."""
     version = line.api_version
     if message is None or version is None or _object(body) is None:
@@ -420,17 +355,14 @@ def _is_refusal(api_versions: LoggedFrame) -> bool:
     return api_versions.json is not None and b'"throttleTimeMs"' not in api_versions.json
 
 
-def _complete(line: _Exchange, request: LoggedFrame | None, response: LoggedFrame | None, bodies: Bodies) -> None:
+def _complete(line: _Line, request: LoggedFrame | None, response: LoggedFrame | None, bodies: Bodies) -> None:
     """Set where each frame is cut, and how many bytes come after its message."""
-    trailing = line.trailing or _Trailing()
+    trailing: Mapping[Any, int] = line.trailing or {}
     missing: Mapping[Any, str | None] = line.missing or {}
-    for side, frame, size, json in (
-        ("request", request, trailing.request, bodies.request),
-        ("response", response, trailing.response, bodies.response),
-    ):
+    for side, frame, json in (("request", request, bodies.request), ("response", response, bodies.response)):
         if frame is None:
             continue
-        frame.trailing = size
+        frame.trailing = trailing.get(side, 0)
         if side in missing:
             frame.cut = _cut_of(side, line.bodies or "")
             bodies.beginnings[side] = Beginning(json or b"{}", missing[side])
@@ -447,7 +379,7 @@ def _cut_of(side: str, why: str) -> Cut:
     return Cut.CAPTURE_ENDED if why.startswith("the capture") else Cut.RESET
 
 
-def _is_unread(line: _Exchange) -> bool:
+def _is_unread(line: _Line) -> bool:
     """Return whether the broker lacked the version and so did not read the request's body."""
     version = line.api_version
     return line.api_key == ApiKey.API_VERSIONS and (version or 0) >= SOFTWARE_FROM and _object(line.request) == b"{}"
@@ -473,20 +405,21 @@ def _embedded(raw: Raw) -> list[Embedded]:
 
 def _learn(exchange: Exchange, bodies: Bodies, known: _Known) -> None:
     """Remember what later exchanges of the connection need, as a session does when it reads frames."""
-    request, version = bodies.request, exchange.api_version or 0
-    if request is None or len(request) > READABLE or bodies.beginnings:
+    version = exchange.api_version or 0
+    if bodies.request is None or len(bodies.request) > READABLE or bodies.beginnings:
         return
     if exchange.api_key == ApiKey.API_VERSIONS and version >= SOFTWARE_FROM:
-        _learn_software(bodies, _read_software(request), known.connection)
-    elif exchange.api_key == ApiKey.SASL_HANDSHAKE:
-        known.connection.sasl_mechanism = _read_handshake(request).mechanism
+        _learn_software(bodies.request, bodies.embedded, known.connection)
+    elif exchange.api_key == ApiKey.SASL_HANDSHAKE and (handshake := exchange.request_body()) is not None:
+        known.connection.sasl_mechanism = handshake.mechanism
     elif exchange.api_key == ApiKey.FETCH and version >= FETCH_SESSIONS_FROM and bodies.response is not None:
-        _learn_fetch(exchange, _read_fetch(request), _read_answer(bodies.response).session_id, known)
+        _learn_fetch(exchange, _read_fetch_response(bodies.response).session_id, known)
 
 
-def _learn_software(bodies: Bodies, named: "_Software", connection: Connection) -> None:
+def _learn_software(request: bytes, embedded: list[Embedded], connection: Connection) -> None:
     """Remember the client's software; a request that the broker did not read has it in ``embedded``."""
-    for one in bodies.embedded:
+    named = msgspec.json.decode(request, type=_Software)
+    for one in embedded:
         if one.kind == "unread" and isinstance(one.json, dict):
             named = msgspec.convert(one.json, _Software)
     if named.client_software_name is not None and named.client_software_version is not None:
@@ -494,7 +427,10 @@ def _learn_software(bodies: Bodies, named: "_Software", connection: Connection) 
         connection.client_software_version = named.client_software_version[:LONGEST_SOFTWARE]
 
 
-def _learn_fetch(exchange: Exchange, request: _Fetch, response_session_id: int, known: _Known) -> None:
+def _learn_fetch(exchange: Exchange, response_session_id: int, known: _Known) -> None:
+    request = exchange.request_body()
+    if request is None:
+        return
     full = request.session_epoch in FULL_EPOCHS
     session_id = response_session_id if full else request.session_id
     if not session_id:

@@ -1,34 +1,22 @@
-"""Every metric of kproxy: name, type, help and labels. Dashboards and rules are made from these.
+"""Every metric of kproxy: name, type, labels, where its numbers come from, and help. Dashboards and rules are made from these.
 
-    traffic         kproxy_requests, _responses, _request_bytes, _response_bytes by API and version; kproxy_bytes by direction
-    sizes           kproxy_request_size_bytes, kproxy_response_size_bytes: histograms by API
-    time            kproxy_latency_seconds by API and version; kproxy_phase_seconds by API: what of it kproxy itself took on the
-                    way to the broker, the broker, and kproxy on the way back. rate(..._sum) / rate(..._count) is a mean, and
-                    histogram_quantile(0.99, ...) a percentile, of classic and of native histograms (histograms.py)
-    throttling      kproxy_throttled_responses, kproxy_throttle_seconds by API; kproxy_client_throttle_seconds
-    errors          kproxy_response_errors by API and error; kproxy_undecoded_exchanges, kproxy_unanswered_requests
-    load            kproxy_in_flight_requests, kproxy_buffered_bytes, kproxy_loop_lag_seconds; back-pressure: kproxy_read_pauses,
-                    kproxy_read_paused_seconds, kproxy_reading_paused by direction; kproxy_open_files_limit
-    connections     kproxy_connections_opened, _open, _refused, _closed by cause; kproxy_upstream_*; TLS: kproxy_tls_handshakes
-                    and kproxy_tls_handshake_failures by leg; SASL: kproxy_sasl_logins by mechanism and result
-    filters         kproxy_held_frames, _rewritten_frames, kproxy_filter_faults, kproxy_filter_events; time:
-                    kproxy_filter_seconds, kproxy_filter_calls
-    tap             kproxy_tapped_*, kproxy_tap_dropped_*, kproxy_exchanges_left_out, kproxy_bodies_left_out, kproxy_analysis_*
-    by client id    kproxy_client_*          by topic    kproxy_topic_*
-    by group        kproxy_group_*, kproxy_rebalances; lag as seen here: kproxy_group_lag_records, kproxy_group_lag_max_records
-    by software     kproxy_software_*: who still uses old versions
-                    All of these have the label cluster, the virtual cluster: a topic of the same name in another is another topic
+kproxy_latency_seconds is the time of whole exchanges; kproxy_phase_seconds divides it into the time in kproxy on the way to the
+broker, in the broker, and in kproxy on the way back. rate(..._sum) / rate(..._count) is a mean, and
+histogram_quantile(0.99, ...) a percentile, of classic and of native histograms (histograms.py).
 
-Labels are bounded: APIs, versions and causes by what kproxy knows (``other`` for the rest), names from traffic by the analyzer
-(``__other__``). Series by names that peers invent begin at 0, and end when they are idle or others send more: what is right is
-their rate, and its sum (kproxy/proxy/analyzer/series.py). Values: metrics.py.
+Metrics by client id, software, topic and group have the label cluster, the virtual cluster: a topic of the same name in another
+cluster is another topic. Labels are bounded: APIs, versions and causes by what kproxy knows (``other`` for the rest), names from
+traffic by the analyzer (``__other__``). Series by names that peers invent begin at 0, and end when they are idle or others send
+more, so use their rates, and sums of these (kproxy/proxy/analyzer/series.py). Values: metrics.py.
 """
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 NANOSECONDS = 1e9  # of a second
-MILLISECONDS = 1e3
+UNITS = {None: 1.0, "ns": NANOSECONDS, "ms": 1e3}  # parts of a second
 
 Kind = Literal["counter", "gauge", "histogram", "info"]
 
@@ -39,326 +27,214 @@ class Description:
 
     name: str
     kind: Kind
+    labels: tuple[str, ...]
     help: str
-    labels: tuple[str, ...] = ()
-    total: str = (
-        ""  # the workers' total that it is (kproxy.proxy.tap.counted); with {}: one for each value of its label
-    )
-    of: tuple[str, ...] = ()  # these values
-    scale: float = 1.0
-    merge: Literal["sum", "max"] = "sum"  # over the workers
+    origin: str  # where metrics.py takes its numbers from: apis, workers, analysis, series, outputs; "": elsewhere
+    source: str  # name of the numbers there; with {}: one for each of the values
+    values: tuple[str, ...]  # of the only label
+    parts: float  # how many parts of a unit the numbers count
+    merges_by_maximum: bool  # over the workers; otherwise they are added
 
 
-API: Final = ("api", "api_version")
-CLIENT: Final = ("cluster", "client_id")
-SOFTWARE: Final = ("cluster", "software_name", "software_version")
-TOPIC: Final = ("cluster", "topic", "operation")
-GROUP: Final = ("cluster", "group")
-
-DESCRIPTIONS: Final[tuple[Description, ...]] = (
-    Description("kproxy_build", "info", "The version of kproxy."),
-    Description("kproxy_requests", "counter", "Requests that passed, by API and version.", API),
-    Description("kproxy_request_bytes", "counter", "Bytes of these requests.", API),
-    Description("kproxy_responses", "counter", "Responses that passed, by API and version of their request.", API),
-    Description("kproxy_response_bytes", "counter", "Bytes of these responses.", API),
-    Description(
-        "kproxy_latency_seconds",
-        "histogram",
-        "Time from the first byte of a request received by kproxy to the header of its response received from the broker.",
-        API,
-    ),
-    Description(
-        "kproxy_phase_seconds",
-        "histogram",
-        "Parts of the time of an exchange: request_in_proxy is from the first byte of the request received by kproxy to its "
-        "last byte sent to the broker, filters included; broker is from there to the first byte of the response; "
-        "response_in_proxy is from there to its last byte sent to the client.",
-        ("api", "phase"),
-    ),
-    Description("kproxy_request_size_bytes", "histogram", "Sizes of requests on the wire.", ("api",)),
-    Description("kproxy_response_size_bytes", "histogram", "Sizes of responses on the wire.", ("api",)),
-    Description(
-        "kproxy_bytes", "counter", "Bytes forwarded, by direction.", ("direction",), "bytes_{}", ("request", "response")
-    ),
-    Description(
-        "kproxy_connections_opened", "counter", "Connections of clients that were accepted.", (), "connections_opened"
-    ),
-    Description("kproxy_connections_open", "gauge", "Connections of clients that are open.", (), "connections_open"),
-    Description("kproxy_connections_closed", "counter", "Connections that ended, by cause.", ("cause",)),
-    Description(
-        "kproxy_connections_refused", "counter", "Connections refused because of a limit.", (), "refused_connections"
-    ),
-    Description("kproxy_accept_errors", "counter", "Failures to accept a connection.", (), "accept_errors"),
-    Description("kproxy_in_flight_requests", "gauge", "Requests that wait for their response.", (), "in_flight"),
-    Description("kproxy_buffered_bytes", "gauge", "Bytes that wait in the proxy's buffers.", (), "buffered_bytes"),
-    Description(
-        "kproxy_read_pauses",
-        "counter",
-        "Times that kproxy stopped reading requests as the broker did not take more, or responses as the client did not.",
-        ("direction",),
-        "read_pauses_{}",
-        ("request", "response"),
-    ),
-    Description(
-        "kproxy_read_paused_seconds",
-        "counter",
-        "How long kproxy did not read for that reason, over all connections; pauses that go on are not counted yet.",
-        ("direction",),
-        "read_paused_ns_{}",
-        ("request", "response"),
-        1 / NANOSECONDS,
-    ),
-    Description(
-        "kproxy_reading_paused",
-        "gauge",
-        "Connections of which kproxy does not read requests now, as the broker does not take more, or responses, as the client "
-        "does not.",
-        ("direction",),
-        "reading_paused_{}",
-        ("request", "response"),
-    ),
-    Description(
-        "kproxy_upstream_connects", "counter", "Connections to brokers that were made.", (), "upstream_connects"
-    ),
-    Description(
-        "kproxy_upstream_connect_failures",
-        "counter",
-        "Connections to brokers that failed.",
-        (),
-        "upstream_connect_failures",
-    ),
-    Description(
-        "kproxy_tls_handshakes",
-        "counter",
-        "TLS handshakes that succeeded, by leg.",
-        ("leg",),
-        "tls_handshakes_ok_{}",
-        ("client", "broker"),
-    ),
-    Description(
-        "kproxy_tls_handshake_failures",
-        "counter",
-        "TLS handshakes that failed, by leg.",
-        ("leg",),
-        "tls_handshakes_failed_{}",
-        ("client", "broker"),
-    ),
-    Description(
-        "kproxy_unknown_apis",
-        "counter",
-        "Requests of an API or version that kproxy does not know, forwarded.",
-        (),
-        "unknown_apis",
-    ),
-    Description(
-        "kproxy_mispaired_responses", "counter", "Responses whose correlation id was not the one due.", (), "mispaired"
-    ),
-    Description(
-        "kproxy_opaque_connections",
-        "counter",
-        "Connections forwarded blindly since frames could not be told apart.",
-        (),
-        "opaque_connections",
-    ),
-    Description("kproxy_held_frames", "counter", "Frames held whole for a filter.", (), "held_frames"),
-    Description("kproxy_rewritten_frames", "counter", "Frames that a filter changed.", (), "rewritten_frames"),
-    Description(
-        "kproxy_withheld_addresses", "counter", "Brokers' addresses withheld from clients.", (), "withheld_addresses"
-    ),
-    Description(
-        "kproxy_filter_faults",
-        "counter",
-        "Times that a filter failed, by its method (hook) and by kind: raised an exception, timed_out, unusable (what it "
-        "returned is no verdict or cannot be sent), undecodable (what it was to get), too_large (to be held for it).",
-        ("cluster", "filter", "hook", "kind"),
-    ),
-    Description(
-        "kproxy_filter_events",
-        "counter",
-        "What filters count, by event and what it is of: the calls of each fault, and those on which it fired.",
-        ("cluster", "filter", "event", "name"),
-    ),
-    Description(
-        "kproxy_filter_seconds",
-        "counter",
-        "Time from handing a request or response to a filter to its verdict, decoding for it included; counted once a second.",
-        ("cluster", "filter"),
-        scale=1 / NANOSECONDS,
-    ),
-    Description("kproxy_filter_calls", "counter", "Requests and responses handed to a filter.", ("cluster", "filter")),
-    Description(
-        "kproxy_client_metrics_dropped",
-        "counter",
-        "Numbers that clients have sent (filter telemetry) and that are not shown, by reason.",
-        ("reason",),
-    ),
-    Description(
-        "kproxy_loop_lag_seconds",
-        "gauge",
-        "Longest turn of a worker's event loop.",
-        (),
-        "loop_lag_max_ns",
-        (),
-        1 / NANOSECONDS,
-        "max",
-    ),
-    Description("kproxy_tapped_chunks", "counter", "Pieces of traffic copied to the analyzer.", (), "tapped_chunks"),
-    Description("kproxy_tapped_bytes", "counter", "Bytes of traffic copied to the analyzer.", (), "tapped_bytes"),
-    Description(
-        "kproxy_tap_dropped_chunks",
-        "counter",
-        "Frames that the analyzer did not get, or not to their end.",
-        (),
-        "tap_dropped_chunks",
-    ),
-    Description("kproxy_tap_dropped_bytes", "counter", "Bytes that the analyzer did not get.", (), "tap_dropped_bytes"),
-    Description(
-        "kproxy_exchanges_left_out",
-        "counter",
-        "Requests that passed and are not analyzed, nor are their responses, by reason. Those that are analyzed are all others.",
-        ("reason",),
-        "left_out_{}",
-        (
-            "analyzer_behind",
-            "analyzer_absent",
-            "analyzer_restarted",
-            "memory_budget",
-            "not_selected",
-            "fault",  # shared with the analyzer, which also has analyzer_limits and output
-        ),
-    ),
-    Description(
-        "kproxy_bodies_left_out",
-        "counter",
-        "Frames whose end the analyzer did not get, because it was behind.",
-        (),
-        "bodies_left_out",
-    ),
-    Description("kproxy_workers", "gauge", "Workers there are."),
-    Description(
-        "kproxy_open_files_limit", "gauge", "Files that each process may have open (ulimit -n); a client takes two."
-    ),
-    Description(
-        "kproxy_hung_processes", "counter", "Processes that hung, and were killed and started again.", ("process",)
-    ),
-    Description("kproxy_analysis_up", "gauge", "1 if the analyzer runs and says what it counts."),
-    Description(
-        "kproxy_analysis_lag_seconds",
-        "gauge",
-        "How far the analyzer was behind the traffic at most, in the last second.",
-    ),
-    Description("kproxy_analysis_connections", "gauge", "Connections being analyzed."),
-    Description("kproxy_analyzed_frames", "counter", "Requests and responses analyzed."),
-    Description("kproxy_analyzed_exchanges", "counter", "Requests analyzed, with their responses."),
-    Description(
-        "kproxy_undecoded_exchanges", "counter", "Exchanges in which something could not be read, by API.", ("api",)
-    ),
-    Description(
-        "kproxy_trailing_bytes_frames",
-        "counter",
-        "Requests and responses with bytes after the message, which peers ignore, by API and direction.",
-        ("api", "direction"),
-    ),
-    Description(
-        "kproxy_cut_frames",
-        "counter",
-        "Requests and responses analyzed by their beginning, as the rest was left out or never sent, by API and direction.",
-        ("api", "direction"),
-    ),
-    Description("kproxy_unanswered_requests", "counter", "Requests that were due an answer and got none."),
-    Description(
-        "kproxy_response_errors", "counter", "Responses with an error code, by API and error.", ("api", "error")
-    ),
-    Description(
-        "kproxy_throttled_responses",
-        "counter",
-        "Responses in which the broker tells the client to wait, as it is over a quota, by API.",
-        ("api",),
-    ),
-    Description(
-        "kproxy_throttle_seconds",
-        "counter",
-        "How long brokers told clients to wait (throttle_time_ms), by API.",
-        ("api",),
-        scale=1 / MILLISECONDS,
-    ),
-    Description(
-        "kproxy_sasl_logins",
-        "counter",
-        "SASL authentications by mechanism and result: succeeded, failed (the broker answered with an error), "
-        "not_completed (the connection ended before).",
-        ("mechanism", "result"),
-    ),
-    Description("kproxy_client_requests", "counter", "Requests analyzed, by client id.", CLIENT),
-    Description("kproxy_client_request_bytes", "counter", "Bytes of these requests.", CLIENT),
-    Description("kproxy_client_response_bytes", "counter", "Bytes of their responses.", CLIENT),
-    Description("kproxy_client_errors", "counter", "Responses with an error code, by client id.", CLIENT),
-    Description(
-        "kproxy_client_throttle_seconds",
-        "counter",
-        "How long brokers told the client to wait (throttle_time_ms), by client id.",
-        CLIENT,
-        scale=1 / MILLISECONDS,
-    ),
-    Description(
-        "kproxy_software_requests",
-        "counter",
-        "Requests analyzed, by the client's software as ApiVersions names it; empty where it does not.",
-        SOFTWARE,
-    ),
-    Description(
-        "kproxy_software_connections", "counter", "Connections on which clients named their software.", SOFTWARE
-    ),
-    Description(
-        "kproxy_topic_requests",
-        "counter",
-        "Requests that brought records, by topic and by produce or fetch.",
-        TOPIC,
-    ),
-    Description("kproxy_topic_bytes", "counter", "Bytes of records, by topic and by produce or fetch.", TOPIC),
-    Description("kproxy_group_requests", "counter", "Requests of members and of commits, by group.", GROUP),
-    Description("kproxy_group_errors", "counter", "Their responses with an error code.", GROUP),
-    Description(
-        "kproxy_rebalances",
-        "counter",
-        "Rebalances of groups: generations of classic groups, epochs of members of the others.",
-        GROUP,
-    ),
-    Description(
-        "kproxy_group_lag_records",
-        "gauge",
-        "Lag of a group as seen here: records between its last commit and the end of the partition, summed over the partitions "
-        "of which kproxy has seen both. Where the end was last seen in a Produce response it may be too low by a batch.",
-        GROUP,
-    ),
-    Description(
-        "kproxy_group_lag_max_records",
-        "gauge",
-        "Largest lag of a partition of a group, as seen here.",
-        GROUP,
-    ),
-    Description("kproxy_analysis_gaps", "counter", "Times that bytes were missing in a connection's analysis."),
-    Description("kproxy_analysis_lost_bytes", "counter", "Bytes missing in the analysis."),
-    Description("kproxy_analysis_bad_frames", "counter", "Frames that no peer would accept."),
-    Description("kproxy_analysis_not_kafka", "counter", "Connections that did not speak Kafka."),
-    Description(
-        "kproxy_analysis_faults", "counter", "Connections whose analysis failed, by exception.", ("exception",)
-    ),
-    Description("kproxy_analysis_given_up", "counter", "Connections no longer analyzed for lack of room."),
-    Description(
-        "kproxy_analysis_starved",
-        "counter",
-        "Times that the analyzer, which runs on CPU time that others leave, had next to none and took a fair share.",
-    ),
-    Description("kproxy_output_bytes", "counter", "Bytes written to the analyzer's files.", ("output",)),
-    Description("kproxy_output_dropped_bytes", "counter", "Bytes that could not be written to them.", ("output",)),
-    Description("kproxy_output_failures", "counter", "Times that they could not be written.", ("output",)),
-    Description(
-        "kproxy_spans",
-        "counter",
-        "Spans made of exchanges, by what became of them: exported, dropped as the queue was full, or failed at the collector.",
-        ("outcome",),
-    ),
+# Name, type, {labels}, = origin.source, in unit; then the help. A source with braces has one number for each value of the label.
+_METRICS = """
+kproxy_build info
+    The version of kproxy.
+kproxy_requests counter {api,api_version} = apis.requests
+    Requests that passed, by API and version.
+kproxy_request_bytes counter {api,api_version} = apis.request_bytes
+    Bytes of the requests that passed.
+kproxy_responses counter {api,api_version} = apis.responses
+    Responses that passed, by API and version of their request.
+kproxy_response_bytes counter {api,api_version} = apis.response_bytes
+    Bytes of the responses that passed.
+kproxy_latency_seconds histogram {api,api_version}
+    Time from the first byte of a request received by kproxy to the header of its response received from the broker.
+kproxy_phase_seconds histogram {api,phase}
+    Parts of the time of an exchange: request_in_proxy is from the first byte of the request received by kproxy to its
+    last byte sent to the broker, filters included; broker is from there to the first byte of the response;
+    response_in_proxy is from there to its last byte sent to the client.
+kproxy_request_size_bytes histogram {api}
+    Sizes of requests on the wire.
+kproxy_response_size_bytes histogram {api}
+    Sizes of responses on the wire.
+kproxy_bytes counter {direction} = workers.bytes_{request,response}
+    Bytes forwarded, by direction.
+kproxy_connections_opened counter = workers.connections_opened
+    Connections of clients that were accepted.
+kproxy_connections_open gauge = workers.connections_open
+    Connections of clients that are open.
+kproxy_connections_closed counter {cause}
+    Connections that ended, by cause.
+kproxy_connections_refused counter = workers.refused_connections
+    Connections refused because of a limit.
+kproxy_accept_errors counter = workers.accept_errors
+    Failures to accept a connection.
+kproxy_in_flight_requests gauge = workers.in_flight
+    Requests that wait for their response.
+kproxy_buffered_bytes gauge = workers.buffered_bytes
+    Bytes that wait in the proxy's buffers.
+kproxy_read_pauses counter {direction} = workers.read_pauses_{request,response}
+    Times that kproxy stopped reading requests because the broker took no more, or responses because the client took no more.
+kproxy_read_paused_seconds counter {direction} = workers.read_paused_ns_{request,response} in ns
+    How long kproxy did not read for that reason, over all connections; a pause is counted when it ends.
+kproxy_reading_paused gauge {direction} = workers.reading_paused_{request,response}
+    Connections on which kproxy currently does not read requests because the broker takes no more, or responses because the
+    client takes no more.
+kproxy_upstream_connects counter = workers.upstream_connects
+    Connections to brokers that were made.
+kproxy_upstream_connect_failures counter = workers.upstream_connect_failures
+    Connections to brokers that failed.
+kproxy_tls_handshakes counter {leg} = workers.tls_handshakes_ok_{client,broker}
+    TLS handshakes that succeeded, by leg.
+kproxy_tls_handshake_failures counter {leg} = workers.tls_handshakes_failed_{client,broker}
+    TLS handshakes that failed, by leg.
+kproxy_unknown_apis counter = workers.unknown_apis
+    Requests of an API or version that kproxy does not know, forwarded.
+kproxy_mispaired_responses counter = workers.mispaired
+    Responses with another correlation id than the one that was due.
+kproxy_opaque_connections counter = workers.opaque_connections
+    Connections forwarded blindly because frame boundaries were lost.
+kproxy_held_frames counter = workers.held_frames
+    Frames held completely for a filter.
+kproxy_rewritten_frames counter = workers.rewritten_frames
+    Frames that a filter changed.
+kproxy_withheld_addresses counter = workers.withheld_addresses
+    Brokers' addresses withheld from clients.
+kproxy_filter_faults counter {cluster,filter,hook,kind}
+    Times that a filter failed, by its method (hook) and by kind: raised an exception, timed_out, unusable (it returned no
+    verdict, or one that cannot be sent), undecodable (its input), too_large (to be held for it).
+kproxy_filter_events counter {cluster,filter,event,name}
+    What filters count, by event and name: the calls of each fault, and the calls on which it fired.
+kproxy_filter_seconds counter {cluster,filter} in ns
+    Time from handing a request or response to a filter to its verdict, decoding for it included; counted once a second.
+kproxy_filter_calls counter {cluster,filter}
+    Requests and responses handed to a filter.
+kproxy_client_metrics_dropped counter {reason}
+    Measurements sent by clients (filter telemetry) that are not shown, by reason.
+kproxy_loop_lag_seconds gauge = workers.loop_lag_max_ns in ns, maximum
+    Longest turn of a worker's event loop.
+kproxy_tapped_chunks counter = workers.tapped_chunks
+    Pieces of traffic copied to the analyzer.
+kproxy_tapped_bytes counter = workers.tapped_bytes
+    Bytes of traffic copied to the analyzer.
+kproxy_tap_dropped_chunks counter = workers.tap_dropped_chunks
+    Frames that did not reach the analyzer, or not completely.
+kproxy_tap_dropped_bytes counter = workers.tap_dropped_bytes
+    Bytes that did not reach the analyzer.
+kproxy_exchanges_left_out counter {reason} = workers.left_out_{
+    analyzer_behind,analyzer_absent,analyzer_restarted,memory_budget,not_selected,fault}
+    Requests that passed and are not analyzed, nor are their responses, by reason. All other requests are analyzed.
+kproxy_bodies_left_out counter = workers.bodies_left_out
+    Frames whose end did not reach the analyzer, because it was behind.
+kproxy_workers gauge
+    Worker processes.
+kproxy_open_files_limit gauge
+    Files that each process may have open (ulimit -n); a client takes two.
+kproxy_hung_processes counter {process}
+    Processes that hung, and were killed and started again.
+kproxy_analysis_up gauge
+    1 if the analyzer runs and reports its counts.
+kproxy_analysis_lag_seconds gauge = analysis.most_lag_ns in ns
+    The most that the analyzer was behind the traffic in the last second.
+kproxy_analysis_connections gauge = analysis.connections
+    Connections being analyzed.
+kproxy_analyzed_frames counter = analysis.frames
+    Requests and responses analyzed.
+kproxy_analyzed_exchanges counter = analysis.exchanges
+    Requests analyzed, with their responses.
+kproxy_undecoded_exchanges counter {api} = analysis.undecoded
+    Exchanges in which something could not be read, by API.
+kproxy_trailing_bytes_frames counter {api,direction} = analysis.trailing
+    Requests and responses with bytes after the message, which peers ignore, by API and direction.
+kproxy_cut_frames counter {api,direction} = analysis.cut
+    Requests and responses whose beginning was analyzed, as the rest was left out or never sent, by API and direction.
+kproxy_unanswered_requests counter = analysis.unanswered
+    Requests whose response was due and did not come.
+kproxy_response_errors counter {api,error} = analysis.errors
+    Responses with an error code, by API and error.
+kproxy_throttled_responses counter {api} = analysis.throttled
+    Responses in which the broker tells the client to wait, as it is over a quota, by API.
+kproxy_throttle_seconds counter {api} = analysis.throttle_ms in ms
+    How long brokers told clients to wait (throttle_time_ms), by API.
+kproxy_sasl_logins counter {mechanism,result} = analysis.sasl
+    SASL authentications by mechanism and result: succeeded, failed (the broker answered with an error), not_completed
+    (the connection ended before).
+kproxy_client_requests counter {cluster,client_id} = series.clients
+    Requests analyzed, by client id.
+kproxy_client_request_bytes counter {cluster,client_id} = series.clients
+    Bytes of the requests analyzed, by client id.
+kproxy_client_response_bytes counter {cluster,client_id} = series.clients
+    Bytes of the responses analyzed, by client id.
+kproxy_client_errors counter {cluster,client_id} = series.clients
+    Responses with an error code, by client id.
+kproxy_client_throttle_seconds counter {cluster,client_id} = series.clients in ms
+    How long brokers told the client to wait (throttle_time_ms), by client id.
+kproxy_software_requests counter {cluster,software_name,software_version} = series.software
+    Requests analyzed, by the client's software in ApiVersions; empty if it names none.
+kproxy_software_connections counter {cluster,software_name,software_version} = series.software
+    Connections on which clients named their software.
+kproxy_topic_requests counter {cluster,topic,operation} = series.topics
+    Requests that carried records to or from a topic, by topic and by produce or fetch.
+kproxy_topic_bytes counter {cluster,topic,operation} = series.topics
+    Bytes of records, by topic and by produce or fetch.
+kproxy_group_requests counter {cluster,group} = series.groups
+    Requests of members and of commits, by group.
+kproxy_group_errors counter {cluster,group} = series.groups
+    Responses with an error code, by group.
+kproxy_rebalances counter {cluster,group} = series.groups
+    Rebalances of groups: generations of classic groups, epochs of members of the others.
+kproxy_group_lag_records gauge {cluster,group} = series.lag
+    Lag of a group as seen here: records between its last commit and the end of the partition, summed over the partitions
+    for which kproxy has seen both. If the end was last seen in a Produce response, the lag may be too low by a batch.
+kproxy_group_lag_max_records gauge {cluster,group} = series.lag
+    Largest lag of a partition of a group, as seen here.
+kproxy_analysis_gaps counter = analysis.gaps
+    Times that bytes were missing in a connection's analysis.
+kproxy_analysis_lost_bytes counter = analysis.lost_bytes
+    Bytes missing in the analysis.
+kproxy_analysis_bad_frames counter = analysis.bad_frames
+    Frames that no peer would accept.
+kproxy_analysis_not_kafka counter = analysis.not_kafka
+    Connections that did not speak Kafka.
+kproxy_analysis_faults counter {exception} = analysis.faults
+    Connections whose analysis failed, by exception.
+kproxy_analysis_given_up counter = analysis.given_up
+    Connections no longer analyzed for lack of room.
+kproxy_analysis_starved counter = analysis.starved
+    Times that the analyzer, which runs on spare CPU time, had almost none and took a fair share.
+kproxy_output_bytes counter {output} = outputs.written
+    Bytes written to the analyzer's files.
+kproxy_output_dropped_bytes counter {output} = outputs.dropped
+    Bytes that could not be written to the analyzer's files.
+kproxy_output_failures counter {output} = outputs.failures
+    Times that writing to the analyzer's files failed.
+kproxy_spans counter {outcome} = analysis.spans
+    Spans made of exchanges, by outcome: exported, dropped because the queue was full, or failed at the collector.
+"""
+_METRIC = re.compile(
+    r"(?P<name>\w+) (?P<kind>\w+)(?: \{(?P<labels>[\w,]+)\})?"
+    r"(?: = (?P<origin>\w+)\.(?P<source>\w+)(?:\{(?P<values>[\w,\s]+)\})?)?"
+    r"(?: in (?P<unit>ns|ms))?(?P<maximum>, maximum)?(?P<help>(?:\n +.+)+)"
 )
 
+
+def _described(text: str) -> Iterator[Description]:
+    for match in _METRIC.finditer(text):
+        labels, values = (tuple(re.findall(r"\w+", match[name] or "")) for name in ("labels", "values"))
+        source = f"{match['source']}{{}}" if values else match["source"] or ""
+        yield Description(
+            match["name"],
+            cast(Kind, match["kind"]),
+            labels,
+            " ".join(match["help"].split()),
+            match["origin"] or "",
+            source,
+            values,
+            UNITS[match["unit"]],
+            match["maximum"] is not None,
+        )
+
+
+DESCRIPTIONS: Final = tuple(_described(_METRICS))
 BY_NAME: Final = {description.name: description for description in DESCRIPTIONS}

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Protocol
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
@@ -17,7 +16,7 @@ from prometheus_client.registry import Collector
 from kproxy import __version__
 from kproxy.output import protobuf_exposition
 from kproxy.output.histograms import Buckets, Histogram, Shape
-from kproxy.output.metric_descriptions import BY_NAME, DESCRIPTIONS, NANOSECONDS, Description
+from kproxy.output.metric_descriptions import DESCRIPTIONS, NANOSECONDS, Description
 from kproxy.protocol.facts import facts
 
 OTHER = "other"
@@ -100,55 +99,19 @@ class Source(Protocol):
         """Return the current numbers."""
 
 
-# Key of the analyzer's report -> metric
-_NUMBERS = {
-    "frames": "kproxy_analyzed_frames",
-    "exchanges": "kproxy_analyzed_exchanges",
-    "unanswered": "kproxy_unanswered_requests",
-    "gaps": "kproxy_analysis_gaps",
-    "lost_bytes": "kproxy_analysis_lost_bytes",
-    "bad_frames": "kproxy_analysis_bad_frames",
-    "not_kafka": "kproxy_analysis_not_kafka",
-    "given_up": "kproxy_analysis_given_up",
-    "starved": "kproxy_analysis_starved",
-    "connections": "kproxy_analysis_connections",
-}
-_ROWS = {
-    "undecoded": "kproxy_undecoded_exchanges",
-    "trailing": "kproxy_trailing_bytes_frames",
-    "cut": "kproxy_cut_frames",
-    "errors": "kproxy_response_errors",
-    "throttled": "kproxy_throttled_responses",
-    "throttle_ms": "kproxy_throttle_seconds",
-    "sasl": "kproxy_sasl_logins",
-}
 # Kind of name (AnalyzerSeries) -> the metric of each of its numbers
 SERIES = {
-    "clients": (
-        "kproxy_client_requests",
-        "kproxy_client_request_bytes",
-        "kproxy_client_response_bytes",
-        "kproxy_client_errors",
-        "kproxy_client_throttle_seconds",
-    ),
-    "software": ("kproxy_software_requests", "kproxy_software_connections"),
-    "topics": ("kproxy_topic_requests", "kproxy_topic_bytes"),
-    "groups": ("kproxy_group_requests", "kproxy_group_errors", "kproxy_rebalances"),
-    "lag": ("kproxy_group_lag_records", "kproxy_group_lag_max_records"),
+    kind: tuple(one.name for one in DESCRIPTIONS if (one.origin, one.source) == ("series", kind))
+    for kind in dict.fromkeys(one.source for one in DESCRIPTIONS if one.origin == "series")
 }
 PHASES = ("request_in_proxy", "broker", "response_in_proxy")  # Phase in kproxy/proxy/tap/counted.py, in small letters
 DURATIONS = Buckets(-20, 4, 110)  # seconds; as in kproxy/proxy/tap/counters.pxd
-SIZES = Buckets(0, 1, 32)  # bytes; likewise
+SIZES = Buckets(0, 1, 32)  # bytes; as in kproxy/proxy/tap/counters.pxd
 SHAPES = {
     "kproxy_latency_seconds": Shape(DURATIONS, DURATIONS.classic(-16, 6, 1), NANOSECONDS),
     "kproxy_phase_seconds": Shape(DURATIONS, DURATIONS.classic(-20, 6, 2), NANOSECONDS),
     "kproxy_request_size_bytes": Shape(SIZES, SIZES.classic(6, 26, 2)),
     "kproxy_response_size_bytes": Shape(SIZES, SIZES.classic(6, 26, 2)),
-}
-_OUTPUTS = {
-    "written": "kproxy_output_bytes",
-    "dropped": "kproxy_output_dropped_bytes",
-    "failures": "kproxy_output_failures",
 }
 
 
@@ -157,8 +120,6 @@ class Metrics(Collector):
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
         self._names = {key: api.name for key, api in facts().apis.items()}
 
     def render(self, accept: str) -> tuple[bytes, str]:
@@ -166,11 +127,7 @@ class Metrics(Collector):
         if protobuf_exposition.is_accepted(accept):
             return protobuf_exposition.encode(self.collect()), protobuf_exposition.CONTENT_TYPE
         encode, content_type = choose_encoder(accept)
-        return encode(self._registry), content_type
-
-    def describe(self) -> Iterator[Metric]:
-        """Return the families without numbers."""
-        return (_family(description) for description in DESCRIPTIONS)
+        return encode(self), content_type
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families that have numbers."""
@@ -181,28 +138,28 @@ class Metrics(Collector):
             "kproxy_open_files_limit": [] if scrape.open_files_limit is None else [((), scrape.open_files_limit)],
             "kproxy_hung_processes": [((kind,), n) for kind, n in scrape.hung.items()],
             "kproxy_filter_events": [(row[:4], row[4]) for row in scrape.filter_counts],
-            "kproxy_filter_seconds": _scaled(
-                "kproxy_filter_seconds", [(row[:2], row[2]) for row in scrape.filter_times]
-            ),
+            "kproxy_filter_seconds": [(row[:2], row[2]) for row in scrape.filter_times],
             "kproxy_filter_calls": [(row[:2], row[3]) for row in scrape.filter_times],
             "kproxy_filter_faults": [(row[:4], row[4]) for row in scrape.filter_faults],
             "kproxy_client_metrics_dropped": [((why,), n) for why, n in scrape.client_metrics_dropped.items()],
             "kproxy_connections_closed": _summed(((cause,), n) for one in scrape.closes for cause, n in one.items()),
         }
         apis = self._apis(scrape)
-        for position, name in enumerate(_COUNTS):
-            values[name] = [(labels, counts[position]) for labels, counts in apis.items()]
         for description in DESCRIPTIONS:
-            if description.total:
+            if description.origin == "apis":
+                position = _COUNTS.index(description.source)
+                values[description.name] = [(labels, counts[position]) for labels, counts in apis.items()]
+            elif description.origin == "workers":
                 values[description.name] = list(_totals(description, scrape.totals))
-        values |= _of_analysis(scrape.analysis)
+            elif description.origin == "analysis":
+                values[description.name] = _reported(scrape.analysis.get(description.source), len(description.labels))
+            elif description.origin == "outputs":
+                outputs = scrape.analysis.get("outputs", {})
+                values[description.name] = [((name,), counts[description.source]) for name, counts in outputs.items()]
         for kind, metrics in SERIES.items():
             rows = scrape.series.get(kind, ())
-            values |= {
-                name: _scaled(name, [(labels, n[i]) for labels, n in rows if i < len(n)])
-                for i, name in enumerate(metrics)
-            }
-        values[LEFT_OUT] = _summed(chain(values[LEFT_OUT], _left_out_by_analyzer(scrape.analysis)))
+            values |= {name: [(labels, n[i]) for labels, n in rows if i < len(n)] for i, name in enumerate(metrics)}
+        values[LEFT_OUT] = _summed(chain(values[LEFT_OUT], _reported(scrape.analysis.get("left_out"), 1)))
         histograms = self._histograms(scrape) | {
             "kproxy_latency_seconds": [(labels, n[len(_COUNTS) + 1 :], n[len(_COUNTS)]) for labels, n in apis.items()]
         }
@@ -248,36 +205,19 @@ class Metrics(Collector):
         by_labels: dict[tuple[str, ...], list[int]] = {}
         for one in (one for worker in scrape.apis for one in worker):
             labels = self._name(one.api_key), OTHER if one.api_version is None else str(one.api_version)
-            counts = [getattr(one, attribute) for attribute in _COUNTS.values()] + [one.latency_ns, *one.histogram]
+            counts = [getattr(one, attribute) for attribute in _COUNTS] + [one.latency_ns, *one.histogram]
             _add_to(by_labels, labels, counts)
         return by_labels
 
 
-_COUNTS = {
-    "kproxy_requests": "requests",
-    "kproxy_request_bytes": "request_bytes",
-    "kproxy_responses": "responses",
-    "kproxy_response_bytes": "response_bytes",
-}
-_FAMILIES: dict[str, Any] = {
-    "counter": CounterMetricFamily,
-    "gauge": GaugeMetricFamily,
-}
-
-
-def _family(description: Description) -> Metric:
-    if description.kind == "info":
-        return InfoMetricFamily(description.name, description.help)
-    if description.kind == "histogram":
-        return Histogram(description.name, description.help, description.labels, SHAPES[description.name])
-    family: Metric = _FAMILIES[description.kind](description.name, description.help, labels=description.labels)
-    return family
+_COUNTS = ("requests", "request_bytes", "responses", "response_bytes")  # attributes of Counted
+_FAMILIES: dict[str, Any] = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}
 
 
 def _filled(description: Description, samples: Iterable[Sample]) -> Metric:
     family = _FAMILIES[description.kind](description.name, description.help, labels=description.labels)
     for labels, value in samples:
-        family.add_metric(labels, value)
+        family.add_metric(labels, value if description.parts == 1 else value / description.parts)
     filled: Metric = family
     return filled
 
@@ -287,18 +227,12 @@ def _add_to(sums: dict[tuple[str, ...], list[int]], labels: tuple[str, ...], cou
     sums[labels] = list(counts) if before is None else [a + b for a, b in zip(before, counts, strict=True)]
 
 
-def _scaled(metric: str, samples: list[Sample]) -> list[Sample]:
-    scale = BY_NAME[metric].scale
-    return samples if scale == 1 else [(labels, value * scale) for labels, value in samples]
-
-
 def _totals(description: Description, totals: Sequence[Mapping[str, int]]) -> Iterator[Sample]:
-    merge = sum if description.merge == "sum" else max
-    for value in description.of or ("",):
-        name = description.total.format(value)
-        numbers = [worker.get(name, 0) for worker in totals]
+    merge = max if description.merges_by_maximum else sum
+    for value in description.values or ("",):
+        numbers = [worker.get(description.source.format(value), 0) for worker in totals]
         if numbers:
-            yield (value,) if description.labels else (), merge(numbers) * description.scale
+            yield (value,) if description.labels else (), merge(numbers)
 
 
 def _summed(samples: Iterable[Sample]) -> list[Sample]:
@@ -308,21 +242,10 @@ def _summed(samples: Iterable[Sample]) -> list[Sample]:
     return list(sums.items())
 
 
-def _left_out_by_analyzer(report: Mapping[str, Any]) -> Iterator[Sample]:
-    return (((reason,), count) for reason, count in report.get("left_out", {}).items())
-
-
-def _of_analysis(report: Mapping[str, Any]) -> dict[str, list[Sample]]:
-    values: dict[str, list[Sample]] = {
-        metric: [((), report[name])] for name, metric in _NUMBERS.items() if name in report
-    }
-    for name, metric in _ROWS.items():
-        width = len(BY_NAME[metric].labels)
-        values[metric] = _scaled(metric, [(tuple(row[:width]), row[width]) for row in report.get(name, ())])
-    for name, metric in _OUTPUTS.items():
-        values[metric] = [((output,), counts[name]) for output, counts in report.get("outputs", {}).items()]
-    values["kproxy_spans"] = [((outcome,), count) for outcome, count in report.get("spans", {}).items()]
-    values["kproxy_analysis_faults"] = [((name,), count) for name, count in report.get("faults", {}).items()]
-    if "most_lag_ns" in report:
-        values["kproxy_analysis_lag_seconds"] = [((), report["most_lag_ns"] / NANOSECONDS)]
-    return values
+def _reported(counted: Any, labels: int) -> list[Sample]:
+    """Return the samples in a part of the analyzer's report: a number, a count for each name, or rows of labels and a count."""
+    if counted is None:
+        return []
+    if isinstance(counted, Mapping):
+        return [((name,), count) for name, count in counted.items()]
+    return [(tuple(row[:labels]), row[labels]) for row in counted] if labels else [((), counted)]

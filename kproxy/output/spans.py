@@ -14,15 +14,23 @@ the conventions define them. Attributes that the conventions lack begin with ``k
 fields of the header, sizes, and the phases of /metrics in milliseconds (request_in_proxy_ms, broker_ms, response_in_proxy_ms).
 messaging.kafka.cluster.id is set once a response has shown Kafka's id of the cluster. No attribute has keys, values or headers of
 records, or anything else that could be a secret.
+
+OTLP is written with protobuf's messages of the package opentelemetry-proto. It was chosen over opentelemetry-sdk with its
+exporter: 20 µs of CPU a span against 145, 6 MB against 14, and no threads; and the SDK counts no span that it drops (CPython
+3.11, 15 attributes; opentelemetry-proto and opentelemetry-sdk 1.45).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
 from msgspec import Struct, field
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Status
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
+from kproxy import __version__
 from kproxy.errors import DecodeError
 from kproxy.output.bodies import Bodies, count_errors
 from kproxy.output.escaping import well_formed
@@ -72,7 +80,7 @@ class Span(Struct):
     error: str | None = None  # for the status; None: no error
 
 
-class Brought(Struct):
+class Contents(Struct):
     """The topics, partitions and records in an exchange."""
 
     topics: set[str] = field(default_factory=set)
@@ -80,9 +88,9 @@ class Brought(Struct):
     records: list[bytes] = field(default_factory=list)  # records fields
 
 
-def produced(exchange: Exchange) -> Brought:
+def produced(exchange: Exchange) -> Contents:
     """Return what a Produce request holds; nothing if it is cut."""
-    return _brought(_body(exchange.request), exchange)
+    return _contents(_body(exchange.request), exchange)
 
 
 def span_of(
@@ -91,7 +99,7 @@ def span_of(
     *,
     trace_id: bytes,
     span_id: bytes,
-    brought: Brought | None = None,
+    contents: Contents | None = None,
     contexts: Sequence[TraceContext] = (),
     cluster_id: str | None = None,
 ) -> Span:
@@ -101,18 +109,18 @@ def span_of(
         exchange: the exchange.
         bodies: its bodies, if they were already read for another output.
         trace_id, span_id: ids for the new span; the ids of a parent are in *contexts*.
-        brought, contexts: for a Produce request, the results of ``produced`` and ``find_contexts``.
+        contents, contexts: for a Produce request, the results of ``produced`` and ``find_contexts``.
         cluster_id: the result of ``cluster_id_in`` for an earlier response of the cluster.
     """
     request, response = exchange.request, exchange.response
     assert request is not None
-    if brought is None:
-        brought = _asked_or_answered(exchange)
+    if contents is None:
+        contents = _contents_of(exchange)
     if exchange.api_key in _RESPONSES_WITH_RECORDS:
-        contexts = find_contexts(brought.records)
+        contexts = find_contexts(contents.records)
     parent = contexts[0] if len(contexts) == 1 and exchange.api_key == ApiKey.PRODUCE else None
     links = () if parent is not None else contexts[:MOST_LINKS]
-    topic = next(iter(brought.topics)) if len(brought.topics) == 1 else None
+    topic = next(iter(contents.topics)) if len(contents.topics) == 1 else None
     api = exchange.api_name or "unknown"
     span = Span(
         trace_id,
@@ -125,7 +133,7 @@ def span_of(
         links_dropped=0 if parent is not None else len(contexts) - len(links),
         events=_events(request, response),
     )
-    _describe(span.attributes, exchange, brought, api, topic)
+    _describe(span.attributes, exchange, contents, api, topic)
     if cluster_id is not None:
         span.attributes["messaging.kafka.cluster.id"] = cluster_id
     _note_errors(span, exchange, bodies)
@@ -146,7 +154,9 @@ def _events(request: Frame, response: Frame | None) -> list[tuple[str, int]]:
     return sorted(((name, at) for name, at in times if at > 0), key=itemgetter(1))
 
 
-def _describe(attributes: dict[str, Value], exchange: Exchange, brought: Brought, api: str, topic: str | None) -> None:
+def _describe(
+    attributes: dict[str, Value], exchange: Exchange, contents: Contents, api: str, topic: str | None
+) -> None:
     request, response = exchange.request, exchange.response
     assert request is not None
     attributes["messaging.system"] = "kafka"
@@ -156,12 +166,12 @@ def _describe(attributes: dict[str, Value], exchange: Exchange, brought: Brought
         attributes["messaging.operation.type"] = operation
     if topic is not None:
         attributes["messaging.destination.name"] = topic
-    if len(brought.partitions) == 1:
-        attributes["messaging.destination.partition.id"] = str(next(iter(brought.partitions))[1])
-    if brought.records:
-        count = sum(map(count_records, brought.records))
+    if len(contents.partitions) == 1:
+        attributes["messaging.destination.partition.id"] = str(next(iter(contents.partitions))[1])
+    if contents.records:
+        count = sum(map(count_records, contents.records))
         attributes["messaging.batch.message_count"] = count
-        if count == 1 and (offset := _offset(exchange, brought)) is not None:
+        if count == 1 and (offset := _offset(exchange, contents)) is not None:
             attributes["messaging.kafka.offset"] = offset
     if (group := _group(exchange)) is not None:
         attributes["messaging.consumer.group.name"] = group
@@ -227,38 +237,38 @@ def _errors(response: Frame | None, bodies: Bodies | None) -> Counter[int]:
         return Counter()
 
 
-def _asked_or_answered(exchange: Exchange) -> Brought:
+def _contents_of(exchange: Exchange) -> Contents:
     """Return what a Fetch received; for any other API, what the request names."""
     if exchange.api_key == ApiKey.PRODUCE:
         return produced(exchange)
     if exchange.api_key in _RESPONSES_WITH_RECORDS:
-        answered = _brought(_body(exchange.response), exchange, only_with_records=True)
+        answered = _contents(_body(exchange.response), exchange, only_with_records=True)
         if answered.records:
             return answered
-    return _brought(_body(exchange.request), exchange)
+    return _contents(_body(exchange.request), exchange)
 
 
 def _body(frame: Frame | None) -> Any:
     return None if frame is None or frame.cut or len(frame.data) > LARGEST else frame.body()
 
 
-def _brought(body: Any, exchange: Exchange, *, only_with_records: bool = False) -> Brought:
-    brought = Brought()
+def _contents(body: Any, exchange: Exchange, *, only_with_records: bool = False) -> Contents:
+    contents = Contents()
     for topic in _list(body, _TOPICS):
         name = _topic_name(topic, exchange)
         if name is None:
             continue
         partitions = _list(topic, _PARTITIONS)
         records = [data for partition in partitions if (data := getattr(partition, "records", None))]
-        brought.records += records
+        contents.records += records
         if only_with_records and not records:
             continue
-        brought.topics.add(name)
+        contents.topics.add(name)
         for partition in partitions:
             number = partition if isinstance(partition, int) else _first(partition, _NUMBERS)
             if isinstance(number, int) and (not only_with_records or getattr(partition, "records", None)):
-                brought.partitions.add((name, number))
-    return brought
+                contents.partitions.add((name, number))
+    return contents
 
 
 def _list(value: Any, names: Iterable[str]) -> Sequence[Any]:
@@ -295,7 +305,7 @@ def _group(exchange: Exchange) -> str | None:
     return shown(group) if isinstance(group, str) and group else None
 
 
-def _offset(exchange: Exchange, brought: Brought) -> int | None:
+def _offset(exchange: Exchange, contents: Contents) -> int | None:
     """Return the offset of a single record, as the broker assigned it (Produce) or as it was fetched."""
     if exchange.api_key == ApiKey.PRODUCE:
         topics = _list(_body(exchange.response), _TOPICS)
@@ -304,10 +314,70 @@ def _offset(exchange: Exchange, brought: Brought) -> int | None:
         return offset if offset >= 0 else None
     from kproxy.protocol.records import read_batches  # noqa: PLC0415
 
-    batches = [batch for data in brought.records for batch in read_batches(data)]
+    batches = [batch for data in contents.records for batch in read_batches(data)]
     return batches[0].base_offset if len(batches) == 1 else None
 
 
 def shown(text: str) -> str:
     """Return text from a peer as OTLP can carry it: valid UTF-8, not too long."""
     return well_formed(text)[:LONGEST]
+
+
+SAMPLED, HAS_IS_REMOTE, IS_REMOTE = 0x1, 0x100, 0x200  # SpanFlags of trace.proto
+
+
+def encode_span(span: Span) -> bytes:
+    """Encode a span as a ScopeSpans message. Several of them concatenated are one valid message with all spans."""
+    scope = ScopeSpans()
+    encoded = scope.spans.add(
+        trace_id=span.trace_id,
+        span_id=span.span_id,
+        flags=SAMPLED | HAS_IS_REMOTE,
+        name=span.name,
+        kind=OtlpSpan.SPAN_KIND_CLIENT,
+        start_time_unix_nano=span.start,
+        end_time_unix_nano=span.end,
+        dropped_links_count=span.links_dropped,
+    )
+    if span.parent is not None:
+        encoded.parent_span_id = span.parent.span_id
+        encoded.flags |= IS_REMOTE
+    for context in span.links:
+        encoded.links.add(trace_id=context.trace_id, span_id=context.span_id, flags=_flags(context))
+    for name, value in span.attributes.items():
+        attribute = encoded.attributes.add(key=name).value
+        if isinstance(value, str):
+            attribute.string_value = value
+        elif isinstance(value, float):
+            attribute.double_value = value
+        else:
+            attribute.int_value = value
+    for name, at in span.events:
+        encoded.events.add(name=name, time_unix_nano=at)
+    if span.error is not None:
+        encoded.status.code = Status.STATUS_CODE_ERROR
+        encoded.status.message = span.error
+    encoded_scope: bytes = scope.SerializeToString()
+    return encoded_scope
+
+
+def request_of(service_name: str) -> Callable[[Iterable[bytes]], bytes]:
+    """Return a function that makes an ExportTraceServiceRequest from encoded spans."""
+    resource = ResourceSpans()
+    for name, value in (("service.name", service_name), ("service.version", __version__)):
+        resource.resource.attributes.add(key=name).value.string_value = value
+    resource.scope_spans.add().scope.name = "kproxy"
+    resource.scope_spans[0].scope.version = __version__
+
+    def request(spans: Iterable[bytes]) -> bytes:
+        export = ExportTraceServiceRequest()
+        export.resource_spans.add().CopyFrom(resource)
+        export.resource_spans[0].scope_spans[0].MergeFromString(b"".join(spans))
+        body: bytes = export.SerializeToString()
+        return body
+
+    return request
+
+
+def _flags(context: TraceContext) -> int:
+    return HAS_IS_REMOTE | IS_REMOTE | (SAMPLED if context.sampled else 0)

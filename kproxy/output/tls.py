@@ -13,7 +13,7 @@ The object has all of these fields:
     earlyData                   str: accepted, rejected or offered; null where there was none
     clientCertificateRequested  bool
     clientCertificate           str: subject (RFC 4514); "" where the client showed none; null where that cannot be seen
-    serverCertificate           str: likewise
+    serverCertificate           str: subject; null where that cannot be seen
     keyUpdates                  int: changes of keys in TLS 1.3
     renegotiations              int: further handshakes in TLS 1.2
     alerts                      list of str: side and alert, without close_notify
@@ -23,12 +23,14 @@ The object has all of these fields:
     clientHelloAt               str: when (RFC 3339); null where it was not seen
     handshakeMs                 float: from the ClientHello to both sides' Finished; null where that cannot be seen
     requests                    object: records, wireSize, plainSize, notDecrypted, lost of client to broker
-    responses                   object: likewise
+    responses                   object: the same of broker to client
 """
 
+from functools import cache
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from kproxy.output.times import parse_instant, render_duration, render_instant, render_size
 from kproxy.session.tls_facts import TlsFacts, TlsTraffic
@@ -39,91 +41,40 @@ KEYS_HINT = "give kproxy the session keys (--keylog FILE; kproxy decode --help s
 
 def tls_json(facts: TlsFacts) -> dict[str, Any]:
     """Return what is known about a TLS connection as an object of the decoded log, ready to be encoded."""
+    row: dict[str, Any] = {}
     start, end = facts.client_hello_at, facts.established_at
-    return {
-        "version": facts.version,
-        "offeredVersions": facts.offered_versions,
-        "cipherSuite": facts.cipher_suite,
-        "serverName": facts.server_name,
-        "offeredAlpn": facts.offered_alpn,
-        "alpn": facts.alpn,
-        "resumed": facts.resumed,
-        "helloRetry": facts.hello_retry,
-        "earlyData": facts.early_data,
-        "clientCertificateRequested": facts.client_certificate_requested,
-        "clientCertificate": facts.client_certificate,
-        "serverCertificate": facts.server_certificate,
-        "keyUpdates": facts.key_updates,
-        "renegotiations": facts.renegotiations,
-        "alerts": facts.alerts,
-        "decrypted": facts.decrypted,
-        "missing": facts.missing,
-        "problems": facts.problems,
-        "clientHelloAt": None if start is None else render_instant(start),
-        "handshakeMs": None if start is None or end is None else (end - start) / 1e6,
-        "requests": _traffic_json(facts.requests),
-        "responses": _traffic_json(facts.responses),
-    }
+    for name, value in structs.asdict(facts).items():
+        if name == "client_hello_at":
+            row["clientHelloAt"] = None if start is None else render_instant(start)
+            row["handshakeMs"] = None if start is None or end is None else (end - start) / 1e6
+        elif isinstance(value, TlsTraffic):
+            row[name] = {_camel(inner): count for inner, count in structs.asdict(value).items()}
+        elif name not in ("server_hello_at", "established_at"):
+            row[_camel(name)] = value
+    return row
 
 
-def _traffic_json(traffic: TlsTraffic) -> dict[str, int]:
-    return {
-        "records": traffic.records,
-        "wireSize": traffic.wire_size,
-        "plainSize": traffic.plain_size,
-        "notDecrypted": traffic.not_decrypted,
-        "lost": traffic.lost,
-    }
+def tls_facts(row: dict[str, Any]) -> TlsFacts:
+    """Return the facts that an object of the decoded log was made from. Raises ValueError or MsgspecError if it is invalid.
+
+    The time of the broker's answer is not known, only that it came: it chose a version.
+    """
+    fields = {name: row[_camel(name)] for name in TlsFacts.__struct_fields__ if _camel(name) in row}
+    text, milliseconds = row.get("clientHelloAt"), row.get("handshakeMs")
+    start = None if text is None else parse_instant(text)
+    fields["client_hello_at"] = start
+    fields["server_hello_at"] = None if row.get("version") is None else start
+    fields["established_at"] = None if start is None or milliseconds is None else start + round(milliseconds * 1e6)
+    for side in ("requests", "responses"):
+        counts = row.get(side) or {}
+        fields[side] = {name: counts[_camel(name)] for name in TlsTraffic.__struct_fields__ if _camel(name) in counts}
+    return msgspec.convert(fields, TlsFacts)
 
 
-class _Traffic(msgspec.Struct, rename="camel"):
-    records: int = 0
-    wire_size: int = 0
-    plain_size: int = 0
-    not_decrypted: int = 0
-    lost: int = 0
-
-
-class TlsObject(msgspec.Struct, rename="camel"):
-    """What is known about a TLS connection, as read from a line of the decoded log."""
-
-    version: str | None = None
-    offered_versions: list[str] = []
-    cipher_suite: str | None = None
-    server_name: str | None = None
-    offered_alpn: list[str] = []
-    alpn: str | None = None
-    resumed: bool = False
-    hello_retry: bool = False
-    early_data: str | None = None
-    client_certificate_requested: bool = False
-    client_certificate: str | None = None
-    server_certificate: str | None = None
-    key_updates: int = 0
-    renegotiations: int = 0
-    alerts: list[str] = []
-    decrypted: bool = False
-    missing: list[str] = []
-    problems: list[str] = []
-    client_hello_at: str | None = None
-    handshake_ms: float | None = None
-    requests: _Traffic = msgspec.field(default_factory=_Traffic)
-    responses: _Traffic = msgspec.field(default_factory=_Traffic)
-
-    def facts(self) -> TlsFacts:
-        """Return the facts that the object was made from. Raises ValueError for an invalid time.
-
-        The time of the broker's answer is not known, only that it came: it chose a version.
-        """
-        fields = msgspec.structs.asdict(self)
-        duration = fields.pop("handshake_ms")
-        start = None if self.client_hello_at is None else parse_instant(self.client_hello_at)
-        fields["client_hello_at"] = start
-        fields["server_hello_at"] = None if self.version is None else start
-        fields["established_at"] = None if start is None or duration is None else start + round(duration * 1e6)
-        for side in ("requests", "responses"):
-            fields[side] = TlsTraffic(**msgspec.structs.asdict(fields[side]))
-        return TlsFacts(**fields)
+@cache
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
 def tls_words(facts: TlsFacts) -> str:

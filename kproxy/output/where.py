@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kproxy.errors import OptionError
-from kproxy.output.bodies import OPENABLE, Bodies, read_bodies
-from kproxy.output.completeness import trailing_of
+from kproxy.output.bodies import OPENABLE, Bodies, read_bodies, trailing_of
 from kproxy.output.escaping import well_formed
 from kproxy.output.jsonl import event_line
 from kproxy.output.opening import Opener

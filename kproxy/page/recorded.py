@@ -15,14 +15,12 @@ import msgspec
 from kproxy.analyses.duck import Database
 from kproxy.capture.files import name_of, open_raw, see_through
 from kproxy.errors import KproxyError
-from kproxy.output.bodies import Bodies
-from kproxy.output.completeness import why_cut
+from kproxy.output.bodies import Bodies, why_cut
 from kproxy.output.entities import Entities
 from kproxy.output.escaping import well_formed
 from kproxy.output.from_jsonl import LoggedFrame
 from kproxy.output.jsonl import event_line
-from kproxy.output.rewriting.rewriter import Rewriter
-from kproxy.output.rewriting.withheld_records import WithoutRecords
+from kproxy.output.rewriting.rewriter import Rewriter, WithoutRecords
 from kproxy.output.tables import Table
 from kproxy.output.tables.rows import read_body
 from kproxy.page.blocks import Blocks, Item, Side

@@ -13,11 +13,9 @@
     line_output.py     lines of text or JSON
     pcapng_output.py   a capture file, in order of time or live
     span_output.py     trace spans, for OpenTelemetry
-    table_output.py    rows of tables, for Parquet, DuckDB and Spark
-    parquet_output.py  tables as Parquet files
+    table_output.py    rows of tables, for DuckDB, Spark and Parquet files
     summary.py         counts, and the sentences that a decode ends with
-    sink.py            bytes to a file or pipe
-    rotating_file.py   bytes to a file in parts; survives a full disk
+    sink.py            bytes to a file or pipe, or to a file in parts, which survives a full disk
     time_order.py      sorts more items than memory holds
 
 Theory of operation

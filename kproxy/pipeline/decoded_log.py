@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path, PurePath
-from types import TracebackType
 from typing import Self
 
 from kproxy.capture import Capture
@@ -75,9 +74,7 @@ class DecodedLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def _add_damage(self, what: str) -> None:

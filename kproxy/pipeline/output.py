@@ -8,13 +8,12 @@ analyzer's counts are one). Then register it:
     a program of your own           Run(outputs=[...])
 """
 
-from abc import ABC, abstractmethod
-from types import TracebackType
-from typing import Self
+from abc import abstractmethod
 
 from msgspec import Struct
 
 from kproxy.output.bodies import Bodies
+from kproxy.pipeline.sink import Closing
 from kproxy.session import Connection, Event
 
 # By direction: the side that sends requests, the side that sends responses
@@ -40,7 +39,7 @@ class End(Struct, frozen=True):
     reason: str | None = None  # why the connection has ended: a CloseReason
 
 
-class Output(ABC):
+class Output(Closing):
     """A destination of events. A Run calls it in one thread, in this order:
 
         start_source  before the first event of a source; again whenever the source changes
@@ -71,26 +70,14 @@ class Output(ABC):
     def flush(self) -> None:
         """Write buffered data."""
 
-    @abstractmethod
-    def close(self, error: BaseException | None = None) -> None:
-        """Write the rest and release files; *error* is what ended the run early, if anything did."""
-
-    def start_source(self, source: Source) -> None:  # noqa: B027 - not every output names its sources
+    def start_source(self, source: Source) -> None:
         """Note that the next events come from *source*."""
 
-    def begin(self, connection: Connection, at: int) -> None:  # noqa: B027 - only of live sources; its first event tells as much
+    def begin(self, connection: Connection, at: int) -> None:
         """Note that a live connection began at a time in ns; called before its first event."""
 
-    def end(self, end: End) -> None:  # noqa: B027 - not every output shows how connections end
+    def end(self, end: End) -> None:
         """Note that a connection, or one side of it, has ended."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(error)
 
 
 class Observer(Output):

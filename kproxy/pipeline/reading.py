@@ -5,7 +5,6 @@ import weakref
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from kproxy.capture import Data, FlowItem, Flows, Packet
@@ -110,9 +109,7 @@ class Reader(Iterator[Event]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
 

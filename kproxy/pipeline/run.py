@@ -13,8 +13,7 @@ that has an end, add a method like ``read_flow_items``; ``open_live`` serves liv
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct, field
 
@@ -30,6 +29,7 @@ from kproxy.pipeline.division import Division
 from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.pipeline.late_names import LateNames
 from kproxy.pipeline.output import End, Output, Source
+from kproxy.pipeline.sink import Closing
 from kproxy.pipeline.tls_flow import Secrets
 from kproxy.session import ClusterView, Connection, Event, Exchange, Limits
 
@@ -77,7 +77,7 @@ class Part(Struct, frozen=True):
     keylog: tuple[int, int]  # lines with secrets, lines without
 
 
-class Run:
+class Run(Closing):
     """Reads files one after the other, or live sources at the same time, and writes their events to the outputs.
 
     Use it as a context manager, or close it; that closes the outputs, too.
@@ -207,22 +207,9 @@ class Run:
 
         *cluster* holds what other connections have shown (topic names).
         """
-        if self.source is None or self.source.name != name:
-            self.switch_source(self._new_source(name))
         self._opener = Opener(self._opener.viewers)
-        flows = FlowEvents(
-            items,
-            limits=self.options.limits,
-            keylog=self.keylog,
-            on_end=self.end,
-            cluster=cluster,
-            contain=self.options.contain,
-        )
-        for event in flows:
-            self.write(event)
-            yield
-        for fault, count in flows.faults.items():
-            self.faults[fault] = self.faults.get(fault, 0) + count
+        self._connections = 0
+        return self._read_flows(items, name, None, wait_for_names=False, cluster=cluster)
 
     def interrupt(self) -> None:
         """Write the last events of the current source, after an exception (Ctrl-C) ended ``read``."""
@@ -247,7 +234,6 @@ class Run:
             contain=self.options.contain,
             most=self.options.most_connections,
             most_held=self.options.most_held,
-            on_open=live.begin_connection,
         )
 
     @property
@@ -268,14 +254,6 @@ class Run:
             stack.callback(self.secrets.close)
             for output in self._outputs:
                 stack.callback(output.close, error)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(error)
 
     # Events to outputs
 
@@ -437,7 +415,7 @@ class _Live:
             self.taken += 1
 
     def begin_connection(self, connection: Connection, at: int) -> None:
-        """Tell the outputs that a connection has begun."""
+        """See Listener."""
         self._run.switch_source(self._source)
         self._run.begin(connection, at)
 

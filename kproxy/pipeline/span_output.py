@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 
 from kproxy.output.bodies import Bodies
-from kproxy.output.spans import NAME_THE_CLUSTER, Brought, Span, cluster_id_in, produced, span_of
+from kproxy.output.spans import NAME_THE_CLUSTER, Contents, Span, cluster_id_in, produced, span_of
 from kproxy.output.trace_context import TraceContext, find_contexts
 from kproxy.pipeline.output import Observer
 from kproxy.protocol import ApiKey
@@ -64,23 +64,23 @@ class SpanOutput(Observer):
             self._write(event, bodies, trace_id)
 
     def _write_produced(self, exchange: Exchange, bodies: Bodies | None) -> None:
-        brought = produced(exchange)
-        contexts = find_contexts(brought.records)
+        contents = produced(exchange)
+        contexts = find_contexts(contents.records)
         if contexts and not self._is_sampled(contexts):
             return
         if len(contexts) == 1:
-            self._write(exchange, bodies, contexts[0].trace_id, brought, contexts)
+            self._write(exchange, bodies, contexts[0].trace_id, contents, contexts)
         elif contexts:
-            self._write(exchange, bodies, self._random_id(128), brought, contexts)
+            self._write(exchange, bodies, self._random_id(128), contents, contexts)
         elif (trace_id := self._new_trace()) is not None:
-            self._write(exchange, bodies, trace_id, brought)
+            self._write(exchange, bodies, trace_id, contents)
 
     def _write(
         self,
         exchange: Exchange,
         bodies: Bodies | None,
         trace_id: bytes,
-        brought: Brought | None = None,
+        contents: Contents | None = None,
         contexts: Sequence[TraceContext] = (),
     ) -> None:
         cluster_id, _ = self._cluster_ids.get(exchange.connection.cluster, (None, 0))
@@ -90,7 +90,7 @@ class SpanOutput(Observer):
                 bodies,
                 trace_id=trace_id,
                 span_id=self._random_id(64),
-                brought=brought,
+                contents=contents,
                 contexts=contexts,
                 cluster_id=cluster_id,
             )

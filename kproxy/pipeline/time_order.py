@@ -5,7 +5,6 @@ import os
 import tempfile
 from collections.abc import Iterator
 from struct import Struct
-from types import TracebackType
 
 RUN = 64 * 1024 * 1024  # bytes of items sorted in memory at a time
 OVERHEAD = 120  # bytes of memory that each item takes in addition to its data
@@ -80,9 +79,7 @@ class TimeOrder:
     def __enter__(self) -> "TimeOrder":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
 

@@ -36,7 +36,7 @@ import msgspec
 
 from kproxy.errors import UsageError
 from kproxy.filters.options import Rotated
-from kproxy.pipeline.rotating_file import RotatingFile
+from kproxy.pipeline.sink import RotatingFile
 
 SHORT_S = 0.01
 MOST_WAIT_S = 0.2  # longer than a thread waits for a core on a busy machine

@@ -1,5 +1,6 @@
 """Bodies as Kafka's JSON, and the error codes and topic ids in them, against Kafka's own frames."""
 
+import base64
 import json
 import tracemalloc
 from typing import Any
@@ -7,11 +8,39 @@ from typing import Any
 import pytest
 
 from kproxy.output import bodies as bodies_module
-from kproxy.output.bodies import MOST_ERRORS, count_errors, find_errors, find_topic_names, read_bodies
+from kproxy.output.bodies import (
+    MOST_ERRORS,
+    count_errors,
+    find_errors,
+    find_topic_names,
+    frames_of,
+    read_beginning,
+    read_bodies,
+    trailing_of,
+    trailing_words,
+    user_of,
+)
+from kproxy.output.from_jsonl import LogReader
+from kproxy.output.jsonl import exchange_line
+from kproxy.output.tables.rows import read_body
+from kproxy.output.text.lines import TextLines
+from kproxy.output.text.tree import Tree
 from kproxy.protocol import facts
-from kproxy.session import Exchange
-from tests.support.conversation import broker, client, events_of
-from tests.support.frames import heartbeat, response
+from kproxy.session import Cut, Event, Exchange
+from tests.support.conversation import broker, client, closing, events_of
+from tests.support.frames import (
+    frame,
+    heartbeat,
+    heartbeat_answer,
+    metadata,
+    metadata_answer,
+    produce,
+    response,
+    sasl_authenticate,
+    sasl_authenticate_answer,
+    sasl_handshake,
+    sasl_handshake_answer,
+)
 from tests.support.traffic import golden_exchange, golden_exchanges, golden_pairs
 
 
@@ -117,3 +146,175 @@ def test_topic_names_are_those_of_the_ids_in_the_bodies() -> None:
     assert find_topic_names(exchange, read_bodies(exchange)) == {topic_id: "orders"}
     exchange.topic_names = {}
     assert find_topic_names(exchange, read_bodies(exchange)) == {}
+
+
+# Metadata v13 of librdkafka 2.16 for topics = null, with three bytes more, and its mock cluster's answer with one more.
+NULL_TOPICS = frame(bytes.fromhex("0003 000d 00000002 0007 72646b61666b61 00 00000000 010000"))
+NO_TOPICS_ANSWER = frame(bytes.fromhex("00000002 00 00000000 01 00 ffffffff 01 0000 00 00"))
+BROKERS = {1: ("kafka-1", 9092), 2: ("kafka-2", 9092)}
+ANSWER = metadata_answer(7, {"orders": bytes(15) + b"\1", "payments": bytes(15) + b"\2"}, BROKERS)
+
+
+def line(*steps: Any) -> tuple[Exchange, dict[str, Any]]:
+    (exchange,) = [event for event in events_of(*steps) if isinstance(event, Exchange)]
+    return exchange, json.loads(exchange_line(exchange))
+
+
+def cut_answer(size: int, cut: Cut) -> tuple[Exchange, dict[str, Any]]:
+    """A Metadata exchange whose response has the first *size* bytes only."""
+    return line(client >> metadata(7), broker >> ANSWER[:size], broker.loses(len(ANSWER) - size, cut))
+
+
+def test_a_whole_exchange_has_nothing_of_it() -> None:
+    exchange, row = line(client >> heartbeat(7), broker >> heartbeat_answer(7))
+    assert (row["bodies"], row["trailing"], row["missing"]) == (None, None, None)
+    assert trailing_of(exchange) == {}
+
+
+def test_bytes_after_messages_are_told_by_side() -> None:
+    exchange, row = line(client >> NULL_TOPICS, broker >> NO_TOPICS_ANSWER)
+    assert row["trailing"] == trailing_of(exchange) == {"request": 3, "response": 1}
+    assert (row["undecoded"], row["bodies"], row["missing"]) == (None, None, None)
+    assert row["request"]["topics"] is None and row["response"]["controllerId"] == -1
+    assert (row["requestSize"], row["responseSize"]) == (len(NULL_TOPICS), len(NO_TOPICS_ANSWER))
+    _, row = line(client >> NULL_TOPICS, broker >> frame(NO_TOPICS_ANSWER[4:-1]))
+    assert row["trailing"] == {"request": 3}
+    assert [trailing_words(size) for size in (1, 3, 1000)] == [
+        "1 byte after the message",
+        "3 bytes after the message",
+        "1,000 bytes after the message",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cut", "why"),
+    [
+        (Cut.SNAPLEN, "cut by the capture's snaplen"),
+        (Cut.MISSING, "missing in the capture"),
+        (Cut.LEFT_OUT, "left out: the analyzer was behind"),
+    ],
+)
+def test_a_cut_body_has_its_first_fields_and_the_sizes_of_the_wire(cut: Cut, why: str) -> None:
+    size = ANSWER.index(b"payments")
+    exchange, row = cut_answer(size, cut)
+    assert (row["bodies"], row["undecoded"], row["unanswered"]) == (why, None, None)
+    assert (row["responseSize"], row["apiName"]) == (len(ANSWER), "Metadata")
+    assert row["latencyMs"] is not None
+    assert [one["host"] for one in row["response"]["brokers"]] == ["kafka-1", "kafka-2"]
+    assert [one.get("name") for one in row["response"]["topics"]] == ["orders", None]
+    assert row["missing"] == {"response": "topics[1].name"}
+    assert exchange.response is not None
+    assert exchange.response.beginning() == row["response"]
+
+
+def test_a_body_of_which_no_field_is_whole_is_null() -> None:
+    _, row = cut_answer(10, Cut.LEFT_OUT)
+    assert (row["response"], row["missing"]) == (None, {"response": "throttleTimeMs"})
+    _, row = line(client >> metadata(7)[:12], client.loses(len(metadata(7)) - 12, Cut.SNAPLEN), closing)
+    assert (row["request"], row["missing"], row["correlationId"]) == (None, {"request": ""}, 7)
+
+
+def test_a_body_that_is_whole_but_for_bytes_after_it_lacks_nothing() -> None:
+    _, row = line(client >> NULL_TOPICS[:-2], client.loses(2, Cut.SNAPLEN), broker >> NO_TOPICS_ANSWER)
+    assert (row["missing"], row["request"]["topics"]) == ({"request": None}, None)
+    assert row["requestSize"] == len(NULL_TOPICS)
+
+
+def test_a_fault_before_the_cut_is_no_matter_of_the_cut() -> None:
+    bad = ANSWER[:13] + b"\0" + ANSWER[14:30]  # brokers = null
+    _, row = line(client >> metadata(7), broker >> bad, broker.loses(len(ANSWER) - len(bad), Cut.SNAPLEN))
+    assert row["bodies"] == "cut by the capture's snaplen"
+    assert row["undecoded"].startswith("response: MetadataResponse v12: brokers: is null")
+
+
+def test_a_body_newer_than_the_facts_is_not_guessed_at() -> None:
+    newer = frame(bytes.fromhex("0003 003f 00000002 ffff 00 00 00 00 00"))
+    (exchange,) = events_of(client >> newer[:-2], client.loses(2, Cut.SNAPLEN), closing)
+    assert isinstance(exchange, Exchange) and exchange.request is not None
+    assert read_beginning(exchange.request).json == b"{}" and exchange.request.beginning() is None
+
+
+def test_only_sides_that_are_there_are_named() -> None:
+    (exchange,) = events_of(client >> heartbeat(7), closing)
+    assert isinstance(exchange, Exchange)
+    assert [side for side, _ in frames_of(exchange)] == ["request"]
+
+
+def of_every_kind() -> list[list[Event]]:
+    return [
+        events_of(client >> NULL_TOPICS, broker >> NO_TOPICS_ANSWER),
+        *(
+            events_of(client >> metadata(7), broker >> ANSWER[:size], broker.loses(len(ANSWER) - size, cut))
+            for size in (10, 60, len(ANSWER) - 1)
+            for cut in (Cut.SNAPLEN, Cut.MISSING, Cut.LEFT_OUT)
+        ),
+        events_of(client >> metadata(7), broker >> ANSWER[:40], client.resets(), broker.is_reset(), closing),
+        events_of(client >> metadata(7), broker >> ANSWER[:40], closing),
+        events_of(client >> produce(7, 0)[:-2], client.loses(2, Cut.SNAPLEN), closing),
+    ]
+
+
+def test_the_log_is_read_back_as_it_was_written() -> None:
+    kinds = of_every_kind()
+    told = 0
+    for events in kinds:
+        for exchange in [event for event in events if isinstance(event, Exchange)]:
+            written = exchange_line(exchange)
+            read, bodies = LogReader().read(written)
+            assert isinstance(read, Exchange) and bodies is not None
+            assert exchange_line(read, bodies) == written
+            assert read.latency_ms == exchange.latency_ms
+            told += read.bodies is not None or bool(trailing_of(read))
+    assert told == len(kinds)
+
+
+def test_a_log_from_before_these_fields_is_read() -> None:
+    (exchange,) = events_of(client >> heartbeat(7), broker >> heartbeat_answer(7))
+    assert isinstance(exchange, Exchange)
+    older = exchange_line(exchange).replace(b',"bodies":null,"trailing":null,"missing":null}', b"}")
+    assert b"bodies" not in older
+    read, bodies = LogReader().read(older)
+    assert bodies is not None and bodies.beginnings == {}
+    assert exchange_line(read, bodies) == exchange_line(exchange)  # type: ignore[arg-type]
+
+
+def test_text_and_tree_can_show_all_of_it() -> None:
+    for events in of_every_kind():
+        for exchange in [event for event in events if isinstance(event, Exchange)]:
+            bodies = read_bodies(exchange)
+            assert "UNDECODED" not in TextLines().render(exchange, bodies)
+            assert "not decoded" not in "\n".join(Tree().render(exchange, bodies))
+
+
+AUTHENTICATE = 36
+
+
+def login(mechanism: str, token: bytes) -> Exchange:
+    steps = (
+        client >> sasl_handshake(1, 1, mechanism),
+        broker >> sasl_handshake_answer(1),
+        client >> sasl_authenticate(2, token),
+        broker >> sasl_authenticate_answer(2),
+    )
+    events = [event for event in events_of(*steps, closing) if isinstance(event, Exchange)]
+    return next(event for event in events if event.api_key == AUTHENTICATE)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "token", "user"),
+    [
+        ("PLAIN", b"\0alice\0secret", "alice"),  # RFC 4616: authorization id, user, password
+        ("PLAIN", b"other\0alice\0secret", "alice"),
+        ("PLAIN", b"\0\0secret", None),
+        ("PLAIN", b"no NUL at all", None),
+        ("SCRAM-SHA-256", b"n,,n=alice,r=" + base64.b64encode(b"nonce"), "alice"),  # RFC 5802
+        ("SCRAM-SHA-256", b"c=biws,r=x,p=" + base64.b64encode(b"proof"), None),
+        ("GSSAPI", b"\x60\x82\x02\x76", None),
+        ("PLAIN", b"", None),
+    ],
+)
+def test_the_user_of_a_token(mechanism: str, token: bytes, user: str | None) -> None:
+    exchange = login(mechanism, token)
+    body, _ = read_body(exchange.request)
+    assert body is not None
+    assert user_of(exchange, body.struct, None) == user

@@ -1,12 +1,13 @@
 """Hostile strings: nothing that a terminal obeys comes through, ordinary names come through as they are."""
 
+import json
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.output.escaping import printable, well_formed, word
+from kproxy.output.escaping import LONGEST_NAME, MOST_BYTES, label_of, printable, well_formed, word
 
 HOSTILE = {
     "two\nlines": "two\\nlines",
@@ -58,3 +59,19 @@ def test_bytes_that_were_no_text_become_the_replacement_character() -> None:
 @given(st.text(st.characters(), max_size=50))
 def test_what_is_well_formed_can_be_encoded(text: str) -> None:
     assert well_formed(text).encode("utf-8").decode("utf-8") == well_formed(text)
+
+
+@pytest.mark.parametrize("kind", ["x", "\u00e9", "\U0001f9ea", '"', "\\", "\0", "\n", "\u202e", "\udcff", "\U000e0001"])
+@pytest.mark.parametrize("size", [20, LONGEST_NAME - 1, LONGEST_NAME, 5_000])
+def test_names_that_begin_alike_are_series_of_their_own_and_no_label_is_large(kind: str, size: int) -> None:
+    names = [kind * size + end for end in ("", "a", "b")]
+    labels = [label_of(name) for name in names]
+    assert len(set(labels)) == len(names)
+    assert all(shown.isprintable() for shown in labels)
+    assert max(len(json.dumps(shown, ensure_ascii=False).encode()) for shown in labels) <= MOST_BYTES + len('""')
+
+
+def test_a_name_as_long_as_kafka_allows_is_a_label_whole() -> None:
+    name = "billing.invoices-v2_" * 12 + "123456789"
+    assert len(name) == 249 and label_of(name) == name
+    assert label_of("a name of two words") == "a name of two words"

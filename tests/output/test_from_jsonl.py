@@ -120,9 +120,12 @@ def test_the_mechanism_of_the_handshake_is_remembered() -> None:
 
 
 def fetch(epoch: int, *partitions: tuple[int, int], **changes: Any) -> bytes:
-    named = [{"partition": p, "fetchOffset": at, "partitionMaxBytes": 1} for p, at in partitions]
+    same = {"currentLeaderEpoch": -1, "lastFetchedEpoch": -1, "logStartOffset": -1, "partitionMaxBytes": 1}
+    named = [{"partition": p, "fetchOffset": at} | same for p, at in partitions]
     topics = [{"topicId": "ABCDEFGHIJKLMNOPQRSTUg", "partitions": named}] if named else []
-    body = {"sessionId": 0 if epoch == 0 else 99, "sessionEpoch": epoch, "topics": topics, "forgottenTopicsData": []}
+    sizes = {"replicaId": -1, "maxWaitMs": 500, "minBytes": 1, "maxBytes": 1000, "isolationLevel": 0, "rackId": ""}
+    session = {"sessionId": 0 if epoch == 0 else 99, "sessionEpoch": epoch}
+    body = sizes | session | {"topics": topics, "forgottenTopicsData": []}
     return encode(request=body, response={"sessionId": 99, "responses": []}, **changes)
 
 

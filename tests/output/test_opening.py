@@ -3,10 +3,9 @@
 from struct import pack
 from typing import Any
 
-from kproxy.output.bodies import read_bodies
+from kproxy.output.bodies import read_bodies, read_json
 from kproxy.output.opening import MOST_GROUPS, Opener
 from kproxy.output.tables.rows import read_body
-from kproxy.output.tables.tables import json_of
 from kproxy.output.text.lines import TextLines
 from kproxy.output.text.tree import Tree
 from kproxy.protocol.embedded import Viewers
@@ -144,4 +143,4 @@ def test_what_a_client_said_to_a_broker_that_did_not_read_it() -> None:
     assert any(
         "only its header is read by a broker that lacks the version" in line for line in Tree().render(exchange, bodies)
     )
-    assert read_body(exchange.request) == (None, None) and json_of(exchange.request) == b"{}"
+    assert read_body(exchange.request) == (None, None) and read_json(exchange).request == b"{}"

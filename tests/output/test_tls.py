@@ -4,13 +4,12 @@ import json
 import re
 import ssl
 
-import msgspec
 import pytest
 
 from kproxy.output import tls
 from kproxy.output.jsonl import event_line
 from kproxy.output.text.lines import TextLines
-from kproxy.output.tls import TlsObject, tls_json, tls_words, undecrypted_words
+from kproxy.output.tls import tls_facts, tls_json, tls_words, undecrypted_words
 from kproxy.session import Connection, Direction, NotKafka, Tls, TlsFacts
 from tests.support.tls import BROKER, CLIENT, REQUEST, Pair, Setup, listen
 
@@ -45,7 +44,7 @@ def test_the_object_is_read_back() -> None:
     for keys in (True, False):
         facts = facts_of(Setup(client_certificate=True, ask_certificate=True, alpn=["kafka"]), keys=keys)
         row = json.loads(event_line(Tls(Connection(2, "10.0.0.5:1", "10.0.0.9:9093", tls=facts), 0)))["tls"]
-        read = msgspec.convert(row, TlsObject).facts()
+        read = tls_facts(row)
         assert tls_words(read) == tls_words(facts)
         assert (read.offered_versions, read.missing, read.requests) == (
             facts.offered_versions,

@@ -1,5 +1,6 @@
 """From packets to events: Kafka is found by content, the client by what it says, the rest is dropped at once."""
 
+import random
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,10 +14,16 @@ from scapy.utils import rdpcap, wrpcap
 
 from kproxy.capture import Closed, Flow, open_capture, read_flows
 from kproxy.capture.tls import KeyLog
+from kproxy.output.tls import JOINED_LATE_HINT, KEYS_HINT
 from kproxy.pipeline import flow_reader as pipeline
 from kproxy.pipeline.flow_reader import TRANSITIONS, FlowEvents, FlowReader, State
-from kproxy.session import ClusterView, Direction, Event, Exchange, Gap, Limits, Note, NotKafka, Session
-from tests.support.frames import frame, heartbeat, heartbeat_answer, request
+from kproxy.pipeline.sides import Sides
+from kproxy.pipeline.summary import Summary
+from kproxy.pipeline.tls_flow import Secrets, begins_tls, is_client_hello
+from kproxy.session import ClusterView, Direction, Event, Exchange, Gap, Limits, Note, NotKafka, Session, Tls
+from tests.support.frames import frame, heartbeat, heartbeat_answer, produce_answer, request
+from tests.support.secrets_block import without_secrets
+from tests.support.tls import CLIENT, REQUEST, RESPONSE, Pair, Setup, log_of
 from tests.support.traffic import CAPTURES
 
 Segment = tuple[bool, bytes]  # from the side with the high port?
@@ -419,3 +426,210 @@ def test_no_byte_is_lost_when_a_flow_becomes_kafka(tmp_path: Path) -> None:
         )
     assert b"".join(received) == data
     assert [event.correlation_id for event in found if isinstance(event, Exchange)] == [1, 2]
+
+
+# The response to InitProducerId v5 in captures/01: to its last byte it reads as Produce v4 without transactions and topics
+ZEROS = bytes.fromhex("00000016 00000004 00000000 0000 0000 0000 0000 0000 0000 0000 0000")
+HELD = 100_000
+
+
+@pytest.mark.parametrize("direction", [0, 1])
+def test_a_request_with_a_client_id_settles_it(direction: int) -> None:
+    assert Sides(HELD).read(direction, heartbeat(7)) == direction
+
+
+def test_zeros_alone_settle_nothing() -> None:
+    sides = Sides(HELD)
+    assert sides.read(1, ZEROS) is None
+    assert sides.read(1, ZEROS) is None
+    assert sides.read(0, heartbeat(5)) == 0
+
+
+def test_a_request_without_client_id_is_settled_by_its_answer() -> None:
+    sides = Sides(HELD)
+    request = frame(struct.pack(">hhihh", 18, 0, 77, -1, 0)[:10])  # ApiVersions v0 of nobody
+    assert sides.read(1, request) is None
+    assert sides.read(0, frame(struct.pack(">ihi", 77, 0, 0))) == 1
+
+
+def test_without_an_answer_the_end_settles_it() -> None:
+    sides = Sides(HELD)
+    assert sides.read(1, heartbeat(7, client_id=None)) is None
+    assert sides.claimed() == 1
+
+
+def test_requests_within_segments_settle_it_too() -> None:
+    sides = Sides(HELD)
+    noise = random.Random(1).randbytes(1_400)
+    assert sides.read(1, noise + heartbeat(7)[:20]) is None
+    assert sides.read(0, produce_answer(6)) is None
+    assert sides.read(1, heartbeat(7)[20:]) is None
+    assert sides.held(1) == len(heartbeat(7))
+    assert sides.read(0, heartbeat_answer(7)) == 1
+
+
+def test_bytes_that_are_missing_part_what_comes_before_and_after() -> None:
+    sides = Sides(HELD)
+    assert sides.read(1, b"?" + heartbeat(7)[:20]) is None
+    sides.interrupt(1)
+    assert sides.held(1) == 0
+    assert sides.read(1, heartbeat(7)[20:]) is None
+    assert sides.claimed() is None
+
+
+def test_an_answer_may_come_after_bytes_of_the_client_are_missing() -> None:
+    sides = Sides(HELD)
+    assert sides.read(1, heartbeat(7, client_id=None)) is None
+    assert sides.interrupt(1) is None
+    assert sides.read(0, heartbeat_answer(7)) == 1
+
+
+def test_nothing_is_claimed_by_what_is_no_request() -> None:
+    sides = Sides(HELD)
+    assert sides.read(0, b"log line\n" * 20) is None
+    assert sides.claimed() is None
+
+
+def test_what_is_held_is_bounded() -> None:
+    sides = Sides(1_000)
+    claims = (50_000_000).to_bytes(4, "big") + heartbeat(1)[4:17]
+    for _ in range(100):
+        sides.read(0, b"?" + claims + bytes(1_000))
+    assert sides.held(0) < 2_000
+
+
+def cut_request(correlation_id: int, version: int = 5) -> bytes:
+    """The first 18 bytes of a request of 104, for which a snaplen left no more."""
+    return struct.pack(">ihhih", 100, 3, version, correlation_id, 12) + b"app-"
+
+
+def test_two_requests_cut_inside_the_name_of_the_same_client_settle_it() -> None:
+    sides = Sides(HELD)
+    assert sides.read(1, cut_request(7)) is None and sides.interrupt(1, 86) is None
+    assert sides.read(1, cut_request(8)) is None and sides.interrupt(1, 86) == 1
+
+
+def test_a_cut_request_is_settled_by_its_cut_answer() -> None:
+    sides = Sides(HELD)
+    assert sides.read(1, cut_request(7)) is None and sides.interrupt(1, 86) is None
+    answer = struct.pack(">iii", 500, 7, 0) + struct.pack(">ii", 1, 1)
+    assert sides.read(0, answer) is None and sides.interrupt(0, 484) == 1
+
+
+def test_responses_of_old_brokers_that_read_as_cut_requests_settle_nothing() -> None:
+    sides = Sides(HELD)
+    for correlation_id in (4, 5, 6):  # reads as Produce v4, v5, v6 with correlation id 1 of the client "t09c"
+        answer = struct.pack(">iiih", 50, correlation_id, 1, 4) + b"t09c" + struct.pack(">ii", 2, 0)
+        assert sides.read(0, answer) is None and sides.interrupt(0, 54 - len(answer)) is None
+    assert sides.read(1, cut_request(6)) is None
+    assert sides.interrupt(1, 86) is None and sides.claimed() is None
+
+
+DSB = CAPTURES / "07-tls13-dsb.pcapng"
+
+
+def talk() -> Pair:
+    pair = Pair(Setup(client_certificate=True, ask_certificate=True)).handshake()
+    for number in range(3):
+        pair.send(REQUEST, heartbeat(number))
+        pair.send(RESPONSE, heartbeat_answer(number))
+    return pair
+
+
+def decrypted_events(path: Path, keylog: KeyLog | None = None) -> list[Event]:
+    with open_capture(path) as capture:
+        return list(FlowEvents(read_flows(capture), keylog=keylog))
+
+
+def segments(pair: Pair) -> list[tuple[bool, bytes]]:
+    return [(direction is REQUEST, data) for direction, data in pair.chunks]
+
+
+@pytest.mark.parametrize("syn", [True, False])
+def test_kafka_inside_tls_is_read(tmp_path: Path, syn: bool) -> None:
+    pair = talk()
+    path = write(tmp_path / "a.pcap", segments(pair), syn=syn)
+    found = decrypted_events(path, log_of(pair.keylog))
+    exchanges = [event for event in found if isinstance(event, Exchange)]
+    assert [exchange.correlation_id for exchange in exchanges] == [0, 1, 2]
+    assert all(exchange.response is not None for exchange in exchanges)
+    assert isinstance(found[-1], Tls)
+    for event in found:
+        assert event.connection.client == "10.0.0.5:51234"
+        assert event.connection.tls is not None
+        assert event.connection.tls.client_certificate == CLIENT
+
+
+def test_without_keys_one_event_says_what_it_is(tmp_path: Path) -> None:
+    (event,) = decrypted_events(write(tmp_path / "a.pcap", segments(talk()), syn=True))
+    assert isinstance(event, NotKafka)
+    assert event.kind == "tls"
+    assert "TLS 1.3" in event.what
+    assert "server name broker.test" in event.what
+
+
+def test_in_the_middle_of_it_even_the_client_is_unknown(tmp_path: Path) -> None:
+    pair = talk()
+    (event,) = decrypted_events(write(tmp_path / "a.pcap", segments(pair)[3:], syn=False), log_of(pair.keylog))
+    assert isinstance(event, NotKafka)
+    assert "the ClientHello is not in the capture" in event.what
+    assert "--keylog" not in event.what and event.what.endswith(JOINED_LATE_HINT)
+    summary = Summary()
+    summary.write(event, None)
+    assert any("joins late" in line for line in summary.lines())
+    assert not any(KEYS_HINT in line for line in summary.lines())
+
+
+def test_a_lost_packet_costs_the_exchange_it_hit(tmp_path: Path) -> None:
+    pair = talk()
+    lost = next(
+        n for n, (direction, data) in enumerate(pair.chunks) if n > 2 and direction is RESPONSE and len(data) < 50
+    )
+    chunks = segments(pair)
+    path = write(tmp_path / "a.pcap", chunks, syn=True)
+    whole = [
+        event.correlation_id for event in decrypted_events(path, log_of(pair.keylog)) if isinstance(event, Exchange)
+    ]
+    assert whole == [0, 1, 2]
+    packets = list(rdpcap(str(path)))
+    del packets[3 + lost]
+    wrpcap(str(path), packets)
+    found = decrypted_events(path, log_of(pair.keylog))
+    answered = [e.correlation_id for e in found if isinstance(e, Exchange) and e.response is not None]
+    assert answered == [1, 2]
+    assert any(isinstance(event, Gap) for event in found)
+
+
+def test_something_else_inside_tls_is_said_to_be_that(tmp_path: Path) -> None:
+    pair = Pair().handshake()
+    pair.send(REQUEST, b"GET / HTTP/1.1\r\n\r\n")
+    found = decrypted_events(write(tmp_path / "a.pcap", segments(pair), syn=True), log_of(pair.keylog))
+    assert [type(event) for event in found] == [NotKafka, Tls]
+    assert isinstance(found[0], NotKafka)
+    assert found[0].kind == "http"
+
+
+def test_secrets_of_the_capture_come_before_those_of_the_file() -> None:
+    with open_capture(DSB) as capture:
+        secrets = Secrets(None)
+        secrets.read_from(capture)
+        keylog = KeyLog(secrets.more)
+        found = list(FlowEvents(read_flows(capture), keylog=keylog))
+    assert sum(isinstance(event, Exchange) for event in found) == 24
+    assert sum(isinstance(event, Tls) for event in found) == 5
+
+
+def test_the_capture_without_its_secrets_needs_the_file(tmp_path: Path) -> None:
+    capture, keys = without_secrets(DSB.read_bytes())
+    path = tmp_path / "bare.pcapng"
+    path.write_bytes(capture)
+    assert {event.kind for event in decrypted_events(path) if isinstance(event, NotKafka)} == {"tls"}
+    assert sum(isinstance(event, Exchange) for event in decrypted_events(path, log_of(keys))) == 24
+
+
+def test_beginnings() -> None:
+    pair = talk()
+    assert begins_tls(pair.chunks[0][1])
+    assert is_client_hello(pair.chunks[0][1])
+    assert not is_client_hello(pair.chunks[1][1])
+    assert not begins_tls(b"\x15\x03\x03\x00\x02\x02\x28")  # an alert alone

@@ -1,5 +1,7 @@
 """Events written as a capture, and read again by kproxy's own reader of captures and by scapy."""
 
+import io
+import random
 from collections.abc import Callable
 from copy import copy
 from pathlib import Path
@@ -11,16 +13,32 @@ from scapy.packet import Packet
 from scapy.utils import RawPcapNgReader
 
 from kproxy.capture import CloseReason, open_capture, read_flows
+from kproxy.output.packets import file_header
 from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.pipeline.output import End, Source
-from kproxy.pipeline.pcapng_output import LivePcapng, OrderedPcapng, with_same_ip_version
-from kproxy.pipeline.rotating_file import RotatingFile
-from kproxy.pipeline.sink import Sink
+from kproxy.pipeline.pcapng_output import (
+    Conversation,
+    EventPieces,
+    LivePcapng,
+    OrderedPcapng,
+    Piece,
+    with_same_ip_version,
+)
+from kproxy.pipeline.sink import RotatingFile, Sink
+from kproxy.pipeline.time_order import TimeOrder
 from kproxy.session import BadFrame, Connection, Direction, Event, Exchange, Gap, NotKafka, SaslToken, Session
 from tests.support.clock import Clock
 from tests.support.conversation import broker, client, events_of
-from tests.support.frames import heartbeat, heartbeat_answer, produce, request, string
+from tests.support.frames import (
+    heartbeat,
+    heartbeat_answer,
+    produce,
+    request,
+    sasl_authenticate,
+    sasl_authenticate_answer,
+    string,
+)
 from tests.support.traffic import CONNECTION as SUPPORT_CONNECTION
 from tests.support.traffic import golden_exchanges
 
@@ -312,3 +330,88 @@ def test_ipv4_addresses_are_mapped_as_rfc_4291_says() -> None:
     mixed = with_same_ip_version(Connection(1, "[2001:db8::1]:5", "10.0.0.9:9092"))
     assert (mixed.client, mixed.broker) == ("[2001:db8::1]:5", "[::ffff:10.0.0.9]:9092")
     assert with_same_ip_version(SUPPORT_CONNECTION) is SUPPORT_CONNECTION
+
+
+def packets_of(blocks: bytes) -> list[Packet]:
+    return [Ether(data) for data, _ in RawPcapNgReader(io.BytesIO(file_header("test") + blocks))]  # type: ignore[arg-type]
+
+
+def flags(blocks: bytes) -> list[str]:
+    return [str(packet[TCP].flags) for packet in packets_of(blocks)]
+
+
+def test_an_exchange_is_its_two_frames_with_their_times_and_comments() -> None:
+    sent, answered = heartbeat(7), heartbeat_answer(7)
+    (event,) = events_of(client >> sent, broker >> answered)
+    asked, answer = EventPieces(Rewriter()).of(event)
+    assert (asked.at, asked.direction, asked.data, asked.hole) == (1_000, 0, sent, 0)
+    assert (answer.at, answer.direction, answer.data, answer.hole) == (2_000, 1, answered, 0)
+    assert "Heartbeat v0" in asked.comment and "Heartbeat v0" in answer.comment
+
+
+def test_a_frame_that_came_in_two_parts_is_in_two_pieces() -> None:
+    sent = heartbeat(7)
+    (event,) = events_of(client >> sent[:5], client >> sent[5:], broker >> heartbeat_answer(7))
+    first, second, _ = EventPieces(Rewriter()).of(event)
+    assert (first.at, second.at) == (1_000, 2_000)
+    assert first.data + second.data == sent
+    assert (first.comment, bool(second.comment)) == ("", True)
+
+
+def test_credentials_are_withheld() -> None:
+    token = b"\0alice\0canary-of-a-password"
+    events = events_of(client >> sasl_authenticate(1, token), broker >> sasl_authenticate_answer(1))
+    written = b"".join(
+        piece.data + piece.comment.encode() for event in events for piece in EventPieces(Rewriter()).of(event)
+    )
+    assert b"alice" in written
+    assert b"canary" not in written
+
+
+def test_what_is_no_frame_is_a_hole_or_nothing() -> None:
+    pieces = EventPieces(Rewriter())
+    assert pieces.of(BadFrame(CONNECTION, 5, Direction.RESPONSE)) == [Piece(5, 1, hole=1)]
+    assert pieces.of(NotKafka(CONNECTION, 5)) == []
+
+
+def test_the_handshake_comes_once_and_a_hole_is_acknowledged() -> None:
+    made = Conversation(1, CONNECTION)
+    assert flags(made.blocks(Piece(1, 0, b"abc"))) == ["S", "SA", "A", "PA"]
+    assert flags(made.blocks(Piece(2, 1, b"de", hole=7))) == ["PA", "A"]
+    (after,) = packets_of(made.blocks(Piece(3, 1, b"fg")))
+    (before,) = packets_of(Conversation(1, CONNECTION).blocks(Piece(3, 1, b"fg")))[3:]
+    assert after[TCP].seq - before[TCP].seq == len(b"de") + 7
+    assert flags(made.farewell(4, (1, 0))) == ["FA", "FA", "A"]
+
+
+def test_a_connection_that_said_nothing_has_a_handshake_and_an_end() -> None:
+    assert flags(Conversation(1, CONNECTION).farewell(4, (0, 1))) == ["S", "SA", "A", "FA", "FA", "A"]
+
+
+@pytest.mark.parametrize("address", ["broker.example:9092", "10.0.0.9", "[::1]:9092", ""])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(ValueError):
+        Conversation(1, Connection(1, "10.0.0.5:1", address))
+
+
+@pytest.mark.parametrize("run", [1, 500, 5_000, 10_000_000])
+def test_items_come_back_by_their_keys_whatever_the_memory(run: int) -> None:
+    chance = random.Random(4)
+    items = [(chance.randbytes(3), chance.randbytes(chance.randrange(40))) for _ in range(1_000)]
+    with TimeOrder(run=run) as order:
+        for key, item in items:
+            order.add(key, item)
+        assert list(order) == [item for _, item in sorted(items, key=lambda pair: pair[0])]
+
+
+def test_items_larger_than_a_block_survive() -> None:
+    large = [bytes([at]) * 700_000 for at in range(3)]
+    with TimeOrder(run=1) as order:
+        for item in reversed(large):
+            order.add(item[:1], item)
+        assert list(order) == large
+
+
+def test_nothing_gives_nothing() -> None:
+    with TimeOrder() as order:
+        assert list(order) == []

@@ -1,21 +1,36 @@
 """One run: sources in, events to every output, damage and faults kept."""
 
+import json
 import pickle
+import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from kproxy.capture import open_capture, read_flows
+from kproxy.cli import main
 from kproxy.errors import UsageError
 from kproxy.output.bodies import Bodies
 from kproxy.output.jsonl import event_line
-from kproxy.pipeline import flow_reader
+from kproxy.pipeline import flow_reader, late_names
 from kproxy.pipeline.decoded_log import open_input
-from kproxy.pipeline.output import End, Observer, Source
+from kproxy.pipeline.late_names import LateNames
+from kproxy.pipeline.output import End, Observer, Output, Source
 from kproxy.pipeline.run import Options, Run
-from kproxy.session import Direction, Event, Exchange, Session
-from tests.support.frames import heartbeat, heartbeat_answer
-from tests.support.traffic import CAPTURES
+from kproxy.session import ClusterView, Direction, Event, Exchange, Session
+from tests.support.built_captures import pcap
+from tests.support.conversation import broker, client, events_of, new_session
+from tests.support.frames import (
+    delete_topic,
+    delete_topic_answer,
+    heartbeat,
+    heartbeat_answer,
+    metadata,
+    metadata_answer,
+)
+from tests.support.traffic import CAPTURES, CONNECTION
+from tests.support.variants import load
 
 FIRST = CAPTURES / "01-java-produce-consume-group.pcap"
 KRAFT = CAPTURES / "10-kraft-interbroker.pcap"
@@ -201,3 +216,179 @@ def test_live_sources_run_side_by_side_and_share_what_they_learn_of_a_cluster() 
     assert [type(event) for event, _ in collector.events] == [Exchange, Exchange]
     assert [source.name for source in collector.sources] == ["worker 0", "worker 1"] * 2
     assert [number for number, _ in faults] == [1]
+
+
+ORDERS = bytes(range(16))
+RATES = bytes(range(100, 116))
+
+
+class Conversation:
+    """Events of one cluster, and what LateNames gives on of them: correlation ids with the names known then."""
+
+    def __init__(self, *, waits: bool = True) -> None:
+        self.session = new_session(cluster=ClusterView())
+        self.given: list[object] = []
+        self.names = LateNames(self._give, lambda end: self.given.append(f"end of {end.connection}"), waits=waits)
+
+    def _give(self, event: Event) -> None:
+        assert isinstance(event, Exchange)
+        self.given.append((event.correlation_id, sorted(event.topic_names.values())))
+
+    def deletes(self, number: int, topic_id: bytes = ORDERS) -> None:
+        asked, answered = client >> delete_topic(number, topic_id), broker >> delete_topic_answer(number, topic_id)
+        for event in events_of(asked, answered, session=self.session):
+            self.names.write(event)
+
+    def beats(self, number: int) -> None:
+        for event in events_of(client >> heartbeat(number), broker >> heartbeat_answer(number), session=self.session):
+            self.names.write(event)
+
+    def asks(self, number: int, **topics: bytes) -> None:
+        asked, answered = client >> metadata(number), broker >> metadata_answer(number, topics, {})
+        for event in events_of(asked, answered, session=self.session):
+            self.names.write(event)
+
+    def ends(self) -> None:
+        self.names.end(End(1, 5))
+
+
+def test_what_comes_before_the_names_waits_for_them_and_keeps_its_place() -> None:
+    told = Conversation()
+    told.beats(1)
+    told.deletes(2)
+    told.beats(3)
+    told.ends()
+    assert told.given == [(1, [])]
+    told.asks(4, orders=ORDERS)
+    assert told.given == [(1, []), (2, ["orders"]), (3, []), "end of 1", (4, ["orders"])]
+    told.ends()
+    assert told.given[-1] == "end of 1"
+
+
+def test_another_topics_name_lets_nothing_go() -> None:
+    told = Conversation()
+    told.deletes(1)
+    told.asks(2, rates=RATES)
+    assert told.given == []
+    told.asks(3, orders=ORDERS)
+    assert [given[0] for given in told.given if isinstance(given, tuple)] == [1, 2, 3]
+
+
+def test_names_that_never_come_are_not_waited_for_beyond_the_end() -> None:
+    told = Conversation()
+    told.deletes(1)
+    told.ends()
+    told.names.close()
+    assert told.given == [(1, []), "end of 1"]
+    told.deletes(2)  # of the next capture
+    assert len(told.given) == 2
+
+
+def test_no_more_is_held_than_the_limits_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(late_names, "HELD", 3)
+    told = Conversation()
+    for number in range(5):
+        told.deletes(number)
+    assert [given[0] for given in told.given if isinstance(given, tuple)] == [0, 1, 2, 3, 4]
+    monkeypatch.setattr(late_names, "HELD", 1_000)
+    monkeypatch.setattr(late_names, "HELD_SIZE", 120)
+    told = Conversation()
+    told.deletes(1)
+    assert told.given == []
+    told.deletes(2)
+    assert len(told.given) == 2
+
+
+def test_when_names_come_first_nothing_is_looked_at_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(late_names, "NAMED", 3)
+    told = Conversation()
+    told.asks(1, orders=ORDERS)
+    told.deletes(2)
+    told.deletes(3)
+    told.deletes(4, RATES)
+    assert len(told.given) == 4
+
+
+def test_what_is_too_large_to_be_looked_into_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(late_names, "LARGEST", 50)
+    told = Conversation()
+    told.deletes(1)
+    assert told.given == [(1, [])]
+
+
+def test_where_somebody_watches_nothing_waits() -> None:
+    told = Conversation(waits=False)
+    told.deletes(1)
+    assert told.given == [(1, [])]
+
+
+def test_the_records_of_a_shuffled_capture_are_of_the_same_topics(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packets = load("10")
+    random.Random(5).shuffle(packets)
+    shuffled = tmp_path / "shuffled.pcap"
+    shuffled.write_bytes(pcap(packets))
+    counted = [records(path, capsys) for path in (CAPTURES / "10-kraft-interbroker.pcap", shuffled)]
+    assert counted[0] == counted[1]
+    assert counted[0]["rep"] == 300  # by the capture's README
+
+
+def records(path: Path, capsys: pytest.CaptureFixture[str]) -> Counter[str]:
+    with pytest.raises(SystemExit):
+        main(["decode", "-q", "--format", "jsonl", "--where", 'apiName == "Produce"', str(path)])
+    found: Counter[str] = Counter()
+    for line in capsys.readouterr().out.splitlines():
+        for inside in json.loads(line)["embedded"]:
+            found[inside["json"]["topic"]] += inside["json"]["count"]
+    return found
+
+
+class Writer(Output):
+    """Has the three methods that an output cannot do without."""
+
+    def __init__(self) -> None:
+        self.closed: list[BaseException | None] = []
+
+    def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def close(self, error: BaseException | None = None) -> None:
+        self.closed.append(error)
+
+
+@pytest.mark.parametrize("missing", ["write", "flush", "close"])
+def test_an_output_that_could_lose_bytes_cannot_be_made(missing: str) -> None:
+    methods = {name: getattr(Writer, name) for name in ("write", "flush", "close") if name != missing}
+    with pytest.raises(TypeError, match=missing):
+        type("Incomplete", (Output,), methods)()
+
+
+def test_sources_and_ends_may_be_ignored() -> None:
+    output = Writer()
+    output.start_source(Source(1, "a.pcap"))
+    output.end(End(1, 5, "client"))
+    assert output.closed == []
+
+
+def test_leaving_the_block_closes_with_the_error_that_ended_it() -> None:
+    output, error = Writer(), ZeroDivisionError()
+    with output:
+        pass
+    with pytest.raises(ZeroDivisionError), output:
+        raise error
+    assert output.closed == [None, error]
+
+
+def test_an_observer_has_nothing_to_flush() -> None:
+    class Counter(Observer):
+        count = 0
+
+        def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
+            self.count += shown
+
+    with Counter() as counter:
+        counter.write(Event(CONNECTION, 1), None)
+        counter.flush()
+    assert counter.count == 1 and not counter.needs_frames

@@ -2,27 +2,37 @@
 
 These stay, as bugs depend on them: APIs, versions, sizes, counts, offsets, error codes, times, ports, the numbers of nodes,
 producers and partitions, topic ids, Kafka's own words (protocol types, assignors, states, mechanisms, internal topics),
-names of settings and of client software. Every other string gets a pseudonym; bytes of
-unknown meaning become zeros.
+names of settings and of client software. Every other string gets a pseudonym; bytes of unknown meaning become zeros.
+
+A pseudonym is keyed BLAKE2b (RFC 7693) of the text, spread over a harmless alphabet: it has as many bytes, reveals nothing
+without the key, and is the same for the same text everywhere, also in other roles (a topic, a resource, a key), so that things
+that belong together can be recognised. Different texts get different pseudonyms, if there are enough of that length. The numbers
+of an IPv4 address keep their digit counts, so that the address has one pseudonym in packets and in text. Payloads of Streams and
+Connect keep their layout: kproxy.protocol.embedded notes where their texts are.
 """
 
 import re
-from ipaddress import ip_address
+from collections.abc import Callable
+from functools import partial
+from hashlib import blake2b, shake_128
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from kproxy.output.rewriting.internal_records import (
+from kproxy.errors import DecodeError
+from kproxy.output.rewriting.records import (
     INTERNAL_TOPICS,
     Payload,
     payload_of_key,
     payload_of_value,
     read_unsigned_varint,
 )
-from kproxy.output.rewriting.payload_texts import CONNECT, STREAMS, rewrite_texts
-from kproxy.output.rewriting.pseudonyms import Pseudonyms
 from kproxy.output.rewriting.rewriter import Context, Rewriter, Rewritten, Spot
-from kproxy.output.rewriting.sticky_topics import rewrite_sticky
 from kproxy.protocol import RequestHeader, message
+from kproxy.protocol.addresses import IPAddress, join_address, parse_ip, split_address
+from kproxy.protocol.embedded import connect, streams
+from kproxy.protocol.embedded.reader import Reader, Texts
 from kproxy.protocol.records import Record, RecordBatch
 from kproxy.protocol.structs import Struct
 from kproxy.session import Connection, Exchange, Frame
@@ -69,10 +79,95 @@ PAYLOADS = {
     ("EnvelopeRequest", "requestPrincipal"): "DefaultPrincipalData",
 }
 VERSION_SIZE = 2
+GENERATION_SIZE = 4  # of a consumer group
 VOTERS = 6  # ControlRecordType.KRAFT_VOTERS, the only control record with names in it
 CONTROL_TYPES = range(VOTERS)
 FEW_BYTES = 4  # bytes after a message that are kept
-CLIENT_ID_AT = 10  # in a request's header, behind its size
+CLIENT_ID_AT = 10  # in a request's header, after its size
+ENDPOINT = re.compile(r"(https?://)?([^/:@]+)(:\d{1,5}/?)")  # a worker's URL; application.server of Streams
+
+Open: TypeAlias = Callable[..., Any]
+
+# Pseudonyms
+KEY_SIZE = 32
+REMEMBERED = 200_000  # texts whose pseudonyms certainly differ; two of further texts may, very rarely, be equal
+TRIES = 50
+UNIQUE_LOCAL = b"\xfd"  # RFC 4193: IPv6 addresses without a public owner
+ALPHABET = b"abcdefghijklmnopqrstuvwxyz234567"  # legal in names of topics, hosts and groups alike
+LETTERS = bytes(ALPHABET[value % len(ALPHABET)] for value in range(256))
+IPV4 = re.compile(r"\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}")
+PRINCIPAL = "User:"  # KafkaPrincipal.USER_TYPE
+
+
+class Pseudonyms:
+    """Makes the pseudonyms of one key.
+
+    Args:
+        key: any bytes; whoever has it can test guesses of the originals.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = blake2b(key, digest_size=KEY_SIZE).digest()
+        self._known: dict[str, str] = {}
+        self._taken: set[str] = set()
+
+    def text(self, text: str) -> str:
+        """Return the pseudonym of a name, of as many bytes of UTF-8; "", "*" and the type of a principal stay."""
+        if text in ("", "*"):
+            return text
+        if text.startswith(PRINCIPAL):
+            return PRINCIPAL + self.text(text.removeprefix(PRINCIPAL))
+        if text[0] == "/" and IPV4.fullmatch(text, 1):  # InetAddress.toString
+            return "/" + self.text(text[1:])
+        known = self._known.get(text)
+        return self._remember(text) if known is None else known
+
+    def data(self, data: bytes) -> bytes:
+        """Return letters and digits in place of bytes such as a record's key, as many as there are bytes."""
+        seed = blake2b(data, key=self._key, digest_size=32).digest()
+        return shake_128(seed).digest(len(data)).translate(LETTERS)
+
+    def address(self, address: IPAddress) -> IPAddress:
+        """Return the pseudonym of an address, of the same IP version."""
+        if address.version == 4:
+            return IPv4Address(self.text(str(address)))
+        return IPv6Address(UNIQUE_LOCAL + blake2b(address.packed, key=self._key, digest_size=15).digest())
+
+    def endpoint(self, endpoint: str) -> str:
+        """Return "address:port" with the pseudonym of the address and the same port."""
+        host, port = split_address(endpoint)
+        address = parse_ip(host)
+        if address is None:
+            raise ValueError(f"{endpoint} does not begin with an IP address")
+        return join_address(str(self.address(address)), port)
+
+    def _remember(self, text: str) -> str:
+        make = _ipv4 if IPV4.fullmatch(text) else _letters
+        size = len(text.encode("utf-8", "surrogateescape"))
+        for attempt in range(TRIES):
+            seed = blake2b(b"%d %b" % (attempt, text.encode("utf-8", "surrogateescape")), key=self._key).digest()
+            pseudonym = make(seed, text, size)
+            if pseudonym != text and pseudonym not in self._taken:
+                break
+        if len(self._known) < REMEMBERED:
+            self._known[text] = pseudonym
+            self._taken.add(pseudonym)
+        return pseudonym
+
+
+def _letters(seed: bytes, _text: str, size: int) -> str:
+    return shake_128(seed).digest(size).translate(LETTERS).decode()
+
+
+def _ipv4(seed: bytes, text: str, _size: int) -> str:
+    """Return an address whose numbers have as many digits as before, none zero; it is a host's address, not a multicast one."""
+    parts = (_number(seed[2 * at], len(part), 223 if at == 0 else 254) for at, part in enumerate(text.split(".")))
+    return ".".join(map(str, parts))
+
+
+def _number(value: int, digits: int, most: int) -> int:
+    lowest: int = 10 ** (digits - 1)
+    return lowest + value % (min(int(10**digits) - 1, most) - lowest + 1)
 
 
 class Anonymizer(Rewriter):
@@ -140,14 +235,14 @@ class Anonymizer(Rewriter):
         if known is not None and len(value) >= VERSION_SIZE:
             version = int.from_bytes(value[:VERSION_SIZE], "big")
             written = self.payload(Payload(message(known), version, VERSION_SIZE), value)
-            if written is None and known in CONNECT:
+            if written is None and known in CONNECT:  # Connect puts its payloads in the same fields as consumers
                 written = rewrite_texts(CONNECT[known], value, self._name)
             return written or bytes(len(value))
         if place == ("EnvelopeRequest", "clientHostAddress") and len(value) in (4, 16):
             return self._pseudonyms.address(ip_address(value)).packed
-        if place[1] == "userData" and spot.message in STREAMS:
-            sticky = rewrite_sticky(value, self._name) if spot.message == "ConsumerProtocolSubscription" else None
-            return sticky or rewrite_texts(STREAMS[spot.message], value, self._name) or bytes(len(value))
+        if place[1] == "userData":
+            written = (rewrite_texts(open_data, value, self._name) for open_data in USER_DATA.get(spot.message, ()))
+            return next(filter(None, written), bytes(len(value)))
         return bytes(len(value))
 
     def user(self, name: bytes) -> bytes:
@@ -197,3 +292,51 @@ def _without_tags(header: bytes, start: int) -> bytes:
         written[position : position + size] = bytes(size)
         position += size
     return bytes(written)
+
+
+def rewrite_texts(open_payload: Open, data: bytes, name: Callable[[str], str]) -> bytes | None:
+    """Replace each text in a payload by what *name* returns for it; in endpoints only the host. None for an unreadable payload.
+
+    Args:
+        open_payload: raises DecodeError, and notes in *texts* where texts are.
+        data: the payload.
+        name: returns a replacement with as many bytes of UTF-8.
+    """
+    texts: Texts = []
+    try:
+        open_payload(data, texts=texts)
+    except DecodeError:
+        return None
+    written = bytearray(data)
+    for start, end, encoding in texts:
+        text = data[start:end].decode(encoding, "replace")
+        replaced = _replaced(text, name).encode(encoding)
+        # as many bytes, unless the text is not plain UTF-8
+        written[start:end] = replaced if len(replaced) == end - start else b"x" * (end - start)
+    return bytes(written)
+
+
+def _replaced(text: str, name: Callable[[str], str]) -> str:
+    endpoint = ENDPOINT.fullmatch(text)
+    return name(text) if endpoint is None else f"{endpoint[1] or ''}{name(endpoint[2])}{endpoint[3]}"
+
+
+def _open_sticky(data: bytes, texts: Texts) -> None:
+    """Note the topics in the user data of a sticky assignor: topics with partitions, perhaps a generation; or that alone."""
+    reader = Reader("user data of a sticky assignor", data, texts=texts)
+    if len(data) > GENERATION_SIZE:
+        reader.array(2 + 4, lambda: (reader.string(), reader.int32s()))
+    if reader.left:
+        reader.int32()
+    reader.end()
+
+
+# Payloads of Streams, Connect and assignors, by the message that holds them
+USER_DATA: dict[str, tuple[Open, ...]] = {
+    "ConsumerProtocolSubscription": (_open_sticky, streams.open_subscription_info),
+    "ConsumerProtocolAssignment": (streams.open_assignment_info,),
+}
+CONNECT: dict[str, Open] = {
+    "ConsumerProtocolSubscription": partial(connect.open_metadata, protocol=None),
+    "ConsumerProtocolAssignment": connect.open_assignment,
+}

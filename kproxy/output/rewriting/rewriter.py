@@ -2,18 +2,18 @@
 
 Rewriter withholds credentials, as every output does (kproxy.protocol.secrets); anonymize.py replaces more. A frame keeps
 its size, unless compressed records had to be compressed again. A body that cannot be rewritten field by field is replaced by
-zeros of the same size, with a note that gives the reason.
+zeros of the same size, with a note that gives the reason. In SASL tokens, SCRAM (RFC 5802) and PLAIN (RFC 4616) keep their form
+and the user's name; other tokens become zeros.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from kproxy.errors import DecodeError, EncodeError
-from kproxy.output.rewriting.internal_records import Payload, payload_of_value
-from kproxy.output.rewriting.records import rewrite_records
-from kproxy.output.rewriting.tokens import blank_token
+from kproxy.output.rewriting.records import INTERNAL_TOPICS, Payload, payload_of_value, rewrite_records
 from kproxy.protocol import (
     ApiKey,
     Message,
@@ -68,6 +68,8 @@ class Rewritten:
 
 class Rewriter:
     """Replaces credentials: bytes by zeros, strings by the letter x."""
+
+    keeps_size = False  # True: compressed records that change become zeros of the same size
 
     def exchange(self, exchange: Exchange) -> Rewritten:
         """Return a copy of the exchange with its frames rewritten."""
@@ -148,7 +150,7 @@ class Rewriter:
         def rewrite(record: Record, batch: RecordBatch) -> None:
             self.record(record, batch, topic)
 
-        return rewrite_records(value, rewrite, unaligned=spot.message == SNAPSHOT)
+        return rewrite_records(value, rewrite, unaligned=spot.message == SNAPSHOT, keeps_size=self.keeps_size)
 
     def payload(self, found: Payload | None, data: bytes) -> bytes | None:
         """Rewrite bytes that hold a message; None if that cannot be done."""
@@ -312,3 +314,67 @@ def _inner_route(envelope: Frame) -> Route | None:
     except DecodeError:
         return None
     return route_of(header.api_key, header.api_version)
+
+
+NOTE = "the contents of records are withheld: zeros stand for keys and values, x for names of headers"
+
+
+class WithoutRecords(Rewriter):
+    """Replaces keys, values and headers of records by zeros, and credentials as Rewriter does.
+
+    Records of Kafka's internal topics and control records stay, as they do in the decoded log.
+
+    Args:
+        keeps_size: keep the size of frames by writing zeros for compressed records, which then cannot be read as records.
+            Without it, they are compressed again, so that a capture made of the frames can be read.
+    """
+
+    def __init__(self, *, keeps_size: bool = True) -> None:
+        self.keeps_size = keeps_size
+
+    def _frame(self, frame: Frame, api_key: int | None, context: Context) -> tuple[Frame, str]:
+        written, note = super()._frame(frame, api_key, context)
+        holds_records = frame.message is not None and has_records(frame.message.name)
+        return written, note or (NOTE if holds_records and written.data != frame.data else "")
+
+    def wants(self, frame: Frame) -> bool:
+        """See Rewriter."""
+        assert frame.message is not None
+        return has_records(frame.message.name) or super().wants(frame)
+
+    def record(self, record: Record, batch: RecordBatch, topic: str | None) -> None:
+        """See Rewriter."""
+        if batch.is_control:
+            return
+        if topic in INTERNAL_TOPICS:
+            super().record(record, batch, topic)
+            return
+        record.key = record.key and blanked(record.key)
+        record.value = record.value and blanked(record.value)
+        record.headers = [(blanked(name), value and blanked(value)) for name, value in record.headers]
+
+    def trailing(self, frame: Frame, data: bytes) -> bytes:
+        """See Rewriter."""
+        return bytes(len(data)) if self.wants(frame) else data
+
+    def tagged(self, of: str, data: bytes) -> bytes:
+        """See Rewriter."""
+        return bytes(len(data)) if has_records(of) else super().tagged(of, data)
+
+
+SCRAM = re.compile(rb"(?:[ny],[^,]*,n=|[rcve]=)[!-~]*")  # the beginnings of its four messages, and of an error
+SECRET = re.compile(rb"(?<![^,])([rspv])=([^,]*)")  # nonce, salt, proof, signature
+BASE64 = re.compile(rb"[^=]")
+NAME = re.compile(rb"(?<![^,])([na])=([^,]+)")
+
+
+def blank_token(token: bytes, user: Callable[[bytes], bytes]) -> bytes:
+    """Return a token of the same size without its secrets; *user* returns a replacement of a user name with as many bytes."""
+    if SCRAM.fullmatch(token):
+        named = NAME.sub(lambda match: match[1] + b"=" + user(match[2]), token)
+        return SECRET.sub(lambda match: match[1] + b"=" + BASE64.sub(b"x", match[2]), named)
+    parts = token.split(b"\0")
+    if len(parts) == 3 and parts[1] and parts[2]:
+        authorized, name, password = parts
+        return b"\0".join((user(authorized) if authorized else b"", user(name), b"x" * len(password)))
+    return bytes(len(token))

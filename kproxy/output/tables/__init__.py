@@ -1,18 +1,16 @@
 """Tables for analysis: events in; Arrow record batches, or Parquet files, out.
 
     contracts.py   every table and column: name, type, unit, meaning. The only place that defines them
-    arrow.py       the contracts as Arrow schemas
     columns.pyx    Rows: tuples of values into Arrow's memory, written when there are enough
     layouts.py     the fields, by message and version, from which rows are made, found in the facts
     rows.pyx       decodes bodies; rows of exchanges and record batches
-    logged.py      rows of record batches of a decoded log, which has their headers as JSON
     offsets.py     rows of offsets: one for each partition of Fetch, ListOffsets, OffsetCommit, OffsetFetch
     group_events.py rows of group_events: a function for each API that is about groups
     errors.py      rows of errors: the codes of a response, and what each is about
-    activity.pyx   rows of topic_activity, counted for each connection
-    records.py     rows of records, copied out of the batches as columns
-    tables.pyx     Tables: which rows an event makes; ConnectionTotals: what is counted until a connection closes
-    parquet.py     a directory of Parquet files, complete or absent
+    records.py     rows of records, copied out of the batches as columns; rows of record batches of a decoded log
+    tables.pyx     Tables: which rows an event makes; what is counted until a connection closes (ConnectionTotals) or a minute is
+                   over (Activity: topic_activity)
+    parquet.py     Arrow schemas of the contracts; a directory of Parquet files, complete or absent
 
 A row is a tuple in the order of the contract's columns. Memory is bounded: Rows holds 8,192 rows or 4 MB of text, a file one
 row group, Activity the counts of 10,000 keys a connection and 200,000 in all, a body larger than 16 MB is not decoded (its row
@@ -27,8 +25,8 @@ To add
     a table                                          contracts.py (TABLES), its Rows in Tables, the rows in a module of its own
 """
 
-from kproxy.output.tables.arrow import check_available, schema_of
 from kproxy.output.tables.contracts import TABLES, Column, Table
+from kproxy.output.tables.parquet import check_available, schema_of
 from kproxy.output.tables.tables import Tables
 
 __all__ = ["TABLES", "Column", "Table", "Tables", "check_available", "schema_of"]

@@ -14,7 +14,7 @@ from libc.stdlib cimport free
 from kproxy.protocol.wire cimport Buffer, put as put_bytes
 
 from kproxy.output.escaping import well_formed
-from kproxy.output.tables.arrow import schema_of
+from kproxy.output.tables.parquet import schema_of
 
 if TYPE_CHECKING:
     from kproxy.output.tables.contracts import Table

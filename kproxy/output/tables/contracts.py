@@ -15,13 +15,17 @@ fewer exchanges, with other numbers. A log written by the proxy does not say how
 No table has credentials or values of configurations; bodies as JSON are written only on request.
 """
 
+import re
 from dataclasses import dataclass
+from textwrap import dedent
 
-TIME = "timestamp[us, tz=UTC]"
-TIME_MS = "timestamp[ms, tz=UTC]"
-TEXTS = "list<string>"
 FIRST = "0.1.0"  # the release with which contracts begin
-FROM_CONNECTIONS = "connections.connection_id"
+TYPES = {  # short names in the tables below
+    "time": "timestamp[us, tz=UTC]",
+    "time_ms": "timestamp[ms, tz=UTC]",
+    "texts": "list<string>",
+    "headers": "list<struct<key: binary, value: binary>>",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,445 +53,339 @@ class Table:
     since: str = FIRST
 
 
-def _always(name: str, kind: str, meaning: str, unit: str = "", *, from_log: str = "") -> Column:
-    return Column(name, kind, meaning, unit, nullable=False, from_log=from_log)
+_COLUMN = re.compile(r"(?P<name>\w+) +(?P<type>\S+?)(?P<always>!?) +(?P<meaning>.+?)(?: \((?P<unit>bytes|ms)\))?")
+
+
+def _columns(text: str, since: str = FIRST) -> tuple[Column, ...]:
+    """Read columns, one a line: name, type (with "!" if it is never null), meaning, perhaps with a unit in parentheses.
+
+    Indented lines continue the meaning; after "log:" they say what tables of a decoded log have instead.
+    """
+    columns = []
+    for line in re.sub(r"\n +", " ", dedent(text).strip()).split("\n"):
+        described, _, from_log = line.partition(" log: ")
+        match = _COLUMN.fullmatch(described)
+        assert match is not None, line
+        kind, always = TYPES.get(match["type"], match["type"]), bool(match["always"])
+        columns.append(Column(match["name"], kind, match["meaning"], match["unit"] or "", not always, since, from_log))
+    return tuple(columns)
 
 
 CONNECTIONS = Table(
     "connections",
     1,
-    "a TCP connection on which something was seen that is Kafka, may have been, or certainly is not",
-    (
-        _always(
-            "connection_id", "string", "what the other tables know it by; the same whenever the same bytes are read"
-        ),
-        _always("connection", "int64", "its number in the decoded log of the same run"),
-        _always("capture", "string", "base name of the capture", from_log="base name of the log"),
-        _always("client_address", "string", "who opened the connection; an IPv6 address without brackets"),
-        _always("client_port", "int32", "its port"),
-        _always("broker_address", "string", "the other side"),
-        _always("broker_port", "int32", "its port"),
-        Column(
-            "first_seen_at",
-            TIME,
-            "first byte of the first frame",
-            from_log="of a response without request: its last byte",
-        ),
-        Column(
-            "last_seen_at",
-            TIME,
-            "last byte of the last frame",
-            from_log="of a request without response: its first byte",
-        ),
-        Column("client_software_name", "string", "as ApiVersions v3 and later names it (KIP-511)"),
-        Column("client_software_version", "string", "likewise"),
-        _always("client_ids", TEXTS, "client ids of its requests, at most 16, in the order in which they came"),
-        Column(
-            "sasl_mechanism",
-            "string",
-            "as SaslHandshake names it; GSSAPI for a client of 0.9 that begins with its token",
-        ),
-        Column("user_name", "string", "the user that PLAIN or SCRAM named, whether it was let in or not"),
-        Column("tls_version", "string", '"TLS 1.3"; null in the clear'),
-        Column("tls_cipher_suite", "string", "IANA's name"),
-        Column("tls_server_name", "string", "SNI: whom the client wants to talk to"),
-        Column("tls_client_certificate", "string", "its subject (RFC 4514)"),
-        Column("tls_decrypted", "bool", "whether the keys were there; null in the clear"),
-        _always("requests", "int64", "requests seen"),
-        _always("responses", "int64", "responses seen"),
-        _always("request_bytes", "int64", "of the requests seen, size fields included", "bytes"),
-        _always("response_bytes", "int64", "of the responses seen, size fields included", "bytes"),
-        _always("unanswered", "int64", "requests without the response that was due"),
-        _always("undecoded", "int64", "exchanges in which something could not be read"),
-        _always("errors", "int64", "exchanges with an error code"),
-        _always("gaps", "int64", "places where bytes are missing, or were passed over until a plausible frame"),
-        _always("missing_bytes", "int64", "known to be missing", "bytes"),
-        _always("skipped_bytes", "int64", "that came and were passed over", "bytes"),
-        _always("bad_frames", "int64", "frames that no peer would accept"),
-        Column("not_kafka", "string", "tls, http, ssh, unknown: what it is instead of Kafka in the clear; else null"),
-        Column("closed_by", "string", "client or broker: who closed or reset it first", from_log="null"),
-        Column("closed_at", TIME, "when closed_by closed or reset it", from_log="null"),
-        Column(
-            "closed",
-            "string",
-            "finished, reset, reused, evicted, or end of capture (in the page of a running proxy: it is open)",
-            from_log="end of capture",
-        ),
-    ),
+    "a TCP connection with traffic that is Kafka, may be Kafka, or certainly is not",
+    _columns("""
+        connection_id            string!   id of the connection in all tables; reading the same bytes again gives the same id
+        connection               int64!    number of the connection in the decoded log of the same run
+        capture                  string!   base name of the capture
+                                           log: base name of the log
+        client_address           string!   address of the side that opened the connection; IPv6 without brackets
+        client_port              int32!    port of the client
+        broker_address           string!   address of the other side
+        broker_port              int32!    port of the broker
+        first_seen_at            time      first byte of the first frame
+                                           log: of a response without request: its last byte
+        last_seen_at             time      last byte of the last frame
+                                           log: of a request without response: its first byte
+        client_software_name     string    name of the client's library, from ApiVersions v3 and later (KIP-511)
+        client_software_version  string    version of that library
+        client_ids               texts!    client ids in its requests, in the order of their first use; at most 16
+        sasl_mechanism           string    mechanism in SaslHandshake; GSSAPI for a client of 0.9 that begins with its token
+        user_name                string    user name in the PLAIN or SCRAM login, whether the login succeeded or not
+        tls_version              string    "TLS 1.3"; null without TLS
+        tls_cipher_suite         string    IANA's name
+        tls_server_name          string    host name that the client wants to reach (SNI)
+        tls_client_certificate   string    subject of the client's certificate (RFC 4514)
+        tls_decrypted            bool      whether the session keys were available; null without TLS
+        requests                 int64!    requests seen
+        responses                int64!    responses seen
+        request_bytes            int64!    size of the requests seen, size fields included (bytes)
+        response_bytes           int64!    size of the responses seen, size fields included (bytes)
+        unanswered               int64!    requests whose response was due and did not come
+        undecoded                int64!    exchanges in which something could not be read
+        errors                   int64!    exchanges with an error code
+        gaps                     int64!    places where bytes are missing, or were skipped until a plausible frame
+        missing_bytes            int64!    bytes known to be missing (bytes)
+        skipped_bytes            int64!    bytes that arrived and were skipped (bytes)
+        bad_frames               int64!    frames that no peer would accept
+        not_kafka                string    what the connection is if it is not Kafka in the clear: tls, http, ssh, unknown
+        closed_by                string    side that first closed or reset the connection: client or broker
+                                           log: null
+        closed_at                time      when closed_by closed or reset it
+                                           log: null
+        closed                   string    finished, reset, reused, evicted, or end of capture (on the page of a running proxy:
+                                           the connection is open)
+                                           log: end of capture
+    """),
 )
 
 EXCHANGES = Table(
     "exchanges",
     1,
     "a request and its response; either may be missing",
-    (
-        # who, when, what
-        _always("connection_id", "string", FROM_CONNECTIONS),
-        _always("exchange", "int64", "which one of its connection, from 1, in the order in which they were complete"),
-        Column("request_at", TIME, "first byte of the request"),
-        Column("response_at", TIME, "last byte of the response"),
-        Column("latency_ms", "double", "from one to the other; null where the response has no end", "ms"),
-        Column(
-            "request_in_proxy_ms",
-            "double",
-            "from the request's first byte received by kproxy to its last one sent to the broker; this and the next two are null "
-            "unless kproxy wrote the log while it forwarded",
-            "ms",
-        ),
-        Column("broker_ms", "double", "from there to the response's first byte received by kproxy", "ms"),
-        Column("response_in_proxy_ms", "double", "from there to the response's last byte sent to the client", "ms"),
-        Column("api_key", "int16", "null for a response whose request was not seen"),
-        Column("api_name", "string", "Kafka's name of the API; null for one that no known release has"),
-        Column("api_version", "int16", "as the request header has it"),
-        Column("correlation_id", "int32", "as the headers have it"),
-        Column("client_id", "string", "as the request header has it"),
-        Column("request_size", "int64", "on the wire, size field included", "bytes"),
-        Column("response_size", "int64", "likewise", "bytes"),
-        _always("expects_response", "bool", "false for Produce with acks=0"),
-        Column("unanswered", "string", "why there is no response although one was due, in words"),
-        Column("undecoded", "string", "why something in it could not be read, in words"),
-        Column("layout", "string", "the release of an older layout, where a version was changed in place"),
-        Column("assumed_version", "int16", "the newest known version, where a newer one was read as it"),
-        Column(
-            "bodies",
-            "string",
-            "why a body is not here to its end, in words; what bodies hold is then null, sizes and times are those of the wire",
-        ),
-        Column("request_trailing_bytes", "int64", "after the request's message, where there are any", "bytes"),
-        Column("response_trailing_bytes", "int64", "after the response's message, likewise", "bytes"),
-        # what both bodies hold, anywhere in them
-        _always(
-            "error_codes", "list<int16>", "the different error codes in the response that are not 0, in their order"
-        ),
-        Column("error_name", "string", "Kafka's name of the first of them"),
-        _always(
-            "topics",
-            TEXTS,
-            "topics in the request and in the response (Metadata: in the request only); a topic's id "
-            "where its name was not seen",
-        ),
-        Column("partitions", "int32", "partitions under the topics of the request; of the response where it has none"),
-        _always("groups", TEXTS, "groups in the request"),
-        Column("group_id", "string", "the first of groups"),
-        Column("transactional_id", "string", "the first one in the request"),
-        # fields of the request and the response, at their top
-        Column("member_id", "string", "the request's; the one that the response gives where that is empty"),
-        Column("group_instance_id", "string", "of a static member (KIP-345)"),
-        Column("generation_id", "int32", "of the request; memberEpoch where the API has that (KIP-848)"),
-        Column("response_generation_id", "int32", "of the response; likewise"),
-        Column("protocol_type", "string", "consumer, connect, ..."),
-        Column("protocol_name", "string", "the assignor chosen: of the response, else of the request"),
-        Column(
-            "protocols", TEXTS, "the assignors that JoinGroup offers, the server assignor of ConsumerGroupHeartbeat"
-        ),
-        Column("leader_id", "string", "member id of the group's leader (JoinGroup)"),
-        Column(
-            "members",
-            "int32",
-            "members that the response tells the leader (JoinGroup), that the request removes (LeaveGroup)",
-        ),
-        Column("session_timeout_ms", "int32", "JoinGroup", "ms"),
-        Column("rebalance_timeout_ms", "int32", "JoinGroup and the heartbeats of KIP-848; -1: unchanged", "ms"),
-        Column("reason", "string", "why a member joins or leaves (KIP-800)"),
-        Column("producer_id", "int64", "the request's, the response's of InitProducerId; Produce: see record_batches"),
-        Column("producer_epoch", "int16", "likewise"),
-        Column("committed", "bool", "EndTxn: commit or abort"),
-        Column("acks", "int16", "Produce; -1: all in-sync replicas"),
-        Column(
-            "timeout_ms",
-            "int32",
-            "how long the broker may take, of the APIs that say it; InitProducerId: transactions",
-            "ms",
-        ),
-        Column("replica_id", "int32", "Fetch, ListOffsets: the follower that asks; -1: a consumer"),
-        Column("isolation_level", "int8", "0 read_uncommitted, 1 read_committed"),
-        Column("max_wait_ms", "int32", "Fetch, ShareFetch", "ms"),
-        Column("min_bytes", "int32", "Fetch, ShareFetch", "bytes"),
-        Column("max_bytes", "int32", "Fetch, ShareFetch", "bytes"),
-        Column(
-            "fetch_session_id",
-            "int32",
-            "Fetch: the request's; the one that the response gives where that is 0 (KIP-227)",
-        ),
-        Column("fetch_session_epoch", "int32", "Fetch: 0 for a full request, -1 for one without a session (KIP-227)"),
-        Column("throttle_time_ms", "int32", "how long the broker held the client back by quota", "ms"),
-        Column(
-            "offered_versions",
-            TEXTS,
-            "ApiVersions: the versions that the broker takes, a text for each API: key, colon, least and greatest (3:0-13)",
-        ),
-        Column(
-            "described_topics",
-            TEXTS,
-            "Metadata, DescribeTopicPartitions: the topics that the response describes without an error",
-        ),
-        Column("cluster_id", "string", "Metadata v2 and later, DescribeCluster: the id of the cluster that answered"),
-        # what its records fields hold
-        Column("record_batches", "int32", "batches in it; null for an API that carries none"),
-        Column("records", "int64", "records in them; control records included"),
-        Column("record_bytes", "int64", "of the records fields, compressed as they came", "bytes"),
-    ),
+    _columns("""
+        connection_id            string!   connections.connection_id
+        exchange                 int64!    number of the exchange in its connection, from 1, in the order of completion
+        request_at               time      first byte of the request
+        response_at              time      last byte of the response
+        latency_ms               double    from request_at to response_at; null if the response has no end (ms)
+        request_in_proxy_ms      double    from the request's first byte received by kproxy to its last byte sent to the broker;
+                                           this and the next two are null unless kproxy wrote the log while it forwarded (ms)
+        broker_ms                double    from then to the response's first byte received by kproxy (ms)
+        response_in_proxy_ms     double    from then to the response's last byte sent to the client (ms)
+        api_key                  int16     number of the API; null for a response whose request was not seen
+        api_name                 string    Kafka's name of the API; null if no known release has the API
+        api_version              int16     version in the request header
+        correlation_id           int32     correlation id in the headers
+        client_id                string    client id in the request header
+        request_size             int64     size of the request on the wire, size field included (bytes)
+        response_size            int64     size of the response on the wire, size field included (bytes)
+        expects_response         bool!     false for Produce with acks=0
+        unanswered               string    why there is no response although one was due, in words
+        undecoded                string    why something in the exchange could not be read, in words
+        layout                   string    Kafka release whose layout was used, if the version was changed in place
+        assumed_version          int16     newest known version, if it was used to read a newer one
+        bodies                   string    why a body is incomplete, in words; columns from bodies are then null, while sizes
+                                           and times are those of the wire
+        request_trailing_bytes   int64     bytes after the request's message; null if there are none (bytes)
+        response_trailing_bytes  int64     bytes after the response's message; null if there are none (bytes)
+        error_codes              list<int16>!  distinct error codes in the response other than 0, in their order
+        error_name               string    Kafka's name of the first error code
+        topics                   texts!    topics in the request and in the response (Metadata: in the request only); the id of
+                                           a topic whose name was not seen
+        partitions               int32     number of partitions under the topics of the request; if it has none, of the response
+        groups                   texts!    groups in the request
+        group_id                 string    the first of groups
+        transactional_id         string    the first transactional id in the request
+        member_id                string    member id in the request; if empty, the one in the response
+        group_instance_id        string    instance id of a static member (KIP-345)
+        generation_id            int32     generation in the request; memberEpoch in APIs that have it (KIP-848)
+        response_generation_id   int32     generation in the response; memberEpoch in APIs that have it
+        protocol_type            string    consumer, connect, ...
+        protocol_name            string    assignor that was chosen: in the response, else in the request
+        protocols                texts     assignors that JoinGroup offers; server assignor of ConsumerGroupHeartbeat
+        leader_id                string    member id of the group's leader (JoinGroup)
+        members                  int32     number of members that the response names to the leader (JoinGroup), or that the
+                                           request removes (LeaveGroup)
+        session_timeout_ms       int32     JoinGroup (ms)
+        rebalance_timeout_ms     int32     JoinGroup and the heartbeats of KIP-848; -1: unchanged (ms)
+        reason                   string    why a member joins or leaves (KIP-800)
+        producer_id              int64     producer id in the request; InitProducerId: in the response; Produce: see
+                                           record_batches
+        producer_epoch           int16     epoch of producer_id
+        committed                bool      EndTxn: commit or abort
+        acks                     int16     Produce; -1: all in-sync replicas
+        timeout_ms               int32     time that the request allows the broker; InitProducerId: transaction timeout (ms)
+        replica_id               int32     Fetch, ListOffsets: id of the follower that sent the request; -1: a consumer
+        isolation_level          int8      0 read_uncommitted, 1 read_committed
+        max_wait_ms              int32     Fetch, ShareFetch (ms)
+        min_bytes                int32     Fetch, ShareFetch (bytes)
+        max_bytes                int32     Fetch, ShareFetch (bytes)
+        fetch_session_id         int32     Fetch: session id in the request; if 0, the one in the response (KIP-227)
+        fetch_session_epoch      int32     Fetch: 0 for a full request, -1 for one without a session (KIP-227)
+        throttle_time_ms         int32     how long the broker throttles the client because of a quota (ms)
+        offered_versions         texts     ApiVersions: versions that the broker supports, one text per API: key, colon, lowest
+                                           and highest version (3:0-13)
+        described_topics         texts     Metadata, DescribeTopicPartitions: topics that the response describes without an
+                                           error
+        cluster_id               string    Metadata v2 and later, DescribeCluster: id of the cluster that answered
+        record_batches           int32     number of record batches; null for an API that carries none
+        records                  int64     number of records in the batches, control records included
+        record_bytes             int64     size of the records fields, compressed as they came (bytes)
+    """),
 )
 
-BODIES = (
-    Column(
-        "request_json",
-        "string",
-        "the request's body as Kafka's JSON, of a cut one the fields that are whole; credentials withheld; asked for by --bodies",
-    ),
-    Column("response_json", "string", "the response's, likewise"),
-)
+BODIES = _columns("""
+    request_json   string  the request's body as Kafka's JSON, credentials withheld; of an incomplete body the complete fields;
+                           written with --bodies
+    response_json  string  the response's body in the same form
+""")
 
 RECORD_BATCHES = Table(
     "record_batches",
     1,
-    "a record batch in a Produce request, or in a Fetch, ShareFetch or FetchSnapshot response; a message of magic 0 or 1 is "
-    "a batch, and so is a wrapper of compressed ones; a rest that is no batch has a row with its error and its size",
-    (
-        _always("connection_id", "string", FROM_CONNECTIONS),
-        _always("exchange", "int64", "exchanges.exchange"),
-        Column("at", TIME, "when it was sent: exchanges.request_at of produce, exchanges.response_at of fetch"),
-        _always("direction", "string", "produce or fetch"),
-        Column("topic", "string", "null where only the id was seen"),
-        Column("topic_id", "string", "Kafka's text form, 22 characters; null in versions that carry names"),
-        _always("partition", "int32", "its number"),
-        Column("error_code", "int16", "of the partition in the response"),
-        Column(
-            "appended_offset",
-            "int64",
-            "produce: the offset that the broker gave its first record; null for none or an error",
-            from_log="null behind a batch whose count is null",
-        ),
-        Column(
-            "base_offset",
-            "int64",
-            "as in the batch: of its first record; 0 in a request; null: a wrapper's is not in its header",
-        ),
-        Column("last_offset", "int64", "as in the batch"),
-        Column(
-            "count",
-            "int64",
-            "records in it",
-            from_log="null for compressed messages of magic 0 or 1 where there are several in one field",
-        ),
-        _always("size", "int64", "as it came, header included", "bytes"),
-        Column("codec", "string", "none, gzip, snappy, lz4, zstd; null for a number that is none of them"),
-        Column("magic", "int8", "format: 0, 1 or 2"),
-        Column("timestamp_type", "string", "CreateTime, LogAppendTime, or NoTimestampType for magic 0"),
-        Column("base_timestamp", TIME_MS, "of its first record; magic 2", from_log="null"),
-        Column("max_timestamp", TIME_MS, "the latest in it"),
-        Column("partition_leader_epoch", "int32", "as the leader wrote it; -1 from producers"),
-        Column("producer_id", "int64", "-1: not idempotent"),
-        Column("producer_epoch", "int16", "likewise"),
-        Column("base_sequence", "int32", "likewise"),
-        Column("is_transactional", "bool", "magic 2"),
-        Column("is_control", "bool", "whether its records are the broker's (markers of transactions, ...)"),
-        Column("crc_valid", "bool", "whether the checksum is right"),
-        Column("error", "string", "what is wrong with it, in words; of its records too where they were asked for"),
-    ),
+    "a record batch in a Produce request, or in a Fetch, ShareFetch or FetchSnapshot response; a message of magic 0 or 1 counts "
+    "as a batch, also one that wraps compressed messages; trailing bytes that are no batch have a row with their error and size",
+    _columns("""
+        connection_id            string!   connections.connection_id
+        exchange                 int64!    exchanges.exchange
+        at                       time      when it was sent: exchanges.request_at of produce, exchanges.response_at of fetch
+        direction                string!   produce or fetch
+        topic                    string    name of the topic; null if only the id was seen
+        topic_id                 string    id of the topic, Kafka's text of 22 characters; null in versions with names
+        partition                int32!    number of the partition
+        error_code               int16     error code of the partition in the response
+        appended_offset          int64     produce: offset that the broker gave its first record; null for none or an error
+                                           log: null after a batch whose count is null
+        base_offset              int64     offset of its first record, from the batch; 0 in a request; null for a wrapper, whose
+                                           header does not have it
+        last_offset              int64     offset of its last record, from the batch
+        count                    int64     number of records
+                                           log: null for compressed messages of magic 0 or 1, if a field has several
+        size                     int64!    size as it came, header included (bytes)
+        codec                    string    none, gzip, snappy, lz4, zstd; null for an unknown number
+        magic                    int8      format: 0, 1 or 2
+        timestamp_type           string    CreateTime, LogAppendTime, or NoTimestampType for magic 0
+        base_timestamp           time_ms   timestamp of its first record; magic 2
+                                           log: null
+        max_timestamp            time_ms   latest timestamp in it
+        partition_leader_epoch   int32     epoch written by the leader; -1 from producers
+        producer_id              int64     -1: not idempotent
+        producer_epoch           int16     -1: not idempotent
+        base_sequence            int32     -1: not idempotent
+        is_transactional         bool      magic 2
+        is_control               bool      whether its records are the broker's (markers of transactions, ...)
+        crc_valid                bool      whether the checksum is right
+        error                    string    what is wrong with it, in words; with --records also what is wrong with its records
+    """),
 )
 
 RECORDS = Table(
     "records",
     1,
-    "a record of a batch that is no control batch and can be read",
-    (
-        _always("connection_id", "string", FROM_CONNECTIONS),
-        _always("exchange", "int64", "exchanges.exchange"),
-        _always("direction", "string", "as in record_batches"),
-        Column("topic", "string", "as in record_batches"),
-        Column("topic_id", "string", "as in record_batches"),
-        _always("partition", "int32", "its number"),
-        _always("offset", "int64", "as in the batch; produce: counted from 0, see record_batches.appended_offset"),
-        Column("timestamp", TIME_MS, "null for none (magic 0)"),
-        Column("key", "binary", "null: none"),
-        Column("value", "binary", "null: none (a tombstone)"),
-        _always(
-            "headers",
-            "list<struct<key: binary, value: binary>>",
-            "in their order; keys are UTF-8 from every sane client",
-        ),
-    ),
+    "a record of a batch that can be read and is no control batch",
+    _columns("""
+        connection_id  string!   connections.connection_id
+        exchange       int64!    exchanges.exchange
+        direction      string!   produce or fetch
+        topic          string    record_batches.topic
+        topic_id       string    record_batches.topic_id
+        partition      int32!    number of the partition
+        offset         int64!    offset in the batch; produce: counted from 0, see record_batches.appended_offset
+        timestamp      time_ms   timestamp of the record; null for none (magic 0)
+        key            binary    key of the record; null: none
+        value          binary    value of the record; null: none (a tombstone)
+        headers        headers!  headers in their order; keys are UTF-8 from every sane client
+    """),
     optional=True,
 )
 
 OFFSETS = Table(
     "offsets",
     1,
-    "what an exchange says of the offsets of one partition",
-    (
-        _always("connection_id", "string", FROM_CONNECTIONS),
-        _always("exchange", "int64", "exchanges.exchange"),
-        Column("at", TIME, "when it was known: exchanges.response_at; exchanges.request_at where no response was seen"),
-        _always(
-            "kind",
-            "string",
-            "fetch: offset is where a Fetch reads on; commit: what OffsetCommit or TxnOffsetCommit asks for; committed: what "
-            "OffsetFetch was told, -1 for none; list: what ListOffsets was told, -1 for none",
-        ),
-        Column("client_id", "string", "exchanges.client_id"),
-        Column("group_id", "string", "null for fetch and list: they do not name it"),
-        Column("replica_id", "int32", "fetch and list: the follower that asks; -1: a consumer"),
-        Column("topic", "string", "null where only the id was seen"),
-        Column("topic_id", "string", "Kafka's text form, 22 characters; null in versions that carry names"),
-        _always("partition", "int32", "its number"),
-        Column(
-            "offset", "int64", "see kind; null for a Fetch inside a session that left it out as unchanged (KIP-227)"
-        ),
-        Column("high_watermark", "int64", "fetch: of the response; -1: unknown"),
-        Column("last_stable_offset", "int64", "likewise"),
-        Column("log_start_offset", "int64", "likewise"),
-        Column(
-            "asked_timestamp_ms",
-            "int64",
-            "list: the time asked for, -1 latest, -2 earliest, ... (ListOffsetsRequest)",
-            "ms",
-        ),
-        Column("error_code", "int16", "of the partition in the response"),
-    ),
+    "an offset of one partition in an exchange",
+    _columns("""
+        connection_id       string!  connections.connection_id
+        exchange            int64!   exchanges.exchange
+        at                  time     when it was known: exchanges.response_at; without a response, exchanges.request_at
+        kind                string!  fetch: offset is where a Fetch continues to read; commit: offset in OffsetCommit or
+                                     TxnOffsetCommit; committed: offset in the response to OffsetFetch, -1 for none; list:
+                                     offset in the response to ListOffsets, -1 for none
+        client_id           string   exchanges.client_id
+        group_id            string   group; null for fetch and list, which do not name it
+        replica_id          int32    fetch and list: id of the follower that sent the request; -1: a consumer
+        topic               string   name of the topic; null if only the id was seen
+        topic_id            string   id of the topic, Kafka's text of 22 characters; null in versions with names
+        partition           int32!   number of the partition
+        offset              int64    see kind; null for a Fetch within a session that omits the partition as unchanged (KIP-227)
+        high_watermark      int64    fetch: high watermark in the response; -1: unknown
+        last_stable_offset  int64    fetch: last stable offset in the response; -1: unknown
+        log_start_offset    int64    fetch: log start offset in the response; -1: unknown
+        asked_timestamp_ms  int64    list: requested time, -1 latest, -2 earliest, ... (ListOffsetsRequest) (ms)
+        error_code          int16    error code of the partition in the response
+    """),
 )
 
 GROUP_EVENTS = Table(
     "group_events",
     1,
-    "what an exchange says of one group: joins, syncs, leaves, and what changes or fails otherwise; a heartbeat or a commit "
-    "that succeeds and changes nothing has no row, a LeaveGroup has one for each member that leaves, a SyncGroup of the "
-    "leader one more for each member",
-    (
-        _always("connection_id", "string", FROM_CONNECTIONS),
-        _always("exchange", "int64", "exchanges.exchange"),
-        Column("request_at", TIME, "exchanges.request_at"),
-        Column("at", TIME, "when it was known: exchanges.response_at; exchanges.request_at where no response was seen"),
-        Column(
-            "group_type",
-            "string",
-            "classic (JoinGroup, SyncGroup), consumer (KIP-848), share (KIP-932), streams (KIP-1071): the protocol of the "
-            "request; null for commit, coordinator and delete, which all of them use",
-        ),
-        _always("group_id", "string", "the group"),
-        _always(
-            "event",
-            "string",
-            "join: a member asks to be let in (JoinGroup; a heartbeat of epoch 0); sync: a member asks for its assignment "
-            "(SyncGroup); assign: what the leader's SyncGroup gives to one member; leave: a member is gone (LeaveGroup; epoch "
-            "-1, or -2 of a static member that will be back); heartbeat: one that failed, or that asks for or brings a change; "
-            "commit: OffsetCommit or TxnOffsetCommit refused; coordinator: FindCoordinator; delete: DeleteGroups",
-        ),
-        Column("client_id", "string", "exchanges.client_id"),
-        Column(
-            "member_id",
-            "string",
-            "the request's; the response's where that is empty; assign, leave: the member that it is about",
-        ),
-        Column("group_instance_id", "string", "of a static member (KIP-345)"),
-        Column(
-            "generation",
-            "int32",
-            "of the request: generation id, or member epoch; join: the generation that the member says it owned last "
-            "(ConsumerProtocolSubscription v2 and later); null for none",
-        ),
-        Column("response_generation", "int32", "of the response: generation id, or member epoch; null for none"),
-        Column("session_timeout_ms", "int32", "join of classic groups", "ms"),
-        Column("rebalance_timeout_ms", "int32", "max.poll.interval.ms of Java's consumer; null for unchanged", "ms"),
-        Column("heartbeat_interval_ms", "int32", "that the broker asks for; heartbeats of KIP-848 and its kin", "ms"),
-        Column("protocol_type", "string", "consumer, connect, ...; of classic groups"),
-        Column("protocol", "string", "the assignor that was chosen; consumer: the server's assignor that is asked for"),
-        Column("protocols", TEXTS, "the assignors that a join offers, at most 100"),
-        Column("leader_id", "string", "join: member id of the group's leader; assign: of the member that assigned"),
-        Column("is_leader", "bool", "join: whether the response says that the member leads; sync: whether it assigns"),
-        Column(
-            "members",
-            TEXTS,
-            "join: the members, as the response tells the leader; sync of a leader: those that it assigns to; leave: all that "
-            "the request names; null for other rows",
-        ),
-        Column(
-            "subscribed_topics",
-            TEXTS,
-            "join: of the first protocol's ConsumerProtocolSubscription; heartbeat: as it names them, of share groups too; "
-            "streams: source topics of the topology; null for unchanged, or none that can be read",
-        ),
-        Column("subscribed_regex", "string", "consumer: the pattern of topics (KIP-848); null for none or unchanged"),
-        Column(
-            "assignment",
-            TEXTS,
-            "sync, assign: ConsumerProtocolAssignment as topic-partition; heartbeat: what the response gives; streams: active "
-            "tasks as subtopology-partition; a topic's id where its name was not seen; null for unchanged, or where it cannot be "
-            "read",
-        ),
-        Column(
-            "owned",
-            TEXTS,
-            "what the member says that it owns, likewise: join by ConsumerProtocolSubscription v1 and later, heartbeat in its "
-            "request",
-        ),
-        Column("coordinator", "string", "coordinator: host:port that the response names"),
-        Column("coordinator_id", "int32", "coordinator: broker id of it"),
-        Column("error_code", "int16", "of the response, for this member or group; null without a response"),
-        Column("error_name", "string", "Kafka's name of it; NONE for 0"),
-        Column(
-            "reason", "string", "why the member joins or leaves, as it says (KIP-800); else the broker's errorMessage"
-        ),
-    ),
+    "an event of one group in an exchange: joins, syncs, leaves, and other requests that change something or fail; a heartbeat "
+    "or a commit that succeeds and changes nothing has no row, a LeaveGroup has a row for each member that leaves, a SyncGroup "
+    "of the leader has one more row for each member",
+    _columns("""
+        connection_id          string!  connections.connection_id
+        exchange               int64!   exchanges.exchange
+        request_at             time     exchanges.request_at
+        at                     time     when it was known: exchanges.response_at; without a response, exchanges.request_at
+        group_type             string   protocol of the request: classic (JoinGroup, SyncGroup), consumer (KIP-848), share
+                                        (KIP-932), streams (KIP-1071); null for commit, coordinator and delete, which all of
+                                        them use
+        group_id               string!  the group
+        event                  string!  join: a member wants to join (JoinGroup; a heartbeat of epoch 0); sync: a member
+                                        requests its assignment (SyncGroup); assign: the assignment of one member in the
+                                        leader's SyncGroup; leave: a member leaves (LeaveGroup; epoch -1, or -2 of a static
+                                        member that will return); heartbeat: one that failed, or that requests or brings a
+                                        change; commit: OffsetCommit or TxnOffsetCommit that was refused; coordinator:
+                                        FindCoordinator; delete: DeleteGroups
+        client_id              string   exchanges.client_id
+        member_id              string   member id in the request; if empty, in the response; assign, leave: the member concerned
+        group_instance_id      string   instance id of a static member (KIP-345)
+        generation             int32    generation id or member epoch in the request; join: the last generation in which the
+                                        member owned partitions (ConsumerProtocolSubscription v2 and later); null for none
+        response_generation    int32    generation id or member epoch in the response; null for none
+        session_timeout_ms     int32    join of classic groups (ms)
+        rebalance_timeout_ms   int32    max.poll.interval.ms of Java's consumer; null if unchanged (ms)
+        heartbeat_interval_ms  int32    interval that the broker wants; heartbeats of KIP-848, KIP-932 and KIP-1071 (ms)
+        protocol_type          string   classic groups: consumer, connect, ...
+        protocol               string   assignor that was chosen; consumer: server assignor that the member requests
+        protocols              texts    assignors that a join offers, at most 100
+        leader_id              string   join: member id of the group's leader; assign: of the member that assigned
+        is_leader              bool     join: whether the response makes the member the leader; sync: whether it assigns
+        members                texts    join: the members that the response names to the leader; sync of a leader: those that it
+                                        assigns to; leave: all members in the request; null for other rows
+        subscribed_topics      texts    join: topics in the first protocol's ConsumerProtocolSubscription; heartbeat: topics in
+                                        the request, also of share groups; streams: source topics of the topology; null if
+                                        unchanged, or if none can be read
+        subscribed_regex       string   consumer: pattern of topics (KIP-848); null for none or unchanged
+        assignment             texts    sync, assign: ConsumerProtocolAssignment as topic-partition; heartbeat: assignment in
+                                        the response; streams: active tasks as subtopology-partition; a topic's id if its name
+                                        was not seen; null if unchanged, or if it cannot be read
+        owned                  texts    partitions that the member says it owns, as in assignment: join with
+                                        ConsumerProtocolSubscription v1 and later, heartbeat in its request
+        coordinator            string   coordinator: host:port in the response
+        coordinator_id         int32    coordinator: broker id in the response
+        error_code             int16    error code in the response for this member or group; null without a response
+        error_name             string   Kafka's name of the error code; NONE for 0
+        reason                 string   why the member joins or leaves, in its own words (KIP-800); else the broker's
+                                        errorMessage
+    """),
 )
 
 TOPIC_ACTIVITY = Table(
     "topic_activity",
     1,
-    "what one connection produced to or fetched from a partition in one minute. One minute of a partition can have several "
-    "rows, as where traffic comes out of order or memory is short: readers sum",
-    (
-        Column("minute", TIME, "its beginning; of record_batches.at"),
-        Column("topic", "string", "null where only the id was seen"),
-        Column("topic_id", "string", "Kafka's text form, 22 characters; null in versions that carry names"),
-        _always("partition", "int32", "its number"),
-        Column("client_id", "string", "exchanges.client_id"),
-        _always("connection_id", "string", FROM_CONNECTIONS),
-        _always("direction", "string", "produce or fetch"),
-        _always("exchanges", "int64", "in which the partition had records"),
-        _always("batches", "int64", "record batches"),
-        _always("records", "int64", "records in them, as far as their headers say; control records included"),
-        _always("bytes", "int64", "of the records fields, compressed as they came", "bytes"),
-        _always("refused_records", "int64", "of records, those that the broker answered with an error code"),
-    ),
+    "what one connection produced to or fetched from a partition in one minute. A minute of a partition can have several "
+    "rows, for instance if traffic comes out of order or memory is short: add them up",
+    _columns("""
+        minute           time     beginning of the minute of record_batches.at
+        topic            string   name of the topic; null if only the id was seen
+        topic_id         string   id of the topic, Kafka's text of 22 characters; null in versions with names
+        partition        int32!   number of the partition
+        client_id        string   exchanges.client_id
+        connection_id    string!  connections.connection_id
+        direction        string!  produce or fetch
+        exchanges        int64!   exchanges with records for the partition
+        batches          int64!   number of record batches
+        records          int64!   number of records, as far as the headers of batches say; control records included
+        bytes            int64!   size of the records fields, compressed as they came (bytes)
+        refused_records  int64!   records that the broker answered with an error code
+    """),
 )
 
 ERRORS = Table(
     "errors",
     1,
-    "an error code that a response has for a resource, wherever in it; the same code for other partitions has rows of its own",
-    (
-        _always("connection_id", "string", FROM_CONNECTIONS),
-        _always("exchange", "int64", "exchanges.exchange"),
-        Column("at", TIME, "exchanges.response_at"),
-        Column("api_key", "int16", "exchanges.api_key"),
-        Column("api_name", "string", "exchanges.api_name"),
-        Column("client_id", "string", "exchanges.client_id"),
-        _always("error_code", "int16", "never 0"),
-        Column("error_name", "string", "Kafka's name of it"),
-        Column("message", "string", "the broker's errorMessage, where it sends one; its first 500 characters"),
-        _always(
-            "resource_type",
-            "string",
-            "topic, group, transactional_id, broker, or none: what the response has the code for; in a response that names "
-            "nothing, the group or the transactional id of the request",
-        ),
-        Column("resource", "string", "its name; a topic's id where its name was not seen; null for none"),
-        Column("partition", "int32", "of the topic; null where the code is not a partition's"),
-        _always("count", "int64", "how often the response has it so"),
-    ),
+    "an error code of a resource anywhere in a response; the same code for another partition has its own row",
+    _columns("""
+        connection_id  string!  connections.connection_id
+        exchange       int64!   exchanges.exchange
+        at             time     exchanges.response_at
+        api_key        int16    exchanges.api_key
+        api_name       string   exchanges.api_name
+        client_id      string   exchanges.client_id
+        error_code     int16!   never 0
+        error_name     string   Kafka's name of the error code
+        message        string   first 500 characters of the broker's errorMessage, if it sends one
+        resource_type  string!  kind of resource that the code is about: topic, group, transactional_id, broker, or none; if the
+                                response names nothing, the group or the transactional id of the request
+        resource       string   name of the resource; the id of a topic whose name was not seen; null for none
+        partition      int32    partition of the topic; null if the code is not about a partition
+        count          int64!   how often the response has this code for this resource
+    """),
 )
 
 TABLES = {
     table.name: table
-    for table in (
-        CONNECTIONS,
-        EXCHANGES,
-        RECORD_BATCHES,
-        OFFSETS,
-        GROUP_EVENTS,
-        TOPIC_ACTIVITY,
-        ERRORS,
-        RECORDS,
-    )
+    for table in (CONNECTIONS, EXCHANGES, RECORD_BATCHES, OFFSETS, GROUP_EVENTS, TOPIC_ACTIVITY, ERRORS, RECORDS)
 }

@@ -8,7 +8,6 @@ from typing import Any, TYPE_CHECKING
 
 from libc.stdint cimport int64_t
 
-from kproxy.output.tables.activity cimport Activity
 from kproxy.output.tables.columns cimport Rows
 from kproxy.output.tables.rows cimport (
     Body,
@@ -24,17 +23,14 @@ from kproxy.output.tables.rows cimport (
 )
 from kproxy.session.exchanges cimport Event, Exchange, Frame
 
-from kproxy.errors import DecodeError
-from kproxy.output.completeness import read_beginning
+from kproxy.output.bodies import read_json, user_of
 from kproxy.output.tables.contracts import (
     BODIES, CONNECTIONS, ERRORS, EXCHANGES, GROUP_EVENTS, OFFSETS, RECORD_BATCHES, RECORDS, TOPIC_ACTIVITY,
 )
 from kproxy.output.tables.errors import error_rows
 from kproxy.output.tables.group_events import group_event_rows, READERS
-from kproxy.output.tables.logged import logged_batches
 from kproxy.output.tables.offsets import offset_rows, ROWS
-from kproxy.output.tables.records import record_columns
-from kproxy.output.users import user_of
+from kproxy.output.tables.records import logged_batches, record_columns
 from kproxy.protocol import ApiKey
 from kproxy.protocol.addresses import MOST_PORT, split_address
 from kproxy.session import BadFrame, Connection, Gap, NotKafka, SaslToken, TlsFacts  # no-cython-lint
@@ -45,11 +41,89 @@ if TYPE_CHECKING:
 
 MOST_CLIENT_IDS = 16
 MOST_COUNTED = (1 << 63) - 1
+MOST_KEYS: int = 10_000  # keys of topic_activity that one connection may hold
 MOST_HELD = 200_000  # keys of topic_activity that all connections together may hold
 cdef int SASL_AUTHENTICATE = ApiKey.SASL_AUTHENTICATE
 cdef int64_t LARGEST = 1 << 53  # records counted for one field at most, as a header may claim any number
 cdef tuple NO_RECORDS = (None, None, None)
 cdef object COUNT = [column.name for column in RECORD_BATCHES.columns].index("count") - 3  # in a row from direction on
+cdef int64_t MINUTE_US = 60_000_000
+
+
+cdef class Count:
+    """The counts of one key of topic_activity."""
+
+    cdef int64_t last  # exchange that was counted last
+    cdef int64_t exchanges
+    cdef int64_t batches
+    cdef int64_t records
+    cdef int64_t size
+    cdef int64_t refused
+
+
+cdef class Activity:
+    """Rows of topic_activity: what a connection produced to and fetched from each partition, counted by the minute.
+
+    Counts are held until the connection moves on to another minute, has MOST_KEYS of them, or ends; later counts for the same
+    minute begin another row. Only the exchanges of the connection decide this, so the rows are the same however a capture is
+    divided among processes. The exception: if all connections together hold more than MOST_HELD keys, rows are written early.
+    """
+
+    cdef readonly str connection_id
+    cdef dict _counts  # minute, topic, id, partition, client id, direction -> Count
+    cdef bint _has_newest
+    cdef int64_t _newest  # minute
+
+    def __init__(self, str connection_id not None):
+        self.connection_id = connection_id
+        self._counts = {}
+
+    cdef Py_ssize_t add(
+        self, Rows rows, int64_t number, client_id, at, RecordsField field, int64_t batches, int64_t records
+    ) except -1:
+        """Count a records field, and write rows that are complete. Return how many keys are held now."""
+        cdef Count count
+        cdef int64_t minute = 0
+        cdef object begins = None
+        if at is not None:
+            minute = <int64_t>at
+            minute -= minute % MINUTE_US
+            begins = minute
+            if self._has_newest and minute > self._newest:
+                self.write(rows)
+            if not self._has_newest or minute > self._newest:
+                self._newest, self._has_newest = minute, True
+        key = begins, field.topic, field.topic_id, field.partition, client_id, field.direction
+        count = self._counts.get(key)
+        if count is None:
+            if len(self._counts) >= MOST_KEYS:
+                self.write(rows)
+            count = self._counts[key] = Count()
+        if count.last != number:
+            count.last = number
+            count.exchanges += 1
+        count.batches += batches
+        count.records += records
+        count.size += len(field.data)
+        if field.error_code:
+            count.refused += records
+        return len(self._counts)
+
+    cdef Py_ssize_t held(self) noexcept:
+        """Return how many keys are held."""
+        return len(self._counts)
+
+    cdef Py_ssize_t write(self, Rows rows) except -1:
+        """Write all counts as rows and forget them. Return how many there were."""
+        cdef Py_ssize_t held = len(self._counts)
+        cdef Count count
+        for key, count in self._counts.items():
+            minute, topic, topic_id, partition, client_id, direction = key
+            rows.put((minute, topic, topic_id, partition, client_id, self.connection_id, direction))
+            rows.put((count.exchanges, count.batches, count.records, count.size, count.refused))
+            rows.end()
+        self._counts.clear()
+        return held
 
 
 cdef class ConnectionTotals:
@@ -394,19 +468,5 @@ cdef object _sent_at(Exchange exchange, str direction):
 
 cdef tuple _json(Exchange exchange, bodies):
     """Return the columns of both bodies."""
-    both = (json_of(exchange.request), json_of(exchange.response)) if bodies is None else (bodies.request, bodies.response)
-    return tuple([None if body is None else body.decode("utf-8", "replace") for body in both])
-
-
-def json_of(Frame frame: Frame | None) -> bytes | None:
-    """Return Kafka's JSON of the body, credentials withheld; None if there is no body."""
-    if frame is not None and frame.unread:
-        return b"{}"
-    if frame is None or frame.message is None or frame.error is not None:
-        return None
-    if frame.cut_code:
-        return read_beginning(frame).json
-    try:
-        return frame.to_json()
-    except DecodeError:
-        return None
+    known = read_json(exchange) if bodies is None else bodies
+    return tuple([None if body is None else body.decode("utf-8", "replace") for body in (known.request, known.response)])

@@ -43,16 +43,13 @@ class Partition(msgspec.Struct):
         return self.recordsSizeInBytes or self.unalignedRecordsSizeInBytes or 0
 
 
-class Topic(msgspec.Struct):
-    """A topic with partitions, with any of the names that Kafka has for its fields."""
+class Named(msgspec.Struct):
+    """A topic of which only the name is needed, with any of the names that Kafka has for its fields."""
 
     name: str | None = None
     topic: str | None = None
     topicName: str | None = None
     topicId: str | None = None
-    partitions: list[Partition] = []
-    partitionData: list[Partition] = msgspec.field(default_factory=list)
-    partitionResponses: list[Partition] = msgspec.field(default_factory=list)
 
     def name_or_id(self, names: Mapping[str, str]) -> str:
         """Return its name, or its id if the name is not known, both as in the message."""
@@ -65,20 +62,60 @@ class Topic(msgspec.Struct):
         """Return its name, or its id if the name is not known; printable."""
         return word(self.name_or_id(names), 48)
 
+
+class Topic(Named):
+    """A topic with partitions."""
+
+    partitions: list[Partition] = []
+    partitionData: list[Partition] = msgspec.field(default_factory=list)
+    partitionResponses: list[Partition] = msgspec.field(default_factory=list)
+
     def all_partitions(self) -> list[Partition]:
         """Return its partitions, whatever this API calls them."""
         return self.partitions or self.partitionData or self.partitionResponses
 
 
-class Named(msgspec.Struct):
-    """A topic that is only named."""
+class ProduceRequest(msgspec.Struct):
+    """See ProduceRequest.json."""
 
-    name: str | None = None
-    topicId: str | None = None
+    acks: int | None = None
+    transactionalId: str | None = None
+    topicData: list[Topic] = []
 
-    def label(self, names: Mapping[str, str]) -> str:
-        """See Topic.label."""
-        return word(self.name or names.get(self.topicId or "", self.topicId or ""), 48)
+
+class FetchResponse(msgspec.Struct):
+    """FetchResponse and ShareFetchResponse."""
+
+    responses: list[Topic] = []
+
+
+class Group(msgspec.Struct):
+    """A group that is only named."""
+
+    groupId: str | None = None
+
+
+class Resource(msgspec.Struct):
+    """A resource whose configuration is read or written."""
+
+    resourceType: int = 0
+    resourceName: str = ""
+
+
+class Transaction(msgspec.Struct):
+    """A transaction of AddPartitionsToTxn."""
+
+    transactionalId: str = ""
+    topics: list[Named] = []
+
+
+class Marker(msgspec.Struct):
+    """A marker of WriteTxnMarkers."""
+
+    producerId: int = -1
+    producerEpoch: int = -1
+    transactionResult: bool = False
+    topics: list[Named] = []
 
 
 class Common(msgspec.Struct):
@@ -100,73 +137,31 @@ class Common(msgspec.Struct):
     mechanism: str | None = None
 
 
-class ProduceRequest(msgspec.Struct):
-    """See ProduceRequest.json."""
+class Request(Common):
+    """Fields of the requests whose APIs have a function of their own in key_facts.py, except Produce."""
 
-    acks: int | None = None
-    transactionalId: str | None = None
-    topicData: list[Topic] = []
-
-
-class FetchRequest(msgspec.Struct):
-    """See FetchRequest.json."""
-
+    topics: list[Topic] | None = msgspec.field(default_factory=list)  # null: all topics
+    topicNames: list[str] = msgspec.field(default_factory=list)
+    groups: list[Group | str] = msgspec.field(default_factory=list)
+    groupIds: list[str] = msgspec.field(default_factory=list)
+    groupsNames: list[str] = msgspec.field(default_factory=list)
+    resources: list[Resource] = msgspec.field(default_factory=list)
+    # Fetch
     replicaId: int = -1
-    maxWaitMs: int = 0
     sessionId: int = 0
     sessionEpoch: int = -1
-    topics: list[Topic] = []
-    groupId: str | None = None
-
-
-class FetchResponse(msgspec.Struct):
-    """FetchResponse and ShareFetchResponse; before v13 topics have names."""
-
-    sessionId: int = 0
-    responses: list[Topic] = []
-    topics: list[Topic] = msgspec.field(default_factory=list)
-
-
-class TopicsBody(msgspec.Struct):
-    """Any body with a list of topics with partitions; null means all topics."""
-
-    topics: list[Topic] | None = []
-
-
-class NamedTopics(msgspec.Struct):
-    """Any body with a list of topics, used only for their names; null means all topics."""
-
-    topics: list[Named] | None = []
-    topicNames: list[str] = msgspec.field(default_factory=list)
-
-
-class MetadataResponse(msgspec.Struct):
-    """See MetadataResponse.json."""
-
-    brokers: list[msgspec.Raw] = []
-    topics: list[Named] = []
-    controllerId: int | None = None
-
-
-class ApiVersionsRequest(msgspec.Struct):
-    """See ApiVersionsRequest.json; empty before version 3."""
-
+    # ApiVersions v3 and later
     clientSoftwareName: str | None = None
     clientSoftwareVersion: str | None = None
-
-
-class ApiVersionsResponse(msgspec.Struct):
-    """See ApiVersionsResponse.json."""
-
-    apiKeys: list[msgspec.Raw] = []
-
-
-class FindCoordinatorRequest(msgspec.Struct):
-    """See FindCoordinatorRequest.json; one key before version 4."""
-
+    # FindCoordinator, with one key before version 4
     key: str | None = None
     keyType: int = 0
-    coordinatorKeys: list[str] = []
+    coordinatorKeys: list[str] = msgspec.field(default_factory=list)
+    # AddPartitionsToTxn, with one transaction before version 4, and WriteTxnMarkers
+    transactions: list[Transaction] = msgspec.field(default_factory=list)
+    v3AndBelowTransactionalId: str | None = None
+    v3AndBelowTopics: list[Named] = msgspec.field(default_factory=list)
+    markers: list[Marker] = msgspec.field(default_factory=list)
 
 
 class Coordinator(msgspec.Struct):
@@ -177,88 +172,18 @@ class Coordinator(msgspec.Struct):
     port: int = -1
 
 
-class FindCoordinatorResponse(Coordinator):
-    """See FindCoordinatorResponse.json."""
+class Response(Coordinator):
+    """Fields of the responses whose APIs have a function of their own in key_facts.py, except Fetch."""
 
+    brokers: list[msgspec.Raw] = []
+    topics: list[msgspec.Raw] = []
+    apiKeys: list[msgspec.Raw] = []
     coordinators: list[Coordinator] = []
-
-
-class JoinGroupResponse(msgspec.Struct):
-    """See JoinGroupResponse.json."""
-
+    members: list[msgspec.Raw] = []
     generationId: int = -1
     protocolName: str | None = None
     leader: str = ""
-    memberId: str = ""
-    members: list[msgspec.Raw] = []
-
-
-class InitProducerIdResponse(msgspec.Struct):
-    """See InitProducerIdResponse.json."""
-
-    producerId: int = -1
-    producerEpoch: int = -1
-
-
-class Transaction(msgspec.Struct):
-    """A transaction of AddPartitionsToTxn."""
-
-    transactionalId: str = ""
-    topics: list[Named] = []
-
-
-class AddPartitionsRequest(msgspec.Struct):
-    """See AddPartitionsToTxnRequest.json; one transaction before version 4, but under other names."""
-
-    transactions: list[Transaction] = []
-    v3AndBelowTransactionalId: str | None = None
-    v3AndBelowTopics: list[Named] = []
-
-
-class Marker(msgspec.Struct):
-    """A marker of WriteTxnMarkers."""
-
-    producerId: int = -1
-    producerEpoch: int = -1
-    transactionResult: bool = False
-    topics: list[Named] = []
-
-
-class MarkersRequest(msgspec.Struct):
-    """See WriteTxnMarkersRequest.json."""
-
-    markers: list[Marker] = []
-
-
-class HeartbeatResponse(msgspec.Struct):
-    """The heartbeats of KIP-848, 932 and 1071."""
-
     memberId: str | None = None
     memberEpoch: int | None = None
-
-
-class Group(msgspec.Struct):
-    """A group that is only named."""
-
-    groupId: str | None = None
-
-
-class GroupsBody(msgspec.Struct):
-    """Any body with a list of groups, as ids or as structs."""
-
-    groups: list[Group | str] = []
-    groupIds: list[str] = []
-    groupsNames: list[str] = []
-
-
-class Resource(msgspec.Struct):
-    """A resource whose configuration is read or written."""
-
-    resourceType: int = 0
-    resourceName: str = ""
-
-
-class ResourcesBody(msgspec.Struct):
-    """Any body with a list of resources."""
-
-    resources: list[Resource] = []
+    producerId: int = -1
+    producerEpoch: int = -1

@@ -1,48 +1,39 @@
 """What is worth knowing of an exchange in one line, by API: topics, partitions, sizes, group, member, transaction.
 
-A table from API to function; a function gets both bodies, decoded to the few fields it declares (body_fields.py).
-Strings are made printable where they are used.
+FACTS maps each API to a function, which decodes the few fields of the bodies that it needs (body_fields.py). Strings are made
+printable where they are used.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from kproxy.output.bodies import READABLE, Bodies
-from kproxy.output.completeness import lists_all
+from kproxy.output.bodies import READABLE, Bodies, lists_all
 from kproxy.output.escaping import word
 from kproxy.output.text.body_fields import (
-    AddPartitionsRequest,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
     Common,
-    FetchRequest,
     FetchResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
     Group,
-    GroupsBody,
-    HeartbeatResponse,
-    InitProducerIdResponse,
-    JoinGroupResponse,
-    MarkersRequest,
-    MetadataResponse,
     Named,
-    NamedTopics,
     ProduceRequest,
-    ResourcesBody,
+    Request,
+    Resource,
+    Response,
     Topic,
-    TopicsBody,
     Transaction,
 )
-from kproxy.output.text.payload_facts import assigned, assignors, record_count, sasl_words
 from kproxy.output.times import render_size
+from kproxy.protocol.embedded import Embedded
 from kproxy.protocol.values import describe
 
 SHOWN_NAMES = 3
+SHOWN_TOPICS = 2  # of an assignment
+SHOWN_PARTITIONS = 6
+T = TypeVar("T")
+Fields = TypeVar("Fields")
 NOUNS = {"apiKeys": "APIs"}
 
 
@@ -54,26 +45,22 @@ class Line:
     topic_names: Mapping[str, str]
     words: list[str] = field(default_factory=list)
 
-    def request(self, kind: type[Any]) -> Any:
-        """Decode the fields of *kind* from the request; all have defaults if there is no request."""
-        return _read(self.bodies.request, kind)
+    def request(self) -> Request:
+        """Decode the fields of the request; all have defaults if there is no request."""
+        return _decode(_request, self.bodies.request)
 
-    def response(self, kind: type[Any]) -> Any:
-        """Decode the fields of *kind* from the response; all have defaults if there is no response."""
-        return _read(self.bodies.response, kind)
+    def response(self) -> Response:
+        """Decode the fields of the response; all have defaults if there is no response."""
+        return _decode(_response, self.bodies.response)
 
-    def topics(self, topics: Iterable[Topic | Named] | None, empty: str = "") -> None:
+    def topics(self, topics: Iterable[Named] | None, empty: str = "") -> None:
         """Add the names of the first few topics."""
-        named = list(topics or ())
-        if not named:
-            self.words += [empty] if empty else []
-            return
-        self.names([topic.label(self.topic_names) for topic in named[:SHOWN_NAMES]], len(named))
+        self.names(list(topics or ()), lambda topic: topic.label(self.topic_names), empty=empty)
 
-    def names(self, labels: list[str], count: int) -> None:
-        """Add labels, and how many more there are of the *count*."""
-        more = f" +{count - len(labels)}" if count > len(labels) else ""
-        self.words.append(", ".join(labels) + more)
+    def names(self, named: Sequence[T], label: Callable[[T], str], before: str = "", empty: str = "") -> None:
+        """Add the labels of the first few after the word *before*, and how many more there are; *empty* if there are none."""
+        words = before + _first_of(named, SHOWN_NAMES, label) if named else empty
+        self.words += [words] if words else []
 
     def partitions(self, topics: Iterable[Topic]) -> None:
         """Add the topics, and the numbers of their partitions, or only how many partitions if there are more than a few."""
@@ -109,7 +96,7 @@ class Line:
         return "" if all(map(lists_all, self.bodies.beginnings.values())) else "at least "
 
 
-Describe: TypeAlias = Callable[[Line], None]
+Describe: TypeAlias = Callable[[Line], object]
 
 
 def key_facts(api_key: int | None, bodies: Bodies, topic_names: Mapping[str, str]) -> str:
@@ -140,38 +127,31 @@ def _without_large(bodies: Bodies) -> tuple[Bodies, list[str]]:
     return rest, [f"{side} of {render_size(len(body))} as JSON" for side, body in large.items()]
 
 
-def _read(body: bytes | None, kind: type[Any]) -> Any:
-    if body is None:
-        return kind()
-    decoder = _DECODERS.get(kind)
-    if decoder is None:
-        decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
-    return decoder.decode(body)
+def _decode(decoder: msgspec.json.Decoder[Fields], body: bytes | None) -> Fields:
+    return decoder.decode(b"{}" if body is None else body)
 
 
-_DECODERS: dict[type[Any], msgspec.json.Decoder[Any]] = {}  # one for each class of fields
+_common_fields = msgspec.json.Decoder(Common)
+_produced = msgspec.json.Decoder(ProduceRequest)
+_request = msgspec.json.Decoder(Request)
+_fetched = msgspec.json.Decoder(FetchResponse)
+_response = msgspec.json.Decoder(Response)
 
 
-def _common(line: Line) -> None:
+def _common(line: Line, common: Common | None = None) -> None:
     """Add group, member and transaction, if they are at the top of the request."""
-    common: Common = line.request(Common)
-    if common.groupId is not None:
-        line.words.append(f"group {word(common.groupId)}")
-    if common.transactionalId is not None:
-        line.words.append(f"transaction {word(common.transactionalId)}")
-    if common.memberId:
-        line.words.append(f"member {word(common.memberId, 48)}")
-    instance = common.groupInstanceId or common.instanceId
-    if instance:
-        line.words.append(f"instance {word(instance)}")
-    _numbers(line, common)
-
-
-def _numbers(line: Line, common: Common) -> None:
-    if common.generationId is not None:
-        line.words.append(f"generation {common.generationId}")
-    if common.generationIdOrMemberEpoch is not None:
-        line.words.append(f"generation {common.generationIdOrMemberEpoch}")
+    common = _decode(_common_fields, line.bodies.request) if common is None else common
+    for name, text in (
+        ("group", common.groupId),
+        ("transaction", common.transactionalId),
+        ("member", common.memberId or None),
+        ("instance", common.groupInstanceId or common.instanceId or None),
+    ):
+        if text is not None:
+            line.words.append(f"{name} {word(text, 48 if name == 'member' else 64)}")
+    for generation in (common.generationId, common.generationIdOrMemberEpoch):
+        if generation is not None:
+            line.words.append(f"generation {generation}")
     if common.memberEpoch is not None:
         named = {0: " (join)", -1: " (leave)", -2: " (static leave)"}.get(common.memberEpoch, "")
         line.words.append(f"epoch {common.memberEpoch}{named}")
@@ -190,7 +170,7 @@ def _numbers(line: Line, common: Common) -> None:
 def _produce(line: Line) -> None:
     if line.bodies.request is None:
         return
-    request: ProduceRequest = line.request(ProduceRequest)
+    request = _decode(_produced, line.bodies.request)
     line.partitions(request.topicData)
     size = sum(p.size for topic in request.topicData for p in topic.all_partitions())
     line.words.append(record_count(line.bodies.embedded))
@@ -203,11 +183,9 @@ def _produce(line: Line) -> None:
 
 
 def _fetch(line: Line) -> None:
-    request: FetchRequest = line.request(FetchRequest)
-    response: FetchResponse = line.response(FetchResponse)
-    answered = response.responses or response.topics
-    line.partitions(answered or request.topics)
-    size = sum(p.size for topic in answered for p in topic.all_partitions())
+    request, response = line.request(), _decode(_fetched, line.bodies.response)
+    line.partitions(response.responses or request.topics or ())
+    size = sum(p.size for topic in response.responses for p in topic.all_partitions())
     if line.bodies.response is not None and (size or not line.bodies.beginnings):
         line.words += [record_count(line.bodies.embedded), line.at_least + render_size(size)]
     if request.groupId is not None:
@@ -220,49 +198,47 @@ def _fetch(line: Line) -> None:
 
 def _metadata(line: Line) -> None:
     if line.bodies.request is not None and line.has("request", "topics"):
-        request: NamedTopics = line.request(NamedTopics)
-        line.topics(request.topics, "all topics" if request.topics is None else "no topics")
+        topics = line.request().topics
+        line.topics(topics, "all topics" if topics is None else "no topics")
     if line.bodies.response is not None:
-        response: MetadataResponse = line.response(MetadataResponse)
+        response = line.response()
         line.counts(topics=response.topics, brokers=response.brokers)
 
 
 def _api_versions(line: Line) -> None:
-    request: ApiVersionsRequest = line.request(ApiVersionsRequest)
+    request = line.request()
     for unread in line.bodies.embedded:
-        request = msgspec.convert(unread.value(), ApiVersionsRequest)
+        request = msgspec.convert(unread.value(), Request)
     if request.clientSoftwareName is not None:
         line.words.append(f"{word(request.clientSoftwareName)} {word(request.clientSoftwareVersion or '')}")
     if line.bodies.response is not None:
-        response: ApiVersionsResponse = line.response(ApiVersionsResponse)
-        line.counts(apiKeys=response.apiKeys)
+        line.counts(apiKeys=line.response().apiKeys)
 
 
 def _find_coordinator(line: Line) -> None:
-    request: FindCoordinatorRequest = line.request(FindCoordinatorRequest)
+    request, response = line.request(), line.response()
     keys = request.coordinatorKeys or ([] if request.key is None else [request.key])
     if keys:
         kind = describe("FindCoordinatorRequest", "keyType", request.keyType) or str(request.keyType)
         line.words.append(f"{kind.lower()} {', '.join(word(key) for key in keys[:SHOWN_NAMES])}")
-    response: FindCoordinatorResponse = line.response(FindCoordinatorResponse)
     nodes = [node for node in (*response.coordinators, response) if node.nodeId >= 0]
     if nodes:
         line.words.append(f"→ node {nodes[0].nodeId} {word(nodes[0].host)}:{nodes[0].port}")
 
 
-def _topics_with_partitions(line: Line) -> None:
-    _common(line)
-    request: TopicsBody = line.request(TopicsBody)
+def _topics_with_partitions(line: Line) -> Request:
+    request = line.request()
+    _common(line, request)
     if request.topics is None:
         line.words += ["all topics"] if line.has("request", "topics") else []
     else:
         line.partitions(request.topics)
+    return request
 
 
 def _list_offsets(line: Line) -> None:
-    _topics_with_partitions(line)
-    request: TopicsBody = line.request(TopicsBody)
-    times = {p.timestamp for topic in request.topics or () for p in topic.partitions if p.timestamp is not None}
+    topics = _topics_with_partitions(line).topics or ()
+    times = {p.timestamp for topic in topics for p in topic.partitions if p.timestamp is not None}
     if len(times) == 1:
         time = times.pop()
         line.words.append(describe("ListOffsetsRequest", "timestamp", time) or f"at {time}")
@@ -278,9 +254,7 @@ def _offset_fetch(line: Line) -> None:
 def _join_group(line: Line) -> None:
     _common(line)
     line.words.append(assignors(line.bodies.embedded))
-    if line.bodies.response is None:
-        return
-    response: JoinGroupResponse = line.response(JoinGroupResponse)
+    response = line.response()
     if response.generationId >= 0:
         leads = response.leader == response.memberId
         role = f"leader of {len(response.members)}" if leads else "follower"
@@ -299,69 +273,134 @@ def _sasl_authenticate(line: Line) -> None:
 
 def _group_heartbeat(line: Line) -> None:
     _common(line)
-    response: HeartbeatResponse = line.response(HeartbeatResponse)
-    if response.memberEpoch is not None:
-        line.words.append(f"→ epoch {response.memberEpoch}")
+    epoch = line.response().memberEpoch
+    line.words += [] if epoch is None else [f"→ epoch {epoch}"]
 
 
 def _groups(line: Line) -> None:
-    request: GroupsBody = line.request(GroupsBody)
+    request = line.request()
     groups: list[Group | str] = [*request.groups, *request.groupIds, *request.groupsNames]
-    labels = [word((g if isinstance(g, str) else g.groupId) or "") for g in groups[:SHOWN_NAMES]]
-    if labels:
-        line.words.append("group " + ", ".join(labels))
-        if len(groups) > len(labels):
-            line.words[-1] += f" +{len(groups) - len(labels)}"
+    line.names(groups, lambda group: word((group if isinstance(group, str) else group.groupId) or ""), "group ")
 
 
 def _named_topics(line: Line) -> None:
-    request: NamedTopics = line.request(NamedTopics)
+    request = line.request()
     if request.topicNames:
-        line.names([word(name, 48) for name in request.topicNames[:SHOWN_NAMES]], len(request.topicNames))
+        line.names(request.topicNames, lambda name: word(name, 48))
     else:
         line.topics(request.topics)
-    _common(line)
+    _common(line, request)
 
 
 def _resources(line: Line) -> None:
-    request: ResourcesBody = line.request(ResourcesBody)
-    labels = []
-    for resource in request.resources[:SHOWN_NAMES]:
-        kind = describe("DescribeConfigsRequest", "resourceType", resource.resourceType)
-        labels.append(f"{(kind or str(resource.resourceType)).lower()} {word(resource.resourceName, 48)}")
-    if labels:
-        line.names(labels, len(request.resources))
-    _common(line)
+    request = line.request()
+    line.names(request.resources, _resource)
+    _common(line, request)
+
+
+def _resource(resource: Resource) -> str:
+    kind = describe("DescribeConfigsRequest", "resourceType", resource.resourceType) or str(resource.resourceType)
+    return f"{kind.lower()} {word(resource.resourceName, 48)}"
 
 
 def _init_producer_id(line: Line) -> None:
     _common(line)
-    response: InitProducerIdResponse = line.response(InitProducerIdResponse)
+    response = line.response()
     if response.producerId >= 0:
         line.words.append(f"→ producer {response.producerId}/{response.producerEpoch}")
 
 
 def _add_partitions(line: Line) -> None:
-    request: AddPartitionsRequest = line.request(AddPartitionsRequest)
+    request = line.request()
     transactions = request.transactions
     if request.v3AndBelowTransactionalId is not None:
         transactions = [Transaction(request.v3AndBelowTransactionalId, request.v3AndBelowTopics)]
-    if transactions:
-        line.words.append("transaction")
-        line.names([word(t.transactionalId) for t in transactions[:SHOWN_NAMES]], len(transactions))
-        line.words[-2:] = [" ".join(line.words[-2:])]
-        line.topics(topic for transaction in transactions for topic in transaction.topics)
+    line.names(transactions, lambda transaction: word(transaction.transactionalId), "transaction ")
+    line.topics(topic for transaction in transactions for topic in transaction.topics)
 
 
 def _markers(line: Line) -> None:
-    markers = line.request(MarkersRequest).markers
-    labels = [
-        f"{'commit' if m.transactionResult else 'abort'} producer {m.producerId}/{m.producerEpoch}"
-        for m in markers[:SHOWN_NAMES]
+    markers = line.request().markers
+    line.names(
+        markers, lambda m: f"{'commit' if m.transactionResult else 'abort'} producer {m.producerId}/{m.producerEpoch}"
+    )
+    line.topics(topic for marker in markers for topic in marker.topics)
+
+
+# Payloads inside bytes and records fields
+
+
+def record_count(embedded: Iterable[Embedded]) -> str:
+    """Return how many records Produce or Fetch carry, ``57 records``; "" if none."""
+    fields = [one.json for one in embedded if one.kind == "records" and one.error is None]
+    count = sum(field["count"] for field in fields)
+    return f"{count:,} record{'' if count == 1 else 's'}" if fields else ""
+
+
+def assignors(embedded: Iterable[Embedded]) -> str:
+    """Return the assignors or Connect protocols that a member offers, in its order of preference."""
+    offered = [
+        word(one.json.get("assignor") or one.json.get("protocol") or "")
+        for one in embedded
+        if one.where == "request" and one.error is None and isinstance(one.json, dict)
     ]
-    if labels:
-        line.names(labels, len(markers))
-        line.topics(topic for marker in markers for topic in marker.topics)
+    return ", ".join(offered)
+
+
+def assigned(embedded: Iterable[Embedded]) -> str:
+    """Return the assignment in a SyncGroup response, ``orders-0,1,2``; "" if it is not known."""
+    for one in embedded:
+        if one.where == "response" and one.error is None:
+            return _connect(one) if one.kind == "connect-assignment" else _topics(one)
+    return ""
+
+
+def sasl_words(embedded: Iterable[Embedded], mechanism: str | None) -> list[str]:
+    """Return mechanism, user and outcome of one step of an authentication."""
+    words = [] if mechanism is None else [word(mechanism)]
+    for one in embedded:
+        words += token_words(one.json if one.error is None else {"size": 0}, from_client=one.where == "request")
+    return words
+
+
+def token_words(parts: dict[str, Any], *, from_client: bool) -> list[str]:
+    """Return the user or the outcome that the parts of a token tell."""
+    if not from_client:
+        return [_outcome(parts)]
+    return [f"user {word(parts['username'])}"] if parts.get("username") else []
+
+
+def _outcome(parts: dict[str, Any]) -> str:
+    refusal = parts.get("error") or parts.get("status")
+    if refusal or parts.get("success") is False:
+        return f"→ refused {word(refusal)}" if refusal else "→ refused"
+    if "iterations" in parts:
+        return "→ challenge"
+    return "→ token" if "size" in parts else "→ authenticated"
+
+
+def _topics(one: Embedded) -> str:
+    topics = one.value()["value"]["assignedPartitions"]
+    return _first_of(topics, SHOWN_TOPICS, _assigned_topic) or "nothing"
+
+
+def _assigned_topic(topic: Any) -> str:
+    return f"{word(topic['topic'], 48)}-{_partition_numbers(topic['partitions'])}"
+
+
+def _connect(one: Embedded) -> str:
+    plan = one.value()["value"]["assigned"]
+    return f"{len(plan['connectors'])} connectors, {len(plan['tasks'])} tasks"
+
+
+def _partition_numbers(partitions: list[int]) -> str:
+    more = ",…" if len(partitions) > SHOWN_PARTITIONS else ""
+    return ",".join(map(str, partitions[:SHOWN_PARTITIONS])) + more
+
+
+def _first_of(named: Sequence[T], most: int, label: Callable[[T], str]) -> str:
+    """Return the labels of the first few, and how many more there are; "" if there are none."""
+    return ", ".join(map(label, named[:most])) + (f" +{len(named) - most}" if len(named) > most else "")
 
 
 FACTS: dict[int, Describe] = {

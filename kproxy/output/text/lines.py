@@ -12,17 +12,15 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from kproxy.output.bodies import Bodies, count_errors, read_bodies
-from kproxy.output.completeness import notes
+from kproxy.output.bodies import Bodies, count_errors, is_plain, notes, read_bodies
 from kproxy.output.escaping import printable, word
-from kproxy.output.text.key_facts import key_facts
-from kproxy.output.text.payload_facts import token_words
+from kproxy.output.text.key_facts import key_facts, token_words
 from kproxy.output.text.styles import PLAIN, Style, cut
 from kproxy.output.times import Clock, render_clock, render_duration, render_size
 from kproxy.output.tls import tls_words
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
-from kproxy.session import BadFrame, Direction, Event, Exchange, Frame, Gap, Note, NotKafka, SaslToken, Tls
+from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, Note, NotKafka, SaslToken, Tls
 
 TINY = 60  # cells; narrower terminals get no route, and times in whole seconds
 NARROW = 100
@@ -159,18 +157,13 @@ def _tail(exchange: Exchange, bodies: Bodies, alone: bool) -> str:
         )
         and isinstance(names, dict)
         and not names
-        and _is_plain(exchange.request)
-        and _is_plain(exchange.response)
+        and is_plain(exchange.request)
+        and is_plain(exchange.response)
     ):
         return _tail_of_bodies(exchange.api_key, bodies.request, bodies.response)
     known = key_facts(exchange.api_key, bodies, names)
     noted = notes(exchange.copy(response=None) if alone else exchange)
     return _joined(_trouble(exchange.unanswered, bodies), known, noted)
-
-
-def _is_plain(frame: Frame | None) -> bool:
-    """Return whether a frame needs no note: it is not cut, and nothing follows its message."""
-    return frame is None or not (frame.cut or frame.trailing)
 
 
 @lru_cache(maxsize=2048)

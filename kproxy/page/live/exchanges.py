@@ -12,8 +12,7 @@ from kproxy.errors import DecodeError
 from kproxy.output.bodies import read_bodies
 from kproxy.output.jsonl import event_line
 from kproxy.output.opening import Opener
-from kproxy.output.rewriting.rewriter import Rewriter
-from kproxy.output.rewriting.withheld_records import WithoutRecords
+from kproxy.output.rewriting.rewriter import Rewriter, WithoutRecords
 from kproxy.page import blocks
 from kproxy.page.blocks import Item
 from kproxy.page.recorded import item_of

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kproxy.errors import UsageError
-from kproxy.output.rewriting.anonymize import Anonymizer
-from kproxy.output.rewriting.pseudonyms import KEY_SIZE, Pseudonyms
-from kproxy.output.rewriting.rewriter import Rewriter
-from kproxy.output.rewriting.withheld_records import WithoutRecords
+from kproxy.output.rewriting.anonymize import KEY_SIZE, Anonymizer, Pseudonyms
+from kproxy.output.rewriting.rewriter import Rewriter, WithoutRecords
 from kproxy.output.tables import TABLES, Table, schema_of
 from kproxy.output.tables.parquet import ParquetDirectory
 from kproxy.page.live.store import Live

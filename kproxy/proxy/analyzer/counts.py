@@ -12,8 +12,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from kproxy.errors import DecodeError
-from kproxy.output.bodies import NONZERO_ERROR, Bodies, count_errors
-from kproxy.output.completeness import read_beginning
+from kproxy.output.bodies import NONZERO_ERROR, Bodies, count_errors, read_beginning
 from kproxy.output.escaping import printable, well_formed
 from kproxy.output.text.body_fields import FetchResponse, Group, ProduceRequest
 from kproxy.output.text.body_fields import Topic as TopicFields

@@ -24,8 +24,8 @@ from kproxy.errors import UsageError
 from kproxy.output.jsonl import event_line
 from kproxy.pipeline.output import Output, Source
 from kproxy.pipeline.pcapng_output import LivePcapng
-from kproxy.pipeline.rotating_file import Report, RotatingFile
 from kproxy.pipeline.run import Options, Run
+from kproxy.pipeline.sink import Report, RotatingFile
 from kproxy.proxy import messages
 from kproxy.proxy.analyzer.counts import AnalysisCounts
 from kproxy.proxy.analyzer.page_feed import PageFeed, Past, connect

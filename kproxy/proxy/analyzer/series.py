@@ -16,8 +16,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from kproxy.output.escaping import well_formed
-from kproxy.output.labels import label_of
+from kproxy.output.escaping import label_of, well_formed
 
 MOST_SERIES = 1_000  # OTHER included
 IDLE = 3_600.0  # seconds

@@ -22,7 +22,7 @@ from kproxy.output.bodies import Bodies
 from kproxy.pipeline.connections import Connections
 from kproxy.pipeline.line_output import Lines, Render
 from kproxy.pipeline.output import Source
-from kproxy.pipeline.rotating_file import RotatingFile
+from kproxy.pipeline.sink import RotatingFile
 from kproxy.proxy.tap.ring import TapReader
 from kproxy.session import Event, Exchange
 

@@ -3,8 +3,7 @@
 from collections.abc import Callable, MutableMapping
 
 from kproxy.config import Traces
-from kproxy.output.otlp_spans import encode_span, request_of
-from kproxy.output.spans import Span
+from kproxy.output.spans import Span, encode_span, request_of
 from kproxy.pipeline.span_output import SpanOutput
 from kproxy.protocol.facts import facts
 from kproxy.proxy.otlp.exporter import OUTCOMES, Exporter

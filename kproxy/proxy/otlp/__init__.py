@@ -10,5 +10,5 @@ The event loop never waits for a collector. One that is down, slow, hangs or ans
 of exporter.py, and what it does not take is counted. No module here knows what the bytes mean.
 
 The exporters of OpenTelemetry's SDK are not used: they take seven times the CPU for a span and count no span that they drop
-(kproxy.output.otlp_spans has the figures), and they cannot forward metrics that a client has encoded.
+(kproxy.output.spans has the figures), and they cannot forward metrics that a client has encoded.
 """

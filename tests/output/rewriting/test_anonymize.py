@@ -2,12 +2,24 @@
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from ipaddress import IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
-from kproxy.output.rewriting.anonymize import KAFKA_NAMES, KAFKA_WORDS, Anonymizer
-from kproxy.output.rewriting.pseudonyms import Pseudonyms
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kproxy.output.rewriting.anonymize import (
+    CONNECT,
+    KAFKA_NAMES,
+    KAFKA_WORDS,
+    USER_DATA,
+    Anonymizer,
+    Pseudonyms,
+    rewrite_texts,
+)
 from kproxy.output.rewriting.rewriter import Context, has_records
 from kproxy.protocol import Direction, message
 from kproxy.protocol.facts import Field, facts
@@ -15,6 +27,7 @@ from kproxy.protocol.records import Record, RecordBatch, read_records, write_bat
 from kproxy.session import Exchange
 from kproxy.session.session import Session
 from tests.support.conversation import broker, client, events_of
+from tests.support.corpus import payloads
 from tests.support.frames import FRANZ_GO_API_VERSIONS, KAFKA_4_3_REFUSAL, request, response, string
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "messages.jsonl.gz"
@@ -193,3 +206,150 @@ def test_bytes_after_a_message_stay_where_they_are_too_few_for_a_name() -> None:
         assert done.request.data[-len(after) :] == kept
         assert b"orders" not in done.request.data and len(done.request.data) == len(exchange.request.data)
         assert len(done.request_body().topics) == 1
+
+
+# StickyAssignorUserData v1: one topic "orders" with partitions 0 and 2; generation 5
+VERSION_1 = bytes.fromhex("0000000100066f726465727300000002000000000000000200000005")
+
+
+def rewrite_sticky(data: bytes, name: Callable[[str], str]) -> bytes | None:
+    return rewrite_texts(USER_DATA["ConsumerProtocolSubscription"][0], data, name)
+
+
+def upper(name: str) -> str:
+    return name.upper()
+
+
+@pytest.mark.parametrize("data", [VERSION_1, VERSION_1[:-4]], ids=["v1", "v0"])
+def test_topics_get_other_names_and_the_rest_stays(data: bytes) -> None:
+    assert rewrite_sticky(data, upper) == data.replace(b"orders", b"ORDERS")
+
+
+def test_a_generation_alone_stays() -> None:
+    assert rewrite_sticky(b"\0\0\0\7", upper) == b"\0\0\0\7"
+
+
+@pytest.mark.parametrize("data", [VERSION_1 + b"x", VERSION_1[:-5], b"\xff" * 30, b"\0\0\0\1\x7f\xff", b"abc"])
+def test_anything_else_is_told_apart(data: bytes) -> None:
+    assert rewrite_sticky(data, upper) is None
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_keep_their_size_or_are_refused(data: bytes) -> None:
+    written = rewrite_sticky(data, lambda name: "x" * len(name.encode("utf-8", "surrogateescape")))
+    assert written is None or len(written) == len(data)
+
+
+NAME = Pseudonyms(b"a key of the tests").text
+KINDS = {
+    "streams-subscription-info": USER_DATA["ConsumerProtocolSubscription"][1],
+    "streams-assignment-info": USER_DATA["ConsumerProtocolAssignment"][0],
+    "connect-metadata": CONNECT["ConsumerProtocolSubscription"],
+    "connect-assignment": CONNECT["ConsumerProtocolAssignment"],
+}
+NOT_TEXT = {"processId"}  # a UUID
+
+
+def expected(value: Any, key: str = "") -> Any:
+    """What Kafka's JSON of a payload becomes: names as --anonymize writes them elsewhere, ports and all numbers as they are."""
+    if isinstance(value, dict):
+        named = key in ("partitions", "assignment") and all(isinstance(inner, list) for inner in value.values())
+        return {(NAME(name) if named else name): expected(inner, name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [expected(inner, key) for inner in value]
+    if not isinstance(value, str) or key in NOT_TEXT:
+        return value
+    if key in ("userEndPoint", "key", "value"):  # of client tags; bytes, which are shown as hex
+        return renamed(bytes.fromhex(value).decode()).encode().hex()
+    return renamed(value)
+
+
+def renamed(text: str) -> str:
+    scheme, separator, rest = text.rpartition("://")
+    host, colon, port = rest.partition(":")
+    return f"{scheme}{separator}{NAME(host)}{colon}{port}" if colon else NAME(text)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_payload_of_kafkas_has_other_names_and_the_same_numbers(kind: str) -> None:
+    open_payload = KINDS[kind]
+    changed = 0
+    for line in payloads(kind):
+        data = bytes.fromhex(line["hex"])
+        written = rewrite_texts(open_payload, data, NAME)
+        assert written is not None
+        assert len(written) == len(data)
+        assert open_payload(written) == expected(open_payload(data))
+        changed += written != data
+    assert changed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_cut_or_goes_on_is_refused(kind: str) -> None:
+    for line in payloads(kind)[:20]:
+        data = bytes.fromhex(line["hex"])
+        for other in (data[:-1], data + b"\0"):
+            assert rewrite_texts(KINDS[kind], other, NAME) is None
+
+
+@given(st.text(min_size=1, max_size=300))
+def test_a_pseudonym_has_as_many_bytes_and_is_the_same_each_time(text: str) -> None:
+    text = text.encode("utf-8", "replace").decode()
+    names = Pseudonyms(b"a key of the tests")
+    made = names.text(text)
+    assert len(made.encode()) == len(text.encode())
+    assert names.text(text) == made == Pseudonyms(b"a key of the tests").text(text)
+
+
+def test_bytes_that_are_no_text_keep_their_size() -> None:
+    assert len(NAMES.text("a\udcff\udc80").encode()) == 3
+
+
+def test_another_key_gives_other_pseudonyms() -> None:
+    assert NAMES.text("orders-consumer") != Pseudonyms(b"another").text("orders-consumer")
+    assert NAMES.data(b"orders-consumer") != Pseudonyms(b"another").data(b"orders-consumer")
+
+
+def test_short_names_stay_apart() -> None:
+    names = [chr(code) for code in range(ord("a"), ord("z") + 1)]
+    pseudonyms = Pseudonyms(b"a key of the tests")
+    made = [pseudonyms.text(name) for name in names]
+    assert len(set(made)) == len(names)
+    assert all(a != b for a, b in zip(names, made, strict=True))
+
+
+@pytest.mark.parametrize("text", ["", "*", "User:*"])
+def test_what_names_nobody_stays(text: str) -> None:
+    assert NAMES.text(text) == text
+
+
+def test_a_user_has_one_name_as_principal_and_by_itself() -> None:
+    assert NAMES.text("User:alice") == f"User:{NAMES.text('alice')}"
+    assert NAMES.text("alice") != "alice"
+
+
+@pytest.mark.parametrize("address", ["10.0.0.5", "127.0.0.1", "192.168.100.255", "0.0.0.0"])
+def test_an_ipv4_address_keeps_its_digits_in_packets_and_in_text(address: str) -> None:
+    made = NAMES.text(address)
+    assert made != address
+    assert [len(part) for part in made.split(".")] == [len(part) for part in address.split(".")]
+    assert str(NAMES.address(ip_address(address))) == made
+    assert NAMES.endpoint(f"{address}:9092") == f"{made}:9092"
+    assert NAMES.text(f"/{address}") == f"/{made}"
+    assert not ip_address(made).is_multicast
+
+
+def test_what_only_looks_like_an_address_is_a_name() -> None:
+    assert len(NAMES.text("999.999.999.999")) == 15
+    assert len(NAMES.text("1.2.3")) == 5
+
+
+def test_an_ipv6_address_becomes_a_local_one() -> None:
+    made = NAMES.endpoint("[2001:db8::1]:9093")
+    host = IPv6Address(made.removesuffix(":9093").strip("[]"))
+    assert host in ip_network("fd00::/8")
+
+
+@given(st.binary(max_size=5_000))
+def test_bytes_keep_their_size(data: bytes) -> None:
+    assert len(NAMES.data(data)) == len(data)

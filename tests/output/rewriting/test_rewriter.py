@@ -5,7 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from kproxy.output.rewriting.rewriter import Context, Rewriter, has_records, has_secrets
+import pytest
+
+from kproxy.output.rewriting.rewriter import Context, Rewriter, blank_token, has_records, has_secrets
 from kproxy.protocol import Direction, message
 from kproxy.protocol.records import Record, RecordBatch, read_records, write_batches
 from kproxy.session import Connection, Exchange
@@ -132,3 +134,22 @@ def test_bytes_after_a_message_stay_and_those_after_credentials_are_zeros() -> N
     assert done.request.data[-5:] == bytes(5) and b"secret" not in done.request.data and b"alice" in done.request.data
     body = done.request_body()
     assert [one.name for one in body.upsertions] == ["alice"]
+
+
+@pytest.mark.parametrize(
+    ("token", "expected"),
+    [
+        (b"n,,n=user,r=fyko+d2lbbFgONRv9qkxdawL", b"n,,n=USER,r=xxxxxxxxxxxxxxxxxxxxxxxx"),
+        (b"r=fyko+d2,s=QSXCR+Q6sek8bf92,i=4096", b"r=xxxxxxx,s=xxxxxxxxxxxxxxxx,i=4096"),
+        (b"c=biws,r=fyko+d2lb,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=", b"c=biws,r=xxxxxxxxx,p=xxxxxxxxxxxxxxxxxxxxxxxxxxx="),
+        (b"v=rmF9pqV8S7suAoZWja4dJRkFsKQ=", b"v=xxxxxxxxxxxxxxxxxxxxxxxxxxx="),
+        (b"e=invalid-proof", b"e=invalid-proof"),
+        (b"\0tim\0tanstaaftanstaaf", b"\0TIM\0xxxxxxxxxxxxxxxx"),
+        (b"Ursel\0Kurt\0xipj3plmq", b"URSEL\0KURT\0xxxxxxxxx"),
+        (b"n,,\1auth=Bearer token\1\1", bytes(23)),
+        (b"\x60\x82opaque", bytes(8)),
+        (b"", b""),
+    ],
+)
+def test_a_token_keeps_its_size_and_loses_its_secrets(token: bytes, expected: bytes) -> None:
+    assert blank_token(token, bytes.upper) == expected

@@ -5,9 +5,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kproxy.output.tables.arrow import arrow_type
 from kproxy.output.tables.columns import BYTES, ROWS, Rows
 from kproxy.output.tables.contracts import Column, Table
+from kproxy.output.tables.parquet import arrow_type
 
 TABLE = Table(
     "things", 1, "a thing", (Column("name", "string", "its name"), Column("size", "int64", "how large", "bytes"))

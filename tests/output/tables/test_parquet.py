@@ -1,6 +1,7 @@
 """The directory of Parquet files: what it will be written over, what an aborted run leaves, how much is held."""
 
 import json
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pytest
 
 from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES, parquet, schema_of
-from kproxy.output.tables.parquet import MARKER, PART, ParquetDirectory, check_directory
+from kproxy.output.tables.parquet import MARKER, PART, ParquetDirectory, arrow_type, check_available, check_directory
 
 RECORDS = TABLES["records"]
 CONNECTIONS = TABLES["connections"]
@@ -131,3 +132,31 @@ def test_dictionaries_are_made_of_what_repeats_alone(tmp_path: Path) -> None:
     columns = [group.column(number) for number in range(group.num_columns)]
     plain = {column.path_in_schema for column in columns if not column.has_dictionary_page}
     assert plain == {"exchange", "offset", "timestamp", "value"}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("int8", pa.int8()),
+        ("double", pa.float64()),
+        ("bool", pa.bool_()),
+        ("binary", pa.binary()),
+        ("timestamp[us, tz=UTC]", pa.timestamp("us", "UTC")),
+        ("timestamp[ms, tz=UTC]", pa.timestamp("ms", "UTC")),
+        ("list<string>", pa.list_(pa.field("element", pa.string(), nullable=False))),
+    ],
+)
+def test_types(text: str, kind: pa.DataType) -> None:
+    assert arrow_type(text) == kind
+
+
+def test_headers_have_keys_that_are_never_null() -> None:
+    struct = arrow_type("list<struct<key: binary, value: binary>>").value_type
+    assert [(field.name, field.nullable) for field in struct] == [("key", False), ("value", True)]
+
+
+def test_without_pyarrow_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(UsageError, match=r"pip install 'kproxy-kafka\[parquet\]'"):
+        check_available()

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from kproxy.output.bodies import find_errors, read_bodies
-from kproxy.output.tables import rows
+from kproxy.output.tables import layouts, rows
 from kproxy.output.tables.contracts import EXCHANGES, RECORD_BATCHES
-from kproxy.output.tables.layouts import TOP_FIELDS, searched_fields
+from kproxy.output.tables.layouts import TOP_FIELDS, Form, Kind, searched_fields
 from kproxy.output.tables.rows import (
     EARLIEST_US,
     LATEST_US,
@@ -27,6 +27,7 @@ from kproxy.output.tables.rows import (
     topic_of,
 )
 from kproxy.protocol import message
+from kproxy.protocol.facts import facts
 from kproxy.session import Connection, Exchange, Frame
 from tests.support.record_batches import golden
 from tests.support.tables import query, tables_of
@@ -296,3 +297,45 @@ def test_offsets_go_no_further_than_int64() -> None:
     rows = rows_of(two, appended=2**63 - 1)
     assert rows[0]["appended_offset"] == 2**63 - 1
     assert rows[-1]["appended_offset"] is None
+
+
+@pytest.mark.parametrize(("name", "version"), [("ApiVersionsRequest", 4), ("SaslHandshakeRequest", 1)])
+def test_a_body_with_nothing_to_find_is_not_visited(name: str, version: int) -> None:
+    assert not searched_fields(name, version).finds_something
+
+
+def test_names_and_error_codes_are_found_below_arrays() -> None:
+    top = searched_fields("OffsetFetchResponse", 9)
+    ((attribute, is_array, group),) = top.children
+    assert (attribute, is_array, group.names) == ("groups", True, (("group_id", Kind.GROUP, False),))
+    assert group.error_codes == ("error_code",)
+    ((_, _, topic),) = group.children
+    assert (topic.names, topic.partitions) == ((("name", Kind.TOPIC, False),), "partitions")
+
+
+def test_a_top_field_is_the_first_path_that_the_version_has() -> None:
+    columns = [column for column, _, _ in TOP_FIELDS]
+    old, new = (
+        {columns[field.column]: (field.attribute, field.inner, field.form) for field in fields}
+        for fields in (
+            layouts.top_fields("LeaveGroupRequest", 2, in_response=False),
+            layouts.top_fields("LeaveGroupRequest", 5, in_response=False),
+        )
+    )
+    assert old == {"member_id": ("member_id", "", Form.VALUE)}
+    assert new == {
+        "member_id": ("members", "member_id", Form.FIRST),
+        "group_instance_id": ("members", "group_instance_id", Form.FIRST),
+        "members": ("members", "", Form.COUNT),
+        "reason": ("members", "reason", Form.FIRST),
+    }
+
+
+def test_every_message_at_every_version_has_its_fields() -> None:
+    for key, api in facts().apis.items():
+        assert key == api.key
+        for name, in_response in ((f"{api.name}Request", False), (f"{api.name}Response", True)):
+            for layout in facts().layouts(name):
+                for version in layout.versions:
+                    assert searched_fields(name, version).cls.__name__ == name
+                    layouts.top_fields(name, version, in_response=in_response)

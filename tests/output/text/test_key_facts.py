@@ -1,13 +1,19 @@
 """What a line tells of an exchange: from JSON as Kafka writes it, for every API and version of the corpus."""
 
+import inspect
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from kproxy.output.bodies import Bodies, read_bodies
-from kproxy.output.text.key_facts import FACTS, key_facts
+from kproxy.output.text import body_fields
+from kproxy.output.text.body_fields import Partition, ProduceRequest, Topic
+from kproxy.output.text.key_facts import FACTS, assigned, assignors, key_facts, record_count, sasl_words
 from kproxy.protocol import facts
+from kproxy.protocol.embedded import Embedded
+from kproxy.protocol.facts import Field
 from tests.support.traffic import golden_exchanges, golden_pairs
 
 LEADS = {"generationId": 3, "protocolName": "range", "leader": "m", "memberId": "m", "members": [{}, {}]}
@@ -104,3 +110,98 @@ def test_hostile_names_are_printable() -> None:
 
 def test_json_of_another_shape_is_told_apart() -> None:
     assert told(0, {"topicData": "not a list"}) == "(details with -v)"
+
+
+STRUCTS = [kind for _, kind in inspect.getmembers(body_fields, inspect.isclass) if issubclass(kind, msgspec.Struct)]
+OF_JSON = {"recordsSizeInBytes", "unalignedRecordsSizeInBytes"}  # how Kafka's JSON shows a records field
+
+
+def names_of(fields: tuple[Field, ...]) -> set[str]:
+    return {field.json_name for field in fields}.union(*(names_of(field.fields) for field in fields))
+
+
+ALL_NAMES = OF_JSON.union(*(names_of(x.fields) for message in facts().messages() for x in facts().layouts(message)))
+
+
+@pytest.mark.parametrize("kind", STRUCTS, ids=lambda kind: kind.__name__)
+def test_every_name_is_one_of_kafkas(kind: type[msgspec.Struct]) -> None:
+    assert set(kind.__struct_fields__) <= ALL_NAMES
+
+
+@pytest.mark.parametrize("kind", STRUCTS, ids=lambda kind: kind.__name__)
+def test_every_field_is_optional(kind: type[msgspec.Struct]) -> None:
+    assert msgspec.json.decode(b'{"fieldOfTheFuture":[1]}', type=kind) == kind()
+
+
+def test_partitions_are_read_under_all_their_names() -> None:
+    for asked, _ in golden_pairs():
+        if asked["apiKey"] == 0:
+            read = msgspec.json.decode(msgspec.json.encode(asked["json"]), type=ProduceRequest)
+            sizes = [len(records) // 2 for _, records in sorted(asked.get("records", {}).items())]
+            found = [p.size for topic in read.topicData for p in topic.all_partitions() if p.size]
+            assert sorted(found) == sorted(size for size in sizes if size)
+    assert [Partition(index=1).number, Partition(partition=2).number, Partition(partitionIndex=0).number] == [1, 2, 0]
+    assert Partition().number is None
+
+
+def test_a_topic_is_known_by_name_else_by_id() -> None:
+    assert Topic(name="a").label({}) == "a"
+    assert Topic(topicId="B" * 22).label({"B" * 22: "orders"}) == "orders"
+    assert Topic(topicId="B" * 22).label({}) == "B" * 22
+    assert Topic(topicId="A" * 22).label({}) == '""'
+
+
+def test_records_are_counted_over_all_partitions() -> None:
+    fields: list[Any] = [{"count": 1_000}, {"count": 234}]
+    embedded = [Embedded(f"p[{i}]", "response", "records", json) for i, json in enumerate(fields)]
+    assert record_count(embedded) == "1,234 records"
+    assert record_count(embedded[:0]) == ""
+    assert record_count([Embedded("p", "response", "records", {"count": 1})]) == "1 record"
+    assert record_count([Embedded("p", "response", "records", error="broken")]) == ""
+
+
+def test_the_assignors_that_a_member_offers() -> None:
+    embedded = [
+        Embedded("protocols[0].metadata", "request", "consumer-subscription", {"assignor": "range"}),
+        Embedded("protocols[1].metadata", "request", "consumer-subscription", error="broken"),
+        Embedded("protocols[2].metadata", "request", "connect-metadata", {"protocol": "a\nb"}),
+        Embedded("members[0].metadata", "response", "consumer-subscription", {"assignor": "sticky"}),
+    ]
+    assert assignors(embedded) == "range, a\\nb"
+
+
+def test_what_a_member_is_given() -> None:
+    topics = [
+        {"topic": "orders", "partitions": list(range(9))},
+        {"topic": "a b", "partitions": [1]},
+        {"topic": "c", "partitions": []},
+    ]
+    given = Embedded("assignment", "response", "consumer-assignment", {"value": {"assignedPartitions": topics}})
+    assert assigned([given]) == 'orders-0,1,2,3,4,5,…, "a b"-1 +1'
+    none = Embedded("assignment", "response", "consumer-assignment", {"value": {"assignedPartitions": []}})
+    assert assigned([none]) == "nothing"
+    worker: Any = {"value": {"assigned": {"connectors": ["a"], "tasks": [{}, {}]}}}
+    assert assigned([Embedded("assignment", "response", "connect-assignment", worker)]) == "1 connectors, 2 tasks"
+    assert assigned([Embedded("assignments[0].assignment", "request", "consumer-assignment", {})]) == ""
+
+
+@pytest.mark.parametrize(
+    ("parts", "outcome"),
+    [
+        ({"success": True}, "→ authenticated"),
+        ({}, "→ authenticated"),  # the server's signature, of which nothing is shown
+        ({"success": False}, "→ refused"),
+        ({"error": "invalid-proof"}, "→ refused invalid-proof"),
+        ({"status": "invalid_token"}, "→ refused invalid_token"),
+        ({"iterations": 4096}, "→ challenge"),
+        ({"size": 90}, "→ token"),
+    ],
+)
+def test_how_an_authentication_goes(parts: dict[str, Any], outcome: str) -> None:
+    asked = Embedded("authBytes", "request", "sasl-token", {"username": "alice"})
+    answer = Embedded("authBytes", "response", "sasl-token", parts)
+    assert sasl_words([asked, answer], "SCRAM-SHA-256") == ["SCRAM-SHA-256", "user alice", outcome]
+
+
+def test_a_broken_token_is_a_token() -> None:
+    assert sasl_words([Embedded("authBytes", "response", "sasl-token", error="no")], None) == ["→ token"]

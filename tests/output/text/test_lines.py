@@ -1,5 +1,6 @@
 """One event, one line: what it says, that it fits, that nothing in it moves the cursor."""
 
+import io
 import json
 import re
 
@@ -12,7 +13,7 @@ from rich.cells import cell_len
 from kproxy.output.bodies import read_bodies
 from kproxy.output.jsonl import event_line
 from kproxy.output.text.lines import TextLines
-from kproxy.output.text.styles import ANSI, PLAIN
+from kproxy.output.text.styles import ANSI, PLAIN, cut, style_for
 from kproxy.output.text.tree import Tree
 from kproxy.session import BadFrame, Cut, Direction, Event, Exchange, Gap, Note, NotKafka, SaslToken
 from tests.support.conversation import broker, client, closing, events_of
@@ -162,3 +163,31 @@ def test_a_comment_on_any_client_id_is_the_line_with_single_spaces(client_id: st
     lines = TextLines()
     event = exchange_of(client_id=client_id)
     assert lines.comment(event) == " ".join(lines.render(event).split())
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_colours_only_on_a_terminal_that_wants_them() -> None:
+    assert style_for(Terminal(), {}) is ANSI
+    assert style_for(io.StringIO(), {}) is PLAIN
+    assert style_for(Terminal(), {"NO_COLOR": "1"}) is PLAIN
+    assert style_for(Terminal(), {"TERM": "dumb"}) is PLAIN
+
+
+def test_painting_wraps_text_and_leaves_nothing_open() -> None:
+    assert ANSI.paint(ANSI.error, "x") == "\x1b[1;31mx\x1b[0m"
+    assert ANSI.paint(ANSI.error, "") == ""
+    assert PLAIN.paint(PLAIN.error, "x") == "x"
+
+
+def test_cutting_counts_cells() -> None:
+    assert cut("abcdef", 6) == "abcdef"
+    assert cut("abcdef", 4) == "abc…"
+    assert cut("注文注文", 8) == "注文注文"  # two cells each (Unicode standard annex 11)
+    assert cut("注文注文", 6) == "注文…"
+    assert cut("abc", 0) == ""

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from kproxy.output.bodies import Bodies
-from kproxy.output.escaping import printable
-from kproxy.output.labels import LONGEST_NAME
+from kproxy.output.escaping import LONGEST_NAME, printable
 from kproxy.output.text.body_fields import Partition
 from kproxy.pipeline.output import End
 from kproxy.proxy.analyzer.counts import MOST_BEGUN, OTHER, AnalysisCounts, Logins

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kproxy.output.labels import LONGEST_NAME
+from kproxy.output.escaping import LONGEST_NAME
 from kproxy.output.text.body_fields import FetchResponse
 from kproxy.proxy.analyzer import lag as module
 from kproxy.proxy.analyzer.counts import AnalysisCounts
