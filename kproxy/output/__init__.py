@@ -9,22 +9,21 @@ several. from_jsonl.py turns lines back into events.
     where.py         --where: conditions in CEL over exchanges
     entities.py      fields of conditions that the decoded log lacks: topics, groups, principal
     text/            for people: one line an exchange, and the tree of its fields
-    packets/         events as a pcapng file
+    packets.pyx      the blocks of a pcapng file, and packets of TCP connections that carry given bytes
     rewriting/       frames with other contents of the same size: credentials withheld, --anonymize
     tables/          columns for analysis: contracts, rows of events, Parquet files
-    metrics.py       Prometheus metrics, described in metric_descriptions.py; formats: histograms.py, protobuf_exposition.py
+    metrics.py       Prometheus metrics, described in metric_descriptions.py; formats: histograms.py
     client_metrics.py metrics that clients measured and sent (KIP-714)
-
     spans.py         trace spans of OpenTelemetry; trace_context.py reads the contexts that producers sent
 
-    bodies.py        both bodies of an exchange as Kafka's JSON, read once; what is missing; error codes and names in them
-    opening.py       decodes payloads in bytes and records fields, with what earlier exchanges showed
+    bodies.py        both bodies of an exchange as Kafka's JSON, read once, with what is inside bytes and records fields (Opener);
+                     what is missing; error codes and names in them
     tls.py           what is known about a connection's TLS, as an object of the decoded log and in words
     escaping.py      strings from the wire made safe for a terminal, and as labels of metrics
     times.py         times, durations and sizes as text
 
-The text outputs read Kafka's JSON of the bodies, in which credentials are already withheld; packets are made from the frames'
-objects. kproxy.pipeline decides which output gets which event, and is where a new format is registered (pipeline/output.py).
+The text outputs read Kafka's JSON of the bodies, in which credentials are already withheld; captures are made of frames.
+kproxy.pipeline decides which output gets which event, and is where a new format is registered (pipeline/output.py).
 
 To add
     a field of the decoded log     jsonl.py: its docstring; exchange_line.pyx: the line; from_jsonl.py to read it back;

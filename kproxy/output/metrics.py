@@ -14,8 +14,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from kproxy import __version__
-from kproxy.output import protobuf_exposition
-from kproxy.output.histograms import Buckets, Histogram, Shape
+from kproxy.output.histograms import PROTOBUF, Buckets, Histogram, Shape, encode_protobuf, prefers_protobuf
 from kproxy.output.metric_descriptions import DESCRIPTIONS, NANOSECONDS, Description
 from kproxy.protocol.facts import facts
 
@@ -124,8 +123,8 @@ class Metrics(Collector):
 
     def render(self, accept: str) -> tuple[bytes, str]:
         """Return the text of a scrape and its content type; *accept* is the scraper's Accept header."""
-        if protobuf_exposition.is_accepted(accept):
-            return protobuf_exposition.encode(self.collect()), protobuf_exposition.CONTENT_TYPE
+        if prefers_protobuf(accept):
+            return encode_protobuf(self.collect()), PROTOBUF
         encode, content_type = choose_encoder(accept)
         return encode(self), content_type
 

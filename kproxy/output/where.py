@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kproxy.errors import OptionError
-from kproxy.output.bodies import OPENABLE, Bodies, read_bodies, trailing_of
+from kproxy.output.bodies import OPENABLE, Bodies, Opener, read_bodies, trailing_of
 from kproxy.output.escaping import well_formed
 from kproxy.output.jsonl import event_line
-from kproxy.output.opening import Opener
 from kproxy.output.times import render_instant, render_size
 from kproxy.protocol.addresses import address_of
 from kproxy.protocol.condition_types import check_types

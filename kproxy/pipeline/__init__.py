@@ -16,7 +16,6 @@
     table_output.py    rows of tables, for DuckDB, Spark and Parquet files
     summary.py         counts, and the sentences that a decode ends with
     sink.py            bytes to a file or pipe, or to a file in parts, which survives a full disk
-    time_order.py      sorts more items than memory holds
 
 Theory of operation
 

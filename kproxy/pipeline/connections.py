@@ -5,7 +5,7 @@ decoding of that connection and is counted; the others go on. flow_reader.py rea
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from kproxy.capture import CloseReason
@@ -23,9 +23,6 @@ class Listener(Protocol):
     """What receives the events of connections, in their order."""
 
     taken: int  # events completely handled so far
-
-    def begin_connection(self, connection: Connection, at: int) -> None:
-        """Take the begin of a connection, at a time in ns."""
 
     def receive_events(self, events: list[Event]) -> None:
         """Take the events of one connection."""
@@ -81,6 +78,7 @@ class Connections:
         contain: the exceptions that end only the connection in which they are raised.
         most: connections open at a time; one more closes the connection that was silent longest.
         most_held: bytes held by all sessions together; more closes the connection that holds most.
+        on_open: called with each new connection and the time (ns) it began.
     """
 
     def __init__(
@@ -92,6 +90,7 @@ class Connections:
         contain: tuple[type[BaseException], ...],
         most: int,
         most_held: int,
+        on_open: Callable[[Connection, int], None] = lambda connection, at: None,
     ) -> None:
         self._clusters = clusters
         self._listener = listener
@@ -99,6 +98,7 @@ class Connections:
         self._contain = contain
         self._most = most
         self._most_held = most_held
+        self._on_open = on_open
         self._open: OrderedDict[int, LiveConnection] = OrderedDict()  # the connection that was silent longest is first
         self._held = 0
         self.last_at = 0  # ns: time of the last chunk
@@ -154,7 +154,7 @@ class Connections:
         )
         session.connection.cluster, session.connection.tls_to_proxy = cluster, tls
         self._open[number] = LiveConnection(number, session, at)
-        self._listener.begin_connection(session.connection, at)
+        self._on_open(session.connection, at)
         if len(self._open) > self._most:
             self._give_up(next(iter(self._open.values())))
 

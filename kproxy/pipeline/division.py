@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol, TypeAlias
 
 from kproxy.capture import Data, Differs, Flow, Opened, Uncopied
-from kproxy.output.opening import NO_PROTOCOLS, Opener, Protocols
+from kproxy.output.bodies import NO_PROTOCOLS, Opener, Protocols
 from kproxy.pipeline.flow_reader import FlowEvents, Item
 from kproxy.pipeline.late_names import LateNames
 from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID

@@ -11,8 +11,7 @@ from kproxy.capture import Data, FlowItem, Flows, Packet
 from kproxy.capture.files import STANDARD_INPUT
 from kproxy.capture.unwrap import Unwrapper
 from kproxy.errors import CaptureError, UsageError
-from kproxy.output.bodies import Bodies, read_bodies
-from kproxy.output.opening import Opener
+from kproxy.output.bodies import Bodies, Opener, read_bodies
 from kproxy.pipeline.decoded_log import open_input
 from kproxy.pipeline.output import Observer
 from kproxy.pipeline.run import Options, Run

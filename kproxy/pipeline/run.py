@@ -20,9 +20,8 @@ from msgspec import Struct, field
 from kproxy.capture import Capture, Data, FlowItem, read_flows
 from kproxy.capture.tls import KeyLog, KeyLogFile
 from kproxy.errors import CaptureError
-from kproxy.output.bodies import read_bodies
+from kproxy.output.bodies import Opener, Protocols, read_bodies
 from kproxy.output.escaping import printable
-from kproxy.output.opening import Opener, Protocols
 from kproxy.pipeline.connections import Clusters, Connections
 from kproxy.pipeline.decoded_log import DecodedLog
 from kproxy.pipeline.division import Division
@@ -234,6 +233,7 @@ class Run(Closing):
             contain=self.options.contain,
             most=self.options.most_connections,
             most_held=self.options.most_held,
+            on_open=live.begin_connection,
         )
 
     @property
@@ -415,7 +415,7 @@ class _Live:
             self.taken += 1
 
     def begin_connection(self, connection: Connection, at: int) -> None:
-        """See Listener."""
+        """Tell the outputs that a connection has begun."""
         self._run.switch_source(self._source)
         self._run.begin(connection, at)
 

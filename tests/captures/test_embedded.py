@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from kproxy.capture import open_capture, read_flows
-from kproxy.output.bodies import read_bodies
+from kproxy.output.bodies import Opener, read_bodies
 from kproxy.output.jsonl import exchange_line
-from kproxy.output.opening import Opener
 from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.protocol.embedded import Viewers
 from kproxy.session import Exchange

@@ -16,10 +16,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from kproxy.output.histograms import Buckets, Histogram, Shape
+from kproxy.output.histograms import Buckets, Histogram, Shape, encode_protobuf, prefers_protobuf
 from kproxy.output.metric_descriptions import BY_NAME, DESCRIPTIONS
 from kproxy.output.metrics import DURATIONS, SHAPES, SIZES, Metrics, Scrape
-from kproxy.output.protobuf_exposition import encode, is_accepted
 from kproxy.proxy.tap import counters
 from kproxy.proxy.tap.counted import GAUGES, Total
 from tests.conftest import Require
@@ -385,7 +384,9 @@ def test_counters_gauges_and_information() -> None:
     counter.add_metric(["Fetch"], 3)
     counter.add_metric(['odd"\n\u202e'], 2**53)
     gauge = GaugeMetricFamily("open", "Open ones.", value=-1.5)
-    found = families(encode([counter, gauge, InfoMetricFamily("build", "The version.", value={"version": "1.2"})]))
+    found = families(
+        encode_protobuf([counter, gauge, InfoMetricFamily("build", "The version.", value={"version": "1.2"})])
+    )
     requests = found["requests_total"]
     assert (requests.help, requests.type) == ("Requests.", 0)
     assert [({x.name: x.value for x in one.label}, one.counter.value) for one in requests.metric] == [
@@ -402,7 +403,7 @@ def test_a_histogram_is_classic_and_native() -> None:
     counts = [0] * shape.buckets.count
     counts[0], counts[4], counts[5], counts[60], counts[-1] = 7, 3, 1, 2, 1
     family.add(("Fetch", "broker"), counts, 5_000_000_000)
-    metric = families(encode([family]))["phase_seconds"].metric[0]
+    metric = families(encode_protobuf([family]))["phase_seconds"].metric[0]
     histogram = metric.histogram
     assert {x.name: x.value for x in metric.label} == {"api": "Fetch", "phase": "broker"}
     assert (histogram.sample_count, histogram.sample_sum) == (14, 5.0)
@@ -429,4 +430,4 @@ def test_a_histogram_is_classic_and_native() -> None:
     ],
 )
 def test_it_is_sent_to_scrapers_that_want_it_most(accept: str, expected: bool) -> None:
-    assert is_accepted(accept) is expected
+    assert prefers_protobuf(accept) is expected

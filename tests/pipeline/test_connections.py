@@ -5,7 +5,7 @@ import pytest
 from kproxy.pipeline.connections import Clusters, Connections, new_cluster_view
 from kproxy.pipeline.output import End
 from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
-from kproxy.session import Connection, Event, Exchange, Limits
+from kproxy.session import Event, Exchange, Limits
 from kproxy.session.cut import Cut
 from tests.support.frames import heartbeat, heartbeat_answer
 
@@ -18,9 +18,6 @@ class Heard:
         self.ends: list[tuple[End, BaseException | None]] = []
         self.fault: BaseException | None = None
         self.taken = 0
-
-    def begin_connection(self, connection: Connection, at: int) -> None:
-        pass
 
     def receive_events(self, events: list[Event]) -> None:
         if self.fault is not None and events:

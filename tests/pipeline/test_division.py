@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kproxy.capture import open_capture
+from kproxy.output.bodies import Opener
 from kproxy.output.jsonl import event_line
-from kproxy.output.opening import Opener
 from kproxy.pipeline.division import CannotDivide, DividedClusterView, DividedOpener, Division, Fact
 from kproxy.pipeline.line_output import Lines
 from kproxy.pipeline.run import Run

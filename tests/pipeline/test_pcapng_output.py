@@ -23,10 +23,10 @@ from kproxy.pipeline.pcapng_output import (
     LivePcapng,
     OrderedPcapng,
     Piece,
+    TimeOrder,
     with_same_ip_version,
 )
 from kproxy.pipeline.sink import RotatingFile, Sink
-from kproxy.pipeline.time_order import TimeOrder
 from kproxy.session import BadFrame, Connection, Direction, Event, Exchange, Gap, NotKafka, SaslToken, Session
 from tests.support.clock import Clock
 from tests.support.conversation import broker, client, events_of

@@ -9,9 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from kproxy.errors import DecodeError
-from kproxy.output.bodies import read_bodies
+from kproxy.output.bodies import Opener, read_bodies
 from kproxy.output.jsonl import event_line
-from kproxy.output.opening import Opener
 from kproxy.output.rewriting.rewriter import Rewriter, WithoutRecords
 from kproxy.page import blocks
 from kproxy.page.blocks import Item
