@@ -7,7 +7,7 @@ import pytest
 from packaging.version import Version
 
 import kproxy
-from kproxy.output.tables import TABLES, Column, Table, schema_of
+from kproxy.output.tables import TABLES, schema_of
 from kproxy.output.tables.contracts import BODIES, EXCHANGES
 from tests.support.tables import query, tables_of
 
@@ -15,22 +15,16 @@ CAPTURE = "01-java-produce-consume-group.pcap"
 COLUMNS = [(table, column) for table in TABLES.values() for column in table.columns]
 
 
-def shown(value: object) -> str:
-    return value.name if isinstance(value, Table | Column) else str(value)
-
-
-@pytest.mark.parametrize(("table", "column"), COLUMNS, ids=shown)
-def test_a_column_is_named_in_snake_case_and_explained(table: Table, column: Column) -> None:
-    assert column.name.isidentifier()
-    assert column.name == column.name.lower()
-    assert column.meaning
-    assert [other.name for other in table.columns].count(column.name) == 1
-
-
-@pytest.mark.parametrize(("table", "column"), COLUMNS, ids=shown)
-def test_a_number_of_bytes_or_of_time_says_its_unit(table: Table, column: Column) -> None:
-    measured = column.name.endswith(("_ms", "_bytes", "size")) or column.name == "bytes"
-    assert (column.unit != "") is measured
+def test_columns_are_named_in_snake_case_and_explained_and_say_their_units_and_since_when() -> None:
+    for table, column in COLUMNS:
+        where = table.name, column.name
+        assert column.name.isidentifier() and column.name == column.name.lower(), where
+        assert column.meaning, where
+        assert [other.name for other in table.columns].count(column.name) == 1, where
+        measured = column.name.endswith(("_ms", "_bytes", "size")) or column.name == "bytes"
+        assert (column.unit != "") is measured, where
+        for since in (table.since, column.since):
+            assert Version(since) <= Version(kproxy.__version__), where
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -56,12 +50,6 @@ def test_files_carry_the_contract_in_their_metadata(name: str) -> None:
         assert field.nullable is column.nullable
         assert field.metadata[b"comment"] == column.meaning.encode()
         assert field.metadata[b"since"] == column.since.encode()
-
-
-@pytest.mark.parametrize(("table", "column"), COLUMNS, ids=shown)
-def test_a_column_says_since_which_release(table: Table, column: Column) -> None:
-    for since in (table.since, column.since):
-        assert Version(since) <= Version(kproxy.__version__)
 
 
 def test_the_marker_says_versions_and_rows() -> None:

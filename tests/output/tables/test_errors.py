@@ -180,15 +180,6 @@ def test_fetches_are_what_the_broker_logged(name: str) -> None:
     ]
 
 
-def test_version_0_and_1_of_old_brokers() -> None:
-    rows = query(
-        tables_of("08-old-broker-0.9-format0.pcap"),
-        "select kind, topic, max(\"offset\") from offsets where kind in ('commit', 'list') group by all order by all",
-    )
-    assert {topic for _, topic, _ in rows} == {"t09c"}
-    assert {kind for kind, _, _ in rows} == {"commit", "list"}
-
-
 def test_followers_say_who_they_are() -> None:
     rows = query(
         tables_of("10-kraft-interbroker.pcap"),

@@ -48,16 +48,10 @@ def test_consumers_read_what_producers_wrote() -> None:
     assert len(written) == 320
 
 
-def test_a_record_of_magic_0_has_no_time() -> None:
-    rows = query(tables_of("08-old-broker-0.9-format0.pcap"), 'select distinct "timestamp" is null from records')
-    assert rows == [(True,)]
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_any_bytes_give_columns(seed: int) -> None:
-    chance = random.Random(seed)
+def test_any_bytes_give_columns() -> None:
+    chance = random.Random(1)
     lines = list(golden())
-    for _ in range(10):
+    for _ in range(400):
         data = damaged(chance, bytes.fromhex(chance.choice(lines)["hex"]))
         field = field_of(data)
         columns, problems = record_columns("c", 1, field, field.batches())

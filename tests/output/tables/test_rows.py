@@ -243,14 +243,6 @@ def rows_of(data: bytes, appended: int | None = None) -> list[dict[str, object]]
     return [dict(zip(BATCH_COLUMNS, row, strict=True)) for row in batch_rows(field, field.batches(), {})]
 
 
-def test_codecs_are_those_that_the_producers_used() -> None:
-    rows = query(
-        tables_of("02-librdkafka-codecs-kip848.pcap"),
-        "select codec, sum(count)::bigint from record_batches where direction = 'produce' group by all order by all",
-    )
-    assert rows == [("gzip", 50), ("none", 50), ("snappy", 50), ("zstd", 50)]  # captures/README.md
-
-
 def test_offsets_that_the_broker_gave_are_the_ones_that_consumers_read() -> None:
     tables = tables_of("01-java-produce-consume-group.pcap")
     produced, fetched = (
