@@ -36,27 +36,18 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Measured(Protocol):
-    """One measurement that a client sent; kproxy.filters.contract.ClientMetric is one."""
+    """One measurement that a client sent, named as in OpenTelemetry; kproxy.filters.contract.ClientMetric is one."""
 
     @property
-    def name(self) -> str:
-        """The name of OpenTelemetry's metric."""
-
+    def name(self) -> str: ...
     @property
-    def is_counter(self) -> bool:
-        """Whether it only grows."""
-
+    def is_counter(self) -> bool: ...
     @property
-    def is_delta(self) -> bool:
-        """Whether the value is to be added to the one before."""
-
+    def is_delta(self) -> bool: ...  # whether the value is to be added to the one before
     @property
-    def attributes(self) -> Sequence[tuple[str, str]]:
-        """The attributes of the data point."""
-
+    def attributes(self) -> Sequence[tuple[str, str]]: ...
     @property
-    def value(self) -> float:
-        """The value, a finite number."""
+    def value(self) -> float: ...  # finite
 
 
 @dataclass(slots=True)

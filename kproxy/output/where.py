@@ -116,7 +116,7 @@ class Where:
         if isinstance(error, KeyError):
             what = f"no field {error}"
         elif match := UNDEFINED.match(what):
-            what = f"{match[1]} cannot be had from what it was asked of"
+            what = f"{match[1]} does not work on a value of this type"
         self.note(what)
 
     def note(self, what: str) -> None:

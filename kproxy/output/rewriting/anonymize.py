@@ -241,8 +241,8 @@ class Anonymizer(Rewriter):
         if place == ("EnvelopeRequest", "clientHostAddress") and len(value) in (4, 16):
             return self._pseudonyms.address(ip_address(value)).packed
         if place[1] == "userData":
-            written = (rewrite_texts(open_data, value, self._name) for open_data in USER_DATA.get(spot.message, ()))
-            return next(filter(None, written), bytes(len(value)))
+            rewritten = (rewrite_texts(open_data, value, self._name) for open_data in USER_DATA.get(spot.message, ()))
+            return next((data for data in rewritten if data), bytes(len(value)))
         return bytes(len(value))
 
     def user(self, name: bytes) -> bytes:

@@ -46,12 +46,12 @@ class Plan(NamedTuple):
     children: tuple[tuple[str, bool, "Plan"], ...]  # attribute, whether it is an array, what is in its structs
 
 
-def error_rows(exchange: Exchange, request: Body | None, response: Body, asked: Found) -> Iterator[Row]:
-    """Yield rows of the table errors, from column ``at`` on. *asked*: the names in the request."""
+def error_rows(exchange: Exchange, request: Body | None, response: Body, requested: Found) -> Iterator[Row]:
+    """Yield rows of the table errors, from column ``at`` on. *requested*: the names in the request."""
     counted: dict[tuple[int, Place], list[Any]] = {}
     topic_names = exchange.topic_names
     for code, place, message in _walk(_plan(response.name, response.version), response.struct, Place()):
-        key = code, _named(place, request, asked, topic_names)
+        key = code, _named(place, request, requested, topic_names)
         known = counted.get(key)
         if known is not None:
             known[0] += 1
@@ -93,14 +93,14 @@ def _place(plan: Plan, struct: Any, place: Place) -> Place:
     return place
 
 
-def _named(place: Place, request: Body | None, asked: Found, topic_names: Mapping[str, str]) -> Place:
+def _named(place: Place, request: Body | None, requested: Found, topic_names: Mapping[str, str]) -> Place:
     """Complete a place by what else is known: names of topic ids, and what the request is about."""
     if place.kind == "topic" and place.name is not None:
         return place._replace(name=topic_names.get(place.name, place.name))
     if place.kind == KEY:
         kind = NONE if request is None else COORDINATOR_KEYS.get(request.struct.key_type, NONE)
         return Place(kind, place.name)
-    return _asked(request, asked) if place.kind == NONE else place
+    return _requested(request, requested) if place.kind == NONE else place
 
 
 def _partition(plan: Plan, struct: Any) -> int | None:
@@ -108,9 +108,9 @@ def _partition(plan: Plan, struct: Any) -> int | None:
     return number
 
 
-def _asked(request: Body | None, asked: Found) -> Place:
+def _requested(request: Body | None, requested: Found) -> Place:
     """Return what a code alone in its response is about: the only transactional id, group or broker in the request."""
-    for kind, names in (("transactional_id", asked.transactional_ids), ("group", asked.groups)):
+    for kind, names in (("transactional_id", requested.transactional_ids), ("group", requested.groups)):
         if len(names) == 1:
             return Place(kind, next(iter(names)))
     broker: int | None = None if request is None else getattr(request.struct, "broker_id", None)

@@ -37,7 +37,7 @@ def group_event_rows(exchange: Exchange, request: Body, response: Body | None) -
         "client_id": exchange.client_id,
     }
     answer = None if response is None else response.struct
-    for event in READERS[request.name](request.struct, answer, _Topics(exchange)):
+    for event in filter(_is_news, READERS[request.name](request.struct, answer, _Topics(exchange))):
         code = event.get("error_code")
         facts = event | same | {"error_name": None if code is None else error_name(code)}
         assert facts.keys() <= KNOWN
@@ -181,8 +181,6 @@ def _assignment(data: bytes | None, protocol_type: str | None) -> list[str] | No
 
 
 def _heartbeat(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]:
-    if response is None or not response.error_code:
-        return
     yield {
         "group_type": "classic",
         "group_id": request.group_id or "",
@@ -190,7 +188,7 @@ def _heartbeat(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]
         "member_id": request.member_id,
         "group_instance_id": request.group_instance_id,
         "generation": _generation(request.generation_id),
-        "error_code": response.error_code,
+        "error_code": _code(response),
     }
 
 
@@ -237,10 +235,10 @@ def _member_heartbeat(request: Any, response: Any, group_type: str) -> Facts:
 
 
 def _is_news(facts: Facts) -> bool:
-    """Return whether a heartbeat is worth a row: it failed, or it requests or brings a change."""
+    """Return whether an event is worth a row: it is no heartbeat, or one that failed, or that requests or brings a change."""
     if facts["event"] != "heartbeat" or facts["error_code"]:
         return True
-    changed = facts["response_generation"] not in (None, facts["generation"])
+    changed = facts.get("response_generation") not in (None, facts["generation"])
     changes = ("subscribed_topics", "subscribed_regex", "owned", "assignment", "rebalance_timeout_ms")
     return changed or any(facts.get(name) is not None for name in changes)
 
@@ -256,16 +254,14 @@ def _consumer_heartbeat(request: Any, response: Any, topics: _Topics) -> Iterato
         "owned": topics.by_id(request.topic_partitions),
         "assignment": _given(response, topics),
     }
-    if _is_news(facts):
-        yield facts
+    yield facts
 
 
 def _share_heartbeat(request: Any, response: Any, topics: _Topics) -> Iterator[Facts]:
     facts = _member_heartbeat(request, response, "share")
     facts["subscribed_topics"] = _given_texts(request.subscribed_topic_names)
     facts["assignment"] = _given(response, topics)
-    if _is_news(facts):
-        yield facts
+    yield facts
 
 
 def _streams_heartbeat(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]:
@@ -279,8 +275,7 @@ def _streams_heartbeat(request: Any, response: Any, _topics: _Topics) -> Iterato
     }
     if response is not None and response.status and not facts["reason"]:
         facts["reason"] = "; ".join(_texts(each.status_detail for each in response.status[:MOST_PROTOCOLS]))
-    if _is_news(facts):
-        yield facts
+    yield facts
 
 
 def _given(response: Any, topics: _Topics) -> list[str] | None:

@@ -91,10 +91,10 @@ def test_facts(api_key: int, request_body: Any, response_body: Any, shown: str) 
     assert told(api_key, request_body, response_body) == shown
 
 
-@pytest.mark.parametrize("api_key", sorted(facts().apis))
-def test_nothing_is_told_of_what_could_not_be_read(api_key: int) -> None:
-    assert told(api_key) == ""
-    assert told(api_key, None, {}) in ("", "→ 0 topics, 0 brokers", "→ 0 APIs", "0 B")  # what the response says
+def test_nothing_is_told_of_what_could_not_be_read() -> None:
+    for api_key in facts().apis:
+        assert told(api_key) == ""
+        assert told(api_key, None, {}) in ("", "→ 0 topics, 0 brokers", "→ 0 APIs", "0 B")  # what the response says
 
 
 def test_of_a_huge_body_only_the_size_is_told() -> None:
@@ -123,14 +123,10 @@ def names_of(fields: tuple[Field, ...]) -> set[str]:
 ALL_NAMES = OF_JSON.union(*(names_of(x.fields) for message in facts().messages() for x in facts().layouts(message)))
 
 
-@pytest.mark.parametrize("kind", STRUCTS, ids=lambda kind: kind.__name__)
-def test_every_name_is_one_of_kafkas(kind: type[msgspec.Struct]) -> None:
-    assert set(kind.__struct_fields__) <= ALL_NAMES
-
-
-@pytest.mark.parametrize("kind", STRUCTS, ids=lambda kind: kind.__name__)
-def test_every_field_is_optional(kind: type[msgspec.Struct]) -> None:
-    assert msgspec.json.decode(b'{"fieldOfTheFuture":[1]}', type=kind) == kind()
+def test_every_field_is_one_of_kafkas_and_optional() -> None:
+    for kind in STRUCTS:
+        assert set(kind.__struct_fields__) <= ALL_NAMES, kind
+        assert msgspec.json.decode(b'{"fieldOfTheFuture":[1]}', type=kind) == kind()
 
 
 def test_partitions_are_read_under_all_their_names() -> None:
