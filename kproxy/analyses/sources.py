@@ -6,7 +6,7 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from kproxy.capture.files import STANDARD_INPUT
+from kproxy.capture.reader import STANDARD_INPUT
 from kproxy.errors import UsageError
 from kproxy.output.tables.contracts import TABLES
 from kproxy.output.tables.parquet import MARKER

@@ -1,21 +1,18 @@
 """Read capture files (pcap, pcapng): from packets through link layers and TCP to the timed byte streams of each connection.
 
-Bytes pass through: files -> scanners -> links (-> unwrap) -> reassembly -> (tls/) -> kproxy.pipeline.
+Bytes pass through: reader -> scanners -> links (-> unwrap) -> reassembly -> (tls/) -> kproxy.pipeline.
 
-    files.py          a path or standard input, plain, gzip or zstd -> a stream of bytes
-    reader.py         Capture: one buffer, one scanner; keeps damage instead of raising it; read_flows
+    reader.py         a path or standard input, plain, gzip or zstd -> Capture: one buffer, one scanner; keeps damage instead of
+                      raising it; read_flows
     scanners.pyx      PacketBatch, PcapScanner, PcapngScanner: where the packets lie in that buffer
-    options.py        the options of pcapng blocks
     links.pyx         a packet's TCP segment, or the reason why it has none
-    unwrap.py         packets inside other packets: fragments.py (IP fragments), tunnels.py (VXLAN, GRE ...)
+    unwrap.py         packets inside other packets: IP fragments, tunnels (VXLAN, GRE ...)
     reassembly.pyx    Flows, Flow, Half: segments in any order -> items in the order of the conversation; the state machine
+    roles.py          guesses which endpoint is the server when no SYN was captured
     splitting.py      splits a capture file at packet boundaries, for several processes
     segments.pyx      segments packed by connection, to be sent to another process
-    roles.py          guesses which endpoint is the server when no SYN was captured
     tls/              decrypts TLS 1.2 and 1.3 with a key log
-    packet.py         Packet, Datagram, TcpSegment: one packet as objects
-    items.py          Opened, Gap, Ended, Differs, Closed (Data is in reassembly.pyx)
-    limits.py         Limits: every bound
+    items.py          packets, and the items of flows and TLS connections (Data is in reassembly.pyx); Limits: every bound
     spans.pxd         the bounds-checked readers through which the .pyx look at bytes
 
 Seams
@@ -35,16 +32,14 @@ once, into Data or a held segment. Limits bounds everything held.
 To add
     a link type           links.pyx: its number in the LINK_ enum, and a branch in ``_network_version`` that returns IPv4 or
                           IPv6 and where that header begins; if its EtherType is not just before it, ``_ethertype_before``
-    an encapsulation      tunnels.py: its row among BY_ETHERTYPE, BY_PROTOCOL or BY_UDP_PORT, and scapy's class for it
+    an encapsulation      unwrap.py: its row among BY_ETHERTYPE, BY_PROTOCOL or BY_UDP_PORT, and scapy's class for it
     a file format         scanners.pyx: a class with scan(); reader.py: its magic in Capture._detect
-    a compression         files.py: a class with readinto() and its magic in see_through
+    a compression         reader.py: a class with readinto() and its magic in see_through
     an item               items.py, made in Flow; kproxy.pipeline.flow_reader reads items
-    a bound               limits.py
+    a bound               items.Limits
 """
 
-from kproxy.capture.items import Closed, CloseReason, Differs, Ended, FlowItem, Gap, Opened
-from kproxy.capture.limits import Limits
-from kproxy.capture.packet import Packet
+from kproxy.capture.items import Closed, CloseReason, Differs, Ended, FlowItem, Gap, Limits, Opened, Packet
 from kproxy.capture.reader import Capture, open_capture, read_flows
 from kproxy.capture.reassembly import Data, Flow, Flows, Uncopied
 from kproxy.capture.scanners import PacketBatch

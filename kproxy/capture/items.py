@@ -1,7 +1,7 @@
-"""The items that reassembly delivers; Data, the compiled one, is in reassembly.pyx."""
+"""The data types of this package: packets, items of flows and of TLS connections, Limits. Data is in reassembly.pyx."""
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
@@ -67,3 +67,82 @@ class Differs(HalfItem):
 
     position: int
     size: int
+
+
+class Packet(Struct):
+    """One captured packet, which owns its bytes. PacketBatch holds many packets without such objects."""
+
+    time_ns: int
+    link_type: int
+    data: bytes
+    original_size: int
+    comment: str | None = None
+
+
+class Datagram(NamedTuple):
+    """The layers of a packet up to its IP header, or up to another network protocol; positions are in the packet."""
+
+    version: int
+    ethertype: int
+    start: int
+    payload: int
+    end: int
+    protocol: int
+
+
+class TcpSegment(NamedTuple):
+    """The TCP segment of a packet."""
+
+    key: bytes
+    side: int
+    sequence: int
+    acknowledgment: int
+    flags: int
+    payload: bytes
+    missing: int
+
+
+class TlsItem(Struct):
+    """Base of the items of one direction; *at* in ns."""
+
+    direction: Direction
+    at: int
+
+
+class Plain(TlsItem):
+    """Decrypted application data."""
+
+    data: bytes
+
+
+class Lost(TlsItem):
+    """An unknown amount of application data is missing here."""
+
+
+class TlsProblem(TlsItem):
+    """A description of unreadable data, without secrets."""
+
+    what: str
+
+
+class Limits(Struct, frozen=True):
+    """All bounds of reassembly.
+
+    A segment ahead of its turn is held until the bytes before it arrive. The wait ends when more than *held_per_flow* bytes of
+    its flow or *held_in_all* bytes of all flows are held, after *patience* more packets of its flow, or at the end of the flow.
+    An acknowledgment does not end it: in a merged or shuffled capture, acknowledgments may precede what they acknowledge.
+
+    The segments of a flow without SYN (the capture starts later) are held until *start_packets* packets of it came in order,
+    so that a first packet out of order does not lose those before it; after disorder, until *patience*.
+    """
+
+    flows: int = 32_768
+    held_per_flow: int = 8 << 20
+    held_in_all: int = 256 << 20
+    patience: int = 16_384
+    start_packets: int = 16
+    recent_per_chunk: int = 64 << 10  # chunks up to this size are kept for comparison with retransmissions
+    recent_in_all: int = 32 << 20
+    fragments_in_all: int = 16 << 20  # bytes of memory for IP fragments
+    fragments_patience: int = 16_384  # other fragments between the first and the last one of a datagram
+    fragments_seconds: int = 60  # of capture time (RFC 8200 section 4.5)

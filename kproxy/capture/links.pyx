@@ -1,11 +1,11 @@
 """Find the TCP segment in a captured packet: link types, VLAN tags, IPv4, IPv6 with extension headers, TCP.
 
-A packet without a TCP segment gets one of OUTCOME_NAMES, by which kproxy.capture.reassembly counts it. fragments.py and
-tunnels.py find the layers of such packets with ``read_datagram``; reassembled datagrams, and packets inside a VXLAN, GRE or
+A packet without a TCP segment gets one of OUTCOME_NAMES, by which kproxy.capture.reassembly counts it. unwrap.py finds
+the layers of such packets with ``read_datagram``; reassembled datagrams, and packets inside a VXLAN, GRE or
 other tunnel, return to ``dissect``, with link type RAW if nothing is below IP.
 
 To add a link type: its number in the LINK_ enum; and in _network_version, which network header it has and where that begins.
-To add an encapsulation: kproxy.capture.tunnels.
+To add an encapsulation: kproxy.capture.unwrap.
 """
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
@@ -13,7 +13,7 @@ from libc.string cimport memcmp, memcpy
 
 from kproxy.capture.spans cimport Span, at_most, be16, be32, swap32, u8
 
-from kproxy.capture.packet import Datagram, TcpSegment
+from kproxy.capture.items import Datagram, TcpSegment
 
 OUTCOME_NAMES: tuple[str, ...] = (
     "tcp segment",

@@ -40,7 +40,7 @@ tests/capture/test_reassembly.py walks all of these.
 A segment is delivered immediately if its half is STARTED, it begins at next, neither half holds segments, and it acknowledges
 nothing undelivered of the other half. Otherwise it is held. Held segments are delivered when their turn comes, or when the wait
 is over: more than held_per_flow bytes are held in the flow, or held_in_all in all flows, or patience packets of the flow came
-since the oldest held one (kproxy.capture.limits), or the flow is closed. Missing bytes then become a Gap.
+since the oldest held one (kproxy.capture.items), or the flow is closed. Missing bytes then become a Gap.
 
 Who owns which bytes: the reader owns a packet's bytes and lends them for one call of Flows.receive. The payload is copied once,
 into Data.data or Held.data; Data takes over the bytes of Held. The last RECENT chunks of a half are referenced, not copied, for
@@ -71,14 +71,14 @@ from ipaddress import ip_address
 from operator import attrgetter
 
 from kproxy.capture.items import Closed, CloseReason, Differs, Ended, FlowItem, Gap, Opened
-from kproxy.capture.limits import Limits
+from kproxy.capture.items import Limits
 from kproxy.capture.links import OUTCOME_NAMES
 from kproxy.capture.roles import Endpoints
 from kproxy.protocol import Direction
 from kproxy.protocol.addresses import join_ip_address
 
 if TYPE_CHECKING:
-    from kproxy.capture.packet import Packet
+    from kproxy.capture.items import Packet
 
 FINISHED = CloseReason.FINISHED
 RESET = CloseReason.RESET

@@ -20,8 +20,7 @@ from libc.stdlib cimport calloc, free, realloc
 
 from kproxy.capture.spans cimport Span, be32, file16, file32
 
-from kproxy.capture.options import COMMENT, read_interface, read_options
-from kproxy.capture.packet import Packet
+from kproxy.capture.items import Packet
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -33,6 +32,12 @@ MAX_BLOCK_SIZE: int = BLOCK_LIMIT
 MAX_INTERFACES: int = INTERFACE_LIMIT
 
 cdef const uint8_t* EMPTY = b""
+
+cdef enum:  # options of pcapng blocks (draft-ietf-opsawg-pcapng, section 3.5 and those of each block)
+    OPTION_END = 0
+    OPTION_COMMENT = 1
+    OPTION_TIME_RESOLUTION = 9
+    OPTION_TIME_OFFSET = 14
 
 cdef enum:
     PACKET_LIMIT = 262_144  # as libpcap's MAXIMUM_SNAPLEN
@@ -111,7 +116,7 @@ cdef class PacketBatch:
             return None
         options = self.copy(ref.options_start, ref.options_start + <Py_ssize_t>ref.options_size)
         for code, value in read_options(options, bool(ref.big_endian)):
-            if code == COMMENT:
+            if code == OPTION_COMMENT:
                 return value.decode("utf-8", "replace")
         return None
 
@@ -245,15 +250,33 @@ cdef struct InterfaceRef:
     uint16_t link_type
 
 
-cdef Clock make_clock(unit) except *:
+def read_options(bytes data not None, bint big_endian) -> Iterator[tuple[int, bytes]]:
+    """Yield (code, value) up to the end marker or the first option that does not fit; a bad option is not an error."""
+    order = "big" if big_endian else "little"
+    at = 0
+    while at + 4 <= len(data):
+        code = int.from_bytes(data[at : at + 2], order)
+        size = int.from_bytes(data[at + 2 : at + 4], order)
+        if code == OPTION_END or at + 4 + size > len(data):
+            return
+        yield code, data[at + 4 : at + 4 + size]
+        at += 4 + size + -size % 4
+
+
+cdef Clock read_clock(bytes options, bint big_endian) except *:
+    """Return how an interface counts time: units of 1/10^digits or 1/2^digits second since 1970 + offset seconds."""
     cdef Clock clock
-    clock.offset_ns = max(INT64_MIN, min(INT64_MAX, unit.offset * 1_000_000_000))
-    clock.binary = unit.binary
-    clock.digits = unit.digits
-    clock.fine = unit.digits > 9
-    clock.scale = 1
-    if not unit.binary:
-        clock.scale = min(10 ** abs(9 - unit.digits), 10 ** 19)
+    digits, offset = 6, 0
+    clock.binary = False
+    for code, value in read_options(options, big_endian):
+        if code == OPTION_TIME_RESOLUTION and len(value) == 1:
+            digits, clock.binary = value[0] & 0x7F, value[0] & 0x80 != 0
+        elif code == OPTION_TIME_OFFSET and len(value) == 8:
+            offset = int.from_bytes(value, "big" if big_endian else "little", signed=True)
+    clock.offset_ns = max(INT64_MIN, min(INT64_MAX, offset * 1_000_000_000))
+    clock.digits = digits
+    clock.fine = digits > 9
+    clock.scale = 1 if clock.binary else min(10 ** abs(9 - digits), 10 ** 19)
     return clock
 
 
@@ -387,7 +410,7 @@ cdef class PcapngScanner:
             self._begin_section()
             return self._keep_description(batch, start, size)
         if kind == INTERFACE:
-            self._add_interface(batch.copy(start + 8, end))
+            self._add_interface(span, start + 8, batch.copy(start + 8, end))
             return self._keep_description(batch, start, size)
         if kind == SECRETS:
             return self._keep_secrets(batch, span, start + 8, end)
@@ -410,11 +433,10 @@ cdef class PcapngScanner:
             self.descriptions.append(batch.copy(start, start + size))
         return 0
 
-    cdef int _add_interface(self, bytes body) except -1:
-        cdef InterfaceRef* grown
+    cdef int _add_interface(self, Span* span, Py_ssize_t start, bytes body) except -1:
+        cdef InterfaceRef* interface
         cdef uint32_t capacity
-        interface = read_interface(body, bool(self.big_endian))
-        if interface is None:
+        if len(body) < 8:
             self.problem = f"an interface description of {len(body)} bytes; 8 are the least"
             return 0
         if self._interface_count >= INTERFACE_LIMIT:
@@ -422,13 +444,14 @@ cdef class PcapngScanner:
             return 0
         if self._interface_count == self._interface_capacity:
             capacity = max(<uint32_t>8, self._interface_capacity * 2)
-            grown = <InterfaceRef*>realloc(self._interfaces, capacity * sizeof(InterfaceRef))
-            if grown == NULL:
+            interface = <InterfaceRef*>realloc(self._interfaces, capacity * sizeof(InterfaceRef))
+            if interface == NULL:
                 raise MemoryError
-            self._interfaces, self._interface_capacity = grown, capacity
-        self._interfaces[self._interface_count].clock = make_clock(interface.unit)
-        self._interfaces[self._interface_count].snaplen = interface.snaplen
-        self._interfaces[self._interface_count].link_type = interface.link_type
+            self._interfaces, self._interface_capacity = interface, capacity
+        interface = &self._interfaces[self._interface_count]
+        interface.clock = read_clock(body[8:], self.big_endian)
+        interface.link_type = file16(span, start, self.big_endian)
+        interface.snaplen = file32(span, start + 4, self.big_endian)
         self._interface_count += 1
         return 0
 

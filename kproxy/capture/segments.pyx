@@ -25,7 +25,7 @@ from kproxy.protocol.wire cimport Buffer, put
 from kproxy.capture.links import OUTCOME_NAMES
 from kproxy.capture.scanners import MAX_PACKET_SIZE
 from kproxy.capture.scanners import PacketBatch as NewBatch
-from kproxy.capture.tunnels import open_tunnel
+from kproxy.capture.unwrap import open_tunnel
 from kproxy.capture.unwrap import NOT_IP, OTHER_PROTOCOL, UDP
 
 SEGMENT_HEADER: int = sizeof(SegmentHeader)

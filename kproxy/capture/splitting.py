@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from kproxy.capture.files import GZIP_MAGIC, ZSTD_MAGICS
+from kproxy.capture.reader import GZIP_MAGIC, ZSTD_MAGICS
 from kproxy.capture.scanners import (
     BATCH_PACKETS,
     FILE_HEADER_SIZE,

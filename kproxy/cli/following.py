@@ -10,14 +10,14 @@ from collections.abc import Callable
 from io import FileIO
 from pathlib import Path
 
-from kproxy.capture.files import open_raw
+from kproxy.capture.reader import open_raw
 
 POLL_S = 0.1  # between two looks for more
 CONTINUING = (b"{", b"\x0a\x0d\x0d\x0a")  # first bytes of a decoded log, and of a section of pcapng
 
 
 class GrowingFile:
-    """A file as a kproxy.capture.files.RawFile whose reads wait for more bytes at its end.
+    """A file as a kproxy.capture.reader.RawFile whose reads wait for more bytes at its end.
 
     Args:
         path: the file.

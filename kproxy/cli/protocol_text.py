@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kproxy.output.text.styles import Style
+from kproxy.protocol.constants import ZERO_UUID
 from kproxy.protocol.facts import Field, Layout, facts
-from kproxy.protocol.ids import ZERO_UUID
 from kproxy.protocol.values import value_set
 from kproxy.protocol.versions import Versions
 

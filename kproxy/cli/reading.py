@@ -11,7 +11,7 @@ from types import FrameType
 from typing import NoReturn
 
 from kproxy.analyses.loading import Reading
-from kproxy.capture.files import end_waiting_read
+from kproxy.capture.reader import end_waiting_read
 from kproxy.cli.first_answer import FirstAnswer
 from kproxy.cli.progress import plain_size, progress
 from kproxy.output.times import render_size

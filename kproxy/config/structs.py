@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from kproxy.filters.options import UNIT, Count, OtlpEndpoint, Rotated, Seconds, Size, text
-from kproxy.protocol.frames import FRAME_LIMIT
+from kproxy.protocol.constants import FRAME_LIMIT
 
 MOST_WORKERS = 256
 

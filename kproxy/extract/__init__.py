@@ -5,12 +5,10 @@
 
 It needs Maven (or, with --jars, a folder that holds the jars), a JDK of 17 or newer, and the extensions built.
 
-    jars.py          the list of jars, fetched by Maven; the definitions in them
-    dialect.py       one definition, in Kafka's dialect of JSON -> Message, Field
-    merge.py         the definitions of one message in several releases -> as few blocks as possible
-    error_codes.py   error codes from Kafka's enum; ErrorCodes.java is run against each kafka-clients jar
-    facts_text.py    blocks, APIs and error codes -> the text
-    enums.py         APIs and error codes -> the members of ApiKey and ErrorCode
+    jars.py          the list of jars, fetched by Maven; the definitions and error codes in them
+    definitions.py   one definition, in Kafka's dialect of JSON -> Message, Field; the definitions of one message in several
+                     releases -> as few blocks as possible
+    facts_text.py    blocks, APIs and error codes -> the text of facts.txt, and the members of ApiKey and ErrorCode
 
 For a new release of Kafka, set NEWEST in jars.py, run the command, and read the difference. A new block for the previously
 newest release means that a layout was changed in place, or that versions were removed: add that release to RELEASES to keep its

@@ -9,10 +9,8 @@ from pathlib import Path
 import click
 
 from kproxy.errors import UsageError
-from kproxy.extract.enums import written_enums
-from kproxy.extract.error_codes import read_error_codes
-from kproxy.extract.facts_text import render
-from kproxy.extract.jars import CLIENTS, LOGGING, RELEASES, fetch, read_definitions, read_spoken
+from kproxy.extract.facts_text import render, written_enums
+from kproxy.extract.jars import CLIENTS, LOGGING, RELEASES, fetch, read_definitions, read_error_codes, read_spoken
 from kproxy.protocol.facts import Facts
 from kproxy.protocol.judgements import unjudged
 

@@ -21,8 +21,8 @@ from msgspec.structs import replace
 
 from kproxy.filters.contract import Want
 from kproxy.protocol import ApiKey, MessageStruct, Versions, facts
+from kproxy.protocol.constants import uvarint
 from kproxy.protocol.facts import Field, Layout
-from kproxy.protocol.frames import uvarint
 from kproxy.protocol.object_codec import decode, encode
 from kproxy.protocol.program import Program
 from kproxy.protocol.secrets import secrecy

@@ -33,7 +33,7 @@ from kproxy.protocol import (
     response_header_version,
     response_message,
 )
-from kproxy.protocol.frames import FRAME_LIMIT, SIZE_FIELD
+from kproxy.protocol.constants import FRAME_LIMIT, SIZE_FIELD
 
 OnFault = Callable[[str, Hook, Kind], None]
 Wait = Callable[[Awaitable[Verdict], float], Awaitable[Verdict]]  # awaits at most so many seconds: asyncio.wait_for

@@ -18,8 +18,7 @@ from kproxy.filters.named_resources import resources_of, schema_fields
 from kproxy.filters.options import CONDITION
 from kproxy.protocol import MessageStruct, request_message
 from kproxy.protocol.addresses import address_of
-from kproxy.protocol.condition_types import check_types
-from kproxy.protocol.expressions import Expression
+from kproxy.protocol.expressions import Expression, check_types
 from kproxy.protocol.facts import Field, facts
 from kproxy.protocol.vocabulary import ALIASES, Scope, fields_in
 

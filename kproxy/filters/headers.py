@@ -14,10 +14,10 @@ from kproxy.filters.contract import Filter, Forward, Replace, Request, Verdict
 from kproxy.filters.large_records import TOO_LARGE, TOO_OLD, UNREADABLE, BatchCounts, take_long
 from kproxy.filters.options import OptionMistakes, Options, quoted, text
 from kproxy.protocol import ApiKey
-from kproxy.protocol.frames import uvarint
+from kproxy.protocol.constants import uvarint
 from kproxy.protocol.records import read_batches
-from kproxy.protocol.records.inserting import insert_headers
-from kproxy.protocol.records.rebatching import TooLarge, change_plain
+from kproxy.protocol.records.editing import TooLarge, change_plain
+from kproxy.protocol.records.in_place import insert_headers
 
 COUNT_AT, HEADER_SIZE = 57, 61  # of a batch of magic 2
 MAGIC_WITH_HEADERS = 2

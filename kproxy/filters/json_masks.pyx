@@ -14,7 +14,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 
-from kproxy.protocol.records.replacing cimport Editor
+from kproxy.protocol.records.in_place cimport Editor
 from kproxy.protocol.wire cimport Buffer, put, put8
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from kproxy.filters.contract import Filter, Runtime
 from kproxy.filters.options import OptionMistakes, Problem, read_options
 from kproxy.filters.passage import Aside
 from kproxy.filters.rewrite_addresses import RewriteAddresses
-from kproxy.protocol.frames import FRAME_LIMIT
+from kproxy.protocol.constants import FRAME_LIMIT
 
 GROUP = "kproxy.filters"
 BUILT_IN = {

@@ -23,7 +23,7 @@ from kproxy.filters.options import OptionMistakes, Options, text
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.records import Batch, Batches, read_batches
-from kproxy.protocol.records.rebatching import TooLarge, change_fields
+from kproxy.protocol.records.editing import TooLarge, change_fields
 
 PART = 262_144  # bytes of batches that are masked before another response has its turn
 PATIENCE_S = 60.0  # of a large response, while others have their turns

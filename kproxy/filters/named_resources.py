@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kproxy.protocol import ApiKey, MessageStruct, request_message, response_message
+from kproxy.protocol.constants import ZERO_UUID
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import Field, facts
-from kproxy.protocol.ids import ZERO_UUID
 from kproxy.protocol.values import value_sets
 
 Resource = dict[str, Any]  # type, name or id; for ACLs and settings also what the request is about

@@ -42,7 +42,7 @@ from kproxy.protocol import (
     response_header_version,
     response_message,
 )
-from kproxy.protocol.frames import SIZE_FIELD
+from kproxy.protocol.constants import SIZE_FIELD
 from kproxy.protocol.structs import struct_types
 
 if TYPE_CHECKING:

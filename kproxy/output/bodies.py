@@ -17,11 +17,11 @@ from msgspec import Struct, field
 from kproxy.errors import DecodeError
 from kproxy.output.escaping import well_formed
 from kproxy.protocol import ApiKey, Beginning
+from kproxy.protocol.constants import SIZE_FIELD
 from kproxy.protocol.embedded import Context, Embedded, holds_payloads, open_request, open_response
 from kproxy.protocol.embedded.sasl import open_token
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
-from kproxy.protocol.frames import SIZE_FIELD
 from kproxy.session import Event, Exchange, Frame, client_software
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ class Opener:
         context = self._context(exchange, request)
         payloads: list[Embedded] = []
         if holding_request is not None and request is not None:
-            payloads += open_request(_name(holding_request), holding_request.body_version, request, context)
+            payloads += open_request(_name(holding_request), request, context)
         if holding_response is not None and response is not None:
-            payloads += open_response(_name(holding_response), holding_response.body_version, response, context)
+            payloads += open_response(_name(holding_response), response, context)
         return payloads
 
     def learn(self, event: Event) -> None:

@@ -20,8 +20,8 @@ from kproxy.output.jsonl import START
 from kproxy.output.times import parse_instant
 from kproxy.output.tls import tls_facts
 from kproxy.protocol import ApiKey, Beginning, Message, RequestHeader, ResponseHeader
+from kproxy.protocol.constants import SIZE_FIELD
 from kproxy.protocol.embedded import Embedded
-from kproxy.protocol.frames import SIZE_FIELD
 from kproxy.protocol.message import request_message, response_message
 from kproxy.session import (
     BadFrame,
@@ -38,7 +38,7 @@ from kproxy.session import (
     Tls,
 )
 from kproxy.session.fetch_session import FETCH_SESSIONS_FROM, FetchSessions
-from kproxy.session.software import SOFTWARE_FROM
+from kproxy.session.recognise import SOFTWARE_FROM
 
 # Raised by reading or showing JSON that is well formed, but not what its line declares
 LINE_ERRORS = (

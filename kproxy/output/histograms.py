@@ -24,7 +24,7 @@ from typing import Any
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from kproxy.protocol.frames import uvarint
+from kproxy.protocol.constants import uvarint
 
 SCHEMAS = {1: 0, 4: 2}  # buckets for each power of 2 -> schema
 

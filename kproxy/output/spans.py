@@ -36,8 +36,8 @@ from kproxy.output.bodies import Bodies, count_errors
 from kproxy.output.escaping import well_formed
 from kproxy.output.trace_context import TraceContext, find_contexts
 from kproxy.protocol import ApiKey
+from kproxy.protocol.constants import ZERO_UUID
 from kproxy.protocol.error_codes import error_name
-from kproxy.protocol.ids import ZERO_UUID
 from kproxy.protocol.records import count_records
 from kproxy.session import Exchange, Frame
 from kproxy.session.exchanges import peeked

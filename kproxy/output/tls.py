@@ -33,7 +33,7 @@ import msgspec
 from msgspec import structs
 
 from kproxy.output.times import parse_instant, render_duration, render_instant, render_size
-from kproxy.session.tls_facts import TlsFacts, TlsTraffic
+from kproxy.session.events import TlsFacts, TlsTraffic
 
 JOINED_LATE_HINT = "record connections from their beginning: without its handshake, keys cannot be matched with one"
 KEYS_HINT = "give kproxy the session keys (--keylog FILE; kproxy decode --help says how to get them)"

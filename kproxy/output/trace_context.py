@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from kproxy.protocol.records import Limits, open_batches, read_batches
-from kproxy.protocol.records.header_search import find_headers
+from kproxy.protocol.records.in_place import find_headers
 
 MIB = 1 << 20
 LIMITS = Limits(decompressed=4 * MIB, total=4 * MIB)  # for one records field

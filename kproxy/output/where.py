@@ -18,8 +18,7 @@ from kproxy.output.escaping import well_formed
 from kproxy.output.jsonl import event_line
 from kproxy.output.times import render_instant, render_size
 from kproxy.protocol.addresses import address_of
-from kproxy.protocol.condition_types import check_types
-from kproxy.protocol.expressions import Expression, first_sentence
+from kproxy.protocol.expressions import Expression, check_types, first_sentence
 from kproxy.protocol.vocabulary import Scope, fields_in
 from kproxy.session import Connection, Event, Exchange, Frame
 

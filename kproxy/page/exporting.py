@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from kproxy.capture.files import STANDARD_INPUT
+from kproxy.capture.reader import STANDARD_INPUT
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
 from kproxy.output.tables import TABLES

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kproxy.analyses.duck import Database
-from kproxy.capture.files import name_of, open_raw, see_through
+from kproxy.capture.reader import name_of, open_raw, see_through
 from kproxy.errors import KproxyError
 from kproxy.output.bodies import Bodies, why_cut
 from kproxy.output.entities import Entities
@@ -34,7 +34,7 @@ from kproxy.pipeline.run import Options, Run
 from kproxy.pipeline.summary import Summary
 from kproxy.pipeline.table_output import TableOutput
 from kproxy.protocol import ApiKey
-from kproxy.protocol.frames import SIZE_FIELD
+from kproxy.protocol.constants import SIZE_FIELD
 from kproxy.session import Connection, Event, Exchange, Frame
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ class Recorded(Store):
 
 
 class Arriving:
-    """A pipe as a kproxy.capture.files.RawFile: a read waits for bytes, and calls back meanwhile.
+    """A pipe as a kproxy.capture.reader.RawFile: a read waits for bytes, and calls back meanwhile.
 
     Args:
         raw: the pipe, owned from here on.

@@ -10,10 +10,10 @@ from typing import Protocol
 
 from kproxy.capture import CloseReason
 from kproxy.pipeline.output import SIDES, End
-from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
+from kproxy.protocol.constants import METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.session import ClusterView, Connection, Event, Exchange, Limits, Session
-from kproxy.session.cut import Cut
-from kproxy.session.tls_facts import TlsFacts
+from kproxy.session.endings import Cut
+from kproxy.session.events import TlsFacts
 
 MOST_CLUSTERS = 1_000
 FAULT, LIMITS = "fault", "analyzer_limits"  # why requests are left out: labels of kproxy_exchanges_left_out

@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 from typing import Self
 
 from kproxy.capture import Capture
-from kproxy.capture.files import ByteSource, PlainSource, RawFile, name_of, open_raw, open_source, see_through
+from kproxy.capture.reader import ByteSource, PlainSource, RawFile, name_of, open_raw, open_source, see_through
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.jsonl import START
 from kproxy.output.times import render_size

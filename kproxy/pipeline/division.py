@@ -26,7 +26,7 @@ from kproxy.capture import Data, Differs, Flow, Opened, Uncopied
 from kproxy.output.bodies import NO_PROTOCOLS, Opener, Protocols
 from kproxy.pipeline.flow_reader import FlowEvents, Item
 from kproxy.pipeline.late_names import LateNames
-from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
+from kproxy.protocol.constants import METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.session import ClusterView, Frame
 
 HEAD = 1024 * 1024  # bytes of payload

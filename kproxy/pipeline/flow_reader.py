@@ -52,8 +52,8 @@ from kproxy.session import (
     recognise,
 )
 from kproxy.session import Gap as PassedOver
-from kproxy.session.closing import who_closed
-from kproxy.session.lone_responses import have_layouts
+from kproxy.session.endings import who_closed
+from kproxy.session.recognise import have_layouts
 
 PROBE_SIZE = 256 * 1024  # bytes probed before a flow is declared not to be Kafka, and the most that may be pending
 PROBE_PIECES = 256

@@ -27,9 +27,9 @@ from kproxy.output.text.lines import TextLines
 from kproxy.pipeline.output import End, Output, Source
 from kproxy.pipeline.sink import Writable
 from kproxy.protocol.addresses import join_ip_address, mapped, split_address
-from kproxy.protocol.frames import GSSAPI_FIRST_BYTE, SIZE_FIELD
+from kproxy.protocol.constants import GSSAPI_FIRST_BYTE, SIZE_FIELD
 from kproxy.session import BadFrame, Connection, Cut, Direction, Event, Exchange, Frame, Gap, Note, SaslToken
-from kproxy.session.closing import who_closed
+from kproxy.session.endings import who_closed
 
 RUN = 64 * 1024 * 1024  # bytes of items sorted in memory at a time
 OVERHEAD = 120  # bytes of memory that each item takes in addition to its data

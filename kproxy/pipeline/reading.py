@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from kproxy.capture import Data, FlowItem, Flows, Packet
-from kproxy.capture.files import STANDARD_INPUT
+from kproxy.capture.reader import STANDARD_INPUT
 from kproxy.capture.unwrap import Unwrapper
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.bodies import Bodies, Opener, read_bodies

@@ -383,7 +383,7 @@ def _log_reader() -> "LogReader":
 
 
 def _open_keylog(path: Path) -> KeyLogFile:
-    from kproxy.capture.tls.protection import check_available  # noqa: PLC0415 - imports cryptography
+    from kproxy.capture.tls.ciphers import check_available  # noqa: PLC0415 - imports cryptography
 
     check_available()
     return KeyLogFile(path)

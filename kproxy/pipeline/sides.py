@@ -8,7 +8,7 @@ with its response.
 
 from collections.abc import Callable
 
-from kproxy.protocol.frames import FRAME_LIMIT, SIZE_FIELD
+from kproxy.protocol.constants import FRAME_LIMIT, SIZE_FIELD
 from kproxy.session import Direction
 from kproxy.session.exchanges import Route
 from kproxy.session.request_hunting import CutStart, RequestHunt

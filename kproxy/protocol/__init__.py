@@ -27,9 +27,8 @@ back in their places.
 Map
 
     facts.txt         every message, version, field and error code of Kafka's jars, one field a line; written by kproxy.extract
-    facts.py          reads it into Field, Layout, Api
+    facts.py          reads it into Field, Layout, Api; read_data_file for the other text files of this package
     releases.txt      the Kafka release that introduced each version, if a published reference says so
-    data_files.py     reads the text files of this package
     wire.pxd          bounds-checked readers of primitive types, and the growing write buffer: the only code that dereferences
                       pointers into wire bytes
     program.pyx       compiles a layout at one version to a table of operations; checks bytes by it and locates errors
@@ -43,14 +42,13 @@ Map
     api_keys.py       ApiKey: the number of every API, by name
     error_codes.py    ErrorCode: the number of every error code, by name; whether to retry, its meaning, what a client does next
     direction.py      Direction: request (0) or response (1); direction.pxd has the same numbers for C
-    frames.py         the size field, the largest frame, the first byte of a raw GSSAPI token
-    ids.py            the null id, the id of __cluster_metadata
+    constants.py      the size field, the largest frame, the first byte of a raw GSSAPI token, the null id, the id of
+                      __cluster_metadata
     values.py         special values by name: ListOffsets times, acks, isolation levels, resource types, operations, states
     secrets.py        which fields carry credentials
     judgements.py     kproxy's decisions about each API: may a replay send it, does it carry names of tenants
     vocabulary.py     the fields of conditions (--where, the page's filter, breakpoints, rules of filters): names, types, meanings
-    expressions.py    CEL expressions of conditions, with their mistakes
-    condition_types.py  finds comparisons in a condition that can never be true, as their types differ
+    expressions.py    CEL expressions of conditions, with their mistakes; comparisons that can never be true
     addresses.py      "host:port" as text, both ways; IPv4-mapped IPv6 addresses
     records/          records fields: batches of every magic, compression, records as objects and Arrow columns
     embedded/         payloads inside bytes and records fields: group metadata, SASL tokens, telemetry, forwarded requests, ...
@@ -65,7 +63,7 @@ To add
     a quirk that no schema states        headers.pyx for headers, message.py for layouts, with a citation; the session's are in
                                          kproxy.session.exchanges
     a compression codec                  records/compression.py (see kproxy.protocol.records)
-    an embedded payload                  embedded/messages.py (see kproxy.protocol.embedded)
+    an embedded payload                  embedded/payload.py (see kproxy.protocol.embedded)
     a field that is a credential         secrets.py
     a special value's name               special_values.txt
     another output of the walk           a sink like json_sink.pyx that follows program.pxd's Op table

@@ -9,8 +9,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
-from kproxy.protocol.data_files import read_data_file
-from kproxy.protocol.facts import facts
+from kproxy.protocol.facts import facts, read_data_file
 
 
 class ErrorCode(IntEnum):

@@ -5,8 +5,9 @@ Untagged fields always appear; tagged ones if their value is not the default, in
 fields as ``_unknownTaggedFields``. bytes are base64, uuids URL-safe base64, and records become their size. Control and
 bidirectional-formatting characters are escaped, so that a line is safe on a terminal.
 
-``write_*`` walk over the fields of a message, ``begin_*`` over those of an incomplete message; ``put_*`` write single values:
-numbers, strings with their escapes, base64.
+``write_*`` walk over the fields of a message, complete or not; ``put_*`` write single values: numbers, strings with their escapes,
+base64. A ``write_*`` returns -1 at malformed or missing bytes. What is written then is valid JSON of the complete fields, which
+``beginning`` returns and ``to_json`` discards.
 """
 
 from typing import TYPE_CHECKING
@@ -62,6 +63,7 @@ cdef struct Sink:
     bint withhold_unknown  # unknown tagged fields, in a message that carries credentials
     bint setting_is_secret  # the setting's name says that the current struct's value is a secret
     bint marked_secret  # another field says so, which also holds for the structs inside
+    Trail *trail  # the place where an incomplete message ends, noted on the way out; NULL: the message must be complete
     bint ends_in_tags  # an incomplete message ends among the tagged fields of the innermost struct
 
 
@@ -91,36 +93,35 @@ def to_json(
 
 
 cdef int write_struct(Struct *s, Cursor *c, Sink *sink) except? -1:
-    """Write a struct as a JSON object; -1 without an exception means that the bytes are malformed."""
+    """Write a struct as a JSON object; -1 without an exception means that the bytes are malformed or incomplete."""
     cdef int i
+    cdef int done = 0
     cdef size_t begins = sink.out.size
     cdef bint outer = sink.setting_is_secret
     cdef bint outer_mark = sink.marked_secret
     cdef size_t marks[MOST_TAGS]  # where each tagged field goes, if it is present
-    cdef Op *op
     sink.setting_is_secret = False
     if sink.withhold and s.marker >= 0:
         sink.marked_secret |= is_marked(s, c[0])
     if s.tagged_count:
         memset(marks, 0, sizeof(marks))
     for i in range(s.count):
-        op = &s.ops[i]
         if s.tagged_count:
             mark_tagged(s, i, sink.out.size, marks)
-        if write_field(op, c, sink) < 0:
-            return -1
-    if s.flexible:
+        done = write_field(&s.ops[i], c, sink)
+        if done < 0:
+            break
+    if done == 0 and s.flexible:
         if s.tagged_count:
             mark_tagged(s, s.count, sink.out.size, marks)
-        if write_tags(s, c, sink, marks) < 0:
-            return -1
+        done = write_tags(s, c, sink, marks)
     if sink.out.size == begins:
         put8(&sink.out, b"{")
     sink.out.data[begins] = b"{"  # over the first field's comma
     put8(&sink.out, b"}")
     sink.setting_is_secret = outer
     sink.marked_secret = outer_mark
-    return 0
+    return done
 
 
 cdef bint is_marked(Struct *s, Cursor c) noexcept:
@@ -140,20 +141,45 @@ cdef void mark_tagged(Struct *s, int after, size_t size, size_t *marks) noexcept
 
 
 cdef int write_field(Op *op, Cursor *c, Sink *sink) except? -1:
-    cdef int32_t size
+    """Write a field with its key; of an incomplete one, the complete elements or fields inside it, if there are any."""
+    cdef size_t begins = sink.out.size
+    cdef size_t value
+    cdef bint withheld
+    cdef int done
     if op.kind == KIND_RECORDS:
-        if read_size(op, c, &size) < 0:
-            return -1
-        if size < 0:
-            put(&sink.out, op.key, op.key_size)
-            return put_word(&sink.out, b"null")
-        put(&sink.out, op.size_key, op.size_key_size)
-        c.at += size
-        return put_int(&sink.out, size)
+        return write_records(op, c, sink)
     put(&sink.out, op.key, op.key_size)
-    if sink.withhold and op.secrecy != OPEN_FIELD and is_withheld(op, c, sink):
-        return withhold_field(op, c, sink)
-    return write_array(op, c, sink) if op.is_array else write_value(op, c, sink)
+    value = sink.out.size
+    withheld = sink.withhold and op.secrecy != OPEN_FIELD and is_withheld(op, c, sink)
+    if withheld:
+        done = withhold_field(op, c, sink)
+    else:
+        done = write_array(op, c, sink) if op.is_array else write_value(op, c, sink)
+    if done < 0:
+        if sink.out.size <= value + 2:  # nothing, or an empty object or array
+            sink.out.size = begins
+        if withheld or not op.is_array:  # write_array has noted the element
+            note(sink.trail, op, -1)
+    return done
+
+
+cdef int write_records(Op *op, Cursor *c, Sink *sink) except? -1:
+    """Write the size of records, also of incomplete ones."""
+    cdef int32_t size
+    if (read_compact_size(c, &size) if op.compact else read_int32_size(c, &size)) < 0:
+        return note(sink.trail, op, -1)
+    if size < 0 and not op.nullable:
+        fail(c, FAULT_NULL, 0)
+        return note(sink.trail, op, -1)
+    if size < 0:
+        put(&sink.out, op.key, op.key_size)
+        return put_word(&sink.out, b"null")
+    put(&sink.out, op.size_key, op.size_key_size)
+    put_int(&sink.out, size)
+    if need(c, size) < 0:
+        return note(sink.trail, op, -1)
+    c.at += size
+    return 0
 
 
 cdef bint is_withheld(Op *op, Cursor *c, Sink *sink) except -1:
@@ -185,26 +211,51 @@ cdef int withhold_field(Op *op, Cursor *c, Sink *sink) except? -1:
 
 
 cdef int write_array(Op *op, Cursor *c, Sink *sink) except? -1:
-    cdef int i
+    cdef int64_t i
     cdef int32_t count
-    if read_count(op, c, &count) < 0:
-        return -1
+    cdef int done
+    cdef size_t element
+    if (read_count(op, c, &count) if sink.trail == NULL else read_cut_count(op, c, &count)) < 0:
+        return note(sink.trail, op, -1)
     if count < 0:
         return put_word(&sink.out, b"null")
     put8(&sink.out, b"[")
     for i in range(count):
+        element = sink.out.size
         if i:
             put8(&sink.out, b",")
-        if op.kind == KIND_STRUCT:
-            if write_struct(op.struct, c, sink) < 0:
-                return -1
+        if sink.trail != NULL and need(c, 1) < 0:  # every element takes at least one byte
+            done = -1
+        elif op.kind == KIND_STRUCT:
+            done = write_struct(op.struct, c, sink)
         elif op.width:
-            if need(c, op.width) < 0:
-                return -1
-            write_fixed(op, c, sink)
-        elif write_sized(op, c, sink, True) < 0:
-            return -1
+            done = need(c, op.width)
+            if done == 0:
+                write_fixed(op, c, sink)
+        else:
+            done = write_sized(op, c, sink, True)
+        if done < 0:
+            return cut_array(op, i, count, element, sink)
     return put8(&sink.out, b"]")
+
+
+cdef int read_cut_count(Op *op, Cursor *c, int32_t *count) noexcept:
+    """As read_count, for an array whose end may be missing, so that the bytes left need not hold all elements."""
+    if (read_compact_size(c, count) if op.compact else read_int32_size(c, count)) < 0:
+        return -1
+    return fail(c, FAULT_NULL, 0) if count[0] < 0 and not op.nullable else 0
+
+
+cdef int cut_array(Op *op, int64_t index, int32_t count, size_t element, Sink *sink) except? -1:
+    """End an array in element *index*, which begins at *element* in the output; return -1."""
+    if sink.out.size <= element + (1 if index else 0) + 2:  # nothing behind the comma, or an empty object
+        sink.out.size = element
+    if index or sink.out.size > element:
+        put8(&sink.out, b"]")
+    note(sink.trail, op, index)
+    if sink.trail != NULL:
+        sink.trail.places[sink.trail.depth - 1].count = count
+    return -1
 
 
 cdef int write_value(Op *op, Cursor *c, Sink *sink) except? -1:
@@ -256,27 +307,21 @@ cdef int write_sized(Op *op, Cursor *c, Sink *sink, bint is_element) except? -1:
 
 
 cdef int write_tags(Struct *s, Cursor *c, Sink *sink, size_t *marks) except? -1:
-    """Write the tagged fields: known ones at their marks (the last of duplicates counts), then unknown ones."""
-    cdef uint32_t count
-    if read_uvarint(c, &count) < 0:
-        return -1
-    if count == 0:
-        return 0
-    if count > (c.limit - c.at) // 2:
-        return -1
-    return write_tags_here(s, c, count, sink, marks, False)
-
-
-cdef int write_tags_here(Struct *s, Cursor *c, uint32_t count, Sink *sink, size_t *marks, bint may_be_cut) except? -1:
-    """As write_tags, behind their count; with *may_be_cut*, complete ones are written even if one is incomplete."""
+    """Write the complete tagged fields: known ones at their marks (the last of duplicates counts), then unknown ones."""
+    cdef uint32_t count, tag, size
     cdef uint32_t _
     cdef int k
-    cdef uint32_t tag, size
     cdef Cursor known[MOST_TAGS]
-    cdef const uint8_t *first = c.at
+    cdef const uint8_t *first
     cdef const uint8_t *at
     cdef int unknown = 0
-    cdef int done = 0
+    cdef int done = read_uvarint(c, &count)
+    if done == 0 and count == 0:
+        return 0
+    if done < 0 or (sink.trail == NULL and count > (c.limit - c.at) // 2):
+        sink.ends_in_tags = True
+        return -1
+    first = c.at
     if s.tagged_count:
         memset(known, 0, sizeof(known))
     for _ in range(count):
@@ -286,13 +331,14 @@ cdef int write_tags_here(Struct *s, Cursor *c, uint32_t count, Sink *sink, size_
             c.at = at
             break
         unknown += find_tag(s, tag) == NULL
-    if done < 0 and not may_be_cut:
+    if done < 0 and sink.trail == NULL:
         return -1
     for k in range(s.tagged_count):
         if known[k].base != NULL and insert_tagged(s, k, &known[k], sink, marks) < 0:
             return -1
     if unknown and write_unknown(s, first, c.at, sink) < 0:
         return -1
+    sink.ends_in_tags |= done < 0
     return done
 
 
@@ -441,10 +487,11 @@ def beginning(
     memset(&sink, 0, sizeof(Sink))
     sink.withhold = withhold
     sink.withhold_unknown = withhold and program.holds_secrets
+    sink.trail = &trail
     trail.depth = 0
     try:
         reserve(&sink.out, min(size * 3 + 64, MOST_RESERVED))
-        done = begin_struct(program.root, &c, &sink, &trail)
+        done = write_struct(program.root, &c, &sink)
         text = PyBytes_FromStringAndSize(<char *>sink.out.data, sink.out.size)
     finally:
         free(sink.out.data)
@@ -468,153 +515,6 @@ cdef dict counts_of(Trail *trail):
             outer.places[0].index = -1
             counts[render_trail(&outer)] = trail.places[i].count
     return counts
-
-
-cdef int begin_struct(Struct *s, Cursor *c, Sink *sink, Trail *trail) except? -1:
-    """As write_struct; -1 if the struct is incomplete, with a JSON object of its complete fields."""
-    cdef int i
-    cdef int done = 0
-    cdef size_t begins = sink.out.size
-    cdef bint outer = sink.setting_is_secret
-    cdef bint outer_mark = sink.marked_secret
-    cdef size_t marks[MOST_TAGS]
-    sink.setting_is_secret = False
-    if sink.withhold and s.marker >= 0:
-        sink.marked_secret |= is_marked(s, c[0])
-    memset(marks, 0, sizeof(marks))
-    for i in range(s.count):
-        mark_tagged(s, i, sink.out.size, marks)
-        done = begin_field(&s.ops[i], c, sink, trail)
-        if done < 0:
-            break
-    if done == 0 and s.flexible:
-        mark_tagged(s, s.count, sink.out.size, marks)
-        done = begin_tags(s, c, sink, marks)
-    if sink.out.size == begins:
-        put8(&sink.out, b"{")
-    sink.out.data[begins] = b"{"
-    put8(&sink.out, b"}")
-    sink.setting_is_secret = outer
-    sink.marked_secret = outer_mark
-    return done
-
-
-cdef int begin_tags(Struct *s, Cursor *c, Sink *sink, size_t *marks) except? -1:
-    cdef uint32_t count
-    cdef int done = read_uvarint(c, &count)
-    if done == 0 and count:
-        done = write_tags_here(s, c, count, sink, marks, True)
-    sink.ends_in_tags |= done < 0
-    return done
-
-
-cdef int begin_field(Op *op, Cursor *c, Sink *sink, Trail *trail) except? -1:
-    cdef size_t begins = sink.out.size
-    cdef int done
-    if sink.withhold and op.secrecy != OPEN_FIELD and is_withheld(op, c, sink):
-        put(&sink.out, op.key, op.key_size)
-        done = withhold_field(op, c, sink)
-        if done < 0:
-            sink.out.size = begins
-    elif op.is_array:
-        return begin_array(op, c, sink, trail)
-    elif op.kind == KIND_RECORDS:
-        return begin_records(op, c, sink, trail)
-    elif op.kind == KIND_STRUCT:
-        done = begin_struct_field(op, c, sink, trail)
-    else:
-        put(&sink.out, op.key, op.key_size)
-        done = write_value(op, c, sink)
-        if done < 0:
-            sink.out.size = begins
-    return done if done == 0 else note(trail, op, -1)
-
-
-cdef int begin_struct_field(Op *op, Cursor *c, Sink *sink, Trail *trail) except? -1:
-    cdef size_t begins = sink.out.size
-    cdef size_t value
-    cdef bint present = True
-    cdef int done
-    if op.nullable and read_presence(op, c, &present) < 0:
-        return -1
-    put(&sink.out, op.key, op.key_size)
-    if not present:
-        return put_word(&sink.out, b"null")
-    value = sink.out.size
-    done = begin_struct(op.struct, c, sink, trail)
-    if done < 0 and sink.out.size == value + 2:
-        sink.out.size = begins
-    return done
-
-
-cdef int begin_array(Op *op, Cursor *c, Sink *sink, Trail *trail) except? -1:
-    cdef size_t begins = sink.out.size
-    cdef size_t elements
-    cdef int32_t count
-    cdef int64_t i = 0
-    cdef int done = 0
-    if (read_compact_size(c, &count) if op.compact else read_int32_size(c, &count)) < 0:
-        return note(trail, op, -1)
-    put(&sink.out, op.key, op.key_size)
-    if count < 0 and op.nullable:
-        return put_word(&sink.out, b"null")
-    put8(&sink.out, b"[")
-    elements = sink.out.size
-    if count < 0:
-        done = fail(c, FAULT_NULL, 0)
-    for i in range(count):
-        done = begin_element(op, i, c, sink, trail)
-        if done < 0:
-            break
-    if done == 0:
-        return put8(&sink.out, b"]")
-    if sink.out.size == elements:
-        sink.out.size = begins
-    else:
-        put8(&sink.out, b"]")
-    note(trail, op, -1 if count < 0 else i)
-    trail.places[trail.depth - 1].count = count
-    return -1
-
-
-cdef int begin_element(Op *op, int64_t index, Cursor *c, Sink *sink, Trail *trail) except? -1:
-    cdef size_t begins = sink.out.size
-    cdef size_t value
-    cdef int done
-    if need(c, 1) < 0:  # every element takes at least one byte
-        return -1
-    if index:
-        put8(&sink.out, b",")
-    value = sink.out.size
-    if op.kind == KIND_STRUCT:
-        done = begin_struct(op.struct, c, sink, trail)
-        if done < 0 and sink.out.size == value + 2:
-            sink.out.size = begins
-        return done
-    done = need(c, op.width) if op.width else write_sized(op, c, sink, True)
-    if done < 0:
-        sink.out.size = begins
-    elif op.width:
-        write_fixed(op, c, sink)
-    return done
-
-
-cdef int begin_records(Op *op, Cursor *c, Sink *sink, Trail *trail) except? -1:
-    cdef int32_t size
-    if (read_compact_size(c, &size) if op.compact else read_int32_size(c, &size)) < 0:
-        return note(trail, op, -1)
-    if size < 0 and not op.nullable:
-        fail(c, FAULT_NULL, 0)
-        return note(trail, op, -1)
-    if size < 0:
-        put(&sink.out, op.key, op.key_size)
-        return put_word(&sink.out, b"null")
-    put(&sink.out, op.size_key, op.size_key_size)
-    put_int(&sink.out, size)
-    if need(c, size) < 0:
-        return note(trail, op, -1)
-    c.at += size
-    return 0
 
 
 # How one value is written

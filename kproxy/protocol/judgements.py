@@ -7,8 +7,7 @@ import functools
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, cast, get_args
 
-from kproxy.protocol.data_files import read_data_file
-from kproxy.protocol.facts import facts
+from kproxy.protocol.facts import facts, read_data_file
 
 Replay = Literal["changes", "reads", "login", "internal"]
 Tenant = Literal["renamed", "untouched", "administration", "refused"]

@@ -10,7 +10,7 @@ import functools
 import re
 from enum import IntEnum
 
-from kproxy.protocol.data_files import read_data_file
+from kproxy.protocol.facts import read_data_file
 
 
 class Secrecy(IntEnum):

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from kproxy.protocol.data_files import read_data_file
 from kproxy.protocol.error_codes import error_codes
-from kproxy.protocol.facts import facts
+from kproxy.protocol.facts import facts, read_data_file
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONGEST_TIME_MS = 253_402_300_799_999  # the last millisecond of the year 9999, datetime's last

@@ -14,7 +14,7 @@ from kproxy.login.client_settings import Credentials
 from kproxy.login.log_in import LoginRefused, log_in
 from kproxy.protocol import ApiKey, request_message
 from kproxy.protocol.addresses import Address
-from kproxy.protocol.ids import ZERO_UUID
+from kproxy.protocol.constants import ZERO_UUID
 from kproxy.protocol.structs import struct_types
 from kproxy.proxy.network.tls import broker_context, server_name
 from kproxy.proxy.network.upstream import Upstream

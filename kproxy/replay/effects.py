@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from kproxy.protocol import ApiKey
-from kproxy.protocol.ids import ZERO_UUID
+from kproxy.protocol.constants import ZERO_UUID
 from kproxy.protocol.records import count_records
 from kproxy.protocol.values import describe
 from kproxy.replay.recording import Recorded

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kproxy.protocol.ids import METADATA_TOPIC_ID, ZERO_UUID
+from kproxy.protocol.constants import METADATA_TOPIC_ID, ZERO_UUID
 from kproxy.protocol.structs import Struct
 from kproxy.replay.identifiers import Kind, Spot, spots
 from kproxy.replay.producer_ids import Producer, replace_producers

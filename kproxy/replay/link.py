@@ -17,7 +17,7 @@ from kproxy.protocol import (
     response_message,
 )
 from kproxy.protocol.addresses import join_address
-from kproxy.protocol.frames import SIZE_FIELD, uvarint
+from kproxy.protocol.constants import SIZE_FIELD, uvarint
 from kproxy.proxy.network.upstream import Upstream
 
 MOST_ANSWER = 268_435_456  # bytes

@@ -7,7 +7,7 @@ from typing import Any
 
 from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey
-from kproxy.protocol.ids import ZERO_UUID
+from kproxy.protocol.constants import ZERO_UUID
 from kproxy.replay.automatic_topics import AutomaticTopics
 from kproxy.replay.cluster import Cluster, map_nodes, node_of
 from kproxy.replay.effects import Effects

@@ -11,7 +11,7 @@ from typing import Any
 
 from kproxy.errors import DecodeError, UpstreamError
 from kproxy.protocol import ApiKey
-from kproxy.protocol.ids import ZERO_UUID
+from kproxy.protocol.constants import ZERO_UUID
 from kproxy.protocol.structs import struct_types
 from kproxy.replay.link import LinkClosed
 from kproxy.replay.plan import Plan

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from kproxy.errors import EncodeError
 from kproxy.protocol import ApiKey, Message
+from kproxy.protocol.constants import ZERO_UUID
 from kproxy.protocol.facts import Field
-from kproxy.protocol.ids import ZERO_UUID
 from kproxy.protocol.records import RecordBatch, read_records, write_batches
 from kproxy.protocol.structs import Struct
 from kproxy.replay.reshaping import in_new_form, in_old_form

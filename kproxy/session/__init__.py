@@ -18,18 +18,14 @@ Map, in the order in which bytes pass through
     session.pyx       Session: pairs requests with responses and reports events; its states are in its docstring
     stream.pyx        one direction: FrameBuffer cuts frames; Stream has the states in frames, skipping, hunting, opaque
     hunting.py        finds the next frame after a gap or a mid-stream start: candidates, and signs that speak for them
-    request_hunting.py, response_hunting.py    which signs are enough; fitting.py: how well bytes fit a layout
-    lone_responses.py recognises responses without any request by the layouts of their bodies
+    request_hunting.py, response_hunting.py    which signs are enough
     exchanges.pyx     Frame, Exchange; Route: how each API is read; InFlight: the bounded queue of unanswered requests
     sasl.py           recognises raw SASL tokens
     learning.py       what exchanges reveal about a connection: client software, topic names, fetch sessions
-    events.py         Connection, and the events that are not exchanges: Gap, BadFrame, Note, NotKafka, SaslToken, Tls
-    cut.py            Cut: why a frame lacks its end
-    closing.py        sentences about who ended a connection
+    events.py         Connection and TlsFacts; the events that are not exchanges: Gap, BadFrame, Note, NotKafka, SaslToken, Tls
+    endings.py        Cut: why a frame lacks its end; sentences about who ended a connection
     limits.py         Limits: what one connection may use
-    recognise.py      recognises other protocols (TLS, HTTP, ...) by the first bytes, and explains them
-    software.py       reads the client's software from an ApiVersions request newer than the facts
-    tls_facts.py      what is known about a connection's TLS
+    recognise.py      recognises requests, responses and other protocols (TLS, HTTP, ...) by their bytes, and explains them
     cluster.py        ClusterView: topic ids, brokers and cluster id that connections have shown; bounded
     fetch_session.py  incremental fetch sessions (KIP-227): all partitions of a Fetch, not only the changed ones
 
@@ -52,23 +48,22 @@ To add
 
 from kproxy.protocol import Direction
 from kproxy.session.cluster import ClusterView
-from kproxy.session.cut import Cut
-from kproxy.session.events import BadFrame, Connection, Gap, Note, NotKafka, SaslToken, Tls
+from kproxy.session.endings import Cut
+from kproxy.session.events import BadFrame, Connection, Gap, Note, NotKafka, SaslToken, Tls, TlsFacts, TlsTraffic
 from kproxy.session.exchanges import Event, Exchange, Frame
 from kproxy.session.fetch_session import FetchPartition, FetchSession
 from kproxy.session.limits import Limits
 from kproxy.session.recognise import (
     KAFKA,
     Foreign,
+    client_software,
     looks_like_request,
     looks_like_responses,
     may_be_response,
     recognise,
 )
 from kproxy.session.session import Session
-from kproxy.session.software import client_software
 from kproxy.session.stream import FrameBuffer
-from kproxy.session.tls_facts import TlsFacts, TlsTraffic
 
 __all__ = [
     "KAFKA",

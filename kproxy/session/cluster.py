@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey
 from kproxy.protocol.addresses import join_address
-from kproxy.protocol.ids import ZERO_UUID
+from kproxy.protocol.constants import ZERO_UUID
+from kproxy.protocol.facts import Field
+from kproxy.protocol.message import Message
 from kproxy.protocol.structs import Struct
 
 if TYPE_CHECKING:  # exchanges.pyx imports this module
@@ -42,35 +44,6 @@ RESPONSES_WITH_NAMES = frozenset(
         ApiKey.DELETE_SHARE_GROUP_OFFSETS,
     }
 )
-
-FIRST_VERSION_WITH_TOPIC_ID = {  # api_key -> the first api_version with a topic id in the request or the response
-    ApiKey.PRODUCE: 13,
-    ApiKey.FETCH: 13,
-    ApiKey.METADATA: 10,
-    ApiKey.LEADER_AND_ISR: 5,
-    ApiKey.UPDATE_METADATA: 7,
-    ApiKey.OFFSET_COMMIT: 10,
-    ApiKey.OFFSET_FETCH: 10,
-    ApiKey.CREATE_TOPICS: 7,
-    ApiKey.DELETE_TOPICS: 6,
-    ApiKey.ALTER_PARTITION: 2,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: 0,
-    ApiKey.CONSUMER_GROUP_DESCRIBE: 0,
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: 0,
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
-    ApiKey.SHARE_GROUP_HEARTBEAT: 0,
-    ApiKey.SHARE_GROUP_DESCRIBE: 0,
-    ApiKey.SHARE_FETCH: 0,
-    ApiKey.SHARE_ACKNOWLEDGE: 0,
-    ApiKey.INITIALIZE_SHARE_GROUP_STATE: 0,
-    ApiKey.READ_SHARE_GROUP_STATE: 0,
-    ApiKey.WRITE_SHARE_GROUP_STATE: 0,
-    ApiKey.DELETE_SHARE_GROUP_STATE: 0,
-    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: 0,
-    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: 0,
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS: 0,
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS: 0,
-}
 
 
 class ClusterView:
@@ -245,3 +218,13 @@ def _structs(struct: Struct) -> Iterator[Any]:
             for below in value if isinstance(value, list) else [value]:
                 if below is not None:
                     yield from _structs(below)
+
+
+def has_topic_ids(message: Message | None, version: int) -> bool:
+    """Return whether a message has a field for a topic id at that version, which may be above the facts."""
+    return message is not None and any(_has_topic_id(layout.fields, version) for layout in message.layouts)
+
+
+def _has_topic_id(fields: tuple[Field, ...], version: int) -> bool:
+    here = (field for field in fields if version in field.versions)
+    return any(field.attribute == "topic_id" or _has_topic_id(field.fields, version) for field in here)

@@ -28,9 +28,9 @@ from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey, Message, request_message, RequestHeader, response_header_version, response_message
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.facts import facts
-from kproxy.session.cluster import FIRST_VERSION_WITH_TOPIC_ID, REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES
-from kproxy.session.closing import CAPTURE_ENDED, inside
-from kproxy.session.cut import Cut
+from kproxy.session.cluster import has_topic_ids, REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES
+from kproxy.session.endings import CAPTURE_ENDED, inside
+from kproxy.session.endings import Cut
 from kproxy.session.fetch_session import FETCH_SESSIONS_FROM, FetchSession, FetchSessions
 
 if TYPE_CHECKING:
@@ -337,7 +337,7 @@ cdef class Route:
         self.response_step = Step.ORDINARY if step in (Step.NOTE_UNANSWERED, Step.LEARN_SOFTWARE) else step
         if step is Step.FOLLOW_FETCH_SESSION and api_version < FETCH_SESSIONS_FROM:
             self.response_step = Step.ORDINARY
-        self.has_topic_ids = api_version >= FIRST_VERSION_WITH_TOPIC_ID.get(api_key, 1 << 15)
+        self.has_topic_ids = has_topic_ids(request, api_version) or has_topic_ids(response, api_version)
         self.request_has_names = api_key in REQUESTS_WITH_NAMES
         self.response_has_names = api_key in RESPONSES_WITH_NAMES
         self.learns = bool(self.response_step or self.has_topic_ids or self.request_has_names or self.response_has_names)

@@ -7,7 +7,7 @@ from kproxy.session.cluster import ClusterView, TopicNames
 from kproxy.session.events import Connection
 from kproxy.session.exchanges import Exchange, Frame, Route, Step, decoded
 from kproxy.session.fetch_session import FetchSessions
-from kproxy.session.software import SOFTWARE_FROM, client_software
+from kproxy.session.recognise import SOFTWARE_FROM, client_software
 
 _LONGEST_NAME = 255  # characters kept of a software's name; Kafka's pattern for it has no limit
 

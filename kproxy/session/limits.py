@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from kproxy.protocol.frames import FRAME_LIMIT, TOKEN_LIMIT
+from kproxy.protocol.constants import FRAME_LIMIT, TOKEN_LIMIT
 
 
 class Limits(Struct, frozen=True):

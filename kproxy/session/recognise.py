@@ -1,21 +1,30 @@
-"""Recognise Kafka, or another protocol, by the first bytes, and explain in words which side is wrong and what to change.
+"""Recognise Kafka, or another protocol, by bytes alone, and explain in words which side is wrong and what to change.
 
 Read as Kafka's size field, a TLS record is a frame of 369 MB, and ``GET `` one of 1.2 GB: the first four bytes usually decide.
 Following a connection further is the task of session.pyx.
+
+    recognise, foreign_request       the first bytes of a connection
+    looks_like_request(s)            one direction without the other; the layouts of the facts decide
+    client_software                  an ApiVersions request newer than the facts
+    leftover, response_leftover      how well the bytes of a frame, or its first bytes, fit the layout of a message
+    have_layouts                     responses without any request
 """
 
+import functools
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterable, Iterator
 from enum import Enum
+from functools import cache
 from typing import Final, Literal
 
 from msgspec import Struct
 
 from kproxy.errors import DecodeError, Truncated
-from kproxy.protocol import ApiKey, Direction, RequestHeader, read_request_header, request_message
-from kproxy.protocol.frames import FRAME_LIMIT, GSSAPI_FIRST_BYTE
-from kproxy.session.fitting import MOST_TRAILING, leftover
-from kproxy.session.software import client_software
+from kproxy.protocol import ApiKey, Direction, RequestHeader, read_request_header, read_response_header, request_message
+from kproxy.protocol.constants import FRAME_LIMIT, GSSAPI_FIRST_BYTE, SIZE_FIELD
+from kproxy.protocol.facts import facts
+from kproxy.protocol.message import Message
+from kproxy.session.exchanges import Route, route_of
 
 
 class _Verdict(Enum):
@@ -291,3 +300,144 @@ def looks_like_request_header(data: bytes) -> bool:
 def sane_client_id(client_id: str | None) -> bool:
     """Return whether a client id is like those that people and libraries choose: short, without control characters."""
     return client_id is None or (len(client_id) <= 512 and (client_id == "" or client_id.isprintable()))
+
+
+# ApiVersionsRequest.SOFTWARE_NAME_VERSION_PATTERN
+_SOFTWARE = re.compile(rb"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
+SOFTWARE_FROM = 3  # the api_version of ApiVersions whose request names the client's software (KIP-511)
+_LONGEST_SOFTWARE_NAME = 126  # bytes: the longest COMPACT_STRING with a one-byte length
+
+
+def client_software(data: bytes, start: int) -> tuple[str, str] | None:
+    """Return name and version of the client's software, or None if the ApiVersions request at *start* does not begin with them.
+
+    The newest clients begin with a request newer than the facts (franz-go sends version 5 since KIP-1242), and a broker that
+    lacks the version answers after reading only the header (RequestContext.parseRequest, KIP-511). Every version since 3 begins
+    with two names, which Kafka's pattern restricts, so they can be distinguished from other bytes.
+    """
+    name, position = _software_name(data, start)
+    version, _ = _software_name(data, position)
+    return None if name is None or version is None else (name, version)
+
+
+def _software_name(data: bytes, start: int) -> tuple[str | None, int]:
+    size = data[start] - 1 if start < len(data) else 0
+    name = data[start + 1 : start + 1 + size]
+    if not 0 < size <= _LONGEST_SOFTWARE_NAME or len(name) != size or _SOFTWARE.fullmatch(name) is None:
+        return None, len(data)
+    return name.decode("ascii"), start + 1 + size
+
+
+MOST_TRAILING = 16  # bytes after a message that real clients send (librdkafka: 4); more make a frame unlikely
+PENDING = -1  # more bytes are needed to tell
+BROKEN = -2  # no layout fits
+_NEXT_VERSIONS = 8  # versions that some years of releases may add to an API
+
+
+@functools.cache
+def is_known(api_key: int, api_version: int) -> bool:
+    """Return whether the facts have that version of an API; both numbers are below 256."""
+    message = request_message(api_key)
+    return message is not None and api_version in message.versions
+
+
+@functools.cache
+def may_be_a_newer_version(api_key: int, api_version: int) -> bool:
+    """Return whether an unknown version may be from one of the next releases; an unknown API begins with version 0."""
+    message = request_message(api_key)
+    return 0 <= api_version - (0 if message is None else message.versions.highest) <= _NEXT_VERSIONS
+
+
+def leftover(message: Message, version: int, data: bytes, start: int, size: int) -> int:
+    """Return how many bytes of a frame follow its message, PENDING if more of it is needed, or BROKEN if no layout fits.
+
+    Args:
+        message, version: the message it is read as.
+        data, start: the received bytes of the frame, and where in them the body begins.
+        size: the size of the complete frame.
+    """
+    best = BROKEN
+    for program in message.programs(version):
+        error = program.check(data, start)
+        if error is None:
+            left = size - len(data)
+        elif error.needed == 0 and error.left is not None:  # bytes are left over after the message
+            left = error.left + size - len(data)
+        elif error.needed is not None and error.left is not None and error.needed - error.left <= size - len(data):
+            left = PENDING
+        else:
+            continue
+        best = left if best < 0 or 0 <= left < best else best
+    return best
+
+
+def response_leftover(route: Route, data: bytes, size: int) -> int:
+    """As ``leftover``, for a response to that route; *data* is what was received behind the size field."""
+    try:
+        start = read_response_header(data, route.response_header_version).size
+    except DecodeError as error:
+        return PENDING if len(data) < size and error.needed is not None else BROKEN
+    if route.response is None:
+        return BROKEN
+    left = leftover(route.response, route.api_version, data, start, size)
+    if left < 0 and route.api_key == ApiKey.API_VERSIONS:
+        # A broker that lacks the version answers in the layout of version 0 (ApiVersionsResponse.parse, KIP-511).
+        left = max(left, leftover(route.response, 0, data, start, size))
+    return left
+
+
+_ENOUGH_BODIES = 2  # complete bodies that must fit
+_MOST_BODIES = 8  # frames examined
+
+
+@cache
+def _routes() -> list[Route]:
+    """Return the routes of all APIs. ``_has_layout`` moves a match to the front, as the next responses are probably alike."""
+    routes = []
+    for api_key in facts().apis:
+        message = request_message(api_key)
+        versions = () if message is None else range(message.versions.lowest, message.versions.highest + 1)
+        routes += [route for version in versions if (route := route_of(api_key, version)) is not None]
+    return [route for route in routes if route.response is not None]
+
+
+def have_layouts(data: bytes, holes: Iterable[tuple[int, int]] = ()) -> bool:
+    """Return whether the first frames in *data* have bodies with layouts of responses.
+
+    Many protocols have sizes and ascending numbers (looks_like_responses), but the layouts are Kafka's: a body of another
+    protocol rarely fits one of them to its last byte, and hardly ever several in a row. The API remains unknown, as small bodies
+    fit many layouts.
+
+    Args:
+        data: consecutive frames.
+        holes: (start, end) of bytes that were not recorded, in order; a frame counts as cut at its first hole.
+    """
+    complete = 0
+    for frame, size in _frames(data, list(holes)):
+        if not _has_layout(frame, size):
+            return False
+        complete += len(frame) == size
+    return complete >= _ENOUGH_BODIES
+
+
+def _frames(data: bytes, holes: list[tuple[int, int]]) -> Iterator[tuple[bytes, int]]:
+    """Yield each frame's recorded bytes behind its size field, and its size."""
+    position = 0
+    for _ in range(_MOST_BODIES):
+        size = int.from_bytes(data[position : position + SIZE_FIELD], "big")
+        start = position + SIZE_FIELD
+        position = start + size
+        if position > len(data):
+            return
+        hole = next((begin for begin, end in holes if end > start), position)
+        yield data[start : min(hole, position)], size
+
+
+def _has_layout(frame: bytes, size: int) -> bool:
+    routes = _routes()
+    for index, route in enumerate(routes):
+        left = response_leftover(route, frame, size)
+        if left == 0 or (left != BROKEN and len(frame) < size):
+            routes.insert(0, routes.pop(index))
+            return True
+    return False

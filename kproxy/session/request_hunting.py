@@ -24,10 +24,19 @@ from typing import NamedTuple
 from kproxy.errors import DecodeError, Truncated
 from kproxy.protocol import ApiKey, RequestHeader, read_request_header, request_message
 from kproxy.session.exchanges import Route, route_of
-from kproxy.session.fitting import BROKEN, MOST_TRAILING, PENDING, is_known, leftover, may_be_newer, response_leftover
 from kproxy.session.hunting import Candidate, Hunt
-from kproxy.session.recognise import HEADER_BYTES, sane_client_id
-from kproxy.session.software import client_software
+from kproxy.session.recognise import (
+    BROKEN,
+    HEADER_BYTES,
+    MOST_TRAILING,
+    PENDING,
+    client_software,
+    is_known,
+    leftover,
+    may_be_a_newer_version,
+    response_leftover,
+    sane_client_id,
+)
 
 # Size 10 to 112 MB, api_key 0-127, api_version 0-63, correlation id not negative, client id null or below 512 bytes.
 _REQUEST = re.compile(
@@ -179,7 +188,7 @@ class RequestHunt(Hunt):
         )  # the pattern has seen that both are small
         newer = not is_known(api_key, api_version)
         nameless = bytes(self._buffer[position + 12 : position + _START]) in (b"\0\0", b"\xff\xff")
-        if newer and (nameless or not may_be_newer(api_key, api_version)):
+        if newer and (nameless or not may_be_a_newer_version(api_key, api_version)):
             return None
         begins = start in self._marks
         if size > self._most_held and (nameless or not begins):

@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Iterable
 
 from kproxy.session.exchanges import Route
-from kproxy.session.fitting import BROKEN, MOST_TRAILING, PENDING, response_leftover
 from kproxy.session.hunting import Candidate, Hunt
+from kproxy.session.recognise import BROKEN, MOST_TRAILING, PENDING, response_leftover
 
 _START = 8  # size and correlation id
 _SOME_SIZE = rb"(?<!\x00\x00\x00[\x00-\x04])"

@@ -32,7 +32,7 @@ from typing import Any
 
 from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey, Direction, RequestHeader, read_request_header
-from kproxy.protocol.frames import GSSAPI_FIRST_BYTE
+from kproxy.protocol.constants import GSSAPI_FIRST_BYTE
 from kproxy.session.events import Connection, SaslToken
 from kproxy.session.exchanges import Frame
 from kproxy.session.recognise import is_request, looks_like_request_header, may_be_newer

@@ -39,9 +39,9 @@ from kproxy.session.stream cimport FrameBuffer, HUNTING, OPAQUE, SKIPPING, Strea
 
 from kproxy.errors import DecodeError, Malformed, Truncated
 from kproxy.protocol import ApiKey, Direction
-from kproxy.session.closing import before_response, CAPTURE_ENDED, who_closed
+from kproxy.session.endings import before_response, CAPTURE_ENDED, who_closed
 from kproxy.session.cluster import ClusterView
-from kproxy.session.cut import Cut
+from kproxy.session.endings import Cut
 from kproxy.session.events import BadFrame, Connection, Gap, Note, NotKafka
 from kproxy.session.exchanges import beginning_of_request, correlation_id_of, Event, failed, is_refusal, peeked, Step
 from kproxy.session.learning import Learning

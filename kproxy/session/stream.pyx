@@ -49,8 +49,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from kproxy.protocol.wire cimport be32
 from kproxy.session.exchanges cimport Frame
 
-from kproxy.protocol import Direction, frames as kafka_frames
-from kproxy.session.cut import Cut
+from kproxy.protocol import Direction, constants
+from kproxy.session.endings import Cut
 
 if TYPE_CHECKING:
     from kproxy.session.exchanges import Event
@@ -68,7 +68,7 @@ class Owner(Protocol):
 
 
 cdef int LEFT_OUT = Cut.LEFT_OUT
-cdef int SIZE_FIELD = kafka_frames.SIZE_FIELD
+cdef int SIZE_FIELD = constants.SIZE_FIELD
 cdef Py_ssize_t HUNT_SLICE = 4096  # bytes fed to a Hunt at a time, so that little is copied again when it finds a frame
 cdef Py_ssize_t SEARCHED_AGAIN = 65_536  # a rejected frame up to this size is searched for frames
 

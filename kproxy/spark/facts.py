@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from kproxy.capture.roles import KAFKA_PORTS, Endpoints
 from kproxy.capture.splitting import PartSurvey, first_disorder
-from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
+from kproxy.protocol.constants import METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.session import ClusterView, Frame
 
 END = 1 << 62  # a packet number after all others

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from kproxy.capture import Capture
-from kproxy.capture.files import RawFile, see_through
+from kproxy.capture.reader import RawFile, see_through
 from kproxy.errors import CaptureError, UsageError
 from kproxy.pipeline.decoded_log import DecodedLog, open_stream
 

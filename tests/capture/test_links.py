@@ -15,8 +15,8 @@ from scapy.layers.ipsec import AH
 from scapy.layers.l2 import ARP, CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Ether, Loopback
 from scapy.packet import Packet, Raw
 
+from kproxy.capture.items import TcpSegment
 from kproxy.capture.links import OUTCOME_NAMES, read_segment
-from kproxy.capture.packet import TcpSegment
 
 MAC = "02:00:00:00:00:01"
 ETHERNET = Ether(src=MAC, dst=MAC)

@@ -27,6 +27,7 @@ from kproxy.capture import (
     PacketBatch,
 )
 from kproxy.capture.reassembly import Budget, Half
+from kproxy.capture.roles import Endpoints
 from tests.support.built_captures import CLIENT, Conversation, as_packet, cut, kafka_like, reassemble, streams, turns
 
 CONVERSATION = kafka_like()
@@ -632,8 +633,6 @@ def test_a_connection_of_an_endpoint_with_itself_is_survived() -> None:
     assert isinstance(items[-1], Closed)
 
 
-# The machine of kproxy/capture/reassembly.pyx: every transition, and that there are no others
-
 HALF_STATES = ["unseen", "joined", "started", "ended"]
 FLOW_STATES = ["active", "lingering", "closed"]
 States: TypeAlias = tuple[str, str, str]  # of the flow, the client's half and the server's half
@@ -830,3 +829,64 @@ def test_no_packets_lead_back_to_an_earlier_state(data: st.DataObject) -> None:
         assert HALF_STATES.index(before[1]) <= HALF_STATES.index(after[1])
         assert HALF_STATES.index(before[2]) <= HALF_STATES.index(after[2])
     assert not walk.states or walk.states[-1][0] == "closed"
+
+
+MADE = Conversation().handshake().send(0, b"abc").send(1, b"xyz").finish()
+ITEMS = reassemble(MADE.packets)
+
+
+def test_one_of_each() -> None:
+    assert [type(item) for item in ITEMS] == [Opened, Data, Data, Ended, Ended, Closed]
+    assert {item.flow for item in ITEMS} == {ITEMS[0].flow}
+    assert [item.time_ns for item in ITEMS] == sorted(item.time_ns for item in ITEMS)
+
+
+def test_directions_follow_the_roles_of_the_flow() -> None:
+    flow = ITEMS[0].flow
+    ways = [Gap(flow, 1, 0, 5), Ended(flow, 1, 1, False), Differs(flow, 1, 0, 7, 2)]
+    before = [way.direction for way in ways]
+    flow.swap()
+    assert [way.direction for way in ways] == [1 - direction for direction in before]
+    flow.swap()
+    assert before == [flow.direction(0), flow.direction(1), flow.direction(0)] == [0, 1, 0]
+
+
+def key(low_port: int, high_port: int) -> bytes:
+    return b"\x0a\0\0\5" + low_port.to_bytes(2, "big") + b"\x0a\0\0\x09" + high_port.to_bytes(2, "big")
+
+
+def test_nothing_known_the_lower_port_serves() -> None:
+    assert Endpoints().guess_client(key(51234, 21101)) == 0
+    assert Endpoints().guess_client(key(21101, 51234)) == 1
+
+
+def test_the_end_of_several_flows_serves() -> None:
+    endpoints = Endpoints()
+    for port in (40_000, 40_001, 40_002):
+        endpoints.count(key(port, 50_000))
+    assert endpoints.guess_client(key(40_000, 50_000)) == 0
+
+
+def test_a_port_of_kafka_serves_whatever_else_was_seen() -> None:
+    endpoints = Endpoints()
+    for port in (9092, 9093, 9094):
+        endpoints.count(key(5000, port))
+    assert endpoints.guess_client(key(5000, 9099)) == 0
+    assert endpoints.guess_client(key(9092, 5000)) == 1
+
+
+def test_who_accepted_a_connection_serves_whatever_its_port() -> None:
+    endpoints = Endpoints()
+    endpoints.accepted(key(9092, 60_000), 0)
+    assert endpoints.guess_client(key(9092, 60_000)) == 0
+    endpoints.accepted(key(61_000, 50_000), 1)
+    assert endpoints.guess_client(key(61_000, 50_000)) == 1
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    endpoints = Endpoints()
+    for i in range(70_000):
+        endpoints.count(i.to_bytes(4, "big") + b"\0\1" + i.to_bytes(4, "little") + b"\0\2")
+        endpoints.accepted(i.to_bytes(4, "big") + b"\0\1" + bytes(6), 1)
+    assert len(endpoints._flows) <= 65_537
+    assert len(endpoints._servers) <= 65_536

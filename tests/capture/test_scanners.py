@@ -4,13 +4,15 @@ import io
 import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 from scapy.utils import PcapWriter, RawPcapNgReader
 
 from kproxy.capture import open_capture
-from kproxy.capture.packet import Packet
-from kproxy.capture.scanners import BATCH_PACKETS, MAGICS, PacketBatch, PcapngScanner, PcapScanner
+from kproxy.capture.items import Packet
+from kproxy.capture.scanners import BATCH_PACKETS, MAGICS, PacketBatch, PcapngScanner, PcapScanner, read_options
 from tests.support.built_captures import CAPTURES, START_NS, block, enhanced, interface, option, pcap, section
 
 
@@ -339,3 +341,17 @@ def test_the_real_file_reads_as_scapy_reads_it() -> None:
         assert b"CLIENT_TRAFFIC_SECRET_0 " in capture.secrets[0][1]
         assert capture.secrets[0][0] == 0x544C534B
     assert capture.damage is None
+
+
+@pytest.mark.parametrize(("order", "big"), [("<", False), (">", True)])
+def test_options_in_either_byte_order(order: str, big: bool) -> None:
+    data = (
+        option(2, b"eth0", order) + option(1, b"abcde", order) + option(0, b"", order) + option(3, b"not read", order)
+    )
+    assert list(read_options(data, big)) == [(2, b"eth0"), (1, b"abcde")]
+    assert len(list(read_options(struct.pack("<HH", 5, 0) * 1000, False))) == 1000
+
+
+@given(st.binary(max_size=300), st.booleans())
+def test_any_bytes_are_options_that_fit(data: bytes, big: bool) -> None:
+    assert sum(4 + len(value) for _, value in read_options(data, big)) <= len(data)

@@ -17,14 +17,12 @@ from kproxy.protocol import (
 )
 from kproxy.protocol.embedded import (
     Context,
-    connect,
-    consumer,
+    group,
     open_request,
     open_response,
     payload,
     records_field,
     sasl,
-    streams,
     telemetry,
 )
 from kproxy.protocol.records import Batch, Record, read_batch, read_batches, read_control_record
@@ -98,21 +96,21 @@ def _carrier(line: dict[str, Any], data: bytes) -> list[payload.Embedded]:
     elif line["message"] == "EnvelopeResponse":
         context.request = _forwarded.get(int.from_bytes(body.response_data[:4], "big"))
     if line["direction"] == "request":
-        found = open_request(line["message"], line["version"], body, context)
+        found = open_request(line["message"], body, context)
     else:
-        found = open_response(line["message"], line["version"], body, context)
+        found = open_response(line["message"], body, context)
     return [replace(one, where=None) for one in found]
 
 
 _forwarded: dict[int, Any] = {}  # correlation id -> Envelope request: it says what the response on a later line answers
 
 PAYLOADS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
-    "consumer-subscription": lambda data, line: consumer.open_subscription(data, line["assignor"])["value"],
-    "consumer-assignment": lambda data, line: consumer.open_assignment(data, line["assignor"])["value"],
+    "consumer-subscription": lambda data, line: group.open_consumer_subscription(data, line["assignor"])["value"],
+    "consumer-assignment": lambda data, line: group.open_consumer_assignment(data, line["assignor"])["value"],
     "connect-metadata": lambda data, line: _connect_metadata(data, line["protocol"]),
-    "connect-assignment": lambda data, line: connect.open_assignment(data)["value"],
-    "streams-subscription-info": lambda data, line: streams.open_subscription_info(data),
-    "streams-assignment-info": lambda data, line: streams.open_assignment_info(data),
+    "connect-assignment": lambda data, line: group.open_connect_assignment(data)["value"],
+    "streams-subscription-info": lambda data, line: group.open_subscription_info(data),
+    "streams-assignment-info": lambda data, line: group.open_assignment_info(data),
     "telemetry-metrics": lambda data, line: telemetry.open_metrics(data, line["compressionId"]),
     "sasl-token": lambda data, line: sasl.open_token(data, line["mechanism"], from_client=line["from"] == "client"),
     "internal-topic-batch": lambda data, line: _records(data, line["topic"]),
@@ -121,7 +119,7 @@ PAYLOADS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
 
 def _connect_metadata(data: bytes, protocol: str) -> Any:
     """The worker's own reading has no version in the assignment it holds; the carriers' has."""
-    value = connect.open_metadata(data, protocol)["value"]
+    value = group.open_connect_metadata(data, protocol)["value"]
     if value.get("assignment") is not None:
         del value["assignment"]["version"]
     return value

@@ -8,7 +8,7 @@ from kproxy.output.bodies import Bodies
 from kproxy.output.entities import Entities
 from kproxy.output.where import Where
 from kproxy.session import Direction, Event, Exchange, Gap, Tls
-from kproxy.session.tls_facts import TlsFacts
+from kproxy.session.events import TlsFacts
 from tests.support.conversation import broker, client, closing, events_of
 from tests.support.frames import (
     array,

@@ -81,7 +81,7 @@ def test_how_far_a_compressed_source_is_read(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr("kproxy.page.recorded.Loading", loading)
     monkeypatch.setattr("kproxy.page.recorded.LOOK", 1)
-    monkeypatch.setattr("kproxy.capture.files.COMPRESSED_READ", 512)
+    monkeypatch.setattr("kproxy.capture.reader.COMPRESSED_READ", 512)
     with opened(log):
         pass
     assert {of for _, of in told} == {size} and told == sorted(told)

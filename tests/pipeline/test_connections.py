@@ -4,9 +4,9 @@ import pytest
 
 from kproxy.pipeline.connections import Clusters, Connections, new_cluster_view
 from kproxy.pipeline.output import End
-from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
+from kproxy.protocol.constants import METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.session import Event, Exchange, Limits
-from kproxy.session.cut import Cut
+from kproxy.session.endings import Cut
 from tests.support.frames import heartbeat, heartbeat_answer
 
 

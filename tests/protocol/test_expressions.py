@@ -1,8 +1,14 @@
 """Expressions of CEL: what they give, and the sentence for each mistake."""
 
+import json
+from itertools import islice
+
 import pytest
 
-from kproxy.protocol.expressions import Expression, Wrong, located
+from kproxy.output.jsonl import exchange_line
+from kproxy.protocol.expressions import Expression, Wrong, check_types, located
+from kproxy.protocol.vocabulary import VOCABULARY
+from tests.support.traffic import golden_exchanges
 
 
 def test_a_value() -> None:
@@ -32,7 +38,7 @@ def test_a_value() -> None:
         ("clientid == 'x'", "nothing is called 'clientid' (column 1); did you mean clientId?"),
         (
             "clientId == shop-1",
-            "nothing is called 'shop' (column 13); a text stands in quotes; kproxy help conditions lists ",
+            "nothing is called 'shop' (column 13); a text stands in quotes; there are clientId, a",
         ),
         ("a == 1 && (clientId == client)", "(column 24); a text stands in quotes; did you mean clientId?"),
         ("'client' == a || x.client == client", "nothing is called 'client' (column 30); a text stands in quotes; "),
@@ -63,3 +69,69 @@ def test_what_is_wrong_is_said_without_the_text_and_with_its_place(text: str, wr
     with pytest.raises(ValueError) as caught:
         Expression(text, ["clientId", "a"], "condition")
     assert located(str(caught.value), text, "condition") == wrong
+
+
+PYTHON_TYPES = {"number": (int, float), "text": str, "truth": bool, "texts": list, "objects": list, "object": dict}
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ('apiKey == "3"', 'apiKey is a number and "3" is a text, which are never equal; write 3'),
+        ("apiKey in ['3', '4']", "apiKey is a number and '3' is a text, which are never equal; write 3"),
+        ('"3" == apiKey', "write 3"),
+        ('!(apiVersion != "12") || true', "write 12"),
+        ('true && latencyMs > "5.5"', "write 5.5"),
+        ("clientId == 5", 'clientId is a text and 5 is a number, which are never equal; write "5"'),
+        ("apiName == true", 'apiName is a text and true is true or false, which are never equal; write "true"'),
+        ('expectsResponse == "false"', "expectsResponse is true or false and"),
+        ('errors.exists(e, e.code == "16")', "code is a number"),
+        ('errors.exists(e, e.name == "A" || e.name == 16)', "name is a text and 16"),
+        ('apiKey == "three"', "never equal"),
+        (
+            'topics == "orders"',
+            'topics is a list of texts and "orders" is a text, which are never equal; write "orders" in topics',
+        ),
+        ('"NOT_COORDINATOR" in errors', 'write "NOT_COORDINATOR" in errorNames'),
+        ("resources.exists(r, r.type == 2)", "type is a text and 2"),
+        ("trailing == 3", "name a side, as in trailing.request > 0"),
+        ('apiKey == 3 && size(topics) > "x"', 'size(topics) is a number and "x" is a text'),
+        ("topics.size() == '3'", "topics.size() is a number and '3' is a text, which are never equal; write 3"),
+        ("3 in groups", "groups is a text and 3 is a number"),
+    ],
+)
+def test_what_is_never_equal(expression: str, said: str) -> None:
+    with pytest.raises(ValueError, match=r"^where .* never equal") as caught:
+        check_types(expression, "where")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "apiKey == 3 && latencyMs > 5 && latencyMs < 0.5e3",
+        'clientId == "5" && clientId != null',
+        'string(apiKey) == "3"',
+        'int(clientId) == 5 || "3" + string(apiKey) == "33"',
+        'request.apiKey == "3"',
+        'embedded.exists(e, e.code == "16")',
+        'apiName == "apiKey == 3" || clientId == "a \\" 3 == apiKey"',
+        "apiName.size() == 5 && client[0] == 3",
+        'apiName == "a" + "b" && 3 + apiKey == 4',
+        'apiKey in [3] && "a" in [clientId]',
+        "apiKey + connection == 4",
+        '"orders" in topics && groups == ["a"] && topics != []',
+        'errors.map(e, e.code).exists(c, c == "x")',
+        '(apiKey == 3 ? "a" : "b") == clientId',
+        '"AAAAAAAAAAAAAAAAAAAAAQ" in topicNames',
+        "request.topics.exists(topic, topic == 3)",
+    ],
+)
+def test_what_may_be_equal(expression: str) -> None:
+    check_types(expression, "where")
+
+
+def test_the_types_are_those_of_the_decoded_log() -> None:
+    rows = [json.loads(exchange_line(exchange)) for _, _, exchange in islice(golden_exchanges(), 200)]
+    for name, value in (pair for row in rows for pair in row.items() if pair[1] is not None):
+        assert isinstance(value, PYTHON_TYPES[VOCABULARY[name].type]), name

@@ -1,8 +1,16 @@
 """The facts, held against Kafka's own bytes (tests/golden) and against lines written by hand."""
 
-import pytest
+import base64
+import re
 
-from kproxy.protocol.facts import ZERO_UUID, Facts, Field, facts, releases, snake_case
+import pytest
+from click.testing import CliRunner
+from pytest import MonkeyPatch
+
+from kproxy.extract import __main__ as extraction
+from kproxy.protocol import ApiKey, constants
+from kproxy.protocol.facts import ZERO_UUID, Facts, Field, facts, read_data_file, releases, snake_case
+from kproxy.protocol.judgements import apis_for_replay, judgements
 from kproxy.protocol.versions import Versions
 from tests.support.damage import golden
 
@@ -96,3 +104,50 @@ def test_releases_give_known_versions() -> None:
 )
 def test_names_in_python(name: str, attribute: str) -> None:
     assert snake_case(name) == attribute
+
+
+@pytest.mark.parametrize("name", ["facts.txt", "releases.txt", "error_meanings.txt", "special_values.txt"])
+def test_they_are_read(name: str) -> None:
+    assert read_data_file(name).endswith("\n")
+
+
+def test_one_that_does_not_exist() -> None:
+    with pytest.raises(FileNotFoundError):
+        read_data_file("nothing.txt")
+
+
+def test_every_api_of_the_facts_is_a_member_and_no_other() -> None:
+    assert {key.value: key.name for key in ApiKey} == {
+        number: snake_case(api.name).upper() for number, api in facts().apis.items()
+    }
+    assert len(ApiKey) == 93
+
+
+def test_every_api_has_a_judgement_and_there_are_no_others() -> None:
+    assert judgements().keys() == {api.name for api in facts().apis.values()}
+
+
+def test_what_no_broker_serves_to_clients_is_internal() -> None:
+    controllers = {key for key, api in facts().apis.items() if "broker" not in api.listeners}
+    assert controllers and controllers <= apis_for_replay("internal")
+
+
+def test_extraction_refuses_an_api_without_a_judgement(monkeypatch: MonkeyPatch) -> None:
+    new = re.sub(r"^(api \d+ )Heartbeat ", r"\1NewApi ", read_data_file("facts.txt"), flags=re.MULTILINE)
+    monkeypatch.setattr(extraction, "facts_of", lambda jars: new)
+    run = CliRunner().invoke(extraction.main, ["--check"])
+    assert run.exit_code == 2
+    assert run.stderr == "error: add a line to kproxy/protocol/api_judgements.txt for NewApi\n"
+
+
+def test_no_api_has_a_number_that_begins_as_a_gssapi_token() -> None:
+    assert max(facts().apis) >> 8 < constants.GSSAPI_FIRST_BYTE
+
+
+def text_of(uuid: bytes) -> str:
+    return base64.urlsafe_b64encode(uuid).decode().rstrip("=")
+
+
+def test_the_text_of_an_id_is_that_of_its_bytes() -> None:
+    assert text_of(bytes(16)) == constants.ZERO_UUID
+    assert text_of(constants.METADATA_TOPIC_ID_BYTES) == constants.METADATA_TOPIC_ID

@@ -8,7 +8,7 @@ import pytest
 from kproxy.errors import UpstreamError
 from kproxy.protocol import ApiKey
 from kproxy.protocol.addresses import Address
-from kproxy.protocol.ids import ZERO_UUID
+from kproxy.protocol.constants import ZERO_UUID
 from kproxy.protocol.structs import struct_types
 from kproxy.proxy.network.upstream import Upstream
 from kproxy.replay.automatic_topics import AutomaticTopics

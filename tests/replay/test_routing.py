@@ -7,7 +7,7 @@ import pytest
 
 from kproxy.protocol import ApiKey, message
 from kproxy.protocol.addresses import Address
-from kproxy.protocol.ids import ZERO_UUID
+from kproxy.protocol.constants import ZERO_UUID
 from kproxy.proxy.network.upstream import Upstream
 from kproxy.replay.cluster import Cluster, Topic
 from kproxy.replay.plan import make_plan

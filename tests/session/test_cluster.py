@@ -1,12 +1,9 @@
 """What connections to one cluster have shown."""
 
 from struct import pack
-from typing import Any
 
-import pytest
-
-from kproxy.protocol import request_message, response_message
-from kproxy.session.cluster import FIRST_VERSION_WITH_TOPIC_ID, ClusterView, TopicNames
+from kproxy.protocol import ApiKey, Message, request_message, response_message
+from kproxy.session.cluster import ClusterView, TopicNames, has_topic_ids
 from kproxy.session.exchanges import Frame, read_body
 from tests.support.frames import compact, compact_array, delete_topic, metadata_answer
 
@@ -100,23 +97,20 @@ def test_names_are_those_of_the_ids_that_occur() -> None:
     assert names.get("?" * 22) is None
 
 
-def first_version_with_a_topic_id(fields: Any) -> int | None:
-    found = [field.versions.lowest for field in fields if field.attribute == "topic_id"]
-    for field in fields:
-        if field.is_struct:
-            below = first_version_with_a_topic_id(field.fields)
-            if below is not None:
-                found.append(max(below, field.versions.lowest))
-    return min(found, default=None)
+def test_topic_ids_are_where_kips_516_and_848_put_them() -> None:
+    firsts = {
+        ApiKey.PRODUCE: 13,
+        ApiKey.FETCH: 13,
+        ApiKey.METADATA: 10,
+        ApiKey.CREATE_TOPICS: 7,
+        ApiKey.DELETE_TOPICS: 6,
+    }
+    firsts |= {ApiKey.OFFSET_COMMIT: 10, ApiKey.LEADER_AND_ISR: 5, ApiKey.CONSUMER_GROUP_HEARTBEAT: 0}
+    for api_key, first in firsts.items():
+        versions = {v for message in messages(api_key) for v in range(50) if has_topic_ids(message, v)}
+        assert versions == set(range(first, 50)), api_key.name
+    assert not any(has_topic_ids(message, v) for message in messages(ApiKey.HEARTBEAT) for v in range(50))
 
 
-@pytest.mark.parametrize("api_key", range(93))
-def test_the_versions_with_topic_ids_are_those_of_the_facts(api_key: int) -> None:
-    firsts = []
-    for message in (request_message(api_key), response_message(api_key)):
-        assert message is not None
-        for layout in message.layouts:
-            first = first_version_with_a_topic_id(layout.fields)
-            if first is not None:
-                firsts.append(max(first, layout.versions.lowest))
-    assert FIRST_VERSION_WITH_TOPIC_ID.get(api_key) == min(firsts, default=None)
+def messages(api_key: ApiKey) -> tuple[Message | None, Message | None]:
+    return request_message(api_key), response_message(api_key)

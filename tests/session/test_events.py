@@ -1,6 +1,8 @@
 """What events are made of."""
 
-from kproxy.session import BadFrame, Connection, Direction, Exchange, Gap, NotKafka, SaslToken, Tls
+from kproxy.session import BadFrame, Connection, Direction, Exchange, Gap, NotKafka, SaslToken, Tls, TlsFacts
+from kproxy.session.endings import CAPTURE_ENDED, Cut, before_response, inside, who_closed
+from kproxy.session.limits import Limits
 
 CONNECTION = Connection(4, "10.0.0.5:51234", "[::1]:9092")
 
@@ -14,3 +16,46 @@ def test_all_events_tell_their_connection_and_time() -> None:
 def test_events_are_equal_when_all_their_fields_are() -> None:
     assert Gap(CONNECTION, 7, Direction.RESPONSE, 5) == Gap(CONNECTION, 7, Direction.RESPONSE, 5) != Gap(CONNECTION, 7)
     assert repr(BadFrame(CONNECTION, 7, reason="why")).endswith("at=7, direction=<Direction.REQUEST: 0>, reason='why')")
+
+
+def test_a_whole_frame_is_not_cut() -> None:
+    assert not Cut.WHOLE and Cut.WHOLE.text == ""
+
+
+def test_each_reason_has_words_of_its_own() -> None:
+    texts = [cut.text for cut in Cut if cut]
+    assert all(texts) and len(set(texts)) == len(texts)
+    assert Cut.LEFT_OUT.text == "left out: the analyzer was behind"
+
+
+def test_it_is_said_who_sent_fin_or_rst() -> None:
+    assert who_closed(Direction.REQUEST, reset=False) == "the client closed the connection"
+    assert who_closed(Direction.RESPONSE, reset=True) == "the broker reset the connection"
+
+
+def test_it_is_said_what_was_in_flight() -> None:
+    assert before_response(CAPTURE_ENDED) == "the capture ended before the response"
+    assert inside(who_closed(Direction.REQUEST, reset=True), "response") == (
+        "the client reset the connection inside the response"
+    )
+
+
+def test_frames_are_as_large_as_brokers_take_them() -> None:
+    # SocketServerConfigs.SOCKET_REQUEST_MAX_BYTES_DEFAULT, BrokerSecurityConfigs.DEFAULT_SASL_SERVER_MAX_RECEIVE_SIZE
+    assert Limits().frame_size == 100 * 1024 * 1024
+    assert Limits().unauthenticated_frame_size == 512 * 1024
+
+
+def test_one_frame_of_the_largest_size_may_always_be_in_flight() -> None:
+    assert Limits().in_flight_size >= Limits().frame_size
+
+
+def test_a_connection_in_the_clear_has_none() -> None:
+    assert Connection(1, "10.0.0.5:1", "10.0.0.9:9092").tls is None
+
+
+def test_nothing_is_claimed_before_it_is_seen() -> None:
+    facts = TlsFacts()
+    assert (facts.version, facts.client_certificate, facts.decrypted, facts.resumed) == (None, None, False, False)
+    facts.alerts.append("client: fatal unknown_ca")
+    assert TlsFacts().alerts == []

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from kproxy.session.cut import Cut
+from kproxy.session.endings import Cut
 from kproxy.session.events import Connection
 from kproxy.session.exchanges import (
     TOKEN,

@@ -1,7 +1,7 @@
 """Incremental fetch sessions (KIP-227)."""
 
 from kproxy.protocol import request_message, response_message
-from kproxy.session.cut import Cut
+from kproxy.session.endings import Cut
 from kproxy.session.exchanges import Frame, decoded, read_body
 from kproxy.session.fetch_session import FetchSessions
 from tests.support.frames import fetch, fetch_answer

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 from pathlib import Path
 from struct import pack
 
@@ -9,9 +10,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.session import KAFKA, Direction, Foreign, looks_like_request, looks_like_responses, recognise
-from kproxy.session.recognise import is_request, sane_client_id
-from tests.support.frames import FRANZ_GO_API_VERSIONS, api_versions, frame, heartbeat, heartbeat_answer, request
+import kproxy
+from kproxy.protocol import read_request_header, request_message
+from kproxy.session import KAFKA, Direction, Exchange, Foreign, looks_like_request, looks_like_responses, recognise
+from kproxy.session.exchanges import route_of
+from kproxy.session.recognise import (
+    BROKEN,
+    PENDING,
+    client_software,
+    have_layouts,
+    is_known,
+    is_request,
+    leftover,
+    may_be_a_newer_version,
+    response_leftover,
+    sane_client_id,
+)
+from tests.support.foreign import rpc, zookeeper
+from tests.support.frames import (
+    FRANZ_GO_API_VERSIONS,
+    KAFKA_4_3_REFUSAL,
+    api_versions,
+    frame,
+    heartbeat,
+    heartbeat_answer,
+    request,
+)
 
 GOLDEN_FRAMES = Path(__file__).parents[1] / "golden" / "frames.jsonl.gz"
 
@@ -192,3 +216,93 @@ def test_a_connection_may_begin_with_what_the_facts_lack(api_key: int, api_versi
 @pytest.mark.parametrize(("api_key", "api_version"), [(1_001, 0), (3, 101), (-1, 0), (3, -1)])
 def test_what_no_release_will_have_is_not_kafka(api_key: int, api_version: int) -> None:
     assert kind(request(api_key, api_version, 1, b"")) == "unknown"
+
+
+FRANZ_GO = FRANZ_GO_API_VERSIONS[4:]
+
+
+def test_franz_go_names_itself_at_version_5() -> None:
+    assert client_software(FRANZ_GO, read_request_header(FRANZ_GO).size) == ("kgo", "v1.22.2")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"\0", b"\1\1", b"\4kgo", b"\4kgo\x08v1.22", b"\4kgo\2-", b"\x80\1" + b"a" * 127 + b"\2v", b"\4k\xc3\xa9\2v"],
+)  # fmt: skip
+def test_what_is_no_name_of_software(body: bytes) -> None:
+    assert client_software(body, 0) is None
+
+
+def test_every_cut_of_a_name_is_none() -> None:
+    start = read_request_header(FRANZ_GO).size
+    for cut in range(start, len(FRANZ_GO) - 6):  # six bytes are what version 5 added
+        assert client_software(FRANZ_GO[:cut], start) is None
+
+
+BODY = heartbeat(1)[17:]  # behind size, header and the client id "app"
+
+
+@pytest.mark.parametrize("here", range(len(BODY) + 1))
+@pytest.mark.parametrize("behind", [0, 3])
+def test_any_beginning_of_a_message_may_still_fit_and_the_end_tells_what_is_behind(here: int, behind: int) -> None:
+    message = request_message(12)
+    assert message is not None
+    expected = behind if here == len(BODY) else PENDING
+    assert leftover(message, 0, BODY[:here], 0, len(BODY) + behind) == expected
+
+
+def test_a_length_that_the_frame_cannot_hold_is_seen_before_it_is_whole() -> None:
+    message = request_message(12)
+    assert message is not None
+    claims = b"\0\1g\0\0\0\5\x00\x40"
+    assert leftover(message, 0, claims, 0, 100) == PENDING
+    assert leftover(message, 0, claims, 0, 60) == BROKEN
+
+
+def test_what_is_known_and_what_the_next_releases_may_bring() -> None:
+    assert is_known(12, 0) and not is_known(12, 77) and not is_known(127, 0)
+    assert may_be_a_newer_version(127, 0) and may_be_a_newer_version(12, 5)
+    assert not may_be_a_newer_version(12, 77)
+
+
+def test_a_broker_that_lacks_the_version_answers_api_versions_in_version_0() -> None:
+    route = route_of(18, 4)
+    assert route is not None
+    assert response_leftover(route, KAFKA_4_3_REFUSAL[4:], len(KAFKA_4_3_REFUSAL) - 4) == 0
+
+
+CAPTURES = sorted((Path(__file__).parents[2] / "captures").glob("*.pcap"))
+
+
+def responses(path: Path) -> dict[str, bytes]:
+    """All whole responses of a capture, in a row, by connection."""
+    found: dict[str, bytes] = {}
+    for event in kproxy.read(path):
+        if isinstance(event, Exchange) and event.response is not None and not event.response.cut:
+            frame = pack(">i", len(event.response.data)) + event.response.data
+            found[event.connection.client] = found.get(event.connection.client, b"") + frame
+    return found
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name[:2])
+def test_responses_of_every_capture_have_layouts(path: Path) -> None:
+    for client, data in responses(path).items():
+        several = int.from_bytes(data[:4], "big") + 4 < len(data)
+        assert have_layouts(data) == several, client  # a single one is not enough
+
+
+@pytest.mark.parametrize("protocol", [zookeeper, rpc], ids=lambda protocol: protocol.__name__)
+def test_numbered_answers_of_other_protocols_have_none(protocol: type) -> None:
+    for seed in range(20):
+        data = [data for side, data in protocol(random.Random(seed)) if side == 1]
+        assert not any(have_layouts(b"".join(data[start:])) for start in range(len(data)))
+
+
+def test_a_cut_body_has_a_layout_as_far_as_it_goes_but_does_not_count() -> None:
+    heartbeat = pack(">iiih", 10, 1, 0, 0)
+    listed = pack(">iiii", 100, 2, 0, 1)  # throttle time, an array of one; 88 bytes were not recorded
+    hole = (len(heartbeat) + len(listed), len(heartbeat) + 104)
+    data = heartbeat + listed + bytes(88) + pack(">iiih", 10, 3, 0, 0)
+    assert have_layouts(data, [hole])
+    assert not have_layouts(data[: hole[1]], [hole])  # one whole, one cut
+    assert not have_layouts(heartbeat + pack(">iii", 100, 2, 0x7FFFFFFF) + b"?" * 92 + heartbeat)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from kproxy.session import Connection, Direction
-from kproxy.session.cut import Cut
+from kproxy.session.endings import Cut
 from kproxy.session.exchanges import Frame
 from kproxy.session.sasl import SaslPhase, token_event
 from tests.support.frames import heartbeat

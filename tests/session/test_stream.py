@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.protocol import Direction
-from kproxy.session.cut import Cut
+from kproxy.session.endings import Cut
 from kproxy.session.exchanges import Event, Frame
 from kproxy.session.limits import Limits
 from kproxy.session.request_hunting import RequestHunt

@@ -15,7 +15,7 @@ from kproxy.capture.splitting import Part, PartSurvey, begin
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.tables import TABLES, schema_of
 from kproxy.pipeline.run import Run
-from kproxy.protocol.ids import METADATA_TOPIC_ID
+from kproxy.protocol.constants import METADATA_TOPIC_ID
 from kproxy.spark import chunks, divided, shuffle
 from kproxy.spark.catalog import DONE, Entry
 from kproxy.spark.chunks import ChunkWriter

@@ -14,7 +14,7 @@ from struct import pack
 from typing import Any, NamedTuple
 
 from kproxy.protocol import message, response_message
-from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
+from kproxy.protocol.constants import METADATA_TOPIC, METADATA_TOPIC_ID
 from tests.support.filtering import make, part, request_frame, response_frame
 from tests.support.frames import frame, heartbeat, heartbeat_answer, sasl_handshake, sasl_handshake_answer
 from tests.support.record_batches import batch, record

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable
 from struct import pack
 
-from kproxy.capture.packet import TcpSegment
+from kproxy.capture.items import TcpSegment
 from tests.support.late_starts import SYN, Segment
 
 ACK, PUSH = 16, 8

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kproxy.capture import Data, Flow, FlowItem, Flows, Gap, Packet, PacketBatch, open_capture
+from kproxy.capture.items import TcpSegment
 from kproxy.capture.links import read_segment
-from kproxy.capture.packet import TcpSegment
 from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.session import Event, Exchange, Frame, Limits
 

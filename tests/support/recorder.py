@@ -9,7 +9,7 @@ from threading import Thread
 from typing import Any, Self
 
 from kproxy.protocol import read_request_header
-from kproxy.protocol.frames import SIZE_FIELD
+from kproxy.protocol.constants import SIZE_FIELD
 
 HOST = "127.0.0.1"
 CHUNK = 1 << 18

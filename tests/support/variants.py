@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from scapy.layers.inet import IP
 
 from kproxy.capture import Data, FlowItem, Flows, Limits, Packet, open_capture
+from kproxy.capture.items import TcpSegment
 from kproxy.capture.links import read_datagram, read_segment
-from kproxy.capture.packet import TcpSegment
 from kproxy.capture.unwrap import Unwrapper
 from kproxy.output.jsonl import event_line
 from kproxy.pipeline.flow_reader import FlowEvents

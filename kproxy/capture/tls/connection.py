@@ -27,22 +27,30 @@ then precedes the next application data. After a gap, up to MOST_AHEAD sequence 
 
 Who owns which bytes, and what bounds them: RecordBuffer holds one incomplete record (18 KB) and the latest chunk; MessageBuffer
 holds one incomplete handshake message; at most MOST_EARLY bytes of early data are kept; failed decryption is bounded by
-epochs.Budget. Plain.data belongs to the receiver.
+records.Budget. Plain.data belongs to the receiver.
 
 handshake.py interprets handshake messages; this module handles records.
 """
 
-from kproxy.capture.tls.epochs import Budget, Epochs, Opened
-from kproxy.capture.tls.half import Half
+from kproxy.capture.items import Lost, Plain, TlsItem, TlsProblem
+from kproxy.capture.tls.ciphers import alert_name
 from kproxy.capture.tls.handshake import Handshake
-from kproxy.capture.tls.items import Lost, Plain, TlsItem, TlsProblem
 from kproxy.capture.tls.keylog import KeyLog
 from kproxy.capture.tls.messages import MessageType
-from kproxy.capture.tls.records import ALERT, APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, Record
-from kproxy.capture.tls.suites import alert_name
+from kproxy.capture.tls.records import (
+    ALERT,
+    APPLICATION_DATA,
+    CHANGE_CIPHER_SPEC,
+    HANDSHAKE,
+    Budget,
+    Epochs,
+    Half,
+    Opened,
+    Record,
+)
 from kproxy.errors import DecodeError
 from kproxy.protocol import Direction
-from kproxy.session.tls_facts import TlsFacts
+from kproxy.session.events import TlsFacts
 
 MOST_PROBLEMS = 16
 FEW = 16  # records assumed to be missing at bytes that are not a record

@@ -7,10 +7,19 @@ each handshake gives one set of keys, used from ChangeCipherSpec on.
 import hashlib
 from functools import partial
 
-from kproxy.capture.tls.certificates import subject_of
-from kproxy.capture.tls.epochs import Candidate, Epoch, candidates_13
-from kproxy.capture.tls.half import Half
-from kproxy.capture.tls.keylog import KeyLog, Label
+from kproxy.capture.tls.ciphers import (
+    CANNOT_DECRYPT,
+    SUITES,
+    TLS12,
+    TLS13,
+    CipherSuite,
+    is_grease,
+    keys_12,
+    opener_12,
+    suite_name,
+    version_name,
+)
+from kproxy.capture.tls.keylog import LABELS, KeyLog, Label
 from kproxy.capture.tls.messages import (
     MAX_LISTED,
     ClientHello,
@@ -21,23 +30,16 @@ from kproxy.capture.tls.messages import (
     read_encrypted_extensions,
     read_server_hello,
     read_ticket_12,
+    subject_of,
 )
-from kproxy.capture.tls.protection import CANNOT_DECRYPT, opener_12
-from kproxy.capture.tls.schedule import keys_12
-from kproxy.capture.tls.suites import SUITES, TLS12, TLS13, CipherSuite, is_grease, suite_name, version_name
+from kproxy.capture.tls.records import Candidate, Epoch, Half, candidates_13
 from kproxy.errors import UsageError
-from kproxy.session.tls_facts import TlsFacts
+from kproxy.session.events import TlsFacts
 
 EARLY, HANDSHAKE, APPLICATION = "early data", "handshake", "application data"
 CLIENT_LABELS = ((HANDSHAKE, Label.CLIENT_HANDSHAKE), (APPLICATION, Label.CLIENT_TRAFFIC))
 BROKER_LABELS = ((HANDSHAKE, Label.SERVER_HANDSHAKE), (APPLICATION, Label.SERVER_TRAFFIC))
-NEEDS = {
-    Label.CLIENT_EARLY: "CLIENT_EARLY_TRAFFIC_SECRET",
-    Label.CLIENT_HANDSHAKE: "CLIENT_HANDSHAKE_TRAFFIC_SECRET",
-    Label.SERVER_HANDSHAKE: "SERVER_HANDSHAKE_TRAFFIC_SECRET",
-    Label.CLIENT_TRAFFIC: "CLIENT_TRAFFIC_SECRET_0",
-    Label.SERVER_TRAFFIC: "SERVER_TRAFFIC_SECRET_0",
-}
+NEEDS = {label: name.decode() for name, label in LABELS.items()}  # the key log's name of each secret
 NO_KEYS = "no session keys of this connection are given"
 TICKET = b"ticket"  # prefix of a ticket's hash, which is used in place of a session id
 
@@ -282,16 +284,12 @@ class Handshake:
         if not any(self._keylog.secrets(label, client_random) for label in Label):
             return [NO_KEYS]
         names = dict.fromkeys(epoch.needs for epoch in unused if not epoch.candidates)
-        absent = [name for name in names if not self._has_secret(name, client_random)]
+        absent = [name for name in names if not self._keylog.secrets(LABELS[name.encode()], client_random)]
         wrong = dict.fromkeys(epoch.needs for epoch in unused if epoch.candidates)
         reasons = [CANNOT_DECRYPT] if len(absent) < len(names) else []
         if absent:
             reasons.append(f"the session keys lack its {', '.join(absent)}")
         return reasons + [f"{name} is given and does not fit" for name in wrong]
-
-    def _has_secret(self, name: str, client_random: bytes) -> bool:
-        label = next((label for label, needs in NEEDS.items() if needs == name), Label.MASTER)
-        return bool(self._keylog.secrets(label, client_random))
 
 
 def _ticket_name(ticket: bytes) -> bytes:

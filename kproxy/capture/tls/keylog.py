@@ -7,6 +7,9 @@ a key log at the same time, and it may end anywhere.
 from collections.abc import Callable
 from enum import IntEnum
 from itertools import islice
+from pathlib import Path
+
+from kproxy.errors import OptionError
 
 MAX_LINE = 1024  # characters; valid lines have fewer than 300
 MAX_SECRETS = 65_536  # for each purpose, about 100 MB altogether; the oldest are dropped first
@@ -151,3 +154,39 @@ def _unhex(text: bytes) -> bytes:
         return bytes.fromhex(text.decode("ascii"))
     except ValueError:
         return b""
+
+
+READ_SIZE = 1 << 20
+
+
+class KeyLogFile:
+    """Returns a key log's bytes piece by piece, including those written later.
+
+    Raises:
+        OptionError: it cannot be opened or read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._file = path.open("rb")
+        except OSError as error:
+            raise OptionError(f"keylog {path}: cannot be opened: {error.strerror}") from error
+
+    def more(self) -> bytes:
+        """Return the next bytes; empty if the file has no more at present."""
+        try:
+            return self._file.read(READ_SIZE)
+        except OSError as error:
+            raise OptionError(f"keylog {self._path}: cannot be read: {error.strerror}") from error
+
+    def reopen(self) -> None:
+        """Open the file again at the same position, as a forked process shares the position with its parent."""
+        position = self._file.tell()
+        self._file.close()
+        self._file = self._path.open("rb")
+        self._file.seek(position)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

@@ -29,9 +29,9 @@ from kproxy.filters.contract import Direction, Request
 from kproxy.filters.named_resources import error_objects
 from kproxy.filters.turns import Steps
 from kproxy.protocol import ApiKey, Message, MessageStruct, request_message, response_message
+from kproxy.protocol.constants import METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.protocol.expressions import Wrong, located
 from kproxy.protocol.facts import Field, facts
-from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.protocol.secrets import Secrecy, secrecy
 from kproxy.protocol.vocabulary import Scope, names_of_type
 

@@ -18,8 +18,8 @@ from kproxy.filters.contract import Reply, Request
 from kproxy.filters.error_responses import ERRORS, NOTHING, Filled, error_places, error_response
 from kproxy.filters.named_resources import Topic, TopicPlace, elements_at, is_topic, keep_topics, topic_of, topic_places
 from kproxy.protocol import ApiKey
+from kproxy.protocol.constants import ZERO_UUID
 from kproxy.protocol.error_codes import ErrorCode
-from kproxy.protocol.ids import ZERO_UUID
 from kproxy.protocol.structs import struct_types
 
 ALWAYS_IN_PLACE = frozenset({ApiKey.FETCH, ApiKey.METADATA})

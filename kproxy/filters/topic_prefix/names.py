@@ -14,7 +14,7 @@ itself refuses:
 import re
 from enum import Enum
 
-from kproxy.protocol.ids import METADATA_TOPIC
+from kproxy.protocol.constants import METADATA_TOPIC
 
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 LEGAL_PREFIX = re.compile(r"[a-zA-Z0-9._-]{1,100}")

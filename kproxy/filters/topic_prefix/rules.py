@@ -31,7 +31,7 @@ from kproxy.filters.topic_prefix.refusal import Refusal
 from kproxy.filters.topic_prefix.subscriptions import in_assignment, in_subscription, to_broker, to_client
 from kproxy.filters.topic_prefix.translation import NotOurs
 from kproxy.protocol import ApiKey, Direction
-from kproxy.protocol.embedded.consumer import PROTOCOL_TYPE
+from kproxy.protocol.embedded.group import CONSUMER
 from kproxy.protocol.error_codes import ErrorCode
 
 KEPT = "topic_prefix"  # in Request.kept
@@ -45,7 +45,7 @@ SESSIONS_SINCE, IDS_SINCE = 7, 13  # versions of Fetch
 NAME_IS_NULLABLE = 12  # version of Metadata from which a topic may have no name
 LEAST_NAME = "-"  # of all characters that Kafka allows, so that no topic comes before it
 # SyncGroup before version 5 has no protocol type: the bytes say what they are
-MAY_BE_CONSUMERS = (None, "", PROTOCOL_TYPE)
+MAY_BE_CONSUMERS = (None, "", CONSUMER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +134,13 @@ def _find_coordinator_response(tenant: Tenant, response: Response, message: Any)
 
 
 def _join_group_request(tenant: Tenant, request: Request, message: Any) -> None:
-    if message.protocol_type == PROTOCOL_TYPE:
+    if message.protocol_type == CONSUMER:
         for protocol in message.protocols:
             protocol.metadata = to_broker(tenant.names, in_subscription, protocol.metadata)
 
 
 def _join_group_response(tenant: Tenant, response: Response, message: Any) -> None:
-    if getattr(response.request.message, "protocol_type", None) == PROTOCOL_TYPE:
+    if getattr(response.request.message, "protocol_type", None) == CONSUMER:
         for member in message.members:
             member.metadata = to_client(tenant.names, in_subscription, member.metadata)
 
@@ -158,7 +158,7 @@ def _sync_group_response(tenant: Tenant, response: Response, message: Any) -> No
 
 def _describe_groups(tenant: Tenant, response: Response, message: Any) -> None:
     for group in message.groups:
-        if group.protocol_type == PROTOCOL_TYPE:
+        if group.protocol_type == CONSUMER:
             for member in group.members:
                 member.member_metadata = to_client(tenant.names, in_subscription, member.member_metadata)
                 member.member_assignment = to_client(tenant.names, in_assignment, member.member_assignment)

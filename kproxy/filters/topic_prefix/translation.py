@@ -23,8 +23,8 @@ from kproxy.filters.contract import SharedSet
 from kproxy.filters.topic_prefix.names import Kind, Names
 from kproxy.filters.turns import Steps
 from kproxy.protocol import ApiKey, Direction, facts
+from kproxy.protocol.constants import ZERO_UUID
 from kproxy.protocol.facts import Field
-from kproxy.protocol.ids import ZERO_UUID
 from kproxy.protocol.judgements import apis_for_tenants
 
 KINDS = {"topicName": Kind.TOPIC, "groupId": Kind.GROUP, "transactionalId": Kind.TRANSACTIONAL_ID}

@@ -31,7 +31,7 @@ from kproxy.output.rewriting.records import (
 from kproxy.output.rewriting.rewriter import Context, Rewriter, Rewritten, Spot
 from kproxy.protocol import RequestHeader, message
 from kproxy.protocol.addresses import IPAddress, join_address, parse_ip, split_address
-from kproxy.protocol.embedded import connect, streams
+from kproxy.protocol.embedded import group
 from kproxy.protocol.embedded.reader import Reader, Texts
 from kproxy.protocol.records import Record, RecordBatch
 from kproxy.protocol.structs import Struct
@@ -333,10 +333,10 @@ def _open_sticky(data: bytes, texts: Texts) -> None:
 
 # Payloads of Streams, Connect and assignors, by the message that holds them
 USER_DATA: dict[str, tuple[Open, ...]] = {
-    "ConsumerProtocolSubscription": (_open_sticky, streams.open_subscription_info),
-    "ConsumerProtocolAssignment": (streams.open_assignment_info,),
+    "ConsumerProtocolSubscription": (_open_sticky, group.open_subscription_info),
+    "ConsumerProtocolAssignment": (group.open_assignment_info,),
 }
 CONNECT: dict[str, Open] = {
-    "ConsumerProtocolSubscription": partial(connect.open_metadata, protocol=None),
-    "ConsumerProtocolAssignment": connect.open_assignment,
+    "ConsumerProtocolSubscription": partial(group.open_connect_metadata, protocol=None),
+    "ConsumerProtocolAssignment": group.open_connect_assignment,
 }

@@ -16,8 +16,8 @@ from typing import TypeAlias
 
 from kproxy.errors import EncodeError
 from kproxy.protocol import Message, message
+from kproxy.protocol.constants import METADATA_TOPIC
 from kproxy.protocol.facts import facts
-from kproxy.protocol.ids import METADATA_TOPIC
 from kproxy.protocol.records import (
     DEFAULT_LIMITS,
     Codec,

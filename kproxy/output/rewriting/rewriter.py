@@ -22,8 +22,8 @@ from kproxy.protocol import (
     request_message,
     response_message,
 )
+from kproxy.protocol.constants import METADATA_TOPIC, METADATA_TOPIC_ID_BYTES
 from kproxy.protocol.facts import Field
-from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID_BYTES
 from kproxy.protocol.records import Record, RecordBatch
 from kproxy.protocol.secrets import Secrecy, is_secret_value, secrecy
 from kproxy.protocol.structs import Struct, struct_types

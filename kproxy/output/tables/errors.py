@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from kproxy.output.escaping import printable
 from kproxy.output.tables.rows import Body, Found, instant
+from kproxy.protocol.constants import ZERO_UUID
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import Field, facts
-from kproxy.protocol.ids import ZERO_UUID
 from kproxy.session import Exchange
 
 Row = tuple[Any, ...]

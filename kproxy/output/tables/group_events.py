@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from kproxy.errors import DecodeError
 from kproxy.output.tables.contracts import GROUP_EVENTS
 from kproxy.output.tables.rows import Body, instant
-from kproxy.protocol.embedded import consumer
+from kproxy.protocol.embedded import group
 from kproxy.protocol.error_codes import error_name
 from kproxy.session import Exchange
 
@@ -107,7 +107,7 @@ def _join(request: Any, response: Any, _topics: _Topics) -> Iterator[Facts]:
         "error_code": _code(response),
         "reason": request.reason or None,
     }
-    if protocol_type == consumer.PROTOCOL_TYPE and request.protocols:
+    if protocol_type == group.CONSUMER and request.protocols:
         facts |= _subscription(request.protocols)
     if response is not None and not response.error_code:
         facts["response_generation"] = _generation(response.generation_id)
@@ -123,7 +123,7 @@ def _subscription(protocols: list[Any]) -> Facts:
     facts: Facts = {}
     for protocol in protocols[:MOST_PROTOCOLS]:
         try:
-            subscription: Any = consumer.read_subscription(protocol.metadata or b"")
+            subscription: Any = group.read_subscription(protocol.metadata or b"")
         except DecodeError:
             continue
         generation = subscription.generation_id
@@ -171,10 +171,10 @@ def _assignment(data: bytes | None, protocol_type: str | None) -> list[str] | No
     """Read an assignment; no bytes mean an empty one. An unknown protocol type (SyncGroup before v5) is tried as a consumer's."""
     if not data:
         return []
-    if protocol_type not in (None, consumer.PROTOCOL_TYPE):
+    if protocol_type not in (None, group.CONSUMER):
         return None
     try:
-        assigned: Any = consumer.read_assignment(data, whole=protocol_type is None)
+        assigned: Any = group.read_assignment(data, whole=protocol_type is None)
     except DecodeError:
         return None
     return _partitions((each.topic, each.partitions) for each in _each(assigned.assigned_partitions))

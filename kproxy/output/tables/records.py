@@ -10,7 +10,7 @@ from kproxy.output.rewriting.rewriter import Rewriter
 from kproxy.output.tables.contracts import RECORDS
 from kproxy.output.tables.parquet import schema_of
 from kproxy.output.tables.rows import EARLIEST_US, LATEST_US, RecordsField, record_instant
-from kproxy.protocol.ids import METADATA_TOPIC, METADATA_TOPIC_ID
+from kproxy.protocol.constants import METADATA_TOPIC, METADATA_TOPIC_ID
 from kproxy.protocol.records import Batches, Problem, to_arrow
 
 if TYPE_CHECKING:

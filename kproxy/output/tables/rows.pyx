@@ -31,7 +31,7 @@ from kproxy.output.tables.layouts import Searched, TOP_FIELDS
 from kproxy.protocol import ApiKey, Message
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
-from kproxy.protocol.ids import ZERO_UUID
+from kproxy.protocol.constants import ZERO_UUID
 from kproxy.protocol.records import Batches, DEFAULT_LIMITS, read_batches
 from kproxy.protocol.structs import MessageStruct, Struct, struct_types
 

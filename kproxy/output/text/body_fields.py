@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from kproxy.output.escaping import word
-from kproxy.protocol.ids import ZERO_UUID
+from kproxy.protocol.constants import ZERO_UUID
 
 
 class Partition(msgspec.Struct):

@@ -13,8 +13,8 @@ from kproxy.page.columns import COLUMNS
 from kproxy.page.exchange.frame_tree import as_plain, frame_tree
 from kproxy.page.store import Store
 from kproxy.protocol import message, request_header_version, request_message, response_header_version, response_message
+from kproxy.protocol.constants import SIZE_FIELD
 from kproxy.protocol.error_codes import ErrorCode, error_code
-from kproxy.protocol.frames import SIZE_FIELD
 
 MOST_ERRORS = 100  # different codes that are explained
 MOST_INLINE = 65_536  # bytes of a frame that is in the answer itself; larger ones have an answer of their own

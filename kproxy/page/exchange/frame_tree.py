@@ -5,7 +5,7 @@ from typing import Any
 
 from kproxy.page.blocks import Side
 from kproxy.page.exchange.positions import LONGEST_VALUE, MOST_ELEMENTS, MOST_NODES, Node, locate
-from kproxy.protocol.frames import SIZE_FIELD
+from kproxy.protocol.constants import SIZE_FIELD
 from kproxy.protocol.secrets import WITHHELD
 
 MOST_EXACT = 1 << 53  # integers beyond are no numbers of JavaScript

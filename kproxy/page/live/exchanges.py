@@ -28,7 +28,7 @@ from kproxy.protocol.embedded import Viewers
 from kproxy.proxy.page_records import Begun, Shown, Side, Topics, Unusual
 from kproxy.session import ClusterView, Connection, Cut, Exchange, Frame
 from kproxy.session.cluster import REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES, TopicNames
-from kproxy.session.tls_facts import TlsFacts
+from kproxy.session.events import TlsFacts
 
 KNOWN = 1_024  # about how many bytes a connection takes
 

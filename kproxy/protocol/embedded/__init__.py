@@ -1,18 +1,17 @@
 """Decode the payloads that clients and brokers put inside bytes and records fields.
 
-    open_request(message_name, version, body, context)    -> list[Embedded]: the payloads of a request; open_response likewise
-    holds_payloads(message_name)                          -> bool: whether a message has fields with payloads
+    open_request(message_name, body, context)    -> list[Embedded]: the payloads of a request; open_response likewise
+    holds_payloads(message_name)                 -> bool: whether a message has fields with payloads
 
 Map
 
-    messages.py        the table of fields with payloads: open_request, open_response
-    payload.py         Embedded (one decoded payload), Context (knowledge needed for decoding), Opening (collects payloads)
-    group.py           member metadata and assignments by protocol type: consumer.py, sticky.py, streams.py, connect.py
+    payload.py         Embedded (one decoded payload), Context (knowledge needed for decoding), Opening (collects payloads); the
+                       table of fields with payloads: open_request, open_response
+    group.py           member metadata and assignments by protocol type: consumer with its assignors, Streams, Connect
     sasl.py            tokens: mechanism, user name, outcome; never the secret
-    telemetry.py       PushTelemetry; otlp.py (its table of fields), protobuf.py (the wire format)
+    telemetry.py       PushTelemetry, with the table of OpenTelemetry's fields; protobuf.py (the wire format)
     envelope.py        forwarded requests and responses, principal, address (KIP-590)
-    records_field.py   records fields: batch headers, and the records of Kafka's own topics
-    internal_topics.py records of __consumer_offsets, __cluster_metadata and the like
+    records_field.py   records fields: batch headers, and the records of Kafka's own topics (__consumer_offsets and the like)
     viewers.py         keys and values of ordinary records as text, JSON, hex, or by a user's viewer
     reader.py          bounds-checked primitives for payloads without a schema
 
@@ -20,8 +19,8 @@ Any bytes give a value, or a DecodeError, which open_request and open_response r
 
 To add
     a payload           a module with a function ``open_x(data) -> dict`` that raises only DecodeError (reader.py has the
-                        primitives); then an entry for the message in the tables REQUESTS or RESPONSES of messages.py
-    a group protocol    a module like consumer.py, and its protocol type in group.py
+                        primitives); then an entry for the message in the tables REQUESTS or RESPONSES of payload.py
+    a group protocol    group.py: its protocol type, a function for the metadata and one for the assignment
     a SASL mechanism    CLIENT_TOKENS and SERVER_TOKENS in sasl.py
     a record format     a viewer: see viewers.py
 """
@@ -29,8 +28,7 @@ To add
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from kproxy.protocol.embedded.messages import holds_payloads, open_request, open_response
-from kproxy.protocol.embedded.payload import Context, Embedded
+from kproxy.protocol.embedded.payload import Context, Embedded, holds_payloads, open_request, open_response
 
 if TYPE_CHECKING:
     from kproxy.protocol.embedded.viewers import Content, Viewer, Viewers

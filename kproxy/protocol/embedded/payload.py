@@ -1,15 +1,25 @@
-"""Embedded is one decoded payload of a bytes or records field; Context is the knowledge needed to decode it."""
+"""Embedded: one decoded payload of a bytes or records field; the table of the messages that hold payloads, with their decoders.
+
+Callers pass decoded messages, and in a Context what else is known. Messages without payloads are not in the table and cost only
+a look-up. Decoders are imported at their first use, as captures have few kinds of payloads, and imports dominate the time for a
+small capture.
+"""
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from kproxy.errors import DecodeError
+from kproxy.errors import DecodeError, Malformed
+from kproxy.protocol.constants import METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_UUID
+from kproxy.protocol.headers import read_request_header
 
 if TYPE_CHECKING:
+    from kproxy.protocol.embedded.envelope import Nested
     from kproxy.protocol.embedded.viewers import Viewers
 
 Where: TypeAlias = Literal["request", "response"]
@@ -92,3 +102,211 @@ def _replaced(value: Any) -> Any:
     if isinstance(value, dict):
         return {_replaced(name): _replaced(inner) for name, inner in value.items()}
     return [_replaced(inner) for inner in value] if isinstance(value, list) else value
+
+
+FIXED_IDS = {METADATA_TOPIC_ID: METADATA_TOPIC}  # in no Metadata response
+Open: TypeAlias = Callable[[Any, Opening], None]
+
+
+def holds_payloads(message_name: str) -> bool:
+    """Return whether a message ("FetchResponse") has fields with payloads."""
+    return message_name in REQUESTS or message_name in RESPONSES
+
+
+def open_request(message_name: str, body: Any, context: Context) -> list[Embedded]:
+    """Decode the payloads in the bytes and records fields of a request, in the order of the body; never raises.
+
+    Args:
+        message_name: Kafka's name ("JoinGroupRequest").
+        body: the decoded message.
+        context: further knowledge.
+    """
+    return _open(REQUESTS.get(message_name), body, Opening("request", context))
+
+
+def open_response(message_name: str, body: Any, context: Context) -> list[Embedded]:
+    """As open_request, for a response; ``context.request`` is the decoded request if it was seen."""
+    return _open(RESPONSES.get(message_name), body, Opening("response", context))
+
+
+def _open(open_body: Open | None, body: Any, opening: Opening) -> list[Embedded]:
+    if open_body is not None:
+        open_body(body, opening)
+    return opening.found
+
+
+# Groups
+
+
+def _add_metadata(opening: Opening, path: str, data: bytes, protocol_type: str | None, protocol: str | None) -> None:
+    from kproxy.protocol.embedded import group  # noqa: PLC0415
+
+    group.add_metadata(opening, path, data, protocol_type, protocol)
+
+
+def _add_assignment(opening: Opening, path: str, data: bytes, protocol_type: str | None, protocol: str | None) -> None:
+    from kproxy.protocol.embedded import group  # noqa: PLC0415
+
+    group.add_assignment(opening, path, data, protocol_type, protocol)
+
+
+def _protocol_of(body: Any, context: Context) -> tuple[str | None, str | None]:
+    """Return protocol type and name of a group, from a message, else its request, else the context."""
+    kind = body.protocol_type or getattr(context.request, "protocol_type", None) or context.protocol_type
+    name = body.protocol_name or getattr(context.request, "protocol_name", None) or context.protocol_name
+    return kind, name
+
+
+def _join_group_request(body: Any, opening: Opening) -> None:
+    for index, protocol in enumerate(body.protocols):
+        path = f"protocols[{index}].metadata"
+        _add_metadata(opening, path, protocol.metadata, body.protocol_type, protocol.name)
+
+
+def _join_group_response(body: Any, opening: Opening) -> None:
+    """Decode the metadata of all members, which only the leader receives, by the chosen protocol."""
+    kind, _ = _protocol_of(body, opening.context)
+    for index, member in enumerate(body.members):
+        _add_metadata(opening, f"members[{index}].metadata", member.metadata, kind, body.protocol_name)
+
+
+def _sync_group_request(body: Any, opening: Opening) -> None:
+    for index, assigned in enumerate(body.assignments):
+        path = f"assignments[{index}].assignment"
+        _add_assignment(opening, path, assigned.assignment, *_protocol_of(body, opening.context))
+
+
+def _sync_group_response(body: Any, opening: Opening) -> None:
+    _add_assignment(opening, "assignment", body.assignment, *_protocol_of(body, opening.context))
+
+
+def _describe_groups_response(body: Any, opening: Opening) -> None:
+    for number, described in enumerate(body.groups):
+        kind, name = described.protocol_type, described.protocol_data
+        for index, member in enumerate(described.members):
+            at = f"groups[{number}].members[{index}]"
+            _add_metadata(opening, f"{at}.memberMetadata", member.member_metadata, kind, name)
+            _add_assignment(opening, f"{at}.memberAssignment", member.member_assignment, kind, name)
+
+
+# Tokens, metrics, forwarded messages
+
+
+def _sasl_authenticate(body: Any, opening: Opening) -> None:
+    from kproxy.protocol.embedded.sasl import open_token  # noqa: PLC0415
+
+    from_client = opening.where == "request"
+    read = partial(open_token, from_client=from_client, failed=not from_client and body.error_code != 0)
+    opening.add("authBytes", "sasl-token", read, body.auth_bytes, opening.context.sasl_mechanism)
+
+
+def _push_telemetry_request(body: Any, opening: Opening) -> None:
+    from kproxy.protocol.embedded.telemetry import open_metrics  # noqa: PLC0415
+
+    opening.add("metrics", "telemetry-metrics", open_metrics, body.metrics, body.compression_type)
+
+
+def _envelope_request(body: Any, opening: Opening) -> None:
+    from kproxy.protocol.embedded import envelope  # noqa: PLC0415
+
+    opening.add("requestData", "request", envelope.open_nested_request, body.request_data)
+    if body.request_principal is not None:
+        opening.add("requestPrincipal", "principal", envelope.open_principal, body.request_principal)
+    opening.add("clientHostAddress", "address", envelope.open_address, body.client_host_address)
+    nested = envelope.nested_request(body.request_data)
+    if nested is not None:
+        _open_nested(REQUESTS, nested, "requestData", opening, None)
+
+
+def _envelope_response(body: Any, opening: Opening) -> None:
+    from kproxy.protocol.embedded import envelope  # noqa: PLC0415
+
+    if body.response_data is not None:
+        opening.add("responseData", "response", _nested_response, body.response_data, opening.context.request)
+        request = envelope.nested_request(getattr(opening.context.request, "request_data", b""))
+        nested = None if request is None else envelope.nested_response(body.response_data, request)
+        if request is not None and nested is not None:
+            _open_nested(RESPONSES, nested, "responseData", opening, request.body)
+
+
+def _open_nested(table: dict[str, Open], nested: "Nested", path: str, opening: Opening, request: Any) -> None:
+    """Decode the payloads of the message inside an Envelope; their paths are appended to the message's.
+
+    An Envelope inside an Envelope is not opened.
+    """
+    if nested.name in table and not nested.name.startswith("Envelope"):
+        inner = Opening(opening.where, replace(opening.context, request=request))
+        table[nested.name](nested.body, inner)
+        opening.found += [replace(one, path=f"{path}.{one.path}") for one in inner.found]
+
+
+def _nested_response(data: bytes, request: Any) -> dict[str, Any]:
+    from kproxy.protocol.embedded.envelope import open_nested_response  # noqa: PLC0415
+
+    request_data = getattr(request, "request_data", None)
+    if request_data is None:
+        raise Malformed("its request was not seen, which would tell what it is", message="nested response")
+    header = read_request_header(request_data)
+    return open_nested_response(data, header.api_key, header.api_version)
+
+
+# Records
+
+
+def _records(topics: str, partitions: str, records: str, number: str) -> Open:
+    """Return the decoder of a message with records; the arguments are the attributes that lead to them.
+
+    A chunk of a snapshot of the metadata log ("unaligned_records") may begin and end at any byte.
+    """
+    topics_name, partitions_name, records_name = map(_json_name, (topics, partitions, records))
+
+    def open_body(body: Any, opening: Opening) -> None:
+        for at, topic in enumerate(getattr(body, topics)):
+            for index, partition in enumerate(getattr(topic, partitions)):
+                path = f"{topics_name}[{at}].{partitions_name}[{index}].{records_name}"
+                _add_records(opening, path, getattr(partition, records), topic, getattr(partition, number))
+
+    return open_body
+
+
+def _json_name(attribute: str) -> str:
+    first, *others = attribute.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def _add_records(opening: Opening, path: str, data: bytes | None, topic: Any, partition: int) -> None:
+    """Decode a records field that is not empty. A topic has a name or an id, depending on the version."""
+    if not data:
+        return
+    from kproxy.protocol.embedded.records_field import open_records  # noqa: PLC0415
+
+    context = opening.context
+    name: str | None = getattr(topic, "name", None) or getattr(topic, "topic", "")
+    topic_id: str | None = getattr(topic, "topic_id", ZERO_UUID)
+    if topic_id == ZERO_UUID:
+        topic_id = None
+    else:
+        name = context.topic_names.get(str(topic_id)) or FIXED_IDS.get(str(topic_id))
+    unaligned = path.endswith("unalignedRecords")
+    json = open_records(data, name, partition, topic_id=topic_id, unaligned=unaligned, viewers=context.viewers)
+    opening.found.append(Embedded(path, opening.where, "records", json))
+
+
+REQUESTS: dict[str, Open] = {
+    "ProduceRequest": _records("topic_data", "partition_data", "records", "index"),
+    "JoinGroupRequest": _join_group_request,
+    "SyncGroupRequest": _sync_group_request,
+    "SaslAuthenticateRequest": _sasl_authenticate,
+    "PushTelemetryRequest": _push_telemetry_request,
+    "EnvelopeRequest": _envelope_request,
+}
+RESPONSES: dict[str, Open] = {
+    "FetchResponse": _records("responses", "partitions", "records", "partition_index"),
+    "ShareFetchResponse": _records("responses", "partitions", "records", "partition_index"),
+    "FetchSnapshotResponse": _records("topics", "partitions", "unaligned_records", "index"),
+    "JoinGroupResponse": _join_group_response,
+    "SyncGroupResponse": _sync_group_response,
+    "DescribeGroupsResponse": _describe_groups_response,
+    "SaslAuthenticateResponse": _sasl_authenticate,
+    "EnvelopeResponse": _envelope_response,
+}

@@ -9,7 +9,7 @@ from base64 import b64decode
 from typing import Any
 
 from kproxy.errors import DecodeError, Malformed
-from kproxy.protocol.frames import TOKEN_LIMIT
+from kproxy.protocol.constants import TOKEN_LIMIT
 from kproxy.protocol.secrets import WITHHELD, is_secret_setting
 
 BY_FORM = ("OAUTHBEARER", "SCRAM-SHA-256", "PLAIN")  # mechanisms whose tokens can be recognised by their form

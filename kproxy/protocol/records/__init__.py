@@ -7,23 +7,18 @@
 
 One parser (shape.pxd) with three outputs: counts and headers, objects, Arrow columns.
 
-    limits.py       Limits: bounds on decompression and reading, whatever the bytes claim
+    limits.py       Limits: bounds on decompression and reading, whatever the bytes claim; Unpacked: the result of decompression
     compression.py  Codec, decompress, compress: the codecs, streamed under Limits
     snappy.py       xerial's block stream and raw snappy
     lz4_frames.py   LZ4 frames in Kafka's dialects
     zstd_frames.py  Zstandard frames
-    unpacked.py     Unpacked: the result of decompression: data, or why there is none
     checksum.py     CRC-32C
     shape.pxd       the parser: steps through a batch of any magic, record by record
     batches.pyx     Batch: a header, read directly from the bytes; OpenBatch: its records, ready to be walked
-    reading.py      read_batches: a field's batches and what is left over; count_records
-    unaligned.py    finds the first batch in a chunk of a snapshot
+    reading.py      read_batches: a field's batches and what is left over, also in a chunk of a snapshot; count_records
     objects.pyx     Record; reads records from an opened batch, and encodes them
-    editing.py      RecordBatch: read_records, write_batches
-    rebatching.py   changes the records of a batch and keeps its header: change_plain, change_fields, change_records
-    replacing.pyx   replaces keys and values in a batch
-    inserting.pyx   inserts headers into the records of a batch
-    header_search.pyx  finds headers by name
+    editing.py      RecordBatch: read_records, write_batches; changes of records that keep the batch's header
+    in_place.pyx    replaces keys and values, inserts and finds headers, without objects for the records
     columns.pyx     writes records into Arrow's buffers
     arrow.py        to_arrow: a pyarrow.RecordBatch whose keys and values are views into the batch
     control.py      control records

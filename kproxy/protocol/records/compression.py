@@ -11,8 +11,7 @@ import zlib
 import zstandard
 
 from kproxy.protocol.records import lz4_frames, snappy, zstd_frames
-from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits
-from kproxy.protocol.records.unpacked import Unpacked
+from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits, Unpacked
 
 GZIP = 31  # zlib's window bits for 32 KiB with gzip's header and trailer
 GZIP_LEVEL = 4

@@ -1,4 +1,4 @@
-"""Limits on decompressing and reading a records field, whose bytes may claim anything."""
+"""Limits on decompressing and reading a records field, whose bytes may claim anything; Unpacked, the result of decompressing."""
 
 from dataclasses import dataclass, replace
 
@@ -35,3 +35,16 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+
+
+@dataclass(slots=True)
+class Unpacked:
+    """Decompressed bytes, and why they are incomplete.
+
+    ``error``: the compressed bytes are broken; ``data`` has the bytes before. ``skipped``: a limit was exceeded; ``data`` is
+    empty.
+    """
+
+    data: bytes | bytearray
+    error: str | None = None
+    skipped: str | None = None

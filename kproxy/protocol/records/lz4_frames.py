@@ -10,8 +10,7 @@ from typing import Any
 import lz4.block
 import lz4.frame
 
-from kproxy.protocol.records.limits import Limits
-from kproxy.protocol.records.unpacked import Unpacked
+from kproxy.protocol.records.limits import Limits, Unpacked
 
 MAGIC = (0x184D2204).to_bytes(4, "little")
 VERSION_MASK, VERSION = 0xC0, 0x40

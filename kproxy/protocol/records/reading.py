@@ -1,11 +1,15 @@
-"""Read the batches of a records field, and the bytes left over at its end."""
+"""Read the batches of a records field, and the bytes left over at its ends.
+
+A chunk of a snapshot (FetchSnapshot's UnalignedRecords) begins at any byte of a log. It has batches of magic 2 only. A header
+in it is accepted if its fields are consistent and the CRC-32C is correct; at the beginning of the chunk, the fields are enough.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kproxy.protocol.records.batches import Batch, OpenBatch, count_plain, next_batch
+from kproxy.errors import Malformed
+from kproxy.protocol.records.batches import Batch, OpenBatch, count_plain, find_header, next_batch
 from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits
-from kproxy.protocol.records.unaligned import first_batch_at
 
 SIZE_AT, MAGIC_AT = 8, 16
 LOG_OVERHEAD = 12
@@ -111,3 +115,27 @@ def _what_is_left(rest: bytes, left: int) -> tuple[str, str]:
     if size + LOG_OVERHEAD > left:
         return "partial", f"{left} of the {size + LOG_OVERHEAD} bytes of a batch"
     return "error", f"a batch of magic 2 of {size} bytes, which is less than {LEAST_SIZE_2}"
+
+
+MOST_CRC = 4  # bytes checksummed altogether are at most this many times the chunk's size
+CANDIDATE = 1024  # the least price of one candidate, in bytes
+
+
+def first_batch_at(data: bytes) -> int:
+    """Return the position of the first batch, or the chunk's size if there is none."""
+    position = find_header(data, 0)
+    budget = MOST_CRC * len(data) + CANDIDATE
+    while position > 0 and budget > 0:
+        size = _whole_size(data, position)
+        if size and Batch(data, position).crc_valid:
+            return position
+        budget -= size + CANDIDATE
+        position = find_header(data, position + 1)
+    return len(data) if position else 0
+
+
+def _whole_size(data: bytes, position: int) -> int:
+    try:
+        return Batch(data, position).size
+    except Malformed:
+        return 0

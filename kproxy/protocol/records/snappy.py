@@ -8,8 +8,7 @@ import struct
 
 import cramjam
 
-from kproxy.protocol.records.limits import Limits
-from kproxy.protocol.records.unpacked import Unpacked
+from kproxy.protocol.records.limits import Limits, Unpacked
 
 MAGIC = b"\x82SNAPPY\x00"
 HEADER = MAGIC + struct.pack(">ii", 1, 1)  # version, oldest version that can read it

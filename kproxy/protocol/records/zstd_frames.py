@@ -8,8 +8,7 @@ from collections import deque
 
 import zstandard
 
-from kproxy.protocol.records.limits import Limits
-from kproxy.protocol.records.unpacked import Unpacked
+from kproxy.protocol.records.limits import Limits, Unpacked
 
 FIRST_CHUNK, CHUNK = 64 * 1024, 1024 * 1024
 BLOCK_HEADER = 3

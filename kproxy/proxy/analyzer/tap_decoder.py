@@ -7,9 +7,8 @@ from kproxy.pipeline.connections import Connections
 from kproxy.protocol import Direction
 from kproxy.proxy.tap.counted import CloseCause
 from kproxy.proxy.tap.tapped import Opened, TapItem, TapKind
-from kproxy.session.closing import who_closed
-from kproxy.session.cut import Cut
-from kproxy.session.tls_facts import TlsFacts
+from kproxy.session.endings import Cut, who_closed
+from kproxy.session.events import TlsFacts
 
 MOST_LOST = 1 << 48  # bytes, in one record: more than a connection carries
 CLOSED_SIZE = 9  # bytes of CLOSE

@@ -87,7 +87,7 @@ from enum import IntEnum
 
 from kproxy.filters.contract import Want
 from kproxy.protocol import ApiKey
-from kproxy.protocol.frames import GSSAPI_FIRST_BYTE
+from kproxy.protocol.constants import GSSAPI_FIRST_BYTE
 from kproxy.proxy.tap.counted import CloseCause, Phase, Total
 
 if TYPE_CHECKING:

@@ -162,7 +162,7 @@ def principal_of(connection: ssl.SSLObject | ssl.SSLSocket) -> str | None:
     certificate = connection.getpeercert(binary_form=True)
     if certificate is None:
         return None
-    from kproxy.capture.tls.certificates import subject_of  # noqa: PLC0415 - brings cryptography: only where it is used
+    from kproxy.capture.tls.messages import subject_of  # noqa: PLC0415 - brings cryptography: only where it is used
 
     return subject_of(certificate)
 

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 from kproxy.errors import DecodeError, UsageError
 from kproxy.filters.options import OtlpEndpoint, target_of
 from kproxy.protocol.addresses import join_address
-from kproxy.protocol.embedded.otlp import read_rejected
+from kproxy.protocol.embedded.telemetry import read_rejected
 
 Signal = Literal["traces", "metrics"]
 LARGEST_ANSWER = 65_536  # bytes: an answer has a number and a sentence

@@ -1,13 +1,16 @@
 """Handshake messages: what OpenSSL wrote, cut anywhere, damaged, and much too long."""
 
 import contextlib
+import ssl
 from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kproxy.capture.tls.ciphers import suite_name
 from kproxy.capture.tls.messages import (
+    MAX_CERTIFICATE,
     MAX_MESSAGE,
     MessageBuffer,
     MessageType,
@@ -17,10 +20,10 @@ from kproxy.capture.tls.messages import (
     read_encrypted_extensions,
     read_server_hello,
     read_ticket_12,
+    subject_of,
 )
-from kproxy.capture.tls.suites import suite_name
 from kproxy.errors import Malformed
-from tests.support.tls import REQUEST, RESPONSE, Pair, Setup
+from tests.support.tls import CLIENT, REQUEST, RESPONSE, Pair, Setup, certificates
 
 PAIR = Pair(Setup(alpn=["kafka"])).handshake()
 HELLOS = {direction: next(d for who, d in PAIR.chunks if who is direction) for direction in (REQUEST, RESPONSE)}
@@ -116,3 +119,34 @@ def test_after_a_gap_a_message_starts_afresh() -> None:
     list(buffer.push(message(11, b"c" * 1000)[:500]))
     buffer.clear()
     assert list(buffer.push(message(20, b"end"))) == [(20, b"end")]
+
+
+def client_certificate() -> bytes:
+    pem = (certificates() / "client.pem").read_text()
+    return ssl.PEM_cert_to_DER_cert(pem[pem.index("-----BEGIN CERTIFICATE") :])
+
+
+def test_the_subject_as_kafka_writes_principals() -> None:
+    assert subject_of(client_certificate()) == CLIENT
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes(data: bytes) -> None:
+    assert subject_of(data) is None
+
+
+@given(st.integers(0, 900), st.integers(0, 255))
+def test_any_damage(at: int, value: int) -> None:
+    damaged = bytearray(client_certificate())
+    damaged[at % len(damaged)] = value
+    assert subject_of(bytes(damaged)) is None or isinstance(subject_of(bytes(damaged)), str)
+
+
+def test_a_version_that_there_is_none_of() -> None:
+    good = client_certificate()
+    version = good.index(bytes.fromhex("a003020102"))  # [0] INTEGER 2: version 3
+    assert subject_of(good[: version + 4] + b"\x07" + good[version + 5 :]) is None
+
+
+def test_too_much_is_not_read() -> None:
+    assert subject_of(client_certificate() + bytes(MAX_CERTIFICATE)) is None

@@ -40,8 +40,8 @@ from kproxy.filters.faults.options import FaultsOptions
 from kproxy.filters.options import Rotated, read_options
 from kproxy.filters.turns import at_once
 from kproxy.protocol import ApiKey, message
+from kproxy.protocol.constants import METADATA_TOPIC_ID
 from kproxy.protocol.facts import facts
-from kproxy.protocol.ids import METADATA_TOPIC_ID
 from tests.support.filtering import GivenJournal, connection, make, part
 
 TEN = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"

@@ -15,9 +15,9 @@ from kproxy.filters.loading import load_filter
 from kproxy.filters.telemetry.filter import LARGE, Push, unpack
 from kproxy.filters.telemetry.filter import read_push as read_push_within
 from kproxy.protocol import message
+from kproxy.protocol.constants import ZERO_UUID
 from kproxy.protocol.embedded.telemetry import TooLarge
 from kproxy.protocol.error_codes import ErrorCode
-from kproxy.protocol.ids import ZERO_UUID
 from tests.filters.telemetry.pushes import DELTA, Showing, counter, gauge, push
 from tests.support.filtering import connection, make, part, request_frame, response_frame, settled
 from tests.support.otlp import attributes

@@ -10,8 +10,8 @@ from kproxy.filters.telemetry.subscriptions import (
     Subscriptions,
     TelemetryOptions,
 )
+from kproxy.protocol.constants import METADATA_TOPIC_ID, ZERO_UUID
 from kproxy.protocol.error_codes import ErrorCode
-from kproxy.protocol.ids import METADATA_TOPIC_ID, ZERO_UUID
 from tests.support.filtering import make
 
 OPTIONS = TelemetryOptions(push_interval=10.0, most_bytes=100)

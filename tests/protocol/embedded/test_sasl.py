@@ -21,12 +21,6 @@ def opened(line: dict[str, Any], mechanism: str | None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line['mechanism']}-{line['conversation']}-{line['step']}")
-def test_a_token_is_what_kafka_says_without_its_secrets(line: dict[str, Any]) -> None:
-    expected = {name: value for name, value in line["json"].items() if name not in SECRETS}
-    assert opened(line, line["mechanism"]) == expected
-
-
-@pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line['mechanism']}-{line['conversation']}-{line['step']}")
 def test_where_the_handshake_was_not_seen_the_form_tells(line: dict[str, Any]) -> None:
     assert opened(line, None) == opened(line, line["mechanism"])
 

@@ -1,14 +1,20 @@
 """The codecs: Kafka's own bytes of each, damage, and limits that hold while streaming."""
 
 import gzip
+import subprocess
+import sys
 import zlib
+from importlib.machinery import PathFinder
 
+import crc32c as package
 import pytest
 import zstandard
 
+from kproxy.protocol.records import checksum
 from kproxy.protocol.records.compression import CODECS, Codec, compress, decompress
-from kproxy.protocol.records.limits import Limits
+from kproxy.protocol.records.limits import DEFAULT_LIMITS, MIB, Limits
 from tests.support.record_batches import golden_bytes, golden_line
+from tests.support.traffic import ROOT
 
 TEXT = b"the quick brown fox " * 100
 COMPRESSED = sorted(CODECS - {Codec.NONE})
@@ -104,3 +110,42 @@ def test_numbers_without_a_codec(codec: int) -> None:
 def test_raw_deflate_is_not_gzip() -> None:
     error = decompress(Codec.GZIP, zlib.compress(TEXT)).error
     assert error is not None and error.startswith("not gzip")
+
+
+def test_the_cap_of_the_issue_is_the_default() -> None:
+    assert DEFAULT_LIMITS.decompressed == 67_108_864  # 64 MiB
+
+
+def test_few_bytes_may_become_a_mebibyte_and_many_a_thousand_times_as_many() -> None:
+    assert DEFAULT_LIMITS.allowed(1) == MIB
+    assert DEFAULT_LIMITS.allowed(2_000) == 2_000_000
+    assert DEFAULT_LIMITS.allowed(10 * MIB) == 64 * MIB
+
+
+def test_the_reason_names_the_limit_that_was_met() -> None:
+    assert Limits(decompressed=100).exceeded(7) == "decompresses to more than 100 bytes"
+    assert DEFAULT_LIMITS.exceeded(2_000) == "decompresses to more than 2,000,000 bytes, over 1,000 times its 2,000"
+
+
+def test_batches_share_what_a_field_may_take() -> None:
+    limits = Limits(decompressed=10, total=25)
+    assert [limits.after(spent).decompressed for spent in (0, 15, 16, 25, 99)] == [10, 10, 9, 0, 0]
+
+
+CHECK = b"123456789"  # RFC 3720 gives test patterns; this one is the check value of the catalogue of CRCs
+CHECK_VALUE = 0xE3069283
+
+
+def test_it_is_the_checksum_of_the_package() -> None:
+    assert checksum.crc32c(CHECK) == package.crc32c(CHECK) == CHECK_VALUE
+    assert checksum.crc32c(memoryview(bytes(100_000))[1:]) == package.crc32c(bytes(99_999))
+
+
+def test_the_package_is_not_imported() -> None:
+    code = "import sys; import kproxy.protocol.records.checksum; sys.exit('crc32c' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_without_the_extension_it_is_the_function_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PathFinder, "find_spec", lambda *_: None)
+    assert checksum._import_crc32c() is package.crc32c

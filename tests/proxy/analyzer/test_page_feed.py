@@ -42,8 +42,7 @@ from kproxy.proxy.page_records import (
     Unusual,
     encode,
 )
-from kproxy.session import ClusterView, Connection, Event, Exchange, Frame
-from kproxy.session.tls_facts import TlsFacts
+from kproxy.session import ClusterView, Connection, Event, Exchange, Frame, TlsFacts
 from tests.output.rewriting.test_rewriter import conversation
 from tests.page.feeding import ORDERS, decoded, feed_of, live, send, sent
 from tests.support.filtering import make, part, request_frame, response_frame

@@ -1,4 +1,4 @@
-"""Kafka's framing beyond the schemas: the size field, the largest frame, raw SASL tokens, unsigned varints.
+"""Kafka's framing and ids beyond the schemas: the size field, the largest frame, raw SASL tokens, unsigned varints, special ids.
 
 A frame is an int32 size and that many bytes: a header and a body, or only a SASL token.
 """
@@ -10,6 +10,13 @@ TOKEN_LIMIT = 524_288  # bytes; the same before authentication (sasl.server.max.
 # A client of Kafka 0.9 begins with a raw GSSAPI token, without SaslHandshake. Its first byte is that of ASN.1's [APPLICATION 0]
 # (RFC 2743 section 3.1), with which a request would be of an API above 24,576.
 GSSAPI_FIRST_BYTE = 0x60
+
+ZERO_UUID = "A" * 22  # sixteen zero bytes in Kafka's text form (org.apache.kafka.common.Uuid.ZERO_UUID): no id
+
+# Of every KRaft cluster, and in no Metadata response (org.apache.kafka.common.Uuid.METADATA_TOPIC_ID; KIP-516, KIP-595)
+METADATA_TOPIC = "__cluster_metadata"
+METADATA_TOPIC_ID = "A" * 21 + "Q"
+METADATA_TOPIC_ID_BYTES = bytes(15) + b"\x01"
 
 
 def uvarint(value: int) -> bytes:

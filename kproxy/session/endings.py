@@ -1,6 +1,8 @@
-"""Cut: why a frame lacks its end."""
+"""How frames and connections end: Cut says why a frame lacks its end; sentences say who closed a connection."""
 
 from enum import IntEnum
+
+from kproxy.protocol import Direction
 
 
 class Cut(IntEnum):
@@ -31,3 +33,21 @@ _TEXTS = {
     Cut.RESET: "the connection ended inside it",
     Cut.CAPTURE_ENDED: "the capture ended inside it",
 }
+
+CAPTURE_ENDED = "the capture ended"
+_SIDES = {Direction.REQUEST: "the client", Direction.RESPONSE: "the broker"}
+
+
+def who_closed(by: Direction, *, reset: bool) -> str:
+    """Return "the client closed the connection" or the like; the side that sends direction *by* sent RST (*reset*) or FIN."""
+    return f"{_SIDES[by]} {'reset' if reset else 'closed'} the connection"
+
+
+def before_response(ended: str) -> str:
+    """Return why a request has no response; *ended* is from who_closed, or CAPTURE_ENDED."""
+    return f"{ended} before the response"
+
+
+def inside(ended: str, side: str) -> str:
+    """Return why a frame lacks its end; *side* is "request" or "response"."""
+    return f"{ended} inside the {side}"

@@ -1,0 +1,311 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
+"""Replace keys and values, insert headers and find headers in the records of a batch, without objects for the records.
+
+It is compiled because a record takes 3 to 4 microseconds in Python, which is 30 MB/s for records of 100 bytes. Replacing releases
+the interpreter lock, so that other connections do not wait for a large batch.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint8_t
+from libc.stdlib cimport free
+from libc.string cimport memcmp, memset
+
+from kproxy.protocol.records.batches cimport OpenBatch
+from kproxy.protocol.records.shape cimport (
+    HeaderShape, next_record, read_header, read_varint, read_varlong, RecordShape, Walker,
+)  # fmt: skip
+from kproxy.protocol.wire cimport Buffer, Cursor, put, put_uvarint
+
+from kproxy.errors import Malformed
+
+cdef enum:
+    LONGEST_FIELD = 0x7FFFFFFF
+    LONGEST_VALUE = 512  # bytes of a header's value that is searched for; longer values are ignored
+
+# Keys and values
+
+
+cdef class Editor:
+    """Changes keys or values; derived classes say how. The base class changes nothing."""
+
+    cdef int edit(self, const uint8_t *data, size_t size, Buffer *out) except -1 nogil:
+        """Write the replacement for the bytes to *out* and return 1; return 0 to keep them, whatever *out* has."""
+        return 0
+
+    def edited(self, bytes data not None) -> bytes | None:
+        """Return the changed bytes; None if they stay."""
+        cdef Buffer out
+        memset(&out, 0, sizeof(Buffer))
+        try:
+            if not self.edit(<const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), &out):
+                return None
+            return PyBytes_FromStringAndSize(<char *>out.data, out.size)
+        finally:
+            free(out.data)
+
+
+cdef struct Edits:
+    Buffer out  # the records so far
+    Buffer key  # the changed key of the current record
+    Buffer value
+    const uint8_t *copied  # end of the bytes that are in *out*
+    const uint8_t *record  # beginning of the current record: its size
+    const uint8_t *body  # behind the size: the record's attributes
+    const uint8_t *kept_until  # beginning of the first replaced field
+    const uint8_t *rest  # end of the last replaced field
+
+
+def replace_fields(OpenBatch opened not None, Editor values: Editor | None, Editor keys=None) -> bytes | None:
+    """Return the decompressed records of a batch of magic 2 after editing values and keys; None if nothing changed.
+
+    All other bytes of a record stay the same: headers, deltas, attributes, and varints longer than necessary. Null keys and
+    values are not edited. Raises Malformed if the records cannot be read to their end.
+    """
+    cdef Edits edits
+    cdef Walker w = opened.walker
+    cdef const uint8_t *end = w.c.limit
+    cdef int64_t count = w.left
+    cdef int status
+    memset(&edits, 0, sizeof(Edits))
+    edits.copied = w.c.at
+    if opened.batch.magic != 2:
+        raise Malformed("only records of magic 2 are edited in place", position=opened.batch.position)
+    if opened.error is not None or opened.skipped is not None or (count == 0 and w.c.at != end):
+        reason = opened.error or opened.skipped or "bytes in a batch of no records"
+        raise Malformed(reason, position=opened.batch.position)
+    try:
+        with nogil:
+            status = edit_records(&edits, &w, values, keys)
+        if status < 0:
+            raise Malformed(opened.fault(&w, count - w.left - 1), position=opened.batch.position)
+        if edits.out.size == 0:
+            return None
+        put(&edits.out, edits.copied, end - edits.copied)
+        return PyBytes_FromStringAndSize(<char *>edits.out.data, edits.out.size)
+    finally:
+        free(edits.out.data)
+        free(edits.key.data)
+        free(edits.value.data)
+
+
+cdef int edit_records(Edits *edits, Walker *w, Editor values, Editor keys) except -2 nogil:
+    """Edit all records; return -1 if the walker has a fault."""
+    cdef RecordShape shape
+    cdef int status
+    memset(&shape, 0, sizeof(RecordShape))
+    while True:
+        edits.record = w.c.at
+        status = next_record(w, &shape)
+        if status <= 0:
+            return status
+        if edit_record(edits, &shape, values, keys) < 0:
+            return -2
+
+
+cdef int edit_record(Edits *edits, RecordShape *shape, Editor values, Editor keys) except -1 nogil:
+    cdef bint has_key = False
+    cdef bint has_value = False
+    cdef Cursor c
+    cdef int32_t number
+    cdef int64_t delta
+    if keys is not None and shape.key_size >= 0:
+        edits.key.size = 0
+        has_key = keys.edit(shape.key, shape.key_size, &edits.key)
+    if values is not None and shape.value_size >= 0:
+        edits.value.size = 0
+        has_value = values.edit(shape.value, shape.value_size, &edits.value)
+    if not has_key and not has_value:
+        return 0
+    memset(&c, 0, sizeof(Cursor))
+    c.base = c.at = edits.record
+    c.limit = shape.end
+    read_varint(&c, &number)  # its size; the walker has read all of this
+    edits.body = c.at
+    edits.kept_until = edits.rest = shape.key + max(shape.key_size, 0)
+    if has_key:
+        c.at += 1
+        read_varlong(&c, &delta)
+        read_varint(&c, &number)
+        edits.kept_until = c.at
+    if has_value:
+        edits.rest = shape.value + max(shape.value_size, 0)
+    put_record(edits, shape.end, has_key, has_value)
+    return 0
+
+
+cdef int put_record(Edits *edits, const uint8_t *end, bint has_key, bint has_value) except -1 nogil:
+    """Write the records that stay, and the edited one behind them."""
+    cdef Buffer *out = &edits.out
+    cdef size_t size = (edits.kept_until - edits.body) + (end - edits.rest)
+    if has_key:
+        size += varint_size(edits.key.size) + edits.key.size
+    if has_value:
+        size += varint_size(edits.value.size) + edits.value.size
+    if size > LONGEST_FIELD:  # then neither of the two is too large, either
+        with gil:
+            raise Malformed("a record would be larger than 2 GiB")
+    put(out, edits.copied, edits.record - edits.copied)
+    put_uvarint(out, <uint32_t>size << 1)  # zigzag
+    put(out, edits.body, edits.kept_until - edits.body)
+    if has_key:
+        put_uvarint(out, <uint32_t>edits.key.size << 1)
+        put(out, edits.key.data, edits.key.size)
+    if has_value:
+        put_uvarint(out, <uint32_t>edits.value.size << 1)
+        put(out, edits.value.data, edits.value.size)
+    put(out, edits.rest, end - edits.rest)
+    edits.copied = end
+    return 0
+
+
+cdef inline size_t varint_size(size_t value) noexcept nogil:
+    """Return how many bytes a positive number takes as a zigzag varint."""
+    cdef size_t size = 1
+    value <<= 1
+    while value > 0x7F:
+        value >>= 7
+        size += 1
+    return size
+
+
+# Headers
+
+
+cdef void begin_headers(Cursor *c, const RecordShape *shape) noexcept:
+    """Point the cursor at the headers of a record; next_record has walked them, so read_header cannot fail."""
+    memset(c, 0, sizeof(Cursor))
+    c.at = c.base = shape.headers
+    c.limit = shape.end
+
+
+def insert_headers(
+    bytes plain not None, int64_t count, bytes added not None, int64_t added_count, bytes own_name=None, bytes own=b"",
+) -> bytes | None:
+    """Return the records with added headers behind their own; None if *plain* is not *count* records of magic 2.
+
+    Args:
+        plain: the decompressed records of a batch.
+        count: their number.
+        added, added_count: encoded headers for each record, and their number.
+        own_name, own: one more encoded header, for records that have none of that name.
+    """
+    cdef Walker w
+    cdef RecordShape shape
+    cdef Buffer out
+    cdef const uint8_t *record
+    cdef int status = 1
+    memset(&out, 0, sizeof(Buffer))
+    memset(&w, 0, sizeof(Walker))
+    memset(&shape, 0, sizeof(RecordShape))
+    w.magic = 2
+    w.left = count
+    w.c.base = w.c.at = <const uint8_t *>PyBytes_AS_STRING(plain)
+    w.c.limit = w.c.at + PyBytes_GET_SIZE(plain)
+    try:
+        while status > 0:
+            record = w.c.at
+            status = next_record(&w, &shape)
+            if status > 0:
+                status = put_with_headers(&out, record, &shape, added, added_count, own_name, own)
+        return None if status < 0 or w.c.at != w.c.limit else PyBytes_FromStringAndSize(<char *>out.data, out.size)
+    finally:
+        free(out.data)
+
+
+cdef int put_with_headers(
+    Buffer *out, const uint8_t *record, RecordShape *shape, bytes added, int64_t added_count, bytes own_name, bytes own,
+) except? -1:
+    """Write one record with the added headers and return 1; return -1 if it would be too large."""
+    cdef Cursor c
+    cdef int32_t number
+    cdef const uint8_t *count_at = shape.value + max(shape.value_size, 0)
+    cdef bint has_own = own_name is None or has_header(shape, own_name)
+    cdef int64_t headers = shape.header_count + added_count + (0 if has_own else 1)
+    cdef int64_t size
+    memset(&c, 0, sizeof(Cursor))
+    c.at = record
+    c.limit = shape.end
+    read_varint(&c, &number)  # its size; the walker has read all of this
+    size = (count_at - c.at) + varint_size(headers) + (shape.end - shape.headers) + PyBytes_GET_SIZE(added)
+    if not has_own:
+        size += PyBytes_GET_SIZE(own)
+    if size > LONGEST_FIELD:
+        return -1
+    put_uvarint(out, <uint32_t>size << 1)  # zigzag
+    put(out, c.at, count_at - c.at)
+    put_uvarint(out, <uint32_t>headers << 1)
+    put(out, shape.headers, shape.end - shape.headers)
+    put(out, PyBytes_AS_STRING(added), PyBytes_GET_SIZE(added))
+    if not has_own:
+        put(out, PyBytes_AS_STRING(own), PyBytes_GET_SIZE(own))
+    return 1
+
+
+cdef bint has_header(RecordShape *shape, bytes name) noexcept:
+    """Return whether one of a record's headers has the name."""
+    cdef Cursor c
+    cdef HeaderShape header
+    cdef int32_t _
+    begin_headers(&c, shape)
+    for _ in range(shape.header_count):
+        if read_header(&c, &header) < 0:
+            break
+        if header.key_size == PyBytes_GET_SIZE(name) and memcmp(header.key, PyBytes_AS_STRING(name), header.key_size) == 0:
+            return True
+    return False
+
+
+def find_headers(
+    OpenBatch opened not None, tuple names not None: tuple[bytes, ...], Py_ssize_t most,
+) -> list[dict[bytes, bytes]]:
+    """Return headers with one of *names* (bytes, lower case): [{name: value}, ...], one entry for each record with any.
+
+    At most *most* entries. Null values and those longer than LONGEST_VALUE are ignored; of duplicates the last one counts. If a
+    record is malformed, the headers before it are returned.
+    """
+    cdef Walker w = opened.walker
+    cdef RecordShape shape
+    cdef HeaderShape header
+    cdef Cursor c
+    cdef int32_t _
+    cdef list out = []
+    cdef dict values
+    memset(&shape, 0, sizeof(RecordShape))
+    while len(out) < most and next_record(&w, &shape) > 0:
+        if shape.header_count == 0:
+            continue
+        values = {}
+        begin_headers(&c, &shape)
+        for _ in range(shape.header_count):
+            if read_header(&c, &header) < 0:
+                break
+            if not 0 <= header.value_size <= LONGEST_VALUE:
+                continue
+            name = name_of(&header, names)
+            if name is not None:
+                values[name] = PyBytes_FromStringAndSize(<const char *>header.value, header.value_size)
+        if values:
+            out.append(values)
+    return out
+
+
+cdef object name_of(HeaderShape *header, tuple names):
+    """Return the one of *names* that a header has, or None."""
+    cdef bytes name
+    for name in names:
+        if PyBytes_GET_SIZE(name) == header.key_size and same(header.key, <const uint8_t *>PyBytes_AS_STRING(name), header.key_size):
+            return name
+    return None
+
+
+cdef bint same(const uint8_t *key, const uint8_t *name, Py_ssize_t size) noexcept nogil:
+    """Return whether *key* equals *name* (in lower case), ignoring the case of ASCII letters."""
+    cdef Py_ssize_t at
+    cdef uint8_t letter
+    for at in range(size):
+        letter = key[at]
+        if 0x41 <= letter <= 0x5A:
+            letter += 0x20
+        if letter != name[at]:
+            return False
+    return True
