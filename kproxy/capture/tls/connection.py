@@ -33,7 +33,7 @@ handshake.py interprets handshake messages; this module handles records.
 """
 
 from kproxy.capture.items import Lost, Plain, TlsItem, TlsProblem
-from kproxy.capture.tls.ciphers import alert_name
+from kproxy.capture.tls.ciphers import Record, alert_name
 from kproxy.capture.tls.handshake import Handshake
 from kproxy.capture.tls.keylog import KeyLog
 from kproxy.capture.tls.messages import MessageType
@@ -46,7 +46,6 @@ from kproxy.capture.tls.records import (
     Epochs,
     Half,
     Opened,
-    Record,
 )
 from kproxy.errors import DecodeError
 from kproxy.protocol import Direction
