@@ -78,15 +78,6 @@ def test_a_required_filter_that_asks_for_some_versions_alone_narrows_nothing_abo
     assert offered(3, narrowed(3, body, [required(3, versions=Versions.parse("9+"))])) == [(3, 0, 13)]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_without_a_required_filter_nobody_looks(version: int) -> None:
-    data = response_frame(API_VERSIONS, version, offer(version, (3, 0, 99)))
-    chain = Chain([Scripted(lambda _: Forward(), responses=(3,))])
-    outcome = responded(chain, connection(), API_VERSIONS, version, data)
-    assert isinstance(outcome, Send)
-    assert outcome.frame is data
-
-
 def test_real_answers_of_brokers_up_to_4_3_1_are_not_touched() -> None:
     chain = Chain([RewriteAddresses(), required(*range(100))])
     files = set()

@@ -41,10 +41,6 @@ def head_of(api_key: int, api_version: int, body: bytes) -> bytes:
     raise AssertionError("no head")
 
 
-def test_there_are_metadata_and_describe_cluster() -> None:
-    assert set(HEADS) == {(3, version) for version in range(14)} | {(60, version) for version in range(3)}
-
-
 @pytest.mark.parametrize(("api_key", "api_version"), HEADS)
 def test_a_head_has_what_kafka_wrote_before_the_next_field(api_key: int, api_version: int) -> None:
     read = 0

@@ -182,13 +182,6 @@ def test_topics_are_known_by_id_once_metadata_has_named_them() -> None:
     assert proxy.ask("Produce", 13, asked).responses[0].partition_responses[0].error_code == NOT_LEADER
 
 
-def test_api_versions_fails_in_version_0() -> None:
-    proxy = Injected({"api_name": "ApiVersions", "error": "UNSUPPORTED_VERSION", "times": 1})
-    proxy.reply_version = 0
-    found = proxy.ask("ApiVersions", 3, make("ApiVersionsRequest"))
-    assert (found.error_code, len(found.api_keys)) == (35, 1)
-
-
 def test_only_what_faults_name_is_held() -> None:
     proxy = Injected({"api_name": "Produce", "error": "NOT_LEADER_OR_FOLLOWER"})
     held = {(key, direction) for direction in (0, 1) for (key, _), want in proxy.chain.table(direction).items() if want}  # type: ignore[arg-type]
@@ -197,19 +190,6 @@ def test_only_what_faults_name_is_held() -> None:
 
 def request(api_key: int, version: int, message: Any) -> Request:
     return Request(connection(), api_key, version, 7, "c", message)
-
-
-def commit(*names: str) -> Request:
-    topics = [
-        part(
-            "OffsetCommitRequest",
-            "OffsetCommitRequestTopic",
-            name=name,
-            partitions=[part("OffsetCommitRequest", "OffsetCommitRequestPartition", partition_index=0)],
-        )
-        for name in names
-    ]
-    return request(ApiKey.OFFSET_COMMIT, 8, make("OffsetCommitRequest", topics=topics))
 
 
 def metadata(*names: str) -> Any:
@@ -234,16 +214,6 @@ def test_api_versions_answers_an_unsupported_version_in_version_0_with_what_it_o
     other = effects.whole(request(ApiKey.API_VERSIONS, 4, make("ApiVersionsRequest")), ErrorCode.INVALID_REQUEST)
     assert isinstance(other, Reply)
     assert other.version is None
-
-
-def test_the_topics_selected_are_answered_apart_and_put_into_the_response() -> None:
-    whole = commit("a", "b", "c")
-    assert effects.can_split(whole)
-    part_ = effects.part_of(whole, lambda name, _: name == "b")
-    answered: Any = effects.whole(effects.part_of(whole, lambda name, _: name != "b"), 0)
-    effects.merge(answered.message, part_, ErrorCode.NOT_COORDINATOR)
-    found = {topic.name: [p.error_code for p in topic.partitions] for topic in answered.message.topics}
-    assert found == {"a": [0], "c": [0], "b": [16]}
 
 
 def test_transactions_are_merged_below_the_transaction_they_are_of() -> None:
