@@ -79,8 +79,7 @@ def open_(
     from kproxy.analyses.duck import check_available  # noqa: PLC0415 - heavy, and an extra
 
     check_available(extra="page")
-    from kproxy.page.malloc import keep_large_blocks_apart  # noqa: PLC0415 - needs what was just looked for
-    from kproxy.page.opening import open_sources  # noqa: PLC0415 - as above
+    from kproxy.page.server import keep_large_blocks_apart, open_sources  # noqa: PLC0415 - needs what was just looked for
 
     if not sources:
         raise UsageError("name a capture, a decoded log or a directory of tables: kproxy open trace.pcapng")

@@ -4,24 +4,21 @@ Where to look
 
     store.py      Store: which exchanges there are, which rows a filter and a sort give, one exchange with all its parts
     recorded.py   Recorded: the Store of captures and decoded logs, which are read while they are served
-    tables.py     Tabled: the Store of directories of Parquet tables, which DuckDB queries where they are
+    tables.py     Tabled: the Store of directories of Parquet tables, which DuckDB queries where they are; KeptColumns in memory
     live/         Live: the Store of a running proxy, and the process that serves it
-    opening.py    chooses the Store for the sources that a person names
     columns.py    the columns of exchanges: name, type, unit, meaning, and SQL
-    blocks.py     Blocks: lines and frames, compressed and bounded in bytes; the oldest are dropped or spilled (spilling.py)
-    kept_columns.py  KeptColumns: columns of tables in memory, for rows that are far apart
+    blocks.py     Blocks: lines and frames, compressed and bounded in bytes; the oldest are dropped or spilled to files
     filtering/    conditions in CEL and free text over the rows of a Store
-    exchange/     one exchange in detail; two compared
+    detail.py     one exchange in detail; two compared
+    frame_tree.py the tree of a frame, with the place of each field in its bytes
     left_out.py   what is missing among the exchanges, and when
     activity.py   exchanges over time, latency as a heat map, groups
     findings.py   the analyses of kproxy report over a span of time, with the exchanges that findings name
-    exporting.py  a selection as a file, or as a command for a terminal
+    exporting.py  Selection: chosen exchanges as a file, or as a command for a terminal
     replaying.py  a selection replayed by kproxy replay, after its plan was shown
     work.py       Work: one question of a browser, which can be cancelled and has a time limit
-    answers.py    the answer of each URL; server.py serves them, security.py decides who may ask
-    manual.py     the help texts of kproxy help, as pages
-    malloc.py     returns freed memory to the operating system
-    modules.py    other people's modules in static/, with versions and checksums
+    answers.py    the answer of each URL, help texts among them; security.py decides who may ask
+    server.py     opens the Store for the sources that a person names, and serves the page
 
 To add a column, add it to columns.py. To add an answer, write a function that takes a Store and a Work, and route it in
 answers.py. Contents of records are withheld in one place: recorded.py and live/exchanges.py keep or show frames as WithoutRecords
@@ -47,7 +44,7 @@ URLs: ``/`` is the page, ``/page/static/NAME`` what it loads, ``/page/api/...`` 
                                its end, as a sentence, or "")
     exchanges?filter=&sort=[-]COLUMN&offset=&limit=&columns=a,b    without sort by number; of several sources by time
                                total, offset, generation, numbers, columns, rows; limit at most 500; texts: what the filter
-                               searches for as text (filtering/free_text.py), to be shown: a name with a slip is text
+                               searches for as text (filtering/parts.py), to be shown: a name with a slip is text
     position?number=&filter=&sort=   offset of an exchange, or null
     activity?filter=&by=api|client|topic|error&buckets=&fromNs=&toNs=
                                startsNs, series: name, exchanges, bytes, errors by bucket; twelve of them, then "others"
@@ -93,7 +90,7 @@ What changes something is answered by the supervisor, where page.edits is set: k
 
 Types of columns: integer, number, text, truth, texts (a list), time (nanoseconds since the epoch, as a string). Integers beyond
 2^53 are strings. A filter is CEL over the names of the decoded log (kproxy.output.jsonl), as of ``kproxy decode --where``;
-text that is no CEL finds what holds it, alone or joined to CEL by ``&&`` (filtering/free_text.py).
+text that is no CEL finds what holds it, alone or joined to CEL by ``&&`` (filtering/parts.py).
 
 An exchange has a number, from 1, in the order in which exchanges were complete (of tables: in the order of the files). Numbers
 are stable while a source is open; of a source that drops its oldest exchanges they begin with a higher one. ``generation`` grows

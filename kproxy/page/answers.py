@@ -1,6 +1,7 @@
 """Answer each URL of the page, as the package docstring of kproxy.page describes it."""
 
 import asyncio
+import html
 from collections.abc import AsyncIterator, Callable, Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -10,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import msgspec
+from markdown_it import MarkdownIt
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -19,19 +21,17 @@ from starlette.routing import Route
 
 from kproxy import __version__
 from kproxy.errors import UsageError
-from kproxy.manual import TOPICS
-from kproxy.page import exporting, findings
+from kproxy.manual import TOPICS, text
+from kproxy.page import findings
 from kproxy.page.activity import activity, groups, heatmap
 from kproxy.page.columns import COLUMNS, SHOWN
-from kproxy.page.exchange.comparing import compare
-from kproxy.page.exchange.detail import bytes_of, detail_of
+from kproxy.page.detail import bytes_of, compare, detail_of
+from kproxy.page.exporting import MOST_SECONDS as EXPORT_SECONDS
+from kproxy.page.exporting import Selection, in_pieces
 from kproxy.page.filtering.completion import complete
 from kproxy.page.filtering.filter import FilterError
-from kproxy.page.filtering.free_text import searched_texts
+from kproxy.page.filtering.parts import searched_texts
 from kproxy.page.findings import Findings
-from kproxy.page.live.exporting import in_pieces
-from kproxy.page.live.store import Live
-from kproxy.page.manual import manual_page
 from kproxy.page.replaying import MOST_SECONDS as MOST_REPLAY_SECONDS
 from kproxy.page.replaying import Chosen, Replaying, Wanted
 from kproxy.page.security import refusal
@@ -56,7 +56,6 @@ TYPES = {
 PLACEHOLDER = (
     "<!doctype html><html lang=en><title>kproxy</title><h1>kproxy</h1><p>The page is not installed.</p></html>"
 )
-
 
 T = TypeVar("T")
 
@@ -125,32 +124,17 @@ class Answers:
     async def source(self, _request: Request) -> Response:
         """Describe what is open."""
         store = self._store
-        first, last = await run_in_threadpool(_times, store)
         return _json(
-            {
+            await run_in_threadpool(_news, store)
+            | {
                 "name": store.name,
                 "version": __version__,
                 "live": store.live,
                 "editable": store.editable,
                 "clientAddresses": list(store.client_addresses),
                 "token": self._token,
-                "exchanges": store.exchanges,
-                "bytes": store.size,
                 "mostBytes": store.most_size,
-                "left": store.left,
-                "dropped": store.dropped,
-                "seen": store.seen,
-                "share": store.share,
                 "fed": store.fed,
-                "instance": INSTANCE,
-                "generation": store.generation,
-                "firstNs": None if first is None else str(first),
-                "lastNs": None if last is None else str(last),
-                "loading": None if store.loading is None else {"done": store.loading.done, "of": store.loading.of},
-                "spill": None if store.spill is None else msgspec.to_builtins(store.spill),
-                "damages": store.damages,
-                "unread": store.unread,
-                "narrowed": store.narrowed.now,
                 "grown": await run_in_threadpool(store.grown),
                 "columns": [
                     {"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning, "shown": c.shown}
@@ -254,43 +238,35 @@ class Answers:
 
     async def command(self, request: Request) -> Response:
         """Return the commands that give a selection in a terminal."""
-        form, condition, _, start, end = _selection(request)
-        typed = exporting.command(self._store, form, condition, start, end)
-        replayed = exporting.replay_command(self._store, condition, start, end)
-        of = str(exporting.EXPORTED) if self._store.live else None
-        note = exporting.command_note(self._store, condition, start, end)
-        impossible = exporting.impossible(self._store)
-        return _json({"command": typed, "note": note, "replay": replayed, "of": of, "impossible": impossible})
+        form, selection = self._selection(request)
+        return _json(await answer(request, lambda work: selection.commands(form)))
 
     async def export(self, request: Request) -> Response:
         """Return a selection as a file."""
-        form, condition, _, start, end = _selection(request)
+        form, selection = self._selection(request)
         if form == "jsonl":
-            lines = await answer(request, lambda work: exporting.lines(self._store, work, condition, start, end))
-            pieces, kind = in_pieces(lines), "application/x-ndjson"
-            return StreamingResponse(pieces, media_type=kind, headers=_download("exchanges.jsonl"))
-        store = self._store
-        if isinstance(store, Live) and form.startswith("pcapng"):
-            name, packets = await answer(
-                request,
-                lambda work: exporting.packets(store, work, form, condition, start, end),
-                exporting.MOST_SECONDS,
-            )
-            return StreamingResponse(packets, media_type="application/octet-stream", headers=_download(name))
+            lines, kind = await answer(request, selection.lines), "application/x-ndjson"
+            return StreamingResponse(in_pieces(lines), media_type=kind, headers=_download("exchanges.jsonl"))
+        kind = "application/octet-stream"
+        if self._store.live and form.startswith("pcapng"):
+            made = await answer(request, lambda work: selection.packets(work, form), EXPORT_SECONDS)
+            return StreamingResponse(made[1], media_type=kind, headers=_download(made[0]))
         folder = TemporaryDirectory(prefix="kproxy-")
         try:
             path: Path = await answer(
-                request,
-                lambda work: exporting.write(self._store, work, form, condition, start, end, Path(folder.name)),
-                exporting.MOST_SECONDS,
+                request, lambda work: selection.write(work, form, Path(folder.name)), EXPORT_SECONDS
             )
         except BaseException:
             folder.cleanup()
             raise
-        kind = "application/octet-stream"
         return FileResponse(
             path, media_type=kind, headers=_download(path.name), background=BackgroundTask(folder.cleanup)
         )
+
+    def _selection(self, request: Request) -> tuple[str, Selection]:
+        """Return format and exchanges of a request for a selection."""
+        query, (_, start, end) = request.query_params, _span(request)
+        return query.get("format", "jsonl"), Selection(self._store, query.get("filter", ""), start, end)
 
     async def replay_plan(self, request: Request) -> Response:
         """Return the plan of a replay: what it would send."""
@@ -312,24 +288,7 @@ class Answers:
             now = store.generation, store.loading, store.narrowed.now
             if now != last_sent:
                 last_sent, quiet = now, 0.0
-                first, last = await run_in_threadpool(_times, store)
-                rows = {
-                    "exchanges": store.exchanges,
-                    "bytes": store.size,
-                    "left": store.left,
-                    "dropped": store.dropped,
-                    "seen": store.seen,
-                    "share": store.share,
-                    "damages": store.damages,
-                    "unread": store.unread,
-                    "narrowed": store.narrowed.now,
-                    "instance": INSTANCE,
-                    "generation": store.generation,
-                    "firstNs": None if first is None else str(first),
-                    "lastNs": None if last is None else str(last),
-                    "loading": None if store.loading is None else {"done": store.loading.done, "of": store.loading.of},
-                    "spill": None if store.spill is None else msgspec.to_builtins(store.spill),
-                }
+                rows = await run_in_threadpool(_news, store)
                 yield b"event: rows\ndata: " + to_json(rows) + b"\n\n"
             elif quiet >= KEEP_ALIVE_S:
                 quiet = 0.0
@@ -346,17 +305,29 @@ async def _sent(request: Request, kind: type[T]) -> T:
         raise HTTPException(400, f"the request is wrong: {error}") from None
 
 
-def _times(store: Store) -> tuple[int | None, int | None]:
+def _news(store: Store) -> dict[str, Any]:
+    """Return what may change of a source while it is open."""
     try:
-        return store.times()
-    except UsageError:  # a damaged source: "damages" in the same event says so
-        return None, None
-
-
-def _selection(request: Request) -> tuple[str, str, int, int | None, int | None]:
-    """Return format, filter, and span of a request for a selection."""
-    query = request.query_params
-    return query.get("format", "jsonl"), query.get("filter", ""), *_span(request)
+        first, last = store.times()
+    except UsageError:  # a damaged source: "damages" says so
+        first = last = None
+    return {
+        "exchanges": store.exchanges,
+        "bytes": store.size,
+        "left": store.left,
+        "dropped": store.dropped,
+        "seen": store.seen,
+        "share": store.share,
+        "damages": store.damages,
+        "unread": store.unread,
+        "narrowed": store.narrowed.now,
+        "instance": INSTANCE,
+        "generation": store.generation,
+        "firstNs": None if first is None else str(first),
+        "lastNs": None if last is None else str(last),
+        "loading": msgspec.to_builtins(store.loading),
+        "spill": msgspec.to_builtins(store.spill),
+    }
 
 
 def _download(name: str) -> dict[str, str]:
@@ -430,3 +401,31 @@ async def answer(request: Request, function: Callable[[Work], Any], seconds: flo
 async def no_such(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return refusal(error.status_code, error.detail)
+
+
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{topic} - kproxy</title>
+<link rel="icon" href="/page/static/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="/page/static/page.css">
+</head>
+<body class="manual">
+<nav aria-label="Topics"><a href="/">kproxy</a>{links}</nav>
+<main>
+{body}</main>
+</body>
+</html>
+"""
+
+
+def manual_page(topic: str) -> str:
+    """Return the HTML document of *topic*. Raises UsageError when there is no such topic."""
+    links = "".join(
+        f'<a href="/page/help/{name}" title="{html.escape(line)}"{" aria-current=page" if name == topic else ""}>{name}</a>'
+        for name, line in TOPICS.items()
+    )
+    return _PAGE.format(topic=html.escape(topic), links=links, body=_MARKDOWN.render(text(topic)))

@@ -2,22 +2,29 @@
 
 An item is one exchange: its line of the decoded log, and both frames with their size field and with what is needed to read them.
 Credentials are withheld, and contents of records unless they were asked for. Items are numbered from 1 on, without gaps.
+
+SpillFiles are files without names. Such a file (O_TMPFILE of open(2), or one whose name is removed at once) ends with the
+process, however that ends: after a crash nothing is left, and it cannot be opened by a path. ``df`` shows it; ``ls`` does not.
 """
 
+import os
 import threading
+from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, TypeVar
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Generic, TypeVar
 
 import msgspec
 import zstandard
 from msgspec import Struct
 
-from kproxy.page.spilling import Place, SpillFiles
-
 BLOCK = 256 * 1024  # bytes before compression, about; a larger item has a block of its own
 LEVEL = 1
 MOST_OPEN = 6  # blocks that stay decompressed
+SEGMENT = 16 << 20  # bytes of a file after which the next piece begins another one
+OF_MOST = 8  # a file has at most one in so many of the allowed bytes, so that few leave with it
 
 
 class Side(Struct, frozen=True, omit_defaults=True):
@@ -47,6 +54,78 @@ def size_of(item: Item) -> int:
     return len(item.line) + sum(len(side.data) for side in (item.request, item.response) if side is not None)
 
 
+class Segment(Struct):
+    """A file that is written to its end, then released."""
+
+    file: IO[bytes]
+    size: int = 0
+    pieces: int = 0  # how many are not released yet
+
+
+class Place(Struct, frozen=True):
+    """Where a piece is."""
+
+    segment: Segment
+    position: int
+    size: int
+
+
+class SpillFiles:
+    """Keeps pieces of bytes, released about in the order in which they came: a file is released with its last piece.
+
+    Args:
+        folder: the directory.
+        most: bytes that may be there.
+    """
+
+    def __init__(self, folder: Path, most: int = SEGMENT * OF_MOST) -> None:
+        self.folder = folder
+        self._segment = min(SEGMENT, most // OF_MOST)
+        self.size = 0  # bytes of the files
+        self._segments: deque[Segment] = deque()
+
+    def open(self) -> IO[bytes]:
+        """Return another file, which the caller owns. Raises OSError."""
+        return TemporaryFile(dir=self.folder, prefix="kproxy-")
+
+    def write(self, data: bytes) -> Place:
+        """Write a piece, and return its place. Raises OSError if there is no room; then nothing has changed."""
+        if not self._segments or self._segments[-1].size >= self._segment:
+            self._segments.append(Segment(self.open()))
+        segment = self._segments[-1]
+        written = 0
+        while written < len(data):
+            written += os.pwrite(segment.file.fileno(), memoryview(data)[written:], segment.size + written)
+        place = Place(segment, segment.size, len(data))
+        segment.size += len(data)
+        segment.pieces += 1
+        self.size += len(data)
+        return place
+
+    def read(self, place: Place) -> bytes:
+        """Return a piece. Raises OSError."""
+        data = os.pread(place.segment.file.fileno(), place.size, place.position)
+        if len(data) != place.size:
+            raise OSError("a file is shorter than what was written to it")
+        return data
+
+    def release(self, place: Place) -> None:
+        """Release a piece."""
+        segment = place.segment
+        segment.pieces -= 1
+        if not segment.pieces and (segment.size >= self._segment or segment is not self._segments[-1]):
+            self._segments.remove(segment)
+            self.size -= segment.size
+            segment.file.close()
+
+    def close(self) -> None:
+        """Release all pieces."""
+        for segment in self._segments:
+            segment.file.close()
+        self._segments.clear()
+        self.size = 0
+
+
 class _Block(Struct):
     first: int  # number of its first item
     count: int
@@ -63,7 +142,7 @@ class Blocks(Generic[T]):
 
     Args:
         most: bytes of compressed blocks that are kept in memory; beyond these the oldest blocks leave.
-        spill: files for the blocks that leave, closed with this object; None: they are dropped, and counted.
+        spill: files for the blocks that leave, closed with this object; None: they are dropped.
         kind: of the items.
         size_of: returns about how many bytes an item has.
     """
@@ -77,7 +156,7 @@ class Blocks(Generic[T]):
     ) -> None:
         self._size_of = size_of
         self._decode = msgspec.msgpack.Decoder(list[kind]).decode  # type: ignore[valid-type]
-        self.most = most
+        self._most = most
         self.size = 0  # bytes of blocks in memory
         self.first = 1  # number of the first item that is here
         self.last = 0  # number of the last item
@@ -88,11 +167,6 @@ class Blocks(Generic[T]):
         self._recent: OrderedDict[int, list[T]] = OrderedDict()  # number of the first item -> the items of its block
         self._lock = threading.Lock()
         self._spill = spill
-
-    @property
-    def dropped(self) -> int:
-        """How many items were dropped."""
-        return self.first - 1
 
     @property
     def held(self) -> int:
@@ -112,34 +186,7 @@ class Blocks(Generic[T]):
 
     def get(self, number: int) -> T | None:
         """Return the item with this number; None if it was dropped or has not come yet."""
-        with self._lock:
-            if not self.first <= number <= self.last:
-                return None
-            first_open = self.last - len(self._open) + 1
-            if number >= first_open:
-                return self._open[number - first_open]
-            block = self._block_of(number)
-            return self._items(block)[number - block.first]
-
-    def items(self, first: int, last: int) -> Iterator[tuple[int, T]]:
-        """Yield the kept items between two numbers, each with its number."""
-        number = first
-        while number <= last:
-            with self._lock:
-                number = max(number, self.first)
-                if number > min(last, self.last):
-                    return
-                first_open = self.last - len(self._open) + 1
-                if number >= first_open:
-                    start, block_items = first_open, list(self._open)
-                else:
-                    block = self._block_of(number)
-                    start, block_items = block.first, self._items(block)
-            for item in block_items[number - start :]:
-                if number > last:
-                    return
-                yield number, item
-                number += 1
+        return next(self.some([number]))
 
     def some(self, numbers: Iterable[int]) -> Iterator[T | None]:
         """Yield the items with these ascending numbers, None for each that is not kept. Only their blocks are decompressed."""
@@ -157,7 +204,7 @@ class Blocks(Generic[T]):
             first_open = self.last - len(self._open) + 1
             if number >= first_open:
                 return first_open, list(self._open)
-            block = self._block_of(number)
+            block = self._blocks[bisect_right(self._blocks, number, key=lambda one: one.first) - 1]
             return block.first, self._items(block)
 
     def drop_before(self, first: int) -> None:
@@ -174,12 +221,9 @@ class Blocks(Generic[T]):
                 oldest = self._blocks[-self._in_memory]
                 if oldest.first + oldest.count > first:
                     return
-            assert self._spill is not None and isinstance(oldest.data, bytes)
-            place = self._spill.write(oldest.data)
+            place = self._written(oldest)
             with self._lock:
-                oldest.data = place
-                self._in_memory -= 1
-                self.size -= oldest.size
+                self._move(oldest, place)
 
     def close(self) -> None:
         """Release the files."""
@@ -192,23 +236,29 @@ class Blocks(Generic[T]):
         self._in_memory += 1
         self.size += len(data)
         self._open, self._open_size = [], 0
-        while self.size > self.most and self._in_memory > 1:
+        while self.size > self._most and self._in_memory > 1:
             self._make_room()
 
     def _make_room(self) -> None:
         oldest = self._blocks[-self._in_memory]
-        assert isinstance(oldest.data, bytes)
         try:
-            place = None if self._spill is None else self._spill.write(oldest.data)
+            place = None if self._spill is None else self._written(oldest)
         except OSError:  # the disk is full: the oldest block, in a file if there are any, makes room
             place = None
         if place is None:
             self._remove_oldest()
             self.first = self._blocks[0].first
-            return
-        oldest.data = place
+        else:
+            self._move(oldest, place)
+
+    def _written(self, block: _Block) -> Place:
+        assert self._spill is not None and isinstance(block.data, bytes)
+        return self._spill.write(block.data)
+
+    def _move(self, block: _Block, place: Place) -> None:
+        block.data = place
         self._in_memory -= 1
-        self.size -= oldest.size
+        self.size -= block.size
 
     def _remove_oldest(self) -> None:
         oldest = self._blocks.popleft()
@@ -219,16 +269,6 @@ class Blocks(Generic[T]):
         else:
             self._in_memory -= 1
             self.size -= oldest.size
-
-    def _block_of(self, number: int) -> _Block:
-        low, high = 0, len(self._blocks) - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self._blocks[middle].first <= number:
-                low = middle
-            else:
-                high = middle - 1
-        return self._blocks[low]
 
     def _items(self, block: _Block) -> list[T]:
         items = self._recent.get(block.first)

@@ -1,34 +1,38 @@
 """Export a selection as a file, or as a command for a terminal.
 
 Lines of the decoded log are sent from the store. Packets and tables of captures and logs are written by ``kproxy decode`` in a
-process of its own, from the same sources with the same condition; tables are filtered by DuckDB. A running proxy has no source
-that could be read again, so its packets and tables are made of the exchanges that are kept (live/exporting.py).
+process of its own, from the same sources with the same condition. Tables of tables are filtered by DuckDB. A running proxy has no
+source that could be read again: its packets are made of the frames that are kept, and ordered by their times in temporary files
+(kproxy.pipeline.pcapng_output), from which they are sent; its tables are the rows that are kept, written a part at a time.
 """
 
+import os
 import shlex
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from kproxy.capture.reader import STANDARD_INPUT
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
-from kproxy.output.tables import TABLES
+from kproxy.output.rewriting.anonymize import KEY_SIZE, Anonymizer, Pseudonyms
+from kproxy.output.rewriting.rewriter import Rewriter, WithoutRecords
+from kproxy.output.tables import TABLES, schema_of
 from kproxy.output.tables.parquet import ParquetDirectory
 from kproxy.output.times import render_instant
 from kproxy.page.filtering.filter import Filter
-from kproxy.page.filtering.free_text import as_cel
-from kproxy.page.live.exporting import NOT_IN_PACKETS, write_rows, write_tables
-from kproxy.page.live.exporting import packets as live_packets
+from kproxy.page.filtering.parts import as_cel
 from kproxy.page.live.store import Live
 from kproxy.page.recorded import Recorded
-from kproxy.page.store import Store
+from kproxy.page.store import GONE, Store
 from kproxy.page.tables import Tabled
 from kproxy.page.work import Work
 from kproxy.pipeline.decoded_log import DecodedLog, open_input
+from kproxy.pipeline.pcapng_output import OrderedPackets
 
 FORMATS = {  # format -> options of kproxy decode, name of the file
     "jsonl": (("--format", "jsonl"), "exchanges.jsonl"),
@@ -39,205 +43,246 @@ FORMATS = {  # format -> options of kproxy decode, name of the file
 WITH_RECORDS = {"jsonl", "parquet"}  # formats for which kproxy decode takes --records; packets have them anyway
 MOST_SECONDS = 3600.0
 NUMBERS = 2_000  # lines at a time
+CHECK_EVERY = 256  # exchanges
+ROWS = 65_536  # written at a time
+AT_ONCE = 1 << 20  # about how many bytes are sent at a time
 EXPORTED = Path("exchanges.pcapng")  # the name under which a browser saves packets of a running proxy
-GONE = b"{}"  # the line of an exchange that has left meanwhile
+# Fields that packets lack, or number anew: conditions on these select other exchanges in a file
+NOT_IN_PACKETS = {"connection", "principal", "brokerMs", "requestInProxyMs", "responseInProxyMs", "unanswered"}
+SQL_GIVES_ALL = (
+    "It gives all exchanges, as kproxy sql takes no such filter: for these only, export them as Parquet, "
+    "unpack the file, and name its directory tables in the command."
+)
 
 
-def command(store: Store, form: str, condition: str, start: int | None = None, end: int | None = None) -> str:
-    """Return the command that gives a selection: one printable line for POSIX shells.
+class Selection:
+    """The exchanges of a store that meet a condition, and whose requests came in a span of time.
 
-    Raises UsageError where there is no such format or command; FilterError.
+    Its methods raise UsageError where there is no such format or command, FilterError for a wrong condition, and Cancelled.
+
+    Args:
+        store: the exchanges that are open.
+        condition: a filter; "": all.
+        start, end: of the span, in nanoseconds; None: without that end.
     """
-    options, name = _options(form)
-    if isinstance(store, Tabled):
-        directories = " ".join(_quoted(_given(path)) for path in store.sources)
-        return f"kproxy sql {directories} 'FROM exchanges'"
-    where, sources = _selection(store, condition, start, end)
-    name = f"selected-{name}" if isinstance(store, Live) else name
-    output = [] if form == "jsonl" else ["-o", name]
-    options = (*options, *_as_read(store, form))
-    words = ["kproxy", "decode", *options, *(["--where", where] if where else []), *output, *map(_given, sources)]
-    line = " ".join(map(_quoted, words))
-    return f"{line} > {name}" if form == "jsonl" else line
+
+    def __init__(self, store: Store, condition: str = "", start: int | None = None, end: int | None = None) -> None:
+        self._store = store
+        self._where = _condition(condition.strip(), start, end)
+
+    # Commands
+
+    def commands(self, form: str) -> dict[str, Any]:
+        """Return the answer of /page/api/command."""
+        return {
+            "command": self.command(form),
+            "note": SQL_GIVES_ALL if isinstance(self._store, Tabled) and self._where else "",
+            "replay": self.replay_command(),
+            "of": str(EXPORTED) if isinstance(self._store, Live) else None,
+            "impossible": self.impossible(),
+        }
+
+    def command(self, form: str) -> str:
+        """Return the command that gives the selection: one printable line for POSIX shells."""
+        options, name = _options(form)
+        if isinstance(self._store, Tabled):
+            directories = " ".join(_quoted(_given(path)) for path in self._store.sources)
+            return f"kproxy sql {directories} 'FROM exchanges'"
+        name = f"selected-{name}" if isinstance(self._store, Live) else name
+        output = [] if form == "jsonl" else ["-o", name]
+        words = ["kproxy", "decode", *options, *self._as_read(form), *self._condition(), *output, *self._files()]
+        line = " ".join(map(_quoted, words))
+        return f"{line} > {name}" if form == "jsonl" else line
+
+    def replay_command(self) -> str | None:
+        """Return what to type to replay the selection; None where the sources have no bytes to send."""
+        options = self.replay_options()
+        return None if options is None else " ".join(map(_quoted, ["kproxy", "replay", "--to", "HOST:PORT", *options]))
+
+    def replay_options(self) -> list[str] | None:
+        """Return the options and sources with which kproxy replay sends the selection; None where there are no bytes to send."""
+        if isinstance(self._store, Tabled) or (not isinstance(self._store, Live) and self._no_capture is not None):
+            return None
+        return [*self._keys(), *self._condition(), *self._files()]
+
+    def impossible(self) -> dict[str, str]:
+        """Return the formats in which the store cannot be exported, each with the reason as a sentence."""
+        if isinstance(self._store, Live):
+            return {}
+        if isinstance(self._store, Tabled):
+            lines, packets = (f"tables have no {what}: take parquet" for what in ("lines of the decoded log", "bytes"))
+            return {"jsonl": lines, "pcapng": packets, "pcapng-anonymized": packets}
+        other = self._no_capture
+        if other is None:
+            return {}
+        named = printable(str(other), 200)
+        if other.is_file():
+            reason = f"{named} is a decoded log, which has no bytes of frames: take jsonl or parquet"
+            return dict.fromkeys(("pcapng", "pcapng-anonymized"), reason)
+        reason = f"{named} is not there any more, and would be read again: take jsonl"
+        if other.exists() or str(other) == STANDARD_INPUT:
+            reason = "a pipe was read, which cannot be read again: take jsonl"
+        return dict.fromkeys(("pcapng", "pcapng-anonymized", "parquet"), reason)
+
+    @cached_property
+    def _no_capture(self) -> Path | None:
+        """The first source that cannot be read again, else the first decoded log, which has no bytes; None: all are captures."""
+        sources = self._store.sources
+        return next((path for path in sources if not path.is_file()), None) or next(
+            (path for path in sources if not _is_capture(path)), None
+        )
+
+    def _as_read(self, form: str) -> list[str]:
+        """Return the options with which kproxy decode reads the sources as the page has read them."""
+        if not isinstance(self._store, Recorded) or self._no_capture is not None:  # a log has its records, or none
+            return self._keys()
+        if self._store.options.records:
+            return [*self._keys(), *(["--records"] if form in WITH_RECORDS else [])]
+        return [*self._keys(), *(["--withhold-records"] if form == "pcapng" else [])]
+
+    def _keys(self) -> list[str]:
+        """Return the option with the TLS session keys that the page was given, if any."""
+        keylog = self._store.options.keylog if isinstance(self._store, Recorded) else None
+        return [] if keylog is None else ["--keylog", _given(keylog)]
+
+    def _condition(self) -> list[str]:
+        return ["--where", self._where] if self._where else []
+
+    def _files(self) -> list[str]:
+        """Return the files that a command names; for a running proxy, the file of an export of everything."""
+        if not isinstance(self._store, Live):
+            return list(map(_given, self._store.sources))
+        lost = sorted(set(Filter(self._where).names) & NOT_IN_PACKETS) if self._where else []
+        if lost:
+            raise UsageError(
+                f"no command gives the same: exported packets have no {lost[0]}, or another. Export with this filter"
+            )
+        return [str(EXPORTED)]
+
+    # Files
+
+    def lines(self, work: Work) -> Iterator[bytes]:
+        """Return the lines of the decoded log. Raises when it is called, not while they are read."""
+        self._check_possible("jsonl")
+        parts = self._numbers(work)
+        lines = (line for numbers in parts for line in self._store.lines(numbers, []) if line != GONE)
+        return (line if line.endswith(b"\n") else line + b"\n" for line in lines)
+
+    def packets(self, work: Work, form: str) -> tuple[str, Iterator[bytes]]:
+        """Return a name for the file, and a pcapng file in pieces; of a running proxy only.
+
+        Exchanges that are removed meanwhile to make room are left out. Raises when it is called, not while the bytes are read.
+        """
+        _, name = _options(form)
+        store = self._store
+        assert isinstance(store, Live)
+        rewriter = Rewriter() if store.records else WithoutRecords(keeps_size=False)
+        if "anonymized" in form:
+            rewriter = Anonymizer(Pseudonyms(os.urandom(KEY_SIZE)))
+        made = OrderedPackets(rewriter)
+        try:
+            numbers = (number for some in self._numbers(work) for number in some)
+            for count, exchange in enumerate(store.events(numbers)):
+                if count % CHECK_EVERY == 0:
+                    work.check()
+                made.write(exchange, None)
+        except BaseException as error:
+            made.close()
+            if isinstance(error, OSError):
+                why = f"the packets could not be put in order in a temporary file: {error.strerror}"
+                raise UsageError(why) from error
+            raise
+        return name, _sent(made)
+
+    def write(self, work: Work, form: str, folder: Path) -> Path:
+        """Write the selection into a folder, and return the file; tables as one zip file."""
+        options, name = _options(form)
+        self._check_possible(form)
+        target = folder / name
+        if isinstance(self._store, Live | Tabled):
+            self._write_tables(work, target)
+            return _packed(target)
+        if self._where:
+            Filter(self._where)
+        words = ["decode", "-q", *options, *self._as_read(form), *self._condition(), "-o", str(target)]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kproxy", *words, *map(str, self._store.sources)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        with process, work.ended_by(process.kill):
+            _, stderr = process.communicate()
+            work.check()
+        if process.returncode not in (0, 3) or not target.exists():  # 3: a source is damaged, as the page says
+            raise UsageError(f"it could not be written: {stderr.decode('utf-8', 'replace').strip()[:300]}")
+        return _packed(target) if target.is_dir() else target
+
+    def _check_possible(self, form: str) -> None:
+        """Raise UsageError for a format in which the store cannot be exported."""
+        if form in (reasons := self.impossible()):
+            raise UsageError(reasons[form])
+
+    def _numbers(self, work: Work) -> Iterator[list[int]]:
+        """Return the numbers of the exchanges, some at a time. The condition is evaluated when it is called."""
+        chosen = self._store.selected(work, self._where)
+        numbers: Any = range(self._store.first, self._store.last + 1) if chosen is None else chosen.numbers
+        parts = (numbers[at : at + NUMBERS] for at in range(0, len(numbers), NUMBERS))
+        return (list(part) if isinstance(part, range) else part.to_pylist() for part in parts)
+
+    def _write_tables(self, work: Work, target: Path) -> None:
+        """Write the rows of the chosen exchanges from all tables; the table of connections completely."""
+        store = self._store
+        chosen = store.selected(work, self._where)
+        tables = [table for table in TABLES.values() if not table.optional]
+        try:
+            with (
+                store.database.connection.cursor() as cursor,
+                store.held(work) as parts,
+                ParquetDirectory(target, tables) as directory,
+                work.ended_by(cursor.interrupt),
+            ):
+                for part in parts:
+                    if chosen is not None:
+                        cursor.register("page_exported", store.keys(chosen, part("exchanges")))
+                    for table in tables:
+                        names = [column.name for column in table.columns]
+                        is_chosen = chosen is not None and {"connection_id", "exchange"} <= set(names)
+                        only = " SEMI JOIN page_exported USING (connection_id, exchange)" if is_chosen else ""
+                        columns = ", ".join(f'"{name}"' for name in names)
+                        query = f"SELECT {columns} FROM {part(table.name)}{only}"
+                        for batch in cursor.sql(query).to_arrow_reader(
+                            ROWS
+                        ):  # however many there are, few are in memory
+                            directory.write(table, batch.cast(schema_of(table)))
+        except OSError as error:
+            raise UsageError(f"the tables could not be written to {target.parent}: {error.strerror}") from error
 
 
-def replay_command(store: Store, condition: str, start: int | None = None, end: int | None = None) -> str | None:
-    """Return what to type to replay a selection; None where the sources have no bytes to send.
-
-    Raises UsageError, FilterError as ``command`` does.
-    """
-    options = replay_options(store, condition, start, end)
-    return None if options is None else " ".join(map(_quoted, ["kproxy", "replay", "--to", "HOST:PORT", *options]))
-
-
-def replay_options(store: Store, condition: str, start: int | None, end: int | None) -> list[str] | None:
-    """Return the options and sources with which kproxy replay sends a selection; None where there are no bytes to send.
-
-    Raises UsageError, FilterError as ``command`` does.
-    """
-    if not isinstance(store, Live) and (isinstance(store, Tabled) or not all(map(_is_capture, store.sources))):
-        return None
-    where, sources = _selection(store, condition, start, end)
-    return [*_keys(store), *(["--where", where] if where else []), *map(_given, sources)]
+def in_pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in fewer pieces, of at least AT_ONCE: two processes pass each on, from a thread to a loop."""
+    held, size = list[bytes](), 0
+    for part in parts:
+        held.append(part)
+        size += len(part)
+        if size >= AT_ONCE:
+            yield b"".join(held)
+            held, size = [], 0
+    if held:
+        yield b"".join(held)
 
 
-def command_note(store: Store, condition: str, start: int | None = None, end: int | None = None) -> str:
-    """Return a sentence on how to get the selection where the command cannot have the condition; else ""."""
-    if not isinstance(store, Tabled) or not _condition(condition, start, end):
-        return ""
-    return (
-        "It gives all exchanges, as kproxy sql takes no such filter: for these only, export them as Parquet, "
-        "unpack the file, and name its directory tables in the command."
-    )
-
-
-def _as_read(store: Store, form: str) -> list[str]:
-    """Return the options with which kproxy decode reads the sources as the page has read them."""
-    if not isinstance(store, Recorded) or not all(map(_is_capture, store.sources)):  # a log has its records, or none
-        return _keys(store)
-    if store.options.records:
-        return [*_keys(store), *(["--records"] if form in WITH_RECORDS else [])]
-    return [*_keys(store), *(["--withhold-records"] if form == "pcapng" else [])]
-
-
-def _keys(store: Store) -> list[str]:
-    """Return the option with the TLS session keys that the page was given, if any."""
-    keylog = store.options.keylog if isinstance(store, Recorded) else None
-    return [] if keylog is None else ["--keylog", _given(keylog)]
-
-
-def _selection(store: Store, condition: str, start: int | None, end: int | None) -> tuple[str, Sequence[Path]]:
-    """Return the condition and the files that a command names; for a running proxy, the file of an export of everything."""
-    where = _condition(condition.strip(), start, end)
-    if not isinstance(store, Live):
-        return where, store.sources
-    _check_packets_tell(where)
-    return where, [EXPORTED]
+def _sent(made: OrderedPackets) -> Iterator[bytes]:
+    try:
+        yield from in_pieces(made.blocks())
+    finally:
+        made.close()
 
 
 def _is_capture(path: Path) -> bool:
-    """Return whether a source is a capture file, which can be read again and has bytes of frames."""
-    if not path.is_file():
-        return False
+    """Return whether a source is a capture file, which has bytes of frames."""
     with open_input(path) as source:
         return not isinstance(source, DecodedLog)
-
-
-def _check_packets_tell(where: str) -> None:
-    """Raise UsageError for a condition that would select other exchanges from exported packets."""
-    lost = sorted(set(Filter(where).names) & NOT_IN_PACKETS) if where else []
-    if lost:
-        raise UsageError(
-            f"no command gives the same: exported packets have no {lost[0]}, or another. Export with this filter"
-        )
-
-
-def packets(
-    store: Live, work: Work, form: str, condition: str, start: int | None, end: int | None
-) -> tuple[str, Iterator[bytes]]:
-    """Return a name for the file, and the bytes of a pcapng file with a selection of a running proxy.
-
-    Raises UsageError, FilterError, Cancelled when it is called, not while the bytes are read.
-    """
-    _, name = _options(form)
-    chosen = store.selected(work, _condition(condition, start, end))
-    every: Any = range(store.first, store.last + 1) if chosen is None else chosen.numbers
-    return name, live_packets(store, work, _each(every), anonymized="anonymized" in form)
-
-
-def lines(store: Store, work: Work, condition: str, start: int | None, end: int | None) -> Iterator[bytes]:
-    """Return the lines of a selection. Raises UsageError, FilterError, Cancelled when it is called, not while they are read."""
-    _check_possible(store, "jsonl")
-    where = _condition(condition, start, end)
-    chosen = store.selected(work, where)
-    numbers: Any = range(store.first, store.last + 1) if chosen is None else chosen.numbers
-
-    def read() -> Iterator[bytes]:
-        for at in range(0, len(numbers), NUMBERS):
-            some = numbers[at : at + NUMBERS]
-            for line in store.lines(list(some) if isinstance(some, range) else some.to_pylist(), []):
-                if line != GONE:
-                    yield line if line.endswith(b"\n") else line + b"\n"
-
-    return read()
-
-
-def _each(numbers: Any) -> Iterator[int]:
-    """Yield the numbers of a range or of an Arrow array."""
-    for at in range(0, len(numbers), NUMBERS):
-        some = numbers[at : at + NUMBERS]
-        yield from some if isinstance(some, range) else some.to_pylist()
-
-
-def write(
-    store: Store, work: Work, form: str, condition: str, start: int | None, end: int | None, folder: Path
-) -> Path:
-    """Write a selection into a folder, and return the file. Raises UsageError, FilterError, Cancelled."""
-    options, name = _options(form)
-    _check_possible(store, form)
-    where = _condition(condition, start, end)
-    target = folder / name
-    if isinstance(store, Live):
-        write_tables(store, work, store.selected(work, where), target)
-        return _packed(target)
-    if isinstance(store, Tabled):
-        _write_tables(store, work, where, target)
-        return _packed(target)
-    if where:
-        Filter(where)
-    words = [
-        "decode",
-        "-q",
-        *options,
-        *_as_read(store, form),
-        *(["--where", where] if where else []),
-        "-o",
-        str(target),
-        *map(str, store.sources),
-    ]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kproxy", *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
-    with process, work.ended_by(process.kill):
-        _, stderr = process.communicate()
-        work.check()
-    if process.returncode not in (0, 3) or not target.exists():  # 3: a source is damaged, as the page says
-        raise UsageError(f"it could not be written: {stderr.decode('utf-8', 'replace').strip()[:300]}")
-    return _packed(target) if target.is_dir() else target
-
-
-def impossible(store: Store) -> dict[str, str]:
-    """Return the formats in which this store cannot be exported, each with the reason as a sentence."""
-    if isinstance(store, Live):
-        return {}
-    if isinstance(store, Tabled):
-        lines, packets = "tables have no lines of the decoded log: take parquet", "tables have no bytes: take parquet"
-        return {"jsonl": lines, "pcapng": packets, "pcapng-anonymized": packets}
-    lost = next((path for path in store.sources if not path.is_file()), None)
-    if lost is None:
-        return _impossible_of_logs(store)
-    gone = f"{printable(str(lost), 200)} is not there any more, and would be read again: take jsonl"
-    is_pipe = lost.exists() or str(lost) == STANDARD_INPUT
-    reason = "a pipe was read, which cannot be read again: take jsonl" if is_pipe else gone
-    return dict.fromkeys(("pcapng", "pcapng-anonymized", "parquet"), reason)
-
-
-def _impossible_of_logs(store: Store) -> dict[str, str]:
-    """As ``impossible``, for sources that are all files and still exist."""
-    log = next((path for path in store.sources if not _is_capture(path)), None)
-    if log is None:
-        return {}
-    reason = f"{printable(str(log), 200)} is a decoded log, which has no bytes of frames: take jsonl or parquet"
-    return dict.fromkeys(("pcapng", "pcapng-anonymized"), reason)
-
-
-def _check_possible(store: Store, form: str) -> None:
-    """Raise UsageError for a format in which this store cannot be exported."""
-    if form in (reasons := impossible(store)):
-        raise UsageError(reasons[form])
 
 
 def _options(form: str) -> tuple[tuple[str, ...], str]:
@@ -280,22 +325,6 @@ def _condition(condition: str, start: int | None, end: int | None) -> str:
     parts += [] if start is None else [f'requestAt >= "{render_instant(start)}"']
     parts += [] if end is None else [f'requestAt <= "{render_instant(end)}"']
     return condition if len(parts) == 1 and condition.strip() else " && ".join(parts)
-
-
-def _write_tables(store: Tabled, work: Work, where: str, target: Path) -> None:
-    """Write the rows of the chosen exchanges from all tables; the table of connections completely."""
-    chosen = store.selected(work, where)
-    tables = [table for table in TABLES.values() if not table.optional]
-    connection = store.database.connection.cursor()
-    with connection, ParquetDirectory(target, tables) as directory, work.ended_by(connection.interrupt):
-        if chosen is not None:
-            connection.register("page_exported", store.keys(chosen))
-        for table in tables:
-            of_exchange = {"connection_id", "exchange"} <= {column.name for column in table.columns}
-            only = (
-                " SEMI JOIN page_exported USING (connection_id, exchange)" if of_exchange and chosen is not None else ""
-            )
-            write_rows(connection, f"FROM {table.name}{only}", table, directory)
 
 
 def _packed(directory: Path) -> Path:

@@ -10,8 +10,6 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from kproxy.analyses.duck import Database
 from kproxy.capture.reader import name_of, open_raw, see_through
 from kproxy.errors import KproxyError
@@ -23,12 +21,10 @@ from kproxy.output.jsonl import event_line
 from kproxy.output.rewriting.rewriter import Rewriter, WithoutRecords
 from kproxy.output.tables import Table
 from kproxy.output.tables.rows import read_body
-from kproxy.page.blocks import Blocks, Item, Side
-from kproxy.page.columns import ADDED, COLUMNS, NOT_IN_LINES
+from kproxy.page.blocks import Blocks, Item, Side, SpillFiles
+from kproxy.page.columns import ADDED
 from kproxy.page.left_out import clock
-from kproxy.page.spilling import SpillFiles
-from kproxy.page.store import Loading, Store, numbers_among
-from kproxy.page.work import Work
+from kproxy.page.store import GONE, Loading, Store
 from kproxy.pipeline.decoded_log import open_stream
 from kproxy.pipeline.run import Options, Run
 from kproxy.pipeline.summary import Summary
@@ -120,29 +116,10 @@ class Recorded(Store):
         """See Store."""
         return self.blocks.get(number)
 
-    def numbers_of(self, work: Work, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    def logged(self, numbers: Sequence[int], names: Sequence[str]) -> Iterator[bytes]:
         """See Store."""
-        with self.cursor() as cursor, work.ended_by(cursor.interrupt):
-            return numbers_among(cursor, "exchanges", keys)
-
-    def lines(self, numbers: list[int], names: list[str]) -> Iterator[bytes]:
-        """See Store."""
-        added = [COLUMNS[name] for name in names if name in NOT_IN_LINES]  # which the decoded log does not have
-        if added:
-            others = [dict(zip((c.name for c in added), row, strict=True)) for row in self.look_up(numbers, added)]
-            found_lines = self.lines(numbers, [])
-            yield from (with_more(line, more) for line, more in zip(found_lines, others, strict=True))
-            return
-        items = self.blocks.items(numbers[0], numbers[-1]) if numbers else iter(())
-        at, line = 0, b""
-        for number in numbers:  # ascending
-            while at < number and (numbered := next(items, None)) is not None:
-                at, line = numbered[0], numbered[1].line
-            yield line if at == number else b"{}"  # it has left meanwhile
-
-    def lacking(self, names: set[str]) -> str:
-        """See Store."""
-        return ""
+        for item in self.blocks.some(numbers):
+            yield GONE if item is None else item.line
 
     def close(self) -> None:
         """See Store."""
@@ -308,12 +285,6 @@ class RowOutput(TableOutput):
         self._writer.execute(f"DELETE FROM exchanges WHERE number < {first}")
         self._writer.commit()
         self._first = first
-
-
-def with_more(line: bytes, more: dict[str, Any]) -> bytes:
-    """Return a line of the decoded log with more fields at its end."""
-    fields = line.rstrip().removesuffix(b"}")
-    return fields + (b"," if len(fields) > 1 else b"") + msgspec.json.encode(more)[1:]
 
 
 def login_of(exchange: Exchange) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from kproxy.errors import UsageError
-from kproxy.page import exporting
+from kproxy.page.exporting import Selection
 from kproxy.page.store import Store
 from kproxy.page.work import Work
 
@@ -75,7 +75,7 @@ class Replaying:
     def _words(self, wanted: Wanted) -> list[str]:
         if self._store.live:
             raise UsageError("export the exchanges as pcapng, and replay that file: kproxy replay --to HOST:PORT FILE")
-        options = exporting.replay_options(self._store, wanted.filter, wanted.fromNs, wanted.toNs)
+        options = Selection(self._store, wanted.filter, wanted.fromNs, wanted.toNs).replay_options()
         if options is None:
             raise UsageError("only captures have the bytes that a replay sends")
         if not wanted.to or wanted.to.startswith("-") or wanted.speed.startswith("-"):

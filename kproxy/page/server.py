@@ -1,7 +1,9 @@
-"""The page as an ASGI application, and how it is served."""
+"""Open the sources that a person names, and serve the page: an ASGI application."""
 
+import ctypes
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -11,11 +13,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from kproxy.errors import KproxyError
+from kproxy.analyses.sources import Kind, look_at
+from kproxy.errors import KproxyError, UsageError
 from kproxy.page.answers import Answers, failed, no_such, of_damaged, wrong
+from kproxy.page.recorded import MOST_KEPT, Recorded
 from kproxy.page.security import Guard
 from kproxy.page.store import Store
+from kproxy.page.tables import Tabled
+from kproxy.pipeline.run import Options
 from kproxy.proxy.network.http_server import server_settings
+
+M_MMAP_THRESHOLD = -3  # malloc.h of glibc
+APART = 8_192  # bytes
 
 
 def page_app(store: Store, token: str, hosts: Iterable[str] = (), once: str = "") -> ASGIApp:
@@ -42,3 +51,38 @@ def serve(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> N
     server = uvicorn.Server(server_settings(app))
     ready()
     server.run(sockets=[listener])
+
+
+def open_sources(
+    sources: Sequence[Path],
+    options: Options = Options(),  # noqa: B008 - frozen
+    *,
+    most: int = MOST_KEPT,
+    spill: Path | None = None,
+) -> Store:
+    """Return the store of these sources; captures and logs are read while it is used. Raises UsageError for what is no source."""
+    looked_at = [look_at(source) for source in sources]
+    kinds = {source.kind for source in looked_at}
+    if len(kinds) > 1:
+        raise UsageError("directories of tables cannot be opened together with captures or logs")
+    if kinds == {Kind.TABLES}:
+        return Tabled([source.path for source in looked_at])
+    store = Recorded([source.path for source in looked_at], options, most, spill)
+    try:
+        store.start()
+    except UsageError:
+        store.close()
+        raise
+    return store
+
+
+def keep_large_blocks_apart() -> None:
+    """Have malloc map each large block by itself (mallopt(3)), in all of this process from now on.
+
+    The compressed blocks that stay are allocated between large buffers that are freed. On the common heap these freed buffers
+    would take several times the bytes of the blocks, as glibc raises the threshold with each of them. Without glibc nothing
+    changes.
+    """
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:
+        set_option(M_MMAP_THRESHOLD, APART)

@@ -5,37 +5,41 @@ scrolling to any place costs the same. The views that were used last are kept.
 """
 
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+from weakref import WeakValueDictionary
 
+import msgspec
 from msgspec import Struct
 
 from kproxy.errors import UsageError
 from kproxy.page.blocks import Item
-from kproxy.page.columns import COLUMNS, SHOWN, Column
+from kproxy.page.columns import COLUMNS, NOT_IN_LINES, SHOWN, Column
 from kproxy.page.filtering.filter import Filter, Unfinished
 from kproxy.page.filtering.worker import Workers
-from kproxy.page.kept_columns import KeptColumns
 from kproxy.page.left_out import LeftOut, Narrowed, shown_gaps
 from kproxy.page.work import Work
 from kproxy.protocol.error_codes import error_name
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow
 
     from kproxy.analyses.duck import Database
 
 MOST_ROWS = 500  # of one answer
 MOST_INDEXES, MOST_INDEX_BYTES = 6, 48 << 20  # that are kept, sorted and unsorted ones apart
-LET_IN_S = 0.02  # pause in which another thread can take the lock
 UNFINISHED = -1  # generation of a selection that was cancelled
 MOST_EXACT = 1 << 53  # integers beyond are no numbers of JavaScript
+GONE = b"{}"  # the line of an exchange that has left meanwhile
+
+
+K = TypeVar("K")
 
 
 class Loading(Struct, frozen=True):
@@ -108,7 +112,6 @@ class Store(ABC):
     fed = True  # whether all that comes from now on is counted: an analyzer is connected
     loading: Loading | None = None
     spill: Spill | None = None
-    kept: KeptColumns | None = None  # of rows that stay as they are
 
     def __init__(self) -> None:
         self.damages: list[str] = []
@@ -117,7 +120,9 @@ class Store(ABC):
         self.narrowed = Narrowed()
         self._indexes: OrderedDict[tuple[str, str], Index] = OrderedDict()
         self._selected: OrderedDict[str, Index] = OrderedDict()
-        self._selecting = threading.Lock()
+        self._turns: WeakValueDictionary[str, threading.Lock] = (
+            WeakValueDictionary()
+        )  # by the condition that is evaluated
         self._lock = threading.Lock()
         self.worker = Workers()
 
@@ -137,20 +142,30 @@ class Store(ABC):
         """Return the exchange with that number, as far as it is known; None if there is none."""
 
     @abstractmethod
-    def numbers_of(self, work: Work, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Return the numbers of exchanges by their keys in tables, connection_id and exchange. Raises Cancelled."""
+    def logged(self, numbers: Sequence[int], names: Sequence[str]) -> Iterator[bytes]:
+        """Yield the line in the decoded log, with these fields at least, for each of these ascending numbers; GONE if it left."""
 
-    @abstractmethod
-    def lines(self, numbers: list[int], names: list[str]) -> Iterator[bytes]:
-        """Yield for each number a JSON object with these fields of the decoded log."""
+    def keyed_rows(self) -> str:
+        """Return SQL for FROM: all exchanges with number, connection_id and exchange."""
+        return "exchanges"
 
-    def held(self, work: Work) -> AbstractContextManager[object]:
-        """Keep the tables readable within the block although rows are removed meanwhile; cancel *work* if too many are."""
-        return nullcontext()
+    def held(self, work: Work) -> AbstractContextManager[list[Callable[[str], str]]]:
+        """Keep removed rows readable within the block; yield for each part of the rows a function: a table -> SQL for FROM.
 
-    @abstractmethod
+        Cancels *work* if too many rows are removed meanwhile.
+        """
+        return nullcontext([lambda table: table])
+
+    def keys(self, chosen: Index, exchanges: str) -> "pyarrow.Table":
+        """Return connection_id and exchange, the keys that other tables have, of the chosen rows of *exchanges* (SQL)."""
+        with self.cursor() as cursor:
+            only = self.register(cursor, chosen)
+            query = f"SELECT e.connection_id, e.exchange FROM {exchanges} e WHERE true{only}"
+            return cursor.sql(query).to_arrow_table()
+
     def lacking(self, names: set[str]) -> str:
         """Return why conditions on these fields of bodies cannot be answered; "" if they can."""
+        return ""
 
     def grown(self) -> str:
         """Return a sentence if a source has grown since it was read to its end; else ""."""
@@ -162,8 +177,6 @@ class Store(ABC):
 
     def close(self) -> None:
         """Release memory, files and processes."""
-        if self.kept is not None:
-            self.kept.close()
         self.worker.close()
 
     # Rows
@@ -228,60 +241,54 @@ class Store(ABC):
         if name == "number":
             every: Any = range(first, last + 1) if chosen is None else chosen.numbers
             return Index(every if sort == name else every[::-1], generation, last)
-        with self._lock:
-            known = self._indexes.get((sort, condition))
-            if known is not None and known.generation == generation:
-                self._indexes.move_to_end((sort, condition))
-                return known
-        made = Index(self._sorted(work, sort, chosen), generation, last)
-        with self._lock:
-            self._indexes[sort, condition] = made
-            _forget_old(self._indexes)
-        return made
+        known = self._recalled(self._indexes, (sort, condition))
+        if known is not None and known.generation == generation:
+            return known
+        return self._remembered(
+            self._indexes, (sort, condition), Index(self._sorted(work, sort, chosen), generation, last)
+        )
 
     def selected(self, work: Work, condition: str) -> Index | None:
         """Return the rows that meet a condition, ascending; None for no condition. Raises FilterError, Cancelled.
 
-        One condition is evaluated at a time. Those that read bodies may take minutes, so they take turns. Only rows added since
-        the last evaluation are checked, and one that was cancelled continues where it stopped.
+        Who asks for a condition that is evaluated already waits for its answer. Only rows added since the last evaluation are
+        checked, and one that was cancelled continues where it stopped.
         """
         if not condition.strip():
             return None
-        filter_, read = Filter(condition), 0
-        while True:
-            try:
-                return self._selected_in_turn(work, filter_, read)
-            except Unfinished as part:
-                if part.given_up:
-                    raise
-                read = part.read
-            self._let_others_in()
-
-    @staticmethod
-    def _let_others_in() -> None:
-        time.sleep(LET_IN_S)
-
-    def _selected_in_turn(self, work: Work, filter_: Filter, read: int) -> Index:
+        filter_ = Filter(condition)
         condition = filter_.condition
-        work.wait_for(self._selecting, "another filter is evaluated, maybe for an export; ask again when that is done")
+        with self._lock:
+            turn = self._turns.setdefault(condition, threading.Lock())
+        work.wait_for(turn, "this filter is evaluated already, maybe for an export; ask again when that is done")
         try:
             generation, first, last = self.generation, self.first, self.last
-            known = self._selected.get(condition)
-            if known is None or known.generation != generation:
-                after = first - 1 if known is None else max(known.through, first - 1)
-                try:
-                    selected = filter_.select(self, self.worker, work, after, last, read)
-                except Unfinished as part:  # the next request, or the next turn, goes on from there
-                    begun = part.numbers if known is None else _joined(known.numbers, part.numbers, first)
-                    self._selected[condition] = Index(begun, UNFINISHED, part.through)
-                    raise
-                known = Index(selected if known is None else _joined(known.numbers, selected, first), generation, last)
-                self._selected[condition] = known
-            self._selected.move_to_end(condition)
-            _forget_old(self._selected)
-            return known
+            known = self._recalled(self._selected, condition)
+            if known is not None and known.generation == generation:
+                return known
+            after = first - 1 if known is None else max(known.through, first - 1)
+            try:
+                numbers = _joined(known, filter_.select(self, self.worker, work, after, last), first)
+            except Unfinished as part:  # the next request goes on from there
+                begun = Index(_joined(known, part.numbers, first), UNFINISHED, part.through)
+                self._remembered(self._selected, condition, begun)
+                raise
+            return self._remembered(self._selected, condition, Index(numbers, generation, last))
         finally:
-            self._selecting.release()
+            turn.release()
+
+    def _recalled(self, indexes: OrderedDict[K, Index], key: K) -> Index | None:
+        with self._lock:
+            if key in indexes:
+                indexes.move_to_end(key)
+            return indexes.get(key)
+
+    def _remembered(self, indexes: OrderedDict[K, Index], key: K, index: Index) -> Index:
+        with self._lock:
+            indexes[key] = index
+            indexes.move_to_end(key)
+            _forget_old(indexes)
+        return index
 
     def _sorted(self, work: Work, sort: str, chosen: Index | None) -> Any:
         column = _column(sort.removeprefix("-"))
@@ -306,11 +313,11 @@ class Store(ABC):
         """Return values of exchanges as the page has them; a row of None for each that was removed meanwhile."""
         if not numbers:
             return []
-        kept = None if self.kept is None else self.kept.rows(numbers, columns)
-        rows = self._look_up(numbers, columns) if kept is None else kept
+        rows = self.values(numbers, columns)
         return [[_plain(value, column) for value, column in zip(row, columns, strict=False)] for row in rows]
 
-    def _look_up(self, numbers: Sequence[int], columns: Sequence[Column]) -> list[tuple[Any, ...]]:
+    def values(self, numbers: Sequence[int], columns: Sequence[Column]) -> list[tuple[Any, ...]]:
+        """As ``look_up``, with the values that SQL gives."""
         listed = ", ".join(map(str, numbers))
         chosen = ", ".join(column.sql for column in columns) or "NULL"
         source = self.rows(["number", *(column.name for column in columns)], numbers)
@@ -320,6 +327,30 @@ class Store(ABC):
             by_number = {row[0]: row[1:] for row in cursor.execute(query).fetchall()}
         gone = (None,) * len(columns)
         return [by_number.get(number, gone) for number in numbers]
+
+    def lines(self, numbers: list[int], names: list[str]) -> Iterator[bytes]:
+        """Yield for each of these ascending numbers a JSON object with these names of filters; without names, all of its line."""
+        added = [COLUMNS[name] for name in names if name in NOT_IN_LINES]
+        if not added:
+            yield from self.logged(numbers, names)
+            return
+        in_log = [name for name in names if name not in NOT_IN_LINES] or ["event"]
+        for line, row in zip(self.logged(numbers, in_log), self.look_up(numbers, added), strict=True):
+            yield _with_more(line, {column.name: value for column, value in zip(added, row, strict=True)})
+
+    def numbers_of(self, work: Work, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Return the numbers of exchanges by their keys in tables, connection_id and exchange. Raises Cancelled."""
+        if not keys:
+            return {}
+        import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
+
+        connections, exchanges = zip(*keys, strict=True)
+        wanted = {"connection_id": pa.array(connections, pa.string()), "exchange": pa.array(exchanges, pa.int64())}
+        with self.cursor() as cursor, work.ended_by(cursor.interrupt):
+            cursor.register("page_wanted", pa.table(wanted))
+            source = f"{self.keyed_rows()} SEMI JOIN page_wanted USING (connection_id, exchange)"
+            rows = cursor.execute(f"SELECT connection_id, exchange, number FROM {source}").fetchall()
+        return {(row[0], row[1]): row[2] for row in rows}
 
     def __enter__(self) -> Self:
         return self
@@ -338,23 +369,6 @@ class Store(ABC):
         return (None, None) if ends is None else (ends[0], ends[1])
 
 
-def numbers_among(
-    cursor: "duckdb.DuckDBPyConnection", source: str, keys: Sequence[tuple[str, int]]
-) -> dict[tuple[str, int], int]:
-    """Return the numbers of the rows of *source* (SQL) with these keys, connection_id and exchange."""
-    if not keys:
-        return {}
-    import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
-
-    connections, exchanges = zip(*keys, strict=True)
-    wanted = {"connection_id": pa.array(connections, pa.string()), "exchange": pa.array(exchanges, pa.int64())}
-    cursor.register("page_wanted", pa.table(wanted))
-    query = (
-        f"SELECT connection_id, exchange, number FROM {source} SEMI JOIN page_wanted USING (connection_id, exchange)"
-    )
-    return {(row[0], row[1]): row[2] for row in cursor.execute(query).fetchall()}
-
-
 def _forget_old(indexes: OrderedDict[Any, Index]) -> None:
     """Forget the views that were used least lately; the last one stays, whatever its size."""
     sizes = [0 if isinstance(index.numbers, range) else index.numbers.nbytes for index in indexes.values()]
@@ -364,14 +378,23 @@ def _forget_old(indexes: OrderedDict[Any, Index]) -> None:
         size -= sizes.pop(0)
 
 
-def _joined(before: Any, new: Any, first: int) -> Any:
+def _joined(known: Index | None, new: Any, first: int) -> Any:
     """Join the numbers known before and the new ones, without those of removed rows."""
+    if known is None:
+        return new
     import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
     import pyarrow.compute as pc  # noqa: PLC0415
 
+    before = known.numbers
     if len(before) and before[0].as_py() < first:
         before = before.filter(pc.greater_equal(before, first))
     return pa.concat_arrays([before, new])
+
+
+def _with_more(line: bytes, more: dict[str, Any]) -> bytes:
+    """Return a line of the decoded log with more fields at its end."""
+    fields = line.rstrip().removesuffix(b"}")
+    return fields + (b"," if len(fields) > 1 else b"") + msgspec.json.encode(more)[1:]
 
 
 def _column(name: str) -> Column:

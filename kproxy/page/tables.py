@@ -19,8 +19,7 @@ from kproxy.output.tables.contracts import EXCHANGES
 from kproxy.output.times import render_instant
 from kproxy.page.blocks import Item
 from kproxy.page.columns import ADDED, COLUMNS, IN_FILTERS, Column
-from kproxy.page.kept_columns import KeptColumns
-from kproxy.page.store import Index, Store, numbers_among
+from kproxy.page.store import Index, Store
 from kproxy.page.work import Cancelled, Work
 from kproxy.protocol import ApiKey
 from kproxy.protocol.embedded import Content, Viewers
@@ -42,6 +41,11 @@ MOST_LOOKED_UP = 2_000  # rows of a query
 MOST_LOOKING_SECONDS = 10.0  # for damages in all files: every value is read
 NAMED = re.compile(r'^.*Failed to read file "[^"]*": ')  # what DuckDB writes before the damage itself
 MOST_RECORDS = 10_000  # of an exchange
+MOST_KEPT_ROWS = 3_000_000
+MOST_KEPT_BYTES = 96 << 20
+PIECE = 100_000  # rows read at a time
+NEAR = 10  # rows are far apart if they span more than so many times their count
+SOON_S = 1.0
 BODIES = ("request_json", "response_json")
 END = (
     "CASE WHEN {side}_port = 0 THEN {side}_address"
@@ -73,6 +77,7 @@ class Tabled(Store):
 
         self.name = ", ".join(directory.name or str(directory) for directory in directories)
         self.sources = list(directories)
+        self.kept: KeptColumns | None = None
         self._database: Database | None = None
         self._opening = threading.Lock()
         self._connection = duckdb.connect(config=SAFE)
@@ -119,6 +124,11 @@ class Tabled(Store):
         kept = ", ".join(f"x.{name}" for name in wanted if name not in ENDS)
         ends = ", ".join([PRINCIPAL, *(f"c.{name}" for name in sorted(ENDS - {"principal"}))])
         return f"(SELECT {kept}, {ends} FROM ({every}) x LEFT JOIN page_ends c USING (connection_id)) e"
+
+    def values(self, numbers: Sequence[int], columns: Sequence[Column]) -> list[tuple[Any, ...]]:
+        """See Store."""
+        kept = None if self.kept is None else self.kept.rows(numbers, columns)
+        return super().values(numbers, columns) if kept is None else kept
 
     def item(self, number: int) -> Item | None:
         """Return bodies and records, as far as the tables have them (``kproxy decode --bodies``, ``--records``); no bytes."""
@@ -172,7 +182,7 @@ class Tabled(Store):
             for (direction, topic, topic_id, partition), rows in partitions.items()
         ]
 
-    def lines(self, numbers: list[int], names: list[str]) -> Iterator[bytes]:
+    def logged(self, numbers: Sequence[int], names: Sequence[str]) -> Iterator[bytes]:
         """See Store."""
         columns = [COLUMNS[name] for name in names if name in COLUMNS]
         columns += [COLUMNS[f"{side}TrailingBytes"] for side in ("request", "response") if "trailing" in names]
@@ -209,16 +219,13 @@ class Tabled(Store):
             return f"these tables do not have {missing[0]}: decode with --bodies, or open the capture"
         return f"tables do not have {' and '.join(missing)}: open the capture, or its decoded log"
 
-    def numbers_of(self, work: Work, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    def keyed_rows(self) -> str:
         """See Store."""
-        with self.cursor() as cursor, work.ended_by(cursor.interrupt):
-            return numbers_among(cursor, f"({self._every_key()})", keys)
-
-    def _every_key(self) -> str:
-        return " UNION ALL BY NAME ".join(
+        every = " UNION ALL BY NAME ".join(
             f"SELECT connection_id, exchange, file_row_number + {file.first} AS number FROM {_reader(file)}"
             for file in self._files
         )
+        return f"({every})"
 
     def times(self) -> tuple[int | None, int | None]:
         """See Store. Raises UsageError where the times are damaged."""
@@ -238,15 +245,14 @@ class Tabled(Store):
                 self.damages = damages_of(self._paths)
             return self.damages
 
-    def keys(self, chosen: Index) -> "pyarrow.Table":
-        """Return connection_id and exchange of the chosen exchanges, the keys that other tables have."""
-        with self.cursor() as cursor:
-            only = self.register(cursor, chosen)
-            query = f"SELECT e.connection_id, e.exchange FROM ({self._every_key()}) e WHERE true{only}"
-            return cursor.sql(query).to_arrow_table()
+    def keys(self, chosen: Index, exchanges: str) -> "pyarrow.Table":
+        """See Store. The rows are those of the files, as the tables of the database have no numbers."""
+        return super().keys(chosen, self.keyed_rows())
 
     def close(self) -> None:
         """See Store."""
+        if self.kept is not None:
+            self.kept.close()
         super().close()
         self._connection.close()
         if self._database is not None:
@@ -375,3 +381,105 @@ def damages_of(paths: Iterable[Path]) -> list[str]:
             except duckdb.Error as error:
                 damages.append(f"{path} is damaged: {NAMED.sub('', first_sentence(error))}")
     return damages
+
+
+class KeptColumns:
+    """Columns of tables in memory, so that rows far apart, as those of a sorted view, are shown without reading files.
+
+    Files are compressed in pieces of many rows, so that reading some tens of rows from all over them takes as long as a filter. A
+    thread reads the columns of the requested rows: at once if those rows are far apart, else SOON_S later, so that the first
+    requests of a browser come first. Until then, and for tables that are too large, the rows are read from the files.
+
+    Args:
+        tables: their store.
+        most: bytes of all columns; a column that would exceed them is not kept.
+    """
+
+    def __init__(self, tables: Tabled, most: int = MOST_KEPT_BYTES) -> None:
+        self._tables = tables
+        self._most = most
+        self._columns: dict[str, pyarrow.Array | None] = {}  # None: it is too large
+        self._size = 0
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+        self._hurry = threading.Event()
+        self._cursor: duckdb.DuckDBPyConnection | None = None
+
+    def rows(self, numbers: Sequence[int], columns: Sequence[Column]) -> list[tuple[Any, ...]] | None:
+        """Return the values of rows; None if the files must be read, as some columns are not here (yet)."""
+        first, last = self._tables.first, self._tables.last
+        low, high = min(numbers), max(numbers)
+        if last - first >= MOST_KEPT_ROWS or not first <= low <= high <= last:
+            return None
+        missing = [column for column in columns if column.name not in self._columns]
+        if missing:
+            self._start(missing)
+            if high - low >= NEAR * len(numbers):
+                self._hurry.set()
+            return None
+        import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
+
+        places = pa.array([number - first for number in numbers], pa.int64())
+        kept = [self._columns[column.name] for column in columns]
+        values = [one.take(places).to_pylist() for one in kept if one is not None]
+        return list(zip(*values, strict=True)) if len(values) == len(columns) > 0 else None
+
+    def wait(self) -> None:
+        """Wait until the requested columns are read."""
+        self._hurry.set()
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def close(self) -> None:
+        """Read no more."""
+        with self._lock:
+            self._stopped = True
+            if self._cursor is not None:
+                self._cursor.interrupt()
+        self.wait()
+
+    def _start(self, columns: list[Column]) -> None:
+        with self._lock:
+            if self._stopped or (self._thread is not None and self._thread.is_alive()):
+                return
+            self._hurry.clear()
+            self._thread = threading.Thread(target=self._read, args=(columns,), name="kproxy-columns", daemon=True)
+            self._thread.start()
+
+    def _read(self, columns: list[Column]) -> None:
+        import duckdb  # noqa: PLC0415 - heavy, and an extra
+
+        self._hurry.wait(SOON_S)
+        with self._tables.cursor() as cursor:
+            with self._lock:
+                self._cursor = cursor
+            try:
+                for column in columns:
+                    if self._stopped:
+                        return
+                    try:
+                        self._columns[column.name] = self._column(cursor, column)
+                    except duckdb.Error:  # the files are damaged, or memory is short: the request itself will report it
+                        self._columns[column.name] = None
+            finally:
+                with self._lock:
+                    self._cursor = None
+
+    def _column(self, cursor: "duckdb.DuckDBPyConnection", column: Column) -> "pyarrow.Array | None":
+        """Return a column in the order of numbers; None if it is too large, which is noticed before all of it is read."""
+        import pyarrow as pa  # noqa: PLC0415 - as above
+
+        source = self._tables.rows([column.name, "number"])
+        pieces, size = [], 0
+        for batch in cursor.sql(f"SELECT {column.sql} FROM {source} ORDER BY e.number").to_arrow_reader(PIECE):
+            piece = batch.column(0)
+            if pa.types.is_string(piece.type):
+                piece = piece.dictionary_encode()
+            pieces.append(piece)
+            size += piece.nbytes
+            if self._size + size > self._most:
+                return None
+        self._size += size
+        return pa.chunked_array(pieces).unify_dictionaries().combine_chunks()

@@ -9,7 +9,7 @@ import pytest
 from kproxy.cli.app import COMMANDS
 from kproxy.cli.app import kproxy as program
 from kproxy.manual import TOPICS, text
-from kproxy.page.manual import manual_page
+from kproxy.page.answers import manual_page
 from kproxy.protocol.facts import facts
 from tests.support.command import kproxy
 

@@ -1,18 +1,23 @@
 """Requests to the page's application as a browser sends them, without a socket."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 
 from kproxy.page.recorded import Recorded
 from kproxy.page.server import page_app
+from tests.support.traffic import CAPTURES
 
 TOKEN = "a-token-for-tests"
 HERE = "http://127.0.0.1:8000"
+ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
 
 
 class Browser:
@@ -63,3 +68,10 @@ def browsed(*sources: Path, **more: Any) -> Iterator[Browser]:
         browser = Browser(page_app(store, TOKEN))
         browser.get("/", params={"token": TOKEN})
         yield browser
+
+
+def decoded(*sources: Path) -> list[dict[str, Any]]:
+    """The exchanges of captures, those of ORDERS if none is named, as kproxy decode has them."""
+    words = [sys.executable, "-m", "kproxy", "decode", "-q", "--format", "jsonl", *map(str, sources or [ORDERS])]
+    lines = [msgspec.json.decode(line) for line in subprocess.check_output(words).splitlines()]
+    return [line for line in lines if line["event"] == "exchange"]

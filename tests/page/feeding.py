@@ -1,22 +1,15 @@
 """A live store and what feeds it: captures, read as the analyzer reads taps, through the analyzer's end of a feed."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from kproxy.page.live.process import FEED, listen
 from kproxy.page.live.store import Live
 from kproxy.pipeline.decoded_log import open_input
 from kproxy.pipeline.run import Options, Run
 from kproxy.proxy.analyzer.page_feed import PageFeed, connect
-from tests.support.traffic import CAPTURES
-
-ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
+from tests.page.asking import ORDERS
 
 
 @contextmanager
@@ -46,10 +39,3 @@ def sent(feed: PageFeed) -> None:
     feed.flush()
     while feed.waiting and not feed.has_ended:
         feed.flush()
-
-
-def decoded(capture: Path = ORDERS) -> list[dict[str, Any]]:
-    """The exchanges of a capture as kproxy decode has them."""
-    words = [sys.executable, "-m", "kproxy", "decode", "-q", "--format", "jsonl", str(capture)]
-    lines = [msgspec.json.decode(line) for line in subprocess.check_output(words).splitlines()]
-    return [line for line in lines if line["event"] == "exchange"]

@@ -25,7 +25,7 @@ def store() -> Iterator[Recorded]:
 
 @pytest.fixture(scope="module")
 def lines(store: Recorded) -> list[dict[str, Any]]:
-    return [msgspec.json.decode(item.line) for _, item in store.blocks.items(1, store.last)]
+    return [msgspec.json.decode(line) for line in store.lines(list(range(1, store.last + 1)), [])]
 
 
 @pytest.mark.parametrize("condition", ["", "latencyMs > 1.0"])

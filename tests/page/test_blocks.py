@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.page.blocks import BLOCK, Blocks, Item, Side
-from kproxy.page.spilling import SEGMENT, SpillFiles
+from kproxy.page.blocks import BLOCK, SEGMENT, Blocks, Item, Side, SpillFiles
 
 
 def items(count: int, size: int) -> list[Item]:
@@ -22,8 +21,8 @@ def test_items_come_back_by_their_numbers() -> None:
     assert [blocks.append(item) for item in made] == list(range(1, 501))
     assert [blocks.get(number) for number in (1, 2, 131, 499, 500)] == [made[n - 1] for n in (1, 2, 131, 499, 500)]
     assert blocks.get(0) is None and blocks.get(501) is None
-    assert list(blocks.items(120, 300)) == [(n, made[n - 1]) for n in range(120, 301)]
-    assert list(blocks.items(490, 10_000)) == [(n, made[n - 1]) for n in range(490, 501)]
+    assert list(blocks.some(range(120, 301))) == made[119:300]
+    assert list(blocks.some(range(490, 503))) == [*made[489:], None, None]
 
 
 def test_the_oldest_leave_and_are_counted() -> None:
@@ -32,18 +31,17 @@ def test_the_oldest_leave_and_are_counted() -> None:
     for item in made:
         blocks.append(item)
         assert blocks.size <= most + BLOCK
-    assert blocks.dropped > 2_000
-    assert blocks.get(blocks.dropped) is None
-    assert blocks.get(blocks.first) == made[blocks.first - 1]
-    assert [number for number, _ in blocks.items(1, 3_000)] == list(range(blocks.first, 3_001))
+    assert blocks.first > 2_000
+    assert blocks.get(blocks.first - 1) is None
+    assert list(blocks.some(range(blocks.first, 3_001))) == made[blocks.first - 1 :]
 
 
 def test_where_a_directory_is_given_they_spill(tmp_path: Path) -> None:
     blocks, made = Blocks(BLOCK, SpillFiles(tmp_path)), items(2_000, 2_000)
     for item in made:
         blocks.append(item)
-    assert (blocks.dropped, blocks.size <= 2 * BLOCK) == (0, True)
-    assert list(blocks.items(1, 2_000)) == list(enumerate(made, 1))
+    assert (blocks.first, blocks.size <= 2 * BLOCK) == (1, True)
+    assert list(blocks.some(range(1, 2_001))) == made
     blocks.close()
     assert list(tmp_path.iterdir()) == []
 
@@ -53,8 +51,8 @@ def test_where_nothing_can_be_written_the_oldest_leave(tmp_path: Path) -> None:
     blocks, made = Blocks(BLOCK, spill), items(1_000, 2_000)
     for item in made:
         blocks.append(item)
-    assert blocks.dropped > 0 and blocks.size <= 2 * BLOCK
-    assert list(blocks.items(1, 1_000)) == list(enumerate(made, 1))[blocks.dropped :]
+    assert blocks.first > 1 and blocks.size <= 2 * BLOCK
+    assert list(blocks.some(range(1, 1_001))) == [None] * (blocks.first - 1) + made[blocks.first - 1 :]
 
 
 def test_files_are_given_back_with_what_has_left(tmp_path: Path) -> None:
@@ -79,3 +77,38 @@ def test_a_large_item_is_a_block_of_its_own(size: int) -> None:
         blocks.append(item)
     assert blocks.get(2) == large
     assert blocks.get(3) == small
+
+
+def test_pieces_come_back_and_files_go_with_their_last_one(tmp_path: Path) -> None:
+    files = SpillFiles(tmp_path)
+    pieces = [bytes([n]) * (SEGMENT // 4) for n in range(10)]
+    places = [files.write(piece) for piece in pieces]
+    assert [files.read(place) for place in places] == pieces
+    assert (files.size, list(tmp_path.iterdir())) == (10 * SEGMENT // 4, [])
+    for place in places[:3]:
+        files.release(place)
+    assert files.size == 10 * SEGMENT // 4, "a piece of the first file is needed still"
+    files.release(places[3])
+    assert files.size == 6 * SEGMENT // 4
+    assert [files.read(place) for place in places[4:]] == pieces[4:]
+    for place in places[4:]:
+        files.release(place)
+    assert files.size == 2 * SEGMENT // 4, "the last one, which more is written to"
+    files.close()
+    assert files.size == 0
+
+
+def test_of_few_bytes_that_may_be_there_a_file_is_a_small_part(tmp_path: Path) -> None:
+    files = SpillFiles(tmp_path, 80)
+    places = [files.write(bytes(5)) for _ in range(16)]
+    for place in places[:3]:
+        files.release(place)
+    assert files.size == 70
+    files.close()
+
+
+def test_without_room_nothing_is_counted(tmp_path: Path) -> None:
+    files = SpillFiles(tmp_path / "nowhere")
+    with pytest.raises(OSError, match="No such file"):
+        files.write(b"x")
+    assert files.size == 0

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from kproxy.page import exporting
-from kproxy.page.exchange.detail import detail_of
+from kproxy.page.detail import detail_of
+from kproxy.page.exporting import FORMATS
 from kproxy.page.recorded import Recorded
 from kproxy.page.server import page_app
 from kproxy.pipeline.run import Options
@@ -68,7 +68,7 @@ def whole_answers(store: Recorded) -> Iterator[tuple[str, bytes]]:
     ]
     asked += [f"analyses/{one['id']}" for one in browser.get("/page/api/analyses").json()]
     asked += [f"compare?a={at}&b={at + by}" for at in range(store.first, store.last - 20) for by in (1, 2, 20)]
-    asked += [f"command?format={form}&filter=apiKey%20%3D%3D%2036" for form in exporting.FORMATS]
+    asked += [f"command?format={form}&filter=apiKey%20%3D%3D%2036" for form in FORMATS]
     asked += ["heatmap", "activity?by=api&buckets=500", "analyses", "position?number=1", "exchanges?filter=%22"]
     for path in asked:
         yield path, browser.get(f"/page/api/{path}").content

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kproxy.page.left_out import MOST_SLOTS, SECOND, LeftOut, Missing
+from kproxy.page.left_out import MOST_SLOTS, SECOND, Analyzed, LeftOut, Missing, Narrowed
 
 NOON = 1_795_262_400 * SECOND  # 2026-11-21 12:00:00 UTC
 
@@ -68,3 +68,62 @@ def test_a_slot_is_spread_over_the_buckets_that_it_is_in() -> None:
     assert history.by_bucket(NOON, SECOND // 5, 5) == [2] * 5
     assert history.by_bucket(NOON - SECOND // 2, SECOND, 2) == [5, 5]
     assert history.by_bucket(NOON + SECOND // 2, SECOND, 1) == [5], "the other half is before"
+
+
+MINUTE = 60 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("analyzed", "said"),
+    [
+        (Analyzed(), ""),
+        (Analyzed(["Fetch"]), "The configuration analyzes only Fetch (analysis.api_name)."),
+        (Analyzed(["Fetch", "Produce"]), "The configuration analyzes only Fetch and Produce (analysis.api_name)."),
+        (
+            Analyzed(["A", "B", "C", "D", "E", "F", "G"]),
+            "The configuration analyzes only A, B, C, D, E and 2 other APIs (analysis.api_name).",
+        ),
+        (
+            Analyzed(sample=0.25),
+            "The configuration analyzes only a share of 0.25 of the connections (analysis.sample).",
+        ),
+        (Analyzed(sample=0), "The configuration analyzes only none of the connections (analysis.sample)."),
+        (
+            Analyzed(["Fetch"], 0.5, 4096),
+            "The configuration analyzes only Fetch (analysis.api_name), a share of 0.5 of the connections (analysis.sample)"
+            " and the first 4,096 bytes of a frame (analysis.snaplen).",
+        ),
+    ],
+)
+def test_what_is_analyzed_is_one_sentence(analyzed: Analyzed, said: str) -> None:
+    narrowed = Narrowed()
+    narrowed.use(analyzed)
+    assert narrowed.now == said
+    assert [span.sentence() for span in narrowed.between(0, NOON)] == ([said] if said else [])
+
+
+def test_a_reload_is_said_with_its_time_and_what_was_before_it_stays() -> None:
+    narrowed = Narrowed()
+    narrowed.use(Analyzed(), NOON)
+    narrowed.use(Analyzed(["Fetch"]), NOON + MINUTE)
+    narrowed.use(Analyzed(["Fetch"]), NOON + 2 * MINUTE)
+    assert narrowed.now == "Since 12:01:00 UTC the configuration analyzes only Fetch (analysis.api_name)."
+    narrowed.use(Analyzed(), NOON + 3 * MINUTE)
+    assert narrowed.now == ""
+    assert narrowed.between(0, NOON + MINUTE - 1) == narrowed.between(NOON + 3 * MINUTE + 1, 2 * NOON) == []
+    (span,) = narrowed.between(NOON + 2 * MINUTE, 2 * NOON)
+    assert span.sentence() == (
+        "Between 12:01:00 UTC and 12:03:00 UTC the configuration had only Fetch (analysis.api_name) analyzed."
+    )
+
+
+def test_connections_that_are_not_in_the_sample_stay_so_after_a_reload() -> None:
+    narrowed = Narrowed()
+    narrowed.use(Analyzed(sample=0.1))
+    narrowed.use(Analyzed(), NOON)
+    (_, span) = narrowed.between(NOON, NOON)
+    assert span.lacks_exchanges and not span.lacks_bytes
+    assert narrowed.now == (
+        "Since 12:00:00 UTC the configuration analyzes only"
+        " a share of 0.1 of the connections that began before (analysis.sample)."
+    )

@@ -1,6 +1,7 @@
 """Captures and logs in the page: the exchanges that kproxy decode shows, in its order, with its values."""
 
 import gzip
+import os
 import re
 import subprocess
 import sys
@@ -10,25 +11,18 @@ from typing import Any
 import msgspec
 import pytest
 
+from kproxy.errors import UsageError
 from kproxy.output.times import render_instant
 from kproxy.page.columns import COLUMNS
-from kproxy.page.server import page_app
+from kproxy.page.recorded import Arriving, Recorded
+from kproxy.page.server import open_sources, page_app
 from kproxy.page.store import Loading
 from kproxy.page.work import Work
-from tests.page.asking import TOKEN, Browser, opened
+from tests.page.asking import ORDERS, TOKEN, Browser, decoded, opened
+from tests.support.kafka.processes import eventually
 from tests.support.traffic import CAPTURES
 
 LIKE_THE_LOG = [name for name, column in COLUMNS.items() if column.in_log]
-ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
-
-
-def decoded(*sources: Path) -> list[dict[str, Any]]:
-    done = subprocess.run(
-        [sys.executable, "-m", "kproxy", "decode", "-q", "--format", "jsonl", *map(str, sources)],
-        capture_output=True, check=True,
-    )  # fmt: skip
-    lines = [msgspec.json.decode(line) for line in done.stdout.splitlines()]
-    return [line for line in lines if line["event"] == "exchange"]
 
 
 def as_in_the_log(name: str, value: Any) -> Any:
@@ -134,3 +128,57 @@ def test_a_file_that_grows_after_it_was_read_is_said(tmp_path: Path) -> None:
         assert re.fullmatch(pattern, said)
         path.unlink()
         assert browser.get("/page/api/source").json()["grown"] == ""
+
+
+def test_it_waits_for_bytes_until_it_is_told_not_to() -> None:
+    reading, writing = os.pipe()
+    answers = [True, True, False]
+    arriving = Arriving(os.fdopen(reading, "rb", buffering=0), lambda: answers.pop(0))
+    buffer = memoryview(bytearray(10))
+    with os.fdopen(writing, "wb", buffering=0) as pipe:
+        pipe.write(b"orders")
+        assert (arriving.readinto(buffer), bytes(buffer[:6])) == (6, b"orders")
+        assert answers == [True, True, False], "there was something to read"
+        assert arriving.readinto(buffer) == 0
+        assert answers == []
+    assert arriving.readinto(buffer) == 0, "the end of a pipe is none to wait for"
+    arriving.close()
+
+
+def test_a_pipe_is_shown_as_it_comes_and_may_be_left_at_any_time() -> None:
+    """What a capture of half the bytes has is there while nothing comes, and the rest once it does."""
+    whole = ORDERS.read_bytes()
+    half = whole[: len(whole) // 2]
+    with opened(ORDERS) as of_file:
+        expected = of_file.page(Work()).rows
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb", buffering=0) as pipe, Recorded([Path(f"/dev/fd/{reading}")]) as store:
+        store.start()
+        pipe.write(half)
+        seen = eventually(lambda: store.last, what="rows of the first half")
+        assert store.page(Work()).rows == expected[:seen]
+        assert not store.wait(0)
+        pipe.write(whole[len(half) :])
+        eventually(lambda: store.last == len(expected), what="rows of all")
+        assert store.page(Work()).rows == expected
+        assert not store.wait(0), "the pipe is open"
+    os.close(reading)
+
+
+def test_the_end_of_a_pipe_ends_it() -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb", buffering=0) as pipe:
+        pipe.write(gzip.compress(ORDERS.read_bytes()))  # which a pipe holds
+    with opened(Path(f"/dev/fd/{reading}")) as store, opened(ORDERS) as of_file:
+        assert (store.last, store.loading, store.damages) == (of_file.last, None, [])
+    os.close(reading)
+
+
+def test_a_capture_is_read_in_the_background() -> None:
+    with open_sources([ORDERS]) as store:
+        assert store.name == ORDERS.name
+
+
+def test_what_is_no_source_is_said_before_anything_is_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        open_sources([tmp_path / "nothing.pcap"])

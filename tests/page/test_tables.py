@@ -3,17 +3,20 @@
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pyarrow.parquet as pq
 import pytest
 
 from kproxy.errors import UsageError
-from kproxy.page.columns import COLUMNS
+from kproxy.page.columns import COLUMNS, SHOWN
+from kproxy.page.server import page_app
 from kproxy.page.store import Store
-from kproxy.page.tables import Tabled
+from kproxy.page.tables import KeptColumns, Tabled, damages_of
 from kproxy.page.work import Work
-from tests.page.asking import opened
+from tests.page.asking import TOKEN, Browser, opened
 from tests.support.exchange_tables import write_tables
 from tests.support.traffic import CAPTURES
 
@@ -119,3 +122,113 @@ def test_a_damaged_table_is_said(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:300])
     with pytest.raises(UsageError, match=r"^tables: a table cannot be read: [^\n]*part-[^\n]*$"):
         Tabled([tmp_path / "tables"])
+
+
+MANY = 3_000
+EVERY_COLUMN = list(COLUMNS.values())
+FAR = Random(5).sample(range(1, MANY + 1), 60)
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tabled]:
+    folder = tmp_path_factory.mktemp("kept") / "tables"
+    write_tables(folder, MANY)
+    with Tabled([folder, folder]) as found:  # two files: numbers go on in the second
+        yield found
+
+
+def test_rows_are_those_of_the_files(twice: Tabled) -> None:
+    kept, twice.kept = twice.kept, None
+    assert kept is not None
+    numbers = [*FAR, 2 * MANY, MANY + 1, MANY]
+    expected = twice.look_up(numbers, EVERY_COLUMN)
+    assert len({tuple(map(str, row)) for row in expected}) > len(numbers) / 2
+    twice.kept = kept
+    assert twice.look_up(numbers, EVERY_COLUMN) == expected
+    kept.wait()
+    assert kept.rows(numbers, EVERY_COLUMN) is not None
+    assert twice.look_up(numbers, EVERY_COLUMN) == expected
+    assert twice.look_up(numbers[:3], []) == [[]] * 3
+    assert twice.look_up([2 * MANY + 1], [COLUMNS["apiName"]]) == [[None]], "there is none"
+
+
+def test_rows_that_are_near_each_other_are_from_memory_too(twice: Tabled) -> None:
+    kept = KeptColumns(twice)
+    assert kept.rows(range(10, 70), EVERY_COLUMN) is None
+    kept.wait()
+    assert kept.rows(range(10, 70), EVERY_COLUMN) is not None
+    kept.close()
+
+
+def test_it_may_be_closed_before_anything_is_read(twice: Tabled) -> None:
+    kept = KeptColumns(twice)
+    assert kept.rows(range(10, 70), EVERY_COLUMN) is None
+    kept.close()
+    assert kept.rows(range(10, 70), EVERY_COLUMN) is None
+
+
+def test_what_is_too_large_is_not_kept(twice: Tabled) -> None:
+    kept = KeptColumns(twice, most=100_000)
+    shown = [COLUMNS[name] for name in SHOWN]
+    assert kept.rows(FAR, shown) is None
+    kept.wait()
+    assert kept.rows(FAR, shown) is None
+    assert kept.rows(FAR, [COLUMNS["number"]]) == [(number,) for number in FAR], "48 kB"
+    kept.close()
+    assert kept.rows(FAR, [COLUMNS["acks"]]) is None, "nothing is read any more"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    written = tmp_path_factory.mktemp("whole") / "tables"
+    write_tables(written, 100)
+    return written
+
+
+def damaged(whole: Path, into: Path, column: str) -> Path:
+    """The file of exchanges of a copy, with other bytes for the pages of one column."""
+    shutil.copytree(whole, into)
+    (path,) = (into / "exchanges").glob("*.parquet")
+    group = pq.read_metadata(path).row_group(0)
+    chunk = next(group.column(at) for at in range(group.num_columns) if group.column(at).path_in_schema == column)
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    data = bytearray(path.read_bytes())
+    data[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("column", "refused"),
+    [
+        (
+            "client_id",
+            ["exchanges?columns=clientId", "exchanges?filter=clientId=='client-5'", "analyses/anonymous_clients"],
+        ),
+        ("request_at", ["exchanges?sort=requestAt", "activity?by=api", "heatmap", "analyses/anonymous_clients"]),
+    ],
+)
+def test_what_needs_a_damaged_column_is_refused_and_the_rest_goes_on(
+    whole: Path, tmp_path: Path, column: str, refused: list[str]
+) -> None:
+    path = damaged(whole, tmp_path / "tables", column)
+    with Tabled([tmp_path / "tables"]) as store:
+        browser = Browser(page_app(store, TOKEN))
+        browser.get(f"/?token={TOKEN}")
+        for asked in refused:
+            answer = browser.get(f"/page/api/{asked}")
+            said = answer.json().get("error", "")
+            assert (answer.status_code, said.startswith(f"{path} is damaged: ")) == (400, True), (asked, said)
+            assert "\n" not in said and ".sql" not in said
+        found = browser.get("/page/api/exchanges?columns=number,apiName&limit=2").json()
+        assert (found["total"], [row[0] for row in found["rows"]]) == (100, [1, 2])
+        source = browser.get("/page/api/source")
+        assert source.status_code == 200 and str(path) in source.json()["damages"][0]
+
+
+def test_files_that_are_whole_are_not_called_damaged(whole: Path, tmp_path: Path) -> None:
+    path = damaged(whole, tmp_path / "tables", "latency_ms")
+    files = sorted((tmp_path / "tables").rglob("*.parquet"))
+    assert len(files) > 1
+    assert [said.partition(" is damaged: ")[0] for said in damages_of(files)] == [str(path)]
+    assert damages_of(sorted(whole.rglob("*.parquet"))) == []

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from kproxy.filters.breakpoints.breakpoint import Breakpoint, stoppable_apis
 from kproxy.page.columns import COLUMNS, IN_FILTERS
-from kproxy.page.filtering.tokens import Token, tokens_of
+from kproxy.page.filtering.parts import Token, tokens_of
 from kproxy.page.store import Store
 from kproxy.page.work import Work
 from kproxy.protocol import request_message, response_message

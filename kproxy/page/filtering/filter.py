@@ -7,18 +7,14 @@ the lines of the rows that all other parts leave. CEL runs in processes of its o
 
 import functools
 import re
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kproxy.errors import OptionError, UsageError
 from kproxy.output.where import NAMES, Where
 from kproxy.page.columns import COLUMNS, IN_FILTERS
-from kproxy.page.filtering.free_text import as_cel
-from kproxy.page.filtering.parts import Either, Every, Leaf, Not, Part, conjuncts, leaves, take_apart
+from kproxy.page.filtering.parts import Part, as_cel, conjuncts, leaves, take_apart, tokens_of
 from kproxy.page.filtering.sql import condition_sql
-from kproxy.page.filtering.tokens import tokens_of
 from kproxy.page.filtering.worker import FALSE, MADE_OF, OTHER, TRUE, Question, Workers
 from kproxy.page.work import Cancelled, Work
 from kproxy.protocol.expressions import BOUND, Expression, located
@@ -32,7 +28,6 @@ LONGEST = 4_000  # characters
 DEEPEST = 60  # brackets in brackets
 BATCH = 50_000  # rows of values of a question
 LINES, LINES_SIZE = 2_000, 8_000_000  # lines of a question, and their bytes
-TURN_S = 3.0  # after which another filter may have its turn
 NOT_OF_EXCHANGES = fields_in(Scope.OTHER_LINES).keys() - fields_in(Scope.LOG).keys()
 KINDS = {"time": "time"}  # column type -> how CEL's value is made of SQL's
 COLUMNS_OF = {  # field -> the columns that it is made from
@@ -54,6 +49,7 @@ INSTEAD = {  # of columns that only the table has -> a condition
     "acks": "request.acks == 0",
     "throttleTimeMs": "response.throttleTimeMs > 0",
 }
+SQL_JOINTS = {"&&": " AND ", "||": " OR "}
 GO_ON = "Ask again to go on from there, or add a condition on columns, such as apiName, topics or requestAt"
 # What is the same for the distinct codes of an exchange as for all its errors
 OF_ANY_ERROR = re.compile(r"errors\s*\.\s*(?:exists|all)\s*\(\s*([A-Za-z_]\w*)\s*,(.*)\)", re.DOTALL)
@@ -86,20 +82,16 @@ class Rows(Protocol):
 
 
 class Unfinished(Cancelled):
-    """A filter was interrupted: it was given up, or another one has its turn.
+    """A filter was cancelled.
 
     Args:
         why: a sentence.
         numbers: of the rows found so far, a pyarrow.Array.
         through: the last number that was examined.
-        read: exchanges whose bodies were read for it so far.
-        given_up: whether it must not go on by itself.
     """
 
-    def __init__(self, why: str, numbers: Any, through: int, read: int, *, given_up: bool) -> None:
+    def __init__(self, why: str, numbers: Any, through: int) -> None:
         super().__init__(why)
-        self.read = read
-        self.given_up = given_up
         self.numbers = numbers
         self.through = through
 
@@ -116,7 +108,7 @@ class Filter:
             wrong = _placed(str(error), self.condition)
             raise wrong if self.condition == condition else FilterError(str(wrong)) from None
         self.names = set(checked.names)
-        self.part = _whole(self.condition) if self._binds_known_names() else take_apart(self.condition)
+        self.part = Part(self.condition) if self._binds_known_names() else take_apart(self.condition)
 
     def _binds_known_names(self) -> bool:
         """Return whether a macro binds a name of exchanges, which then counts as bound in the whole condition."""
@@ -133,28 +125,24 @@ class Filter:
             if depth + signs > DEEPEST:
                 raise FilterError(f"a filter has at most {DEEPEST} brackets inside each other", token.at + 1, 1)
 
-    def select(self, store: Rows, worker: Workers, work: Work, after: int, last: int, read: int = 0) -> "pyarrow.Array":
+    def select(self, store: Rows, worker: Workers, work: Work, after: int, last: int) -> "pyarrow.Array":
         """Return the numbers of the rows after *after*, up to *last*, for which it is true, ascending.
 
         Raises FilterError for a condition that gives something else than true or false, or that the store cannot answer;
-        Cancelled; Unfinished, also after TURN_S. *read* are exchanges whose bodies were read for it before.
+        Cancelled, Unfinished.
         """
-        return _Selecting(self, store, worker, work, (after + 1, last), read).numbers()
+        return _Selecting(self, store, worker, work, (after + 1, last)).numbers()
 
 
 class _Selecting:
     """One evaluation of a filter."""
 
-    def __init__(
-        self, asked: Filter, store: Rows, worker: Workers, work: Work, numbers: tuple[int, int], read: int
-    ) -> None:
-        self._filter = asked
+    def __init__(self, filter_: Filter, store: Rows, worker: Workers, work: Work, numbers: tuple[int, int]) -> None:
+        self._filter = filter_
         self._store = store
         self._worker = worker
         self._work = work
         self._range = numbers
-        self._read = read
-        self._turn_ends = time.monotonic() + TURN_S
         self._within = f"e.number BETWEEN {numbers[0]} AND {numbers[1]}"
         self._joins: list[str] = []
         self._tables: dict[str, Any] = {}
@@ -190,22 +178,16 @@ class _Selecting:
         return _column(cursor.sql(query).to_arrow_table())
 
     def _sql(self, cursor: "duckdb.DuckDBPyConnection", part: Part, before: str) -> str:
-        if isinstance(part, Leaf):
-            return self._leaf(cursor, part, before)
-        if isinstance(part, Not):
-            return f"(NOT {self._sql(cursor, part.part, before)})"
-        assert isinstance(part, Every | Either)
-        joint = " AND " if isinstance(part, Every) else " OR "
-        return f"({joint.join(self._sql(cursor, one, before) for one in part.parts)})"
+        if part.joint:
+            parts = [self._sql(cursor, one, before) for one in part.parts]
+            return f"(NOT {parts[0]})" if part.joint == "!" else f"({SQL_JOINTS[part.joint].join(parts)})"
+        known = condition_sql(part.text)
+        if known is None:
+            return self._of_values(cursor, part, before)
+        self._names |= known[0]
+        return known[1]
 
-    def _leaf(self, cursor: "duckdb.DuckDBPyConnection", leaf: Leaf, before: str) -> str:
-        known = condition_sql(leaf.text)
-        if known is not None:
-            self._names |= known[0]
-            return known[1]
-        return self._of_values(cursor, leaf, before)
-
-    def _of_values(self, cursor: "duckdb.DuckDBPyConnection", leaf: Leaf, before: str) -> str:
+    def _of_values(self, cursor: "duckdb.DuckDBPyConnection", leaf: Part, before: str) -> str:
         """Have CEL answer a leaf once for each distinct combination of its values; return SQL for the verdict."""
         names = [name for name in _names(leaf.text) if name != "event"]
         if not names:
@@ -240,10 +222,7 @@ class _Selecting:
         """Return those of these numbers for whose lines the parts are true."""
         condition = parts[0].text if len(parts) == 1 else " && ".join(f"({part.text})" for part in parts)
         names = _names(condition)
-        starts = takewhile(
-            lambda start: start == 0 or time.monotonic() < self._turn_ends, range(0, len(numbers), LINES)
-        )
-        wanted = (numbers[start : start + LINES].to_pylist() for start in starts)
+        wanted = (numbers[start : start + LINES].to_pylist() for start in range(0, len(numbers), LINES))
         lines = (
             some
             for one in wanted
@@ -254,23 +233,17 @@ class _Selecting:
             for answer in self._worker.ask_all((Question(condition, names, lines=some) for some in lines), self._work):
                 answered += self._checked(answer)
         except Cancelled as error:
-            raise self._unfinished(str(error), numbers, answered, given_up=True) from None
-        if len(answered) < len(numbers):
-            raise self._unfinished("another filter has its turn", numbers, answered, given_up=False)
+            done = len(answered)
+            sentence = f"{error}: {done:,} of the {len(numbers):,} exchanges whose bodies it needs were read. {GO_ON}"
+            raise Unfinished(sentence, _true_of(numbers, answered), numbers[done].as_py() - 1) from None
         return _true_of(numbers, answered)
-
-    def _unfinished(self, why: str, numbers: "pyarrow.Array", answered: bytearray, *, given_up: bool) -> Unfinished:
-        done = len(answered)
-        read, every = self._read + done, self._read + len(numbers)
-        sentence = f"{why}: {read:,} of the {every:,} exchanges whose bodies it needs were read. {GO_ON}"
-        return Unfinished(sentence, _true_of(numbers, answered), numbers[done].as_py() - 1, read, given_up=given_up)
 
     def _answers(self, questions: Iterable[Question]) -> bytes:
         return b"".join(self._checked(answer) for answer in self._worker.ask_all(questions, self._work))
 
     def _checked(self, verdicts: bytes) -> bytes:
         """Return the verdicts. Raises FilterError if the whole condition is neither true nor false; a part may be an error."""
-        if OTHER in verdicts and isinstance(self._filter.part, Leaf):
+        if OTHER in verdicts and not self._filter.part.joint:
             raise FilterError("the filter must give true or false", 1, len(self._filter.condition))
         return verdicts
 
@@ -281,11 +254,7 @@ def _names(text: str) -> list[str]:
     return Expression(text, NAMES, "where").names
 
 
-def _whole(condition: str) -> Leaf:
-    return Leaf(condition, tokens_of(condition))
-
-
-def _is_of_bodies(leaf: Leaf) -> bool:
+def _is_of_bodies(leaf: Part) -> bool:
     """Return whether a leaf needs more of an exchange than its columns."""
     if condition_sql(leaf.text) is not None:
         return False
@@ -295,7 +264,7 @@ def _is_of_bodies(leaf: Leaf) -> bool:
     return not all(name in ("event", "trailing", "errorNames", "address") or name in IN_FILTERS for name in names)
 
 
-def _question(leaf: Leaf, names: list[str], columns: list[list[Any]], count: int) -> Question:
+def _question(leaf: Part, names: list[str], columns: list[list[Any]], count: int) -> Question:
     kinds = [name if name in SPECIAL else KINDS.get(COLUMNS[name].type, "") for name in names]
     if "event" in _names(leaf.text):
         names, kinds, columns = [*names, "event"], [*kinds, ""], [*columns, ["exchange"] * count]

@@ -139,14 +139,18 @@ class Workers:
 
     def ask(self, question: Question, work: Work) -> bytes:
         """See Worker."""
-        return self._ask(question, work)
+        worker = self._idle.get()
+        try:
+            return worker.ask(question, work)
+        finally:
+            self._idle.put(worker)
 
     def ask_all(self, questions: Iterable[Question], work: Work) -> Iterator[bytes]:
         """Yield the answers to these questions in order; only a few questions are taken in advance. Raises as Worker.ask."""
         with ThreadPoolExecutor(len(self._workers)) as pool:
             running: deque[Future[bytes]] = deque()
             for question in questions:
-                running.append(pool.submit(self._ask, question, work))
+                running.append(pool.submit(self.ask, question, work))
                 if len(running) > len(self._workers):
                     yield running.popleft().result()
             while running:
@@ -156,13 +160,6 @@ class Workers:
         """End the processes."""
         for worker in self._workers:
             worker.close()
-
-    def _ask(self, question: Question, work: Work) -> bytes:
-        worker = self._idle.get()
-        try:
-            return worker.ask(question, work)
-        finally:
-            self._idle.put(worker)
 
 
 # In the process
@@ -198,20 +195,11 @@ def _verdicts(program: Any, question: Question) -> bytearray:
         column if not kind else [_value(kind, value) for value in column]
         for kind, column in zip(question.kinds, question.columns, strict=True)
     ]
-    verdicts = bytearray()
-    if not columns:
-        verdicts += bytes([_verdict(program, context)] * question.count)
-    elif len(columns) == 1:
-        (name,) = question.names
-        for value in columns[0]:
-            context.add_variable(name, value)
-            verdicts.append(_verdict(program, context))
-    else:
-        bind = context.add_variable  # one by one: Context.update with a dict takes half as long again
-        for row in zip(*columns, strict=True):
-            for name, value in zip(question.names, row, strict=True):
-                bind(name, value)
-            verdicts.append(_verdict(program, context))
+    verdicts, bind = bytearray(), context.add_variable
+    for row in zip(*columns, strict=True) if columns else [()] * question.count:
+        for name, value in zip(question.names, row, strict=False):
+            bind(name, value)  # one by one: Context.update with a dict takes half as long again
+        verdicts.append(_verdict(program, context))
     for line in question.lines:
         values = _values_of(line, question.names)
         verdicts.append(ERROR if values is None else _verdict(program, values))

@@ -1,24 +1,24 @@
 """LiveFeed: receives what analyzers send, one analyzer after the other, and shows it: rows, frames, connections, counts.
 
 Rows are shown SHOW_S after they came; when many come, every MOST_SHOW_S or when there are enough for a file. Then the oldest are
-removed if more bytes are kept than allowed.
+removed if more bytes are kept than allowed (Kept).
 """
 
+import os
 import select
 import socket
 import struct
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
-from kproxy.page.blocks import Blocks
+from kproxy.page.blocks import Blocks, SpillFiles
 from kproxy.page.left_out import LeftOut
-from kproxy.page.live.exchanges import LiveExchanges
-from kproxy.page.live.files import ROWS, LiveFiles
-from kproxy.page.live.room import Room
-from kproxy.page.live.rows import LiveRows
+from kproxy.page.live.exchanges import Known, LiveExchanges
+from kproxy.page.live.files import ROWS, LiveFiles, LiveRows, schemas
 from kproxy.proxy.page_records import Begun, Ended, Pieces, Record, Seen, Shown, Tally, Topics
 from kproxy.session import BadFrame, Event, Gap, NotKafka
 
@@ -30,7 +30,84 @@ OPEN_SHARE = 0.05  # most of the time that may be spent on the rows of open conn
 ACTIVITY_S = 10.0  # between two rows of what connections did
 ANALYZER_ENDED = "evicted"
 LATEST_DAMAGES = 10  # kept for the page
+MOST_EXCHANGES = 20_000_000  # in the directory: a view of rows has 8 bytes of memory for each
+CONNECTIONS_SHARE = 2  # connections may take one in so many bytes of memory: they are not written to the directory
 CREDENTIALS = struct.Struct("3i")  # pid, uid, gid: struct ucred of unix(7)
+
+
+class Kept:
+    """The rows, frames and connections of a live store. One thread changes them.
+
+    When memory is full, the oldest exchanges are written to the directory, or removed if there is none. They are also removed
+    when the directory is full, or cannot be written to because its disk is full.
+
+    Args:
+        most: bytes that may be in memory.
+        spill: a directory for older exchanges; None: they are removed.
+        most_spilled: bytes that may be in the directory.
+        records: whether the contents of records may be shown.
+    """
+
+    def __init__(self, most: int, spill: Path | None, most_spilled: int, *, records: bool) -> None:
+        self._most = most
+        self._spill = None if spill is None else SpillFiles(spill, most_spilled)
+        self._most_spilled = most_spilled
+        self.exchanges = LiveExchanges(records=records)
+        self.blocks: Blocks[Shown] = Blocks(1 << 62, self._spill, Shown, _size_of)
+        self.files = LiveFiles(schemas())
+        self.first = 1  # number of the first exchange that is kept
+        self.trouble = ""  # why nothing can be written to the directory, as a sentence
+
+    @property
+    def size(self) -> int:
+        """Bytes in memory."""
+        return self.blocks.size + self.files.size + self.exchanges.size
+
+    @property
+    def spilled(self) -> int:
+        """Bytes in the directory."""
+        return self.files.spilled + (0 if self._spill is None else self._spill.size)
+
+    def exchange(self, shown: Shown | None) -> tuple[Known, Shown] | None:
+        """Return an exchange with its connection; None if it was removed."""
+        known = None if shown is None else self.exchanges.connections.get(shown.connection)
+        return None if known is None or shown is None else (known, shown)
+
+    def make_room(self) -> None:
+        """Make room. Files removed a moment ago may still be in memory for queries (LiveFiles): at most half of the bytes."""
+        most = max(self._most - self.files.lingering, self._most // 2)
+        while self.size - self.files.lingering > most and self.files.in_memory > 1:
+            if not self._has_spilled():
+                self._remove_oldest()
+        while len(self.files.parts) > 1 and (
+            self.spilled > self._most_spilled
+            or self.exchanges.size > self._most // CONNECTIONS_SHARE
+            or self.blocks.last - self.first > MOST_EXCHANGES
+        ):
+            self._remove_oldest()
+
+    def close(self) -> None:
+        """Release all of it."""
+        self.files.close()
+        self.blocks.close()
+
+    def _has_spilled(self) -> bool:
+        """Write the oldest exchanges in memory to the directory; return False if that is not possible."""
+        if self._spill is None:
+            return False
+        try:
+            self.blocks.spill_before(self.files.spill_oldest(self._spill))
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else str(error)
+            self.trouble = f"older exchanges cannot be written to {self._spill.folder} and leave: {why}"
+            return False
+        self.trouble = ""
+        return True
+
+    def _remove_oldest(self) -> None:
+        self.first = self.files.remove_oldest()
+        self.blocks.drop_before(self.first)
+        self.exchanges.forget_before(self.first)
 
 
 class LiveFeed:
@@ -38,29 +115,16 @@ class LiveFeed:
 
     Args:
         listener: a socket that listens for analyzers; owned from here on.
-        exchanges: learns of connections.
-        blocks, files: where frames and rows are kept.
-        room: keeps all of it within its bounds.
+        kept: takes the exchanges and their connections.
         left_out: counts the exchanges that do not come.
         published: called when what is shown has changed.
     """
 
-    def __init__(
-        self,
-        listener: socket.socket,
-        exchanges: LiveExchanges,
-        blocks: Blocks[Shown],
-        files: LiveFiles,
-        room: Room,
-        left_out: LeftOut,
-        published: Callable[[], None],
-    ) -> None:
+    def __init__(self, listener: socket.socket, kept: Kept, left_out: LeftOut, published: Callable[[], None]) -> None:
         self._listener = listener
         self._listener.settimeout(LOOK_S)
-        self._exchanges = exchanges
-        self._blocks = blocks
-        self._files = files
-        self._room = room
+        self._kept = kept
+        self._exchanges, self._blocks, self._files = kept.exchanges, kept.blocks, kept.files
         self._left_out = left_out
         self._published = published
         self._rows = LiveRows()
@@ -77,7 +141,7 @@ class LiveFeed:
         self._unseen_since = 0  # ns: time of the newest exchange of the last feed; 0: there was none
         self._analyzer = 0  # process id of the last connected analyzer
         self.damages: list[str] = []
-        self.first, self.last = 1, 0
+        self.last = 0  # number of the last exchange that is shown
         self.is_fed = False  # whether an analyzer is connected
 
     @property
@@ -218,7 +282,9 @@ class LiveFeed:
         for known in self._exchanges.connections.values():
             if known.is_open:
                 self._rows.note(Event(known.connection, time.time_ns()))
-        for number, shown in self._blocks.items(self.last + 1, self._blocks.last):
+        numbers = range(self.last + 1, self._blocks.last + 1)
+        for number, shown in zip(numbers, self._blocks.some(numbers), strict=True):
+            assert shown is not None  # none leaves before it was shown
             known = self._exchanges.connections[shown.connection]
             self._rows.add(number, self._exchanges.exchange(known, shown))
             if not known.is_open:
@@ -265,8 +331,7 @@ class LiveFeed:
         else:
             self._open_is_old = True
         self.last = self._blocks.last
-        self._room.make()
-        self.first = self._room.first
+        self._kept.make_room()
         self._news, self._shown_at = False, time.monotonic()
         self._published()
 
@@ -277,3 +342,7 @@ def _pid_of(connected: socket.socket) -> int:
         connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
     )
     return credentials[0]
+
+
+def _size_of(shown: Shown) -> int:
+    return sum(len(side.data) for side in (shown.request, shown.response) if side is not None) + 64

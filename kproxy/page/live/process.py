@@ -18,9 +18,8 @@ import msgspec
 
 from kproxy.page.left_out import Analyzed
 from kproxy.page.live.store import Live
-from kproxy.page.malloc import keep_large_blocks_apart
 from kproxy.page.recorded import MOST_KEPT
-from kproxy.page.server import page_app, serve
+from kproxy.page.server import keep_large_blocks_apart, page_app, serve
 from kproxy.proxy.child_process import set_process_title
 
 FEED, HTTP = "feed", "http"

@@ -1,8 +1,8 @@
 """Live: the Store of a running proxy.
 
-Rows are made when exchanges come (rows.py, files.py). Their frames are kept compressed, and decoded when an exchange is opened or
-a filter names bodies (exchanges.py). Rows and frames together are bounded in bytes; the oldest are removed or written to a
-directory (room.py).
+Rows are made when exchanges come (files.py). Their frames are kept compressed, and decoded when an exchange is opened or a filter
+names bodies (exchanges.py). Rows and frames together are bounded in bytes; the oldest are removed or written to a directory
+(feed.py).
 """
 
 import socket
@@ -15,18 +15,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kproxy.analyses.duck import Database
-from kproxy.page.blocks import Blocks, Item
-from kproxy.page.columns import COLUMNS, NOT_IN_LINES
-from kproxy.page.live.exchanges import Known, LiveExchanges
-from kproxy.page.live.feed import LiveFeed
-from kproxy.page.live.files import LiveFiles, least, most
-from kproxy.page.live.room import Room
-from kproxy.page.live.rows import schemas
-from kproxy.page.recorded import MEMORY, MOST_KEPT, with_more
-from kproxy.page.spilling import SpillFiles
-from kproxy.page.store import Spill, Store, numbers_among
+from kproxy.page.blocks import Item
+from kproxy.page.live.feed import Kept, LiveFeed
+from kproxy.page.live.files import least, most, schemas
+from kproxy.page.recorded import MEMORY, MOST_KEPT
+from kproxy.page.store import GONE, Spill, Store
 from kproxy.page.work import Work
-from kproxy.proxy.page_records import Shown
 from kproxy.proxy.scheduling import take_what_is_left
 from kproxy.session import Exchange
 
@@ -66,14 +60,9 @@ class Live(Store):
         self.name = name
         self._most = self.most_size = most
         self.records = records
-        self._exchanges = LiveExchanges(records=records)
-        into = None if spill is None else SpillFiles(spill, most_spilled)
-        self._blocks: Blocks[Shown] = Blocks(1 << 62, into, Shown, _size_of)
-        self._files = LiveFiles(schemas())
-        self._room = Room(self._exchanges, self._blocks, self._files, most, into, most_spilled)
-        self._feed = LiveFeed(
-            feeds, self._exchanges, self._blocks, self._files, self._room, self.left_out, self._published
-        )
+        self._kept = Kept(most, spill, most_spilled, records=records)
+        self._files = self._kept.files
+        self._feed = LiveFeed(feeds, self._kept, self.left_out, self._published)
         self.spill = None if spill is None else Spill(str(spill), 0, most_spilled)
         self._thread: threading.Thread | None = None
         self._database = Database([], memory=MEMORY)
@@ -118,49 +107,30 @@ class Live(Store):
         """See Store."""
         return f"{self._files.query('exchanges', first, last)} e"
 
+    def keyed_rows(self) -> str:
+        """See Store."""
+        return self._files.query("exchanges")
+
     def item(self, number: int) -> Item | None:
         """See Store."""
-        shown = self._blocks.get(number)
-        known = None if shown is None else self._exchanges.connections.get(shown.connection)
-        return None if shown is None or known is None else self._exchanges.item(known, shown)
+        kept = self._kept.exchange(self._kept.blocks.get(number))
+        return None if kept is None else self._kept.exchanges.item(*kept)
 
-    def numbers_of(self, work: Work, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    def logged(self, numbers: Sequence[int], names: Sequence[str]) -> Iterator[bytes]:
         """See Store."""
-        with self.cursor() as cursor, work.ended_by(cursor.interrupt):
-            return numbers_among(cursor, self._files.query("exchanges"), keys)
-
-    def lines(self, numbers: list[int], names: list[str]) -> Iterator[bytes]:
-        """See Store."""
-        added = [COLUMNS[name] for name in names if name in NOT_IN_LINES]  # which the decoded log does not have
-        if added:
-            others = [dict(zip((c.name for c in added), row, strict=True)) for row in self.look_up(numbers, added)]
-            found_lines = self.lines(numbers, [name for name in names if name not in NOT_IN_LINES] or ["event"])
-            yield from (with_more(line, more) for line, more in zip(found_lines, others, strict=True))
-            return
-        for kept in self._kept(numbers):
-            yield b"{}" if kept is None else self._exchanges.line(*kept, names)  # {}: it has left meanwhile
+        for shown in self._kept.blocks.some(numbers):
+            kept = self._kept.exchange(shown)
+            yield GONE if kept is None else self._kept.exchanges.line(*kept, names)
 
     def events(self, numbers: Iterable[int]) -> Iterator[Exchange]:
         """Yield the exchanges with these ascending numbers and the bytes of their frames, except those that were removed."""
-        for kept in self._kept(numbers):
+        for kept in map(self._kept.exchange, self._kept.blocks.some(numbers)):
             if kept is not None:
-                yield self._exchanges.whole(*kept)
-
-    def _kept(self, numbers: Iterable[int]) -> Iterator[tuple[Known, Shown] | None]:
-        for shown in self._blocks.some(numbers):
-            known = None if shown is None else self._exchanges.connections.get(shown.connection)
-            yield None if known is None or shown is None else (known, shown)
+                yield self._kept.exchanges.whole(*kept)
 
     def held(self, work: Work) -> AbstractContextManager[list[Callable[[str], str]]]:
-        """Keep removed rows readable within the block; yield for each part a function that returns SQL for FROM, given a table.
-
-        Cancels *work* if too many rows are removed meanwhile.
-        """
-        return self._files.held(work.cancel, self._most // HELD)
-
-    def lacking(self, names: set[str]) -> str:
         """See Store."""
-        return ""
+        return self._files.held(work.cancel, self._most // HELD)
 
     def times(self) -> tuple[int | None, int | None]:
         """See Store."""
@@ -181,18 +151,13 @@ class Live(Store):
         if self._thread is not None:
             self._thread.join()
         self._database.close()
-        self._files.close()
-        self._blocks.close()
+        self._kept.close()
 
     def _published(self) -> None:
-        feed = self._feed
-        self.first, self.last, self.size = feed.first, feed.last, self._room.size
+        feed, kept = self._feed, self._kept
+        self.first, self.last, self.size = kept.first, feed.last, kept.size
         if self.spill is not None:
-            self.spill = msgspec.structs.replace(self.spill, bytes=self._room.spilled, trouble=self._room.trouble)
+            self.spill = msgspec.structs.replace(self.spill, bytes=kept.spilled, trouble=kept.trouble)
         self.damages = list(feed.damages)
         self.dropped, self.share, self.fed = feed.dropped, feed.share, feed.is_fed
         self.generation += 1
-
-
-def _size_of(shown: Shown) -> int:
-    return sum(len(side.data) for side in (shown.request, shown.response) if side is not None) + 64

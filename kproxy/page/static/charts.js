@@ -1,6 +1,5 @@
 /** Charts over time in SVG: axes, stacked bars, heat map, lines, and a brush that selects a span. Styles are classes only. */
 
-import { colourOfOrder } from "./colours.js";
 import { current, note } from "./route.js";
 import { count, isoOf, timeOfDay, visible } from "./text.js";
 import { nothing, svg } from "./lit-html.js";
@@ -10,6 +9,24 @@ const BOTTOM = 22;
 const STEPS_MS = [
   0.001, 0.01, 0.1, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 9e5, 18e5, 36e5, 72e5, 108e5, 216e5, 432e5, 864e5, 6048e5,
 ];
+
+// One colour for each API, the same in every view and every source. These, the most common, have a colour of their own: .k0, .k1, …
+const APIS = [
+  "Fetch", "Produce", "Metadata", "ApiVersions", "FindCoordinator", "OffsetCommit", "JoinGroup", "Heartbeat", "SyncGroup", "OffsetFetch",
+  "ListOffsets", "InitProducerId", "LeaveGroup", "EndTxn", "AddPartitionsToTxn", "ConsumerGroupHeartbeat", "TxnOffsetCommit", "OffsetForLeaderEpoch",
+  "AddOffsetsToTxn", "CreateTopics", "DescribeConfigs", "SaslAuthenticate", "SaslHandshake", "DescribeGroups",
+];
+const COLOURS = new Map(APIS.map((name, at) => [name, at]));
+const FIRST_OF_ORDER = 12; // the colours that differ most from each other
+
+/** Return the class with the colour of an API. Rare APIs share the colours from .k12 on, by a hash of the name. */
+export function colourOfApi(name) {
+  const hash = [...name].reduce((sum, letter) => (31 * sum + letter.codePointAt(0)) % 65_521, 7);
+  return `k${COLOURS.get(name) ?? FIRST_OF_ORDER + (hash % FIRST_OF_ORDER)}`;
+}
+
+/** Return the class with the colour of a chart's series number `at`, if it is not an API. */
+export const colourOfOrder = (at) => `k${at % FIRST_OF_ORDER}`;
 
 /** Return how wide to draw in an element, in pixels. */
 export const widthOf = (place) => Math.max(Math.min(place.clientWidth - 2, 1400), 280);

@@ -1,10 +1,9 @@
 /** Clients: each with its software, latency, settings as its traffic shows them, and whether a broker upgrade would break it. */
 
 import { get } from "./api.js";
-import { answerTable, objects } from "./answer_table.js";
-import { linksOf } from "./evidence.js";
-import { leftOutNote, uncertainNote } from "./left_out.js";
-import { AnswersView, KEYS as LIVE } from "./live_span.js";
+import { answerTable, leftOutNote, objects, uncertainNote } from "./answer_table.js";
+import { linksOf } from "./conditions.js";
+import { AnswersView, KEYS as LIVE } from "./answers_view.js";
 import { note, go } from "./route.js";
 import { literal, named, sentence } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
@@ -57,7 +56,7 @@ export class Clients extends AnswersView {
     const redraw = () => this.draw();
     const isUnknown = this.client !== null && this.tables[0].chosen === null;
     render(
-      html`<h2>Clients</h2>${this.span.bar()}${leftOutNote(this.inventory)}<p class="verdict">${sentence(this.inventory.verdict ?? "")}</p>
+      html`<h2>Clients</h2>${this.spanBar()}${leftOutNote(this.inventory)}<p class="verdict">${sentence(this.inventory.verdict ?? "")}</p>
         ${answerTable(this.inventory, { label: "Clients", state: this.tables[0], redraw, chooses: (row) => this.choose(row), columns: FIRST })}
         ${this.client === null ? nothing : this.about(isUnknown)}
         ${isUnknown ? nothing : this.answers(redraw)}`,
@@ -67,7 +66,7 @@ export class Clients extends AnswersView {
 
   about(isUnknown) {
     const filter = `clientId == ${literal(this.client)}`;
-    return html`<div class="bar" role="status">${isUnknown ? html`<span class="warning">No client with the id ${named(this.client)} was seen${this.span.last ? " in this time" : ""}.</span>` : html`<b>${named(this.client)}</b>
+    return html`<div class="bar" role="status">${isUnknown ? html`<span class="warning">No client with the id ${named(this.client)} was seen${this.last ? " in this time" : ""}.</span>` : html`<b>${named(this.client)}</b>
           <button @click=${() => go("exchanges", { filter })}>Exchanges</button>
           <button @click=${() => go("time", { filter })}>Time</button>`}
           <button @click=${() => this.show(null)}>All again</button></div>`;

@@ -12,9 +12,8 @@ const LEAST = 84; // pixels: texts are never cut to less
 const MOST_TEXT = 40; // characters of a text that a column has room for
 const TEXT_WIDTH = 0.92; // letters are narrower than digits, on average
 const SPARE = 2; // digits more for a text: a short one may have only wide letters
-export const UNITS = 24; // parts into which a line of a narrow window is divided
-const SHORT = 13; // characters: shorter values are never cut
-const PART = 0.8; // of the room for the longest values: most are shorter
+const SHORT = 13; // characters: shorter values are not cut in a narrow window
+const PART = 0.6; // of the room for the longest values there: most are shorter
 
 const phone = window.matchMedia("(max-width: 760px)");
 export const isPhone = () => phone.matches;
@@ -61,68 +60,21 @@ export function needsOf(columns, texts) {
 }
 
 /**
- * Return the widths in pixels of columns side by side. In a window too narrow for all of them, texts get at most the same width, as
- * large as fits; addresses and numbers are never cut. In a wider window, the last column of text takes the rest.
+ * Return, for columns side by side, how the browser lays out each one: {grow, shrink, basis, least}, in pixels. In a window too narrow
+ * for all of them texts shrink, the longest most; addresses and numbers are never cut. In a wider one, the last text takes the rest.
  */
-export function widthsOf(columns, needs, letter, room) {
-  const spare = (column) => (NEVER_CUT.has(column.name) ? 0 : SPARE);
-  const letters = needs.map((need, at) => (isText(columns[at]) ? need * TEXT_WIDTH + spare(columns[at]) : need));
-  const wanted = letters.map((count) => Math.ceil(count * letter) + PADDING);
-  const sum = (widths) => widths.reduce((a, b) => a + b, 0);
-  const cutTo = (most) => wanted.map((width, at) => (isText(columns[at]) && !NEVER_CUT.has(columns[at].name) ? Math.min(width, most) : width));
-  let most = Math.max(...wanted);
-  while (most > LEAST && sum(cutTo(most)) > room) most -= 1;
-  const widths = cutTo(most);
+export function sideBySide(columns, needs, letter) {
   const last = columns.findLastIndex(isText);
-  if (last >= 0) widths[last] += Math.max(Math.floor(room) - sum(widths), 0);
-  return widths;
-}
-
-/** Divide columns into lines for a narrow window. Returns the columns of each line as {units}, parts of its width. */
-export function linesOf(needs, letter, room) {
-  const padded = needs.map((need) => need + PADDING / letter);
-  const lines = Math.max(Math.ceil((PART * padded.reduce((a, b) => a + b, 0) * letter) / room), 1);
-  return divided(padded, lines).map((line) => {
-    return shared(shortened(line, room / letter)).map((units) => ({ units }));
+  return columns.map((column, at) => {
+    const whole = !isText(column) || NEVER_CUT.has(column.name);
+    const letters = (isText(column) ? needs[at] * TEXT_WIDTH : needs[at]) + (whole ? 0 : SPARE);
+    const basis = Math.ceil(letters * letter) + PADDING;
+    const least = whole ? basis : Math.min(basis, LEAST);
+    return { grow: at === last ? 1 : 0, shrink: (100 * (basis - least)) / basis, basis, least };
   });
 }
 
-/** Divide sizes into at most `most` groups of neighbours, so that the largest sum of a group is as small as possible. */
-function divided(sizes, most) {
-  let bound = Math.max(...sizes);
-  for (;;) {
-    const groups = [];
-    let sum = Infinity;
-    sizes.forEach((size) => {
-      if (sum + size > bound) {
-        groups.push([]);
-        sum = 0;
-      }
-      groups.at(-1).push(size);
-      sum += size;
-    });
-    if (groups.length <= most) return groups;
-    bound += 1;
-  }
-}
-
-/** Shorten the long values of a line that has too little room; short ones stay whole. */
-function shortened(sizes, room) {
-  const total = (some) => some.reduce((a, b) => a + b, 0);
-  const long = total(sizes.filter((size) => size > SHORT));
-  const left = room - total(sizes) + long;
-  if (left >= long || left < long / 3) return sizes;
-  return sizes.map((size) => (size > SHORT ? (size / long) * left : size));
-}
-
-/** Share all units of a line in proportion to sizes. */
-function shared(sizes) {
-  const sum = sizes.reduce((a, b) => a + b, 0);
-  const exact = sizes.map((size) => (size / sum) * UNITS);
-  const units = exact.map((one) => Math.max(Math.floor(one), 1));
-  for (let left = UNITS - units.reduce((a, b) => a + b, 0); left !== 0; left -= Math.sign(left)) {
-    const lacking = exact.map((one, at) => one - units[at]);
-    units[lacking.indexOf((left > 0 ? Math.max : Math.min)(...lacking))] += Math.sign(left);
-  }
-  return units;
+/** The same for a narrow window, in which columns that do not fit go on in the next line. */
+export function inLines(needs, letter) {
+  return needs.map((need) => ({ grow: need, shrink: 1, basis: Math.ceil(Math.max(Math.min(need, SHORT), PART * need) * letter) + PADDING, least: 0 }));
 }

@@ -4,7 +4,7 @@ import { get, getBytes } from "./api.js";
 import { say } from "./asking.js";
 import { Hex } from "./hex.js";
 import { recordCount, Records } from "./records.js";
-import { Tree } from "./tree.js";
+import { pathToByte, Tree } from "./tree.js";
 import { fragmentOf } from "./route.js";
 import { apart, bytes, counted, duration, isolated, named, sentence, timeText, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
@@ -142,7 +142,7 @@ class Detail {
   bytePointed(offset, pinned) {
     if (offset === null) return this.tree.light(null);
     if (pinned) return this.tree.find(offset);
-    this.tree.light(innermost(this.tree.root, offset));
+    this.tree.light(pathToByte(this.tree.root, offset).at(-1));
   }
 
   close() {
@@ -164,16 +164,6 @@ function pathTo(root, node) {
     if (path) return [root, ...path];
   }
   return null;
-}
-
-function innermost(root, offset) {
-  let found = null;
-  let node = root;
-  while (node) {
-    found = node;
-    node = node.children.find((child) => child.start !== null && child.start <= offset && offset < child.end);
-  }
-  return found;
 }
 
 function meaning({ code, name, meaning: text, retriable, clients }) {

@@ -1,15 +1,13 @@
 /** The table of exchanges: any number of rows. One row is chosen, and one cell of it. */
 
-import { colourOfApi } from "./colours.js";
-import { isPhone, isRight, linesOf, needsOf, UNITS, widthsOf, wordsOf } from "./columns.js";
+import { colourOfApi } from "./charts.js";
+import { inLines, isPhone, isRight, needsOf, sideBySide, wordsOf } from "./columns.js";
 import { cellText, milliseconds, timeOfDay, visible } from "./text.js";
 import { Windowed } from "./windowed.js";
 import { html, nothing, render } from "./lit-html.js";
 
 const ROW = 24;
 const HEAD = 40;
-const LINE = 20; // pixels, in rows of several lines
-const BETWEEN = 8; // pixels above and below these lines
 const SAMPLE = 100; // rows from which the widths of columns are measured
 
 export class ExchangeTable {
@@ -37,7 +35,7 @@ export class ExchangeTable {
     this.letter = scroller.querySelector(".letter");
     this.head = scroller.querySelector(".head");
     this.nothing = scroller.querySelector(".row-empty");
-    this.lines = new TableRows(scroller.querySelector(".shift"), textOf);
+    this.lines = scroller.querySelector(".shift");
     const [pane, space] = [".pane", ".space"].map((name) => scroller.querySelector(name));
     this.list = new Windowed({ scroller, pane, space, rowHeight: ROW, headHeight: HEAD, draw: (from, to, shift) => this.draw(from, to, shift) });
     scroller.addEventListener("keydown", (event) => this.pressed(event));
@@ -45,7 +43,7 @@ export class ExchangeTable {
     scroller.addEventListener("wheel", (event) => event.deltaY < 0 && doings.moved(), { passive: true });
     for (const name of ["pointerdown", "touchmove"]) scroller.addEventListener(name, () => doings.moved(), { passive: true });
     scroller.addEventListener("contextmenu", (event) => this.menu(event));
-    this.sizes = new ResizeObserver(() => this.size());
+    this.sizes = new ResizeObserver(() => this.needs && this.measureAnew());
     this.sizes.observe(scroller);
   }
 
@@ -55,7 +53,6 @@ export class ExchangeTable {
     if (columns !== this.columns) {
       this.columns = columns;
       this.column = Math.min(this.column, columns.length - 1);
-      this.lines.setColumns(columns);
       this.scroller.setAttribute("aria-colcount", columns.length);
     }
     this.drawHead(sort);
@@ -103,36 +100,25 @@ export class ExchangeTable {
     this.size();
   }
 
+  measureAnew() {
+    this.needs = null;
+    this.measure();
+  }
+
   /** Fit the columns into the window. */
   size() {
     if (this.needs === null) return;
     const letter = this.letter.getBoundingClientRect().width / 10;
-    const room = this.scroller.clientWidth;
-    const folds = isPhone() && room > 0;
+    const folds = isPhone() && this.scroller.clientWidth > 0;
+    const sizes = folds ? inLines(this.needs, letter) : sideBySide(this.columns, this.needs, letter);
+    const rules = sizes.map(({ grow, shrink, basis, least }, at) => `.table .row > :nth-child(${at + 1}) { flex: ${grow} ${shrink} ${basis}px; min-width: ${least}px; }`);
+    this.sheet.replaceSync(rules.join("\n"));
     this.scroller.classList.toggle("folded", folds);
-    folds ? this.fold(linesOf(this.needs, letter, room)) : this.unfold(widthsOf(this.columns, this.needs, letter, room));
-    this.list.schedule();
-  }
-
-  /** Lay out columns in several lines for each row. */
-  fold(lines) {
-    const height = lines.length * LINE + BETWEEN;
-    const widths = lines.flatMap((line) => line.map(({ units }) => `${(100 * units) / UNITS}%`));
-    this.lay(widths, `.table.folded .row { height: ${height}px; }`);
-    this.list.setHeights(height, height);
+    this.scroller.style.setProperty("--wide", `${sizes.reduce((sum, { least }) => sum + least, 0)}px`);
+    const height = this.head.offsetHeight; // of all its lines
     this.scroller.style.setProperty("--head", `${height}px`);
-  }
-
-  /** Lay out columns in one line, as wide as the window or wider. */
-  unfold(widths) {
-    this.lay(widths.map((width) => `${width}px`));
-    this.list.setHeights(ROW, HEAD);
-    this.scroller.style.setProperty("--head", `${HEAD}px`);
-    this.scroller.style.setProperty("--wide", `${widths.reduce((a, b) => a + b, 0)}px`);
-  }
-
-  lay(widths, more = "") {
-    this.sheet.replaceSync(widths.map((width, at) => `.table .row > :nth-child(${at + 1}) { width: ${width}; }`).join("\n") + more);
+    this.list.setHeights(folds ? height : ROW, height);
+    this.list.schedule();
   }
 
   draw(from, to, shift) {
@@ -140,21 +126,33 @@ export class ExchangeTable {
     this.scroller.setAttribute("aria-rowcount", this.rows.total + 1);
     this.nothing.hidden = this.rows.total > 0 || this.empty === "";
     if (!this.nothing.hidden) this.nothing.firstElementChild.textContent = this.empty;
-    this.lines.draw(from, to, shift, (at) => this.rows.at(at), (row) => this.isEdited(row), { chosen: this.row, column: this.column, marked: this.marked });
+    render(Array.from({ length: to - from }, (_, at) => this.line(from + at)), this.lines);
+    this.lines.style.setProperty("--shift", `${-shift}px`);
     const shown = this.row >= from && this.row < to;
     shown ? this.scroller.setAttribute("aria-activedescendant", `row-${this.row}`) : this.scroller.removeAttribute("aria-activedescendant");
+  }
+
+  /** Draw a row; an empty one until the server has sent it. */
+  line(at) {
+    const found = this.rows.at(at);
+    const { number = null, row = [] } = found ?? {};
+    const fails = this.columns.some(({ name }, index) => name === "errorName" && row[index]);
+    const edited = found !== null && this.isEdited(row);
+    const marks = { waiting: found === null, failed: fails, edited, marked: found !== null && number === this.marked };
+    return html`<div class="row ${namesOf(marks)}" role="row" id="row-${at}" data-at=${at} data-number=${number ?? nothing} aria-rowindex=${at + 2}
+      aria-selected=${String(at === this.row)} aria-description=${edited ? "edited at a breakpoint" : nothing}>${this.columns.map((column, index) => this.cell(column, index, found, at))}</div>`;
+  }
+
+  cell(column, index, found, at) {
+    const kind = isRight(column) ? "number" : column.name === "apiName" ? `api ${found === null ? "" : colourOfApi(found.row[index] ?? "")}` : "";
+    const text = found === null ? (index ? "" : "…") : visible(textOf(found.row[index], column));
+    return html`<span role="gridcell" class="${kind} ${namesOf({ "cell-here": at === this.row && index === this.column })}" aria-colindex=${index + 1} data-column=${index}><bdi>${text}</bdi></span>`;
   }
 
   isEdited(row) {
     const names = this.rows.question.columns.split(",");
     const [client, correlationId] = ["client", "correlationId"].map((name) => row[names.indexOf(name)]);
     return this.doings.isEdited({ client, correlationId });
-  }
-
-  /** Redraw all rows, as other exchanges are edited now. */
-  markAnew() {
-    this.lines.clear();
-    this.list.schedule();
   }
 
   pressed(event) {
@@ -253,105 +251,5 @@ function textOf(value, column) {
   return cellText(value, column);
 }
 
-/**
- * The elements of the rows in sight. Scrolling changes all rows, so elements are reused and only their texts change; a row that
- * stays in sight keeps its element.
- */
-class TableRows {
-  /** `text(value, column)` returns what a cell shows. */
-  constructor(place, text) {
-    this.place = place;
-    this.text = text;
-    this.columns = [];
-    this.rows = []; // {line, cells, at, row, here}
-  }
-
-  setColumns(columns) {
-    this.columns = columns;
-    this.clear();
-  }
-
-  clear() {
-    this.rows = [];
-    this.place.replaceChildren();
-  }
-
-  /** Show rows from..to-1. `found(at)` returns {number, row}, or null until the server has sent it; `marks` says what is chosen. */
-  draw(from, to, shift, found, isEdited, marks) {
-    this.isEdited = isEdited;
-    this.keep(from, to);
-    while (this.rows.length < to - from) this.rows.push(this.made());
-    while (this.rows.length > to - from) this.rows.pop().line.remove();
-    this.rows.forEach((row, index) => this.fill(row, from + index, found(from + index), marks));
-    this.place.style.setProperty("--shift", `${-shift}px`);
-  }
-
-  /** After scrolling a little, move the elements of rows that left the window to its other end. */
-  keep(from) {
-    const by = this.rows.length ? from - this.rows[0].at : 0;
-    if (Math.abs(by) >= this.rows.length) return;
-    for (let left = by; left > 0; left -= 1) {
-      this.rows.push(this.rows.shift());
-      this.place.append(this.rows.at(-1).line);
-    }
-    for (let left = by; left < 0; left += 1) {
-      this.rows.unshift(this.rows.pop());
-      this.place.prepend(this.rows[0].line);
-    }
-  }
-
-  made() {
-    const line = document.createElement("div");
-    line.className = "row";
-    line.role = "row";
-    const cells = this.columns.map((column, index) => {
-      const cell = document.createElement("span");
-      cell.role = "gridcell";
-      cell.setAttribute("aria-colindex", index + 1);
-      cell.dataset.column = index;
-      if (isRight(column)) cell.className = "number";
-      else if (column.name === "apiName") cell.className = "api";
-      const text = document.createElement("bdi");
-      cell.append(text);
-      line.append(cell);
-      return { cell, text: text.appendChild(document.createTextNode("")) };
-    });
-    this.place.append(line);
-    return { line, cells, at: -1, row: null, here: -1 };
-  }
-
-  fill(row, at, found, { chosen, column, marked }) {
-    const { line } = row;
-    if (row.at !== at) {
-      row.at = at;
-      line.dataset.at = at;
-      line.id = `row-${at}`;
-      line.setAttribute("aria-rowindex", at + 2);
-    }
-    if (row.row !== found?.row || found === null) this.write(row, found);
-    const selected = String(at === chosen);
-    if (line.getAttribute("aria-selected") !== selected) line.setAttribute("aria-selected", selected);
-    line.classList.toggle("marked", found !== null && found.number === marked);
-    const here = at === chosen ? column : -1;
-    if (row.here === here) return;
-    row.cells[row.here]?.cell.classList.remove("cell-here");
-    row.cells[here]?.cell.classList.add("cell-here");
-    row.here = here;
-  }
-
-  write(row, found) {
-    const { line, cells } = row;
-    row.row = found?.row ?? null;
-    line.classList.toggle("waiting", found === null);
-    found === null ? delete line.dataset.number : (line.dataset.number = found.number);
-    line.classList.toggle("failed", found !== null && this.columns.some(({ name }, index) => name === "errorName" && found.row[index]));
-    const edited = found !== null && this.isEdited(found.row);
-    line.classList.toggle("edited", edited);
-    edited ? line.setAttribute("aria-description", "edited at a breakpoint") : line.removeAttribute("aria-description");
-    cells.forEach(({ cell, text }, index) => {
-      if (this.columns[index].name === "apiName" && found !== null) cell.className = `api ${colourOfApi(found.row[index] ?? "")}${row.here === index ? " cell-here" : ""}`;
-      const shown = found === null ? (index ? "" : "…") : visible(this.text(found.row[index], this.columns[index]));
-      if (text.data !== shown) text.data = shown;
-    });
-  }
-}
+/** Return the names of classes whose value is true. */
+const namesOf = (classes) => Object.keys(classes).filter((name) => classes[name]).join(" ");

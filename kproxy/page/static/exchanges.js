@@ -3,13 +3,11 @@
 import { get } from "./api.js";
 import { say } from "./asking.js";
 import { chooseColumns, firstColumns, isPhone } from "./columns.js";
-import { compare } from "./compare.js";
 import { Opened } from "./detail.js";
+import { compare, exportMenu, replay } from "./dialogs.js";
 import { ExchangeTable } from "./exchange_table.js";
-import { exportMenu } from "./export.js";
 import { FilterLine } from "./filter_line.js";
 import { Narrowing, openMenu } from "./narrowing.js";
-import { replay } from "./replay.js";
 import { current, note } from "./route.js";
 import { Rows } from "./rows.js";
 import { bytes, count, counted, lines } from "./text.js";
@@ -188,7 +186,7 @@ export class Exchanges {
 
   /** A message was stopped or edited, or a breakpoint changed. */
   stopsChanged() {
-    this.table.markAnew();
+    this.table.list.schedule();
     this.drawBar();
   }
 

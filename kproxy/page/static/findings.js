@@ -1,10 +1,9 @@
 /** Findings: what the analyses found wrong, the worst first, each with its evidence and what to do. */
 
 import { get } from "./api.js";
-import { answerTable } from "./answer_table.js";
-import { linksOf } from "./evidence.js";
-import { leftOutNote, uncertainNote } from "./left_out.js";
-import { AnswersView, KEYS as LIVE } from "./live_span.js";
+import { answerTable, leftOutNote, uncertainNote } from "./answer_table.js";
+import { linksOf } from "./conditions.js";
+import { AnswersView, KEYS as LIVE } from "./answers_view.js";
 import { note } from "./route.js";
 import { counted, sentence, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
@@ -59,7 +58,7 @@ export class Findings extends AnswersView {
     const done = this.answers.length + this.failed.length;
     const [certain, others] = [found.filter((one) => !one.answer.uncertain), found.filter((one) => one.answer.uncertain)];
     render(
-      html`<h2>Findings</h2>${this.span.bar()}${leftOutNote(...this.answers.map((one) => one.answer))}
+      html`<h2>Findings</h2>${this.spanBar()}${leftOutNote(...this.answers.map((one) => one.answer))}
         <p role="status">${done < this.expected ? `${done} of ${this.expected} analyses done…` : `${counted(certain.length, "finding")}; ${others.length ? `${others.length} not certain; ` : ""}${this.expected - found.length} checks found nothing.`}</p>
         ${certain.map((one) => this.finding(one))}
         ${others.length ? html`<h3>Not certain, as exchanges are missing</h3>${others.map((one) => this.finding(one))}` : nothing}

@@ -1,14 +1,11 @@
 /** Groups: when and why each rebalanced, and how many records it is behind. */
 
 import { get } from "./api.js";
-import { answerTable, objects } from "./answer_table.js";
-import { Brush, brushed, datesOf, stepLines, timeAxis, timeScale } from "./charts.js";
-import { colourOfOrder } from "./colours.js";
+import { answerTable, leftOutNote, objects, uncertainNote } from "./answer_table.js";
+import { Brush, brushed, colourOfOrder, datesOf, stepLines, timeAxis, timeScale } from "./charts.js";
 import { isPhone } from "./columns.js";
-import { within } from "./conditions.js";
-import { linksOf } from "./evidence.js";
-import { leftOutNote, uncertainNote } from "./left_out.js";
-import { AnswersView, KEYS as LIVE } from "./live_span.js";
+import { linksOf, within } from "./conditions.js";
+import { AnswersView, KEYS as LIVE } from "./answers_view.js";
 import { go } from "./route.js";
 import { apart, count, counted, nsOf, sentence, visible } from "./text.js";
 import { html, nothing, render, svg } from "./lit-html.js";
@@ -40,11 +37,11 @@ export class Groups extends AnswersView {
   }
 
   draw() {
-    const scale = timeScale(...this.span.ends, this.width);
+    const scale = timeScale(...this.shownTime, this.width);
     const span = this.brush.span ? html`<div class="bar" role="status"><button @click=${() => this.brush.taken()}>Exchanges of the span</button><button @click=${() => this.brush.clear()}>Clear</button></div>` : nothing;
     const last = { ...this.lag, rows: this.lag.rows.filter((_, at) => objects(this.lag)[at].is_last !== false) };
     render(
-      html`${this.before()}<h2>Rebalances</h2>${this.span.bar()}${leftOutNote(this.rebalances)}${uncertainNote(this.rebalances)}<p class="verdict">${sentence(this.rebalances.verdict ?? "")}</p>${span}
+      html`${this.before()}<h2>Rebalances</h2>${this.spanBar()}${leftOutNote(this.rebalances)}${uncertainNote(this.rebalances)}<p class="verdict">${sentence(this.rebalances.verdict ?? "")}</p>${span}
         ${this.rebalances.rows.length ? this.timeline(scale) : nothing}
         ${answerTable(this.rebalances, { label: "Rebalances", state: this.tables[0], redraw: () => this.draw(), columns: isPhone() ? FIRST_ON_A_PHONE : FIRST, links: (row) => linksOf(row, null, { names: ["group_id"] }) })}
         <h2>Lag</h2>${uncertainNote(this.lag)}<p class="verdict">${sentence(this.lag.verdict ?? "")}</p>

@@ -2,7 +2,7 @@
  * The page: its bar, its views, the keys of all views, light and dark, and news of the server.
  *
  * Views: exchanges.js (with exchange_table.js, rows.js, detail.js), breakpoints.js (with stopped.js, stop_editor.js), and time.js,
- * traffic_map.js, groups.js, clients.js, findings.js, which extend AnswersView (live_span.js). Names and numbers are drawn by text.js
+ * traffic_map.js, groups.js, clients.js, findings.js, which extend AnswersView (answers_view.js). Names and numbers are drawn by text.js
  * only, requests go through api.js. To add a view: an entry of VIEWS (route.js), a class, and an entry of MADE here.
  */
 

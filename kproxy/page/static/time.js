@@ -2,12 +2,11 @@
 
 import { get } from "./api.js";
 import { say } from "./asking.js";
-import { Brush, brushed, datesOf, heatCells, stackedBars, timeScale } from "./charts.js";
-import { colourOfApi, colourOfOrder } from "./colours.js";
+import { Brush, brushed, colourOfApi, colourOfOrder, datesOf, heatCells, stackedBars, timeScale } from "./charts.js";
 import { isPhone } from "./columns.js";
 import { joined, within } from "./conditions.js";
-import { leftOutNote, missingMarks, missingSeries, missingSum } from "./left_out.js";
-import { AnswersView, KEYS as LIVE } from "./live_span.js";
+import { leftOutNote, missingMarks, missingSeries, missingSum } from "./answer_table.js";
+import { AnswersView, KEYS as LIVE } from "./answers_view.js";
 import { fragmentOf, go, note } from "./route.js";
 import { bytes, count, duration, isoOf, literal, timeOfDay, visible } from "./text.js";
 import { html, nothing, render } from "./lit-html.js";
@@ -65,7 +64,7 @@ export class Time extends AnswersView {
   /** Return the limits of the buckets in nanoseconds: all starts, and the end of the last. */
   ends(startsNs) {
     const starts = startsNs.map(BigInt);
-    const last = BigInt(this.parameters.toNs || this.span.source.lastNs || 0);
+    const last = BigInt(this.parameters.toNs || this.source.lastNs || 0);
     const step = starts.length > 1 ? starts[1] - starts[0] : 1n;
     const end = starts.length ? starts.at(-1) + step : last;
     return [...starts, end];
@@ -74,7 +73,7 @@ export class Time extends AnswersView {
   draw() {
     const { by, measure, filter } = this.parameters;
     render(
-      html`${this.parameters.fromNs ? nothing : this.span.bar()}${leftOutNote(this.activity)}<div class="bar">
+      html`${this.parameters.fromNs ? nothing : this.spanBar()}${leftOutNote(this.activity)}<div class="bar">
           <label>By <select @change=${(event) => this.change({ by: event.target.value })}>${BY.map((one) => html`<option ?selected=${one === by}>${one}</option>`)}</select></label>
           <label>Measure <select @change=${(event) => this.change({ measure: event.target.value })}>${MEASURES.map(({ id, title }) => html`<option value=${id} ?selected=${id === measure}>${title}</option>`)}</select></label>
           ${filter ? html`<span>of exchanges with <code><bdi>${visible(filter)}</bdi></code></span>` : nothing}${this.waysOut()}
@@ -153,7 +152,7 @@ export class Time extends AnswersView {
 
   /** Whether the charts show only a part of the time. */
   get isNarrowed() {
-    return Boolean(this.parameters.fromNs || this.parameters.toNs || this.span.last);
+    return Boolean(this.parameters.fromNs || this.parameters.toNs || this.last);
   }
 
   /** Begin and end of the charts. */

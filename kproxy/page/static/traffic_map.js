@@ -1,11 +1,10 @@
 /** Map: who writes to which topic and who reads it, as a graph and as a table. */
 
 import { get } from "./api.js";
-import { answerTable, objects } from "./answer_table.js";
-import { colourOfApi } from "./colours.js";
-import { linksOf } from "./evidence.js";
-import { leftOutNote, uncertainNote } from "./left_out.js";
-import { AnswersView, KEYS as LIVE } from "./live_span.js";
+import { answerTable, leftOutNote, objects, uncertainNote } from "./answer_table.js";
+import { colourOfApi } from "./charts.js";
+import { linksOf } from "./conditions.js";
+import { AnswersView, KEYS as LIVE } from "./answers_view.js";
 import { go, note } from "./route.js";
 import { apart, count, counted, literal, named, sentence, visible } from "./text.js";
 import { html, nothing, render, svg } from "./lit-html.js";
@@ -40,7 +39,7 @@ export class TrafficMap extends AnswersView {
     const rows = this.chosenRows();
     this.isKnown = this.chosen !== null && rows.rows.length > 0;
     render(
-      html`<h2>Who writes and reads what</h2>${this.span.bar()}${leftOutNote(this.answer)}${uncertainNote(this.answer)}<p class="verdict">${sentence(this.answer.verdict ?? "")}</p>
+      html`<h2>Who writes and reads what</h2>${this.spanBar()}${leftOutNote(this.answer)}${uncertainNote(this.answer)}<p class="verdict">${sentence(this.answer.verdict ?? "")}</p>
         ${this.edges.length ? html`<figure>${this.graph()}<figcaption>Clients that write, topics, and groups or clients that read; the thicker, the more records.</figcaption></figure>` : html`<p class="muted">No records were written or read.</p>`}
         ${this.chosen ? this.about() : nothing}
         ${this.chosen && !this.isKnown ? nothing : html`<h2>${this.chosen ? "Of these" : "All"}</h2>${answerTable(rows, { label: "Map", state: this.table, redraw: () => this.draw(), columns: FIRST, links: (row) => linksOf(row, null, { names: ["client_id", "topic"] }) })}`}`,
@@ -59,7 +58,7 @@ export class TrafficMap extends AnswersView {
   about() {
     const [column, name] = this.chosen;
     const all = html`<button @click=${() => this.choose(null)}>All again</button>`;
-    if (!this.isKnown) return html`<div class="bar" role="status"><span class="warning">No ${KINDS[column]} with the name ${named(name)} was seen${this.span.last ? " in this time" : ""}.</span>${all}</div>`;
+    if (!this.isKnown) return html`<div class="bar" role="status"><span class="warning">No ${KINDS[column]} with the name ${named(name)} was seen${this.last ? " in this time" : ""}.</span>${all}</div>`;
     const show = html`<button @click=${() => go("exchanges", { filter: this.filterOf(column, name) })}>Exchanges</button>`;
     return html`<div class="bar" role="status"><b>${named(name)}</b>
       <span>${counted(this.edges.filter((one) => one[column] === name).length, "connection")}</span>${show}${all}</div>`;

@@ -8,6 +8,13 @@ const ROW = 22;
 const OPEN_DEPTH = 3;
 const OPEN_CHILDREN = 40; // longer arrays are closed at first
 
+/** Return the nodes that have a byte in them, from the root to the innermost one. */
+export function pathToByte(root, offset) {
+  const path = [];
+  for (let node = root; node; node = node.children.find((child) => child.start !== null && child.start <= offset && offset < child.end)) path.push(node);
+  return path;
+}
+
 export class Tree {
   /** `pointed(node, pinned)` is called with the node under the pointer (null: none); `pinned` if it was chosen. */
   constructor(place, label, pointed) {
@@ -57,12 +64,7 @@ export class Tree {
 
   /** Choose the innermost field with this byte, and open its parents. */
   find(offset) {
-    const path = [];
-    let node = this.root;
-    while (node) {
-      path.push(node);
-      node = node.children.find((child) => child.start !== null && child.start <= offset && offset < child.end);
-    }
+    const path = pathToByte(this.root, offset);
     const found = path.at(-1);
     if (!found || found === this.root) return;
     for (const parent of path.slice(1, -1)) this.open.set(parent, true);

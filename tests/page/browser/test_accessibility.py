@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from kproxy.page.modules import fetched
 from tests.page.browser.driving import FIREFOX, HEIGHT, NARROW, WIDE, Page, opened
 from tests.page.browser.pictures import SCENES, SOURCES, draw
+from tests.page.test_modules import fetched
 from tests.support.sampled import sampled
 
 pytestmark = pytest.mark.xdist_group("page-browser")
 ROWS = ".table .pane [role=row][data-number]"
 OTHERS = ("map", "time", "groups", "clients", "findings")
-VERSION, SHA256 = "4.14.1", "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
+AXE, SHA256 = "axe-core@4.14.1", "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 RUN = "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']}).then((found) => done(found.violations))"
 SHOWN = {
     "exchanges": ("exchanges", {}, ""),
@@ -29,7 +29,7 @@ SHOWN = {
 @pytest.fixture(scope="module")
 def axe(require: Callable[[str, object, str], None]) -> str:
     require("npm", shutil.which("npm"), "no npm")
-    (script,) = fetched("axe-core", VERSION, ["axe.min.js"]).values()
+    (script,) = fetched(AXE, ["axe.min.js"]).values()
     assert hashlib.sha256(script).hexdigest() == SHA256
     return script.decode()
 

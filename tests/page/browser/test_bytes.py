@@ -11,10 +11,10 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from kproxy.protocol.error_codes import error_code
 from kproxy.protocol.facts import facts
+from tests.page.asking import ORDERS, decoded
 from tests.page.browser.driving import HEIGHT, WIDE, Page, measured
 from tests.page.browser.driving import opened as browsed
 from tests.page.browser.test_exchanges import title
-from tests.page.test_recorded import ORDERS, decoded
 from tests.page.test_tables import CAPTURE as REBALANCE
 from tests.support.canaries import Scene, capture
 from tests.support.frames import array, string
@@ -56,7 +56,7 @@ def chosen(page: Page) -> str:
     return "".join(page.texts(".tree [aria-selected=true] .field"))
 
 
-def test_a_field_lights_its_bytes(orders: Page, lines: list[dict[str, Any]]) -> None:
+def test_a_field_lights_its_bytes_and_a_byte_chooses_its_field(orders: Page, lines: list[dict[str, Any]]) -> None:
     at = place(lines, "JoinGroup")
     request = lines[at - 1]["request"]
     opened(orders, at)
@@ -69,31 +69,19 @@ def test_a_field_lights_its_bytes(orders: Page, lines: list[dict[str, Any]]) -> 
     for name, data in expected.items():
         field(orders, name).click()
         orders.until(lambda data=data: lit(orders) == data, name)  # type: ignore[misc]
-
-
-def test_a_byte_chooses_its_field(orders: Page, lines: list[dict[str, Any]]) -> None:
-    at = place(lines, "JoinGroup")
-    opened(orders, at)
     letters = "".join(orders.texts(".hex .letters"))
-    for name, value in {"clientId": lines[at - 1]["clientId"], "groupId": lines[at - 1]["request"]["groupId"]}.items():
+    for name, value in {"clientId": lines[at - 1]["clientId"], "groupId": request["groupId"]}.items():
         offset = letters.index(value) + 2
         orders.run(f"document.querySelector('.hex .digits [data-at=\"{offset}\"]').click()")
         orders.until(lambda name=name: chosen(orders) == name, name)  # type: ignore[misc]
         assert value.encode() in lit(orders)
-
-
-def test_what_is_opened_inside_bytes_lights_these_bytes(orders: Page, lines: list[dict[str, Any]]) -> None:
-    at = place(lines, "JoinGroup")
-    opened(orders, at)
-    inside = "".join(orders.texts(".hex .letters")).index("range") + 12
+    inside = letters.index("range") + 12
     orders.run(f"document.querySelector('.hex .digits [data-at=\"{inside}\"]').click()")
     orders.until(lambda: chosen(orders) == "metadata", "the bytes field")
     orders.run("document.querySelector('.tree.scroller').focus()")
     orders.press(Keys.ARROW_RIGHT, Keys.ARROW_DOWN)
     orders.until(lambda: chosen(orders) == "consumer-subscription", "what is inside")
-    orders.until(
-        lambda: base64.b64decode(lines[at - 1]["request"]["protocols"][0]["metadata"]) in lit(orders), "its bytes"
-    )
+    orders.until(lambda: base64.b64decode(request["protocols"][0]["metadata"]) in lit(orders), "its bytes")
 
 
 def test_records_are_those_of_decode(orders: Page) -> None:

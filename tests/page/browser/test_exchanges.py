@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.keys import Keys
 
+from tests.page.asking import ORDERS, decoded
 from tests.page.browser.driving import NARROW, WIDE, Page, opened
-from tests.page.test_recorded import ORDERS, decoded
 from tests.support.secrets_block import without_secrets
 from tests.support.traffic import CAPTURES
 
@@ -102,18 +102,15 @@ def test_addresses_are_whole_and_one_click_opens(table: Page, lines: list[dict[s
         table.size(WIDE)
 
 
-@pytest.mark.parametrize("width", [WIDE, 900])
-def test_columns_stand_under_their_names(table: Page, width: int) -> None:
+def test_columns_stand_under_their_names(table: Page) -> None:
     left = (
         "return [...document.querySelectorAll(arguments[0])].map((one) => Math.round(one.getBoundingClientRect().left))"
     )
-    try:
+    for width in (900, WIDE):
         table.size(width)
         table.until(
             lambda: table.run(left, "[role=columnheader]") == table.run(left, f"{ROWS}:nth-child(3) > span"), "aligned"
         )
-    finally:
-        table.size(WIDE)
 
 
 def test_a_click_on_a_column_sorts(table: Page, lines: list[dict[str, Any]]) -> None:
@@ -183,14 +180,24 @@ def test_columns_are_chosen(table: Page, lines: list[dict[str, Any]]) -> None:
         table.run("localStorage.clear()")
 
 
-@pytest.mark.parametrize("detail", [False, True])
-def test_a_phone_needs_no_sideways_scrolling(orders: Page, detail: bool) -> None:
-    orders.size(NARROW)
+def test_in_a_window_that_becomes_narrow_the_heading_covers_no_row(orders: Page) -> None:
+    names = "number,requestAt,client,broker,clientId,apiName,latencyMs,requestSize,responseSize,topics,groups"
+    cells = "[...document.querySelectorAll('.table .head > *')].map((one) => one.getBoundingClientRect().bottom)"
+    lowest = f"return Math.max(...{cells})"
+    top = "return document.querySelector('.pane [data-number]').getBoundingClientRect().top"
     try:
-        orders.show(**({"at": "3"} if detail else {}))
-        orders.until(lambda: orders.texts(".tree .field") if detail else column(orders, "apiName"), "shown")
-        assert orders.overflow() == 0
+        orders.size(WIDE)
+        orders.show()
+        orders.run("localStorage.setItem('kproxy columns', arguments[0])", names)
+        orders.show()
+        orders.one(f"{ROWS}[data-number]")
+        orders.size(390)
+        orders.until(lambda: orders.all(".table.folded"), "narrow")
+        orders.drawn()
+        assert orders.run(lowest) <= orders.run(top) + 1
+        assert column(orders, "apiName")[0] == "ApiVersions"
     finally:
+        orders.run("localStorage.clear()")
         orders.size(WIDE)
 
 
@@ -203,6 +210,7 @@ def test_on_a_phone_an_exchange_is_a_sheet_that_leads_back(orders: Page, lines: 
         cut = f"return {names}.some((one) => one.scrollWidth > one.clientWidth)"
         assert orders.texts("[role=columnheader]")[1] == "apiName"
         assert not orders.run(cut)  # names of APIs are whole
+        assert orders.overflow() == 0
         for back in (orders.driver.back, lambda: orders.one(".detail .back").click()):
             orders.one(f"{ROWS}[data-number='3']").click()
             orders.until(lambda: title(orders).startswith(f"#3 {lines[2]['apiName']}"), "open")
@@ -213,6 +221,7 @@ def test_on_a_phone_an_exchange_is_a_sheet_that_leads_back(orders: Page, lines: 
                 "const box = document.querySelector('.detail').getBoundingClientRect(); return [box.width, box.height]"
             )
             assert box == orders.run("return [window.innerWidth, window.innerHeight]")
+            assert orders.texts(".tree .field") and orders.overflow() == 0
             back()
             orders.until(lambda: not orders.one(".detail").is_displayed(), "the table again")
             orders.until(lambda: "at=" not in orders.driver.current_url, "as the address says")

@@ -7,9 +7,9 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from tests.page.asking import decoded
 from tests.page.browser.driving import WIDE, Page
 from tests.page.browser.test_exchanges import ROWS, column, number_of
-from tests.page.test_recorded import decoded
 from tests.support.traffic import CAPTURES
 
 pytestmark = pytest.mark.xdist_group("page-browser")

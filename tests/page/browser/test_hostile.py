@@ -9,9 +9,9 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from tests.page.asking import decoded
 from tests.page.browser.driving import NARROW, WIDE, Page, opened
 from tests.page.browser.test_exchanges import ROWS, title
-from tests.page.test_recorded import decoded
 from tests.support.canaries import Scene, capture
 from tests.support.hostile_names import EXCHANGES, hostile_names, produced, scenes_of
 from tests.support.sampled import sampled

@@ -32,28 +32,11 @@ LONGEST = 120  # UTF-16 units: every place shows names of this length whole
 PLAIN = 40
 MARKER = "kpname%03dx"
 TEXTS = [
-    *("<img src=x onerror=kproxyRan(1)>", "<svg onload=kproxyRan(1)>", "</textarea><script>kproxyRan(1)</script>"),
-    *('" onmouseover="kproxyRan(1)" x="', "' autofocus onfocus=kproxyRan(1) '", "</title></svg><iframe src=//evil>"),
-    *(
-        "${kproxyRan(1)}",
-        "{{constructor.constructor('kproxyRan(1)')()}}",
-        "<?lit$1$>",
-        "<!--?lit$-->",
-        "</style><style>*{}",
-    ),
-    *(
-        "שלום",
-        "مرحبا",
-        "אבג 123",
-        "\u202eabc",
-        "\u2067x",
-        "\u2069\u2069",
-        "\u200f",
-        "e" + "\u0301" * 40,
-        "漢字",
-        "\u3164\u00a0",
-    ),
-]
+    "<img src=x onerror=kproxyRan(1)>", "<svg onload=kproxyRan(1)>", "</textarea><script>kproxyRan(1)</script>",
+    '" onmouseover="kproxyRan(1)" x="', "' autofocus onfocus=kproxyRan(1) '", "</title></svg><iframe src=//evil>",
+    "${kproxyRan(1)}", "{{constructor.constructor('kproxyRan(1)')()}}", "<?lit$1$>", "<!--?lit$-->", "</style><style>*{}",
+    "שלום", "مرحبا", "אבג 123", "\u202eabc", "\u2067x", "\u2069\u2069", "\u200f", "e" + "\u0301" * 40, "漢字", "\u3164\u00a0",
+]  # fmt: skip
 MORE = [text.encode() for text in TEXTS]
 IGNORED = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0" + "".join(map(chr, range(0xFE00, 0xFE10)))
 
@@ -122,7 +105,7 @@ location.hash = arguments[0];
 
 
 COMPARED = """const [a, b, done] = arguments; const at = [...document.scripts].find((one) => /main.js/.test(one.src)).src;
-import(new URL("compare.js", at)).then((one) => one.compare(a, b)).then(done)"""
+import(new URL("dialogs.js", at)).then((one) => one.compare(a, b)).then(done)"""
 ANALYSES = """fetch("page/api/analyses").then((one) => one.json())
   .then((all) => arguments[0](all.map((one) => one.id).join(",")))"""
 OPENED = """const rows = [...document.querySelectorAll(".tree .row")];

@@ -1,6 +1,7 @@
 """Links to what does not exist, and a server that has ended: the page in Chromium says so and offers a way back."""
 
 import urllib.parse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +9,12 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from tests.page.asking import ORDERS, decoded
 from tests.page.browser.driving import WIDE, Page, opened
 from tests.page.browser.test_exchanges import ROWS
 from tests.page.browser.test_views import cells
-from tests.page.test_recorded import decoded
-from tests.support.traffic import CAPTURES
 
 pytestmark = pytest.mark.xdist_group("page-browser")
-ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
 
 
 def press(page: Page, words: str) -> None:
@@ -78,26 +77,19 @@ def test_a_sort_that_does_not_exist_says_what_the_server_said(orders: Page) -> N
     assert orders.texts(".row-empty") == ["there is no column 'nonsense'"]
 
 
-@pytest.mark.parametrize(
-    ("link", "sentence", "at"),
-    [
+def test_a_wrong_link_in_an_open_page_shows_no_rows_and_how_times_are_written_is_said(orders: Page) -> None:
+    orders.show()
+    orders.one(f"{ROWS}[data-number]")
+    for link, sentence, at in (
         ("sort=nonsense", "there is no column 'nonsense'", ""),
         ("filter=apiName+%3D", "The filter has a mistake.", "Column 9"),
-    ],
-)
-def test_a_wrong_link_in_an_open_page_shows_no_rows(orders: Page, link: str, sentence: str, at: str) -> None:
-    orders.show()
-    orders.one(f"{ROWS}[data-number]")
-    orders.run("window.location.hash = arguments[0]", f"#exchanges?{link}")
-    orders.until(lambda: orders.texts(".row-empty") == [sentence] and not orders.all(ROWS), "said, in place of rows")
-    orders.until(lambda: at in " ".join(orders.texts("#filter-said")), "where the mistake is")
-    orders.driver.back()
-    orders.one(f"{ROWS}[data-number]")
-
-
-def test_how_times_are_written_in_a_filter_is_said(orders: Page) -> None:
-    orders.show()
-    orders.one(f"{ROWS}[data-number]")
+    ):
+        orders.run("window.location.hash = arguments[0]", f"#exchanges?{link}")
+        shown = partial(lambda text: orders.texts(".row-empty") == [text] and not orders.all(ROWS), sentence)
+        orders.until(shown, "said, in place of rows")
+        orders.until(partial(lambda text: text in " ".join(orders.texts("#filter-said")), at), "where the mistake is")
+        orders.driver.back()
+        orders.one(f"{ROWS}[data-number]")
     orders.press(Keys.ARROW_RIGHT)
 
     def said() -> bool:

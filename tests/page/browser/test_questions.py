@@ -1,5 +1,6 @@
 """Questions of a new user, answered by clicks in Chromium; each answer leads to the exchanges that show it."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,12 +8,17 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from kproxy.protocol import ApiKey
+from tests.page.asking import decoded
 from tests.page.browser.driving import WIDE, Page, opened
+from tests.page.browser.test_accessibility import axe, looks_right
 from tests.page.browser.test_exchanges import ROWS, column, number_of, title
 from tests.page.browser.test_filters import filter_text
 from tests.page.browser.test_views import cells
-from tests.page.test_recorded import decoded
+from tests.support.replayed import RecordedBroker, before, capture, recorded
 from tests.support.traffic import CAPTURES
+
+__all__ = ["axe"]
 
 pytestmark = pytest.mark.xdist_group("page-browser")
 TRANSACTIONS = CAPTURES / "04-transactions.pcap"
@@ -136,3 +142,39 @@ def test_a_series_leads_to_its_exchanges(page: Page, lines: list[dict[str, Any]]
     click(page, "Time")
     click(page, "Produce", "//*[@aria-label='Sums']")
     assert shown(page) == sum(line["apiName"] == "Produce" for line in lines)
+
+
+def show_plan(page: Page, to: str) -> None:
+    page.show()
+    page.one(f"{ROWS}[data-number]")
+    page.press("r")
+    page.one(".replay input").send_keys(to)
+    page.run("document.querySelector('.replay select').value = 'max'")
+    page.run("document.querySelector('.replay select').dispatchEvent(new Event('change'))")
+    page.run("document.querySelector('.replay form button').click()")
+
+
+@pytest.mark.slow
+def test_the_plan_is_shown_then_sent_and_the_answers_are_compared(driver: Any, axe: str) -> None:
+    async def work() -> None:
+        broker = RecordedBroker(recorded(1))
+        async with before(broker) as cluster:
+            broker.asked.clear()
+            await asyncio.to_thread(replayed, f"127.0.0.1:{cluster.bootstrap.port}", broker)
+
+    def replayed(to: str, broker: RecordedBroker) -> None:
+        with opened(capture(1)) as address:
+            page = Page(driver, address)
+            show_plan(page, "127.0.0.1:1")
+            page.until(lambda: "refused" in "".join(page.texts(".replay [role=alert]")).lower(), "no broker is there")
+            show_plan(page, to)
+            page.until(lambda: "Nothing was sent" in "".join(page.texts(".replay pre")), "the plan")
+            assert {api for api, _ in broker.asked} == {ApiKey.API_VERSIONS, ApiKey.METADATA}
+            assert looks_right(page, axe) == []
+            page.run(
+                "[...document.querySelectorAll('.replay button')].find((one) => one.textContent === 'Send it').click()"
+            )
+            page.until(lambda: page.texts(".replay h3") == ["Sent; the answers are the same"], "the comparison")
+            assert ApiKey.PRODUCE in {api for api, _ in broker.asked}
+
+    asyncio.run(work())

@@ -15,9 +15,9 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from kproxy.output.times import render_instant
+from tests.page.asking import decoded
 from tests.page.browser.driving import WIDE, Page, opened
 from tests.page.browser.test_accessibility import axe, looks_right
-from tests.page.test_recorded import decoded
 from tests.support.sampled import sampled
 from tests.support.traffic import CAPTURES
 

@@ -1,22 +1,33 @@
 """Conditions taken apart: at the connectives that are at their top, and nowhere else."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import cel
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.page.filtering.parts import Either, Every, Leaf, Not, Part, conjuncts, leaves, take_apart
-from kproxy.page.filtering.tokens import tokens_of
+from kproxy.page.exporting import Selection
+from kproxy.page.filtering.filter import Filter, FilterError
+from kproxy.page.filtering.parts import (
+    Part,
+    as_cel,
+    conjuncts,
+    leaves,
+    searched_texts,
+    take_apart,
+    tokens_of,
+)
+from kproxy.page.recorded import Recorded
+from kproxy.page.work import Work
+from tests.page.asking import opened
+from tests.page.test_tables import CAPTURE
 
 
 def shown(part: Part) -> Any:
-    if isinstance(part, Leaf):
-        return part.text
-    if isinstance(part, Not):
-        return ("!", shown(part.part))
-    return ("&&" if isinstance(part, Every) else "||", *map(shown, part.parts))
+    return (part.joint, *map(shown, part.parts)) if part.joint else part.text
 
 
 @pytest.mark.parametrize(
@@ -54,17 +65,16 @@ def test_leaves_and_conjuncts() -> None:
 
 def truth(part: Part, values: dict[str, Any]) -> bool | None:
     """What SQL makes of a condition whose leaves CEL has answered; None for an error."""
-    if isinstance(part, Leaf):
+    if not part.joint:
         try:
             value = cel.compile(part.text).execute(values)
         except (TypeError, LookupError, RuntimeError, ValueError):
             return None
         return value if isinstance(value, bool) else None
-    if isinstance(part, Not):
-        inner = truth(part.part, values)
-        return None if inner is None else not inner
     found = [truth(one, values) for one in part.parts]
-    decisive = isinstance(part, Either)
+    if part.joint == "!":
+        return None if found[0] is None else not found[0]
+    decisive = part.joint == "||"
     return decisive if decisive in found else None if None in found else not decisive
 
 
@@ -97,3 +107,74 @@ def test_the_parts_together_are_true_where_the_whole_is(condition: str, values: 
     part = take_apart(condition)
     assert (truth(part, values) is True) == (whole is True), shown(part)
     assert "".join(token.text for token in tokens_of(condition)) == condition.replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("a&&!b // what\n||c", ["a", "&&", "!", "b", "||", "c"]),
+        (r"r'\' + '\''", [r"r'\'", "+", r"'\''"]),
+        ("'''it's''' + \"\"\"a\"b\"\"\"", ["'''it's'''", "+", '"""a"b"""']),
+        ("'//' == x", ["'//'", "==", "x"]),
+        (".5+1e3-0x1Fu", [".5", "+", "1e3", "-", "0x1Fu"]),
+        ("a[0].b", ["a", "[", "0", "]", ".", "b"]),
+        ("'open", ["'", "open"]),
+    ],
+)
+def test_tokens(condition: str, expected: list[str]) -> None:
+    tokens = tokens_of(condition)
+    assert [token.text for token in tokens] == expected
+    assert all(condition[token.at :].startswith(token.text) for token in tokens)
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Recorded]:
+    with opened(CAPTURE) as made:
+        yield made
+
+
+def holding(store: Recorded, text: str) -> list[int]:
+    """The numbers of the exchanges that have a text, by their rows as the page shows them."""
+    names = ["apiName", "clientId", "client", "broker", "topics", "groups", "errorCodes", "principal"]
+    names += ["unanswered", "undecoded"]
+    rows = store.page(Work(), limit=500, columns=names).rows
+    return [at for at, row in enumerate(rows, 1) if text.lower() in msgspec.json.encode(row).decode().lower()]
+
+
+def test_text_finds_what_holds_it(store: Recorded) -> None:
+    for text in ("group", "heartbeat", "MEMBER_ID_REQUIRED", "127.0.0.1", "rebalance", "t-range", "consumer-1", "none"):
+        index = store.selected(Work(), text)
+        assert index is not None and index.numbers.to_pylist() == holding(store, text), text
+
+
+def test_text_is_joined_to_conditions_and_to_other_text(store: Recorded) -> None:
+    for condition, expected in (
+        ("heartbeat && latencyMs > 1", 'apiName == "Heartbeat" && latencyMs > 1'),
+        ("latencyMs > 1 && heartbeat", 'apiName == "Heartbeat" && latencyMs > 1'),
+        ("heartbeat 127.0.0.1", 'apiName == "Heartbeat"'),
+        ('"Heartbeat" && (apiKey == 12 || apiKey == 1)', "apiKey == 12"),
+    ):
+        found, wanted = (store.selected(Work(), one) for one in (condition, expected))
+        assert found is not None and wanted is not None
+        assert found.numbers.to_pylist() == wanted.numbers.to_pylist() != []
+
+
+def test_what_is_text() -> None:
+    cases = {
+        condition: []
+        for condition in ("expectsResponse", 'apiName = "Fetch"', "orders || apiKey == 1", "true", "", "5")
+    }
+    cases |= {"orders": ["orders"], "client-a b": ["client-a", "b"], "latencyMss": ["latencyMss"]}
+    for condition, texts in (cases | {'"a b" && apiKey == 1': ["a b"]}).items():
+        assert searched_texts(condition) == texts
+        assert (as_cel(condition) == condition) == (not texts)
+
+
+def test_a_mistake_in_cel_stays_one() -> None:
+    with pytest.raises(FilterError) as raised:
+        Filter('apiName = "Fetch"')
+    assert raised.value.column is not None
+
+
+def test_commands_have_the_text_as_cel(store: Recorded) -> None:
+    assert "clientId.matches" in Selection(store, "orders").command("jsonl")

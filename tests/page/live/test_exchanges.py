@@ -1,12 +1,15 @@
 """LiveExchanges: an exchange of records is the one that the analyzer had; connections are forgotten with their exchanges."""
 
+import threading
+from typing import Any
+
 from kproxy.output.jsonl import event_line
-from kproxy.page.live.exchanges import LiveExchanges
+from kproxy.page.live.exchanges import LiveExchanges, SharedView
 from kproxy.protocol import ApiKey
 from kproxy.proxy.page_records import Begun, Shown, Side, Topics, Unusual
 from kproxy.session import Exchange, Frame
-from tests.page.feeding import ORDERS
-from tests.page.live.test_rows import read
+from tests.page.asking import ORDERS
+from tests.page.live.test_files import read
 
 BEGUN = Begun(1, 5, "127.0.0.1:1", "127.0.0.1:2", "orders", sasl_mechanism="PLAIN")
 
@@ -75,3 +78,30 @@ def test_a_connection_is_forgotten_when_it_is_over_and_its_exchanges_have_left()
     assert set(known.connections) == {2, 3}
     known.forget_before(31)
     assert set(known.connections) == {2}
+
+
+class ReadSlowly:
+    """A frame; while it is decoded another thread asks for a name that is in it."""
+
+    def __init__(self, frame: Any, view: SharedView, topic_id: str) -> None:
+        self.message, self.cut, self.data, self.body_start = frame.message, frame.cut, frame.data, frame.body_start
+        self.answers: list[str | None] = []
+        self.asking = threading.Thread(target=lambda: self.answers.append(view.topic_name(topic_id)))
+        self._frame = frame
+
+    def decode(self) -> Any:
+        self.asking.start()
+        self.asking.join(0.1)
+        return self._frame.decode()
+
+
+def test_a_name_that_another_thread_is_reading_is_waited_for() -> None:
+    exchanges = [event for event in read(ORDERS)[0] if isinstance(event, Exchange)]
+    frames = [one.response for one in exchanges if one.api_key == ApiKey.METADATA and one.response is not None]
+    frame, topic = next((frame, topic) for frame in frames for topic in frame.decode().topics if topic.name)
+    view = SharedView()
+    slow: Any = ReadSlowly(frame, view, topic.topic_id)
+    view.note(slow)
+    assert dict(view.topics)[topic.topic_id] == topic.name
+    slow.asking.join(30)
+    assert slow.answers == [topic.name]

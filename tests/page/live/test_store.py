@@ -16,7 +16,8 @@ from kproxy.page.live.process import FEED
 from kproxy.page.live.store import Live
 from kproxy.page.work import Work
 from kproxy.proxy.page_records import SIZE, Begun, encode
-from tests.page.feeding import ORDERS, decoded, feed_of, live, send
+from tests.page.asking import ORDERS, decoded
+from tests.page.feeding import feed_of, live, send
 from tests.support.kafka.processes import eventually
 from tests.support.traffic import CAPTURES
 

@@ -44,7 +44,8 @@ from kproxy.proxy.page_records import (
 )
 from kproxy.session import ClusterView, Connection, Event, Exchange, Frame, TlsFacts
 from tests.output.rewriting.test_rewriter import conversation
-from tests.page.feeding import ORDERS, decoded, feed_of, live, send, sent
+from tests.page.asking import ORDERS, decoded
+from tests.page.feeding import feed_of, live, send, sent
 from tests.support.filtering import make, part, request_frame, response_frame
 from tests.support.frames import compact
 from tests.support.kafka.processes import eventually

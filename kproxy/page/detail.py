@@ -1,6 +1,7 @@
-"""One exchange in detail: its row, both sides as bytes and as a tree of fields with their places, errors, records."""
+"""One exchange in detail: row, both sides as bytes and as a tree of fields, errors, records. Two exchanges compared."""
 
 import base64
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ from kproxy.output.from_jsonl import LogReader
 from kproxy.output.text.tree import Tree
 from kproxy.page.blocks import Side
 from kproxy.page.columns import COLUMNS
-from kproxy.page.exchange.frame_tree import as_plain, frame_tree
+from kproxy.page.frame_tree import as_plain, frame_tree
 from kproxy.page.store import Store
 from kproxy.protocol import message, request_header_version, request_message, response_header_version, response_message
 from kproxy.protocol.constants import SIZE_FIELD
@@ -23,6 +24,23 @@ MOST_OF_PARTITION = 500
 LONGEST_TEXT = 2_000  # characters of a key or a value
 LARGEST = 16_000_000  # bytes of a line that is decoded
 ENCODED = "these bytes are encoded anew from the fields: a decoded log has none"
+MOST_DIFFERENCES = 5_000
+LONGEST_DIFFERENCE = 200  # characters
+COMPARED = ("requestHeader", "request", "responseHeader", "response")
+FIELDS = (
+    "client",
+    "broker",
+    "clientId",
+    "apiName",
+    "apiVersion",
+    "requestSize",
+    "responseSize",
+    "unanswered",
+    "undecoded",
+    "bodies",
+)
+EXPECTED = {"correlationId"}  # fields whose difference is no news
+ABSENT = object()  # stands for a field that one of two exchanges lacks
 STEMS = ("├", "└", "│", " ")
 
 
@@ -191,3 +209,45 @@ def _errors(row: dict[str, Any]) -> list[dict[str, Any]]:
 def _code_of(name: str) -> int:
     known = ErrorCode.__members__.get(name)
     return int(name.removeprefix("UNKNOWN_")) if known is None else int(known)
+
+
+def compare(store: Store, a: int, b: int) -> dict[str, Any] | None:
+    """Return the answer of /page/api/compare; None if one of the exchanges is not here."""
+    first, second = store.item(a), store.item(b)
+    if first is None or second is None:
+        return None
+    one, other = (msgspec.json.decode(item.line) if item.line else {} for item in (first, second))
+    differences = [
+        {"side": "exchange", "path": name, "a": one.get(name), "b": other.get(name)}
+        for name in FIELDS
+        if one.get(name) != other.get(name)
+    ]
+    for side in COMPARED:
+        for path, left, right in _differences("", one.get(side), other.get(side)):
+            if path not in EXPECTED:
+                differences.append({"side": side, "path": path, "a": _shown(left), "b": _shown(right)})
+            if len(differences) >= MOST_DIFFERENCES:
+                return {"differences": differences, "more": True}
+    return {"differences": differences, "more": False}
+
+
+def _differences(path: str, a: Any, b: Any) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(a, dict) and isinstance(b, dict):
+        for name in [*a, *(name for name in b if name not in a)]:
+            yield from _differences(f"{path}.{name}" if path else name, a.get(name, ABSENT), b.get(name, ABSENT))
+    elif isinstance(a, list) and isinstance(b, list):
+        for at in range(max(len(a), len(b))):
+            left, right = (one[at] if at < len(one) else ABSENT for one in (a, b))
+            yield from _differences(f"{path}[{at}]", left, right)
+    elif a != b or type(a) is not type(b):
+        yield path, a, b
+
+
+def _shown(value: Any) -> Any:
+    """Return a value as the page shows it; None if it is absent."""
+    if value is ABSENT:
+        return None
+    if isinstance(value, dict | list):
+        text = msgspec.json.encode(value).decode()
+        return text if len(text) <= LONGEST_DIFFERENCE else f"{text[:LONGEST_DIFFERENCE]}…"
+    return value

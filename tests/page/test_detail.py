@@ -4,19 +4,21 @@ import base64
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from kproxy.page.exchange.detail import bytes_of, detail_of
+from kproxy.page.detail import bytes_of, compare, detail_of
+from kproxy.page.recorded import Recorded
 from kproxy.page.tables import Tabled
 from kproxy.pipeline.run import Options
-from tests.page.asking import opened
-from tests.page.detailed import every_detail
-from tests.page.test_recorded import ORDERS, decoded
+from tests.page.asking import ORDERS, decoded, opened
+from tests.page.test_tables import CAPTURE, decoded_tables
 from tests.page.test_tables import CAPTURE as REBALANCE
-from tests.page.test_tables import decoded_tables
 
 
 def test_an_exchange() -> None:
@@ -106,7 +108,7 @@ def place(one: dict[str, Any]) -> tuple[Any, ...]:
 def test_many_bytes_are_asked_for_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(ORDERS) as store:
         whole = detail_of(store, 1)
-        monkeypatch.setattr("kproxy.page.exchange.detail.MOST_INLINE", 40)
+        monkeypatch.setattr("kproxy.page.detail.MOST_INLINE", 40)
         apart = detail_of(store, 1)
         assert whole is not None and apart is not None
         for side in ("request", "response"):
@@ -120,8 +122,8 @@ def test_no_more_records_than_a_person_looks_at(monkeypatch: pytest.MonkeyPatch)
     at = next(number for number, line in enumerate(lines, 1) if line["apiName"] == "Produce")
     with opened(ORDERS, options=Options(records=True)) as store:
         whole = detail_of(store, at)
-        monkeypatch.setattr("kproxy.page.exchange.detail.MOST_OF_PARTITION", 1)
-        monkeypatch.setattr("kproxy.page.exchange.detail.LONGEST_TEXT", 3)
+        monkeypatch.setattr("kproxy.page.detail.MOST_OF_PARTITION", 1)
+        monkeypatch.setattr("kproxy.page.detail.LONGEST_TEXT", 3)
         found = detail_of(store, at)
     assert whole is not None and found is not None
     counts = [one["json"]["count"] for one in lines[at - 1]["embedded"] if one["kind"] == "records"]
@@ -133,3 +135,44 @@ def test_no_more_records_than_a_person_looks_at(monkeypatch: pytest.MonkeyPatch)
         assert record["offset"] == first["offset"]
         assert record["value"]["text"] == f"{first['value']['text'][:3]}…"
     assert [one["json"]["count"] for one in found["records"]] == counts
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Recorded]:
+    with opened(CAPTURE) as found:
+        yield found
+
+
+def test_an_exchange_is_equal_to_itself(store: Recorded) -> None:
+    assert compare(store, 5, 5) == {"differences": [], "more": False}
+    assert compare(store, 5, 10**9) is None
+
+
+def test_fields_that_differ(store: Recorded) -> None:
+    lines = dict(enumerate(map(msgspec.json.decode, store.lines(list(range(1, store.last + 1)), [])), 1))
+    beats = [number for number, line in lines.items() if line["apiName"] == "Heartbeat" and line["response"]]
+    a, b = beats[0], next(n for n in beats if lines[n]["request"]["memberId"] != lines[beats[0]]["request"]["memberId"])
+    found = compare(store, a, b)
+    assert found is not None
+    request = [(one["path"], one["a"], one["b"]) for one in found["differences"] if one["side"] == "request"]
+    assert request == [
+        (name, lines[a]["request"][name], lines[b]["request"][name])
+        for name in lines[a]["request"]
+        if lines[a]["request"][name] != lines[b]["request"][name]
+    ]
+    assert not {one["path"] for one in found["differences"]} & {"correlationId", "requestAt"}
+
+
+def test_of_different_apis_what_one_lacks_is_null(store: Recorded) -> None:
+    found = compare(store, 1, 5)
+    assert found is not None
+    assert ("exchange", "apiName") in {(one["side"], one["path"]) for one in found["differences"]}
+    assert any(None in (one["a"], one["b"]) for one in found["differences"] if one["side"] == "request")
+
+
+@cache
+def every_detail(path: Path) -> list[dict[str, Any]]:
+    """The details of the exchanges of a capture, as JSON has them."""
+    with opened(path) as store:
+        found = [detail_of(store, number) for number in range(store.first, store.last + 1)]
+    return [one for one in found if one is not None]
