@@ -68,7 +68,6 @@ Anything else has ``event``, ``connection``, ``client``, ``broker``, ``at`` (as 
 Kafka's JSON is what its JsonConverter classes write; int64 values are plain numbers, also beyond 2^53.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -78,7 +77,7 @@ from kproxy.output.escaping import well_formed
 from kproxy.output.exchange_line import exchange_line
 from kproxy.output.times import render_instant
 from kproxy.output.tls import tls_json
-from kproxy.session import BadFrame, Cut, Event, Exchange, Gap, Note, NotKafka, SaslToken, Tls
+from kproxy.session import BadFrame, Cut, Event, Exchange, Gap, Note, NotKafka, SaslToken
 
 encode = msgspec.json.Encoder().encode
 START = b'{"event":"'  # of every line that kproxy writes; a program that rewrote it may have inserted spaces
@@ -88,7 +87,7 @@ def event_line(event: Event, bodies: Bodies | None = None) -> bytes:
     """Return the line of an event in the decoded log, in UTF-8, newline included."""
     if isinstance(event, Exchange):
         return exchange_line(event, bodies)
-    name, fields = OTHER_EVENTS[type(event)]
+    name, fields = _other(event)
     connection = event.connection
     row: dict[str, Any] = {
         "event": name,
@@ -97,50 +96,25 @@ def event_line(event: Event, bodies: Bodies | None = None) -> bytes:
         "broker": connection.broker,
         "at": render_instant(event.at),
     }
-    return encode(row | fields(event)) + b"\n"
+    return encode(row | fields) + b"\n"
 
 
-def _sasl_token(event: Any) -> dict[str, Any]:
-    mechanism = event.connection.sasl_mechanism
-    return {"direction": event.direction.text, "size": event.size, "mechanism": mechanism, "token": event.parts}
-
-
-def _gap(event: Any) -> dict[str, Any]:
-    cut = {} if event.cut is Cut.MISSING else {"cut": event.cut.text}
-    return {"direction": event.direction.text, "size": event.size, "skipped": event.skipped, **cut}
-
-
-def _bad_frame(event: Any) -> dict[str, Any]:
-    return {"direction": event.direction.text, "reason": well_formed(event.reason)}
-
-
-def _note(event: Any) -> dict[str, Any]:
-    return {"direction": event.direction.text, "what": well_formed(event.what)}
-
-
-def _not_kafka(event: Any) -> dict[str, Any]:
-    return {
-        "direction": event.direction.text,
-        "kind": event.kind,
-        "what": well_formed(event.what),
-        "tls": _tls_object(event),
-    }
-
-
-def _tls(event: Any) -> dict[str, Any]:
-    return {"tls": _tls_object(event)}
-
-
-def _tls_object(event: Event) -> dict[str, Any] | None:
+def _other(event: Event) -> tuple[str, dict[str, Any]]:
+    """Return the name of an event that is no exchange, and the fields that only such events have."""
     facts = event.connection.tls
-    return None if facts is None else tls_json(facts)
-
-
-OTHER_EVENTS: dict[type[Event], tuple[str, Callable[[Any], dict[str, Any]]]] = {
-    SaslToken: ("saslToken", _sasl_token),
-    Gap: ("gap", _gap),
-    BadFrame: ("badFrame", _bad_frame),
-    Note: ("note", _note),
-    NotKafka: ("notKafka", _not_kafka),
-    Tls: ("tls", _tls),
-}
+    tls = None if facts is None else tls_json(facts)
+    match event:
+        case SaslToken():
+            named = {"mechanism": event.connection.sasl_mechanism, "token": event.parts}
+            return "saslToken", {"direction": event.direction.text, "size": event.size, **named}
+        case Gap():
+            cut = {} if event.cut is Cut.MISSING else {"cut": event.cut.text}
+            return "gap", {"direction": event.direction.text, "size": event.size, "skipped": event.skipped, **cut}
+        case BadFrame():
+            return "badFrame", {"direction": event.direction.text, "reason": well_formed(event.reason)}
+        case Note():
+            return "note", {"direction": event.direction.text, "what": well_formed(event.what)}
+        case NotKafka():
+            what = well_formed(event.what)
+            return "notKafka", {"direction": event.direction.text, "kind": event.kind, "what": what, "tls": tls}
+    return "tls", {"tls": tls}

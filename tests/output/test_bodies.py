@@ -16,7 +16,6 @@ from kproxy.output.bodies import (
     count_errors,
     find_errors,
     find_topic_names,
-    frames_of,
     read_beginning,
     read_bodies,
     read_json,
@@ -243,12 +242,6 @@ def test_a_body_newer_than_the_facts_is_not_guessed_at() -> None:
     (exchange,) = events_of(client >> newer[:-2], client.loses(2, Cut.SNAPLEN), closing)
     assert isinstance(exchange, Exchange) and exchange.request is not None
     assert read_beginning(exchange.request).json == b"{}" and exchange.request.beginning() is None
-
-
-def test_only_sides_that_are_there_are_named() -> None:
-    (exchange,) = events_of(client >> heartbeat(7), closing)
-    assert isinstance(exchange, Exchange)
-    assert [side for side, _ in frames_of(exchange)] == ["request"]
 
 
 def of_every_kind() -> list[list[Event]]:

@@ -243,16 +243,10 @@ def totals() -> dict[str, str]:
     return {name: kind for name, kind in found.items() if name not in BY_ANALYZER}
 
 
-def test_every_total_of_the_workers_is_a_metric() -> None:
-    assert set(totals()) == {total.name.lower() for total in Total}
-
-
-def test_what_can_go_down_is_a_gauge() -> None:
-    assert {name for name, kind in totals().items() if kind == "gauge"} == {gauge.name.lower() for gauge in GAUGES}
-
-
-def test_names_are_used_once() -> None:
+def test_every_total_of_the_workers_is_a_metric_and_what_can_go_down_is_a_gauge() -> None:
     assert len(BY_NAME) == len(DESCRIPTIONS)
+    assert set(totals()) == {total.name.lower() for total in Total}
+    assert {name for name, kind in totals().items() if kind == "gauge"} == {gauge.name.lower() for gauge in GAUGES}
 
 
 BUCKETS = Buckets(-3, 4, 14)  # 1/8 to 1.19, and all the rest

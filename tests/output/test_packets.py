@@ -136,23 +136,10 @@ def test_what_is_no_address_is_refused(ends: tuple[str, str]) -> None:
         SyntheticTcp(1, *ends)
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        ("0001f203f4f5f6f7", 0x220D),  # RFC 1071, section 3: the sum is ddf2
-        ("0000", 0xFFFF),
-        ("ffff", 0x0000),
-        ("", 0xFFFF),
-        ("01", 0xFEFF),
-    ],
-)
-def test_checksum(data: str, expected: int) -> None:
-    assert checksum(bytes.fromhex(data)) == expected
-
-
-@pytest.mark.parametrize("ends", ENDS)
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 255, 65_482, 65_483])
-def test_checksums_hold_for_data_of_any_size(ends: tuple[str, str], size: int) -> None:
-    tcp = SyntheticTcp(3, *ends)
-    raw = tcp.data(size & 1, random.Random(size).randbytes(size))
-    assert [rebuilt(packet) for packet in parse(raw)] == raw
+def test_checksums_hold_for_data_of_any_size() -> None:
+    assert checksum(bytes.fromhex("0001f203f4f5f6f7")) == 0x220D  # RFC 1071, section 3: the sum is ddf2
+    for ends in ENDS:
+        tcp = SyntheticTcp(3, *ends)
+        for size in (1, 2, 3, 4, 5, 255, 65_482, 65_483):
+            raw = tcp.data(size & 1, random.Random(size).randbytes(size))
+            assert [rebuilt(packet) for packet in parse(raw)] == raw, (ends, size)

@@ -26,7 +26,6 @@ from kproxy.output.rewriting.records import (
     Payload,
     payload_of_key,
     payload_of_value,
-    read_unsigned_varint,
 )
 from kproxy.output.rewriting.rewriter import Context, Rewriter, Rewritten, Spot
 from kproxy.protocol import RequestHeader, message
@@ -285,12 +284,12 @@ class Anonymizer(Rewriter):
 def _without_tags(header: bytes, start: int) -> bytes:
     """Return the header with zeros in its tagged fields, which begin at *start*."""
     written = bytearray(header)
-    count, position = read_unsigned_varint(header, start)
-    for _ in range(count):
-        _, position = read_unsigned_varint(header, position)
-        size, position = read_unsigned_varint(header, position)
-        written[position : position + size] = bytes(size)
-        position += size
+    reader = Reader("header", header, start)
+    for _ in range(reader.uvarint()):
+        reader.uvarint()
+        size = reader.uvarint()
+        written[reader.position : reader.position + size] = bytes(size)
+        reader.take(size)
     return bytes(written)
 
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
-from kproxy.errors import EncodeError
+from kproxy.errors import DecodeError, EncodeError
 from kproxy.protocol import Message, message
 from kproxy.protocol.constants import METADATA_TOPIC
+from kproxy.protocol.embedded.reader import Reader
 from kproxy.protocol.facts import facts
 from kproxy.protocol.records import (
     DEFAULT_LIMITS,
@@ -95,7 +96,6 @@ COORDINATORS = {
 LOGS = {METADATA_TOPIC: "kafka-metadata", "__remote_log_metadata": "kafka-storage"}
 INTERNAL_TOPICS = frozenset({*LOGS, *COORDINATORS})
 VERSION_SIZE = 2
-MOST_VARINT = 5  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,25 +126,13 @@ def payload_of_value(topic: str, key: bytes | None, value: bytes) -> Payload | N
 
 
 def _framed(value: bytes, module: str) -> Payload | None:
-    numbers, position = [], 0
-    for _ in range(3):
-        number, position = read_unsigned_varint(value, position)
-        numbers.append(number)
-    name = _by_id(module, "metadata").get(numbers[1])
-    return None if name is None or position > len(value) else Payload(message(name), numbers[2], position)
-
-
-def read_unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Read a number; return it and the position after it. If it is cut off, return -1 and a position past the end."""
-    number = 0
-    for shift in range(MOST_VARINT):
-        if position + shift >= len(data):
-            break
-        byte = data[position + shift]
-        number |= (byte & 0x7F) << 7 * shift
-        if byte < 0x80:
-            return number, position + shift + 1
-    return -1, len(data) + 1
+    reader = Reader("record of an internal topic", value)
+    try:
+        _, record_id, version = (reader.uvarint() for _ in range(3))
+    except DecodeError:
+        return None
+    name = _by_id(module, "metadata").get(record_id)
+    return None if name is None else Payload(message(name), version, reader.position)
 
 
 def _key_name(topic: str, key: bytes) -> str | None:

@@ -1,7 +1,7 @@
 """Rows of the table offsets: positions of consumers and followers, offsets that groups committed, ends of logs."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from kproxy.output.escaping import well_formed
 from kproxy.output.tables.rows import Body, instant, topic_of
@@ -12,71 +12,71 @@ Key = tuple[str | None, str | None, int]  # name, id and number of a partition, 
 NO_BODY: dict[Key, Any] = {}
 
 
+class Offset(NamedTuple):
+    """What an exchange says of one partition; from ``offset`` on in the order of the contract's columns."""
+
+    key: Key
+    group_id: str | None = None
+    replica_id: int | None = None
+    offset: int | None = None
+    high_watermark: int | None = None
+    last_stable_offset: int | None = None
+    log_start_offset: int | None = None
+    requested_timestamp: int | None = None
+    error_code: int | None = None
+
+
 def offset_rows(exchange: Exchange, request: Body | None, response: Body | None) -> Iterator[Row]:
     """Yield rows of the table offsets, from column ``at`` on; none for an exchange that is not about offsets."""
-    if request is None:
+    if request is None or request.message.name not in ROWS:
         return
-    rows = ROWS.get(request.message.name)
-    if rows is None:
-        return
+    kind, read = ROWS[request.message.name]
     frame = exchange.request if exchange.response is None else exchange.response
     at = None if frame is None else instant(frame.ended_at if frame is exchange.response else frame.started_at)
     client_id = None if exchange.client_id is None else well_formed(exchange.client_id)
-    kind, read = rows
-    for key, group_id, replica_id, *values in read(request.struct, None if response is None else response.struct):
-        name, topic_id = topic_of(key[0], key[1], exchange.topic_names)
-        yield at, kind, client_id, group_id, replica_id, name, topic_id, key[2], *values
+    for one in read(request.struct, None if response is None else response.struct):
+        name, topic_id = topic_of(one.key[0], one.key[1], exchange.topic_names)
+        yield at, kind, client_id, one.group_id, one.replica_id, name, topic_id, one.key[2], *one[3:]
 
 
-def _fetch(request: Any, response: Any) -> Iterator[Row]:
+def _fetch(request: Any, response: Any) -> Iterator[Offset]:
     sent = _partitions(request.topics, "topic")
     answered = NO_BODY if response is None else _partitions(response.responses, "topic")
     replica_id = request.replica_id if request.replica_id >= 0 else request.replica_state.replica_id
     for key in {**sent, **answered}:
         requested, answer = sent.get(key), answered.get(key)
-        ends = (None, None, None)
+        ends: tuple[Any, Any, Any] = (None, None, None)
         if answer is not None:
             ends = (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset)
         offset = None if requested is None else requested.fetch_offset
-        yield key, None, replica_id, offset, *ends, None, _error(answer)
+        yield Offset(key, None, replica_id, offset, *ends, error_code=_error(answer))
 
 
-def _list(request: Any, response: Any) -> Iterator[Row]:
+def _list(request: Any, response: Any) -> Iterator[Offset]:
     answered = NO_BODY if response is None else _partitions(response.topics)
     for key, sent in _partitions(request.topics).items():
         answer = answered.get(key)
         offset = None if answer is None else answer.offset
         if answer is not None and answer.old_style_offsets:  # version 0
             offset = answer.old_style_offsets[0]
-        yield key, None, request.replica_id, offset, None, None, None, sent.timestamp, _error(answer)
+        replica_id, timestamp = request.replica_id, sent.timestamp
+        yield Offset(key, None, replica_id, offset, requested_timestamp=timestamp, error_code=_error(answer))
 
 
-def _commit(request: Any, response: Any) -> Iterator[Row]:
+def _commit(request: Any, response: Any) -> Iterator[Offset]:
     answered = NO_BODY if response is None else _partitions(response.topics)
     group_id = well_formed(request.group_id or "")
     for key, sent in _partitions(request.topics).items():
-        yield key, group_id, None, sent.committed_offset, None, None, None, None, _error(answered.get(key))
+        yield Offset(key, group_id, offset=sent.committed_offset, error_code=_error(answered.get(key)))
 
 
-def _committed(request: Any, response: Any) -> Iterator[Row]:
+def _committed(request: Any, response: Any) -> Iterator[Offset]:
     if response is None:
         return
-    groups = [(group.group_id, group.topics) for group in response.groups or ()] or [
-        (request.group_id, response.topics)
-    ]
-    for group_id, topics in groups:
-        for key, partition in _partitions(topics).items():
-            yield (
-                key,
-                well_formed(group_id or ""),
-                None,
-                partition.committed_offset,
-                None,
-                None,
-                None,
-                None,
-                partition.error_code,
-            )
+    groups = [(group.group_id, group.topics) for group in response.groups or ()]
+    for group_id, topics in groups or [(request.group_id, response.topics)]:
+        for key, sent in _partitions(topics).items():
+            yield Offset(key, well_formed(group_id or ""), offset=sent.committed_offset, error_code=sent.error_code)
 
 
 ROWS = {

@@ -6,9 +6,7 @@ On a terminal the line is cut to the width, and below 160 columns an address to 
 anywhere else nothing is cut but single names. What comes from the wire is made printable: one event, one line.
 """
 
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 from rich.cells import cell_len
 
@@ -20,7 +18,7 @@ from kproxy.output.times import Clock, render_clock, render_duration, render_siz
 from kproxy.output.tls import tls_words
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
-from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, Note, NotKafka, SaslToken, Tls
+from kproxy.session import BadFrame, Direction, Event, Exchange, Gap, Note, NotKafka, SaslToken
 
 TINY = 60  # cells; narrower terminals get no route, and times in whole seconds
 NARROW = 100
@@ -99,7 +97,7 @@ class TextLines:
         return self._join(parts)
 
     def _other(self, event: Event) -> str:
-        what, severe = OTHER_EVENTS[type(event)](event)
+        what, severe = _other_words(event)
         parts = [
             (self.style.dim, self._time(event, 3 if self.short else 6)),
             (self.style.dim, self._route(event)),
@@ -220,47 +218,33 @@ def _side(direction: Direction) -> str:
     return "client" if direction == Direction.REQUEST else "broker"
 
 
-def _sasl_token(event: Any) -> tuple[str, bool]:
-    words = [] if event.parts is None else token_words(event.parts, from_client=event.direction == Direction.REQUEST)
-    known = f": {event.connection.sasl_mechanism} {' '.join(words)}" if words else ""
-    return f"SASL token from {_side(event.direction)}, {render_size(event.size)}, not shown{known}", False
+def _other_words(event: Event) -> tuple[str, bool]:
+    """Describe an event that is no exchange; also return whether it is severe."""
+    match event:
+        case SaslToken():
+            from_client = event.direction == Direction.REQUEST
+            words = [] if event.parts is None else token_words(event.parts, from_client=from_client)
+            known = f": {event.connection.sasl_mechanism} {' '.join(words)}" if words else ""
+            return f"SASL token from {_side(event.direction)}, {render_size(event.size)}, not shown{known}", False
+        case Gap():
+            return _gap(event), True
+        case BadFrame():
+            return f"bad frame from {_side(event.direction)}: {event.reason}", True
+        case Note():
+            return f"{_side(event.direction)}: {event.what}", False
+        case NotKafka():
+            return f"not Kafka ({event.kind}): {event.what}", False
+    tls = event.connection.tls
+    return "" if tls is None else tls_words(tls), False
 
 
-def _gap(event: Any) -> tuple[str, bool]:
+def _gap(event: Gap) -> str:
+    side, skipped = _side(event.direction), render_size(event.skipped)
     if event.ends_in_size_field:
-        return (
-            f"{render_size(event.skipped)} of an unfinished size field from {_side(event.direction)}: {event.cut.text}",
-            True,
-        )
-    skipped = f"{render_size(event.skipped)} from {_side(event.direction)} passed over until the next frame"
+        return f"{skipped} of an unfinished size field from {side}: {event.cut.text}"
+    passed_over = f"{skipped} from {side} passed over until the next frame"
     if event.size == 0:
-        return skipped, True
+        return passed_over
     size = "an unknown number of bytes" if event.size is None else render_size(event.size)
-    missing = f"gap: {size} from {_side(event.direction)} {event.cut.text}"
-    return f"{missing}, {skipped}" if event.skipped else missing, True
-
-
-def _bad_frame(event: Any) -> tuple[str, bool]:
-    return f"bad frame from {_side(event.direction)}: {event.reason}", True
-
-
-def _note(event: Any) -> tuple[str, bool]:
-    return f"{_side(event.direction)}: {event.what}", False
-
-
-def _not_kafka(event: Any) -> tuple[str, bool]:
-    return f"not Kafka ({event.kind}): {event.what}", False
-
-
-def _tls(event: Any) -> tuple[str, bool]:
-    return tls_words(event.connection.tls), False
-
-
-OTHER_EVENTS: dict[type[Event], Callable[[Any], tuple[str, bool]]] = {
-    SaslToken: _sasl_token,
-    Gap: _gap,
-    BadFrame: _bad_frame,
-    Note: _note,
-    NotKafka: _not_kafka,
-    Tls: _tls,
-}
+    missing = f"gap: {size} from {side} {event.cut.text}"
+    return f"{missing}, {passed_over}" if event.skipped else missing

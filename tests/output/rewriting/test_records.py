@@ -8,7 +8,6 @@ from kproxy.output.rewriting.records import (
     INTERNAL_TOPICS,
     payload_of_key,
     payload_of_value,
-    read_unsigned_varint,
     rewrite_records,
 )
 from kproxy.protocol.records import Codec, Record, RecordBatch, read_batches, read_records, write_batches
@@ -131,11 +130,6 @@ def test_remote_log_metadata_is_the_storage_modules() -> None:
     found = payload_of_value("__remote_log_metadata", b"", b"\1\2\0" + bytes(21))
     assert found is not None
     assert (found.message.name, found.version, found.start) == ("RemotePartitionDeleteMetadataRecord", 0, 3)
-
-
-@pytest.mark.parametrize(("data", "expected"), [("00", (0, 1)), ("ac02", (300, 2)), ("ffffffff0f", (2**32 - 1, 5))])
-def test_unsigned_varints(data: str, expected: tuple[int, int]) -> None:
-    assert read_unsigned_varint(bytes.fromhex(data), 0) == expected
 
 
 @given(st.sampled_from(sorted(INTERNAL_TOPICS)), st.none() | st.binary(max_size=20), st.binary(max_size=20))

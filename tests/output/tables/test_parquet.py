@@ -134,23 +134,8 @@ def test_dictionaries_are_made_of_what_repeats_alone(tmp_path: Path) -> None:
     assert plain == {"exchange", "offset", "timestamp", "value"}
 
 
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("int8", pa.int8()),
-        ("double", pa.float64()),
-        ("bool", pa.bool_()),
-        ("binary", pa.binary()),
-        ("timestamp[us, tz=UTC]", pa.timestamp("us", "UTC")),
-        ("timestamp[ms, tz=UTC]", pa.timestamp("ms", "UTC")),
-        ("list<string>", pa.list_(pa.field("element", pa.string(), nullable=False))),
-    ],
-)
-def test_types(text: str, kind: pa.DataType) -> None:
-    assert arrow_type(text) == kind
-
-
 def test_headers_have_keys_that_are_never_null() -> None:
+    """The other types are compared with those in files (test_contracts.py)."""
     struct = arrow_type("list<struct<key: binary, value: binary>>").value_type
     assert [(field.name, field.nullable) for field in struct] == [("key", False), ("value", True)]
 
