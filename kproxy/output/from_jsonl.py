@@ -121,6 +121,33 @@ class _Embedded(Struct):
     error: str | None = None
 
 
+class _FetchPartition(Struct, rename="camel"):
+    partition: int
+    fetch_offset: int
+    partition_max_bytes: int
+
+
+class _FetchTopic(Struct, rename="camel"):
+    partitions: list[_FetchPartition]
+    topic: str = ""
+    topic_id: str = ""
+
+
+class _Forgotten(Struct, rename="camel"):
+    partitions: list[int]
+    topic: str = ""
+    topic_id: str = ""
+
+
+class _FetchRequest(Struct, rename="camel"):
+    """What fetch sessions need: decoding all of a body with its schema takes a hundred times longer."""
+
+    session_id: int = 0
+    session_epoch: int = -1
+    topics: list[_FetchTopic] = []
+    forgotten_topics_data: list[_Forgotten] = []
+
+
 class _FetchResponse(Struct, rename="camel"):
     session_id: int = 0
 
@@ -132,6 +159,7 @@ class _Software(Struct, rename="camel"):
 
 _read_line = msgspec.json.Decoder(_Line).decode
 _read_embedded = msgspec.json.Decoder(list[_Embedded]).decode
+_read_fetch_request = msgspec.json.Decoder(_FetchRequest).decode
 _read_fetch_response = msgspec.json.Decoder(_FetchResponse).decode
 
 
@@ -413,7 +441,7 @@ def _learn(exchange: Exchange, bodies: Bodies, known: _Known) -> None:
     elif exchange.api_key == ApiKey.SASL_HANDSHAKE and (handshake := exchange.request_body()) is not None:
         known.connection.sasl_mechanism = handshake.mechanism
     elif exchange.api_key == ApiKey.FETCH and version >= FETCH_SESSIONS_FROM and bodies.response is not None:
-        _learn_fetch(exchange, _read_fetch_response(bodies.response).session_id, known)
+        _learn_fetch(exchange, _read_fetch_request(bodies.request), _read_fetch_response(bodies.response), known)
 
 
 def _learn_software(request: bytes, embedded: list[Embedded], connection: Connection) -> None:
@@ -427,12 +455,9 @@ def _learn_software(request: bytes, embedded: list[Embedded], connection: Connec
         connection.client_software_version = named.client_software_version[:LONGEST_SOFTWARE]
 
 
-def _learn_fetch(exchange: Exchange, response_session_id: int, known: _Known) -> None:
-    request = exchange.request_body()
-    if request is None:
-        return
+def _learn_fetch(exchange: Exchange, request: _FetchRequest, response: _FetchResponse, known: _Known) -> None:
     full = request.session_epoch in FULL_EPOCHS
-    session_id = response_session_id if full else request.session_id
+    session_id = response.session_id if full else request.session_id
     if not session_id:
         return
     if not full and request.session_epoch != known.next_epoch:

@@ -120,12 +120,9 @@ def test_the_mechanism_of_the_handshake_is_remembered() -> None:
 
 
 def fetch(epoch: int, *partitions: tuple[int, int], **changes: Any) -> bytes:
-    same = {"currentLeaderEpoch": -1, "lastFetchedEpoch": -1, "logStartOffset": -1, "partitionMaxBytes": 1}
-    named = [{"partition": p, "fetchOffset": at} | same for p, at in partitions]
+    named = [{"partition": p, "fetchOffset": at, "partitionMaxBytes": 1} for p, at in partitions]
     topics = [{"topicId": "ABCDEFGHIJKLMNOPQRSTUg", "partitions": named}] if named else []
-    sizes = {"replicaId": -1, "maxWaitMs": 500, "minBytes": 1, "maxBytes": 1000, "isolationLevel": 0, "rackId": ""}
-    session = {"sessionId": 0 if epoch == 0 else 99, "sessionEpoch": epoch}
-    body = sizes | session | {"topics": topics, "forgottenTopicsData": []}
+    body = {"sessionId": 0 if epoch == 0 else 99, "sessionEpoch": epoch, "topics": topics, "forgottenTopicsData": []}
     return encode(request=body, response={"sessionId": 99, "responses": []}, **changes)
 
 

@@ -33,13 +33,10 @@ def rows_of(*, records: bool, error: BaseException | None = None) -> Counter[str
     return rows
 
 
-def test_rows_of_each_table() -> None:
+def test_rows_of_each_table_and_none_that_are_held_after_an_error() -> None:
     rows = rows_of(records=True)
     assert (rows["connections"], rows["exchanges"], rows["records"]) == (5, 23, 400)
     assert not rows_of(records=False)["records"]
-
-
-def test_after_an_error_what_is_held_is_not_written() -> None:
     assert not rows_of(records=False, error=OSError())
 
 
@@ -71,18 +68,11 @@ def test_where_chooses_exchanges_and_connections_still_count_all(tmp_path: Path)
     assert query(tmp_path, "select sum(requests)::bigint from connections") == [(23,)]
 
 
-def test_bodies_are_jsons_and_hold_no_credentials(tmp_path: Path) -> None:
-    assert decode("--bodies", "-o", tmp_path, SASL) == 0
+def test_bodies_are_jsons_and_credentials_are_in_no_file(tmp_path: Path) -> None:
+    assert decode("--bodies", "--records", "-o", tmp_path, SASL) == 0
     rows = query(tmp_path, "select request_json from exchanges where api_name = 'SaslAuthenticate'")
     assert {body for (body,) in rows} == {'{"authBytes":"(withheld)"}'}
-
-
-def test_credentials_are_in_no_file(tmp_path: Path) -> None:
-    assert decode("--bodies", "--records", "-o", tmp_path, SASL) == 0
-    values = [
-        row for table in ("connections", "exchanges") for row in query(tmp_path, f"select {table}::text from {table}")
-    ]
-    text = repr(values)
+    text = repr([query(tmp_path, f"select {table}::text from {table}") for table in ("connections", "exchanges")])
     assert "alice" in text
     for secret in ("n,,n=", "bixhbGljZQ", "alice-throwaway", "c=biws"):
         assert secret not in text

@@ -1,7 +1,6 @@
 """The directory of Parquet files: what it will be written over, what an aborted run leaves, how much is held."""
 
 import json
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +9,7 @@ import pytest
 
 from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES, parquet, schema_of
-from kproxy.output.tables.parquet import MARKER, PART, ParquetDirectory, arrow_type, check_available, check_directory
+from kproxy.output.tables.parquet import MARKER, PART, ParquetDirectory, arrow_type, check_directory
 
 RECORDS = TABLES["records"]
 CONNECTIONS = TABLES["connections"]
@@ -138,10 +137,3 @@ def test_headers_have_keys_that_are_never_null() -> None:
     """The other types are compared with those in files (test_contracts.py)."""
     struct = arrow_type("list<struct<key: binary, value: binary>>").value_type
     assert [(field.name, field.nullable) for field in struct] == [("key", False), ("value", True)]
-
-
-def test_without_pyarrow_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(UsageError, match=r"pip install 'kproxy-kafka\[parquet\]'"):
-        check_available()
