@@ -53,7 +53,7 @@ To add
     a setting       config/structs.py, its checks in config/checks.py; used in VirtualCluster.configure (clusters, limits,
                     timeouts), Analyzer.configure or Fleet.change. Workers get the whole Config in Configure
     a metric        of a worker: Total in tap/counted.py and its Description in output/metric_descriptions.py; of the analyzer:
-                    a field of AnalyzerCounts (messages.py) and its name in output/metrics.py
+                    a field of AnalyzerCounts (messages.py), and its line in output/metric_descriptions.py
     a close cause   CloseCause in tap/counted.py, then Link.close(CloseCause.X)
     a log key       KEYS in logs.py; other keys are dropped
     a message       messages.py

@@ -336,7 +336,7 @@ class AnalyzerCounts(Message, frozen=True, tag="counts", kw_only=True):
 class AnalyzerSeries(Message, frozen=True, tag="series"):
     """The analyzer's numbers by names from traffic; after each AnalyzerCounts one message for each kind of name."""
 
-    kind: str  # of SERIES in kproxy/output/metrics.py
+    kind: str  # a series of kproxy/output/metric_descriptions.py
     rows: list[tuple[tuple[str, ...], list[int]]] = []  # labels, numbers; rows that are missing have ended
     is_gauge: bool = False  # the numbers are values of the moment; else they grow while the analyzer runs
 

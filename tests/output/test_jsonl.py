@@ -18,7 +18,7 @@ from kproxy.output.jsonl import event_line
 from kproxy.session import BadFrame, Direction, Exchange, Frame, Gap, Note, NotKafka, SaslToken
 from tests.support.conversation import broker, client, closing, events_of
 from tests.support.corpus import payloads
-from tests.support.frames import heartbeat, heartbeat_answer, produce, request, response
+from tests.support.frames import heartbeat, heartbeat_answer, produce, response
 from tests.support.traffic import CONNECTION, START, golden_exchange, golden_exchanges, golden_pairs
 
 NAME = re.compile(r"^    (\w+) +(?:\S)", re.MULTILINE)
@@ -128,12 +128,6 @@ def test_a_client_id_that_is_no_utf_8_is_the_same_everywhere() -> None:
     assert row["clientId"] == row["requestHeader"]["clientId"] == "a\ufffdc"
 
 
-def test_an_unknown_api_version_is_told_as_assumed() -> None:
-    row = only(client >> request(12, 5, 7, bytes.fromhex("026700000005046d2d31000000"), tags=b"\0"), closing)
-    assert isinstance(row["request"], dict) or row["undecoded"]
-    assert row["apiVersion"] == 5
-
-
 def test_credentials_are_withheld() -> None:
     secrets = [pair for pair in golden_pairs() if pair[0]["apiKey"] == 36 and pair[0]["json"]["authBytes"]]
     for asked, answered in secrets:
@@ -141,12 +135,6 @@ def test_credentials_are_withheld() -> None:
         assert row["request"]["authBytes"] == "(withheld)"
         assert asked["json"]["authBytes"] not in json.dumps(row)
     assert secrets
-
-
-def test_the_exchange_type_is_an_event() -> None:
-    (event,) = events_of(client >> heartbeat(7), broker >> heartbeat_answer(7))
-    assert isinstance(event, Exchange)
-    assert event_line(event) == exchange_line(event)
 
 
 def test_what_is_inside_payloads_is_embedded() -> None:

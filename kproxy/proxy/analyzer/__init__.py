@@ -17,6 +17,6 @@ Traffic goes on unaffected when the analyzer is killed, restarted or slow: the t
 again, and the old one's files are rotated.
 
 To add a file: an entry of FILES (process.py) and its options in config.Analysis.
-To add a count: a field of AnalyzerCounts (kproxy/proxy/messages.py), its metric in kproxy/output/metrics.py.
-To add a kind of name: a Series of AnalysisCounts, and its metrics in SERIES of kproxy/output/metrics.py.
+To add a count: a field of AnalyzerCounts (kproxy/proxy/messages.py), its line in kproxy/output/metric_descriptions.py.
+To add a kind of name: a Series of AnalysisCounts, and its metrics in kproxy/output/metric_descriptions.py.
 """

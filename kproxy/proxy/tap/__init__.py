@@ -46,7 +46,7 @@ kproxy_bodies_left_out counts frames whose ends were left out. kproxy_tap_droppe
 frames or their ends, that were left out for any reason but the configuration.
 
 To add a metric: a member of Total (counted.py), at the end; in GAUGES if it can go down; and its Description in
-kproxy/output/metric_descriptions.py, whose ``total`` is the member's name in lower case. Then count it:
+kproxy/output/metric_descriptions.py, whose source is ``workers.`` and the member's name in lower case. Then count it:
 ``counters.total(X)[0] += 1`` in Cython, ``counters.add(Total.X)`` in Python. To add a close cause: a member of
 CloseCause, at the end. There are 64 places for each (counters.pxd); import fails if they are exceeded.
 """
