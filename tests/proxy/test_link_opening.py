@@ -30,7 +30,7 @@ from tests.support.kafka.proxies import Proxy, cluster
 from tests.support.links import request
 from tests.support.ports import free_ports
 from tests.support.redirected import REQUEST, RESPONSE
-from tests.support.virtual_clusters import Broker, ask, front, listening
+from tests.support.virtual_clusters import Broker, ask, front
 
 FIXED = Addresses(mode="fixed")
 LISTENER = ListenerTls(certificate=certificates().server.certificate, key=certificates().server.key)
@@ -42,8 +42,7 @@ LATER_NS = 3_600_000_000_000  # when every timeout is over
 
 
 async def test_a_broker_that_has_a_name_is_found_and_then_connected_to_straight() -> None:
-    broker = Broker()
-    async with listening(broker.serve) as broker.port, front(f"localhost:{broker.port}", addresses=FIXED) as proxy:
+    async with Broker() as broker, front(f"localhost:{broker.port}", addresses=FIXED) as proxy:
         for number in range(4):
             reader, writer = await proxy.connect()
             assert len(await ask(reader, writer, request(12, 0, number))) == 11
@@ -54,11 +53,7 @@ async def test_a_broker_that_has_a_name_is_found_and_then_connected_to_straight(
 @pytest.mark.parametrize("piece", [1, 5, 1_000])
 @pytest.mark.parametrize(("header", "client"), [(V1, "203.0.113.7:56324"), (V2, "203.0.113.7:56324"), (LOCAL, None)])
 async def test_the_client_is_who_the_balancer_says(header: bytes, client: str | None, piece: int) -> None:
-    broker = Broker()
-    async with (
-        listening(broker.serve) as broker.port,
-        front(f"127.0.0.1:{broker.port}", addresses=FIXED, proxy_protocol=True) as proxy,
-    ):
+    async with Broker() as broker, front(broker.address, addresses=FIXED, proxy_protocol=True) as proxy:
         reader, writer = await proxy.connect()
         writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sent = header + BEAT
@@ -105,10 +100,7 @@ async def test_a_link_that_is_closed_while_it_opens_leaves_the_next_connection_a
     """Its socket's number is soon another's: nothing of the first may still watch it."""
     broker = Broker()
     quick = Timeouts(first_request=0.7, connect=0.8)  # together the time to open, of which no event tells
-    async with (
-        listening(broker.serve) as broker.port,
-        front(f"127.0.0.1:{broker.port}", addresses=FIXED, proxy_protocol=True, timeouts=quick) as proxy,
-    ):
+    async with broker, front(broker.address, addresses=FIXED, proxy_protocol=True, timeouts=quick) as proxy:
         for _ in range(3):
             reader, writer = await proxy.connect()
             writer.write(V1[:10])
@@ -131,11 +123,7 @@ async def test_a_link_that_is_closed_while_it_opens_leaves_the_next_connection_a
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
 async def test_the_broker_is_told_who_the_client_is(version: str) -> None:
-    broker = Broker()
-    async with (
-        listening(broker.serve) as broker.port,
-        front(f"127.0.0.1:{broker.port}", addresses=FIXED, send_proxy_protocol=version) as proxy,
-    ):
+    async with Broker() as broker, front(broker.address, addresses=FIXED, send_proxy_protocol=version) as proxy:
         reader, writer = await proxy.connect()
         host, port = writer.get_extra_info("sockname")
         line = f"PROXY TCP4 {host} 127.0.0.1 {port} {proxy.port}\r\n".encode()
@@ -148,8 +136,7 @@ async def test_the_broker_is_told_who_the_client_is(version: str) -> None:
 
 
 async def test_the_servers_name_says_which_broker() -> None:
-    here, there = Broker(), Broker()
-    async with listening(here.serve) as here.port, listening(there.serve) as there.port:
+    async with Broker() as here, Broker() as there:
         here.brokers = there.brokers = [(4, "localhost", here.port), (5, "localhost", there.port)]
         sni = Addresses(mode="sni", broker_name="broker-{node_id}.kafka.test")
         async with front(f"localhost:{here.port}", addresses=sni, listener_tls=LISTENER) as proxy:
@@ -212,8 +199,7 @@ async def test_every_way_of_not_beginning_leaves_no_descriptor() -> None:
 
 
 async def test_a_connection_as_it_is_shown_and_told_of() -> None:
-    broker = Broker()
-    async with listening(broker.serve) as broker.port, front(f"127.0.0.1:{broker.port}") as proxy:
+    async with Broker() as broker, front(broker.address) as proxy:
         reader, writer = await proxy.connect(proxy.port + 1)
         await ask(reader, writer, BEAT)
         link = next(iter(proxy.worker.links))
@@ -225,7 +211,7 @@ async def test_a_connection_as_it_is_shown_and_told_of() -> None:
             "number": link.number,
             "cluster": "default",
             "client": client,
-            "broker": f"127.0.0.1:{broker.port}",
+            "broker": broker.address,
             "node_id": 0,
             "requests": 1,
             "responses": 1,

@@ -35,10 +35,9 @@ def accepts(port: int) -> bool:
 
 
 async def test_every_broker_has_a_port_of_ours_before_the_first_client_comes() -> None:
-    here, there = Broker(), Broker()
-    async with listening(here.serve) as here.port, listening(there.serve) as there.port:
+    async with Broker() as here, Broker() as there:
         here.brokers = there.brokers = [(0, "localhost", here.port), (3, "localhost", there.port)]
-        async with front(f"127.0.0.1:{here.port}") as proxy:
+        async with front(here.address) as proxy:
             assert proxy.sent[-1].brokers == here.brokers
             reader, writer = await proxy.connect()
             told = await ask(reader, writer, ASK_METADATA)
@@ -53,12 +52,7 @@ async def test_every_broker_has_a_port_of_ours_before_the_first_client_comes() -
 
 
 async def test_a_broker_that_appears_later_is_served_before_a_client_hears_of_it() -> None:
-    here, late = Broker(), Broker()
-    async with (
-        listening(here.serve) as here.port,
-        listening(late.serve) as late.port,
-        front(f"127.0.0.1:{here.port}") as proxy,
-    ):
+    async with Broker() as here, Broker() as late, front(here.address) as proxy:
         assert not accepts(proxy.port + 8)
         here.brokers = [(0, "127.0.0.1", here.port), (7, "127.0.0.1", late.port)]
         reader, writer = await proxy.connect()
@@ -72,12 +66,7 @@ async def test_a_broker_that_appears_later_is_served_before_a_client_hears_of_it
 
 
 async def test_what_another_worker_has_learned_is_served_here_too() -> None:
-    here, late = Broker(), Broker()
-    async with (
-        listening(here.serve) as here.port,
-        listening(late.serve) as late.port,
-        front(f"127.0.0.1:{here.port}") as proxy,
-    ):
+    async with Broker() as here, Broker() as late, front(here.address) as proxy:
         told = len(proxy.sent)
         proxy.cluster.learn([(6, "127.0.0.1", late.port)])
         reader, writer = await proxy.connect(proxy.port + 7)
@@ -88,12 +77,7 @@ async def test_what_another_worker_has_learned_is_served_here_too() -> None:
 
 
 async def test_a_broker_that_moves_is_followed() -> None:
-    here, there = Broker(), Broker()
-    async with (
-        listening(here.serve) as here.port,
-        listening(there.serve) as there.port,
-        front(f"127.0.0.1:{here.port}") as proxy,
-    ):
+    async with Broker() as here, Broker() as there, front(here.address) as proxy:
         here.brokers = [(0, "127.0.0.1", there.port)]
         reader, writer = await proxy.connect()
         await ask(reader, writer, ASK_METADATA)
@@ -139,9 +123,9 @@ async def test_the_brokers_of_a_cluster_that_wants_a_login_are_learned_from_a_cl
 ) -> None:
     here, there = WantsLogin(), WantsLogin()
     addresses = Addresses(node_ids=[0, 3])
-    async with listening(here.serve) as here.port, listening(there.serve) as there.port:
+    async with here, there:
         here.brokers = there.brokers = [(0, "127.0.0.1", here.port), (3, "127.0.0.1", there.port)]
-        async with front(f"127.0.0.1:{here.port}", addresses=addresses) as proxy:
+        async with front(here.address, addresses=addresses) as proxy:
             assert proxy.cluster.brokers.as_list() == []
             of_bootstrap, first = await proxy.connect()
             of_node_0, second = await proxy.connect(proxy.port + 1)
@@ -173,7 +157,7 @@ async def test_a_cluster_that_is_down_at_the_start_is_asked_again(monkeypatch: p
         assert not accepts(proxy.port + 1)
         broker = Broker()
         broker.port = port
-        async with listening(broker.serve, port=port):
+        async with broker:
             await proxy.until(lambda: accepts(proxy.port + 1))
 
 
@@ -191,15 +175,10 @@ async def test_a_port_that_is_taken_is_said_when_the_configuration_names_it() ->
 
 
 async def test_promise_15_a_reload_takes_new_targets_and_drops_no_connection() -> None:
-    here, there = Broker(), Broker()
-    async with (
-        listening(here.serve) as here.port,
-        listening(there.serve) as there.port,
-        front(f"127.0.0.1:{here.port}", addresses=FIXED) as proxy,
-    ):
+    async with Broker() as here, Broker() as there, front(here.address, addresses=FIXED) as proxy:
         reader, writer = await proxy.connect()
         assert await ask(reader, writer, BEAT) == BEATEN
-        now = Cluster(listen=f"127.0.0.1:{proxy.port}", bootstrap=[f"127.0.0.1:{there.port}"], addresses=FIXED)
+        now = Cluster(listen=proxy.address, bootstrap=[there.address], addresses=FIXED)
         proxy.cluster.configure(now, proxy.with_cluster(now))
         assert await ask(reader, writer, BEAT) == BEATEN
         other, second = await proxy.connect()
@@ -210,11 +189,10 @@ async def test_promise_15_a_reload_takes_new_targets_and_drops_no_connection() -
 
 
 async def test_promise_15_a_filter_that_cannot_be_loaded_leaves_all_as_it_was() -> None:
-    broker = Broker()
-    async with listening(broker.serve) as broker.port, front(f"127.0.0.1:{broker.port}", addresses=FIXED) as proxy:
+    async with Broker() as broker, front(broker.address, addresses=FIXED) as proxy:
         chain, plan = proxy.cluster._filters.chain, proxy.cluster.plan
         wrong = Cluster(
-            listen=f"127.0.0.1:{proxy.port}",
+            listen=proxy.address,
             bootstrap=["127.0.0.1:1"],
             addresses=FIXED,
             filters=[FilterUse(use="no.such:Filter")],
@@ -279,8 +257,7 @@ async def test_promise_14_a_drain_answers_what_is_in_flight() -> None:
                 await reader.read()
             writer.close()
 
-    broker = Slow()
-    async with listening(broker.serve) as broker.port, front(f"127.0.0.1:{broker.port}", addresses=FIXED) as proxy:
+    async with Slow() as broker, front(broker.address, addresses=FIXED) as proxy:
         reader, writer = await proxy.connect()
         idle, second = await proxy.connect()
         writer.write(BEAT)
@@ -317,8 +294,7 @@ async def test_a_policy_does_not_go_on_when_frames_are_lost(filters: list[Filter
 
 
 async def test_a_stranger_is_told_apart_from_a_broken_client() -> None:
-    broker = Broker()
-    async with listening(broker.serve) as broker.port, front(f"127.0.0.1:{broker.port}", addresses=FIXED) as proxy:
+    async with Broker() as broker, front(broker.address, addresses=FIXED) as proxy:
         for start in (
             b"GET / HTTP/1.1\r\n\r\n",
             b"\x16\x03\x01\x02\0\1\0\1\xfc\3\3",
@@ -340,10 +316,7 @@ async def test_a_filter_that_has_changed_is_loaded_again(tmp_path: Path, monkeyp
     monkeypatch.syspath_prepend(str(tmp_path))
     broker = Broker()
     uses = [FilterUse(use="reloaded_filters:Mine")]
-    async with (
-        listening(broker.serve) as broker.port,
-        front(f"127.0.0.1:{broker.port}", addresses=FIXED, filters=uses) as proxy,
-    ):
+    async with broker, front(broker.address, addresses=FIXED, filters=uses) as proxy:
         reader, writer = await proxy.connect()
         told = response(9, metadata(1, [(0, "127.0.0.1", broker.port)]))
         assert await ask(reader, writer, ASK_METADATA) == told

@@ -5,7 +5,7 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from struct import pack
-from typing import Any
+from typing import Any, Self
 
 from kproxy.config import Analysis, Cluster, Config, Limits, Timeouts
 from kproxy.protocol import message, response_header_version
@@ -42,7 +42,10 @@ def metadata(version: int, brokers: Brokers) -> bytes:
 
 
 class Broker:
-    """Answers ApiVersions and Metadata as a broker does, and everything else with as many bytes as were sent."""
+    """Answers ApiVersions and Metadata as a broker does, and everything else with as many bytes as were sent.
+
+    As a context it listens, on a free port if it has none.
+    """
 
     def __init__(self, brokers: Brokers | None = None, most_metadata: int = 12) -> None:
         self.brokers = brokers
@@ -52,6 +55,15 @@ class Broker:
         self.asked: list[tuple[int, int]] = []
         self.preamble = b""  # what every connection sent first, where ``reads_preamble``
         self.reads_preamble = 0
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self.serve, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+        self.address = f"127.0.0.1:{self.port}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.came += 1
@@ -101,8 +113,9 @@ class Front:
         self.shared = SharedLimits.create()
         self.worker = Worker(self.counters, tap, asyncio.get_running_loop(), limits=self.shared)
         self.port = free_ports(12)
+        self.address = f"127.0.0.1:{self.port}"
         self.sent: list[Any] = []
-        given = {"listen": f"127.0.0.1:{self.port}", "bootstrap": [bootstrap] if bootstrap else []} | cluster
+        given = {"listen": self.address, "bootstrap": [bootstrap] if bootstrap else []} | cluster
         self.limits, self.timeouts = limits, timeouts
         self.config = self.with_cluster(Cluster(**given))
         admission = Admission(limits, self.counters, self.shared, b"key")

@@ -409,28 +409,23 @@ class Past(Output):
         return self._rare.size + self._others.size
 
     def start_source(self, source: Source) -> None:
-        """See Output."""
         self._source = source
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
-        """See Output."""
         if type(event) is Exchange:
             request, response = event.request, event.response
             size = OVERHEAD + (len(request.data) if request else 0) + (len(response.data) if response else 0)
             self._keep(self._rare if event.api_key in ALWAYS else self._others, event, size)
 
     def end(self, end: End) -> None:
-        """See Output."""
         self._keep(self._others, end, OVERHEAD // 4)
 
-    def flush(self) -> None:
-        """See Output."""
+    def flush(self) -> None: ...
 
-    def close(self, error: BaseException | None = None) -> None:
-        """See Output."""
+    def close(self, error: BaseException | None = None) -> None: ...
 
     def replay(self, output: Output) -> None:
-        """Write event is kept to another output, in the order in which it came."""
+        """Write what is kept to another output, in the order in which it came."""
         source = None
         for _, kept_source, event, _ in merge(self._rare.kept, self._others.kept, key=lambda one: one[0]):
             if kept_source is not source:

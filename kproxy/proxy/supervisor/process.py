@@ -318,8 +318,7 @@ def _print_failure(sentence: str) -> int:
     return FAILED
 
 
-EVERY = 0.25  # seconds between two looks; a change counts if the next look finds the same, as files are rarely written at once
-
+FILES_EVERY = 0.25  # seconds; a change counts if the next look finds the same, as files are rarely written at once
 Stamp = tuple[int, int, int, int] | None  # None: not there
 
 
@@ -355,7 +354,7 @@ class FileWatch:
     async def follow(self, changed: Callable[[list[str]], None]) -> None:
         """Call *changed* with the changed files until cancelled."""
         while True:
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(FILES_EVERY)
             files = self.look()
             if files:
                 changed(files)

@@ -89,6 +89,10 @@ class Watched:
                 found += piece
 
 
+def shown_at(records: list[Record]) -> list[int]:
+    return [record.at for record in records if isinstance(record, Shown)]
+
+
 @pytest.fixture
 def watched() -> Iterator[Watched]:
     made = Watched()
@@ -103,7 +107,7 @@ def test_records_arrive_in_order_behind_what_they_need(watched: Watched) -> None
     records = watched.received()
     assert records[0] == Topics("orders", {"id": "name"})
     assert records[1] == Begun(1, 0, CONNECTION.client, CONNECTION.broker, "orders")
-    assert [record.at for record in records if isinstance(record, Shown)] == list(range(1_000))
+    assert shown_at(records) == list(range(1_000))
     assert records[-1] == Tally(1_000, 0, 0, 1.0, 999)
 
 
@@ -126,7 +130,7 @@ def test_what_is_left_out_is_spread_and_counted(watched: Watched) -> None:
     feed = watched.feed
     assert LEAST_SHARE <= feed.share < 0.05
     assert feed.waiting < MOST_WAITING + (1 << 20)
-    shown = [record.at for record in watched.received() if isinstance(record, Shown)]
+    shown = shown_at(watched.received())
     assert (feed.seen, len(shown)) == (1_000, 1_000 - feed.dropped)
     assert MANY_WAITING / len(LARGE) < len(shown) <= (MOST_WAITING + (1 << 20)) / len(LARGE)
     while feed.share < 1.0:
@@ -135,7 +139,7 @@ def test_what_is_left_out_is_spread_and_counted(watched: Watched) -> None:
     for number in range(100):
         watched.write(number)
     records = watched.received()
-    assert sum(isinstance(record, Shown) for record in records) == 100
+    assert len(shown_at(records)) == 100
     assert records[-1] == Tally(1_100, feed.dropped, 0, 1.0, 99)
 
 
@@ -144,7 +148,7 @@ def test_a_share_is_of_all_alike(watched: Watched) -> None:
     watched.feed.share = 1 / 2
     for number in range(20_000):
         watched.write(number)
-    kinds = Counter(record.at % 2 for record in watched.received() if isinstance(record, Shown))
+    kinds = Counter(at % 2 for at in shown_at(watched.received()))
     assert all(4_500 < kinds[kind] < 5_500 for kind in (0, 1)), kinds  # 7 standard deviations
 
 
@@ -158,7 +162,7 @@ def test_an_analyzer_that_has_no_time_leaves_the_page_out(watched: Watched) -> N
     watched.feed.is_busy, watched.feed.share = False, 1.0
     watched.write(3)
     records = watched.received()
-    assert [record.at for record in records if isinstance(record, Shown)] == [1, 3]
+    assert shown_at(records) == [1, 3]
     assert isinstance(records[-1], Tally)
     assert (records[-1].seen, records[-1].dropped) == (3, 1)
 
@@ -175,7 +179,7 @@ def test_what_analyses_need_each_of_is_left_out_last(watched: Watched) -> None:
     failed = True
     for number in range(50_000):
         watched.write(20_000 + number)
-    at = [record.at for record in watched.received() if isinstance(record, Shown)]
+    at = shown_at(watched.received())
     assert sum(one < 10_000 for one in at) < 20
     assert [one for one in at if 10_000 <= one < 20_000] == list(range(10_000, 11_000))
     assert sum(one >= 20_000 for one in at) == AT_ONCE - 1_000  # the analyzer is busy: none by chance
@@ -196,7 +200,7 @@ def test_what_a_closed_feed_had_not_sent_is_counted_by_the_next(watched: Watched
         watched.write(number)
     with watched.other as other:
         records = _rest(other)
-    first_shown = sum(isinstance(record, Shown) for record in records)
+    first_shown = len(shown_at(records))
     told = [record for record in records if isinstance(record, Tally)][-1]
     assert 0 < first_shown < 1_009
     assert first_shown == told.seen - told.dropped == first.seen - first.dropped
@@ -207,7 +211,7 @@ def test_what_a_closed_feed_had_not_sent_is_counted_by_the_next(watched: Watched
     watched.feed.start_source(Source(1, "worker 0"))
     watched.write(2_000)
     records = watched.received()
-    assert sum(isinstance(record, Shown) for record in records) == 1
+    assert len(shown_at(records)) == 1
     then = [record for record in records if isinstance(record, Tally)][-1]
     assert told.seen + then.seen == 1_010
     assert told.dropped + then.dropped == 1_010 - first_shown - 1
@@ -226,20 +230,15 @@ def test_credentials_are_withheld(watched: Watched) -> None:
     """The proofs and the nonces of SCRAM are in the frames of the capture, and nowhere in the records."""
     sasl: list[Exchange] = []
     watched.feed.write = lambda event, bodies, **_: sasl.append(event) if isinstance(event, Exchange) else None  # type: ignore[method-assign]
-    _read(watched.feed)
+    read(watched.feed, CAPTURES / "06-sasl-scram.pcap")
     del watched.feed.write
-    _read(watched.feed)
+    read(watched.feed, CAPTURES / "06-sasl-scram.pcap")
     records = watched.received()
     tokens = [one.request_body().auth_bytes for one in sasl if one.api_key == 36]
     secrets = [part for token in tokens for part in token.split(b",") if part.startswith((b"p=", b"r="))]
     assert len(secrets) >= 3
-    sent = b"".join(
-        side.data
-        for one in records
-        if isinstance(one, Shown)
-        for side in (one.request, one.response)
-        if side is not None
-    )
+    sides = [side for one in records if isinstance(one, Shown) for side in (one.request, one.response)]
+    sent = b"".join(side.data for side in sides if side is not None)
     assert not any(secret[2:] in sent for secret in secrets)
 
 
@@ -273,12 +272,6 @@ def _snapshot(records: bytes) -> Exchange:
 def _exchange(api_key: int, version: int, asked: str, answer: MessageStruct) -> Exchange:
     answered = message(asked.replace("Request", "Response")).encode(version, answer)
     return conversation(request_frame(asked, version, make(asked)), response_frame(api_key, version, answered))
-
-
-def _read(feed: PageFeed) -> None:
-    with open_input(Path(CAPTURES / "06-sasl-scram.pcap")) as source:
-        for _ in Run(Options(), [feed]).read(source):
-            pass
 
 
 def test_a_page_that_has_ended_is_no_fault(watched: Watched) -> None:
@@ -380,12 +373,15 @@ class Noted(Output):
     """What an output was given."""
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self.exchanges: list[Exchange] = []
         self.ends: list[End] = []
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         if isinstance(event, Exchange):
-            self.events.append(event)
+            self.exchanges.append(event)
+
+    def numbers(self) -> list[tuple[int, int | None]]:
+        return [(one.connection.number, one.correlation_id) for one in self.exchanges]
 
     def end(self, end: End) -> None:
         self.ends.append(end)
@@ -395,11 +391,10 @@ class Noted(Output):
     def close(self, error: BaseException | None = None) -> None: ...
 
 
-def read(output: Output) -> None:
+def read(output: Output, capture: Path = ORDERS) -> None:
     """Give an output what is in a capture."""
-    run = Run(Options(), [output])
-    with open_input(ORDERS) as source:
-        for _ in run.read(source):
+    with open_input(capture) as source:
+        for _ in Run(Options(), [output]).read(source):
             pass
 
 
@@ -408,9 +403,7 @@ def test_with_enough_room_it_gives_all_in_their_order() -> None:
     read(past)
     read(live_output)
     past.replay(later)
-    assert [event.correlation_id for event in later.events if isinstance(event, Exchange)] == [
-        event.correlation_id for event in live_output.events if isinstance(event, Exchange)
-    ]
+    assert later.numbers() == live_output.numbers()
     assert later.ends == live_output.ends != []
 
 
@@ -421,14 +414,11 @@ def test_the_oldest_leave_and_those_of_groups_stay_longer() -> None:
     read(past)
     past.replay(few)
     assert past.size <= 60 * OVERHEAD
-    kept = [(event.connection.number, event.correlation_id) for event in few.events if isinstance(event, Exchange)]
-    came = [
-        (event.connection.number, event.correlation_id) for event in everything.events if isinstance(event, Exchange)
-    ]
+    kept, came = few.numbers(), everything.numbers()
     assert 0 < len(kept) < len(came) and [one for one in came if one in kept] == kept
     assert kept[-1] == came[-1]
     first = min(came.index(one) for one in kept)
-    assert everything.events[first].api_key in ALWAYS  # type: ignore[attr-defined]
+    assert everything.exchanges[first].api_key in ALWAYS
 
 
 def test_a_page_that_comes_later_begins_with_it(tmp_path: Path) -> None:

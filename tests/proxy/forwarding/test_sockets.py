@@ -24,10 +24,11 @@ from kproxy.proxy.network.listening import listen
 from kproxy.proxy.network.socket_addresses import to_sockaddr
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.conftest import Require
+from tests.proxy.network.test_upstream import silent
 from tests.support import netns
 from tests.support.links import Bench, Judge, Owner, Wanting, close_all, links_beside, request, response, run
 from tests.support.ports import free_ports
-from tests.support.virtual_clusters import Broker, Front, ask, front, listening
+from tests.support.virtual_clusters import Broker, Front, ask, front
 
 CHUNK = 262_144
 
@@ -255,8 +256,7 @@ ROOT = Path(__file__).parents[3]
 
 
 async def test_a_client_is_joined_with_the_broker() -> None:
-    broker = Broker()
-    async with listening(broker.serve) as broker.port, front(f"127.0.0.1:{broker.port}", addresses=FIXED) as proxy:
+    async with Broker() as broker, front(broker.address, addresses=FIXED) as proxy:
         reader, writer = await proxy.connect()
         assert await ask(reader, writer, request(12, 0, 5, b"body")) == b"\0\0\0\x0b\0\0\0\5\0\1tbody"
         link = next(iter(proxy.worker.links))
@@ -270,10 +270,7 @@ async def test_a_client_is_joined_with_the_broker() -> None:
 async def test_promise_8_the_one_too_many_is_refused_and_counted() -> None:
     broker = Broker()
     limits = Limits(connections=5)
-    async with (
-        listening(broker.serve) as broker.port,
-        front(f"127.0.0.1:{broker.port}", addresses=FIXED, limits=limits) as proxy,
-    ):
+    async with broker, front(broker.address, addresses=FIXED, limits=limits) as proxy:
         clients = [await proxy.connect() for _ in range(5)]
         for reader, writer in clients:
             await ask(reader, writer, request(12, 0, 1))
@@ -302,31 +299,18 @@ async def test_promise_18_a_broker_that_refuses_closes_the_client_after_a_moment
 
 
 async def test_promise_17_a_broker_that_does_not_answer_is_given_up() -> None:
-    """A listener whose backlog is full drops what comes, as a dead host does."""
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen(0)
-        where = silent.getsockname()
-        filling = [socket.socket() for _ in range(3)]
-        for one in filling:
-            one.setblocking(False)
-            one.connect_ex(where)
-        async with front(f"127.0.0.1:{where[1]}", addresses=FIXED, timeouts=Timeouts(connect=0.2)) as proxy:
+    with silent() as port:
+        async with front(f"127.0.0.1:{port}", addresses=FIXED, timeouts=Timeouts(connect=0.2)) as proxy:
             reader, writer = await proxy.connect()
             await proxy.until(lambda: proxy.worker.links)
-            link = next(iter(proxy.worker.links))
-            assert link.connecting
+            assert next(iter(proxy.worker.links)).connecting
             await proxy.until(lambda: tick(proxy) and not proxy.worker.links)
             assert await reader.read() == b""
             assert proxy.causes == {CloseCause.UPSTREAM_UNREACHABLE: 1}
             writer.close()
-        for one in filling:
-            one.close()
 
 
 def tick(proxy: Front) -> bool:
-    import time  # noqa: PLC0415
-
     proxy.cluster.tick(time.monotonic_ns())
     return True
 
@@ -334,9 +318,8 @@ def tick(proxy: Front) -> bool:
 ITSELF = """
 from pathlib import Path
 from kproxy.config import Addresses
-from tests.conftest import Require
 from tests.support.virtual_clusters import front
-from tests.support.links import run, Wanting, close_all, links_beside
+from tests.support.links import run
 import asyncio, socket
 
 async def work():
@@ -365,8 +348,7 @@ def test_attack_20_a_port_that_joins_itself_is_nobody(require: Require) -> None:
 
 async def test_two_requests_before_the_broker_is_connected_wait_in_the_socket() -> None:
     """Attack 11 (Kroxylicious #513) over TCP."""
-    broker = Broker()
-    async with listening(broker.serve) as broker.port, front(f"127.0.0.1:{broker.port}", addresses=FIXED) as proxy:
+    async with Broker() as broker, front(broker.address, addresses=FIXED) as proxy:
         with socket.create_connection(("127.0.0.1", proxy.port)) as client:
             client.sendall(request(12, 0, 1) + request(12, 0, 2))
             client.setblocking(False)
@@ -377,8 +359,7 @@ async def test_two_requests_before_the_broker_is_connected_wait_in_the_socket() 
 
 
 async def test_clients_that_wait_when_the_listener_stops_are_served() -> None:
-    broker = Broker()
-    async with listening(broker.serve) as broker.port, front(f"127.0.0.1:{broker.port}", addresses=FIXED) as proxy:
+    async with Broker() as broker, front(broker.address, addresses=FIXED) as proxy:
         waiting = [socket.create_connection(("127.0.0.1", proxy.port)) for _ in range(200)]  # more than one turn takes
         proxy.cluster.stop()
         assert proxy.total(Total.CONNECTIONS_OPENED) == 200
@@ -392,8 +373,7 @@ async def test_clients_that_wait_when_the_listener_stops_are_served() -> None:
 
 
 async def test_who_comes_while_nobody_is_accepted_waits() -> None:
-    broker = Broker()
-    async with listening(broker.serve) as broker.port, front(f"127.0.0.1:{broker.port}", addresses=FIXED) as proxy:
+    async with Broker() as broker, front(broker.address, addresses=FIXED) as proxy:
         proxy.cluster.pause()
         reader, writer = await proxy.connect()
         writer.write(request(12, 0, 1))
@@ -450,9 +430,8 @@ from tests.support.virtual_clusters import Broker, ask, front, listening
 from tests.support.links import request, run, Wanting, close_all, links_beside
 
 async def work():
-    broker = Broker()
-    async with listening(broker.serve) as broker.port:
-        async with front(f"127.0.0.1:{broker.port}", addresses=Addresses(mode="fixed")) as proxy:
+    async with Broker() as broker:
+        async with front(broker.address, addresses=Addresses(mode="fixed")) as proxy:
             spare = [open("/dev/null") for _ in range(40)]
             resource.setrlimit(resource.RLIMIT_NOFILE, (spare[-1].fileno() + 1, 4096))  # the lowest free is taken first
             print("ready", proxy.port, flush=True)
@@ -507,8 +486,7 @@ async def come_and_go(proxy: Front, count: int) -> None:
 
 @pytest.mark.parametrize("count", [300, pytest.param(5_000, marks=pytest.mark.long)])
 async def test_connections_that_come_and_go_leave_no_descriptor(count: int) -> None:
-    broker = Broker()
-    async with listening(broker.serve) as broker.port, front(f"127.0.0.1:{broker.port}", addresses=FIXED) as proxy:
+    async with Broker() as broker, front(broker.address, addresses=FIXED) as proxy:
         await come_and_go(proxy, 1)  # opens the worker's poller, which stays
         await proxy.until(lambda: not proxy.worker.links)
         gc.collect()  # what other tests left may be collected at any time

@@ -297,11 +297,7 @@ async def test_a_client_over_tls_that_vanishes_is_no_fault() -> None:
 
 
 async def test_mutual_tls_names_the_principal_and_refuses_who_has_none() -> None:
-    broker = Broker()
-    async with (
-        listening(broker.serve) as broker.port,
-        front(f"127.0.0.1:{broker.port}", listener_tls=MUTUAL) as proxy,
-    ):
+    async with Broker() as broker, front(broker.address, listener_tls=MUTUAL) as proxy:
         alice = certificates().client
         context = broker_context(BrokerTls(ca=certificates().ca, certificate=alice.certificate, key=alice.key))
         reader, writer = await proxy.connect(ssl=context, server_hostname="localhost")
@@ -310,7 +306,7 @@ async def test_mutual_tls_names_the_principal_and_refuses_who_has_none() -> None
         assert link.facts.principal == "CN=alice,OU=orders,O=kproxy tests"
         told = json.loads(open_record(link, "orders", True))["tls"]
         assert (told["version"], told["certificate"]) == ("TLS 1.3", link.facts.principal)
-        assert link.facts.listener == f"127.0.0.1:{proxy.port}"
+        assert link.facts.listener == proxy.address
         writer.close()
         nobody = socket.create_connection(("127.0.0.1", proxy.port))
         nobody.setblocking(False)
@@ -359,8 +355,7 @@ def sides_alive() -> int:
 async def test_a_closed_connection_is_not_kept_by_what_its_sides_know_of_each_other() -> None:
     """Reference counts alone must free it: the collector comes seldom, and is told to leave what was there at the start."""
     words = LEGS["client"]
-    broker = Broker()
-    async with listening(broker.serve) as broker.port, front(f"localhost:{broker.port}", **words) as proxy:
+    async with Broker() as broker, front(f"localhost:{broker.port}", **words) as proxy:
         before = sides_alive()
         reader, writer = await come(proxy, words)
         await ask(reader, writer, request(12, 0, 1))

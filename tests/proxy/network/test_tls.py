@@ -51,14 +51,8 @@ class Seen(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport: Any = transport  # uvloop's is no asyncio.Transport
         tls = transport.get_extra_info("ssl_object")
-        self.facts.put_nowait(
-            {
-                "name": server_name_of(tls),
-                "principal": principal_of(tls),
-                "version": tls.version(),
-                "alpn": tls.selected_alpn_protocol(),
-            }
-        )
+        seen = {"name": server_name_of(tls), "principal": principal_of(tls), "version": tls.version()}
+        self.facts.put_nowait(seen | {"alpn": tls.selected_alpn_protocol()})
 
     def data_received(self, data: bytes) -> None:
         self.transport.write(data)
@@ -86,6 +80,14 @@ async def talk(port: int, context: ssl.SSLContext, name: str) -> str:
         return ssl.DER_cert_to_PEM_cert(tls.getpeercert(True))
     finally:
         writer.transport.abort()
+
+
+async def principal(server: ssl.SSLContext, pair: Pair) -> str | None:
+    """Whom a server takes a client with that certificate for."""
+    async with serving(server) as (port, facts):
+        await talk(port, broker_context(connecting(pair)), "broker.test")
+        name: str | None = (await facts.get())["principal"]
+        return name
 
 
 def handshake(loop: str, listener: ListenerTls, broker: BrokerTls, host: str = "broker.test") -> dict[str, Any]:
@@ -128,9 +130,7 @@ def test_the_server_name_is_the_broker_s_host_unless_told(
 async def test_a_client_s_subject_is_its_principal(loop: str, auth: str, version: ssl.TLSVersion) -> None:
     server = listener_context(listening(client_ca=certificates().ca, client_auth=auth))
     server.maximum_version = version
-    async with serving(server) as (port, facts):
-        await talk(port, broker_context(connecting(certificates().client)), "broker.test")
-        assert (await facts.get())["principal"] == ALICE
+    assert await principal(server, certificates().client) == ALICE
 
 
 @pytest.mark.parametrize("loop", LOOPS)
@@ -160,11 +160,8 @@ def test_who_must_show_a_certificate_and_who_may(loop: str) -> None:
     mutual = {"client_ca": certificates().ca}
     assert handshake(loop, listening(client_auth="requested", **mutual), connecting())["principal"] is None
     assert handshake(loop, listening(), connecting(certificates().client))["principal"] is None
-    for auth, pair in (
-        ("required", None),
-        ("required", certificates().stranger),
-        ("requested", certificates().stranger),
-    ):
+    stranger = certificates().stranger
+    for auth, pair in (("required", None), ("required", stranger), ("requested", stranger)):
         with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
             handshake(loop, listening(client_auth=auth, **mutual), connecting(pair))
 
@@ -237,17 +234,11 @@ def test_a_new_authority_of_clients_is_believed_after_a_reload(tmp_path: Path) -
     ca.write_bytes(Path(files.other_ca).read_bytes())
     contexts = Contexts(listening(client_ca=str(ca), client_auth="required"))
 
-    async def principal() -> str | None:
-        async with serving(contexts.get()) as (port, facts):
-            await talk(port, broker_context(connecting(files.client)), "broker.test")
-            name: str | None = (await facts.get())["principal"]
-            return name
-
     with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
-        run("uvloop", principal())
+        run("uvloop", principal(contexts.get(), files.client))
     ca.write_bytes(Path(files.ca).read_bytes())
     assert contexts.reload() is None
-    assert run("uvloop", principal()) == ALICE
+    assert run("uvloop", principal(contexts.get(), files.client)) == ALICE
 
 
 def test_bad_files_keep_the_old_and_say_why() -> None:
@@ -367,11 +358,5 @@ def test_principals_are_those_that_java_gives_kafka(require: Require, tmp_path: 
         [*words, *(pair.certificate for pair in pairs)], capture_output=True, check=True, encoding="utf-8"
     )
 
-    async def principal(pair: Pair) -> str | None:
-        server = listener_context(listening(client_ca=authority.ca, client_auth="required"))
-        async with serving(server) as (port, facts):
-            await talk(port, broker_context(connecting(pair)), "broker.test")
-            name: str | None = (await facts.get())["principal"]
-            return name
-
-    assert [run("uvloop", principal(pair)) for pair in pairs] == run_java.stdout.splitlines()
+    server = listener_context(listening(client_ca=authority.ca, client_auth="required"))
+    assert [run("uvloop", principal(server, pair)) for pair in pairs] == run_java.stdout.splitlines()
