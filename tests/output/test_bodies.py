@@ -401,14 +401,6 @@ def test_groups_are_forgotten_when_there_are_too_many() -> None:
     assert "g" not in opener.groups
 
 
-def test_messages_that_hold_nothing_are_let_pass() -> None:
-    (exchange,) = events_of(client >> heartbeat(7), broker >> heartbeat_answer(7))
-    assert isinstance(exchange, Exchange)
-    opener = Opener()
-    opener.learn(exchange)
-    assert opener.open(exchange) == []
-
-
 def produce_to(topic: str, data: bytes) -> bytes:
     """Produce v3: transactional id, acks, timeout, topics."""
     body = string(None) + pack(">hi", 1, 1000) + array(string(topic) + array(pack(">i", 4) + sized(data)))

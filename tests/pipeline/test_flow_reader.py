@@ -145,17 +145,6 @@ def test_a_capture_that_begins_in_the_middle_is_decoded() -> None:
     assert not [event for event in found if isinstance(event, NotKafka)]
 
 
-def test_the_topic_of_the_metadata_log_has_a_name() -> None:
-    found = events(CAPTURES / "10-kraft-interbroker.pcap")
-    names = {
-        name
-        for event in found
-        if isinstance(event, Exchange) and event.api_key == 1
-        for name in event.topic_names.values()
-    }
-    assert "__cluster_metadata" in names
-
-
 def one_way(path: Path, source: Path, *, from_port: bool) -> Path:
     """A capture's packets from port 9092, or those to it: what a filter on one direction would have recorded."""
     packets = [packet for packet in rdpcap(str(source)) if TCP in packet and (packet[TCP].sport == 9092) is from_port]

@@ -360,12 +360,6 @@ def test_the_handshake_comes_once_and_a_hole_is_acknowledged() -> None:
     assert flags(made.farewell(4, (1, 0))) == ["FA", "FA", "A"]
 
 
-@pytest.mark.parametrize("address", ["broker.example:9092", "10.0.0.9", "[::1]:9092", ""])
-def test_what_is_no_address_is_refused(address: str) -> None:
-    with pytest.raises(ValueError):
-        Conversation(1, Connection(1, "10.0.0.5:1", address))
-
-
 @pytest.mark.parametrize("run", [1, 500, 5_000, 10_000_000])
 def test_items_come_back_by_their_keys_whatever_the_memory(run: int) -> None:
     chance = random.Random(4)

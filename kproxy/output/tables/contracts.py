@@ -106,8 +106,8 @@ CONNECTIONS = Table(
         undecoded                int64!    exchanges in which something could not be read
         errors                   int64!    exchanges with an error code
         gaps                     int64!    places where bytes are missing, or were skipped until a plausible frame
-        missing_bytes            int64!    bytes known to be missing (bytes)
-        skipped_bytes            int64!    bytes that arrived and were skipped (bytes)
+        missing_bytes            int64!    data known to be missing (bytes)
+        skipped_bytes            int64!    data that arrived and was skipped (bytes)
         bad_frames               int64!    frames that no peer would accept
         not_kafka                string    what the connection is if it is not Kafka in the clear: tls, http, ssh, unknown
         closed_by                string    side that first closed or reset the connection: client or broker
@@ -148,8 +148,8 @@ EXCHANGES = Table(
         assumed_version          int16     newest known version, if it was used to read a newer one
         bodies                   string    why a body is incomplete, in words; columns from bodies are then null, while sizes
                                            and times are those of the wire
-        request_trailing_bytes   int64     bytes after the request's message; null if there are none (bytes)
-        response_trailing_bytes  int64     bytes after the response's message; null if there are none (bytes)
+        request_trailing_bytes   int64     data after the message of the request; null if there is none (bytes)
+        response_trailing_bytes  int64     data after the message of the response; null if there is none (bytes)
         error_codes              list<int16>!  distinct error codes in the response other than 0, in their order
         error_name               string    Kafka's name of the first error code
         topics                   texts!    topics in the request and in the response (Metadata: in the request only); the id of
