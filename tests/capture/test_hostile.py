@@ -219,11 +219,11 @@ def test_29_link_layers(what: str) -> None:
     assert exchanges(packets) == WHOLE
 
 
-@pytest.mark.parametrize("what", WRAPPED)
-@pytest.mark.parametrize("size", [0, 1, 13, 15, 30, 50, 60])
-def test_29_cut_within_any_header(what: str, size: int) -> None:
-    packets = [cut(WRAPPED[what](packet), size) for packet in talk(range(1, 9)).packets]
-    assert all(not whole for _, whole in exchanges(packets))
+def test_29_cut_within_any_header() -> None:
+    for what, wrap in WRAPPED.items():
+        for size in (0, 1, 13, 15, 30, 50, 60):
+            packets = [cut(wrap(packet), size) for packet in talk(range(1, 9)).packets]
+            assert all(not whole for _, whole in exchanges(packets)), (what, size)
 
 
 def test_29_a_chain_of_nine_extension_headers_is_refused() -> None:

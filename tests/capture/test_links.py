@@ -49,16 +49,18 @@ WAYS = [
 BYTES = [(link_type, bytes(packet)) for link_type, packet in WAYS]
 
 
-@pytest.mark.parametrize(("link_type", "packet"), WAYS)
-def test_the_segment_is_found_whatever_is_around_it(link_type: int, packet: Packet) -> None:
-    segment = read_segment(link_type, bytes(packet))
-    assert isinstance(segment, TcpSegment)
-    assert segment.payload == PAYLOAD
-    assert (segment.sequence, segment.acknowledgment, segment.missing) == (77, 99, 0)
-    assert segment.flags == 0x18
-    # the smaller endpoint is first: 10.0.0.5 before 10.0.0.9
-    assert segment.key[:4] == b"\x0a\x00\x00\x05" or segment.key[:16] == bytes.fromhex("fd" + "00" * 14 + "05")
-    assert segment.side == 0
+def test_the_segment_is_found_whatever_is_around_it() -> None:
+    for link_type, packet in WAYS:
+        segment = read_segment(link_type, bytes(packet))
+        assert isinstance(segment, TcpSegment), link_type
+        assert segment.payload == PAYLOAD, link_type
+        assert (segment.sequence, segment.acknowledgment, segment.missing) == (77, 99, 0), link_type
+        assert segment.flags == 0x18, link_type
+        # the smaller endpoint is first: 10.0.0.5 before 10.0.0.9
+        assert segment.key[:4] == b"\x0a\x00\x00\x05" or segment.key[:16] == bytes.fromhex("fd" + "00" * 14 + "05"), (
+            link_type
+        )
+        assert segment.side == 0, link_type
 
 
 @pytest.mark.parametrize("family", [b"\x00\x00\x00\x02", b"\x02\x00\x00\x00"])
@@ -128,18 +130,18 @@ def test_what_is_no_segment_has_a_name(name: str, link_type: int, packet: Packet
     assert read_segment(link_type, bytes(packet)) == name
 
 
-@pytest.mark.parametrize(("link_type", "packet"), WAYS)
-def test_cut_anywhere_is_cut_short_or_a_payload_with_its_tail_missing(link_type: int, packet: Packet) -> None:
-    data = bytes(packet)
-    headers = len(data) - len(PAYLOAD) - 12 - 6  # 12 of TCP options; 6 of the header come after its flags
-    for size in range(len(data)):
-        segment = read_segment(link_type, data[:size], len(data))
-        if size < headers:
-            assert segment == "cut before the end of its headers"
-        else:
-            assert isinstance(segment, TcpSegment)
-            assert len(segment.payload) + segment.missing == len(PAYLOAD)
-            assert PAYLOAD.startswith(segment.payload)
+def test_cut_anywhere_is_cut_short_or_a_payload_with_its_tail_missing() -> None:
+    for link_type, packet in WAYS:
+        data = bytes(packet)
+        headers = len(data) - len(PAYLOAD) - 12 - 6  # 12 of TCP options; 6 of the header come after its flags
+        for size in range(len(data)):
+            segment = read_segment(link_type, data[:size], len(data))
+            if size < headers:
+                assert segment == "cut before the end of its headers", link_type
+            else:
+                assert isinstance(segment, TcpSegment), link_type
+                assert len(segment.payload) + segment.missing == len(PAYLOAD), link_type
+                assert PAYLOAD.startswith(segment.payload), link_type
 
 
 def test_ethernet_padding_is_no_payload() -> None:

@@ -65,57 +65,57 @@ def test_every_chunk_has_the_time_of_its_packet() -> None:
     assert all(by_payload[item.data] == item.time_ns for item in ORDERED if isinstance(item, Data))
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_shuffled_and_duplicated_gives_the_same_conversation(seed: int) -> None:
-    rng = random.Random(seed)
-    packets = CONVERSATION.packets + rng.sample(CONVERSATION.packets, 60)
-    rng.shuffle(packets)
-    items = reassemble(packets)
-    assert turns(items) == turns(ORDERED)
-    assert [type(item) for item in items if not isinstance(item, Data)] == [Opened, Ended, Ended, Closed]
-    times = {item.data: item.time_ns for item in ORDERED if isinstance(item, Data)}
-    assert all(times[item.data] == item.time_ns for item in items if isinstance(item, Data))
+def test_shuffled_and_duplicated_gives_the_same_conversation() -> None:
+    for seed in range(60):
+        rng = random.Random(seed)
+        packets = CONVERSATION.packets + rng.sample(CONVERSATION.packets, 60)
+        rng.shuffle(packets)
+        items = reassemble(packets)
+        assert turns(items) == turns(ORDERED), seed
+        assert [type(item) for item in items if not isinstance(item, Data)] == [Opened, Ended, Ended, Closed], seed
+        times = {item.data: item.time_ns for item in ORDERED if isinstance(item, Data)}
+        assert all(times[item.data] == item.time_ns for item in items if isinstance(item, Data)), seed
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_nearly_in_order_is_delivered_without_waiting_for_the_end(seed: int) -> None:
-    rng = random.Random(seed)
-    packets = sorted(CONVERSATION.packets, key=lambda packet: packet.time_ns + rng.uniform(0, 8e6))
-    flows = Flows()
-    items = [item for packet in packets for item in flows.receive_packet(packet)]
-    assert turns(items) == turns(ORDERED)
-    assert flows.close() == []
+def test_nearly_in_order_is_delivered_without_waiting_for_the_end() -> None:
+    for seed in range(20):
+        rng = random.Random(seed)
+        packets = sorted(CONVERSATION.packets, key=lambda packet: packet.time_ns + rng.uniform(0, 8e6))
+        flows = Flows()
+        items = [item for packet in packets for item in flows.receive_packet(packet)]
+        assert turns(items) == turns(ORDERED), seed
+        assert flows.close() == [], seed
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_segments_cut_anew_and_overlapping_give_the_same_streams(seed: int) -> None:
-    rng = random.Random(seed)
-    sent = rng.randbytes(20_000)
-    made = Conversation(isn=[2**32 - 7777, 5]).handshake()
-    packets = list(made.packets)
-    covered = 0
-    while covered < len(sent):
-        start = max(0, covered - rng.randrange(2000))
-        end = min(len(sent), covered + rng.randrange(1, 1400))
-        packets.append(made.packet(0, 2**32 - 7776 + start, sent[start:end], "PA"))
-        covered = end
-    rng.shuffle(packets)
-    items = reassemble(packets)
-    assert streams(items) == [(sent, b"")]
-    assert not [item for item in items if isinstance(item, Differs | Gap)]
+def test_segments_cut_anew_and_overlapping_give_the_same_streams() -> None:
+    for seed in range(20):
+        rng = random.Random(seed)
+        sent = rng.randbytes(20_000)
+        made = Conversation(isn=[2**32 - 7777, 5]).handshake()
+        packets = list(made.packets)
+        covered = 0
+        while covered < len(sent):
+            start = max(0, covered - rng.randrange(2000))
+            end = min(len(sent), covered + rng.randrange(1, 1400))
+            packets.append(made.packet(0, 2**32 - 7776 + start, sent[start:end], "PA"))
+            covered = end
+        rng.shuffle(packets)
+        items = reassemble(packets)
+        assert streams(items) == [(sent, b"")], seed
+        assert not [item for item in items if isinstance(item, Differs | Gap)], seed
 
 
-@pytest.mark.parametrize("lost", range(3, 103))
-def test_a_lost_segment_is_a_gap_of_its_size_and_nothing_else_is_lost(lost: int) -> None:
-    packet = CONVERSATION.packets[lost]
-    size = len(packet.data) - 54
-    items = reassemble(CONVERSATION.packets[:lost] + CONVERSATION.packets[lost + 1 :])
-    assert [item.size for item in items if isinstance(item, Gap)] == ([size] if size else [])
-    direction = 0 if packet.data[26:30] == bytes([10, 0, 0, 5]) else 1
-    offset = sum(len(p.data) - 54 for p in CONVERSATION.packets[:lost] if p.data[26:30] == packet.data[26:30])
-    expected = list(CONVERSATION.sent)
-    expected[direction] = expected[direction][:offset] + b"?" * size + expected[direction][offset + size :]
-    assert streams(items) == [tuple(expected)]
+def test_a_lost_segment_is_a_gap_of_its_size_and_nothing_else_is_lost() -> None:
+    for lost in range(3, 103):
+        packet = CONVERSATION.packets[lost]
+        size = len(packet.data) - 54
+        items = reassemble(CONVERSATION.packets[:lost] + CONVERSATION.packets[lost + 1 :])
+        assert [item.size for item in items if isinstance(item, Gap)] == ([size] if size else []), lost
+        direction = 0 if packet.data[26:30] == bytes([10, 0, 0, 5]) else 1
+        offset = sum(len(p.data) - 54 for p in CONVERSATION.packets[:lost] if p.data[26:30] == packet.data[26:30])
+        expected = list(CONVERSATION.sent)
+        expected[direction] = expected[direction][:offset] + b"?" * size + expected[direction][offset + size :]
+        assert streams(items) == [tuple(expected)], lost
 
 
 def test_a_gap_is_told_before_what_answers_it() -> None:

@@ -63,12 +63,12 @@ def test_no_suite_of_the_usual_ones_is_missing() -> None:
     assert usual - set(SUITES) == set()
 
 
-@pytest.mark.parametrize("alert", [alert for alert in ssl.AlertDescription if "PSK" not in alert.name], ids=str)
-def test_alerts_have_pythons_names(alert: ssl.AlertDescription) -> None:
-    odd = {"ALERT_DESCRIPTION_BAD_CERTIFICATE_HASH_VALUE", "ALERT_DESCRIPTION_CERTIFICATE_UNOBTAINABLE"}
-    if alert.name not in odd:
-        name = alert.name.removeprefix("ALERT_DESCRIPTION_").lower()
-        assert alert_name(alert).replace("canceled", "cancelled") == name
+def test_alerts_have_pythons_names() -> None:
+    for alert in [alert for alert in ssl.AlertDescription if "PSK" not in alert.name]:
+        odd = {"ALERT_DESCRIPTION_BAD_CERTIFICATE_HASH_VALUE", "ALERT_DESCRIPTION_CERTIFICATE_UNOBTAINABLE"}
+        if alert.name not in odd:
+            name = alert.name.removeprefix("ALERT_DESCRIPTION_").lower()
+            assert alert_name(alert).replace("canceled", "cancelled") == name, alert
 
 
 def test_what_has_no_name_shows_its_number() -> None:
@@ -161,10 +161,13 @@ def test_what_was_not_sealed_does_not_open(opener: Opener, body: bytes, sequence
     opener.counter(record)
 
 
-@pytest.mark.parametrize("opener", OPENERS, ids=lambda opener: type(opener).__name__)
-@pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 31, 32, 33, 48, 64, 80])
-def test_short_ones_do_not_either(opener: Opener, size: int) -> None:
-    assert opener.open(Record(b"\x17\x03\x03" + size.to_bytes(2, "big"), bytes(size)), 0) is None
+def test_short_ones_do_not_either() -> None:
+    for opener in OPENERS:
+        for size in [0, 1, 15, 16, 17, 31, 32, 33, 48, 64, 80]:
+            assert opener.open(Record(b"\x17\x03\x03" + size.to_bytes(2, "big"), bytes(size)), 0) is None, (
+                opener,
+                size,
+            )
 
 
 def test_padding_of_tls13_is_taken_off() -> None:

@@ -20,9 +20,9 @@ def opened(line: dict[str, Any], mechanism: str | None) -> dict[str, Any]:
     return open_token(bytes.fromhex(line["hex"]), mechanism, from_client=line["from"] == "client")
 
 
-@pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line['mechanism']}-{line['conversation']}-{line['step']}")
-def test_where_the_handshake_was_not_seen_the_form_tells(line: dict[str, Any]) -> None:
-    assert opened(line, None) == opened(line, line["mechanism"])
+def test_where_the_handshake_was_not_seen_the_form_tells() -> None:
+    for line in LINES:
+        assert opened(line, None) == opened(line, line["mechanism"]), line["mechanism"]
 
 
 def test_no_secret_is_shown_in_any_spelling() -> None:
