@@ -1,6 +1,6 @@
 """What events are made of."""
 
-from kproxy.session import BadFrame, Connection, Direction, Exchange, Gap, NotKafka, SaslToken, Tls, TlsFacts
+from kproxy.session import BadFrame, Connection, Direction, Exchange, Gap, NotKafka, SaslToken, Tls
 from kproxy.session.endings import CAPTURE_ENDED, Cut, before_response, inside, who_closed
 from kproxy.session.limits import Limits
 
@@ -44,18 +44,3 @@ def test_frames_are_as_large_as_brokers_take_them() -> None:
     # SocketServerConfigs.SOCKET_REQUEST_MAX_BYTES_DEFAULT, BrokerSecurityConfigs.DEFAULT_SASL_SERVER_MAX_RECEIVE_SIZE
     assert Limits().frame_size == 100 * 1024 * 1024
     assert Limits().unauthenticated_frame_size == 512 * 1024
-
-
-def test_one_frame_of_the_largest_size_may_always_be_in_flight() -> None:
-    assert Limits().in_flight_size >= Limits().frame_size
-
-
-def test_a_connection_in_the_clear_has_none() -> None:
-    assert Connection(1, "10.0.0.5:1", "10.0.0.9:9092").tls is None
-
-
-def test_nothing_is_claimed_before_it_is_seen() -> None:
-    facts = TlsFacts()
-    assert (facts.version, facts.client_certificate, facts.decrypted, facts.resumed) == (None, None, False, False)
-    facts.alerts.append("client: fatal unknown_ca")
-    assert TlsFacts().alerts == []
