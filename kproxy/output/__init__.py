@@ -14,7 +14,7 @@ several. from_jsonl.py turns lines back into events.
     tables/          columns for analysis: contracts, rows of events, Parquet files
     metrics.py       Prometheus metrics, described in metric_descriptions.py; formats: histograms.py
     client_metrics.py metrics that clients measured and sent (KIP-714)
-    spans.py         trace spans of OpenTelemetry; trace_context.py reads the contexts that producers sent
+    spans.py         trace spans of OpenTelemetry, and the trace contexts that producers put in records
 
     bodies.py        both bodies of an exchange as Kafka's JSON, read once, with what is inside bytes and records fields (Opener);
                      what is missing; error codes and names in them

@@ -18,10 +18,15 @@ records, or anything else that could be a secret.
 OTLP is written with protobuf's messages of the package opentelemetry-proto. It was chosen over opentelemetry-sdk with its
 exporter: 20 µs of CPU a span against 145, 6 MB against 14, and no threads; and the SDK counts no span that it drops (CPython
 3.11, 15 attributes; opentelemetry-proto and opentelemetry-sdk 1.45).
+
+Trace contexts in the headers of records: W3C Trace Context (traceparent) and Zipkin's B3, single and multiple. A producer that is
+traced puts the context of its span there (OpenTelemetry's and Zipkin's instrumentations of Kafka clients). Names are compared
+without regard to case. A malformed header counts as no context, as both specifications demand.
 """
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -34,13 +39,83 @@ from kproxy import __version__
 from kproxy.errors import DecodeError
 from kproxy.output.bodies import Bodies, count_errors
 from kproxy.output.escaping import well_formed
-from kproxy.output.trace_context import TraceContext, find_contexts
 from kproxy.protocol import ApiKey
 from kproxy.protocol.constants import ZERO_UUID
 from kproxy.protocol.error_codes import error_name
-from kproxy.protocol.records import count_records
+from kproxy.protocol.records import Limits, count_records, open_batches, read_batches
+from kproxy.protocol.records.in_place import find_headers
 from kproxy.session import Exchange, Frame
 from kproxy.session.exchanges import peeked
+
+MIB = 1 << 20
+LIMITS = Limits(decompressed=4 * MIB, total=4 * MIB)  # for one records field
+MOST_READ = 4 * MIB  # compressed bytes of records read from one request or response
+MOST_RECORDS = 4_096  # records with a context read from one request or response
+
+TRACEPARENT, B3 = b"traceparent", b"b3"
+B3_TRACE, B3_SPAN, B3_SAMPLED, B3_FLAGS = b"x-b3-traceid", b"x-b3-spanid", b"x-b3-sampled", b"x-b3-flags"
+NAMES = (TRACEPARENT, B3, B3_TRACE, B3_SPAN, B3_SAMPLED, B3_FLAGS)
+# version "ff" is invalid; one above 00 may have more behind a dash
+W3C = re.compile(rb"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.DOTALL)
+SINGLE = re.compile(rb"([0-9a-f]{16}|[0-9a-f]{32})-([0-9a-f]{16})(?:-([01d]))?(?:-[0-9a-f]{16})?")
+TRACE_ID = re.compile(rb"[0-9a-f]{16}|[0-9a-f]{32}")
+SPAN_ID = re.compile(rb"[0-9a-f]{16}")
+SAMPLED_VALUES = {b"1": True, b"d": True, b"true": True, b"0": False, b"false": False}
+
+
+class TraceContext(Struct, frozen=True):
+    """The identity of another program's span."""
+
+    trace_id: bytes  # 16 bytes, not all 0
+    span_id: bytes  # 8 bytes, not all 0
+    sampled: bool | None  # None: the sender leaves the decision to others (B3)
+
+
+def read_context(headers: Mapping[bytes, bytes]) -> TraceContext | None:
+    """Return the context in the headers of a record (names in lower case); traceparent wins over b3, and b3 over X-B3-…."""
+    return _of_w3c(headers.get(TRACEPARENT)) or _of_single(headers.get(B3)) or _of_several(headers)
+
+
+def find_contexts(fields: Iterable[bytes]) -> list[TraceContext]:
+    """Return the distinct contexts in records fields, in their order. Bounded by the constants above; never raises."""
+    distinct: dict[tuple[bytes, bytes], TraceContext] = {}
+    left, records = MOST_READ, MOST_RECORDS
+    for data in fields:
+        left -= len(data)
+        if left < 0 or records <= 0:
+            break
+        for opened in open_batches(read_batches(data), LIMITS):
+            headers = [] if opened.batch.magic < 2 else find_headers(opened, NAMES, records)
+            records -= len(headers)
+            for context in filter(None, map(read_context, headers)):
+                distinct.setdefault((context.trace_id, context.span_id), context)
+    return list(distinct.values())
+
+
+def _of_w3c(value: bytes | None) -> TraceContext | None:
+    match = None if value is None else W3C.fullmatch(value.strip(b" \t"))
+    if match is None or (match[5] is not None and match[1] == b"00"):
+        return None
+    return _made(match[2], match[3], bool(int(match[4], 16) & 1))
+
+
+def _of_single(value: bytes | None) -> TraceContext | None:
+    match = None if value is None else SINGLE.fullmatch(value.strip(b" \t").lower())
+    return None if match is None else _made(match[1], match[2], None if match[3] is None else SAMPLED_VALUES[match[3]])
+
+
+def _of_several(headers: Mapping[bytes, bytes]) -> TraceContext | None:
+    trace_id, span_id = headers.get(B3_TRACE, b"").lower(), headers.get(B3_SPAN, b"").lower()
+    if not TRACE_ID.fullmatch(trace_id) or not SPAN_ID.fullmatch(span_id):
+        return None
+    debug = headers.get(B3_FLAGS) == b"1"
+    return _made(trace_id, span_id, True if debug else SAMPLED_VALUES.get(headers.get(B3_SAMPLED, b"").lower()))
+
+
+def _made(trace_id: bytes, span_id: bytes, sampled: bool | None) -> TraceContext | None:
+    trace, span = bytes.fromhex(trace_id.decode().rjust(32, "0")), bytes.fromhex(span_id.decode())
+    return TraceContext(trace, span, sampled) if any(trace) and any(span) else None
+
 
 MOST_LINKS = 128  # of a span: the default limit of the specification
 LONGEST = 255  # characters of a value
@@ -312,8 +387,6 @@ def _offset(exchange: Exchange, contents: Contents) -> int | None:
         answers = [partition for topic in topics for partition in _list(topic, _PARTITIONS)]
         offset = answers[0].base_offset if len(answers) == 1 and answers[0].error_code == 0 else -1
         return offset if offset >= 0 else None
-    from kproxy.protocol.records import read_batches  # noqa: PLC0415
-
     batches = [batch for data in contents.records for batch in read_batches(data)]
     return batches[0].base_offset if len(batches) == 1 else None
 

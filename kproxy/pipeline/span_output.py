@@ -15,8 +15,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 
 from kproxy.output.bodies import Bodies
-from kproxy.output.spans import NAME_THE_CLUSTER, Contents, Span, cluster_id_in, produced, span_of
-from kproxy.output.trace_context import TraceContext, find_contexts
+from kproxy.output.spans import (
+    NAME_THE_CLUSTER,
+    Contents,
+    Span,
+    TraceContext,
+    cluster_id_in,
+    find_contexts,
+    produced,
+    span_of,
+)
 from kproxy.pipeline.output import Observer
 from kproxy.protocol import ApiKey
 from kproxy.session import Event, Exchange

@@ -5,8 +5,18 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
-from kproxy.output.spans import MOST_LINKS, Span, encode_span, produced, request_of, shown, span_of
-from kproxy.output.trace_context import TraceContext, find_contexts, read_context
+from kproxy.output.spans import (
+    MOST_LINKS,
+    Span,
+    TraceContext,
+    encode_span,
+    find_contexts,
+    produced,
+    read_context,
+    request_of,
+    shown,
+    span_of,
+)
 from kproxy.protocol.records.compression import Codec, compress
 from kproxy.session import Exchange
 from tests.support.conversation import broker, client, closing, events_of
