@@ -1,7 +1,8 @@
-"""Who may import whom. lint-imports keeps the same laws on .py files; this also reads .pyx and .pxd, which it cannot."""
+"""Who may import whom: the contracts of pyproject.toml, here also for .pyx and .pxd, which lint-imports cannot read."""
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,65 +10,11 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "kproxy"
-
-# What each room may import of the others:
-# errors <- protocol <- session <- filters | capture | output <- config <- proxy <- cli.
-MAY_IMPORT = {
-    "errors": set[str](),
-    "protocol": {"errors"},
-    "session": {"errors", "protocol"},
-    "capture": {"errors", "protocol", "session"},
-    "output": {"errors", "protocol", "session"},
-    "filters": {"errors", "protocol", "session"},
-    "pipeline": {"errors", "protocol", "session", "filters", "capture", "output"},
-    "config": {"errors", "protocol", "filters"},
-    "login": {"errors", "protocol", "output"},
-    "proxy": {"errors", "protocol", "session", "filters", "capture", "output", "pipeline", "config"},
-    "analyses": {"errors", "protocol", "session", "filters", "capture", "output", "pipeline", "config"},
-    "cli": {
-        "errors",
-        "protocol",
-        "session",
-        "filters",
-        "capture",
-        "output",
-        "pipeline",
-        "config",
-        "login",
-        "proxy",
-        "analyses",
-        "spark",
-        "doctor",
-        "manual",
-        "page",
-        "replay",
-    },
-    "manual": {"errors", "protocol", "output", "analyses"},
-    "doctor": {"errors", "protocol", "filters", "output", "config", "login", "proxy"},
-    "replay": {"errors", "protocol", "session", "output", "pipeline", "config", "login", "proxy"},
-    "testing": {"errors", "protocol", "filters", "config", "proxy"},
-    "spark": {"errors", "protocol", "session", "filters", "capture", "output", "pipeline", "config", "analyses"},
-    "page": {
-        "errors",
-        "protocol",
-        "session",
-        "filters",
-        "capture",
-        "output",
-        "pipeline",
-        "config",
-        "proxy",
-        "analyses",
-        "manual",
-    },
-    "extract": {"errors", "protocol"},
-}
-WAITS_OR_ASKS_THE_TIME = {"asyncio", "selectors", "select", "socket", "socketserver", "ssl", "time", "uvloop"}
-MAY_WAIT = {"proxy", "cli", "spark", "testing", "doctor", "page", "replay"}
-READS_CERTIFICATES = ("config", "ssl")  # the one module of these that it may import: it opens no connection
-INPUT_OUTPUT = {"http", "os", "pathlib", "shutil", "subprocess", "tempfile", "threading", "urllib"}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+CONTRACTS = PROJECT["tool"]["importlinter"]["contracts"]
+(LAYERS,) = ([line.split(" | ") for line in each["layers"]] for each in CONTRACTS if each["type"] == "layers")
+LAYER_OF = {name.removeprefix("kproxy."): at for at, names in enumerate(LAYERS) for name in names}
 ONLY_IN = {"pyspark": {"spark"}, "duckdb": {"analyses", "page"}, "sqlglot": {"analyses"}}
-NO_INPUT_OUTPUT = {"protocol", "session", "filters"}
 
 CYTHON_IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+c?import\s+\(?([\w ,]*)|c?import\s+([\w.]+))", re.MULTILINE)
 SOURCES = sorted(path for pattern in ("*.py", "*.pyi", "*.pyx", "*.pxd") for path in PACKAGE.rglob(pattern))
@@ -95,49 +42,43 @@ def room_of(path: Path) -> str:
 
 def forbidden(room: str, name: str) -> bool:
     top, _, rest = name.partition(".")
-    if top == "kproxy":
+    if top == "kproxy" and room in LAYER_OF:
         other = rest.partition(".")[0]
-        return other in MAY_IMPORT and other != room and other not in MAY_IMPORT[room]
-    if top in WAITS_OR_ASKS_THE_TIME:
-        return room not in MAY_WAIT and (room, top) != READS_CERTIFICATES
-    if top in ONLY_IN:
-        return room not in ONLY_IN[top]
-    return top in INPUT_OUTPUT and room in NO_INPUT_OUTPUT
+        if other in LAYER_OF and other != room and LAYER_OF[other] <= LAYER_OF[room]:
+            return True
+    rules = [each for each in CONTRACTS if f"kproxy.{room}" in each.get("source_modules", ())]
+    modules = [module for rule in rules for module in rule["forbidden_modules"]]
+    if any(name == module or name.startswith(f"{module}.") for module in modules):
+        return True
+    return top in ONLY_IN and room not in ONLY_IN[top]
 
 
 @pytest.mark.parametrize("package", sorted({room_of(source) for source in SOURCES} - {"__init__", "__main__"}))
 def test_imports_go_one_way(package: str) -> None:
-    assert package in MAY_IMPORT, f"{package} has no law: add it to MAY_IMPORT"
+    assert package in LAYER_OF or package == "extract", f"{package} is in no layer of pyproject.toml"
     sources = [source for source in SOURCES if room_of(source) == package]
     imports = [(source.relative_to(ROOT).as_posix(), name) for source in sources for name in imported(source)]
     assert [(source, name) for source, name in imports if forbidden(package, name)] == []
 
 
-@pytest.mark.parametrize(
-    ("room", "name", "breaks"),
-    [
-        ("protocol", "kproxy.session.events", True),
-        ("session", "kproxy.protocol", False),
-        ("capture", "kproxy.output.text.lines", True),
-        ("cli", "kproxy.capture", False),
-        ("cli", "kproxy.extract.jars", True),
-        ("output", "time", True),
-        ("filters", "asyncio", True),
-        ("filters", "kproxy.config.structs", True),
-        ("cli", "time", False),
-        ("session", "asyncio.tasks", True),
-        ("protocol", "pathlib.Path", True),
-        ("capture", "pathlib.Path", False),
-        ("filters", "asyncio", True),
-        ("filters", "kproxy.config", True),
-        ("config", "ssl", False),
-        ("config", "socket", True),
-        ("proxy", "asyncio", False),
-        ("config", "kproxy.proxy.supervisor.process", True),
-    ],
-)
-def test_the_law_knows_right_from_wrong(room: str, name: str, breaks: bool) -> None:
-    assert forbidden(room, name) is breaks
+def test_the_law_knows_right_from_wrong() -> None:
+    wrong = {
+        "protocol": ("kproxy.session.events", "pathlib.Path", "time"),
+        "capture": ("kproxy.output.text.lines",),
+        "cli": ("kproxy.extract.jars", "pyspark.sql"),
+        "session": ("asyncio.tasks",),
+        "filters": ("asyncio", "kproxy.config.structs", "kproxy.config"),
+        "config": ("socket", "kproxy.proxy.supervisor.process"),
+    }
+    right = {
+        "session": "kproxy.protocol",
+        "capture": "pathlib.Path",
+        "config": "ssl",
+        "proxy": "asyncio",
+        "cli": "time",
+    }
+    assert [(room, name) for room, names in wrong.items() for name in names if not forbidden(room, name)] == []
+    assert [(room, name) for room, name in right.items() if forbidden(room, name)] == []
 
 
 @pytest.mark.parametrize(

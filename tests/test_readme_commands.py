@@ -18,8 +18,8 @@ from kproxy.manual import TOPICS, text
 from tests.conftest import Require
 from tests.support.command import kproxy
 from tests.support.kafka.processes import eventually, spawn, stop, tail
-from tests.support.kafka.wire import create_topic
 from tests.support.ports import free_ports
+from tests.support.sockets import create_topic
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (ROOT / "README.md").read_text(encoding="utf-8") + "\n".join(map(text, TOPICS))

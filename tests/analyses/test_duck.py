@@ -24,7 +24,7 @@ from kproxy.analyses.sources import Kind, look_at, table_files
 from kproxy.analyses.spans import parse_span
 from kproxy.cli import main
 from kproxy.errors import ConfigError, UsageError
-from tests.support.traffic import CAPTURES
+from tests.support.corpus import CAPTURES
 
 ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
 MANIFEST = {

@@ -8,6 +8,7 @@ import pytest
 from kproxy.analyses import library
 from kproxy.analyses.report.templates import fill
 from tests.support.group_traffic import KEYS, GroupTraffic
+from tests.support.sampled import sampled
 
 Rows = list[dict[str, Any]]
 
@@ -17,7 +18,7 @@ def told(rows: Rows) -> list[tuple[Any, ...]]:
     return [(row["generation_to"], row["cause"], row["client_id"], row["members_after"]) for row in rows]
 
 
-@pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.parametrize("kind", sampled(KEYS, ["consumer"]))
 def test_every_kind_of_group_has_a_timeline(tmp_path: Path, kind: str) -> None:
     traffic = GroupTraffic("g")
     for step in (
@@ -55,7 +56,7 @@ def test_the_last_members_that_leave_have_a_row(tmp_path: Path) -> None:
     assert verdict.startswith("3 rebalances of 1 group: 2 joined, 1 left")
 
 
-@pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.parametrize("kind", sampled(KEYS, ["consumer"]))
 def test_the_last_member_of_an_epoch_that_leaves_has_a_row(tmp_path: Path, kind: str) -> None:
     traffic = GroupTraffic("g")
     for step in ((0, "m1", 0, 1), (5, "m2", 0, 2), (6, "m1", 1, 2), (8, "m1", -1, -1), (8.2, "m2", -1, -1)):
@@ -147,7 +148,7 @@ def test_a_member_that_waits_for_its_join_keeps_the_group(tmp_path: Path) -> Non
     assert len(traffic.rows(tmp_path, "rebalances")) == 2
 
 
-@pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.parametrize("kind", sampled(KEYS, ["consumer"]))
 def test_epochs_whose_members_fall_silent_have_a_row_after_45_s(tmp_path: Path, kind: str) -> None:
     for until, causes in ((50, []), (52, ["went silent"])):
         traffic = GroupTraffic("g")

@@ -1,4 +1,9 @@
-"""Groups that are not of consumers: Kafka Connect's workers, in a run that tests.support.kafka.connect describes, and others."""
+"""Groups that are not of consumers: Kafka Connect's workers, and others.
+
+groups/connect.pcapng.zst is of two workers of Kafka 4.3.1 behind `kproxy run`. worker-1 begins alone, and is given a connector
+that reads a file of LINES lines into a topic and one that writes the topic to another file; then worker-2 comes, takes over one
+of the two tasks, and is stopped by SIGTERM, after which worker-1 has both again.
+"""
 
 from collections.abc import Iterator
 from functools import cache
@@ -10,13 +15,12 @@ import pytest
 from kproxy.analyses import library
 from kproxy.analyses.duck import Database
 from kproxy.cli import main
-from tests.conftest import Require
 from tests.support.group_traffic import GroupTraffic
-from tests.support.kafka import connect
-from tests.support.kafka.jars import missing
 
 CAPTURE = Path(__file__).parent / "groups" / "connect.pcapng.zst"
 WORKERS = "worker-1", "worker-2"
+GROUP, TOPIC, LINES = "connect-cluster", "lines", 50
+CONNECTORS = ("file-source", "file-sink")
 
 
 @cache
@@ -33,7 +37,7 @@ def rows_of(capture: Path, analysis: str) -> list[dict[str, Any]]:
 
 def check_what_workers_did(found: list[dict[str, Any]]) -> None:
     """worker-1 began alone; worker-2 came, and left; worker-1 left. In between the leader asked, as connectors and tasks came."""
-    timeline = [row for row in found if row["group_id"] == connect.GROUP]
+    timeline = [row for row in found if row["group_id"] == GROUP]
     told = [(row["cause"], row["client_id"], row["members_after"]) for row in timeline]
     assert [each for each in told if each[0] != "asked for by the application"] == [
         ("joined", "worker-1", 1), ("joined", "worker-2", 2), ("left", "worker-2", 1), ("left", "worker-1", 0),
@@ -50,12 +54,12 @@ def test_what_made_workers_rebalance() -> None:
 def test_the_map_has_workers_and_what_their_connectors_move() -> None:
     found = {(row["client_id"], row["direction"], row["topic"]): row for row in rows("map")}
     for worker in WORKERS:
-        assert found[worker, "join", None]["groups"] == [connect.GROUP]
-    written = found["connector-producer-file-source-0", "produce", connect.TOPIC]
-    read = found["connector-consumer-file-sink-0", "fetch", connect.TOPIC]
+        assert found[worker, "join", None]["groups"] == [GROUP]
+    written = found["connector-producer-file-source-0", "produce", TOPIC]
+    read = found["connector-consumer-file-sink-0", "fetch", TOPIC]
     assert (written["records"], read["records"], read["groups"]) == (
-        connect.LINES,
-        connect.LINES,
+        LINES,
+        LINES,
         ["connect-file-sink"],
     )
     kept = {row["topic"] for row in rows("map") if (row["client_id"] or "").startswith("connect-cluster-worker-1-")}
@@ -76,9 +80,7 @@ def test_no_finding_takes_workers_for_consumers() -> None:
         for analysis in library.load().values():
             if analysis.is_finding and analysis.header.default:
                 found = database.run(analysis).to_pylist()
-                assert [
-                    row for row in found if row.get("group_id") == connect.GROUP or row["client_id"] in WORKERS
-                ] == []
+                assert [row for row in found if row.get("group_id") == GROUP or row["client_id"] in WORKERS] == []
 
 
 def test_what_workers_tell_each_other_is_decoded(tmp_path: Path) -> None:
@@ -86,7 +88,7 @@ def test_what_workers_tell_each_other_is_decoded(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["decode", "-v", "--quiet", "--where", 'apiName == "SyncGroup"', "-o", str(written), str(CAPTURE)])
     shown = written.read_text(encoding="utf-8")
-    for name in connect.CONNECTORS:
+    for name in CONNECTORS:
         assert f"connectors: [{name}]" in shown
 
 
@@ -115,10 +117,3 @@ def test_schema_registry_is_on_the_map(registry: tuple[GroupTraffic, Path]) -> N
     assert [(row["client_id"], row["groups"], row["topic"]) for row in found] == [
         ("app-1", ["schema-registry"], None), ("app-2", ["schema-registry"], None),
     ]  # fmt: skip
-
-
-@pytest.mark.long
-def test_workers_of_a_live_run(tmp_path: Path, require: Require) -> None:
-    require("kafka", missing() is None, missing() or "")
-    connect.main(str(tmp_path))
-    check_what_workers_did(rows_of(tmp_path / "connect.pcapng", "rebalances"))

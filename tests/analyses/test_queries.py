@@ -14,7 +14,7 @@ from kproxy.analyses.prompt import HELP, SqlCompleter, run_prompt
 from kproxy.analyses.queries import Queries, check_query, mistake_of, rows_of
 from kproxy.cli import main
 from kproxy.errors import UsageError
-from tests.support.traffic import CAPTURES
+from tests.support.corpus import CAPTURES
 
 ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
 

@@ -17,8 +17,8 @@ from kio.schema.metadata.v12.response import MetadataResponse as KioMetadata
 from kio.serial import entity_reader
 
 from kproxy.protocol import message
-from tests.bench.bodies import fetch_response_v13, metadata_response_v12
-from tests.bench.ratio import cpu_a_call, paired
+from tests.bench.measuring import cpu_a_call, paired
+from tests.bench.traffic import fetch_response_v13, metadata_response_v12
 
 CASES = [
     ("MetadataResponse", 12, metadata_response_v12(), KioMetadata, KafkaPythonMetadata),

@@ -1,4 +1,4 @@
-"""What filters cost the worker that forwards: `python -m tests.bench.filters [--rounds N] [--only ROW]`.
+"""What filters cost the worker that forwards: `python -m tests.bench.filters [--rounds N] [--only without,changing]`.
 
 Proxies with and without a filter stand side by side between a load and a broker made here, and get the same frames in turn; what
 is printed is CPU time of the worker process alone, the median of the rounds' own ratios, and the spread of them.
@@ -22,7 +22,6 @@ multiple of that without a filter (median, and the spread of the rounds, which i
     the codec alone             68-92   413-516   439-546   140-206
 """
 
-import argparse
 import contextlib
 import json
 import random
@@ -43,7 +42,7 @@ from kproxy.protocol.records import Codec, Record, read_batches, write_batches
 from kproxy.protocol.records.compression import compress, decompress
 from kproxy.protocol.records.editing import RecordBatch
 from kproxy.protocol.structs import struct_types
-from tests.bench.ratio import cpu_a_call
+from tests.bench.measuring import cpu_a_call, cpu_of, options_of, spread
 from tests.support.frames import frame, request
 from tests.support.kafka.proxies import Proxy, cluster
 
@@ -144,18 +143,12 @@ class Side:
         self.name = name
         served = cluster([broker.address], addresses={"mode": "fixed"}, filters=filters)
         self.proxy = Proxy(folder / name, [served], analysis={"enabled": False}).start()
-        pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-        (self._worker,) = [pid for pid in pids if _parent(pid) == self.proxy.process.pid and b"worker" in _title(pid)]
-
-    def cpu(self) -> float:
-        """CPU seconds of the worker so far."""
-        return time.clock_gettime((~self._worker << 3) | 2)
 
     def run(self, load: Load, seconds: float) -> tuple[int, float]:
         """Requests that were answered, and the CPU seconds of the worker for them."""
-        before = self.cpu()
+        before = cpu_of(self.proxy.workers())
         count = drive(self.proxy.bootstrap(), load, seconds)
-        spent = self.cpu() - before
+        spent = cpu_of(self.proxy.workers()) - before
         if not count:
             raise RuntimeError(f"{self.name}: {load.name} was not answered: {self.proxy.said()}")
         return count, spent
@@ -177,18 +170,6 @@ def drive(address: str, load: Load, seconds: float) -> int:
     for connected in sockets:
         connected.close()
     return sum(counts) if all(counts) else 0
-
-
-def _parent(pid: int) -> int:
-    with contextlib.suppress(OSError):
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    return 0
-
-
-def _title(pid: int) -> bytes:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    return b""
 
 
 def _send(connected: socket.socket, load: Load, until: float, counts: list[int], number: int) -> None:
@@ -295,8 +276,7 @@ def compared(sides: list[Side], load: Load, broker: Broker, rounds: int, seconds
     for side in sides:
         own = spent[side.name]
         ratios = [mine / other for mine, other in zip(own, first, strict=True)]
-        spread = f"x{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
-        yield f"{load.name:<22} {side.name:<12} {statistics.median(own) * 1e6:9.1f} us  {spread}"
+        yield f"{load.name:<22} {side.name:<12} {statistics.median(own) * 1e6:9.1f} us  {spread(ratios, 2)}"
 
 
 def without_wanting(sides: dict[str, Side], broker: Broker, rounds: int) -> Iterator[str]:
@@ -325,30 +305,27 @@ def changing(sides: dict[str, Side], broker: Broker, rounds: int) -> Iterator[st
                 broker.answers[load.api_key] = load.response
                 rows = [side.run(load, 0.5) for _ in range(rounds + 1) for side in (sides[name],)][1:]
                 speeds = [count * plain / cpu / 1e6 for count, cpu in rows]
-                spread = f"{statistics.median(speeds):7.0f} MB/s ({min(speeds):.0f}-{max(speeds):.0f})"
+                shown = f"{statistics.median(speeds):7.0f} MB/s ({min(speeds):.0f}-{max(speeds):.0f})"
                 beside = f"codec alone {plain / alone / 1e6:.0f} MB/s" if codec else ""
-                yield f"{load.name:<24} {spread:<28} {beside}"
+                yield f"{load.name:<24} {shown:<28} {beside}"
 
 
 def main() -> None:
     """Run the rows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", choices=["without", "changing"])
-    chosen = parser.parse_args()
+    given = options_of(__doc__, rounds=7, only="")
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         broker = Broker()
         sides = {}
         for name, filters in chains(Path(folder)).items():
             sides[name] = Side(name, Path(folder), broker, filters)
             stack.callback(sides[name].proxy.close)
-        if chosen.only != "changing":
+        if given.only != "changing":
             print("CPU of the worker a request, and as a multiple of no filter:")
-            for line in without_wanting(sides, broker, chosen.rounds):
+            for line in without_wanting(sides, broker, given.rounds):
                 print(line, flush=True)
-        if chosen.only != "without":
+        if given.only != "without":
             print("MB of records in a CPU second of the worker:")
-            for line in changing(sides, broker, chosen.rounds):
+            for line in changing(sides, broker, given.rounds):
                 print(line, flush=True)
 
 

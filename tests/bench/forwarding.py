@@ -9,7 +9,6 @@ without a proxy. Memory is the resident size of all processes of a proxy after t
 measured by its command: --also kafka-proxy='kafka-proxy server --bootstrap-server-mapping {broker},{listen}'.
 """
 
-import argparse
 import contextlib
 import multiprocessing
 import random
@@ -27,6 +26,7 @@ from kproxy.protocol.records import Codec, Record, write_batches
 from kproxy.protocol.records.editing import RecordBatch
 from tests.bench import filters
 from tests.bench.filters import HEARTBEAT, Broker, Frames, Load, answered, asked, drive, produce
+from tests.bench.measuring import cpu_of, options_of, spread
 from tests.support.haproxy import haproxy
 from tests.support.kafka.processes import children, command_line, eventually, resident_size, spawn, stop
 from tests.support.kafka.proxies import Proxy, cluster
@@ -53,12 +53,12 @@ class Side:
 
     def run(self, load: Load) -> None:
         """One round."""
-        before = cpu(self.pids), cpu(self.analyzers)
+        before = cpu_of(self.pids), cpu_of(self.analyzers)
         count = drive(self.address, load, ROUND_S)
         if not count:
             raise RuntimeError(f"{self.name}: {load.name} was not answered")
-        self.spent.append((cpu(self.pids) - before[0]) / count)
-        self.analysis.append((cpu(self.analyzers) - before[1]) / count)
+        self.spent.append((cpu_of(self.pids) - before[0]) / count)
+        self.analysis.append((cpu_of(self.analyzers) - before[1]) / count)
 
     def time(self, load: Load) -> None:
         """The median of some round trips."""
@@ -72,11 +72,6 @@ class Side:
                 frames.next(4)
                 taken.append(time.perf_counter() - began)
         self.trips.append(statistics.median(taken))
-
-
-def cpu(pids: list[int]) -> float:
-    """CPU seconds of processes so far."""
-    return sum(time.clock_gettime((~pid << 3) | 2) for pid in pids)
 
 
 def loads() -> list[Load]:
@@ -151,9 +146,8 @@ def rows(found: list[Side], load: Load, rounds: int) -> Iterator[str]:
                 side.spent, side.analysis = [], []
     for side in found:
         ratios = [mine / other for mine, other in zip(side.spent, found[0].spent, strict=True)]
-        spread = f"x{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
         beside = f"  analyzer {statistics.median(side.analysis) * 1e6:.1f} us" if side.analyzers else ""
-        yield f"{load.name:<18} {side.name:<22} {statistics.median(side.spent) * 1e6:8.1f} us  {spread}{beside}"
+        yield f"{load.name:<18} {side.name:<22} {statistics.median(side.spent) * 1e6:8.1f} us  {spread(ratios, 2)}{beside}"
 
 
 def added(found: list[Side], broker: str, load: Load, rounds: int) -> Iterator[str]:
@@ -170,11 +164,8 @@ def added(found: list[Side], broker: str, load: Load, rounds: int) -> Iterator[s
 
 def main() -> None:
     """Run the rows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--also", metavar="NAME=COMMAND", action="append", default=[])
-    chosen = parser.parse_args()
-    others = [(name, command) for name, _, command in (also.partition("=") for also in chosen.also)]
+    given = options_of(__doc__, rounds=7, also="")
+    others = [(name, command) for name, _, command in [given.also.partition("=")] if name]
     found_loads = loads()
     here, there = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=serve, args=(found_loads, there), daemon=True)
@@ -183,9 +174,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sides(Path(folder), broker, others) as found:
         print("CPU time a request of the process that forwards, and as a multiple of haproxy's:")
         for load in found_loads:
-            for line in rows(found, load, chosen.rounds):
+            for line in rows(found, load, given.rounds):
                 print(line, flush=True)
-        for line in added(found, broker, found_loads[0], chosen.rounds):
+        for line in added(found, broker, found_loads[0], given.rounds):
             print(line, flush=True)
         print("resident memory of all processes of a proxy:")
         for side in found:

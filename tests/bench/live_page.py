@@ -12,10 +12,8 @@ RssAnon does not have).
 What is wanted: 30 and 5 microseconds, 600 MB with what is kept, and no growth from a million exchanges on.
 """
 
-import argparse
 import http.client
 import json
-import os
 import random
 import socket
 import subprocess
@@ -30,6 +28,8 @@ from kproxy.pipeline.output import End, Source
 from kproxy.proxy.analyzer.page_feed import PageFeed, connect
 from kproxy.session import Connection, Direction, Event, Exchange, Session
 from tests.bench import traffic
+from tests.bench.measuring import cpu_of, options_of
+from tests.support.kafka.processes import kib
 
 TOKEN = "of-the-bench"
 MARKS = (0.01, 0.1, 0.25, 0.5, 0.75, 1.0)
@@ -64,13 +64,11 @@ class Page:
 
     def cpu(self) -> float:
         """Seconds of CPU so far."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_of([self.process.pid])
 
-    def memory_mb(self, what: str) -> float:
-        """A line of /proc/PID/status."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8")
-        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(what)) / 1024
+    def memory_mb(self) -> float:
+        """RssAnon."""
+        return kib(f"/proc/{self.process.pid}/status", "RssAnon:") / 1024**2
 
     def stop(self) -> None:
         """End it."""
@@ -135,27 +133,20 @@ def renewed(exchange: Exchange, number: int, at: int) -> Exchange:
 
 def main() -> None:
     """Measure, and print a line a mark."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--exchanges", type=int, default=10_000_000)
-    parser.add_argument("--most", type=int, default=256 << 20)
-    parser.add_argument("--spill", default="", help="directory for older exchanges")
-    parser.add_argument("--short", action="store_true", help="each exchange on a connection of its own")
-    parser.add_argument("--topics", type=int, default=0, help="so many topics with long names")
-    parser.add_argument("--ask", action="store_true", help="ask each view at the end")
-    options = parser.parse_args()
+    given = options_of(__doc__, exchanges=10_000_000, most=256 << 20, spill="", short=False, topics=0, ask=False)
     with tempfile.TemporaryDirectory(prefix="kproxy-") as folder:
-        page = Page(Path(folder), options.most, options.spill)
+        page = Page(Path(folder), given.most, given.spill)
         feed = connect(str(Path(folder) / FEED), dict, lambda: 0)
         feed.start_source(Source(1, "worker 0"))
         try:
             run(
                 page,
                 feed,
-                options.exchanges,
-                to_topics(options.topics) if options.topics else exchanges(),
-                options.short,
+                given.exchanges,
+                to_topics(given.topics) if given.topics else exchanges(),
+                given.short,
             )
-            if options.ask:
+            if given.ask:
                 ask(page)
         finally:
             feed.close()
@@ -164,7 +155,7 @@ def main() -> None:
 
 def run(page: Page, feed: PageFeed, total: int, kinds: list[Exchange], is_short: bool) -> None:
     """Send them, and stop at the marks."""
-    print(f"{sum(map(_size, kinds)) // len(kinds)} bytes an exchange; before: {page.memory_mb('RssAnon:'):.0f} MB")
+    print(f"{sum(map(_size, kinds)) // len(kinds)} bytes an exchange; before: {page.memory_mb():.0f} MB")
     marks, spent, before, sent = [int(total * mark) for mark in MARKS], 0.0, page.cpu(), 0
     for mark in marks:
         spent += send(feed, range(sent + 1, mark + 1), kinds, is_short)
@@ -203,7 +194,7 @@ def report(page: Page, feed: PageFeed, number: int, spent: float, cpu: float) ->
     on_disk = f" and {source['spill']['bytes'] / 2**20:.0f} MB on disk" if source["spill"] else ""
     print(
         f"{number:>10,}  process {cpu / number * 1e6:5.1f} µs, feed {spent / number * 1e6:4.1f} µs;"
-        f" RssAnon {page.memory_mb('RssAnon:'):4.0f} MB, keeps {source['bytes'] / 2**20:4.0f} MB"
+        f" RssAnon {page.memory_mb():4.0f} MB, keeps {source['bytes'] / 2**20:4.0f} MB"
         f"{on_disk}:"
         f" {source['exchanges']:,} here, {source['left']:,} left, {source['dropped']:,} dropped",
         flush=True,
@@ -233,7 +224,7 @@ def ask(page: Page) -> None:
             spent.append(page.cpu() - before)
         wrong = f"  {answer['error']}" if "error" in answer else ""
         print(f"{spent[0]:6.2f} s, again {spent[1]:6.2f} s  {path}{wrong}", flush=True)
-    print(f"RssAnon {page.memory_mb('RssAnon:'):4.0f} MB")
+    print(f"RssAnon {page.memory_mb():4.0f} MB")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The page's server on a directory of tables with many exchanges: how long a browser waits, and how much memory it takes.
 
-    python -m tests.bench.page [--exchanges 1000000] [--rounds 3]
+    python -m tests.bench.page [--exchanges 1000000] [--rounds 3] [--tables DIRECTORY] [--jumps 200]
 
 It starts ``kproxy open`` on generated tables and asks it over HTTP as the page does. Printed are the median and the longest wall
 clock (which mean something on an idle machine only), the CPU time that the server and its process for CEL took for each, and
@@ -11,13 +11,14 @@ Measured on two cores of an idle machine: first rows 0.66 s; rows anywhere 13 to
 143 ms; 242 MB resident, at most 415 MB. At a load of 20, where only CPU says something: rows anywhere of a sort 2 ms, once the
 columns are kept in memory, which takes 70 MB (before: 23 to 170 ms); macros over lists that are written out 50 to 150 ms, over
 texts of times 0.9 s, spread over both cores; what is left to CEL 1.5 s where it names one value that all rows differ in.
-What the browser adds to it: tests.bench.page_scrolling.
+
+With --jumps, what Chromium adds to it: the scroll bar is moved to so many random places, with and without a filter and a sort.
+Printed are for each: milliseconds until the rows are in the document (median, 95 of 100, longest), questions to the server for
+each movement, and the CPU time of the browser's main thread and of the server. What is wanted: rows within 100 ms.
 """
 
-import argparse
 import http.client
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -27,10 +28,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from tests.bench.measuring import cpu_of, options_of
 from tests.support.exchange_tables import write_tables
+from tests.support.kafka.processes import children, kib
+
+if TYPE_CHECKING:
+    from tests.page.browser.driving import Page
 
 FILTERS = [
     'apiName == "Fetch" && latencyMs > 500.0',
@@ -67,6 +73,33 @@ FILTERS = [
 ]  # fmt: skip
 
 
+QUESTIONS: dict[str, dict[str, str]] = {
+    "in their order": {},
+    "sorted": {"sort": "-latencyMs"},
+    "filtered": {"filter": 'clientId.startsWith("client-1")'},
+    "filtered and sorted": {"filter": 'clientId.startsWith("client-1")', "sort": "latencyMs"},
+}
+JUMP = """
+const [share, done] = arguments;
+const scroller = document.querySelector(".table.scroller");
+const pane = scroller.querySelector(".pane");
+const first = () => pane.querySelector("[data-at]")?.dataset.at;
+const before = first();
+performance.clearResourceTimings();
+const began = performance.now();
+const observer = new MutationObserver(() => {
+  if (first() === before || pane.querySelector(".waiting")) return;
+  observer.disconnect();
+  const took = performance.now() - began;
+  const asked = performance.getEntriesByType("resource").filter((one) => one.name.includes("/exchanges?")).length;
+  requestAnimationFrame(() => setTimeout(() => done({ took, asked })));
+});
+observer.observe(pane, { childList: true, subtree: true, attributes: true, characterData: true });
+scroller.scrollTop = share * (scroller.scrollHeight - scroller.clientHeight);
+"""
+AT_REST = ".table .pane [data-number]"
+
+
 class Server:
     """``kproxy open`` on a source."""
 
@@ -88,26 +121,13 @@ class Server:
         self._connection.request("GET", f"/page/api/{path}?{urlencode(asked)}", headers={"Cookie": self._cookie})
         return json.loads(self._connection.getresponse().read())
 
-    def processes(self) -> list[int]:
-        """The server and its children."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text(encoding="ascii")
-        return [self.process.pid, *map(int, children.split())]
-
     def cpu_ms(self) -> float:
-        """User and system time so far."""
-        tick, total = os.sysconf("SC_CLK_TCK"), 0
-        for pid in self.processes():
-            fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-            total += int(fields[11]) + int(fields[12])
-        return total * 1000 / tick
+        """CPU time of the server and its children so far."""
+        return cpu_of([*children(self.process.pid)]) * 1000
 
     def memory_mb(self, what: str) -> float:
         """VmRSS or VmHWM of all of them."""
-        found = 0
-        for pid in self.processes():
-            for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
-                found += int(line.split()[1]) if line.startswith(what) else 0
-        return found / 1024
+        return sum(kib(f"/proc/{pid}/status", what) for pid in children(self.process.pid)) / 1024**2
 
     def stop(self) -> None:
         """End it."""
@@ -128,13 +148,19 @@ def measured(server: Server, asks: list[Callable[[], Any]]) -> tuple[float, floa
 
 def main() -> None:
     """Measure, and print a line a question."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--exchanges", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--tables", type=Path, help="a directory of tables made before")
-    options = parser.parse_args()
-    with tables_of(options.tables, options.exchanges) as tables:
-        report(tables, options.rounds)
+    given = options_of(__doc__, exchanges=1_000_000, rounds=3, tables=None, jumps=0)
+    with tables_of(Path(given.tables) if given.tables else None, given.exchanges) as tables:
+        if not given.jumps:
+            report(tables, given.rounds)
+            return
+        from tests.page.browser.driving import Page, driven  # noqa: PLC0415 - it needs a browser
+
+        server = Server(tables)
+        try:
+            with driven() as driver:
+                scroll(Page(driver, server.address), server, given.jumps)
+        finally:
+            server.stop()
 
 
 @contextmanager
@@ -196,6 +222,30 @@ def report(tables: Path, rounds: int) -> None:
         f"resident memory, server and CEL: {server.memory_mb('VmRSS:'):.0f} MB, at most {server.memory_mb('VmHWM:'):.0f} MB"
     )
     server.stop()
+
+
+def scroll(page: "Page", server: Server, jumps: int) -> None:
+    """The figures of all questions."""
+    source = Random(7)
+    page.driver.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+    for name, parameters in QUESTIONS.items():
+        page.show(**parameters)
+        page.one(AT_REST)
+        before = browser_ms(page), server.cpu_ms()
+        seen = [page.driver.execute_async_script(JUMP, source.random()) for _ in range(jumps)]
+        browser, cpu = browser_ms(page) - before[0], server.cpu_ms() - before[1]
+        took = sorted(one["took"] for one in seen)
+        print(
+            f"{name:20} first {seen[0]['took']:4.0f}, median {statistics.median(took):4.0f}, 95 % {took[int(jumps * 0.95)]:4.0f},"
+            f" longest {took[-1]:4.0f} ms; questions {sum(one['asked'] for one in seen) / jumps:.2f};"
+            f" cpu browser {browser / jumps:5.1f}, server {cpu / jumps:5.1f} ms"
+        )
+
+
+def browser_ms(page: "Page") -> float:
+    """CPU time of the page's main thread so far."""
+    metrics: list[dict[str, Any]] = page.driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+    return 1000 * next(float(one["value"]) for one in metrics if one["name"] == "TaskDuration")
 
 
 def show(what: str, server: Server, asks: list[Callable[[], Any]]) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from aiokafka.record._crecords import DefaultRecordBatchBuilder, MemoryRecords
 
 from kproxy.protocol.records import count_records, read_batches, read_records, to_arrow
-from tests.bench.ratio import paired
+from tests.bench.measuring import paired
 
 FIELD_SIZE = 1_000_000
 HEADERS = [("traceparent", b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")]

@@ -8,45 +8,20 @@ in turn with the first answers, whose part of its seconds is shown; and once of 
 read) and `-V` (all fields as text), with the ratios of CPU seconds.
 """
 
-import argparse
 import os
 import pty
 import statistics
 import subprocess
-import sys
-import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
-from tests.bench.shapes import SHAPES
+from tests.bench.measuring import KPROXY, cost, options_of, started
+from tests.bench.traffic import SHAPES
 
-KPROXY = [sys.executable, "-c", "from kproxy.cli import main; main()", "report"]
+REPORT = [*KPROXY, "report"]
 FIRST = b"First answer, from "
-TSHARK = {"-T fields": ["-T", "fields", "-e", "kafka.api_key"], "-V": ["-V"]}
-
-
-class Cost(NamedTuple):
-    """What a command cost."""
-
-    cpu: float  # seconds, of all its threads
-    seconds: float
-    megabytes: float  # peak memory
-
-    def __str__(self) -> str:
-        return f"{self.cpu:6.2f} CPU s  {self.seconds:6.2f} s  {self.megabytes:5.0f} MB"
-
-
-def cost(command: list[str]) -> Cost:
-    """Run a command with the processes that it forks, throw away what it prints. The memory is that of the largest of them."""
-    began = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        sys.exit(f"{' '.join(command)} ended with {process.returncode}")
-    return Cost(used.ru_utime + used.ru_stime, time.monotonic() - began, used.ru_maxrss / 1024)
+TSHARK = {"-r": [], "-T fields": ["-T", "fields", "-e", "kafka.api_key"], "-V": ["-V"]}
 
 
 def first_on_terminal(path: Path) -> float:
@@ -54,7 +29,7 @@ def first_on_terminal(path: Path) -> float:
     began = time.monotonic()
     process, terminal = pty.fork()
     if not process:
-        os.execv(KPROXY[0], [*KPROXY, str(path)])
+        os.execv(REPORT[0], [*REPORT, str(path)])
     shown, first = b"", None
     with suppress(OSError), open(terminal, "rb", buffering=0) as stream:  # noqa: PTH123 - a descriptor
         while data := stream.read(65_536):
@@ -68,7 +43,7 @@ def first_on_terminal(path: Path) -> float:
 def first_in_pipes(path: Path) -> float:
     """Seconds until the first answer is in the pipe that is standard error; standard output is another."""
     began = time.monotonic()
-    with subprocess.Popen([*KPROXY, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen([*REPORT, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         first = next((time.monotonic() - began for line in process.stderr if line.startswith(FIRST)), None)
         process.communicate()
@@ -77,12 +52,11 @@ def first_in_pipes(path: Path) -> float:
 
 def compare_first(path: Path, rounds: int, *, tshark: bool) -> None:
     """Print the medians of some rounds, in which one comes after the other."""
-    seconds: dict[str, list[float]] = {}
+    seconds: dict[str, list[float]] = {"terminal": [], "pipes": [], "tshark": []}
     for _ in range(rounds):
-        seconds.setdefault("terminal", []).append(first_on_terminal(path))
-        seconds.setdefault("pipes", []).append(first_in_pipes(path))
-        if tshark:
-            seconds.setdefault("tshark", []).append(cost(["tshark", "-r", str(path)]).seconds)
+        seconds["terminal"].append(first_on_terminal(path))
+        seconds["pipes"].append(first_in_pipes(path))
+        seconds["tshark"].append(cost(["tshark", "-r", str(path)]).seconds if tshark else 0)
     medians = {name: statistics.median(each) for name, each in seconds.items()}
     for name in ("terminal", "pipes"):
         share = f"  {medians[name] / medians['tshark']:.2f} of tshark -r, {medians['tshark']:.2f} s" if tshark else ""
@@ -90,26 +64,16 @@ def compare_first(path: Path, rounds: int, *, tshark: bool) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", default="mixed", choices=SHAPES)
-    parser.add_argument("--megabytes", default="200,1000")
-    parser.add_argument("--tshark", action="store_true")
-    parser.add_argument("--rounds", type=int, default=3)
-    arguments = parser.parse_args()
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    with tempfile.TemporaryDirectory(prefix="kproxy-bench-") as folder:
-        os.environ["PYTHONPYCACHEPREFIX"] = folder  # compiled modules, as an installed kproxy has
-        for megabytes in arguments.megabytes.split(","):
-            path = Path(folder, f"{arguments.shape}.pcap")
-            exchanges = SHAPES[arguments.shape](path, int(megabytes) * 1_000_000)
-            ours = cost([*KPROXY, str(path)])
-            print(
-                f"{arguments.shape}, {megabytes} MB, {exchanges:,} exchanges\n  kproxy report      {ours}", flush=True
-            )
-            compare_first(path, arguments.rounds, tshark=arguments.tshark)
-            for name, options in {"-r": [], **TSHARK}.items() if arguments.tshark else ():
-                theirs = cost(["tshark", "-r", str(path), *options])
+    given = options_of(__doc__, shape="mixed", megabytes=[200, 1_000], tshark=False, rounds=3)
+    with started() as folder:
+        for megabytes in given.megabytes:
+            path = folder / "traffic.pcap"
+            exchanges = SHAPES[given.shape](path, megabytes * 1_000_000)
+            ours = cost([*REPORT, str(path)], stderr=subprocess.DEVNULL)
+            print(f"{given.shape}, {megabytes} MB, {exchanges:,} exchanges\n  kproxy report      {ours}", flush=True)
+            compare_first(path, given.rounds, tshark=given.tshark)
+            for name, words in TSHARK.items() if given.tshark else ():
+                theirs = cost(["tshark", "-r", str(path), *words], stderr=subprocess.DEVNULL)
                 print(f"  tshark {name:<10}  {theirs}  x{theirs.cpu / ours.cpu:.2f}", flush=True)
 
 

@@ -19,8 +19,8 @@ from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.session import BadFrame, Cut, Event, Exchange, Note, NotKafka
 from tests.conftest import Require
 from tests.support.built_captures import enhanced, interface, option, pcap, section
+from tests.support.corpus import CAPTURES
 from tests.support.sampled import sampled
-from tests.support.traffic import CAPTURES
 from tests.support.variants import beginnings, decode, frames, ip_of, lines, load, relinked, resegmented, segment, times
 
 NAMES = ["01", "03", "05", "08", "11"]
@@ -166,7 +166,7 @@ def test_every_frame_has_the_times_of_its_own_packets(name: str) -> None:
     assert waited or name != "11"
 
 
-@pytest.mark.parametrize("snaplen", sampled([54, 64, 66, 72, 80, 96, 128, 200, 300, 1000], [54, 66, 96, 300]))
+@pytest.mark.parametrize("snaplen", sampled([54, 64, 66, 72, 80, 96, 128, 200, 300, 1000], [66, 300]))
 @pytest.mark.parametrize("name", ["01", "02", "03", "04", "05", "06", "08", "09", "10", "11", "12"])
 def test_what_a_snaplen_left_is_shown_and_nothing_is_invented(name: str, snaplen: int) -> None:
     """Every exchange whose header is here is the same as without the snaplen, but for what its bodies say."""

@@ -23,8 +23,8 @@ from kproxy.capture.splitting import (
 )
 from tests.support.built_captures import block as pcapng_block
 from tests.support.built_captures import enhanced, interface, kafka_like, section, streams
+from tests.support.corpus import CAPTURES
 from tests.support.split_captures import PLAIN, packets_of
-from tests.support.traffic import CAPTURES
 
 CAPTURE = CAPTURES / "11-lossy-network.pcap"
 

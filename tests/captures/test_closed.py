@@ -1,5 +1,6 @@
-"""How connections end, as the kernel ended them: closed/*.pcap, recorded by tests/support/closing_captures.py.
+"""How connections end, as the kernel ended them: closed/*.pcap are of a client and a broker of a few lines on the loopback.
 
+In each, a Heartbeat is answered and another asked; then happens what the name of the file says, recorded by dumpcap.
 Who sent FIN or RST first is asked of tshark.
 """
 
@@ -13,9 +14,9 @@ from kproxy.capture import open_capture, read_flows
 from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.session import Cut, Event, Exchange, Gap
 from tests.conftest import Require
-from tests.support.closing_captures import PORT, TALKS
 
 CLOSED = Path(__file__).parent / "closed"
+PORT = 19_092  # of the broker
 NAMES = sorted(path.stem for path in CLOSED.glob("*.pcap"))
 IN_FLIGHT = {  # what has no response, or no end, where a connection ends in the middle of something
     "broker-closes": "the broker closed the connection before the response",
@@ -53,7 +54,7 @@ def first_to_end(name: str) -> str:
 
 
 def test_every_ending_was_recorded() -> None:
-    assert NAMES == sorted(talk.__name__.replace("_", "-") for talk in TALKS) == sorted(IN_FLIGHT)
+    assert sorted(IN_FLIGHT) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)

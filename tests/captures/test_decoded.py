@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.traffic import CAPTURES, ROOT
+from tests.support.corpus import CAPTURES, ROOT
 
 FOLDER = CAPTURES / "decoded"
 FILES = sorted(CAPTURES.glob("*.pcap*"))

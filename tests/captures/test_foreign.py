@@ -8,6 +8,7 @@ import pytest
 from kproxy.session import Event, NotKafka
 from tests.support.foreign import PROTOCOLS, Said, segments_of
 from tests.support.late_starts import events_of
+from tests.support.sampled import sampled
 
 Protocol = Callable[[random.Random], Said]
 SEEDS, MANY_SEEDS = range(3), range(3, 60)
@@ -36,7 +37,7 @@ def check(protocol: Protocol, seed: int) -> None:
             assert kinds(events_of([one for one in late if one.tcp.side == side])) <= allowed | also
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", sampled(SEEDS, list(SEEDS)[:1]))
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.__name__)
 def test_another_protocol_is_never_taken_for_kafka(protocol: Protocol, seed: int) -> None:
     check(protocol, seed)

@@ -61,7 +61,7 @@ def of_file(file: str) -> pytest.MarkDecorator:
 
 
 each_file = pytest.mark.parametrize("file", [pytest.param(e["file"], marks=of_file(e["file"])) for e in MANIFEST])
-FOR_TSHARK = ("02-", "04-", "08-", "10-")  # in README's command
+FOR_TSHARK = ("04-", "08-")  # in README's command
 a_file_for_tshark = pytest.mark.parametrize(
     "file",
     [

@@ -13,6 +13,8 @@ from tests.support.kafka.proxies import Proxy, cluster
 FIXED = {"mode": "fixed"}
 
 Start = Callable[..., Proxy]
+Scripted = Callable[..., ScriptedBroker]
+Record = Callable[[str, object], None]  # of pytest's record_property
 
 
 class SharedProxy(Proxy):

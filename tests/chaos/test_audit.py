@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.chaos.conftest import Start
-from tests.chaos.peers import Peer, Script, ScriptedBroker, client
+from tests.chaos.conftest import Scripted, Start
+from tests.chaos.peers import Peer, client
 from tests.conftest import Require
 from tests.support.frames import heartbeat, heartbeat_answer, produce, produce_answer
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy
-from tests.support.small_disk import available, fill, fill_inodes, small_disk
+from tests.support.namespaces import can_mount, fill, fill_inodes, small_disk
+from tests.support.sampled import sampled
 
-Scripted = Callable[[Script], ScriptedBroker]
 STORAGE_ERROR = 56
 HEARTBEAT = b"\0\x0c"
 MODES = ("block", "drop-and-count")
@@ -122,7 +122,7 @@ def check(found: Totals, asking: BrokerClient) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_a_full_disk(scripted: Scripted, proxied: Start, require: Require, tmp_path: Path, mode: str) -> None:
     """block: what was answered well is in the file, all of it. drop-and-count: all is answered well."""
-    require("mount", available(), "file systems cannot be mounted here")
+    require("mount", can_mount(), "file systems cannot be mounted here")
     with small_disk(tmp_path / "small", 1 << 18) as disk:
         proxy = audited(proxied, scripted(heartbeats).address, disk, mode)
         asking = BrokerClient(proxy)
@@ -152,10 +152,10 @@ def test_a_full_disk(scripted: Scripted, proxied: Start, require: Require, tmp_p
         assert asked == 45
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", sampled(MODES, ["block"]))
 def test_a_read_only_directory(scripted: Scripted, proxied: Start, require: Require, tmp_path: Path, mode: str) -> None:
     """kproxy does not begin there, so that nothing passes unseen; it says why, with the place."""
-    require("mount", available(), "file systems cannot be mounted here")
+    require("mount", can_mount(), "file systems cannot be mounted here")
     broker = scripted(heartbeats)
     with small_disk(tmp_path / "small", 1 << 18) as disk:
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
@@ -163,12 +163,12 @@ def test_a_read_only_directory(scripted: Scripted, proxied: Start, require: Requ
             audited(proxied, broker.address, disk, mode)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", sampled(MODES, ["block"]))
 def test_one_accident_after_another(
     scripted: Scripted, proxied: Start, require: Require, tmp_path: Path, mode: str
 ) -> None:
     """The disk is full when kproxy starts, and when a worker is killed; files are rotated, cut and moved by other programs."""
-    require("mount", available(), "file systems cannot be mounted here")
+    require("mount", can_mount(), "file systems cannot be mounted here")
     with small_disk(tmp_path / "small", 1 << 18, inodes=40) as disk:
         folder = disk / "audit"
         folder.mkdir()
@@ -344,22 +344,15 @@ def kill_supervisor(proxy: Proxy) -> None:
     proxy.start()
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_kills_under_load(scripted: Scripted, proxied: Start, tmp_path: Path, mode: str) -> None:
-    """Of a worker, of the supervisor, of all, with two workers: each answer has its line, and each number is once."""
+@pytest.mark.parametrize("kills", [0, pytest.param(30, marks=pytest.mark.long)])
+@pytest.mark.parametrize("mode", sampled(MODES, ["block"]))
+def test_kills_under_load(scripted: Scripted, proxied: Start, tmp_path: Path, mode: str, kills: int) -> None:
+    """Of a worker, of the supervisor, of all, with two workers; *kills*: so many at random. Each answer has its line, once."""
     counting, folder = Counting(), tmp_path / "audit"
     folder.mkdir()
     proxy = audited(proxied, scripted(counting).address, folder, mode, {"workers": 2}, most_size=20_000)
-    under_kills(proxy, counting, folder, [kill_one_worker, kill_supervisor, kill_all])
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("mode", MODES)
-def test_many_kills_under_load(scripted: Scripted, proxied: Start, tmp_path: Path, mode: str) -> None:
-    counting, folder = Counting(), tmp_path / "audit"
-    folder.mkdir()
-    proxy = audited(proxied, scripted(counting).address, folder, mode, {"workers": 2}, most_size=20_000)
-    under_kills(proxy, counting, folder, random.choices([kill_one_worker, kill_supervisor, kill_all], k=30))
+    each = [kill_one_worker, kill_supervisor, kill_all]
+    under_kills(proxy, counting, folder, random.choices(each, k=kills) if kills else each)
 
 
 def test_other_options_under_load(scripted: Scripted, proxied: Start, tmp_path: Path) -> None:
@@ -434,7 +427,7 @@ def disk_that_can_freeze(folder: Path) -> Iterator[Path]:
 
 
 def can_freeze(folder: Path) -> bool:
-    if not available() or not shutil.which("fsfreeze") or not shutil.which("mkfs.ext4"):
+    if not can_mount() or not shutil.which("fsfreeze") or not shutil.which("mkfs.ext4"):
         return False
     try:
         folder.mkdir()
@@ -444,7 +437,7 @@ def can_freeze(folder: Path) -> bool:
         return False
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", sampled(MODES, ["drop-and-count"]))
 def test_a_disk_that_hangs(scripted: Scripted, proxied: Start, require: Require, tmp_path: Path, mode: str) -> None:
     """Other APIs of the same worker go on; audited requests are refused, or counted; what was being written counts once."""
     require("freeze", can_freeze(tmp_path / "tried"), "no disk can be frozen here")

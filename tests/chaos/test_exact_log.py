@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.conftest import Start
-from tests.chaos.peers import Script, ScriptedBroker, answer, answering, client, is_answered
+from tests.chaos.conftest import Record, Scripted, Start
+from tests.chaos.peers import answer, answering, client, is_answered
+from tests.support.certificates import Authority
 from tests.support.frames import heartbeat, produce
-from tests.support.kafka.pki import Authority
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy
-from tests.support.kafka.wire import Wire
-
-Scripted = Callable[[Script], ScriptedBroker]
+from tests.support.sampled import sampled
+from tests.support.sockets import Wire
 
 
 class Load:
@@ -69,7 +68,7 @@ def events(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.endswith(b"\n")]
 
 
-def check(proxy: Proxy, log: Path, sent: int, record_property: Callable[[str, object], None]) -> None:
+def check(proxy: Proxy, log: Path, sent: int, record_property: Record) -> None:
     def left_out() -> float:
         return proxy.count("kproxy_exchanges_left_out_total")
 
@@ -85,15 +84,19 @@ def check(proxy: Proxy, log: Path, sent: int, record_property: Callable[[str, ob
     assert len(found) + counted == sent
 
 
-@pytest.mark.parametrize(
-    "kills", [(), (signal.SIGKILL,) * 3, (signal.SIGSTOP,) * 3], ids=["unharmed", "killed", "hung"]
-)
-@pytest.mark.parametrize("ring", [65_536, 4_194_304])
+RINGS_AND_KILLS = [
+    (ring, (kill,) * 3 if kill else ())
+    for ring in (65_536, 4_194_304)
+    for kill in (None, signal.SIGKILL, signal.SIGSTOP)
+]
+
+
+@pytest.mark.parametrize(("ring", "kills"), sampled(RINGS_AND_KILLS, RINGS_AND_KILLS[1:3]))
 def test_the_log_and_what_was_left_out_are_all_requests(
     scripted: Scripted,
     proxied: Start,
     tmp_path: Path,
-    record_property: Callable[[str, object], None],
+    record_property: Record,
     ring: int,
     kills: tuple[signal.Signals, ...],
 ) -> None:
@@ -121,19 +124,17 @@ def test_the_log_and_what_was_left_out_are_all_requests(
     check(proxy, log, load.stop(), record_property)
 
 
-def test_so_they_are_through_tls(
-    scripted: Scripted, proxied: Start, tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
+def test_so_they_are_through_tls(scripted: Scripted, proxied: Start, tmp_path: Path, record_property: Record) -> None:
     log = tmp_path / "kafka.jsonl"
-    authority = Authority(tmp_path / "pki", "proxy")
-    certificate, key = authority.issue("kproxy")
+    authority = Authority("proxy", tmp_path / "pki")
+    certificate, key = authority.issue_for("kproxy")
     tls = {"certificate": str(certificate), "key": str(key)}
     proxy = proxied(
         scripted(answering).address,
         virtual={"addresses": {"mode": "fixed"}, "listener_tls": tls},
         analysis={"log": {"path": str(log)}, "ring_size": 65_536},
     ).analyzing()
-    context = ssl.create_default_context(cafile=str(authority.ca))
+    context = ssl.create_default_context(cafile=authority.ca)
     load = Load(lambda: Wire(proxy.bootstrap(), tls=context), 3)
     eventually(lambda: proxy.count("kproxy_requests_total") > 3_000, what="traffic passes")
     check(proxy, log, load.stop(), record_property)

@@ -6,16 +6,14 @@ The long ones: `python -m pytest tests/chaos -m long`.
 import contextlib
 import socket
 import threading
-from collections.abc import Callable
 from struct import unpack_from
 
 import pytest
 
 from kproxy.config import Timeouts
-from tests.chaos.conftest import Shared, Start
+from tests.chaos.conftest import Record, Scripted, Shared, Start
 from tests.chaos.peers import (
     Peer,
-    ScriptedBroker,
     answer,
     answering,
     client,
@@ -26,8 +24,6 @@ from tests.support.frames import heartbeat, produce
 from tests.support.kafka.processes import eventually
 from tests.support.ports import free_ports
 
-Scripted = Callable[..., ScriptedBroker]
-Record = Callable[[str, object], None]
 MIB = 1 << 20
 HALF_FRAME = size_field(1_000_000) + produce(1, 1)[4:]
 CLOSED = "kproxy_connections_closed_total"

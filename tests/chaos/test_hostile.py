@@ -11,7 +11,6 @@ import json
 import resource
 import secrets
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from struct import pack
 from typing import Any
@@ -19,12 +18,15 @@ from typing import Any
 import pytest
 
 from kproxy.proxy.supervisor.child import Activity
-from tests.chaos.conftest import FIXED, Shared, Start
-from tests.chaos.peers import Peer, Script, ScriptedBroker, answer, answering, client
+from tests.chaos.conftest import FIXED, Record, Scripted, Shared, Start
+from tests.chaos.peers import Peer, answer, answering, client
 from tests.support.frames import (
     array,
+    batch,
     heartbeat,
     heartbeat_answer,
+    message,
+    record,
     request,
     sasl_authenticate,
     sasl_handshake,
@@ -32,10 +34,7 @@ from tests.support.frames import (
 )
 from tests.support.kafka.processes import eventually, resident_size
 from tests.support.kafka.proxies import Proxy, cluster
-from tests.support.record_batches import batch, message, record
 
-Scripted = Callable[[Script], ScriptedBroker]
-Record = Callable[[str, object], None]
 MIB = 1 << 20
 
 
@@ -263,7 +262,10 @@ def test_attack_26_the_admin_port_is_for_those_who_mean_it(
     asking.close()
 
 
-def _series(count: int, scripted: Scripted, proxied: Start, record_property: Record) -> None:
+@pytest.mark.parametrize("count", [20_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+def test_promise_22_attack_19_names_do_not_become_series(
+    scripted: Scripted, proxied: Start, record_property: Record, count: int
+) -> None:
     """Names are analyzed or, where the analyzer is behind, counted as left out; a scrape costs less than a second of CPU."""
     proxy = proxied(scripted(answering).address).analyzing()
     for start in range(0, count, 1_000):
@@ -285,23 +287,11 @@ def _series(count: int, scripted: Scripted, proxied: Start, record_property: Rec
     record_property("CPU seconds of a scrape", spent)
     assert spent < 1
     analyzed = proxy.count("kproxy_client_requests_total")
-    assert families["kproxy_client_requests_total"] == min(
-        1_000, analyzed
-    )  # an analyzer without CPU time leaves some out
+    # An analyzer without CPU time leaves some out
+    assert families["kproxy_client_requests_total"] == min(1_000, analyzed)
     assert analyzed < 1_000 or proxy.count("kproxy_client_requests_total", "__other__") == analyzed - 999
     assert max(families.values()) <= 1_000
     assert noted() == count
-
-
-def test_promise_22_attack_19_names_do_not_become_series(
-    scripted: Scripted, proxied: Start, record_property: Record
-) -> None:
-    _series(20_000, scripted, proxied, record_property)
-
-
-@pytest.mark.long
-def test_promise_22_attack_19_a_million_names(scripted: Scripted, proxied: Start, record_property: Record) -> None:
-    _series(1_000_000, scripted, proxied, record_property)
 
 
 def test_promise_20_attack_21_a_password_is_written_nowhere(scripted: Scripted, proxied: Start, tmp_path: Path) -> None:

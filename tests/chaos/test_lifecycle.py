@@ -1,36 +1,38 @@
-"""Promises 14 to 17: SIGTERM, reloads, new certificates, brokers and our own processes that die.
+"""Promises 14 to 17: SIGTERM, reloads, new certificates and options of filters, brokers and our own processes that die.
 
 The long ones: `python -m pytest tests/chaos -m long`.
 """
 
 import os
+import re
 import signal
 import ssl
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from struct import pack, unpack_from
+from typing import Any
 
 import pytest
 
-from tests.chaos.conftest import FIXED, Start
-from tests.chaos.peers import Peer, Script, ScriptedBroker, answer, answering, client
-from tests.support.frames import heartbeat, request
+from kproxy.protocol.records import Record as WrittenRecord
+from kproxy.protocol.records import write_batches
+from kproxy.protocol.records.editing import RecordBatch
+from tests.chaos.conftest import FIXED, Record, Scripted, Start
+from tests.chaos.peers import Peer, answer, answering, client
+from tests.support.certificates import Authority
+from tests.support.filtering import make, part, request_frame
+from tests.support.frames import batch, frame, heartbeat, record, request
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.fixtures import started
 from tests.support.kafka.jars import NEWEST
 from tests.support.kafka.load import PARTITIONS, Load, healthy, stored
-from tests.support.kafka.pki import Authority
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy, cluster
-from tests.support.kafka.wire import Wire, end_offsets, metadata
-from tests.support.record_batches import batch, record
-
-Scripted = Callable[[Script], ScriptedBroker]
-Record = Callable[[str, object], None]
+from tests.support.sockets import Wire, end_offsets, metadata
 
 
 def test_promise_14_what_is_in_flight_is_answered(scripted: Scripted, proxied: Start, record_property: Record) -> None:
@@ -220,7 +222,10 @@ def test_promise_14_a_sidecar_outlives_its_application(scripted: Scripted, proxi
     assert proxy.process.wait(60) == 0
 
 
-def _reloads(connections: int, scripted: Scripted, proxied: Start, record_property: Record) -> None:
+@pytest.mark.parametrize("connections", [500, pytest.param(10_000, marks=pytest.mark.long)])
+def test_promise_15_a_reload_refuses_no_connection(
+    scripted: Scripted, proxied: Start, record_property: Record, connections: int
+) -> None:
     proxy = proxied(scripted(answering).address)
     over = threading.Event()
     reloads = [0]
@@ -257,15 +262,6 @@ def _reloads(connections: int, scripted: Scripted, proxied: Start, record_proper
     assert "mistake" not in proxy.said()
 
 
-def test_promise_15_a_reload_refuses_no_connection(scripted: Scripted, proxied: Start, record_property: Record) -> None:
-    _reloads(500, scripted, proxied, record_property)
-
-
-@pytest.mark.long
-def test_promise_15_ten_thousand_times(scripted: Scripted, proxied: Start, record_property: Record) -> None:
-    _reloads(10_000, scripted, proxied, record_property)
-
-
 MISTAKES = ("clusters: [", '{"clusters": [], "nonsense": 1}', "!!python/object/apply:os.system ['true']", "")
 
 
@@ -299,9 +295,9 @@ def test_promise_15_brokers_have_the_same_ports_after_a_restart(single: Cluster,
         assert metadata(proxy.bootstrap()).brokers == before
 
 
-def serial_number(address: str, ca: Path) -> str:
+def serial_number(address: str, ca: str) -> str:
     """Of the certificate that a client is shown; it connects and asks something."""
-    context = ssl.create_default_context(cafile=str(ca))
+    context = ssl.create_default_context(cafile=ca)
     with Wire(address, tls=context) as wire:
         wire.ask(12, 0, b"\0\1g\0\0\0\5\0\1m")
         shown = wire.socket.getpeercert()  # type: ignore[attr-defined]
@@ -311,11 +307,11 @@ def serial_number(address: str, ca: Path) -> str:
 def test_promise_16_a_new_certificate_drops_no_connection(
     scripted: Scripted, proxied: Start, tmp_path: Path, record_property: Record
 ) -> None:
-    authority = Authority(tmp_path / "pki", "proxy")
-    certificate, key = authority.issue("kproxy")
+    authority = Authority("proxy", tmp_path / "pki")
+    certificate, key = authority.issue_for("kproxy")
     tls = {"certificate": str(certificate), "key": str(key)}
     proxy = proxied(scripted(answering).address, virtual={"addresses": {"mode": "fixed"}, "listener_tls": tls})
-    context = ssl.create_default_context(cafile=str(authority.ca))
+    context = ssl.create_default_context(cafile=authority.ca)
     before = serial_number(proxy.bootstrap(), authority.ca)
     with Wire(proxy.bootstrap(), tls=context) as steady:
         steady.ask(12, 0, b"\0\1g\0\0\0\5\0\1m")
@@ -324,7 +320,7 @@ def test_promise_16_a_new_certificate_drops_no_connection(
         assert serial_number(proxy.bootstrap(), authority.ca) == before
         for _ in range(2):
             begun = time.monotonic()
-            authority.issue("kproxy")
+            authority.issue_for("kproxy")
             tries = [before]
             while tries[-1] == before:
                 assert time.monotonic() - begun < 60, proxy.said()
@@ -343,7 +339,8 @@ def mortal(kafka: None, tmp_path: Path) -> Iterator[Cluster]:
     cluster.close()
 
 
-def _kills(kills: int, mortal: Cluster, proxied: Start, record_property: Record) -> None:
+@pytest.mark.parametrize("kills", [pytest.param(2, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.long)])
+def test_promise_17_a_broker_is_killed(mortal: Cluster, proxied: Start, record_property: Record, kills: int) -> None:
     topic = mortal.topic("killed", PARTITIONS)
     proxy = proxied(mortal.open, virtual={"addresses": {"mode": "port"}})
     load = Load(proxy.bootstrap(), topic)
@@ -362,16 +359,6 @@ def _kills(kills: int, mortal: Cluster, proxied: Start, record_property: Record)
     record_property("kills, sent, lost, twice", (kills, load.sent, lost, twice))
     assert (load.errors, lost, twice) == ([], 0, 0)
     assert proxy.running
-
-
-@pytest.mark.slow
-def test_promise_17_a_broker_is_killed(mortal: Cluster, proxied: Start, record_property: Record) -> None:
-    _kills(2, mortal, proxied, record_property)
-
-
-@pytest.mark.long
-def test_promise_17_twenty_times(mortal: Cluster, proxied: Start, record_property: Record) -> None:
-    _kills(20, mortal, proxied, record_property)
 
 
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "hung"])
@@ -421,3 +408,71 @@ def test_a_worker_that_dies_is_replaced(scripted: Scripted, proxied: Start) -> N
         with client(proxy.bootstrap()) as one:
             one.send(heartbeat(number))
             assert one.frame() == answer(heartbeat(number))
+
+
+TOGETHER, TURNS, CONNECTIONS = 20, 60, 3
+PRODUCED = b"\0\1" + bytes(4) + b"\0"  # of version 9: no tags, no topics, throttle_time_ms, no tags
+
+
+def filters(run: int) -> list[dict[str, Any]]:
+    """A chain whose every option changes from run to run."""
+    rule = {"when": f'topic.startsWith("secret-{run}")', "name": f"run {run}"}
+    limit = {"by": "client_id", "produce_bytes": 1_000_000_000 + run, "requests": 1_000_000 + run}
+    mask = {"rules": [{"topics": [f"people-{run}"], "fields": [f"$.a{run}"]}]}
+    return [
+        {"use": "headers", "with": {"fixed": {"run": str(run)}, "origin": None}},
+        {"use": "deny", "with": {"rules": [rule]}},
+        {"use": "throttle", "with": {"limits": [limit], "burst": 10.0 + run}},
+        {"use": "mask", "with": mask},
+    ]
+
+
+def produce(number: int) -> bytes:
+    records = write_batches([RecordBatch([WrittenRecord(value=b"%d" % number)])])
+    data = part("ProduceRequest", "PartitionProduceData", index=0, records=records)
+    topic = part("ProduceRequest", "TopicProduceData", name="orders", partition_data=[data])
+    return request_frame("ProduceRequest", 9, make("ProduceRequest", acks=-1, topic_data=[topic]), number)
+
+
+def test_options_that_change_under_load_lose_no_exchange(scripted: Scripted, proxied: Start) -> None:
+    runs: list[bytes] = []
+
+    def producing(peer: Peer) -> None:
+        while True:
+            asked = peer.frame()
+            found = re.search(rb"\x06run.([0-9]+)", asked)  # the header: zigzag size, name, size, value
+            assert found is not None
+            runs.append(found[1])
+            peer.send(frame(asked[8:12] + PRODUCED))
+
+    proxy = proxied(scripted(producing).address, virtual={"addresses": FIXED, "filters": filters(0)})
+    over, reloads = threading.Event(), [0]
+
+    def reload() -> None:
+        while not over.wait(0.2):
+            reloads[0] += 1
+            proxy.config["clusters"][0]["filters"] = filters(reloads[0])
+            proxy.write()
+            proxy.process.send_signal(signal.SIGHUP)
+
+    reloading = threading.Thread(target=reload)
+    reloading.start()
+    try:
+        turn = 0
+        while turn < TURNS or (len(set(runs)) < 3 and turn < 100 * TURNS):
+            peers = [client(proxy.bootstrap()) for _ in range(CONNECTIONS)]
+            for peer in peers:
+                peer.send(b"".join(produce(number) for number in range(TOGETHER)))
+            for peer in peers:
+                assert [peer.frame() for _ in range(TOGETHER)] == [
+                    frame(pack(">i", number) + PRODUCED) for number in range(TOGETHER)
+                ]
+                peer.socket.close()
+            turn += 1
+    finally:
+        over.set()
+        reloading.join()
+    assert len(set(runs)) >= 3
+    assert len(runs) == turn * CONNECTIONS * TOGETHER
+    assert "mistake" not in proxy.said()
+    assert proxy.count("kproxy_filter_faults_total") == 0

@@ -1,25 +1,27 @@
-"""Promises 10 and 12, attacks 9, 10 and 12: requests and responses stay in order, and together, whatever is between them.
+"""Promises 1, 10, 12 and 13, attacks 6, 9, 10, 12 and 13: frames of bad sizes and unknown APIs, and who answers whom.
 
-The whole 10^6: `python -m pytest tests/chaos -m long`.
+Requests and responses stay in order, and together, whatever is between them. A million: `python -m pytest tests/chaos -m long`.
 """
 
 import json
 import random
 import socket
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from struct import pack
 
 import pytest
 
-from tests.chaos.conftest import Shared, Start
-from tests.chaos.peers import Peer, Recorder, Script, ScriptedBroker, answer, client, is_answered
+from tests.chaos.conftest import Record, Scripted, Shared, Start
+from tests.chaos.peers import Peer, Recorder, answer, client, is_answered, size_field
 from tests.support.frames import (
+    api_versions,
+    batch,
     frame,
     heartbeat,
     heartbeat_answer,
     produce,
+    record,
     request,
     sasl_handshake,
     sasl_handshake_answer,
@@ -28,11 +30,97 @@ from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.jars import NEWEST
 from tests.support.kafka.processes import connections_to, eventually
 from tests.support.kafka.proxies import Proxy
-from tests.support.kafka.wire import address, end_offsets
-from tests.support.record_batches import batch, record
+from tests.support.sockets import address, end_offsets
 
-Scripted = Callable[[Script], ScriptedBroker]
-Record = Callable[[str, object], None]
+MIB = 1 << 20
+MOST = 104_857_600
+
+BAD_STARTS = {
+    "2^31 - 1": size_field(0x7FFFFFFF),
+    "-2^31": size_field(0x80000000),
+    "-1": size_field(-1),
+    **{str(size): size_field(size) + b"\0" * size for size in range(8)},
+    "one more than the most": size_field(MOST + 1),
+    "TLS ClientHello": bytes.fromhex("16030100c8010000c40303"),
+    "TLS alert": bytes.fromhex("15030100020228"),
+    "HTTP": b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n",
+}
+
+
+def test_promise_1_attack_6_a_bad_size_costs_nothing(shared: Shared, record_property: Record) -> None:
+    recorder = Recorder()
+    proxy = shared(recorder)
+    for name, start in BAD_STARTS.items():
+        before = proxy.resident_size()
+        for _ in range(20):
+            with client(proxy.bootstrap()) as one:
+                one.send(start)
+                assert one.closed(), name
+        grown = proxy.resident_size() - before
+        record_property(f"resident bytes after 20 times {name}", grown)
+        assert grown < MIB, name
+    count = 20 * len(BAD_STARTS)
+    causes = {cause: proxy.count("kproxy_connections_closed_total", f'"{cause}"') for cause in CAUSES}
+    record_property("causes", str(causes))
+    assert sum(causes.values()) == count
+    assert set(recorder.wait(count)) == {b""}
+
+
+CAUSES = ("bad_frame", "not_kafka", "frame_too_big")
+
+
+def test_promise_1_a_big_size_reserves_nothing(shared: Shared, record_property: Record) -> None:
+    """The biggest frame there may be is announced on a hundred connections, and nothing of it sent but the header."""
+    proxy = shared(Recorder())
+    start = size_field(MOST) + produce(1, 1)[4:]
+    before = proxy.resident_size()
+    clients = [client(proxy.bootstrap()) for _ in range(100)]
+    for one in clients:
+        one.send(start)
+    eventually(lambda: proxy.count("kproxy_bytes_total", "request") == 100 * len(start), what="all starts have passed")
+    grown = proxy.resident_size() - before
+    record_property("resident bytes of 100 connections", grown)
+    for one in clients:
+        one.close()
+    assert grown < 4 * MIB
+
+
+@pytest.mark.parametrize(
+    "body",
+    {
+        "KIP-511: version 0 with error 35": pack(">hi", 35, 1) + pack(">hhh", 18, 0, 2),
+        "librdkafka's mock: an error and nothing else": pack(">h", 35),
+        "cut short": pack(">hi", 0, 60) + pack(">hhh", 0, 0, 9),
+        "nothing at all": b"",
+        "more than there should be": pack(">hi", 0, 0) + b"\xff" * 300,
+    }.values(),
+)
+def test_attack_13_any_answer_to_api_versions_passes_unchanged(shared: Shared, body: bytes) -> None:
+    def odd(peer: Peer) -> None:
+        while True:
+            peer.send(answer(peer.frame(), body))
+
+    proxy = shared(odd)
+    with client(proxy.bootstrap()) as one:
+        one.send(api_versions(7))
+        assert one.frame() == answer(api_versions(7), body)
+        one.send(heartbeat(8))
+        assert one.frame() == answer(heartbeat(8), body)
+
+
+def test_promise_13_unknown_apis_and_versions_pass_and_are_counted(shared: Shared) -> None:
+    recorder = Recorder()
+    proxy = shared(recorder)
+    sent = [request(999, 0, 1, b"future"), request(12, 77, 2, b"\0\1\2"), request(-3, -5, 3, b""), heartbeat(4)]
+    with client(proxy.bootstrap()) as one:
+        one.send(b"".join(sent))
+        one.end()
+        (received,) = recorder.wait()
+    assert received == b"".join(sent)
+    assert proxy.count("kproxy_requests_total", 'api="other"') == 2
+    assert proxy.count("kproxy_requests_total", 'api="Heartbeat"', 'version="other"') == 1
+
+
 OPENED = "kproxy_connections_opened_total"
 
 
@@ -65,7 +153,8 @@ def send_in_pieces(peer: Peer, seed: int, data: bytes) -> None:
         peer.send(piece)
 
 
-def _never_mispaired(count: int, shared: Shared, record_property: Record) -> None:
+@pytest.mark.parametrize("count", [20_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+def test_promise_12_never_mispaired(shared: Shared, record_property: Record, count: int) -> None:
     """Answers carry a number of their own: what the client reads is byte for byte what the broker said, in its order."""
     received: list[bytes] = []
 
@@ -98,15 +187,6 @@ def _never_mispaired(count: int, shared: Shared, record_property: Record) -> Non
     assert mispaired == 0
     assert proxy.count("kproxy_in_flight_requests") == 0
     assert sum(proxy.count(f"kproxy_{what}_total") for what in ("requests",)) == total
-
-
-def test_promise_12_never_mispaired(shared: Shared, record_property: Record) -> None:
-    _never_mispaired(20_000, shared, record_property)
-
-
-@pytest.mark.long
-def test_promise_12_never_mispaired_in_a_million(shared: Shared, record_property: Record) -> None:
-    _never_mispaired(1_000_000, shared, record_property)
 
 
 def test_promise_12_the_decoded_log_pairs_as_the_client_does(
@@ -245,29 +325,20 @@ def _lost(cluster: Cluster, topic: str, runs: int, *, reset: bool, proxy: Proxy 
     return runs * 10_000 - written[-1]
 
 
-def _acks_zero_then_close(cluster: Cluster, proxied: Start, record_property: Record, runs: int) -> None:
-    proxy = proxied(cluster.open, virtual={"addresses": {"mode": "port"}})
+@pytest.mark.parametrize("single", [NEWEST], indirect=True)
+@pytest.mark.parametrize("runs", [10, pytest.param(100, marks=pytest.mark.long)])
+def test_promise_10_attack_9_acks_0_and_close_loses_nothing(
+    single: Cluster, proxied: Start, record_property: Record, runs: int
+) -> None:
+    proxy = proxied(single.open, virtual={"addresses": {"mode": "port"}})
     lost = {
-        f"{way}, {end}": _lost(cluster, f"acks-zero-{runs}-{way}-{end}", runs, reset=end == "RST", proxy=through)
+        f"{way}, {end}": _lost(single, f"acks-zero-{runs}-{way}-{end}", runs, reset=end == "RST", proxy=through)
         for way, through in (("direct", None), ("through", proxy))
         for end in ("FIN", "RST")
     }
     record_property("records lost", str(lost))
     assert lost["direct, FIN"] == lost["through, FIN"] == 0
     assert lost["through, RST"] <= max(lost["direct, RST"], 0)
-
-
-@pytest.mark.parametrize("single", [NEWEST], indirect=True)
-def test_promise_10_attack_9_acks_0_and_close_loses_nothing(
-    single: Cluster, proxied: Start, record_property: Record
-) -> None:
-    _acks_zero_then_close(single, proxied, record_property, 10)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("single", [NEWEST], indirect=True)
-def test_promise_10_attack_9_a_hundred_times(single: Cluster, proxied: Start, record_property: Record) -> None:
-    _acks_zero_then_close(single, proxied, record_property, 100)
 
 
 def test_promise_10_a_slow_broker_gets_all_of_it(shared: Shared) -> None:

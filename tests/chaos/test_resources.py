@@ -8,21 +8,19 @@ import json
 import os
 import resource
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.chaos.conftest import Start
-from tests.chaos.peers import Peer, Script, ScriptedBroker, answer, answering, client
+from tests.chaos.conftest import Scripted, Start
+from tests.chaos.peers import Peer, answer, answering, client
 from tests.conftest import Require
 from tests.support.frames import heartbeat
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy
-from tests.support.small_disk import available, fill, small_disk
-
-Scripted = Callable[[Script], ScriptedBroker]
+from tests.support.namespaces import can_mount, fill, small_disk
+from tests.support.sampled import sampled
 
 
 def ask(one: Peer, count: int = 1) -> None:
@@ -38,10 +36,10 @@ def events(proxy: Proxy, event: str) -> list[dict[str, Any]]:
     return [each for each in found if each["event"] == event]
 
 
-@pytest.mark.parametrize("part", ["log", "capture"])
+@pytest.mark.parametrize("part", sampled(["log", "capture"], ["log"]))
 def test_enospc_a_full_disk(scripted: Scripted, proxied: Start, require: Require, tmp_path: Path, part: str) -> None:
     """And the parts that were written before stay: trying again must not push them out."""
-    require("mount", available(), "file systems cannot be mounted here")
+    require("mount", can_mount(), "file systems cannot be mounted here")
     with small_disk(tmp_path / "small", 1 << 20) as disk:
         output = {"path": str(disk / "traffic.out"), "most_size": 65_536, "keep": 4}
         proxy = proxied(scripted(answering).address, analysis={part: output}).analyzing()

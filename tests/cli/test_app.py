@@ -11,7 +11,7 @@ import pytest
 from kproxy import __version__
 from kproxy.cli import app
 from tests.cli.conftest import Kproxy
-from tests.support.traffic import CAPTURES, ROOT
+from tests.support.corpus import CAPTURES, ROOT
 
 KPROXY = [sys.executable, "-c", "from kproxy.cli import main; main()"]
 LARGE = CAPTURES / "05-admin.pcap"

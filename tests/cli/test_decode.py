@@ -8,8 +8,8 @@ import pytest
 
 from kproxy.cli.formats import OUTPUTS, Format, OutputOptions
 from tests.cli.conftest import Kproxy
+from tests.support.corpus import CAPTURES
 from tests.support.secrets_block import without_secrets
-from tests.support.traffic import CAPTURES
 
 FIRST = CAPTURES / "01-java-produce-consume-group.pcap"
 ADMIN = CAPTURES / "05-admin.pcap"

@@ -16,6 +16,7 @@ import pytest
 
 from kproxy.cli.app import USAGE
 from tests.conftest import Require
+from tests.support.sampled import sampled
 
 PATIENCE_S = 60
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -149,7 +150,7 @@ def test_on_a_terminal_of_80_columns_no_line_of_traffic_is_wider(demo: Demo) -> 
     assert len(table) <= 24
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", sampled([signal.SIGINT, signal.SIGTERM], [signal.SIGINT]))
 def test_ctrl_c_ends_it_in_order(demo: Demo, number: signal.Signals) -> None:
     process = demo.begin()
     until(process, EXCHANGE)
@@ -159,6 +160,7 @@ def test_ctrl_c_ends_it_in_order(demo: Demo, number: signal.Signals) -> None:
     assert "records produced" in out
 
 
+@pytest.mark.slow
 def test_ctrl_c_before_it_is_ready_ends_it_too(demo: Demo) -> None:
     process = demo.begin()
     until(process, re.compile("mock brokers"))
@@ -168,6 +170,7 @@ def test_ctrl_c_before_it_is_ready_ends_it_too(demo: Demo) -> None:
     assert "Traceback" not in out
 
 
+@pytest.mark.slow
 def test_it_ends_when_the_reader_closes_the_pipe(demo: Demo) -> None:
     process = demo.begin()
     until(process, EXCHANGE)

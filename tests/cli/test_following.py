@@ -8,7 +8,7 @@ import pytest
 from kproxy.cli import following
 from kproxy.cli.following import GrowingFile
 from tests.cli.conftest import Kproxy
-from tests.support.traffic import CAPTURES
+from tests.support.corpus import CAPTURES
 
 SECTION = b"\x0a\x0d\x0d\x0a"
 CAPTURE = CAPTURES / "04-transactions.pcap"

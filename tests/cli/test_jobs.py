@@ -18,6 +18,7 @@ from kproxy.pipeline.run import Options, Run
 from kproxy.pipeline.sink import Sink
 from kproxy.pipeline.summary import Summary
 from tests.bench.traffic import write_capture
+from tests.support.sampled import sampled
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
@@ -48,7 +49,7 @@ def decode(
 
 
 @pytest.mark.parametrize(("head", "jobs", "form"), [(0, 2, "jsonl"), (3_000, 3, "text")])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, NAMES[::4]))
 def test_parts_give_what_one_run_gives(name: str, head: int, jobs: int, form: str, tmp_path: Path) -> None:
     render = RENDERS[form]
     whole = decode(CAPTURES / name, tmp_path / "whole", render=render)

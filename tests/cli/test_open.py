@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kproxy.cli import main
+from tests.support.corpus import CAPTURES
 from tests.support.kafka.processes import eventually
-from tests.support.traffic import CAPTURES
 
 ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
 

@@ -9,7 +9,7 @@ import pytest
 from kproxy.capture import open_capture
 from kproxy.cli import progress as module
 from kproxy.cli.progress import progress
-from tests.support.traffic import CAPTURES
+from tests.support.corpus import CAPTURES
 
 FIRST = CAPTURES / "01-java-produce-consume-group.pcap"
 

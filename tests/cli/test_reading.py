@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kproxy.capture import open_capture
-from tests.bench.shapes import SHAPES
+from tests.bench.traffic import SHAPES
+from tests.support.sampled import sampled
 
 SIZE = 6_000_000
 AT = 2_500_000  # bytes
@@ -102,6 +103,7 @@ def test_the_first_answer_is_that_of_the_beginning(capture: tuple[Path, int], be
     assert whole["verdicts"][0]["verdict"] != json.loads(done.stdout)["verdicts"][0]["verdict"]
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_the_reading_and_the_answer_says_so(capture: tuple[Path, int], beginning: Path) -> None:
     path, _ = capture
     done = report("interrupt", "--format", "json", path)
@@ -114,6 +116,7 @@ def test_an_interrupt_ends_the_reading_and_the_answer_says_so(capture: tuple[Pat
     assert done.stderr == "\nkproxy: interrupted; Ctrl-C again to leave without an answer\n"
 
 
+@pytest.mark.slow
 def test_a_query_after_an_interrupt_is_of_what_was_read(capture: tuple[Path, int], beginning: Path) -> None:
     done = report(
         "sql", capture[0], "SELECT count(*) AS n FROM exchanges WHERE request_at IS NOT NULL", "--format", "csv"
@@ -123,18 +126,20 @@ def test_a_query_after_an_interrupt_is_of_what_was_read(capture: tuple[Path, int
     assert f"kproxy: the tables have only the first {beginning.stat().st_size / 1e6:.1f} MB of 6.0 MB (" in done.stderr
 
 
-@pytest.mark.parametrize("words", [[], ["--only", "map"], ["--format", "markdown"]])
+@pytest.mark.parametrize("words", sampled([[], ["--only", "map"], ["--format", "markdown"]], [["--only", "map"]]))
 def test_an_interrupted_answer_says_so_in_every_form(capture: tuple[Path, int], words: list[str]) -> None:
     assert "Interrupted: this is from the first " in joined(
         report("interrupt", *words, capture[0]).stdout.replace("\\", "")
     )
 
 
+@pytest.mark.slow
 def test_a_small_source_has_one_answer_and_a_quiet_report_too(capture: tuple[Path, int]) -> None:
     for words in (["answer", "-q"], ["nothing"]):
         assert report(*words, capture[0]).stderr == ""
 
 
+@pytest.mark.slow
 def test_a_pipe_has_no_size(capture: tuple[Path, int]) -> None:
     with capture[0].open("rb") as stream:
         done = report("answer", "-", stdin=stream)

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from kproxy.protocol import ApiKey
-from tests.support.captured import CAPTURES
 from tests.support.command import kproxy
+from tests.support.corpus import CAPTURES
 from tests.support.ports import free_ports
 from tests.support.replayed import RecordedBroker, before, capture, recorded
 

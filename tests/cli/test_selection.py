@@ -6,7 +6,7 @@ import pytest
 
 from kproxy.cli.selection import condition_of
 from tests.cli.conftest import Kproxy
-from tests.support.traffic import CAPTURES
+from tests.support.corpus import CAPTURES
 
 REBALANCE = CAPTURES / "03-classic-rebalance-range.pcap"  # three members of the group g-range read the topic rebal
 TRANSACTIONS = CAPTURES / "04-transactions.pcap"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kproxy.cli.spark import main
+from tests.support.corpus import CAPTURES
 from tests.support.spark import view_of
-from tests.support.traffic import CAPTURES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ import pytest
 
 from kproxy.cli import main as kproxy
 from kproxy.cli.spark import main as kproxy_spark
-from tests.support.traffic import CAPTURES
+from tests.support.corpus import CAPTURES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.cli import main
-from tests.support.traffic import CAPTURES, ROOT
+from tests.support.corpus import CAPTURES, ROOT
 
 ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
 COUNT = "SELECT api_name, count(*) AS n FROM exchanges GROUP BY ALL ORDER BY n DESC, api_name LIMIT 2"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import Require
 from tests.deploy.tools import DEPLOY, check_config, check_restricted, check_schema, objects
-from tests.support import netns
+from tests.support import namespaces
 from tests.support.redirected import RESPONSE
 
 FOLDER = DEPLOY / "kubernetes"
@@ -52,7 +52,7 @@ def test_kproxy_is_a_sidecar_without_rights(manifest: Path) -> None:
 
 def test_the_redirection_brings_all_but_kproxy_to_kproxy(require: Require, tmp_path: Path) -> None:
     """The script of the init container with the manifest's arguments, in a network namespace for the pod's."""
-    require("netns", netns.available(), "network namespaces with NAT cannot be made here")
+    require("netns", namespaces.can_make_networks(), "network namespaces with NAT cannot be made here")
     [pod] = pods(objects((FOLDER / "transparent.yaml").read_text(encoding="utf-8")))
     [redirect] = [one for one in pod["initContainers"] if one["name"] == "redirect"]
     [config] = [one for one in objects((FOLDER / "transparent.yaml").read_text("utf-8")) if one["kind"] == "ConfigMap"]
@@ -60,9 +60,9 @@ def test_the_redirection_brings_all_but_kproxy_to_kproxy(require: Require, tmp_p
     assert arguments != redirect["args"]
     (tmp_path / "kproxy.yaml").write_text(config["data"]["kproxy.yaml"], encoding="utf-8")
     script = [DEPLOY / "docker" / "redirect.sh", *arguments]
-    with netns.namespace("kproxy-pod", ["sh", *map(str, script)], ["sh", *map(str, script)]) as inside:
+    with namespaces.namespace("kproxy-pod", ["sh", *map(str, script)], ["sh", *map(str, script)]) as inside:
         words = [*inside, sys.executable, "-m", "tests.support.redirected", str(tmp_path / "kproxy.yaml")]
-        words += [netns.BROKER, netns.CLIENT, "1000"]
+        words += [namespaces.BROKER, namespaces.CLIENT, "1000"]
         run = subprocess.run(words, cwd=ROOT, capture_output=True, encoding="utf-8", check=False, timeout=60)
         assert run.returncode == 0, run.stderr
         rules = subprocess.run([*inside, "iptables", "-t", "nat", "-S"], capture_output=True, text=True, check=True)

@@ -13,7 +13,7 @@ import yaml
 from tests.deploy.tools import DEPLOY, objects
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.proxies import ROOT, Proxy, cluster
-from tests.support.kafka.wire import end_offsets
+from tests.support.sockets import end_offsets
 
 PATIENCE_S = 90
 

@@ -15,7 +15,7 @@ from kproxy.doctor.findings import Finding, State
 from kproxy.doctor.machine import examine_machine, examine_open_files
 from kproxy.proxy.network import listening
 from tests.conftest import Require
-from tests.support import small_disk
+from tests.support import namespaces
 from tests.support.certificates import certificates
 from tests.support.doctored import config_of, problems
 
@@ -63,11 +63,11 @@ def test_a_limit_below_the_need_is_not_ok(limit: int, state: State, what: str) -
 
 
 def test_a_full_disk(require: Require, tmp_path: Path) -> None:
-    require("netns", small_disk.available(), "file systems cannot be mounted here")
-    with small_disk.small_disk(tmp_path / "disk", 1 << 20) as folder:
+    require("netns", namespaces.can_mount(), "file systems cannot be mounted here")
+    with namespaces.small_disk(tmp_path / "disk", 1 << 20) as folder:
         log = {"log": {"path": str(folder / "kafka.jsonl"), "most_size": "100KiB", "keep": 2}}
         assert problems(examined(tmp_path, analysis=log)) == []
-        filler = small_disk.fill(folder)
+        filler = namespaces.fill(folder)
         [problem] = problems(examined(tmp_path, analysis=log))
         assert "nothing can be written to" in problem and "No space left on device" in problem
         filler.unlink()

@@ -128,6 +128,7 @@ def test_what_maven_complains_of_is_told(tmp_path: Path, monkeypatch: pytest.Mon
         fetch(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_facts_are_what_the_jars_give(require: Callable[[str, object, str], None]) -> None:
     demanded = "extract" in os.environ.get("KPROXY_REQUIRE", "")  # then Maven may go and get them
     try:

@@ -12,7 +12,7 @@ from kproxy.protocol.facts import Field
 from tests.conftest import Require
 from tests.support.filtering import connection, make, part
 from tests.support.kafka import jars
-from tests.support.sample_requests import VERSIONS, sample_request
+from tests.support.marked import VERSIONS, sample_request
 from tests.support.wire import newest_layout
 
 REFEREE = Path(__file__).parents[1] / "support" / "kafka" / "ErrorResponses.java"

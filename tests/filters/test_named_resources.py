@@ -24,7 +24,7 @@ from kproxy.filters.named_resources import (
 from kproxy.protocol import ApiKey, request_message, response_message
 from kproxy.protocol.facts import Field, facts
 from tests.support.filtering import connection, make, part
-from tests.support.sample_requests import VERSIONS, sample_request, sample_response
+from tests.support.marked import VERSIONS, sample_request, sample_response
 from tests.support.wire import newest_layout
 
 ENTITIES = {"topicName", "groupId", "transactionalId"}

@@ -13,7 +13,7 @@ from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import Versions, message
 from tests.conftest import Require
 from tests.support import referees
-from tests.support.captured import captured_exchanges
+from tests.support.corpus import captured_exchanges
 from tests.support.filtering import Scripted, Served, connection, make, part, responded, response_frame
 from tests.support.frames import frame
 

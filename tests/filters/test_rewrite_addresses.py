@@ -15,8 +15,7 @@ from kproxy.protocol import facts, message
 from kproxy.protocol.facts import Field
 from tests.conftest import Require
 from tests.support import referees
-from tests.support.captured import captured_exchanges
-from tests.support.corpus import golden_lines
+from tests.support.corpus import captured_exchanges, golden_lines
 from tests.support.filtering import Served, connection, make, ours, part, responded, response_frame
 
 PAIRS = sorted(responses_with_addresses())

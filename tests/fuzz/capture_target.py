@@ -12,7 +12,7 @@ import pytest
 from kproxy.cli import main
 from kproxy.output.tables import TABLES
 from tests.bench.traffic import Connection, file_header
-from tests.support.damage import damaged, golden
+from tests.support.corpus import damaged, golden_lines
 from tests.support.tables import query
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -94,7 +94,7 @@ def real_captures() -> list[bytes]:
 def frames_of_apis() -> list[tuple[bytes, bytes]]:
     """A request and a response of every API and version; their correlation ids are to be made the same."""
     requests, responses = ({}, {})  # type: tuple[dict[tuple[int, int], bytes], dict[tuple[int, int], bytes]]
-    for line in golden("frames"):
+    for line in golden_lines("frames"):
         side = requests if line["direction"] == "request" else responses
         side[line["apiKey"], line["version"]] = bytes.fromhex(line["frameHex"])
     return [(requests[api], responses[api]) for api in sorted(requests.keys() & responses.keys())]

@@ -19,8 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.fuzz.capture_target import check_capture, damaged_capture, damaged_conversation, damaged_packets
 from tests.fuzz.codec_target import check_codec
 from tests.fuzz.records_target import check_records
-from tests.support.damage import damaged, golden_bodies
-from tests.support.record_batches import golden
+from tests.support.corpus import damaged, golden_bodies, golden_lines
 
 EVERY = 20_000  # rounds between two progress lines
 RECORDS = 4  # one round in so many is a records field
@@ -30,7 +29,7 @@ CAPTURES = 100  # one round in so many is a capture: they take about that much l
 def hammer(seed: int, seconds: float) -> int:
     """Rounds done; whatever is not documented goes to the caller."""
     bodies = golden_bodies()
-    fields = [bytes.fromhex(line["hex"]) for line in golden()]
+    fields = [bytes.fromhex(line["hex"]) for line in golden_lines("records")]
     end = time.monotonic() + seconds
     rounds = read = 0
     with tempfile.TemporaryDirectory(prefix="kproxy-hammer-") as folder:

@@ -2,7 +2,7 @@
 
 import random
 
-from tests.support.damage import damaged, golden_bodies
+from tests.support.corpus import damaged, golden_bodies
 
 
 def test_damage_is_repeatable_and_mostly_changes_something() -> None:

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 from tests.interop.clients import CLIENTS
 from tests.support.kafka.fixtures import Entrance
+from tests.support.kafka.jars import close_tools
 from tests.support.kafka.security import Security
-from tests.support.kafka.tools import close_tools
 
 
 def main(name: str, release: str, bootstrap: str, ca: str, topic: str, count: str, settings: str) -> dict[str, Any]:

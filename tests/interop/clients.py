@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 from tests.support.kafka.fixtures import Entrance
-from tests.support.kafka.tools import config_option, events, properties_file, run_tool
+from tests.support.kafka.jars import config_option, events, properties_file
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of what it reads its own schemas with
@@ -50,12 +50,8 @@ class Java:
     def produce(self, entrance: Entrance, topic: str, count: int, **settings: Any) -> int:
         properties = {**entrance.security.java(), "delivery.timeout.ms": "60000", **_dotted(settings)}
         with properties_file(properties) as file:
-            printed = run_tool(
-                entrance.release,
-                "org.apache.kafka.tools.VerifiableProducer",
-                *("--bootstrap-server", entrance.bootstrap, "--topic", topic, "--max-messages", str(count)),
-                *("--acks", "-1", config_option(entrance.release, "--producer.config"), file),
-            )
+            config = f"{config_option(entrance.release, '--producer.config')} {file}"
+            printed = entrance.tool("VerifiableProducer", f"--topic {topic} --max-messages {count} --acks -1 {config}")
         summary = next(each for each in events(printed) if each["name"] == "tool_data")
         return int(summary["acked"])
 
@@ -63,13 +59,9 @@ class Java:
         group = settings.pop("group_id", f"java-{topic}")
         protocol = settings.pop("group_protocol", "classic")
         with properties_file({**entrance.security.java(), **_dotted(settings)}) as file:
-            printed = run_tool(
-                entrance.release,
-                "org.apache.kafka.tools.VerifiableConsumer",
-                *("--bootstrap-server", entrance.bootstrap, "--topic", topic, "--max-messages", str(count)),
-                *("--group-id", group, "--group-protocol", protocol, "--verbose", "--reset-policy", "earliest"),
-                *(config_option(entrance.release, "--consumer.config"), file),
-            )
+            read = f"--topic {topic} --max-messages {count} --group-id {group} --group-protocol {protocol}"
+            config = f"{config_option(entrance.release, '--consumer.config')} {file}"
+            printed = entrance.tool("VerifiableConsumer", f"{read} --verbose --reset-policy earliest {config}")
         return [str(each["value"]).encode() for each in events(printed) if each["name"] == "record_data"]
 
 

@@ -1,4 +1,4 @@
-"""Filters that go wrong wherever they are asked, for test_failing_filters.py."""
+"""Filters that go wrong, wherever they are asked or at one API, for the tests beside."""
 
 import asyncio
 from typing import Any
@@ -45,6 +45,16 @@ class Observer(Filter):
     def on_response(self, response: Any) -> Any:
         """Go wrong."""
         return _wrong(self.fault, response)
+
+
+class Raising(Filter):
+    """A policy that fails at every request to create topics."""
+
+    requests = (19,)
+
+    def on_request(self, request: Any) -> Any:
+        """Go wrong."""
+        raise ZeroDivisionError("of a user's filter")
 
 
 class ObserverOfParts(Observer):

@@ -22,18 +22,11 @@ from confluent_kafka.admin import (
 from tests.interop.clients import CLIENTS
 from tests.support.kafka.brokers import CLUSTER_ID
 from tests.support.kafka.fixtures import DIRECT, Entrance
-from tests.support.kafka.jars import NEWEST
+from tests.support.kafka.jars import NEWEST, run_tool
 from tests.support.kafka.processes import eventually
-from tests.support.kafka.tools import run_tool
-from tests.support.kafka.wire import end_offsets, metadata
-
-TOOLS = "org.apache.kafka.tools"
+from tests.support.sockets import end_offsets, metadata
 
 _PARTS = ("restype", "name", "resource_pattern_type", "principal", "host", "operation", "permission_type")
-
-
-def tool(entrance: Entrance, main: str, *words: str) -> str:
-    return run_tool(entrance.release, main, "--bootstrap-server", entrance.bootstrap, *words)
 
 
 def admin(bootstrap: str) -> AdminClient:
@@ -56,14 +49,14 @@ def is_gone(entrance: Entrance, topic: str) -> bool:
 
 
 def test_topics_are_created_described_altered_and_deleted(entrance: Entrance, topic_name: str) -> None:
-    topic, main = topic_name, f"{TOOLS}.TopicCommand"
-    tool(entrance, main, "--create", "--topic", topic, "--partitions", "3", "--config", "retention.ms=123456")
+    topic, main = topic_name, "TopicCommand"
+    entrance.tool(main, f"--create --topic {topic} --partitions 3 --config retention.ms=123456")
     eventually(lambda: retention(entrance.cluster.open, topic) == "123456", what="the broker has the config")
-    described = tool(entrance, main, "--describe", "--topic", topic)
+    described = entrance.tool(main, f"--describe --topic {topic}")
     assert re.findall(r"Partition: (\d)\s+Leader: (\d)", described) == [("0", "1"), ("1", "1"), ("2", "1")]
-    tool(entrance, main, "--alter", "--topic", topic, "--partitions", "5")
+    entrance.tool(main, f"--alter --topic {topic} --partitions 5")
     eventually(lambda: partitions(entrance, topic) == 5, what="the broker has five partitions")
-    tool(entrance, main, "--delete", "--topic", topic)
+    entrance.tool(main, f"--delete --topic {topic}")
     eventually(lambda: is_gone(entrance, topic), what="the topic is gone")
 
 
@@ -78,10 +71,10 @@ def test_librdkafka_creates_grows_and_deletes(entrance: Entrance, topic_name: st
 
 def test_configs_are_altered(entrance: Entrance, topic_name: str) -> None:
     topic = entrance.cluster.topic(topic_name)
-    named = ("--entity-type", "topics", "--entity-name", topic)
-    tool(entrance, "kafka.admin.ConfigCommand", "--alter", *named, "--add-config", "retention.ms=777")
+    named = f"--entity-type topics --entity-name {topic}"
+    entrance.tool("kafka.admin.ConfigCommand", f"--alter {named} --add-config retention.ms=777")
     eventually(lambda: retention(entrance.cluster.open, topic) == "777", what="the broker has the config")
-    assert "retention.ms=777" in tool(entrance, "kafka.admin.ConfigCommand", "--describe", *named)
+    assert "retention.ms=777" in entrance.tool("kafka.admin.ConfigCommand", f"--describe {named}")
 
 
 def test_acls_are_added_and_removed(entrance: Entrance, topic_name: str) -> None:
@@ -104,20 +97,20 @@ def test_acls_are_added_and_removed(entrance: Entrance, topic_name: str) -> None
 
 
 def test_acls_by_kafkas_tool(entrance: Entrance, topic_name: str) -> None:
-    main = f"{TOOLS}.AclCommand" if entrance.release >= "4" else "kafka.admin.AclCommand"
-    tool(entrance, main, "--add", "--allow-principal", "User:eve", "--operation", "Write", "--topic", topic_name)
+    main = "AclCommand" if entrance.release >= "4" else "kafka.admin.AclCommand"
+    entrance.tool(main, f"--add --allow-principal User:eve --operation Write --topic {topic_name}")
 
     def listed() -> str:
-        return tool(entrance, main, "--list", "--topic", topic_name)
+        return entrance.tool(main, f"--list --topic {topic_name}")
 
     eventually(lambda: "principal=User:eve" in listed(), what="the broker has the ACL")
-    tool(entrance, main, "--remove", "--force", "--topic", topic_name)
+    entrance.tool(main, f"--remove --force --topic {topic_name}")
     eventually(lambda: "User:eve" not in listed(), what="the ACL is gone")
 
 
 def test_log_dirs_are_described(entrance: Entrance, topic_name: str) -> None:
     topic = entrance.cluster.topic(topic_name, 2)
-    printed = tool(entrance, f"{TOOLS}.LogDirsCommand", "--describe", "--topic-list", topic)
+    printed = entrance.tool("LogDirsCommand", f"--describe --topic-list {topic}")
     found = json.loads(next(line for line in printed.splitlines() if line.startswith("{")))
     (broker,) = found["brokers"]
     (directory,) = broker["logDirs"]
@@ -127,7 +120,7 @@ def test_log_dirs_are_described(entrance: Entrance, topic_name: str) -> None:
 
 def test_the_cluster_describes_itself(entrance: Entrance) -> None:
     words = ("cluster-id", "--bootstrap-server", entrance.bootstrap)
-    assert CLUSTER_ID in run_tool(entrance.release, f"{TOOLS}.ClusterTool", *words)
+    assert CLUSTER_ID in run_tool(entrance.release, "org.apache.kafka.tools.ClusterTool", *words)
     through = admin(entrance.bootstrap)
     found = through.describe_cluster(request_timeout=30).result(30)
     assert found.cluster_id == CLUSTER_ID
@@ -136,9 +129,9 @@ def test_the_cluster_describes_itself(entrance: Entrance) -> None:
 
 
 def test_the_quorum_is_described(entrance: Entrance) -> None:
-    printed = tool(entrance, f"{TOOLS}.MetadataQuorumCommand", "describe", "--status")
+    printed = entrance.tool("MetadataQuorumCommand", "describe --status")
     assert re.search(r"LeaderId:\s+1\b", printed), printed
-    rows = tool(entrance, f"{TOOLS}.MetadataQuorumCommand", "describe", "--replication").splitlines()
+    rows = entrance.tool("MetadataQuorumCommand", "describe --replication").splitlines()
     assert rows[1].split()[0] == "1"
     assert rows[1].split()[-1] == "Leader"
 
@@ -146,12 +139,12 @@ def test_the_quorum_is_described(entrance: Entrance) -> None:
 def test_records_are_deleted(entrance: Entrance, topic_name: str) -> None:
     topic = entrance.cluster.topic(topic_name)
     assert CLIENTS[1].produce(entrance, topic, 100) == 100
-    printed = tool(entrance, f"{TOOLS}.GetOffsetShell", "--topic", topic, "--time", "-1")
+    printed = entrance.tool("GetOffsetShell", f"--topic {topic} --time -1")
     assert printed.split() == [f"{topic}:0:100"]
     through = admin(entrance.bootstrap)
     (done,) = through.delete_records([TopicPartition(topic, 0, 40)]).values()
     assert done.result(30).low_watermark == 40
-    assert tool(entrance, f"{TOOLS}.GetOffsetShell", "--topic", topic, "--time", "-2").split() == [f"{topic}:0:40"]
+    assert entrance.tool("GetOffsetShell", f"--topic {topic} --time -2").split() == [f"{topic}:0:40"]
     assert end_offsets(entrance.cluster.open, topic) == {0: 100}
 
 
@@ -159,20 +152,18 @@ def test_offsets_of_a_group_are_reset(entrance: Entrance, topic_name: str) -> No
     topic = entrance.cluster.topic(topic_name)
     assert CLIENTS[1].produce(entrance, topic, 50) == 50
     group = f"group-{uuid.uuid4().hex}"
-    main = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
-    tool(entrance, main, "--reset-offsets", "--group", group, "--topic", topic, "--to-offset", "20", "--execute")
+    main = "consumer.group.ConsumerGroupCommand"
+    entrance.tool(main, f"--reset-offsets --group {group} --topic {topic} --to-offset 20 --execute")
     read = CLIENTS[1].consume(entrance, topic, 30, group_id=group)
     assert read == [str(number).encode() for number in range(20, 50)]
-    tool(entrance, main, "--delete", "--group", group)
-    assert group not in tool(entrance, main, "--list")
+    entrance.tool(main, f"--delete --group {group}")
+    assert group not in entrance.tool(main, "--list")
 
 
 @pytest.mark.parametrize("single", [NEWEST], indirect=True)
 def test_features_and_api_versions_are_listed(entrance: Entrance) -> None:
-    features = tool(entrance, f"{TOOLS}.FeatureCommand", "describe")
+    features = entrance.tool("FeatureCommand", "describe")
     assert re.search(r"share\.version\s.*FinalizedVersionLevel: 1", features), features
-    apis = tool(entrance, f"{TOOLS}.BrokerApiVersionsCommand")
-    straight = run_tool(
-        entrance.release, f"{TOOLS}.BrokerApiVersionsCommand", "--bootstrap-server", entrance.cluster.open
-    )
+    apis = entrance.tool("BrokerApiVersionsCommand", "")
+    straight = entrance.tool("BrokerApiVersionsCommand", "", past=True)
     assert apis.split("\n")[1:] == straight.split("\n")[1:], "all lines but the first, which has the address"

@@ -24,7 +24,7 @@ from tests.support.kafka.jars import NEWEST
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy, cluster
 from tests.support.kafka.security import Security
-from tests.support.kafka.wire import address, end_offsets
+from tests.support.sockets import address, end_offsets
 from tests.support.stopping import PRODUCE, Stopping, produce, stopping, values
 
 Starts = Callable[..., Stopping]

@@ -18,13 +18,13 @@ from kproxy.doctor.findings import Finding, State
 from kproxy.doctor.through import examine_through
 from kproxy.login.client_settings import Credentials, read_credentials
 from tests.conftest import Require
+from tests.support.corpus import ROOT
 from tests.support.doctored import PATIENCE_S, config_of, findings, problems
 from tests.support.kafka.brokers import PASSWORD, USER, Cluster
 from tests.support.kafka.proxies import Proxy, cluster
 from tests.support.kafka.security import Security
 from tests.support.links import run
 from tests.support.ports import free_ports
-from tests.support.traffic import ROOT
 
 DAY_S = 86_400.0
 
@@ -49,8 +49,8 @@ def test_the_right_way(single: Cluster, tmp_path: Path) -> None:
     [clock] = [one for one in found if one.subject == "default: clock"]
     assert clock.state is State.GOOD  # broker and test have one clock
     assert any("are reached" in one.what for one in found)
-    assert problems(found_before(single, tmp_path, "TLS", cluster_broker_tls={"ca": str(single.authority.ca)})) == []
-    found = found_before(single, tmp_path, "SASL_TLS", cluster_broker_tls={"ca": str(single.authority.ca)})
+    assert problems(found_before(single, tmp_path, "TLS", cluster_broker_tls={"ca": single.authority.ca})) == []
+    found = found_before(single, tmp_path, "SASL_TLS", cluster_broker_tls={"ca": single.authority.ca})
     assert problems(found) == []
     [login] = [one for one in found if one.subject == "default: login"]
     [brokers] = [one for one in found if one.subject == "default: brokers"]
@@ -67,7 +67,7 @@ def test_after_a_login_addresses_and_clock_are_looked_at(single: Cluster, tmp_pa
     (tmp_path / "client.properties").write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
     login = read_credentials(tmp_path / "client.properties")
     assert single.authority is not None
-    tls = {"ca": str(single.authority.ca)}
+    tls = {"ca": single.authority.ca}
     found = found_before(single, tmp_path, "SASL_TLS", login, cluster_broker_tls=tls)
     assert problems(found) == []
     said = {one.subject: one for one in found}
@@ -122,7 +122,7 @@ def test_a_wrong_way(single: Cluster, tmp_path: Path, listener: str, parts: dict
 
 def test_another_name_than_the_certificates(single: Cluster, tmp_path: Path) -> None:
     assert single.authority is not None
-    tls = {"ca": str(single.authority.ca), "server_name": "kafka.example.com"}
+    tls = {"ca": single.authority.ca, "server_name": "kafka.example.com"}
     [problem] = problems(found_before(single, tmp_path, "TLS", cluster_broker_tls=tls))
     assert "its certificate is not for kafka.example.com; its names are: localhost" in problem
 

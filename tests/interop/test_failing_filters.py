@@ -11,7 +11,7 @@ from tests.interop.clients import Client, Java, KafkaPython, Librdkafka, values
 from tests.interop.conftest import Behind
 from tests.support.kafka.fixtures import Entrance
 from tests.support.kafka.jars import NEWEST, java
-from tests.support.kafka.wire import end_offsets
+from tests.support.sockets import end_offsets
 
 pytestmark = pytest.mark.parametrize("single", [NEWEST], indirect=True)
 LIMITS = {"frame_size": "8MiB", "held_frame_size": "8MiB"}

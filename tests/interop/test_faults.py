@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kproxy.testing import InjectedFault, Proxy
-from tests.support.documented_errors import PAIRS
+from tests.support.error_sources import PAIRS
 from tests.support.fault_clients import RECORDS, FaultClient
 from tests.support.fault_clients.java import JavaClient
 from tests.support.fault_clients.kafka_python import KafkaPythonClient

@@ -22,16 +22,15 @@ from tests.interop.clients import Client, Java, Librdkafka, values
 from tests.interop.test_filters import consumed
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.fixtures import DIRECT, Entrance
-from tests.support.kafka.jars import NEWEST
+from tests.support.kafka.jars import NEWEST, run_tool
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy
 from tests.support.kafka.proxies import cluster as virtual_cluster
 from tests.support.kafka.security import PLAINTEXT
-from tests.support.kafka.tools import run_tool
-from tests.support.kafka.wire import metadata
-from tests.support.person import Person
 from tests.support.ports import free_ports
 from tests.support.recorder import HOST, Recorded, Recorder
+from tests.support.sockets import metadata
+from tests.support.stopping import Person
 
 pytestmark = [
     pytest.mark.skipif(DIRECT, reason="is about what the proxy does"),

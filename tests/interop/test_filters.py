@@ -23,12 +23,11 @@ from tests.interop.conftest import Behind
 from tests.support.frames import frame, request
 from tests.support.kafka.brokers import PASSWORD, USER
 from tests.support.kafka.fixtures import Entrance
-from tests.support.kafka.jars import NEWEST, java
+from tests.support.kafka.jars import NEWEST, java, properties_file
 from tests.support.kafka.processes import children, command_line, eventually
 from tests.support.kafka.proxies import Proxy
 from tests.support.kafka.security import Security
-from tests.support.kafka.tools import properties_file, run_tool
-from tests.support.kafka.wire import address, end_offsets
+from tests.support.sockets import address, end_offsets
 
 SCRAM = Security("SASL_PLAINTEXT", "SCRAM-SHA-256")
 RATE = 1_234_567_890_123  # of a quota that slows nobody
@@ -66,27 +65,17 @@ def test_audit_says_who_did_what(behind: Behind, tmp_path: Path, topic_name: str
     assert create(entrance, topic_name) == [None]
     assert create(entrance, topic_name) == ["TOPIC_ALREADY_EXISTS"]
     with properties_file(entrance.security.java()) as properties:
-        words = (
-            "--bootstrap-server",
-            entrance.bootstrap,
-            "--command-config",
-            properties,
-            "--delete",
-            "--topic",
-            topic_name,
-        )
-        run_tool(entrance.release, "org.apache.kafka.tools.TopicCommand", *words)
+        entrance.tool("TopicCommand", f"--command-config {properties} --delete --topic {topic_name}")
+        quota = "--entity-type clients --entity-default"
         for tool, words in (
             (
                 "AclCommand",
                 "--add --allow-principal User:ann --operation Read --topic x- --resource-pattern-type prefixed",
             ),
-            ("ConfigCommand", f"--alter --add-config producer_byte_rate={RATE} --entity-type clients --entity-default"),
-            ("ConfigCommand", "--alter --delete-config producer_byte_rate --entity-type clients --entity-default"),
+            ("kafka.admin.ConfigCommand", f"--alter --add-config producer_byte_rate={RATE} {quota}"),
+            ("kafka.admin.ConfigCommand", f"--alter --delete-config producer_byte_rate {quota}"),
         ):
-            how = ("--bootstrap-server", entrance.bootstrap, "--command-config", properties)
-            main = f"kafka.admin.{tool}" if tool == "ConfigCommand" else f"org.apache.kafka.tools.{tool}"
-            run_tool(entrance.release, main, *how, *words.split(), expect=None)
+            entrance.tool(tool, f"--command-config {properties} {words}", expect=None)
     for password in (PASSWORD, "canary"):
         log_in_by_raw_tokens(entrance.bootstrap, password)
     eventually(
@@ -202,12 +191,10 @@ def counts(path: Path) -> tuple[int, int, int]:
 
 def test_a_policy_that_fails_gives_clients_an_error_that_they_understand(behind: Behind, topic_name: str) -> None:
     """librdkafka and Java's tool are told UNKNOWN_SERVER_ERROR, and nothing reaches the broker; the rest goes on."""
-    entrance = behind({"use": "tests.interop.faulty_filter:Raising"})
+    entrance = behind({"use": "tests.interop.failing_filters:Raising"})
     assert create(entrance, topic_name) == ["UNKNOWN"]
-    words = ("--bootstrap-server", entrance.bootstrap, "--create", "--topic", topic_name)
-    assert "The server experienced an unexpected error" in run_tool(
-        entrance.release, "org.apache.kafka.tools.TopicCommand", *words, expect=None
-    )
+    said = entrance.tool("TopicCommand", f"--create --topic {topic_name}", expect=None)
+    assert "The server experienced an unexpected error" in said
     entrance.cluster.topic(topic_name)
     assert Java().produce(entrance, topic_name, 10) == 10
 
@@ -234,8 +221,7 @@ def test_deny_refuses_as_a_broker_does(behind: Behind, topic_name: str) -> None:
     producer.flush(30)
     assert errors == {closed: "TOPIC_AUTHORIZATION_FAILED", open_: None}
     assert end_offsets(entrance.cluster.open, closed) == {0: 0}
-    words = ("--bootstrap-server", entrance.bootstrap, "--delete", "--topic", open_)
-    said = run_tool(entrance.release, "org.apache.kafka.tools.TopicCommand", *words, expect=None)
+    said = entrance.tool("TopicCommand", f"--delete --topic {open_}", expect=None)
     assert "nobody deletes" in said
     settings = {"bootstrap.servers": entrance.bootstrap, "group.id": topic_name, "auto.offset.reset": "earliest"}
     consumer = Consumer(settings)
@@ -259,23 +245,17 @@ def test_deny_leaves_a_topic_out_of_what_is_told_of_all(behind: Behind, topic_na
         consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
     consumer.close()
 
-    def said(tool: str, *words: str, through: str = entrance.bootstrap, expect: int | None = 0) -> str:
-        return run_tool(
-            entrance.release, f"org.apache.kafka.tools.{tool}", "--bootstrap-server", through, *words, expect=expect
-        )
-
-    group_command = "consumer.group.ConsumerGroupCommand"
     for tool, words in (
-        ("LogDirsCommand", ("--describe",)),
-        (group_command, ("--describe", "--group", group)),
-        ("TopicCommand", ("--describe",)),
+        ("LogDirsCommand", "--describe"),
+        ("consumer.group.ConsumerGroupCommand", f"--describe --group {group}"),
+        ("TopicCommand", "--describe"),
     ):
-        past, through = said(tool, *words, through=entrance.cluster.open), said(tool, *words)
+        past, through = entrance.tool(tool, words, past=True), entrance.tool(tool, words)
         assert closed in past and open_ in past
         assert closed not in through and open_ in through
-    election = ("--election-type", "PREFERRED", "--all-topic-partitions")
-    said("LeaderElectionCommand", *election, through=entrance.cluster.open)
-    said("LeaderElectionCommand", *election, expect=1)
+    election = "--election-type PREFERRED --all-topic-partitions"
+    entrance.tool("LeaderElectionCommand", election, past=True)
+    entrance.tool("LeaderElectionCommand", election, expect=1)
     client = admin(entrance)
     (told,) = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
     assert [each.topic for each in told.result(30).topic_partitions] == [open_]
@@ -329,18 +309,8 @@ def test_mask_hides_fields_from_consumers(behind: Behind, topic_name: str) -> No
     for number, record in enumerate(consumed(entrance.bootstrap, people, count)):
         assert json.loads(record.value() or b"") == {"number": number % 20, "email": "***"}
         assert (record.key(), record.offset()) == (b"k", number)
-    words = (
-        "--bootstrap-server",
-        entrance.bootstrap,
-        "--topic",
-        people,
-        "--from-beginning",
-        "--max-messages",
-        str(count),
-    )
-    read = run_tool(
-        entrance.release, "org.apache.kafka.tools.consumer.ConsoleConsumer", *words, "--timeout-ms", "30000"
-    )
+    words = f"--topic {people} --from-beginning --max-messages {count} --timeout-ms 30000"
+    read = entrance.tool("consumer.ConsoleConsumer", words)
     assert [json.loads(line) for line in read.splitlines()] == [
         {"number": n % 20, "email": "***"} for n in range(count)
     ]

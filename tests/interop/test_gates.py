@@ -10,7 +10,7 @@ from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.fixtures import Entrance, Entrances
 from tests.support.kafka.jars import NEWEST
 from tests.support.kafka.processes import eventually
-from tests.support.kafka.wire import Wire, metadata
+from tests.support.sockets import Wire, metadata
 
 pytestmark = pytest.mark.parametrize("single", [NEWEST], indirect=True)
 

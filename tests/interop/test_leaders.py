@@ -10,11 +10,10 @@ import pytest
 
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.fixtures import Entrance
-from tests.support.kafka.jars import java
+from tests.support.kafka.jars import events, java
 from tests.support.kafka.load import PARTITIONS, PATIENCE, Load, healthy, stored
 from tests.support.kafka.processes import eventually
-from tests.support.kafka.tools import events, run_tool
-from tests.support.kafka.wire import metadata
+from tests.support.sockets import metadata
 
 
 def leads_nothing(cluster: Cluster, topic: str, node: int) -> bool:
@@ -22,11 +21,7 @@ def leads_nothing(cluster: Cluster, topic: str, node: int) -> bool:
 
 
 def prefer_first_replicas(entrance: Entrance) -> None:
-    run_tool(
-        entrance.release,
-        "org.apache.kafka.tools.LeaderElectionCommand",
-        *("--bootstrap-server", entrance.bootstrap, "--election-type", "preferred", "--all-topic-partitions"),
-    )
+    entrance.tool("LeaderElectionCommand", "--election-type preferred --all-topic-partitions")
 
 
 @pytest.mark.parametrize(
@@ -110,9 +105,6 @@ def _reassign(entrance: Entrance, topic: str) -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump({"version": 1, "partitions": moved}, file)
         file.flush()
-        run_tool(
-            entrance.release,
-            "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
-            *("--bootstrap-server", entrance.bootstrap, "--reassignment-json-file", file.name, "--execute"),
-        )
+        words = f"--reassignment-json-file {file.name} --execute"
+        entrance.tool("reassign.ReassignPartitionsCommand", words)
     prefer_first_replicas(entrance)

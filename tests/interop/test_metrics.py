@@ -1,5 +1,6 @@
 """/metrics before a real broker: lag, logins, throttling, phases and sizes, against what Kafka and the clients say themselves."""
 
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -16,19 +17,25 @@ from confluent_kafka import (
     ThrottleEvent,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    OffsetSpec,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.conftest import Require
 from tests.support.frames import array, string
 from tests.support.kafka.brokers import Cluster
-from tests.support.kafka.fixtures import Entrance, Entrances, Way
+from tests.support.kafka.fixtures import DIRECT, Entrance, Entrances, Way
 from tests.support.kafka.jars import NEWEST
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy
 from tests.support.kafka.proxies import cluster as virtual_cluster
 from tests.support.kafka.security import PLAINTEXT
-from tests.support.kafka.wire import Wire
+from tests.support.sockets import Wire
 
 pytestmark = pytest.mark.parametrize("single", [NEWEST], indirect=True)
 COUNT = 500
@@ -195,3 +202,28 @@ def test_each_exchange_has_its_phases_and_sizes_and_promtool_is_content(
     text = entrance.proxy.get("/metrics")[1]
     done = subprocess.run([promtool, "check", "metrics"], input=text, text=True, capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+TRAILING = re.compile(r'kproxy_trailing_bytes_frames_total\{api="(\w+)",direction="request"\}')
+
+
+@pytest.mark.skipif(DIRECT, reason="about the proxy's analyzer")
+def test_librdkafkas_requests_with_bytes_after_them_are_read(entrance: Entrance) -> None:
+    """librdkafka 2.16: Metadata for topics = null has three bytes more, AlterUserScramCredentials one."""
+    proxy = entrance.proxy
+    assert proxy is not None
+    proxy.analyzing()
+    undecoded = proxy.count("kproxy_undecoded_exchanges_total")
+    client = AdminClient({"bootstrap.servers": entrance.bootstrap})
+    assert client.list_topics(timeout=30).brokers
+    credential = UserScramCredentialUpsertion("zoe", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096), b"secret")
+    for future in client.alter_user_scram_credentials([credential]).values():
+        future.result(30)  # the broker has read it, whatever comes after it
+    described = client.describe_user_scram_credentials(["zoe"])["zoe"].result(30)
+    assert [one.iterations for one in described.scram_credential_infos] == [4096]
+
+    def seen() -> set[str]:
+        return {found[1] for name in proxy.metrics() if (found := TRAILING.match(name))}
+
+    eventually(lambda: {"Metadata", "AlterUserScramCredentials"} <= seen(), what="both are counted")
+    assert proxy.count("kproxy_undecoded_exchanges_total") == undecoded

@@ -19,12 +19,11 @@ from kproxy.replay.recording import Recording
 from tests.support.command import kproxy
 from tests.support.kafka.brokers import PASSWORD, Cluster
 from tests.support.kafka.fixtures import started
-from tests.support.kafka.jars import NEWEST
+from tests.support.kafka.jars import NEWEST, run_tool
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.security import Security
-from tests.support.kafka.tools import run_tool
-from tests.support.kafka.wire import end_offsets
 from tests.support.replayed import capture, recorded
+from tests.support.sockets import end_offsets
 
 PATIENCE_S = 60.0
 
@@ -195,7 +194,7 @@ def test_interrupted_in_a_transaction_it_says_that_it_is_open(single: Cluster) -
 def test_over_tls(single: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert single.authority is not None
     bootstrap = single.bootstrap("TLS")[0]
-    words = ("--to", bootstrap, "--tls-ca", str(single.authority.ca), "--format", "json")
+    words = ("--to", bootstrap, "--tls-ca", single.authority.ca, "--format", "json")
     reading = 'apiName == "Metadata" || apiName == "ApiVersions"'
     status = kproxy("replay", capture(1), *words, "--yes", "--speed", "max", "--where", reading)
     found = json.loads(capsys.readouterr().out)
@@ -336,7 +335,7 @@ def test_to_brokers_that_want_a_login(
     """A file that Kafka's own tools log in with; and one over TLS, whose password is in the environment."""
     assert single.authority is not None
     tls = mechanism != "PLAIN"
-    security = Security("SASL_SSL" if tls else "SASL_PLAINTEXT", mechanism, single.authority.ca if tls else None)
+    security = Security("SASL_SSL" if tls else "SASL_PLAINTEXT", mechanism, Path(single.authority.ca) if tls else None)
     settings = "".join(f"{name}={value}\n" for name, value in security.java().items())
     file = tmp_path / "client.properties"
     file.write_text(settings)

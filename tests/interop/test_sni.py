@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Require
-from tests.support import named_hosts
+from tests.support import namespaces
+from tests.support.certificates import Authority
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.fixtures import DIRECT
 from tests.support.kafka.gates import HOST, Gates
-from tests.support.kafka.pki import Authority
 from tests.support.kafka.proxies import ROOT, Proxy, cluster
-from tests.support.kafka.wire import end_offsets
+from tests.support.sockets import end_offsets
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="is about the names that the proxy gives to brokers")
 NODES = (1, 2, 3)
@@ -35,9 +35,9 @@ class Balanced:
 
     def __init__(self, brokers: Cluster, folder: Path) -> None:
         self.brokers = brokers
-        authority = Authority(folder / "pki", "proxy")
+        authority = Authority("proxy", folder / "pki")
         self.ca = authority.ca
-        certificate, key = authority.issue("kproxy", names=["kafka.test", "*.kafka.test"])
+        certificate, key = authority.issue_for("kproxy", names=["kafka.test", "*.kafka.test"])
         virtual = cluster(brokers.bootstrap("PLAIN"), listener_tls={"certificate": str(certificate), "key": str(key)})
         self.balancer = Gates(folder, [virtual["listen"]])
         (self.port,) = self.balancer.ports
@@ -48,15 +48,15 @@ class Balanced:
         }
         self.proxy = Proxy(folder, [virtual])
         names = ["kafka.test", *(f"broker-{node}.kafka.test" for node in NODES)]
-        self.hosts = named_hosts.write_hosts(folder / "hosts", dict.fromkeys(names, HOST))
+        self.hosts = namespaces.write_hosts(folder / "hosts", dict.fromkeys(names, HOST))
 
     def run(self, client: str, topic: str) -> dict[str, object]:
         """Produce and consume in a process that knows the names."""
         module = [sys.executable, "-m", "tests.interop.client_process"]
-        words = [client, self.brokers.release, f"kafka.test:{self.port}", str(self.ca)]
+        words = [client, self.brokers.release, f"kafka.test:{self.port}", self.ca]
         words += [topic, str(COUNT), json.dumps(SPREAD[client])]
         done = subprocess.run(
-            [*named_hosts.with_hosts(self.hosts), *module, *words],
+            [*namespaces.with_hosts(self.hosts), *module, *words],
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -74,7 +74,7 @@ class Balanced:
 
 @pytest.fixture(scope="module")
 def balanced(three: Cluster, require: Require, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Balanced]:
-    require("namespaces", named_hosts.available(), "names for clients need root and unshare(1)")
+    require("namespaces", namespaces.can_name_hosts(), "names for clients need root and unshare(1)")
     found = Balanced(three, tmp_path_factory.mktemp("sni"))
     try:
         found.proxy.start()

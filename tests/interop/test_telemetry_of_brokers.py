@@ -12,12 +12,11 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 from tests.interop.measuring import COUNT, Measuring, shown
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.fixtures import Entrance, started
-from tests.support.kafka.jars import NEWEST
+from tests.support.kafka.jars import NEWEST, run_tool
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy
 from tests.support.kafka.proxies import cluster as virtual_cluster
 from tests.support.kafka.security import PLAINTEXT
-from tests.support.kafka.tools import run_tool
 from tests.support.otlp import Collector, attributes, http_collector
 
 pytestmark = [pytest.mark.usefixtures("kafka"), pytest.mark.slow]

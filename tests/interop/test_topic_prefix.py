@@ -14,15 +14,15 @@ from kproxy.protocol import message, response_header_version
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.structs import struct_types
 from tests.interop.clients import Client, Java, Librdkafka
+from tests.support.frames import batch
+from tests.support.frames import record as record_of
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.fixtures import DIRECT, Entrance
 from tests.support.kafka.jars import NEWEST
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy
 from tests.support.kafka.proxies import cluster as virtual_cluster
-from tests.support.kafka.wire import Wire
-from tests.support.record_batches import batch
-from tests.support.record_batches import record as record_of
+from tests.support.sockets import Wire
 
 pytestmark = pytest.mark.skipif(DIRECT, reason="is about what the proxy does to names")
 TENANTS = ("a.", "b.")

@@ -32,7 +32,7 @@ from kproxy.protocol import facts
 from kproxy.protocol.embedded import Viewers
 from kproxy.session import Cut, Event, Exchange
 from tests.support.conversation import broker, client, closing, events_of
-from tests.support.corpus import payloads
+from tests.support.corpus import golden_exchange, golden_exchanges, golden_pairs, payloads
 from tests.support.frames import (
     FRANZ_GO_API_VERSIONS,
     KAFKA_4_3_REFUSAL,
@@ -51,7 +51,6 @@ from tests.support.frames import (
     sasl_handshake_answer,
     string,
 )
-from tests.support.traffic import golden_exchange, golden_exchanges, golden_pairs
 
 
 def errors_in(value: Any) -> list[int]:

@@ -29,8 +29,8 @@ from kproxy.session import (
 from kproxy.session import Tls as TlsEvent
 from kproxy.session.events import Connection
 from tests.support.conversation import broker, client, closing, events_of
+from tests.support.corpus import CONNECTION, START, golden_exchanges
 from tests.support.frames import heartbeat, request, response
-from tests.support.traffic import CONNECTION, START, golden_exchanges
 
 OTHERS: list[Event] = [
     SaslToken(CONNECTION, START, Direction.REQUEST, 40, {"username": "alice"}),

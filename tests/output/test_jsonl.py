@@ -17,9 +17,8 @@ from kproxy.output.from_jsonl import LogReader
 from kproxy.output.jsonl import event_line
 from kproxy.session import BadFrame, Direction, Exchange, Frame, Gap, Note, NotKafka, SaslToken
 from tests.support.conversation import broker, client, closing, events_of
-from tests.support.corpus import payloads
+from tests.support.corpus import CONNECTION, START, golden_exchange, golden_exchanges, golden_pairs, payloads
 from tests.support.frames import heartbeat, heartbeat_answer, produce, response
-from tests.support.traffic import CONNECTION, START, golden_exchange, golden_exchanges, golden_pairs
 
 NAME = re.compile(r"^    (\w+) +(?:\S)", re.MULTILINE)
 OTHERS = [

@@ -19,11 +19,21 @@ from kproxy.output.spans import (
 )
 from kproxy.protocol.records.compression import Codec, compress
 from kproxy.session import Exchange
-from tests.support.conversation import broker, client, closing, events_of
-from tests.support.frames import heartbeat, heartbeat_answer
+from tests.support.conversation import (
+    PARENT,
+    SPAN,
+    TRACE,
+    broker,
+    client,
+    closing,
+    events_of,
+    fetch_exchange,
+    headers_of,
+    produce_exchange,
+    records_of,
+)
+from tests.support.frames import batch, heartbeat, heartbeat_answer, record
 from tests.support.otlp import attributes
-from tests.support.record_batches import batch, record
-from tests.support.traced import PARENT, SPAN, TRACE, fetch_exchange, headers_of, produce_exchange, records_of
 
 IDS = {"trace_id": b"t" * 16, "span_id": b"s" * 8}
 MS = 1_000_000

@@ -10,6 +10,7 @@ from kproxy.output.where import Where
 from kproxy.session import Direction, Event, Exchange, Gap, Tls
 from kproxy.session.events import TlsFacts
 from tests.support.conversation import broker, client, closing, events_of
+from tests.support.corpus import CONNECTION, START
 from tests.support.frames import (
     array,
     heartbeat,
@@ -21,7 +22,6 @@ from tests.support.frames import (
     sasl_handshake_answer,
     string,
 )
-from tests.support.traffic import CONNECTION, START
 
 
 def exchange(error_code: int = 27) -> Event:

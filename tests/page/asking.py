@@ -13,7 +13,7 @@ import msgspec
 
 from kproxy.page.recorded import Recorded
 from kproxy.page.server import page_app
-from tests.support.traffic import CAPTURES
+from tests.support.corpus import CAPTURES
 
 TOKEN = "a-token-for-tests"
 HERE = "http://127.0.0.1:8000"

@@ -12,7 +12,7 @@ from kproxy.page.activity import LEVELS, activity, groups, heatmap
 from kproxy.page.recorded import Recorded
 from kproxy.page.work import Work
 from tests.page.asking import opened
-from tests.support.traffic import CAPTURES
+from tests.support.corpus import CAPTURES
 
 CAPTURE = CAPTURES / "03-classic-rebalance-range.pcap"
 

@@ -15,7 +15,7 @@ import pytest
 from kproxy.page.frame_tree import FIXED, MOST_ELEMENTS, Node, as_plain, locate
 from kproxy.protocol import message
 from tests.page.test_detail import every_detail
-from tests.support.traffic import CAPTURES, GOLDEN
+from tests.support.corpus import CAPTURES, GOLDEN
 
 NAMES = sorted(path.name for path in CAPTURES.glob("0[1-6]*.pcap"))
 

@@ -19,8 +19,8 @@ from kproxy.page.server import open_sources, page_app
 from kproxy.page.store import Loading
 from kproxy.page.work import Work
 from tests.page.asking import ORDERS, TOKEN, Browser, decoded, opened
+from tests.support.corpus import CAPTURES
 from tests.support.kafka.processes import eventually
-from tests.support.traffic import CAPTURES
 
 LIKE_THE_LOG = [name for name, column in COLUMNS.items() if column.in_log]
 

@@ -15,7 +15,7 @@ import kproxy.page
 from kproxy.page.answers import Answers
 from kproxy.page.server import page_app
 from tests.page.asking import HERE, ORDERS, TOKEN, Browser, browsed, decoded, opened
-from tests.support.traffic import CAPTURES
+from tests.support.corpus import CAPTURES
 
 
 @pytest.fixture(scope="module")

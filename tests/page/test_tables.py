@@ -17,8 +17,8 @@ from kproxy.page.store import Store
 from kproxy.page.tables import KeptColumns, Tabled, damages_of
 from kproxy.page.work import Work
 from tests.page.asking import TOKEN, Browser, opened
+from tests.support.corpus import CAPTURES
 from tests.support.exchange_tables import write_tables
-from tests.support.traffic import CAPTURES
 
 CAPTURE = CAPTURES / "03-classic-rebalance-range.pcap"
 NAMES = list(COLUMNS)

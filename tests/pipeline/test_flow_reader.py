@@ -21,10 +21,10 @@ from kproxy.pipeline.sides import Sides
 from kproxy.pipeline.summary import Summary
 from kproxy.pipeline.tls_flow import Secrets
 from kproxy.session import ClusterView, Direction, Event, Exchange, Gap, Limits, Note, NotKafka, Session, Tls
+from tests.support.corpus import CAPTURES
 from tests.support.frames import frame, heartbeat, heartbeat_answer, produce_answer, request
 from tests.support.secrets_block import without_secrets
 from tests.support.tls import CLIENT, REQUEST, RESPONSE, Pair, Setup, log_of
-from tests.support.traffic import CAPTURES
 
 Segment = tuple[bool, bytes]  # from the side with the high port?
 HIGH, LOW = ("10.0.0.5", 51_234), ("10.0.0.9", 443)

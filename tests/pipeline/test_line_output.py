@@ -9,7 +9,7 @@ from kproxy.pipeline import line_output
 from kproxy.pipeline.line_output import LOOK_BACK, Lines, ListedLines
 from kproxy.pipeline.sink import Sink
 from kproxy.session import Event
-from tests.support.traffic import golden_exchanges
+from tests.support.corpus import golden_exchanges
 
 
 @pytest.fixture

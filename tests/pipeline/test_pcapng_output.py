@@ -28,8 +28,9 @@ from kproxy.pipeline.pcapng_output import (
 )
 from kproxy.pipeline.sink import RotatingFile, Sink
 from kproxy.session import BadFrame, Connection, Direction, Event, Exchange, Gap, NotKafka, SaslToken, Session
-from tests.support.clock import Clock
 from tests.support.conversation import broker, client, events_of
+from tests.support.corpus import CONNECTION as SUPPORT_CONNECTION
+from tests.support.corpus import golden_exchanges
 from tests.support.frames import (
     heartbeat,
     heartbeat_answer,
@@ -39,8 +40,7 @@ from tests.support.frames import (
     sasl_authenticate_answer,
     string,
 )
-from tests.support.traffic import CONNECTION as SUPPORT_CONNECTION
-from tests.support.traffic import golden_exchanges
+from tests.support.loops import Clock
 
 CONNECTION = Connection(3, "10.0.0.5:51234", "10.0.0.9:9092")
 US = 1_000

@@ -25,10 +25,9 @@ from kproxy.pipeline.decoded_log import LONGEST_LINE, MOST_NAMED, READ, DecodedL
 from kproxy.pipeline.reading import decode_flows, decode_packets
 from kproxy.pipeline.run import Options
 from tests.support.built_captures import Conversation, pcap
-from tests.support.corpus import payloads
+from tests.support.corpus import CAPTURES, payloads
 from tests.support.frames import array, request, response, string
 from tests.support.secrets_block import without_secrets
-from tests.support.traffic import CAPTURES
 
 FIRST = CAPTURES / "01-java-produce-consume-group.pcap"
 TLS = CAPTURES / "07-tls13-dsb.pcapng"

@@ -20,6 +20,7 @@ from kproxy.pipeline.run import Options, Run
 from kproxy.session import ClusterView, Direction, Event, Exchange, Session
 from tests.support.built_captures import pcap
 from tests.support.conversation import broker, client, events_of, new_session
+from tests.support.corpus import CAPTURES
 from tests.support.frames import (
     delete_topic,
     delete_topic_answer,
@@ -28,7 +29,6 @@ from tests.support.frames import (
     metadata,
     metadata_answer,
 )
-from tests.support.traffic import CAPTURES
 from tests.support.variants import load
 
 FIRST = CAPTURES / "01-java-produce-consume-group.pcap"

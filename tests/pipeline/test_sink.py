@@ -9,7 +9,7 @@ import pytest
 
 from kproxy.errors import UsageError
 from kproxy.pipeline.sink import BLOCK, RotatingFile, Sink, check_output
-from tests.support.clock import Clock
+from tests.support.loops import Clock
 
 
 def test_lines_are_written_in_blocks_and_all_at_the_end(tmp_path: Path) -> None:

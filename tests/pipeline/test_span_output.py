@@ -8,9 +8,18 @@ import pytest
 from kproxy.output.spans import Span
 from kproxy.pipeline.span_output import LEARN_AGAIN_NS, SpanOutput
 from kproxy.session import Exchange, Gap
-from tests.support.conversation import broker, client, events_of
+from tests.support.conversation import (
+    PARENT,
+    SPAN,
+    TRACE,
+    broker,
+    client,
+    events_of,
+    fetch_exchange,
+    produce_exchange,
+    records_of,
+)
 from tests.support.frames import heartbeat, heartbeat_answer, request, response
-from tests.support.traced import PARENT, SPAN, TRACE, fetch_exchange, produce_exchange, records_of
 
 UNSAMPLED = f"00-{TRACE}-{SPAN}-00".encode()
 UNDECIDED = f"{TRACE}-{SPAN}".encode()  # b3

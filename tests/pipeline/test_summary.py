@@ -3,8 +3,8 @@
 from kproxy.pipeline.summary import KEPT, Summary
 from kproxy.session import BadFrame, Cut, Direction, Event, Gap, NotKafka, SaslToken
 from tests.support.conversation import broker, client, closing, events_of
+from tests.support.corpus import CONNECTION, START
 from tests.support.frames import heartbeat, heartbeat_answer, produce, response
-from tests.support.traffic import CONNECTION, START
 
 
 def summary_of(*events: Event) -> list[str]:

@@ -12,8 +12,8 @@ from kproxy.output.tables import Table
 from kproxy.pipeline.decoded_log import open_input
 from kproxy.pipeline.run import Options, Run
 from kproxy.pipeline.table_output import TableOutput
+from tests.support.corpus import CAPTURES
 from tests.support.tables import decode, query
-from tests.support.traffic import CAPTURES
 
 CAPTURE = Path("captures/01-java-produce-consume-group.pcap")  # 23 requests, 5 connections, 200 records twice
 

@@ -8,7 +8,7 @@ import pytest
 from kproxy.output.jsonl import exchange_line
 from kproxy.protocol.expressions import Expression, Wrong, check_types, located
 from kproxy.protocol.vocabulary import VOCABULARY
-from tests.support.traffic import golden_exchanges
+from tests.support.corpus import golden_exchanges
 
 
 def test_a_value() -> None:

@@ -12,7 +12,7 @@ from kproxy.protocol import ApiKey, constants
 from kproxy.protocol.facts import ZERO_UUID, Facts, Field, facts, read_data_file, releases, snake_case
 from kproxy.protocol.judgements import apis_for_replay, judgements
 from kproxy.protocol.versions import Versions
-from tests.support.damage import golden
+from tests.support.corpus import golden_lines
 
 TEXT = """\
 releases 3.9.2 4.3.1
@@ -71,11 +71,11 @@ def test_an_unknown_message_is_a_key_error() -> None:
 
 def test_every_version_kafka_wrote_is_known_and_flexible_where_kafka_says() -> None:
     seen = set()
-    for line in golden("messages"):
+    for line in golden_lines("messages"):
         seen.add((line["message"], line["version"]))
         assert (line["version"] in facts().flexible(line["message"])) == line["flexible"]
     assert len(seen) == 722  # tests/golden/README.md
-    apis = {line["apiKey"] for line in golden("messages")}
+    apis = {line["apiKey"] for line in golden_lines("messages")}
     assert apis == set(facts().apis)
     known = {
         (f"{api.name}{side}", version)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kproxy.protocol import EncodeError, message
-from tests.support.damage import golden
+from tests.support.corpus import golden_lines
 
 TOPIC = '{"topics":[{"name":"a"}]}'
 
@@ -19,7 +19,7 @@ def refusal(name: str, version: int, text: str | bytes) -> str:
 def test_kafkas_json_becomes_kafkas_bytes() -> None:
     """Where there are records, their JSON holds only their size; tags of no release are not in the corpus' JSON."""
     count = 0
-    for line in golden("messages"):
+    for line in golden_lines("messages"):
         if "records" not in line and "unknownTags" not in line and line["kind"] in ("typical", "nulls", "extremes"):
             layout = message(line["message"])
             value = layout.from_json(line["version"], json.dumps(line["json"]))

@@ -11,7 +11,7 @@ from kproxy.protocol.headers import (
     request_header_version,
     response_header_version,
 )
-from tests.support.damage import golden
+from tests.support.corpus import golden_lines
 from tests.support.wire import short, uvarint
 
 REQUEST_START = bytes.fromhex("0003000c00000007")  # Metadata (3) v12, correlation id 7: header 2
@@ -19,7 +19,7 @@ REQUEST_START = bytes.fromhex("0003000c00000007")  # Metadata (3) v12, correlati
 
 def test_the_header_version_of_every_api_version_is_kafkas() -> None:
     seen = set()
-    for line in golden("messages"):
+    for line in golden_lines("messages"):
         rule = request_header_version if line["direction"] == "request" else response_header_version
         assert rule(line["apiKey"], line["version"]) == line["headerVersion"], line["message"]
         seen.add((line["apiKey"], line["version"], line["direction"]))

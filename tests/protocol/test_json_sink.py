@@ -17,7 +17,7 @@ import pytest
 from kproxy.protocol import DecodeError, message
 from kproxy.protocol.facts import Field, facts
 from kproxy.protocol.secrets import Secrecy, secrecy
-from tests.support.damage import golden
+from tests.support.corpus import golden_lines
 from tests.support.wire import compact, made_message, short, uvarint
 
 RESPONSE_START = b"\0\0\1" + bytes(4)  # ApiVersionsResponse v3 up to its tags
@@ -34,7 +34,7 @@ def test_keys_stand_in_the_order_of_the_definition_with_no_space_between() -> No
 def test_the_order_of_keys_is_kafkas_in_every_message() -> None:
     checked = 0
     for group in ("messages", "structs"):
-        for line in golden(group):
+        for line in golden_lines(group):
             if line["kind"] in ("typical", "many"):
                 shown = json.loads(message(line["message"]).to_json(line["version"], bytes.fromhex(line["hex"])))
                 assert_same_order(shown, line["json"], line["message"])
@@ -224,7 +224,7 @@ def test_every_field_that_is_bytes_and_sounds_like_a_secret_is_withheld() -> Non
 
 
 def test_withholding_changes_no_other_message() -> None:
-    for line in golden("messages"):
+    for line in golden_lines("messages"):
         if line["kind"] == "many" and line["message"] in ("MetadataResponse", "FetchResponse", "JoinGroupRequest"):
             data = bytes.fromhex(line["hex"])
             layout = message(line["message"])

@@ -17,7 +17,7 @@ from kproxy.protocol import (
     response_message,
 )
 from tests.fuzz.codec_target import check_codec
-from tests.support.damage import damaged, golden
+from tests.support.corpus import damaged, golden_lines
 from tests.support.strategies import messages
 from tests.support.wire import compact
 
@@ -66,7 +66,7 @@ def test_who_sends_versions_does_not_fill_the_memory() -> None:
 
 
 def conflicts() -> list[dict[str, Any]]:
-    return [line for line in golden("conflicts") if "records" not in line]
+    return [line for line in golden_lines("conflicts") if "records" not in line]
 
 
 def test_versions_changed_in_place_keep_the_layout_they_came_in() -> None:
@@ -309,7 +309,7 @@ def test_wherever_a_message_is_cut_what_is_shown_of_it_is_true() -> None:
     """Kafka's own messages (tests/golden), cut at a few places each: every value shown is the one that the whole has there."""
     chance = random.Random(5)
     cut = 0
-    for line in golden("messages"):
+    for line in golden_lines("messages"):
         layout, version, data = message(line["message"]), line["version"], bytes.fromhex(line["hex"])
         if not data or version not in layout.versions or len(layout.programs(version)) > 1:
             continue

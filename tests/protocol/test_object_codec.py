@@ -13,7 +13,7 @@ import pytest
 
 from kproxy.protocol import DecodeError, EncodeError, MessageStruct, message, object_codec
 from kproxy.protocol.structs import Struct, struct_types
-from tests.support.damage import golden
+from tests.support.corpus import golden_lines
 from tests.support.wire import compact, made_message, short, uvarint
 
 RESPONSE_START = b"\0\0\1" + bytes(4)  # ApiVersionsResponse v3: errorCode, no apiKeys, throttleTimeMs
@@ -40,7 +40,7 @@ def assert_shows(value: Any, shown: Any, kind: str = "") -> None:
 
 @pytest.mark.parametrize("kind", ["typical", "extremes", "nulls", "defaults"])
 def test_objects_say_what_kafkas_json_says(kind: str) -> None:
-    for line in golden("messages"):
+    for line in golden_lines("messages"):
         if line["kind"] == kind:
             value = message(line["message"]).decode(line["version"], bytes.fromhex(line["hex"]))
             assert isinstance(value, MessageStruct)
@@ -48,7 +48,7 @@ def test_objects_say_what_kafkas_json_says(kind: str) -> None:
 
 
 def test_records_are_the_bytes_kafka_gave() -> None:
-    for line in golden("messages"):
+    for line in golden_lines("messages"):
         if line["message"] == "ProduceRequest" and "records" in line:
             value = message("ProduceRequest").decode(line["version"], bytes.fromhex(line["hex"]))
             found = [p.records.hex() for t in value.topic_data for p in t.partition_data if p.records is not None]
@@ -102,7 +102,7 @@ def kilobytes() -> int:
 def test_reading_and_refusing_over_and_over_keeps_nothing() -> None:
     """Neither values nor errors (and the frames of their tracebacks) may pile up."""
     samples: dict[str, tuple[str, int, bytes]] = {}
-    for line in golden("messages"):
+    for line in golden_lines("messages"):
         if line["kind"] in ("many", "unknown-tags"):
             samples[line["message"]] = line["message"], line["version"], bytes.fromhex(line["hex"])
 
@@ -379,7 +379,7 @@ print(turns)
 def test_releasing_a_message_frees_all_that_it_alone_refers_to() -> None:
     (body, *_) = [
         bytes.fromhex(line["hex"])
-        for line in golden("messages")
+        for line in golden_lines("messages")
         if (line["message"], line["version"], line["kind"]) == ("MetadataResponse", 9, "many")
     ]
     value: Any = message("MetadataResponse").decode(9, body)

@@ -7,7 +7,7 @@ from kproxy.protocol.facts import facts
 from kproxy.protocol.program import Program
 from kproxy.protocol.secrets import secrecy
 from kproxy.protocol.structs import struct_types
-from tests.support.damage import golden
+from tests.support.corpus import golden_lines
 from tests.support.wire import Smallest, compact, made_message, newest_layout, short, uvarint
 
 HELLO = compact(b"kproxy") + compact(b"1") + b"\0"  # ApiVersionsRequest v3: software name, version, no tags
@@ -54,7 +54,7 @@ def test_a_message_is_right_stops_where_it_should_and_says_when_it_is_short(
 
 @pytest.mark.parametrize("name", ["MetadataResponse", "ProduceRequest", "FetchResponse", "JoinGroupResponse"])
 def test_kafkas_own_bytes_are_refused_at_every_cut(name: str) -> None:
-    for line in golden("messages"):
+    for line in golden_lines("messages"):
         data = bytes.fromhex(line["hex"])
         if line["message"] == name and line["kind"] == "typical" and len(data) < 400:
             for cut in range(len(data)):
@@ -241,7 +241,7 @@ def test_a_program_is_made_of_one_layout() -> None:
 def test_acks_can_be_peeked_at_in_every_produce_request(version: int) -> None:
     layout = message("ProduceRequest")
     seen = set()
-    for line in golden("messages"):
+    for line in golden_lines("messages"):
         if line["message"] == "ProduceRequest" and line["version"] == version:
             data = bytes.fromhex(line["hex"])
             seen.add(layout.peek(version, "acks", b"ab" + data + b"more", 2))

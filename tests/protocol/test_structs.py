@@ -10,7 +10,7 @@ import pytest
 from kproxy.protocol import MessageStruct, Struct, message
 from kproxy.protocol.facts import facts
 from kproxy.protocol.structs import struct_types
-from tests.support.damage import golden
+from tests.support.corpus import golden_lines
 
 Metadata = struct_types("MetadataResponse")["MetadataResponse"]
 Topic = struct_types("MetadataResponse")["MetadataResponseTopic"]
@@ -71,7 +71,7 @@ def test_a_subclass_is_written_like_its_base() -> None:
 
 def decoded_samples() -> list[tuple[str, int, bytes]]:
     found = {}
-    for line in golden("messages"):
+    for line in golden_lines("messages"):
         if line["kind"] in ("empty", "unknown-tags", "many"):
             found[line["message"], line["kind"]] = line["message"], line["version"], bytes.fromhex(line["hex"])
     return list(found.values())

@@ -19,7 +19,7 @@ from kproxy.protocol.vocabulary import (
     snake_case,
     table_rows,
 )
-from tests.support.traffic import golden_exchanges
+from tests.support.corpus import golden_exchanges
 
 
 def test_fields_of_exchanges_are_those_of_the_decoded_log_and_those_made_from_it() -> None:

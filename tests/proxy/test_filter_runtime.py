@@ -34,8 +34,8 @@ from kproxy.proxy.shared_state import (
     in_parts,
 )
 from kproxy.proxy.tap.sealed import create_sealed
+from tests.support.corpus import ROOT
 from tests.support.otlp import http_collector
-from tests.support.traffic import ROOT
 
 
 def test_one_journal_for_a_path_in_a_worker(tmp_path: Path) -> None:

@@ -28,10 +28,10 @@ from kproxy.proxy.journal import (
 )
 from kproxy.proxy.messages import JournalState
 from kproxy.proxy.shared_state import SharedCounts
-from tests.support.clock import Clock
+from tests.support.corpus import ROOT
 from tests.support.kafka.processes import eventually
-from tests.support.small_disk import available, fill, fill_inodes, small_disk
-from tests.support.traffic import ROOT
+from tests.support.loops import Clock
+from tests.support.namespaces import can_mount, fill, fill_inodes, small_disk
 
 
 def journal(folder: Path, clock: Clock | None = None, **values: Any) -> FileJournal:
@@ -289,7 +289,7 @@ def test_the_counts_are_one_process_s(tmp_path: Path) -> None:
     kept.close()
 
 
-@pytest.mark.skipif(not available(), reason="file systems cannot be mounted here")
+@pytest.mark.skipif(not can_mount(), reason="file systems cannot be mounted here")
 def test_a_full_disk(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 262_144) as disk:
         clock = Clock()
@@ -315,7 +315,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         kept.close()
 
 
-@pytest.mark.skipif(not available(), reason="file systems cannot be mounted here")
+@pytest.mark.skipif(not can_mount(), reason="file systems cannot be mounted here")
 @pytest.mark.parametrize("full", ["blocks", "inodes"])
 def test_a_disk_that_is_full_from_the_start(tmp_path: Path, full: str) -> None:
     """The counts are exact after a kill, by the supervisor's memory, and without it where an attribute has room."""
@@ -337,7 +337,7 @@ def test_a_disk_that_is_full_from_the_start(tmp_path: Path, full: str) -> None:
         assert (numbers(disk), said_to_be_missing(disk)) == ([7], 6)
 
 
-@pytest.mark.skipif(not available(), reason="file systems cannot be mounted here")
+@pytest.mark.skipif(not can_mount(), reason="file systems cannot be mounted here")
 def test_a_directory_that_becomes_read_only(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 262_144) as disk:
         clock = Clock()

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.backend import HeldBroker
 from tests.support.frames import string
-from tests.support.held_broker import HeldBroker
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy, cluster
-from tests.support.kafka.wire import Wire
 from tests.support.ports import free_ports
+from tests.support.sockets import Wire
 
 HEARTBEAT = 12
 BODY = string("g") + pack(">i", 5) + string("m-1")

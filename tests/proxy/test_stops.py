@@ -31,8 +31,8 @@ from tests.support.filtering import connection
 from tests.support.frames import request
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy, cluster
-from tests.support.kafka.wire import address
-from tests.support.person import Person
+from tests.support.sockets import address
+from tests.support.stopping import Person
 
 BY = "127.0.0.1:5000"
 FOREVER = Page(edits=True, hold=300.0)

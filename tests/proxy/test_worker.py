@@ -40,8 +40,8 @@ from kproxy.proxy.tap.counted import Total
 from kproxy.proxy.tap.counters import Counters, SharedLimits
 from kproxy.proxy.tap.ring import TapReader, create_ring
 from kproxy.proxy.tap.tapped import TapKind
+from tests.support.backend import HeldBroker
 from tests.support.frames import heartbeat, heartbeat_answer
-from tests.support.held_broker import HeldBroker
 from tests.support.ports import free_ports
 
 PATIENCE = 30

@@ -8,7 +8,7 @@ import pytest
 from kproxy.errors import UsageError
 from kproxy.protocol import ApiKey
 from kproxy.replay.recording import read_recording
-from tests.support.captured import CAPTURES
+from tests.support.corpus import CAPTURES
 from tests.support.replayed import capture, recorded
 
 MANIFEST = {

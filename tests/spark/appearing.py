@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from tests.support.traffic import CAPTURES
+from tests.support.corpus import CAPTURES
 
 OLD = time.time() - 1_000
 

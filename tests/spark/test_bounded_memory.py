@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.cluster_capture import ClusterConnection, metadata_v12, produce_v13, send
-from tests.bench.traffic import file_header, record_batch
+from tests.bench.traffic import cluster_connection, file_header, metadata_v12, produce_v13, record_batch, send
 from tests.support.spark import ROOT
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
@@ -35,7 +34,7 @@ def write_connection(path: Path) -> int:
     batch, exchanges, at = record_batch(random.Random(5), 256 << 10), 1, 1_700_000_000_000_000
     with path.open("wb") as out:
         out.write(file_header())
-        connection = ClusterConnection(out, 1)
+        connection = cluster_connection(out, 1)
         connection.open(at)
         send(connection, metadata_v12(0), at)
         while out.tell() < SIZE:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.corpus import CAPTURES
 from tests.support.split_captures import decoded, differences, rowset
-from tests.support.traffic import CAPTURES
 
 Require = Callable[[str, object, str], None]
 ROOT = Path(__file__).parents[2]

@@ -15,9 +15,9 @@ from kproxy.spark.facts import gather
 from kproxy.spark.file_rows import Options
 from kproxy.spark.files import find_files
 from kproxy.spark.ingest import ingest
+from tests.support.corpus import CAPTURES
 from tests.support.relinked import CONTAINERS
 from tests.support.split_captures import altered, decoded, differences, packets_of, rowset
-from tests.support.traffic import CAPTURES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,8 +14,8 @@ from kproxy.spark.files import InputFile, find_files
 from kproxy.spark.ingest import groups, ingest
 from kproxy.spark.reading import decode_whole
 from kproxy.spark.targets import Report
+from tests.support.corpus import CAPTURES
 from tests.support.split_captures import decoded, differences, packets_of, rowset
-from tests.support.traffic import CAPTURES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,9 +12,9 @@ from kproxy.spark.file_rows import Options
 from kproxy.spark.ingest import ingest
 from kproxy.spark.narrowing import Narrowed
 from kproxy.spark.report import SparkTables, summarize
+from tests.support.corpus import CAPTURES
 from tests.support.split_captures import packets_of
 from tests.support.tables import decode, query
-from tests.support.traffic import CAPTURES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -25,10 +25,10 @@ from kproxy.spark.sources import open_source
 from kproxy.spark.targets import Report
 from kproxy.spark.writers import Origin, open_writer, rows_of
 from tests.spark.test_tasks import offsets
+from tests.support.corpus import CAPTURES
 from tests.support.spark import view_of
 from tests.support.split_captures import decoded, differences, rowset
 from tests.support.tables import decode
-from tests.support.traffic import CAPTURES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

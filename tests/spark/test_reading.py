@@ -14,8 +14,8 @@ from kproxy.spark.divided import Result
 from kproxy.spark.file_rows import Options
 from kproxy.spark.files import InputFile, find_files
 from kproxy.spark.reading import BUNDLE, bundles, decode_whole
+from tests.support.corpus import CAPTURES
 from tests.support.split_captures import decoded, differences, packets_of, rowset
-from tests.support.traffic import CAPTURES
 
 NAME = "01-java-produce-consume-group.pcap"
 GOOD = (CAPTURES / NAME).read_bytes()

@@ -19,10 +19,10 @@ from kproxy.spark.ingest import ingest
 from kproxy.spark.narrowing import Narrowed
 from kproxy.spark.report import SparkTables, make_report, with_values
 from tests.analyses.test_parameters import largest
-from tests.bench.shapes import SHAPES
+from tests.bench.traffic import SHAPES
+from tests.support.corpus import CAPTURES
 from tests.support.spark_tables import cached_tables
 from tests.support.tables import decode
-from tests.support.traffic import CAPTURES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

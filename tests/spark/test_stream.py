@@ -11,8 +11,8 @@ from kproxy.spark.stream import follow
 from kproxy.spark.targets import Report
 from tests.spark.appearing import OLD, put
 from tests.support.command import decode
+from tests.support.corpus import CAPTURES
 from tests.support.split_captures import rowset
-from tests.support.traffic import CAPTURES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

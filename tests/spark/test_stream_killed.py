@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.corpus import CAPTURES
 from tests.support.kafka.processes import eventually
 from tests.support.spark import ROOT
 from tests.support.split_captures import decoded, packets_of, rowset
-from tests.support.traffic import CAPTURES
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
 PROGRAM = [

@@ -16,11 +16,11 @@ import pytest
 
 from kproxy.cli import main
 from kproxy.output.tables import TABLES
+from tests.support.corpus import CAPTURES
 from tests.support.kafka.jars import COPY
 from tests.support.spark import ROOT
 from tests.support.split_captures import Rowset, differences, rowset
 from tests.support.tables import decode
-from tests.support.traffic import CAPTURES
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
 PYSPARK, DELTA, ICEBERG = "4.1.4", "4.3.1", "1.11.0"

@@ -29,9 +29,10 @@ from kproxy.spark.parts import MOST_DAYS, PartWriter, day_of
 from kproxy.spark.schemas import contract, spark_schema
 from kproxy.spark.shuffle import Block, BlockFiles, Key
 from kproxy.spark.targets import Report, mark_of, tables_of
+from tests.support.corpus import CAPTURES
 from tests.support.relinked import CONTAINERS, RECORDED
+from tests.support.sampled import sampled
 from tests.support.split_captures import ALL_ROWS, PLAIN, altered, decoded, differences, in_parts, packets_of
-from tests.support.traffic import CAPTURES
 
 OFFSETS = TABLES["offsets"]
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -111,7 +112,7 @@ LITTLE = [name for name in PLAIN if name.endswith(".pcap")]
 ALTERATIONS = ("shuffled", "out of order", "started late", "lossy", "repeated", "snaplen", "cut", "damaged")
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("name", sampled(PLAIN, PLAIN[::4]))
 def test_parts_of_a_capture_give_the_tables_of_kproxy_decode(tmp_path: Path, name: str) -> None:
     expected = decoded(CAPTURES / name, tmp_path, "--records")
     assert len(expected["exchanges"]) > 20
@@ -119,7 +120,7 @@ def test_parts_of_a_capture_give_the_tables_of_kproxy_decode(tmp_path: Path, nam
         assert differences(expected, in_parts(CAPTURES / name, parts, block=block)) == {}
 
 
-@pytest.mark.parametrize("how", ALTERATIONS)
+@pytest.mark.parametrize("how", sampled(ALTERATIONS, list(ALTERATIONS)[::4]))
 def test_so_do_those_of_a_bad_capture(tmp_path: Path, how: str) -> None:
     for seed, name in enumerate(LITTLE[:3] + LITTLE[-2:]):
         (capture := tmp_path / f"{seed}.pcap").write_bytes(altered(name, how, seed))
@@ -128,7 +129,7 @@ def test_so_do_those_of_a_bad_capture(tmp_path: Path, how: str) -> None:
         assert differences(expected, in_parts(capture, (2, 7, 64)[seed % 3], block=2_000)) == {}, (name, how, seed)
 
 
-@pytest.mark.parametrize("name", CONTAINERS)
+@pytest.mark.parametrize("name", sampled(CONTAINERS, list(CONTAINERS)[::4]))
 def test_so_do_those_of_other_links_and_containers(tmp_path: Path, name: str) -> None:
     (capture := tmp_path / name).write_bytes(CONTAINERS[name]())
     expected = decoded(capture, tmp_path, "--records")

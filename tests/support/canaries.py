@@ -16,8 +16,15 @@ from typing import Any, NamedTuple
 from kproxy.protocol import message, response_message
 from kproxy.protocol.constants import METADATA_TOPIC, METADATA_TOPIC_ID
 from tests.support.filtering import make, part, request_frame, response_frame
-from tests.support.frames import frame, heartbeat, heartbeat_answer, sasl_handshake, sasl_handshake_answer
-from tests.support.record_batches import batch, record
+from tests.support.frames import (
+    batch,
+    frame,
+    heartbeat,
+    heartbeat_answer,
+    record,
+    sasl_handshake,
+    sasl_handshake_answer,
+)
 
 Segment = tuple[bool, bytes]  # from the client?
 SETTINGS = (

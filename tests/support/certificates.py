@@ -4,13 +4,13 @@ import datetime
 import functools
 import ipaddress
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 KINDS = {
@@ -24,7 +24,12 @@ KINDS = {
 }
 DAY = datetime.timedelta(days=1)
 ALTERNATIVES = ("localhost", "broker.test", "*.kafka.test", "127.0.0.1", "::1")
+Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 Subject = Sequence[tuple[str, str]]  # in the order of the certificate, as ("CN", "alice")
+
+
+def new_key() -> Key:
+    return ec.generate_private_key(ec.SECP256R1())
 
 
 @dataclass(frozen=True)
@@ -36,11 +41,15 @@ class Pair:
 
 
 class Authority:
-    """Signs into a folder of its own; ``ca`` is the file of its certificate."""
+    """Signs into a folder, by default one of its own; ``ca`` is the file of its certificate."""
 
-    def __init__(self, name: str = "test authority") -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="kproxy-certificates-"))
-        self._key = ec.generate_private_key(ec.SECP256R1())
+    def __init__(
+        self, name: str = "test authority", folder: Path | None = None, make_key: Callable[[], Key] = new_key
+    ) -> None:
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="kproxy-certificates-"))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._make_key = make_key
+        self._key = make_key()
         self._name = _named([("CN", name)])
         basic = x509.BasicConstraints(ca=True, path_length=None)
         certificate = _begun(self._name, self._name, self._key, DAY).add_extension(basic, critical=True)
@@ -55,7 +64,7 @@ class Authority:
         password: bytes | None = None,
     ) -> Pair:
         """A certificate for *subject* that began a day ago and ends in *valid* (negative: it has ended)."""
-        key = ec.generate_private_key(ec.SECP256R1())
+        key = self._make_key()
         begun = _begun(_named(subject), self._name, key, valid)
         if alternatives:
             begun = begun.add_extension(
@@ -66,6 +75,11 @@ class Authority:
         key_file = self.folder / f"{file}.key.pem"
         key_file.write_bytes(pem)
         return Pair(str(self._write(f"{file}.pem", begun)), str(key_file))
+
+    def issue_for(self, name: str, names: Sequence[str] = ()) -> tuple[Path, Path]:
+        """(certificate, key) for CN=*name*, good for it, *names*, and where the tests' brokers and proxies are."""
+        pair = self.issue(name, [("CN", name)], ["localhost", name, *names, "127.0.0.1", "127.0.0.2"])
+        return Path(pair.certificate), Path(pair.key)
 
     def _write(self, file: str, certificate: x509.CertificateBuilder) -> Path:
         path = self.folder / file
@@ -114,9 +128,7 @@ def _alternative(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
 
 
-def _begun(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, valid: datetime.timedelta
-) -> x509.CertificateBuilder:
+def _begun(subject: x509.Name, issuer: x509.Name, key: Key, valid: datetime.timedelta) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())

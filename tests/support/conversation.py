@@ -7,9 +7,11 @@ Each step happens one microsecond after the one before.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from struct import pack
 
 from kproxy.protocol import request_message
 from kproxy.session import BadFrame, Cut, Direction, Event, Exchange, Gap, Note, NotKafka, SaslToken, Session
+from tests.support.frames import array, batch, record, request, response, sized, string, varint
 
 Step = Callable[[Session, int], list[Event]]
 
@@ -90,3 +92,42 @@ def _tell_exchange(exchange: Exchange) -> str:
     end = "answered" if exchange.response else "unanswered" if exchange.expects_response else "needs no answer"
     unread = "" if exchange.undecoded is None else ", undecoded"
     return f"{name} v{exchange.api_version} #{exchange.correlation_id} {end}{unread}"
+
+
+Headers = list[tuple[str, bytes | None]]
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"  # of the specification's examples
+PARENT = f"00-{TRACE}-{SPAN}-01".encode()
+
+
+def headers_of(headers: Headers) -> bytes:
+    """The headers of a record, their count first."""
+    pairs = (sized(name.encode()) + sized(value) for name, value in headers)
+    return varint(len(headers)) + b"".join(pairs)
+
+
+def records_of(*headers: Headers) -> bytes:
+    """A batch with a record for each list of headers."""
+    records = (record(b"k", b"v", at, headers_of(each)) for at, each in enumerate(headers))
+    return batch(b"".join(records), len(headers))
+
+
+def produce_exchange(*fields: bytes, topic: str = "orders", error: int = 0, acks: int = -1) -> Exchange:
+    """Produce v7 of a topic; a records field for each partition, from 0."""
+    partitions = (pack(">ii", at, len(data)) + data for at, data in enumerate(fields))
+    body = string(None) + pack(">hi", acks, 30_000) + array(string(topic) + array(*partitions))
+    sent = client >> request(0, 7, 5, body)
+    answers = (pack(">ihqqq", at, error, 41 + at, -1, 0) for at in range(len(fields)))
+    answered = broker >> response(5, array(string(topic) + array(*answers)) + pack(">i", 0))
+    events = events_of(sent, answered) if acks else events_of(sent)
+    [exchange] = [event for event in events if isinstance(event, Exchange)]
+    return exchange
+
+
+def fetch_exchange(data: bytes, topic: str = "orders", partition: int = 3) -> Exchange:
+    """Fetch v4 of a partition, in a response with these records."""
+    asked = array(string(topic) + array(pack(">iqi", partition, 7, 1 << 20)))
+    sent = client >> request(1, 4, 6, pack(">iiiib", -1, 500, 1, 1 << 20, 0) + asked)
+    brought = pack(">ihqq", partition, 0, 8, 8) + array() + pack(">i", len(data)) + data
+    answered = broker >> response(6, pack(">i", 0) + array(string(topic) + array(brought)))
+    [exchange] = [event for event in events_of(sent, answered) if isinstance(event, Exchange)]
+    return exchange

@@ -1,12 +1,11 @@
-"""The errors that Kafka documents for an API, read in the sources of kafka-clients (its jar ``-sources`` of Maven Central).
+"""The errors that Kafka documents for an API (DOCUMENTED), and how they are read in the sources of kafka-clients 4.3.1.
 
     class      the comment "Possible error codes" of XResponse.java
     schema     comments of XRequest.json and XResponse.json, which name the errors that a version adds
     client     the errors that Kafka's own client names where it handles the response: JoinGroup has no comment of the first kind
 
-The broker returns a few more, which none of these names; they are in BROKER, with the class that has them.
-
-NONE is none, and so are errors that a client gives itself, for which there is no response.
+The broker returns a few more, which none of these names; they are in BROKER, with the class that has them. NONE is none, and
+so are errors that a client gives itself, for which there is no response. The sources are the jar ``-sources`` of Maven Central.
 """
 
 import io
@@ -104,3 +103,54 @@ def _block(text: str, start: int) -> str:
         if depth == 0:
             return text[start : at + 1]
     return text[start:]
+
+
+DOCUMENTED = {
+    "Produce": (
+        "CORRUPT_MESSAGE UNKNOWN_TOPIC_OR_PARTITION NOT_LEADER_OR_FOLLOWER MESSAGE_TOO_LARGE INVALID_TOPIC_EXCEPTION "
+        "RECORD_LIST_TOO_LARGE NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND INVALID_REQUIRED_ACKS "
+        "TOPIC_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED UNSUPPORTED_FOR_MESSAGE_FORMAT "
+        "OUT_OF_ORDER_SEQUENCE_NUMBER DUPLICATE_SEQUENCE_NUMBER INVALID_PRODUCER_EPOCH INVALID_TXN_STATE "
+        "INVALID_PRODUCER_ID_MAPPING CONCURRENT_TRANSACTIONS TRANSACTIONAL_ID_AUTHORIZATION_FAILED "
+        "KAFKA_STORAGE_ERROR UNKNOWN_PRODUCER_ID INVALID_RECORD UNKNOWN_TOPIC_ID TRANSACTION_ABORTABLE"
+    ),
+    "Fetch": (
+        "UNKNOWN_SERVER_ERROR OFFSET_OUT_OF_RANGE CORRUPT_MESSAGE UNKNOWN_TOPIC_OR_PARTITION NOT_LEADER_OR_FOLLOWER "
+        "REPLICA_NOT_AVAILABLE TOPIC_AUTHORIZATION_FAILED KAFKA_STORAGE_ERROR FETCH_SESSION_ID_NOT_FOUND "
+        "FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH UNSUPPORTED_COMPRESSION_TYPE OFFSET_NOT_AVAILABLE UNKNOWN_TOPIC_ID "
+        "INCONSISTENT_TOPIC_ID FETCH_SESSION_TOPIC_ID_ERROR"
+    ),
+    "Metadata": (
+        "UNKNOWN_TOPIC_OR_PARTITION LEADER_NOT_AVAILABLE REPLICA_NOT_AVAILABLE INVALID_TOPIC_EXCEPTION "
+        "TOPIC_AUTHORIZATION_FAILED LISTENER_NOT_FOUND REBOOTSTRAP_REQUIRED"
+    ),
+    "FindCoordinator": (
+        "COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE GROUP_AUTHORIZATION_FAILED INVALID_REQUEST "
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED TRANSACTION_ABORTABLE"
+    ),
+    "JoinGroup": (
+        "COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR INCONSISTENT_GROUP_PROTOCOL "
+        "INVALID_GROUP_ID UNKNOWN_MEMBER_ID INVALID_SESSION_TIMEOUT REBALANCE_IN_PROGRESS GROUP_AUTHORIZATION_FAILED "
+        "UNSUPPORTED_VERSION MEMBER_ID_REQUIRED GROUP_MAX_SIZE_REACHED FENCED_INSTANCE_ID"
+    ),
+    "OffsetCommit": (
+        "UNKNOWN_TOPIC_OR_PARTITION REQUEST_TIMED_OUT OFFSET_METADATA_TOO_LARGE COORDINATOR_LOAD_IN_PROGRESS "
+        "COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR ILLEGAL_GENERATION UNKNOWN_MEMBER_ID REBALANCE_IN_PROGRESS "
+        "INVALID_COMMIT_OFFSET_SIZE TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED INVALID_TXN_STATE "
+        "INVALID_PRODUCER_ID_MAPPING GROUP_ID_NOT_FOUND FENCED_INSTANCE_ID UNKNOWN_TOPIC_ID FENCED_MEMBER_EPOCH "
+        "STALE_MEMBER_EPOCH"
+    ),
+    "InitProducerId": (
+        "COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR CLUSTER_AUTHORIZATION_FAILED "
+        "INVALID_PRODUCER_EPOCH TRANSACTIONAL_ID_AUTHORIZATION_FAILED PRODUCER_FENCED TRANSACTION_ABORTABLE"
+    ),
+    "ApiVersions": "UNSUPPORTED_VERSION INVALID_REQUEST",
+}
+# What the broker returns beyond these, by the class that does
+BROKER = {
+    "Fetch": "INVALID_FETCH_SESSION_EPOCH",  # org.apache.kafka.server.FetchManager
+    "Metadata": "UNKNOWN_TOPIC_ID",  # kafka.server.KafkaApis.handleTopicMetadataRequest
+    "InitProducerId": "CONCURRENT_TRANSACTIONS INVALID_TRANSACTION_TIMEOUT INVALID_PRODUCER_ID_MAPPING",
+}  # the last: kafka.coordinator.transaction.TransactionCoordinator
+
+PAIRS = [(api, error) for api, errors in DOCUMENTED.items() for error in f"{errors} {BROKER.get(api, '')}".split()]

@@ -22,6 +22,7 @@ from kproxy.protocol import ApiKey, message
 from kproxy.protocol.structs import struct_types
 from kproxy.session import Connection, Exchange, Frame
 from tests.support.frames import array, string
+from tests.support.tables import few_rows
 
 SECOND = 10**9
 KEYS = {
@@ -192,7 +193,7 @@ class GroupTraffic:
             for name, batches in found.items():
                 for batch in batches:
                     directory.write(TABLES[name], batch)
-        with Database([folder / "tables"]) as database:
+        with Database([folder / "tables"], reading=few_rows()) as database:
             return database.run(library.load()[analysis]).to_pylist()
 
 

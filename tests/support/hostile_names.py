@@ -6,13 +6,15 @@ from struct import pack
 from tests.support.canaries import Scene, Segment
 from tests.support.frames import (
     array,
+    batch,
     frame,
+    record,
     sasl_authenticate,
     sasl_authenticate_answer,
     sasl_handshake,
     sasl_handshake_answer,
+    sized,
 )
-from tests.support.record_batches import batch, record, sized
 
 PIECES = [
     *(b"\n", b"\r", b"\r\n", b"\0", b"\t", b"\x0b", b"\x0c", b"\x1c", b"\x85", b"\x7f", b"\x08", b" ", b"."),

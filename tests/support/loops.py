@@ -1,10 +1,21 @@
-"""Both event loops: what waits is tested on uvloop, which runs it, and on asyncio's own, which is strict about it."""
+"""Both event loops, uvloop and asyncio's own, which is strict about waiting; and a clock that tests set."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import uvloop
+
+
+class Clock:
+    """Called like ``time.monotonic``; gives ``now``, in seconds."""
+
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
 
 T = TypeVar("T")
 

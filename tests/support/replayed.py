@@ -24,7 +24,7 @@ from kproxy.replay.plan import Plan, make_plan
 from kproxy.replay.player import Options, Player
 from kproxy.replay.recording import Recording, read_recording
 from kproxy.replay.result import Result
-from tests.support.captured import CAPTURES
+from tests.support.corpus import CAPTURES
 
 PATIENCE_S = 30.0
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -32,6 +32,7 @@ UNKNOWN = 0.02  # seconds that a test takes about which nothing is known
 WORTH_KEEPING = 1.0  # seconds; the order of what is shorter does not matter
 CACHED = "kproxy/seconds"
 CHECKED_IN = Path(__file__).with_name("seconds.json")
+SHARED = ("single", "three", "driver", "spark")  # fixtures of the session that are dear to keep
 LINE_EVERY = 10.0  # seconds
 
 
@@ -61,6 +62,19 @@ def _groups(item: pytest.Item) -> Iterator[str]:
     mark = item.get_closest_marker("xdist_group")
     if mark is not None:
         yield mark.args[0]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """On a worker, end what a group of tests shares after the last of them.
+
+    Without work, a broker takes 4 % of a processor, and each proxy in front of it some more; so does a browser with a page.
+    """
+    yield
+    is_last = nextitem is None or [*_groups(item)] != [*_groups(nextitem)]
+    if hasattr(item.config, "workerinput") and [*_groups(item)] and is_last and isinstance(item, pytest.Function):
+        for name in set(SHARED) & set(item.fixturenames):
+            item._fixtureinfo.name2fixturedefs[name][-1].finish(item._request)  # type: ignore[arg-type] - the node alone
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:

@@ -19,8 +19,8 @@ from kproxy.spark.connection import ConnectionReader
 from kproxy.spark.facts import answers, gather, merge
 from kproxy.spark.file_rows import Options, Rows
 from kproxy.spark.head import read_head
+from tests.support.corpus import CAPTURES
 from tests.support.tables import decode
-from tests.support.traffic import CAPTURES
 
 Rowset = dict[str, list[str]]  # table -> its rows as text, sorted: lists in them cannot be sorted otherwise
 PLAIN = sorted(path.name for path in CAPTURES.glob("*.pcap*"))

@@ -13,9 +13,10 @@ from typing import Any
 import duckdb
 import pytest
 
+from kproxy.analyses.loading import Reading
 from kproxy.cli import main
 from kproxy.output.tables import TABLES
-from tests.support.traffic import CAPTURES
+from tests.support.corpus import CAPTURES
 
 MANIFEST = [json.loads(line) for line in (CAPTURES / "MANIFEST.jsonl").read_text(encoding="utf-8").splitlines()]
 atexit.register(gc.unfreeze)  # what main froze would look like leaks to DuckDB when the process ends
@@ -26,6 +27,13 @@ def decode(*words: object) -> int:
     with pytest.raises(SystemExit) as ended:
         main(["decode", "--quiet", "--format", "parquet", *map(str, words)])
     return int(ended.value.code or 0)
+
+
+def few_rows() -> Reading:
+    """For a Database of few rows: each query is planned once, which for these takes longest."""
+    reading = Reading()
+    reading.is_part = True
+    return reading
 
 
 @cache

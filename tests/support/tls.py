@@ -1,23 +1,27 @@
 """Real TLS, made in the process by OpenSSL (Python's ssl): what both sides wrote, and the key log.
 
-Certificates and keys are made when a test run needs them first.
+And the programs of OpenSSL, through a relay that records them, for what Python's ssl cannot do. Certificates and keys are made
+when a test run needs them first.
 """
 
-import datetime
+import contextlib
 import functools
+import socket
 import ssl
+import subprocess
 import tempfile
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.x509.oid import NameOID
 
 from kproxy.capture.tls import KeyLog, Lost, Plain, TlsFacts, TlsItem, TlsProblem
 from kproxy.capture.tls.connection import TlsConnection
 from kproxy.protocol import Direction
+from tests.support.certificates import Authority
 
 REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
 Chunks = list[tuple[Direction, bytes]]
@@ -29,49 +33,13 @@ CLIENT = "CN=alice,OU=orders,O=kproxy tests"  # as RFC 4514 writes it: the other
 
 @functools.cache
 def certificates() -> Path:
-    """A folder with broker.pem and client.pem (key and certificate each) and ca.pem."""
-    folder = Path(tempfile.mkdtemp(prefix="kproxy-tls-"))
-    ca_key, ca_name = _key(), _name(("CN", "test authority"))
-    ca = _certificate(ca_name, ca_name, ca_key, ca_key)
-    (folder / "ca.pem").write_bytes(ca.public_bytes(serialization.Encoding.PEM))
+    """A folder with broker.pem and client.pem (key and certificate each) and ca.pem; RSA, for the ciphers of TLS 1.2."""
+    authority = Authority(make_key=lambda: rsa.generate_private_key(65537, 2048))
     subjects = {"broker": [("CN", "broker.test")], "client": [("O", "kproxy tests"), ("OU", "orders"), ("CN", "alice")]}
-    for who, names in subjects.items():
-        key = _key()
-        certificate = _certificate(_name(*names), ca_name, key, ca_key)
-        pem = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        (folder / f"{who}.pem").write_bytes(pem + certificate.public_bytes(serialization.Encoding.PEM))
-    return folder
-
-
-def _key() -> rsa.RSAPrivateKey:
-    return rsa.generate_private_key(65537, 2048)
-
-
-def _name(*parts: tuple[str, str]) -> x509.Name:
-    kinds = {
-        "CN": NameOID.COMMON_NAME,
-        "OU": NameOID.ORGANIZATIONAL_UNIT_NAME,
-        "O": NameOID.ORGANIZATION_NAME,
-    }
-    return x509.Name([x509.NameAttribute(kinds[kind], value) for kind, value in parts])
-
-
-def _certificate(
-    subject: x509.Name, issuer: x509.Name, key: rsa.RSAPrivateKey, ca_key: rsa.RSAPrivateKey
-) -> x509.Certificate:
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(datetime.datetime(2020, 1, 1))
-        .not_valid_after(datetime.datetime(2120, 1, 1))
-        .add_extension(x509.BasicConstraints(ca=subject == issuer, path_length=None), critical=True)
-    )
-    return builder.sign(ca_key, hashes.SHA256())
+    for who, subject in subjects.items():
+        pair = authority.issue(who, subject, ())
+        Path(pair.certificate).write_text(Path(pair.key).read_text() + Path(pair.certificate).read_text())
+    return authority.folder
 
 
 @dataclass
@@ -237,3 +205,97 @@ def log_of(data: bytes) -> KeyLog:
     keylog.feed(data)
     keylog.finish()
     return keylog
+
+
+TIMEOUT_S = 10  # ends a test that hangs
+
+
+class Program:
+    """A program of OpenSSL with its standard input and output."""
+
+    def __init__(self, *words: str) -> None:
+        self._process = subprocess.Popen(
+            ["openssl", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        self._watchdog = threading.Timer(TIMEOUT_S, self._process.kill)
+        self._watchdog.start()
+
+    def say(self, line: bytes, answer: bytes | None = None) -> None:
+        """Write to its standard input; a command letter needs its *answer*, as what is read with it is lost."""
+        stream = self._stream(self._process.stdin)
+        stream.write(line)
+        stream.flush()
+        if answer is not None:
+            self.wait_for(answer)
+
+    def wait_for(self, text: bytes) -> bytes:
+        """Read lines until one has *text*; returns that line."""
+        for line in self._stream(self._process.stdout):
+            if text in line:
+                return line
+        raise AssertionError(f"openssl ended without saying {text!r}")
+
+    def close(self) -> None:
+        """End it: first its input, then the program. May be called again."""
+        if self._process.returncode is not None:
+            return
+        self._stream(self._process.stdin).close()
+        self._process.terminate()
+        self._stream(self._process.stdout).close()
+        self._process.wait()
+        self._watchdog.cancel()
+
+    @staticmethod
+    def _stream(stream: IO[bytes] | None) -> IO[bytes]:
+        assert stream is not None
+        return stream
+
+
+class Broker:
+    """``openssl s_server`` behind a relay; each connection's bytes are a list in ``connections``."""
+
+    def __init__(self, *options: str) -> None:
+        words = ["s_server", "-accept", "127.0.0.1:0", "-cert", str(certificates() / "broker.pem"), *options]
+        self.program = Program(*words)
+        self.port = int(self.program.wait_for(b"ACCEPT").rpartition(b":")[2])
+        self.connections: list[Chunks] = []
+        self._clients: list[Program] = []
+        self._threads: list[threading.Thread] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+
+    def connect(self, keylog: Path, *options: str) -> Program:
+        """Start ``openssl s_client`` against it, through the relay."""
+        address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        client = Program("s_client", "-connect", address, "-keylogfile", str(keylog), *options)
+        self._clients.append(client)
+        near, _ = self._listener.accept()
+        far = socket.create_connection(("127.0.0.1", self.port))
+        chunks: Chunks = []
+        self.connections.append(chunks)
+        for pair in ((REQUEST, near, far), (RESPONSE, far, near)):
+            thread = threading.Thread(target=_carry, args=(*pair, chunks))
+            thread.start()
+            self._threads.append(thread)
+        return client
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for program in (*self._clients, self.program):
+            program.close()
+        self._listener.close()
+        for thread in self._threads:
+            thread.join()
+
+
+def _carry(direction: Direction, source: socket.socket, target: socket.socket, chunks: Chunks) -> None:
+    with source:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65_536):
+                chunks.append((direction, data))  # before it is passed on: what answers it comes later in the list
+                target.sendall(data)
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_WR)

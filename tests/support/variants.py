@@ -15,7 +15,7 @@ from kproxy.capture.unwrap import Unwrapper
 from kproxy.output.jsonl import event_line
 from kproxy.pipeline.flow_reader import FlowEvents
 from kproxy.session import Event, Exchange
-from tests.support.traffic import CAPTURES
+from tests.support.corpus import CAPTURES
 
 Stream = tuple[bytes, int]  # a flow's key, and the side that sends
 

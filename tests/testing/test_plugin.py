@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kproxy.testing import plugin
+from tests.support.corpus import ROOT
 from tests.support.kafka.processes import eventually
-from tests.support.traffic import ROOT
 
 TESTS = """
 from confluent_kafka import Producer

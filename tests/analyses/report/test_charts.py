@@ -12,9 +12,9 @@ from kproxy.analyses.report.charts.drawing import UnsafeDrawing, draw, most, nam
 from kproxy.analyses.report.charts.gallery import CHARTS, chosen, draw_all, tables_of_charts
 from kproxy.analyses.report.charts.map_graph import MOST_NODES, map_graph
 from kproxy.analyses.report.charts.over_time import lag, latency_heat, rebalances, traffic
+from tests.support.corpus import CAPTURES
 from tests.support.scenes import Rows
 from tests.support.scenes.rows import moment
-from tests.support.traffic import CAPTURES
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="10" height="5">{}</svg>'
 

@@ -10,7 +10,7 @@ from kproxy.analyses.analysis import Analysis, Header
 from kproxy.analyses.duck import Database
 from kproxy.analyses.report.verdicts import make_report, verdict_of, worst
 from kproxy.errors import ConfigError
-from tests.support.traffic import CAPTURES
+from tests.support.corpus import CAPTURES
 
 ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
 MANIFEST: dict[str, Any] = {

@@ -17,8 +17,7 @@ from kproxy.capture.tls import KeyLog, Plain
 from kproxy.capture.tls import keylog as keylog_module
 from kproxy.capture.tls.connection import TlsConnection
 from kproxy.protocol import Direction
-from tests.support.openssl import Broker
-from tests.support.tls import BROKER, CLIENT, REQUEST, RESPONSE, Chunks, Heard, Pair, Setup, listen, log_of
+from tests.support.tls import BROKER, CLIENT, REQUEST, RESPONSE, Broker, Chunks, Heard, Pair, Setup, listen, log_of
 
 TLS12, TLS13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 BIG = bytes(range(256)) * 200  # more than three records

@@ -14,13 +14,12 @@ import pytest
 from kproxy.protocol import ApiKey, message, response_header_version
 from kproxy.protocol.error_codes import ErrorCode
 from tests.conftest import Require
-from tests.support.documented_errors import DOCUMENTED, PAIRS
-from tests.support.error_sources import Sources
+from tests.support.error_sources import DOCUMENTED, PAIRS, Sources
 from tests.support.filtering import make, part
 from tests.support.injected import Injected
 from tests.support.kafka import jars
+from tests.support.marked import VERSIONS, sample_request
 from tests.support.referees import kafka_python_decoded
-from tests.support.sample_requests import VERSIONS, sample_request
 
 REFEREE = Path(__file__).parents[2] / "support" / "kafka" / "ErrorCounts.java"
 OF_NEW_VERSIONS = {("Metadata", "REBOOTSTRAP_REQUIRED"): 13}  # there is no place for it before (KIP-1102)

@@ -11,9 +11,9 @@ from kproxy.output.rewriting.records import (
     rewrite_records,
 )
 from kproxy.protocol.records import Codec, Record, RecordBatch, read_batches, read_records, write_batches
-from tests.support.record_batches import golden
+from tests.support.corpus import golden_lines
 
-LINES = [line for line in golden() if "hex" in line]
+LINES = [line for line in golden_lines("records") if "hex" in line]
 
 
 def nothing(_record: Record, _batch: RecordBatch) -> None:

@@ -18,10 +18,8 @@ from kproxy.output.tables.rows import EARLIEST_US, LATEST_US, RecordsField
 from kproxy.protocol.records import read_records
 from tests.output.test_from_jsonl import ANYTHING, encode
 from tests.support.command import kproxy
-from tests.support.damage import damaged
-from tests.support.record_batches import golden
+from tests.support.corpus import CAPTURES, damaged, golden_exchanges, golden_lines
 from tests.support.tables import MANIFEST, decode, query, tables_of
-from tests.support.traffic import CAPTURES, golden_exchanges
 
 
 def field_of(data: bytes) -> RecordsField:
@@ -50,7 +48,7 @@ def test_consumers_read_what_producers_wrote() -> None:
 
 def test_any_bytes_give_columns() -> None:
     chance = random.Random(1)
-    lines = list(golden())
+    lines = list(golden_lines("records"))
     for _ in range(400):
         data = damaged(chance, bytes.fromhex(chance.choice(lines)["hex"]))
         field = field_of(data)

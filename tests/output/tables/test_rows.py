@@ -29,9 +29,8 @@ from kproxy.output.tables.rows import (
 from kproxy.protocol import message
 from kproxy.protocol.facts import facts
 from kproxy.session import Connection, Exchange, Frame
-from tests.support.record_batches import golden
+from tests.support.corpus import START, golden_exchanges, golden_lines
 from tests.support.tables import query, tables_of
-from tests.support.traffic import START, golden_exchanges
 
 
 def test_the_years_are_pythons() -> None:
@@ -243,7 +242,7 @@ def test_transactions_end_in_control_batches() -> None:
 
 def test_headers_are_what_kafka_says_of_its_own_batches() -> None:
     compared = 0
-    for line in golden():
+    for line in golden_lines("records"):
         rows = rows_of(bytes.fromhex(line["hex"]))
         for row, batch in zip(rows, line.get("batches", ()), strict=False):
             for column, name in (("magic", "magic"), ("base_offset", "baseOffset"), ("producer_id", "producerId")):
@@ -260,12 +259,14 @@ def test_what_is_no_batch_has_a_row_with_its_error() -> None:
 
 
 def test_a_batch_that_is_cut_off_is_normal() -> None:
-    whole = bytes.fromhex(next(line["hex"] for line in golden() if rows_of(bytes.fromhex(line["hex"]))))
+    whole = bytes.fromhex(next(line["hex"] for line in golden_lines("records") if rows_of(bytes.fromhex(line["hex"]))))
     assert len(rows_of(whole + whole[:30])) == len(rows_of(whole))
 
 
 def test_offsets_go_no_further_than_int64() -> None:
-    two = bytes.fromhex(next(line["hex"] for line in golden() if rows_of(bytes.fromhex(line["hex"])))) * 2
+    two = (
+        bytes.fromhex(next(line["hex"] for line in golden_lines("records") if rows_of(bytes.fromhex(line["hex"])))) * 2
+    )
     rows = rows_of(two, appended=2**63 - 1)
     assert rows[0]["appended_offset"] == 2**63 - 1
     assert rows[-1]["appended_offset"] is None

@@ -13,10 +13,9 @@ from kproxy.protocol import ApiKey, message
 from kproxy.protocol.structs import struct_types
 from kproxy.session import BadFrame, Connection, Cut, Direction, Exchange, Frame, Gap, NotKafka, SaslToken, Session
 from tests.support.conversation import broker, client, events_of
-from tests.support.frames import frame
-from tests.support.record_batches import batch, record
+from tests.support.corpus import golden_exchanges
+from tests.support.frames import batch, frame, record
 from tests.support.tables import MANIFEST, broker_log, query, tables_of
-from tests.support.traffic import golden_exchanges
 
 ENTRIES = pytest.mark.parametrize("entry", MANIFEST, ids=lambda entry: entry["file"])
 

@@ -14,7 +14,7 @@ from kproxy.output.text.key_facts import FACTS, assigned, assignors, key_facts, 
 from kproxy.protocol import facts
 from kproxy.protocol.embedded import Embedded
 from kproxy.protocol.facts import Field
-from tests.support.traffic import golden_exchanges, golden_pairs
+from tests.support.corpus import golden_exchanges, golden_pairs
 
 LEADS = {"generationId": 3, "protocolName": "range", "leader": "m", "memberId": "m", "members": [{}, {}]}
 TOPIC_ID = "MTIzNDU2Nzg5MDEyMzQ1Ng"

@@ -17,8 +17,8 @@ from kproxy.output.text.styles import ANSI, PLAIN, cut, style_for
 from kproxy.output.text.tree import Tree
 from kproxy.session import BadFrame, Cut, Direction, Event, Exchange, Gap, Note, NotKafka, SaslToken
 from tests.support.conversation import broker, client, closing, events_of
+from tests.support.corpus import CONNECTION, START, golden_exchange, golden_exchanges, golden_pairs
 from tests.support.frames import heartbeat, heartbeat_answer, response
-from tests.support.traffic import CONNECTION, START, golden_exchange, golden_exchanges, golden_pairs
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 WITH_PLAIN = replace(CONNECTION, sasl_mechanism="PLAIN")

@@ -11,8 +11,8 @@ from kproxy.output.text.styles import ANSI
 from kproxy.output.text.tree import Tree
 from kproxy.session import Exchange
 from tests.support.conversation import broker, client, closing, events_of
+from tests.support.corpus import golden_exchange, golden_exchanges, golden_pairs
 from tests.support.frames import array, heartbeat, heartbeat_answer, request, response, string
-from tests.support.traffic import golden_exchange, golden_exchanges, golden_pairs
 
 
 def lines_of(exchange: object, width: int = 100) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.page.browser.driving import Page, driven, missing, opened
-from tests.support.traffic import CAPTURES
+from tests.support.corpus import CAPTURES
 
 
 @pytest.fixture(scope="session")

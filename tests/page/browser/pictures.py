@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from tests.page.browser.driving import NARROW, WIDE, Page, driven, opened
-from tests.support.traffic import CAPTURES
+from tests.support.corpus import CAPTURES
 
 SOURCES = [CAPTURES / "04-transactions.pcap", CAPTURES / "03-classic-rebalance-range.pcap"]
 SCENES: dict[str, tuple[str, dict[str, str], list[str]]] = {  # name -> view, parameters, selectors to click

@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.page.browser.driving import Page, driven, missing, opened
+from tests.support.corpus import CAPTURES
 from tests.support.kafka.processes import eventually
 from tests.support.kafka.proxies import Proxy, cluster
-from tests.support.person import Person
-from tests.support.traffic import CAPTURES
+from tests.support.stopping import Person
 
 pytestmark = pytest.mark.xdist_group("page-browser")
 BREAKPOINT = [{"condition": "true", "direction": "request"}]
@@ -204,6 +204,7 @@ def test_a_name_that_leads_here_shows_nothing_of_what_is_open(driver: Any) -> No
         page.complaints()
 
 
+@pytest.mark.slow
 def test_links_to_another_site_tell_it_nothing(driver: Any, port: int) -> None:
     """They send no Referer, and the other page cannot reach its opener."""
     with opened(CAPTURES / "01-java-produce-consume-group.pcap") as address:

@@ -28,7 +28,7 @@ from tests.support.kafka.brokers import PASSWORD, Cluster
 from tests.support.kafka.jars import NEWEST
 from tests.support.kafka.processes import children, command_line
 from tests.support.kafka.security import Security
-from tests.support.kafka.wire import address, end_offsets
+from tests.support.sockets import address, end_offsets
 from tests.support.stopping import PRODUCE, Stopping, produce, stopping
 
 __all__ = ["axe"]

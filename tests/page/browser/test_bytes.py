@@ -17,10 +17,9 @@ from tests.page.browser.driving import opened as browsed
 from tests.page.browser.test_exchanges import title
 from tests.page.test_tables import CAPTURE as REBALANCE
 from tests.support.canaries import Scene, capture
-from tests.support.frames import array, string
+from tests.support.corpus import CAPTURES
+from tests.support.frames import array, batch, record, string
 from tests.support.hostile_names import answered, asked
-from tests.support.record_batches import batch, record
-from tests.support.traffic import CAPTURES
 
 pytestmark = pytest.mark.xdist_group("page-browser")
 

@@ -9,8 +9,8 @@ from selenium.webdriver.common.keys import Keys
 
 from tests.page.asking import ORDERS, decoded
 from tests.page.browser.driving import NARROW, WIDE, Page, opened
+from tests.support.corpus import CAPTURES
 from tests.support.secrets_block import without_secrets
-from tests.support.traffic import CAPTURES
 
 pytestmark = pytest.mark.xdist_group("page-browser")
 ROWS = ".table .pane [role=row]"

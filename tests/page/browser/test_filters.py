@@ -10,7 +10,7 @@ from selenium.webdriver.common.keys import Keys
 from tests.page.asking import decoded
 from tests.page.browser.driving import WIDE, Page
 from tests.page.browser.test_exchanges import ROWS, column, number_of
-from tests.support.traffic import CAPTURES
+from tests.support.corpus import CAPTURES
 
 pytestmark = pytest.mark.xdist_group("page-browser")
 REBALANCES = CAPTURES / "03-classic-rebalance-range.pcap"

@@ -20,9 +20,8 @@ from tests.page.browser.driving import NARROW, WIDE, Page, opened
 from tests.page.browser.test_exchanges import title
 from tests.page.browser.test_hostile import shows_text_only
 from tests.support.canaries import Scene, capture
-from tests.support.frames import array
+from tests.support.frames import array, batch, record
 from tests.support.hostile_names import PIECES, answered, asked, crowded, login, produced, scenes_of, string
-from tests.support.record_batches import batch, record
 
 pytestmark = [pytest.mark.xdist_group("page-browser"), pytest.mark.long, pytest.mark.timeout(2400)]
 SEED = 20_261_124

@@ -12,7 +12,7 @@ from tests.page.browser.driving import WIDE, Page, opened
 from tests.page.browser.test_exchanges import ROWS, title
 from tests.page.browser.test_filters import filter_text
 from tests.page.browser.test_views import VIEWS
-from tests.support.traffic import CAPTURES
+from tests.support.corpus import CAPTURES
 
 pytestmark = pytest.mark.xdist_group("page-browser")
 MOST = 150  # presses of Tab

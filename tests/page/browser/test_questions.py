@@ -15,8 +15,8 @@ from tests.page.browser.test_accessibility import axe, looks_right
 from tests.page.browser.test_exchanges import ROWS, column, number_of, title
 from tests.page.browser.test_filters import filter_text
 from tests.page.browser.test_views import cells
+from tests.support.corpus import CAPTURES
 from tests.support.replayed import RecordedBroker, before, capture, recorded
-from tests.support.traffic import CAPTURES
 
 __all__ = ["axe"]
 

@@ -12,7 +12,7 @@ from selenium.webdriver.common.keys import Keys
 from kproxy.cli import main
 from tests.page.browser.driving import WIDE, Page, measured, opened
 from tests.page.browser.test_exchanges import ROWS
-from tests.support.traffic import CAPTURES
+from tests.support.corpus import CAPTURES
 
 pytestmark = [pytest.mark.xdist_group("page-browser"), pytest.mark.long, pytest.mark.timeout(1200)]
 CAPTURE = CAPTURES / "03-classic-rebalance-range.pcap"

@@ -18,8 +18,8 @@ from kproxy.output.times import render_instant
 from tests.page.asking import decoded
 from tests.page.browser.driving import WIDE, Page, opened
 from tests.page.browser.test_accessibility import axe, looks_right
+from tests.support.corpus import CAPTURES
 from tests.support.sampled import sampled
-from tests.support.traffic import CAPTURES
 
 pytestmark = pytest.mark.xdist_group("page-browser")
 TRANSACTIONS = CAPTURES / "04-transactions.pcap"

@@ -22,8 +22,8 @@ from tests.page.asking import opened
 from tests.page.feeding import feed_of, live, sent
 from tests.page.filtering.made_conditions import Maker
 from tests.support.command import kproxy
+from tests.support.corpus import CAPTURES
 from tests.support.kafka.processes import eventually
-from tests.support.traffic import CAPTURES
 
 SOURCES = [
     CAPTURES / name

@@ -22,7 +22,7 @@ from kproxy.pipeline.run import Run
 from kproxy.pipeline.table_output import TableOutput
 from kproxy.session import Event, Exchange
 from tests.page.asking import ORDERS
-from tests.support.clock import Clock
+from tests.support.loops import Clock
 
 SCHEMA = pa.schema([("number", pa.int64()), ("connection_id", pa.string())])
 

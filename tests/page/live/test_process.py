@@ -80,7 +80,7 @@ def test_memory_is_flat_once_the_bound_is_reached(
             eventually(
                 lambda: feed.flush() or page.get("source")["seen"] == feed.seen, patience=600, what="all of them"
             )
-            memory.append(page.memory_mb("RssAnon:"))
+            memory.append(page.memory_mb())
         source = page.get("source")
         assert source["exchanges"] + source["left"] + source["dropped"] == numbers
         assert source["left"] > 0

@@ -18,8 +18,8 @@ from kproxy.page.work import Work
 from kproxy.proxy.page_records import SIZE, Begun, encode
 from tests.page.asking import ORDERS, decoded
 from tests.page.feeding import feed_of, live, send
+from tests.support.corpus import CAPTURES
 from tests.support.kafka.processes import eventually
-from tests.support.traffic import CAPTURES
 
 COLUMNS = ("client", "apiName", "apiVersion", "clientId", "correlationId", "latencyMs", "requestSize", "responseSize")
 

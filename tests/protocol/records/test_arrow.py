@@ -11,7 +11,8 @@ from kproxy.protocol.records.arrow import Problem, schema, to_arrow
 from kproxy.protocol.records.editing import read_records
 from kproxy.protocol.records.limits import Limits
 from kproxy.protocol.records.reading import read_batches
-from tests.support.record_batches import batch, golden, golden_bytes, message, record
+from tests.support.corpus import golden_bytes, golden_lines
+from tests.support.frames import batch, message, record
 
 
 def rows(table: pyarrow.RecordBatch) -> list[dict[str, Any]]:
@@ -29,7 +30,7 @@ def hex_or_none(data: bytes | None) -> str | None:
 
 
 def test_columns_hold_what_kafka_reads() -> None:
-    for line in golden():
+    for line in golden_lines("records"):
         table = to_arrow(bytes.fromhex(line["hex"]))
         assert table.schema == schema()
         records = [r for b in line["batches"] for r in b["records"]]

@@ -8,7 +8,8 @@ import pytest
 from kproxy.errors import Malformed
 from kproxy.protocol.records.batches import Batch, count_plain, find_header, next_batch, sequence_after
 from kproxy.protocol.records.limits import Limits
-from tests.support.record_batches import batch, golden, golden_bytes, message, record
+from tests.support.corpus import golden_bytes, golden_lines
+from tests.support.frames import batch, message, record
 
 NAMES = {
     "lastOffset": "last_offset",
@@ -37,7 +38,7 @@ NAMES = {
 
 def test_headers_say_what_kafka_says() -> None:
     seen = 0
-    for line in golden():
+    for line in golden_lines("records"):
         data = bytes.fromhex(line["hex"])
         found: list[Batch] = []
         assert next_batch(data, 0, found, 1_000) == line["wholeBytes"]
@@ -52,7 +53,7 @@ def test_headers_say_what_kafka_says() -> None:
 
 
 def test_a_crc_that_is_wrong_is_computed_as_kafka_computes_it() -> None:
-    for line in golden():
+    for line in golden_lines("records"):
         for kafkas in line["batches"]:
             if "crcError" in kafkas:
                 computed = int(kafkas["crcError"].rpartition("computed crc = ")[2].rstrip(")"))
@@ -105,7 +106,7 @@ def test_opening_says_why_it_cannot() -> None:
 
 
 def test_a_wrappers_base_offset_is_its_first_messages() -> None:
-    for line in golden():
+    for line in golden_lines("records"):
         for kafkas in line["batches"]:
             opened = Batch(bytes.fromhex(line["hex"]), kafkas["position"]).open()
             assert opened.base_offset == kafkas["baseOffset"], line["kind"]

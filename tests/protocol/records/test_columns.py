@@ -6,7 +6,8 @@ import pytest
 
 from kproxy.protocol.records.batches import Batch
 from kproxy.protocol.records.columns import Columns
-from tests.support.record_batches import batch, golden_bytes, message, record, sized, varint
+from tests.support.corpus import golden_bytes
+from tests.support.frames import batch, message, record, sized, varint
 
 MOST = 1_000
 

@@ -13,8 +13,7 @@ import zstandard
 from kproxy.protocol.records import checksum
 from kproxy.protocol.records.compression import CODECS, Codec, compress, decompress
 from kproxy.protocol.records.limits import DEFAULT_LIMITS, MIB, Limits
-from tests.support.record_batches import golden_bytes, golden_line
-from tests.support.traffic import ROOT
+from tests.support.corpus import ROOT, golden_bytes, golden_line
 
 TEXT = b"the quick brown fox " * 100
 COMPRESSED = sorted(CODECS - {Codec.NONE})

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from kproxy.protocol.records.control import TYPES, read_control_record
-from tests.support.record_batches import golden
+from tests.support.corpus import golden_lines
 
 
 def test_kafkas_control_records_mean_what_kafka_says() -> None:
     seen = set()
-    for line in golden():
+    for line in golden_lines("records"):
         for record in (r for b in line["batches"] for r in b["records"] if "control" in r):
             kafkas = record["control"]
             mine = read_control_record(bytes.fromhex(record["keyHex"]), bytes.fromhex(record["valueHex"]))

@@ -25,7 +25,8 @@ from kproxy.protocol.records.editing import (
 from kproxy.protocol.records.limits import Limits
 from kproxy.protocol.records.objects import Record
 from kproxy.protocol.records.reading import read_batches
-from tests.support.record_batches import batch, golden, golden_bytes, message, record
+from tests.support.corpus import golden_bytes, golden_lines
+from tests.support.frames import batch, message, record
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 BYTES = st.none() | st.binary(max_size=40)
@@ -37,14 +38,14 @@ RECORDS = st.lists(
 
 
 def test_what_nobody_changed_goes_out_as_it_came() -> None:
-    for line in golden():
+    for line in golden_lines("records"):
         data = bytes.fromhex(line["hex"])
         assert write_batches(read_records(data)) == data[: line["wholeBytes"]], line["kind"]
 
 
 def test_batches_that_are_not_compressed_are_written_as_kafka_wrote_them() -> None:
     written = 0
-    for line in golden():
+    for line in golden_lines("records"):
         data = bytes.fromhex(line["hex"])
         for one, kafkas in zip(read_records(data), line["batches"], strict=True):
             unused_bits = kafkas["magic"] == 2 and kafkas["attributes"] > 0x7F
@@ -58,7 +59,7 @@ def test_batches_that_are_not_compressed_are_written_as_kafka_wrote_them() -> No
 
 def test_compressed_batches_say_the_same_when_written_anew() -> None:
     written = 0
-    for line in golden():
+    for line in golden_lines("records"):
         for one in read_records(bytes.fromhex(line["hex"])):
             if one.codec == Codec.NONE or one.error is not None or line["kind"].startswith("foreign"):
                 continue

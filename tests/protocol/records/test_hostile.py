@@ -29,7 +29,8 @@ from kproxy.protocol.records import (
 )
 from kproxy.protocol.records.compression import compress, decompress
 from tests.fuzz.records_target import check_records
-from tests.support.record_batches import batch, golden, golden_bytes, message, record, sized, varint
+from tests.support.corpus import golden_bytes, golden_lines
+from tests.support.frames import batch, message, record, sized, varint
 
 FOUR_GIB = b"\xff\xff\xff\xff\x0f"  # a snappy preamble
 XERIAL = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
@@ -202,7 +203,7 @@ def test_14_sizes_in_messages_are_not_believed(size: int, magic: int) -> None:
 
 
 def test_15_a_wrong_checksum_is_reported_and_never_repaired() -> None:
-    for line in golden():
+    for line in golden_lines("records"):
         for kafkas in line["batches"]:
             assert Batch(bytes.fromhex(line["hex"]), kafkas["position"]).crc_valid == kafkas["crcValid"]
         data = bytes.fromhex(line["hex"])
@@ -302,18 +303,18 @@ def test_any_bytes(data: bytes) -> None:
     check_records(data)
 
 
-@given(st.integers(0, len(golden()) - 1), st.data())
+@given(st.integers(0, len(golden_lines("records")) - 1), st.data())
 def test_any_damage_to_kafkas_own_bytes(index: int, draw: st.DataObject) -> None:
-    data = bytearray.fromhex(golden()[index]["hex"])
+    data = bytearray.fromhex(golden_lines("records")[index]["hex"])
     for _ in range(draw.draw(st.integers(1, 3))):
         if data:
             data[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))
     check_records(bytes(data))
 
 
-@given(st.integers(0, len(golden()) - 1), st.data())
+@given(st.integers(0, len(golden_lines("records")) - 1), st.data())
 def test_any_damage_under_a_right_checksum(index: int, draw: st.DataObject) -> None:
-    data = bytes.fromhex(golden()[index]["hex"])
+    data = bytes.fromhex(golden_lines("records")[index]["hex"])
     for one in read_batches(data):
         if one.magic == 2 and one.size > 61:
             body = bytearray(one.raw[61:] if one.codec == 0 else one.open().content)

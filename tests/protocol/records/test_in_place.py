@@ -13,9 +13,10 @@ from kproxy.protocol.records.checksum import crc32c
 from kproxy.protocol.records.editing import RecordBatch
 from kproxy.protocol.records.in_place import Editor, find_headers, insert_headers, replace_fields
 from kproxy.protocol.records.objects import encode_records, read_objects
-from tests.support.record_batches import batch, golden, varint
-from tests.support.record_batches import record as encoded_record
-from tests.support.traced import records_of
+from tests.support.conversation import records_of
+from tests.support.corpus import golden_lines
+from tests.support.frames import batch, varint
+from tests.support.frames import record as encoded_record
 
 HIDES = JsonMask(parse_paths(["$.a"]), b'"***"')
 SECRET, HIDDEN = b'{"a":"secret"}', b'{"a":"***"}'
@@ -179,7 +180,7 @@ def test_no_more_records_are_read_than_asked_for() -> None:
 
 
 def test_what_kafka_wrote_has_the_headers_that_its_records_have() -> None:
-    for line in [line for line in golden() if "hex" in line]:
+    for line in golden_lines("records"):
         for each in read_batches(bytes.fromhex(line["hex"])):
             opened = each.open()
             records, _ = read_objects(each.open())

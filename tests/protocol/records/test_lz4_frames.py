@@ -5,7 +5,7 @@ import pytest
 
 from kproxy.protocol.records import lz4_frames
 from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits
-from tests.support.record_batches import golden_bytes
+from tests.support.corpus import golden_bytes
 
 TEXT = b"the quick brown fox " * 100
 

@@ -8,7 +8,8 @@ import pytest
 from kproxy.errors import EncodeError
 from kproxy.protocol.records.batches import Batch
 from kproxy.protocol.records.objects import Record, encode_message, encode_records, read_objects
-from tests.support.record_batches import batch, golden, message, record, sized, varint
+from tests.support.corpus import golden_lines
+from tests.support.frames import batch, message, record, sized, varint
 
 
 def shown(read: Record, magic: int) -> dict[str, Any]:
@@ -25,7 +26,7 @@ def shown(read: Record, magic: int) -> dict[str, Any]:
 
 def test_records_are_what_kafka_reads() -> None:
     seen = 0
-    for line in golden():
+    for line in golden_lines("records"):
         data = bytes.fromhex(line["hex"])
         for kafkas in line["batches"]:
             records, error = read_objects(Batch(data, kafkas["position"]).open())
@@ -114,7 +115,7 @@ def test_keys_of_headers_that_are_not_utf_8_survive() -> None:
 
 def test_records_are_written_as_kafka_wrote_them() -> None:
     written = 0
-    for line in golden():
+    for line in golden_lines("records"):
         data = bytes.fromhex(line["hex"])
         for kafkas in line["batches"]:
             if kafkas["magic"] == 2 and kafkas["compression"] == "none" and "recordsError" not in kafkas:

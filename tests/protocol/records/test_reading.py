@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 
 from kproxy.protocol.records.limits import Limits
 from kproxy.protocol.records.reading import count_records, first_batch_at, open_batches, read_batches, tail_of
-from tests.support.record_batches import batch, golden, golden_bytes, message, record
+from tests.support.corpus import golden_bytes, golden_lines
+from tests.support.frames import batch, message, record
 
 
 def test_what_is_left_over_is_what_kafka_leaves() -> None:
-    for line in golden():
+    for line in golden_lines("records"):
         batches = read_batches(bytes.fromhex(line["hex"]))
         left = 0 if batches.tail is None else batches.tail.size
         assert (len(batches), left) == (len(line["batches"]), line["trailingBytes"]), line["kind"]
@@ -18,7 +19,7 @@ def test_what_is_left_over_is_what_kafka_leaves() -> None:
 
 
 def test_records_are_counted_as_kafka_finds_them() -> None:
-    for line in golden():
+    for line in golden_lines("records"):
         if line["valid"]:
             found = sum(len(b["records"]) for b in line["batches"])
             assert count_records(bytes.fromhex(line["hex"])) == found, line["kind"]

@@ -5,7 +5,7 @@ import pytest
 
 from kproxy.protocol.records import snappy
 from kproxy.protocol.records.limits import DEFAULT_LIMITS, Limits
-from tests.support.record_batches import golden_bytes
+from tests.support.corpus import golden_bytes
 
 # From format_description.txt of google/snappy: a literal of 3 bytes has the tag (3 - 1) << 2.
 RAW = b"\x03" + bytes([2 << 2]) + b"abc"

@@ -14,6 +14,7 @@ from kproxy.proxy.analyzer.series import MOST_SERIES, BoundedCounter, Row
 from kproxy.proxy.messages import LONGEST_LINE, AnalyzerCounts
 from kproxy.session import Connection, Cut, Exchange
 from tests.support.conversation import broker, client, closing, events_of, new_session
+from tests.support.corpus import golden_exchanges
 from tests.support.frames import (
     array,
     fetch,
@@ -30,7 +31,6 @@ from tests.support.frames import (
     sasl_handshake_answer,
     string,
 )
-from tests.support.traffic import golden_exchanges
 
 PRODUCE, FETCH, JOIN_GROUP, API_VERSIONS = 0, 1, 11, 18
 GROUP_APIS = {8, 9, 11, 12, 13, 14, 28, 68, 76, 88}

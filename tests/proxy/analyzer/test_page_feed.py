@@ -46,10 +46,10 @@ from kproxy.session import ClusterView, Connection, Event, Exchange, Frame, TlsF
 from tests.output.rewriting.test_rewriter import conversation
 from tests.page.asking import ORDERS, decoded
 from tests.page.feeding import feed_of, live, send, sent
+from tests.support.corpus import CAPTURES, golden_exchanges
 from tests.support.filtering import make, part, request_frame, response_frame
 from tests.support.frames import compact
 from tests.support.kafka.processes import eventually
-from tests.support.traffic import CAPTURES, golden_exchanges
 
 CONNECTION = Connection(7, "127.0.0.1:1", "127.0.0.1:2", cluster="orders")
 LARGE = bytes(100_000)

@@ -42,7 +42,8 @@ from kproxy.proxy.tap.tapped import TapKind
 from kproxy.session import Direction, Event, Exchange, Session
 from tests.conftest import Require
 from tests.support.command import kproxy
-from tests.support.conversation import broker, client, events_of
+from tests.support.conversation import broker, client, events_of, fetch_exchange, produce_exchange, records_of
+from tests.support.corpus import CAPTURES
 from tests.support.frames import (
     compact,
     compact_array,
@@ -59,8 +60,6 @@ from tests.support.frames import (
 from tests.support.loops import run
 from tests.support.otlp import attributes, http_collector
 from tests.support.tap import AnalyzerProcess, Item, opened, tap_items
-from tests.support.traced import fetch_exchange, produce_exchange, records_of
-from tests.support.traffic import CAPTURES
 
 WHOLE = ["01-java-produce-consume-group.pcap", "02-librdkafka-codecs-kip848.pcap", "04-transactions.pcap"]
 MORE = ["03-classic-rebalance-range.pcap", "05-admin.pcap"]

@@ -25,7 +25,7 @@ from kproxy.proxy.network.socket_addresses import to_sockaddr
 from kproxy.proxy.tap.counted import CloseCause, Total
 from tests.conftest import Require
 from tests.proxy.network.test_upstream import silent
-from tests.support import netns
+from tests.support import namespaces
 from tests.support.links import Bench, Judge, Owner, Wanting, close_all, links_beside, request, response, run
 from tests.support.ports import free_ports
 from tests.support.virtual_clusters import Broker, Front, ask, front
@@ -339,8 +339,8 @@ run(work)
 
 def test_attack_20_a_port_that_joins_itself_is_nobody(require: Require) -> None:
     """A connect from a free port of this host to that very port succeeds without a listener (simultaneous open)."""
-    require("netns", netns.available(), "network namespaces cannot be made here")
-    with netns.namespace("kproxy-self") as inside:
+    require("netns", namespaces.can_make_networks(), "network namespaces cannot be made here")
+    with namespaces.namespace("kproxy-self") as inside:
         words = [*inside, sys.executable, "-c", ITSELF]
         found = subprocess.run(words, cwd=ROOT, capture_output=True, encoding="utf-8", check=False, timeout=60)
     assert found.stdout == "['UPSTREAM_UNREACHABLE']\n", found.stderr

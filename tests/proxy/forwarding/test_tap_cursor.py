@@ -22,9 +22,9 @@ from kproxy.proxy.tap.counted import CloseCause, Total
 from kproxy.proxy.tap.ring import TapReader, TapWriter, await_reader, create_ring, detach_reader
 from kproxy.proxy.tap.tapped import Opened
 from kproxy.session import Event, Exchange
+from tests.support.corpus import golden_pairs
 from tests.support.frames import heartbeat, heartbeat_answer, request, response, string
 from tests.support.links import Bench, Owner, run
-from tests.support.traffic import golden_pairs
 
 LEFT_OUT = [total for total in Total if total.name.startswith("LEFT_OUT")]
 SASL = {17, 36}

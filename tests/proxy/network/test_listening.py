@@ -12,7 +12,7 @@ from kproxy.config import Addresses, Cluster, Config
 from kproxy.proxy.network.lingering_close import LingeringClose
 from kproxy.proxy.network.listening import ListenError, check_addresses_are_free, listen
 from tests.conftest import Require
-from tests.support import netns
+from tests.support import namespaces
 
 
 def test_several_workers_share_a_port_and_accepted_sockets_do_not_wait() -> None:
@@ -100,8 +100,8 @@ with listen("", 19092), socket.create_connection(("127.0.0.1", 19092), 20): prin
 
 @pytest.mark.parametrize("setting", ["conf.all.disable_ipv6=1", "bindv6only=1"])
 def test_a_network_that_limits_ipv6(require: Require, setting: str) -> None:
-    require("netns", netns.available(), "network namespaces cannot be made here")
-    with netns.namespace("kproxy-listen", ["sysctl", "-q", f"net.ipv6.{setting}"]) as inside:
+    require("netns", namespaces.can_make_networks(), "network namespaces cannot be made here")
+    with namespaces.namespace("kproxy-listen", ["sysctl", "-q", f"net.ipv6.{setting}"]) as inside:
         done = subprocess.run(
             [*inside, sys.executable, "-c", ASK], capture_output=True, text=True, check=False, timeout=60
         )

@@ -18,7 +18,7 @@ from kproxy.proxy.network.socket_addresses import (
     to_sockaddr,
 )
 from tests.conftest import Require
-from tests.support import netns
+from tests.support import namespaces
 
 
 def as_the_kernel_has_it(address: tuple[str, int]) -> bytes:
@@ -95,16 +95,16 @@ print(json.dumps(found))
 @pytest.mark.parametrize(
     ("listen", "connect", "program"),
     [
-        ("0.0.0.0", netns.BROKER, "iptables"),
-        ("::", netns.BROKER, "iptables"),  # a socket of both families
-        ("::", netns.BROKER_6, "ip6tables"),
+        ("0.0.0.0", namespaces.BROKER, "iptables"),
+        ("::", namespaces.BROKER, "iptables"),  # a socket of both families
+        ("::", namespaces.BROKER_6, "ip6tables"),
     ],
 )
 def test_the_kernel_says_where_a_redirected_client_wanted_to_go(
     require: Require, listen: str, connect: str, program: str
 ) -> None:
-    require("netns", netns.available(), "network namespaces with NAT cannot be made here")
-    with netns.namespace("kproxy-dst", [program, *REDIRECT]) as inside:
+    require("netns", namespaces.can_make_networks(), "network namespaces with NAT cannot be made here")
+    with namespaces.namespace("kproxy-dst", [program, *REDIRECT]) as inside:
         words = [*inside, sys.executable, "-c", PROBE, listen, connect]
         run = subprocess.run(words, cwd=ROOT, capture_output=True, encoding="utf-8", check=False, timeout=30)
     assert run.stderr == ""

@@ -33,14 +33,14 @@ from kproxy.proxy.supervisor.child import (
     stack_of,
 )
 from kproxy.proxy.supervisor.processes import Process
+from tests.support.backend import HeldBroker
 from tests.support.frames import heartbeat, heartbeat_answer, request, string
 from tests.support.hanging import FATAL
 from tests.support.hanging import HANG_S as SHORTER
-from tests.support.held_broker import HeldBroker
 from tests.support.kafka.processes import children, command_line, eventually
-from tests.support.kafka.wire import Wire
 from tests.support.loops import run
 from tests.support.ports import free_ports
+from tests.support.sockets import Wire
 from tests.support.supervised import STAND_IN, Event, Supervised, supervised
 
 

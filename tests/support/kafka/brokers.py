@@ -14,13 +14,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from tests.support.certificates import Authority
 from tests.support.kafka.gates import Gates
-from tests.support.kafka.jars import java
-from tests.support.kafka.pki import Authority
+from tests.support.kafka.jars import java, run_tool
 from tests.support.kafka.processes import eventually, spawn, stop, tail
-from tests.support.kafka.tools import run_tool
-from tests.support.kafka.wire import Metadata, Wire, create_topic, end_offsets, metadata
 from tests.support.ports import free_ports
+from tests.support.sockets import Metadata, Wire, create_topic, end_offsets, metadata
 
 USER, PASSWORD = "alice", "alice-secret"
 _HOST = "127.0.0.1"
@@ -147,7 +146,7 @@ class Cluster:
         self.release = release
         self.protocols = {**_PLAIN, **(_SECURE if secure else {})}
         self.extra = dict(extra or {})
-        self.authority = Authority(folder / "pki", "brokers") if secure else None
+        self.authority = Authority("brokers", folder / "pki") if secure else None
         self.security = _security(self.authority) if self.authority else {}
         room = len(_INNER) + len(self.protocols)
         ports = free_ports(room * nodes)
@@ -235,6 +234,9 @@ class Cluster:
 
 
 def _security(authority: Authority) -> dict[str, str]:
+    certificate, key = authority.issue_for("broker")
+    keystore = authority.folder / "broker.keystore.pem"  # both in one file, as Kafka wants it
+    keystore.write_bytes(key.read_bytes() + certificate.read_bytes())
     jaas = {
         f"listener.name.{listener}.{mechanism}.sasl.jaas.config": login
         for listener in ("sasl", "sasl_tls")
@@ -244,8 +246,8 @@ def _security(authority: Authority) -> dict[str, str]:
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
         **jaas,
         "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(authority.keystore("broker")),
+        "ssl.keystore.location": str(keystore),
         "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(authority.ca),
+        "ssl.truststore.location": authority.ca,
         "listener.name.mutual.ssl.client.auth": "required",
     }

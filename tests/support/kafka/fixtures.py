@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from tests.conftest import Require
+from tests.support.certificates import Authority
 from tests.support.kafka import jars
 from tests.support.kafka.brokers import Cluster
-from tests.support.kafka.pki import Authority
+from tests.support.kafka.jars import close_tools, run_tool
 from tests.support.kafka.proxies import Proxy
 from tests.support.kafka.proxies import cluster as virtual_cluster
 from tests.support.kafka.security import PLAINTEXT, Security
-from tests.support.kafka.tools import close_tools
 
 DIRECT = os.environ.get("KPROXY_INTEROP") == "direct"
 
@@ -56,6 +56,12 @@ class Entrance:
     def release(self) -> str:
         return self.cluster.release
 
+    def tool(self, name: str, words: str, *, past: bool = False, expect: int | None = 0) -> str:
+        """Run a tool of Kafka through here, or past the proxy; what it printed. *name*: without org.apache.kafka.tools."""
+        main = name if name.startswith("kafka.") else f"org.apache.kafka.tools.{name}"
+        where = self.cluster.open if past else self.bootstrap
+        return run_tool(self.release, main, "--bootstrap-server", where, *words.split(), expect=expect)
+
 
 _DIRECT_LISTENERS = {"PLAINTEXT": "PLAIN", "SSL": "TLS", "SASL_PLAINTEXT": "SASL", "SASL_SSL": "SASL_TLS"}
 
@@ -72,8 +78,8 @@ class Entrances:
     def __call__(self, way: Way = Way()) -> Entrance:
         proxy = None if DIRECT else self._proxy(way)
         trusted = self._brokers() if DIRECT else self._proxies_own()
-        certificate, key = trusted.issue("client") if way.mutual else (None, None)
-        ca = trusted.ca if way.client_tls else None
+        certificate, key = trusted.issue_for("client") if way.mutual else (None, None)
+        ca = Path(trusted.ca) if way.client_tls else None
         security = Security(way.client, way.mechanism, ca, certificate, key)
         listener = "MUTUAL" if way.mutual else _DIRECT_LISTENERS[way.client]
         bootstrap = proxy.bootstrap() if proxy else ",".join(self.cluster.bootstrap(listener))
@@ -86,7 +92,7 @@ class Entrances:
 
     def _proxies_own(self) -> Authority:
         if self._authority is None:
-            self._authority = Authority(self.folder / "pki", "proxy")
+            self._authority = Authority("proxy", self.folder / "pki")
         return self._authority
 
     def _proxy(self, way: Way) -> Proxy:
@@ -104,19 +110,19 @@ class Entrances:
         if not way.client_tls:
             return {}
         authority = self._proxies_own()
-        certificate, key = authority.issue("kproxy")
+        certificate, key = authority.issue_for("kproxy")
         tls = {"certificate": str(certificate), "key": str(key)}
         if way.mutual:
-            tls |= {"client_ca": str(authority.ca), "client_auth": "required"}
+            tls |= {"client_ca": authority.ca, "client_auth": "required"}
         return {"listener_tls": tls}
 
     def _broker_tls(self, way: Way) -> dict[str, Any]:
         if not way.broker_tls:
             return {}
         authority = self._brokers()
-        tls = {"ca": str(authority.ca)}
+        tls = {"ca": authority.ca}
         if way.mutual:
-            certificate, key = authority.issue("kproxy-as-client")
+            certificate, key = authority.issue_for("kproxy-as-client")
             tls |= {"certificate": str(certificate), "key": str(key)}
         return {"broker_tls": tls}
 
@@ -171,20 +177,6 @@ def _cluster_of(item: pytest.Item) -> str | None:
     return None
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """Where a worker runs the tests of a cluster one after the other, end the cluster after the last of them.
-
-    A broker without work takes 4 % of a processor, and each proxy in front of it some more.
-    """
-    yield
-    group = _cluster_of(item)
-    if group and hasattr(item.config, "workerinput") and (nextitem is None or _cluster_of(nextitem) != group):
-        assert isinstance(item, pytest.Function)
-        fixture = item._fixtureinfo.name2fixturedefs["three" if "three" in item.fixturenames else "single"][-1]
-        fixture.finish(item._request)  # type: ignore[arg-type] - it wants only the node of this
-
-
 @pytest.fixture(scope="session")
 def kafka(require: Require) -> Iterator[None]:
     """Brokers and Kafka's tools can be run here."""
@@ -200,6 +192,7 @@ def single(kafka: None, request: pytest.FixtureRequest, tmp_path_factory: pytest
     cluster = started(tmp_path_factory.mktemp(f"kafka-{request.param}"), request.param, secure=True)
     yield cluster
     cluster.close()
+    close_tools()  # some leave threads behind that look for their brokers for ever
 
 
 @pytest.fixture(scope="session")
@@ -208,6 +201,7 @@ def three(kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clu
     cluster = started(tmp_path_factory.mktemp("kafka-three"), jars.NEWEST, nodes=3)
     yield cluster
     cluster.close()
+    close_tools()
 
 
 def _entrances(cluster: Cluster, folder: Path) -> Iterator[Entrances]:

@@ -1,9 +1,8 @@
 """A program that stands before a broker's listener and says who comes: `python gate.py HOST TARGET_HOST:PORT ...`.
 
-Its first line of output is the list of ports it listens on, one a target. Then it answers commands, one line of JSON each:
-``visitors`` gives the mark of every process that has connected since the last time (the environment variable
-KPROXY_TEST_MARK it was started with, "" for none) with its number and command line; ``cut`` resets all connections; ``freeze``
-lets no byte through any more, as a network that is gone, until ``thaw``.
+Its first line of output is the list of ports it listens on, one a target. Then it answers every line of its input with a line of
+JSON: the mark of every process that has connected since the last time (the environment variable KPROXY_TEST_MARK it was started
+with, "" for none) with its number and command line.
 """
 
 import asyncio
@@ -11,14 +10,12 @@ import contextlib
 import itertools
 import json
 import socket
-import struct
 import sys
 from pathlib import Path
 
 MARK = "KPROXY_TEST_MARK"
 _CHUNK = 1 << 18
 _MOST_RECENT = 8
-_CUT = struct.pack("ii", 1, 0)  # SO_LINGER: close with RST
 
 
 def inode_of(local: tuple[str, int], remote: tuple[str, int]) -> str | None:
@@ -75,54 +72,30 @@ class Gate:
 
     def __init__(self) -> None:
         self.visitors: list[dict[str, object]] = []
-        self.writers: set[asyncio.StreamWriter] = set()
-        self.passes = asyncio.Event()
-        self.passes.set()
 
     async def relay(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while data := await source.read(_CHUNK):
-                await self.passes.wait()
                 sink.write(data)
                 await sink.drain()
-            await self.passes.wait()
             sink.write_eof()
 
     async def opened(self, target: tuple[str, int], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.visitors.append(visitor(writer.get_extra_info("peername"), writer.get_extra_info("sockname")))
-        await self.passes.wait()
         try:
             inner_reader, inner_writer = await asyncio.open_connection(*target, limit=_CHUNK)
         except OSError:  # as a broker that is not there: refused, as near as one can come
             writer.transport.abort()
             return
-        both = {writer, inner_writer}
-        self.writers |= both
         try:
             await asyncio.gather(self.relay(reader, inner_writer), self.relay(inner_reader, writer))
         finally:
-            self.writers -= both
-            for one in both:
+            for one in (writer, inner_writer):
                 one.transport.abort()
-
-    def cut(self) -> int:
-        for writer in self.writers:
-            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _CUT)
-            writer.transport.abort()
-        return len(self.writers)
-
-    def command(self, name: str) -> object:
-        if name == "cut":
-            return self.cut()
-        if name in ("freeze", "thaw"):
-            (self.passes.clear if name == "freeze" else self.passes.set)()
-            return 0
-        seen, self.visitors = self.visitors, []
-        return seen
 
 
 async def main(host: str, targets: list[str]) -> None:
-    """Listen for every target; then answer commands until standard input ends."""
+    """Listen for every target; then answer until standard input ends."""
     gate = Gate()
     ports = []
     for target in targets:
@@ -136,11 +109,12 @@ async def main(host: str, targets: list[str]) -> None:
         server = await asyncio.start_server(opened, host, 0, limit=_CHUNK, backlog=1024)
         ports.append(server.sockets[0].getsockname()[1])
     print(json.dumps(ports), flush=True)
-    commands = asyncio.StreamReader()
+    questions = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
-    while line := await commands.readline():
-        print(json.dumps(gate.command(line.decode().strip())), flush=True)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(questions), sys.stdin)
+    while await questions.readline():
+        seen, gate.visitors = gate.visitors, []
+        print(json.dumps(seen), flush=True)
 
 
 if __name__ == "__main__":

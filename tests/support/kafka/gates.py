@@ -36,27 +36,12 @@ class Gates:
         assert self._process.stdout is not None
         return json.loads(self._process.stdout.readline())
 
-    def _ask(self, command: str) -> Any:
-        assert self._process.stdin is not None
-        self._process.stdin.write(command.encode() + b"\n")
-        self._process.stdin.flush()
-        return self._answer()
-
     def visitors(self) -> list[Visitor]:
         """Who has connected since the last call."""
-        return [Visitor(**each) for each in self._ask("visitors")]
-
-    def cut(self) -> int:
-        """Reset all connections, both ends. Returns how many ends there were."""
-        return int(self._ask("cut"))
-
-    def freeze(self) -> None:
-        """Let no byte through, and close nothing."""
-        self._ask("freeze")
-
-    def thaw(self) -> None:
-        """Let through what came meanwhile, and everything from now on."""
-        self._ask("thaw")
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"\n")
+        self._process.stdin.flush()
+        return [Visitor(**each) for each in self._answer()]
 
     def close(self) -> None:
         stop(self._process)

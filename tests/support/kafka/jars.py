@@ -1,25 +1,35 @@
-"""Apache Kafka's own broker and tools: the jars of a release, fetched once by Maven."""
+"""Apache Kafka's own broker and tools: the jars of a release, fetched once by Maven; and tools run from them.
 
+The tools run in one Java process a release (Tools.java), which starts at the first of them.
+"""
+
+import base64
+import json
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+from tests.support.kafka.processes import spawn, stop, tail
 
 NEWEST = "4.3.1"
 LAST_WITH_ZOOKEEPER = "3.9.2"
 RELEASES = (NEWEST, LAST_WITH_ZOOKEEPER)
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+_TOOL_PATIENCE = 240  # seconds after which a tool is killed
+_SOURCE = Path(__file__).with_name("Tools.java")
 _PATIENCE = 900  # seconds, for a first download over a slow line
 _ARTIFACTS = (
     ("org.apache.kafka", "kafka_2.13", None),
     ("org.apache.kafka", "kafka-tools", None),
     ("org.slf4j", "slf4j-simple", "1.7.36"),
 )
-_CONNECT = (("org.apache.kafka", "connect-runtime", None), ("org.apache.kafka", "connect-file", None))
-_STREAMS = ("org.apache.kafka", "kafka-streams", None)  # apart: RocksDB comes with it, larger than all the rest
 
 
 def _folder() -> Path:
@@ -70,37 +80,104 @@ def fetch(kept: Path, artifacts: Sequence[tuple[str, str, str]]) -> None:
 
 
 @cache
-def jars(release: str, *, streams: bool = False, connect: bool = False) -> Path:
-    """The directory with all that `java -cp 'DIRECTORY/*'` needs of *release*, with Kafka Streams or Connect if asked for."""
-    kept = folder_of(f"{release}{'-streams' if streams else '-connect' if connect else ''}")
-    more = (_STREAMS,) if streams else _CONNECT if connect else ()
+def jars(release: str) -> Path:
+    """The directory with all that `java -cp 'DIRECTORY/*'` needs of *release*."""
+    kept = folder_of(release)
     if not kept.is_dir():
-        fetch(kept, [(group, module, version or release) for group, module, version in (*_ARTIFACTS, *more)])
+        fetch(kept, [(group, module, version or release) for group, module, version in _ARTIFACTS])
     return kept
 
 
-def java(
-    release: str,
-    main: str,
-    *words: str,
-    heap: str = "192m",
-    options: Sequence[str] = (),
-    streams: bool = False,
-    connect: bool = False,
-) -> list[str]:
-    """The command that runs class *main* of *release*, or a source file; *options* are those of Java itself.
-
-    With *streams* or *connect*, Kafka Streams or Kafka Connect is there too.
-    """
+def java(release: str, main: str, *words: str, heap: str = "192m", options: Sequence[str] = ()) -> list[str]:
+    """The command that runs class *main* of *release*, or a source file; *options* are those of Java itself."""
     quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", f"-Xmx{heap}"]
     logging = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    return [
-        "java",
-        *quick,
-        *options,
-        logging,
-        "-cp",
-        f"{jars(release, streams=streams, connect=connect)}/*",
-        main,
-        *words,
-    ]
+    return ["java", *quick, *options, logging, "-cp", f"{jars(release)}/*", main, *words]
+
+
+class _Tools:
+    """The process of one release."""
+
+    def __init__(self, release: str) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="kproxy-tools-")
+        self._log = Path(self._folder.name) / "tools.log"
+        command = java(release, str(_SOURCE), options=["--add-opens", "java.base/java.lang=ALL-UNNAMED"])
+        self._process: subprocess.Popen[bytes] = spawn(command, self._log, piped=True)
+
+    def run(self, main: str, words: tuple[str, ...]) -> tuple[int, str, str]:
+        """Status, standard output and standard error of the class *main* with *words*."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        watchdog = threading.Timer(_TOOL_PATIENCE, self._process.kill)
+        watchdog.start()
+        try:
+            self._process.stdin.write(b" ".join(map(_encoded, (main, *words))) + b"\n")
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline().split()
+        finally:
+            watchdog.cancel()
+        if len(answer) != 3:
+            raise RuntimeError(
+                f"{main} {words}: killed after {_TOOL_PATIENCE} s, or it ended the process: {tail(self._log)}"
+            )
+        status, printed, complained = answer
+        return int(status), _decoded(printed), _decoded(complained)
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        stop(self._process)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._folder.cleanup()
+
+
+def _encoded(word: str) -> bytes:
+    return b"." + base64.b64encode(word.encode())
+
+
+def _decoded(text: bytes) -> str:
+    return base64.b64decode(text[1:]).decode(errors="replace")
+
+
+_running: dict[str, _Tools] = {}
+
+
+def run_tool(release: str, main: str, *words: str, expect: int | None = 0) -> str:
+    """Run a tool and return what it printed. Raises AssertionError with all of it when its status is not *expect*."""
+    tools = _running.get(release)
+    if tools is None or not tools.running:
+        if tools is not None:
+            tools.close()
+        tools = _running[release] = _Tools(release)
+    status, printed, complained = tools.run(main, words)
+    assert expect in {None, status}, f"{main} {words}: {status}\n{printed}\n{complained}"
+    return printed
+
+
+def close_tools() -> None:
+    """End the processes."""
+    while _running:
+        _running.popitem()[1].close()
+
+
+@contextmanager
+def properties_file(properties: Mapping[str, str]) -> Iterator[str]:
+    """A file of Java properties, for as long as the block lasts."""
+    with tempfile.NamedTemporaryFile("w", suffix=".properties", encoding="utf-8") as file:
+        file.write("".join(f"{key}={value}\n" for key, value in properties.items()))
+        file.flush()
+        yield file.name
+
+
+def events(printed: str) -> list[dict[str, Any]]:
+    """What a Verifiable... tool printed, a JSON object a line."""
+    return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+
+
+def config_option(release: str, before: str) -> str:
+    """The option for a properties file: --command-config since 4.2 (KIP-1147), *before* it another name."""
+    return "--command-config" if release >= "4.2" else before

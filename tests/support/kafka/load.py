@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 from tests.support.kafka.brokers import Cluster
 from tests.support.kafka.processes import eventually
-from tests.support.kafka.wire import end_offsets, metadata
+from tests.support.sockets import end_offsets, metadata
 
 PARTITIONS, MOST_UNDERWAY, PATIENCE = 6, 500, 120
 _PACE = 0.001  # seconds between two records: what matters is when they come, not how many

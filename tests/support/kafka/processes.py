@@ -106,10 +106,11 @@ def command_line(pid: int) -> str:
 def resident_size(pid: int) -> int:
     """Rss of smaps_rollup without what is shared memory, in bytes; 0 when *pid* is gone."""
     with suppress(OSError):
-        return _kib(f"/proc/{pid}/smaps_rollup", "Rss:") - _kib(f"/proc/{pid}/status", "RssShmem:")
+        return kib(f"/proc/{pid}/smaps_rollup", "Rss:") - kib(f"/proc/{pid}/status", "RssShmem:")
     return 0
 
 
-def _kib(file: str, name: str) -> int:
+def kib(file: str, name: str) -> int:
+    """The bytes that a line of a file in /proc gives in kB."""
     line = next(line for line in Path(file).read_text().splitlines() if line.startswith(name))
     return int(line.split()[1]) * 1024

@@ -21,8 +21,8 @@ from tests.support.kafka.processes import (
     stop,
     tail,
 )
-from tests.support.kafka.wire import address
 from tests.support.ports import free_ports
+from tests.support.sockets import address
 
 ROOT = Path(__file__).parents[3]
 ROOM = 12  # ports for a listener: its own and those of brokers 0 to 10

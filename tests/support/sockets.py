@@ -1,4 +1,4 @@
-"""A Kafka client of a few lines, on a plain socket, by hand: what the tests use to ask without anybody's help.
+"""Exact bytes over a socket, and on it a Kafka client of a few lines: what tests use to ask without anybody's help.
 
 Layouts are those of the protocol guide.
 """
@@ -7,9 +7,48 @@ import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from struct import pack, unpack_from
+from types import TracebackType
+from typing import Self
 
-from tests.support.exact import Exact
 from tests.support.frames import array, request, string
+
+CHUNK = 1 << 18
+
+
+class Exact:
+    """Raises EOFError when the other side ends too early."""
+
+    socket: socket.socket
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def exactly(self, size: int) -> bytes:
+        """The next *size* bytes."""
+        data = bytearray()
+        while len(data) < size:
+            more = self.socket.recv(min(size - len(data), CHUNK))
+            if not more:
+                raise EOFError(f"ended {size - len(data)} bytes early, after {len(data)}")
+            data += more
+        return bytes(data)
+
+    def frame(self) -> bytes:
+        """The next frame whole, size field included."""
+        size = self.exactly(4)
+        return size + self.exactly(unpack_from(">i", size)[0])
+
 
 METADATA, LIST_OFFSETS, CREATE_TOPICS = 3, 2, 19
 _LATEST, _NO_LEADER = -1, -1

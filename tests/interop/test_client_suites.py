@@ -1,0 +1,201 @@
+"""The own tests of kafka-python and franz-go pass through the proxy wherever they pass without it; also for two tenants at once.
+
+They make topics and groups of their own, of each protocol that the broker has; one that sees others' in a listing fails. Minutes:
+`python -m pytest tests/interop/test_client_suites.py -m long`. kafka-python's come out of its sdist, which leaves one module out
+that they import, ``test/service.py``: with a broker that runs already all it has to hold is two names. franz-go's come out of its
+Go module.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Require
+from tests.support.kafka.brokers import Cluster
+from tests.support.kafka.fixtures import DIRECT, started
+from tests.support.kafka.jars import NEWEST
+from tests.support.kafka.proxies import Proxy
+from tests.support.kafka.proxies import cluster as virtual_cluster
+from tests.support.sockets import metadata
+
+pytestmark = [pytest.mark.long, pytest.mark.skipif(DIRECT, reason="compares with and without")]
+TENANTS = ("team-a", "team-b")
+PATIENCE = 1_800  # seconds
+KAFKA_PYTHON, FRANZ_GO = "3.0.12", "v1.22.2"
+SERVICE = """
+class ExternalService:
+    def __init__(self, host, port):
+        self.host, self.port = host, port
+    def open(self): ...
+    def stop(self): ...
+    def dump_logs(self): ...
+
+class SpawnedService(ExternalService): ...
+"""
+RECORDS = 5_000  # of franz-go's pipelines (ETL); its own default is 500,000
+ENDED = re.compile(r"^--- (PASS|FAIL|SKIP): (\S+) ", re.MULTILINE)
+OUTCOMES = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
+Outcomes = dict[str, str]  # "passed", "failed" or "skipped", by test; one that was not reached is missing
+
+
+def fetch_kafka_python(folder: Path) -> Path:
+    """Unpack the sdist; returns where its tests are run from."""
+    words = ["download", "--quiet", "--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--dest", str(folder)]
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *words, f"kafka-python=={KAFKA_PYTHON}"]
+    subprocess.run(command, check=True, timeout=PATIENCE, stdin=subprocess.DEVNULL)
+    (archive,) = folder.glob("kafka_python-*.tar.gz")
+    with tarfile.open(archive) as sources:
+        sources.extractall(folder, filter="data")
+    (root,) = (each for each in folder.glob("kafka_python-*") if each.is_dir())
+    (root / "test" / "__init__.py").touch()
+    (root / "test" / "service.py").write_text(SERVICE, encoding="utf-8")
+    (root / "kafka-bin").mkdir()
+    return root
+
+
+def run_kafka_python(root: Path, bootstrap: str) -> Outcomes:
+    report = root / "report.xml"
+    own = {"KAFKA_URI": f"kafka://{bootstrap}", "KAFKA_VERSION": NEWEST, "KAFKA_ROOT": str(root / "kafka-bin")}
+    plugins = ["-p", "no:cacheprovider", "-p", "no:randomly", "-q", f"--junit-xml={report}", "--ignore-glob=*ssl*"]
+    timeout = ["--timeout=90", "--timeout-method=signal"]
+    words = [sys.executable, "-m", "pytest", *plugins, *timeout, "test/integration"]
+    environment = {**os.environ, **own, "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        words, cwd=root, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert report.is_file(), done.stdout[-3_000:] + done.stderr[-3_000:]
+    outcomes = {}
+    for case in ET.parse(report).iter("testcase"):
+        kinds = {child.tag for child in case}
+        outcome = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
+        outcomes[f"{case.get('classname')}::{case.get('name')}"] = outcome
+    report.unlink()
+    return outcomes
+
+
+def fetch_franz_go(folder: Path) -> Path:
+    """Build the tests of the module; returns the program."""
+    (folder / "go.mod").write_text("module suite\n", encoding="utf-8")
+    words = ["go", "mod", "download", "-json", f"github.com/twmb/franz-go@{FRANZ_GO}"]
+    fetched = subprocess.run(words, cwd=folder, capture_output=True, check=True, timeout=PATIENCE)
+    program = folder / "kgo.test"
+    sources = Path(json.loads(fetched.stdout)["Dir"])
+    subprocess.run(["go", "test", "-c", "-o", str(program), "./pkg/kgo"], cwd=sources, check=True, timeout=PATIENCE)
+    return program
+
+
+def run_franz_go(program: Path, bootstrap: str) -> Outcomes:
+    environment = {**os.environ, "KGO_SEEDS": bootstrap, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": str(RECORDS)}
+    words = [str(program), "-test.v", f"-test.timeout={PATIENCE}s", "-test.count=1"]
+    done = subprocess.run(
+        words, cwd=program.parent, env=environment, capture_output=True, timeout=PATIENCE + 60, check=False
+    )
+    said = done.stdout.decode(errors="replace")
+    outcomes = {name: OUTCOMES[outcome] for outcome, name in ENDED.findall(said)}
+    assert outcomes, said[-3_000:] + done.stderr.decode(errors="replace")[-3_000:]
+    return outcomes
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A client's tests, and the broker that they want."""
+
+    fetch: Callable[[Path], Path]
+    run: Callable[[Path, str], Outcomes]
+    first: int  # node id
+    settings: dict[str, str]
+    passing: int  # so many at least pass, with Kafka 4.3.1 and no proxy between
+    fails_for_tenants: frozenset[str] = frozenset()
+
+
+SUITES = {
+    # Of its 65 tests 9 need a broker that logs in, and one an old broker: they are skipped
+    "kafka-python": Suite(fetch_kafka_python, run_kafka_python, 0, {"num.partitions": "4"}, 53),
+    "franz-go": Suite(
+        fetch_franz_go,
+        run_franz_go,
+        1,
+        {},
+        91,  # 90 pass whatever the bootstrap address is
+        # The first wants its sources beside it; the others look for __consumer_offsets, which is no tenant's
+        frozenset(
+            {
+                "TestOptValuesCoversEveryOption",
+                *("TestConsumeRegex", "TestConsumeRegexShareSkipsInternal", "Test848RegexBrokerResolves"),
+            }
+        ),
+    ),
+}
+
+
+@pytest.fixture(params=SUITES)
+def suite(request: pytest.FixtureRequest, require: Require) -> Suite:
+    require("go", request.param != "franz-go" or shutil.which("go"), "there is no Go")
+    return SUITES[request.param]
+
+
+@pytest.fixture
+def broker(kafka: None, suite: Suite, tmp_path: Path) -> Iterator[Cluster]:
+    """Connections go to it without the gates of the other tests, which take a few at a time; these tests open thousands."""
+    extra = {"auto.create.topics.enable": "true", "group.min.session.timeout.ms": "1000", **suite.settings}
+    cluster = started(tmp_path, NEWEST, first=suite.first, extra=extra)
+    yield cluster
+    cluster.close()
+
+
+def fetched(suite: Suite, folder: Path) -> Path:
+    folder.mkdir()
+    return suite.fetch(folder)
+
+
+def with_outcome(outcomes: Outcomes, wanted: str) -> set[str]:
+    return {name for name, outcome in outcomes.items() if outcome == wanted}
+
+
+def test_no_test_fails_that_passes_direct(
+    broker: Cluster, suite: Suite, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    program = fetched(suite, tmp_path / "suite")
+    proxy = Proxy(tmp_path / "proxy", [virtual_cluster([broker.open])])
+    try:
+        straight = suite.run(program, broker.open)
+        through = suite.run(program, proxy.start().bootstrap())
+    finally:
+        proxy.close()
+    passing = with_outcome(straight, "passed")
+    record_property("not passing direct", sorted(set(straight) - passing))
+    assert len(passing) >= suite.passing, straight
+    assert {name: through.get(name) for name in passing - with_outcome(through, "passed")} == {}
+
+
+def test_two_tenants_run_it_at_once_and_see_nothing_of_each_other(
+    broker: Cluster, suite: Suite, tmp_path: Path
+) -> None:
+    clusters = [
+        virtual_cluster([broker.open], name=name, filters=[{"use": "topic_prefix", "with": {"prefix": f"{name}."}}])
+        for name in TENANTS
+    ]
+    proxy = Proxy(tmp_path / "proxy", clusters)
+    programs = [fetched(suite, tmp_path / name) for name in TENANTS]
+    try:
+        proxy.start()
+        with ThreadPoolExecutor(len(TENANTS)) as threads:
+            results = list(threads.map(suite.run, programs, [proxy.bootstrap(at) for at in range(len(TENANTS))]))
+        names = {name for name, _ in metadata(broker.open).leaders}
+    finally:
+        proxy.close()
+    for outcomes in results:
+        assert with_outcome(outcomes, "failed") <= suite.fails_for_tenants
+        assert len(with_outcome(outcomes, "passed")) >= suite.passing
+    assert {name.split(".")[0] for name in names if not name.startswith("__")} == set(TENANTS)
