@@ -53,9 +53,6 @@ TYPES = {
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
 }
-PLACEHOLDER = (
-    "<!doctype html><html lang=en><title>kproxy</title><h1>kproxy</h1><p>The page is not installed.</p></html>"
-)
 
 T = TypeVar("T")
 
@@ -102,8 +99,7 @@ class Answers:
 
     async def index(self, _request: Request) -> Response:
         """Return the page itself."""
-        page = self._static.get("index.html")
-        return HTMLResponse(PLACEHOLDER if page is None else page.read_bytes())
+        return HTMLResponse(self._static["index.html"].read_bytes())
 
     async def static(self, request: Request) -> Response:
         """Return a file that the page loads."""
@@ -111,8 +107,7 @@ class Answers:
         path = self._static.get(name)
         if path is None:
             return refusal(404, "there is no such file")
-        suffix = name[name.rfind(".") :]
-        return Response(path.read_bytes(), headers={"content-type": TYPES.get(suffix, "application/octet-stream")})
+        return Response(path.read_bytes(), headers={"content-type": TYPES[name[name.rfind(".") :]]})
 
     async def manual(self, request: Request) -> Response:
         """Return a topic of the manual as a page."""

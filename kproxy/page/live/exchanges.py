@@ -124,8 +124,9 @@ class LiveExchanges:
     def exchange(self, known: Known, shown: Shown) -> Exchange:
         """Return the exchange without the headers of its frames."""
         key = shown.api_key
-        request = None if shown.request is None else _frame(shown.request, _request_message(key))
-        response = None if shown.response is None else _frame(shown.response, _response_message(key))
+        of_request, of_response = (None, None) if key is None else (request_message(key), response_message(key))
+        request = None if shown.request is None else _frame(shown.request, of_request)
+        response = None if shown.response is None else _frame(shown.response, of_response)
         return Exchange(
             known.connection,
             shown.at,
@@ -220,14 +221,6 @@ class _Closed(Opener):
 
     def open(self, exchange: Exchange) -> list[object]:  # type: ignore[override]
         return []
-
-
-def _request_message(key: int | None) -> Message | None:
-    return None if key is None else request_message(key)
-
-
-def _response_message(key: int | None) -> Message | None:
-    return None if key is None else response_message(key)
 
 
 def _frame(side: Side, of: Message | None) -> Frame:
