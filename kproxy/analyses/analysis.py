@@ -35,9 +35,8 @@ from msgspec.structs import replace
 from kproxy.analyses.columns import MEANINGS
 from kproxy.analyses.frame import Frame, columns_of, framed, mistakes_in
 from kproxy.analyses.report.templates import TemplateError, check_template
-from kproxy.config.convert import Conversion, Place
+from kproxy.config.convert import Conversion, Place, read_tree
 from kproxy.config.structs import Struct
-from kproxy.config.yaml_tree import read_tree
 from kproxy.errors import ConfigError, Mistake
 
 Severity: TypeAlias = Literal["info", "notice", "warning", "critical"]

@@ -1,29 +1,27 @@
 """The command line: one module per command, and one place that turns errors into sentences and exit codes.
 
     app.py            the table of commands, --version and --help, main(), exit codes
-    decode.py         kproxy decode: a Run of kproxy.pipeline on files; its options, exit codes and summary
+    decode.py         kproxy decode: a Run of kproxy.pipeline on files; its options, exit codes and summary; --follow
     jobs.py           --jobs: a large capture in several processes
     formats.py        --format: the output of each format, and its options
-    selection.py      --api, --topic, --client, --group: short for --where; what a shell completes
-    following.py      --follow: a file that grows
-    completion.py     kproxy completion: the script for a shell
+    options.py        options of several commands: --api, --topic, --client, --group, --keylog; what a shell completes
     progress.py       the progress bar on a terminal
-    reading.py        sources read for kproxy report: bar, first answer, Ctrl-C
-    first_answer.py   the process that gives the first answer
+    report.py         kproxy report: what to read, the page in its form, exit status
+    report_request.py   its options, which kproxy-spark report has too, and the plan that they make
+    sql.py            kproxy sql: queries, and rows as a table, CSV or JSON
+    reading.py        sources read for kproxy report and sql: bar, Ctrl-C, and the process that gives a first answer
     open.py           kproxy open: the server of kproxy.page on a loopback port
     api.py            kproxy api: the protocol reference
-    protocol_text.py  fields and differences as text
-    replay.py         kproxy replay: its options, the plan and the result on standard output, exit status
-    replay_interrupts.py  what ends a replay before its last request: Ctrl-C, SIGTERM, a closed output
+    replay.py         kproxy replay: its options, the plan and the result on standard output, Ctrl-C, exit status
     run.py            kproxy run: options to a configuration, then this process becomes the supervisor of kproxy.proxy
     check.py          kproxy check: the mistakes of a configuration, or what it would run; its JSON Schema
     doctor.py         kproxy doctor: what kproxy.doctor finds, as lines
     filters.py        kproxy filters: the filters there are, and the reference of one
+    help.py           kproxy help: the topics of kproxy.manual
+    completion.py     kproxy completion: the script for a shell
     spark.py          kproxy-spark: ingest, report
-    demo.py           kproxy demo: a mock cluster, kproxy run in front of it, clients at work
-    demo_workload.py  the cluster and the clients
-    demo_proxy.py     the proxy, and its capture as text while it is written
-    demo_summary.py   the summary at the end
+    demo.py           kproxy demo: a mock cluster, kproxy in front of it, clients at work, and their traffic as text
+    demo_workload.py    the cluster and the clients
 
 To add a command, write a Click command ``kproxy/cli/NAME.py`` with a function of that name, and add it to COMMANDS in
 app.py. To add an option, add a ``click.option`` to its command (for `kproxy run` also a field of config.reading.Options).

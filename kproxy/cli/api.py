@@ -1,42 +1,31 @@
-"""``kproxy api``: the reference of the Kafka protocol on the terminal, made from the facts."""
+"""``kproxy api``: the reference of the Kafka protocol on the terminal, made from the facts. Lines fit into 80 columns."""
 
 import os
 import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import click
 import msgspec
 
-from kproxy.cli.protocol_text import (
-    Difference,
-    FieldTree,
-    all_versions,
-    differences,
-    fields_at,
-    layout_at,
-)
-from kproxy.cli.selection import complete_apis, find_api
+from kproxy.cli.options import complete_apis, find_api, form_option
 from kproxy.errors import UsageError, did_you_mean
 from kproxy.output.text.styles import Style, is_terminal, style_for
 from kproxy.pipeline.sink import Sink
 from kproxy.protocol import request_header_version, response_header_version
+from kproxy.protocol.constants import ZERO_UUID
 from kproxy.protocol.error_codes import ErrorDescription, error_codes
-from kproxy.protocol.facts import Api, Field, facts, releases
+from kproxy.protocol.facts import Api, Field, Layout, facts, releases
+from kproxy.protocol.values import value_set
 from kproxy.protocol.versions import Versions
 
+BRANCH, LAST, DOWN, SPACE = "├─ ", "└─ ", "│  ", "   "
+NO_DEFAULTS = (0, "", False, (), b"", None, ZERO_UUID)
 WIDEST = 120
-
-
-class Format(StrEnum):
-    """The formats of the reference."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 @click.command()
@@ -44,15 +33,8 @@ class Format(StrEnum):
 @click.argument("version", metavar="[VERSION]", required=False, type=click.IntRange(min=0))
 @click.option("--diff", metavar="OLD NEW", nargs=2, type=int, help="Show what changed between two versions.")
 @click.option("--errors", is_flag=True, help="List the error codes and what they ask of a client.")
-@click.option(
-    "--format",
-    "format_name",
-    type=click.Choice([known.value for known in Format]),
-    default=Format.TEXT.value,
-    show_default=True,
-    help="text for people, json for programs.",
-)
-def api(name: str | None, version: int | None, diff: tuple[int, int] | None, errors: bool, format_name: str) -> None:
+@form_option()
+def api(name: str | None, version: int | None, diff: tuple[int, int] | None, errors: bool, form: str) -> None:
     """Look up Kafka's protocol: APIs, versions, fields, error codes.
 
     Without NAME, list all APIs. With NAME, show its versions and what changed in each. With NAME VERSION, show every
@@ -83,7 +65,7 @@ def api(name: str | None, version: int | None, diff: tuple[int, int] | None, err
         pages = _named(name, version, diff)
     data, lines = pages
     with Sink(None, live=False) as sink:
-        if format_name == Format.JSON:
+        if form == "json":
             sink.write(msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n")
         else:
             sink.write("".join(f"{line}\n" for line in lines).encode())
@@ -133,9 +115,6 @@ def _terminal() -> tuple[Style, int]:
     return style, min(shutil.get_terminal_size((80, 24)).columns, WIDEST) if is_terminal(sys.stdout) else 80
 
 
-# All APIs
-
-
 def _list_lines(style: Style, width: int) -> Iterator[str]:
     head = f"{'key':>3}  {'API':<28}  {'versions':<8}  {'flex.':<5}  {'newest':<6}  listeners"
     yield style.paint(style.dim, head)
@@ -170,9 +149,6 @@ def _api_json(found: Api) -> dict[str, Any]:
     }
 
 
-# One API or message
-
-
 def _overview_lines(found: Api | None, title: str, messages: list[str], style: Style, width: int) -> Iterator[str]:
     versions = Versions.union(all_versions(message) for message in messages)
     layout = facts().layouts(messages[0])[0]
@@ -195,7 +171,6 @@ def _overview_lines(found: Api | None, title: str, messages: list[str], style: S
 
 
 def _changes(messages: list[str], before: int | None, version: int, style: Style, width: int) -> Iterator[str]:
-    """Describe what a version changed in each message, one line per field."""
     changed = False
     for message in messages:
         side = "" if len(messages) == 1 else ("request   " if message.endswith("Request") else "response  ")
@@ -213,8 +188,7 @@ def _changes(messages: list[str], before: int | None, version: int, style: Style
         yield "  same fields"
 
 
-def _difference(change: Difference, margin: str, style: Style, width: int) -> Iterator[str]:
-    """Render one difference, wrapped to the width."""
+def _difference(change: "Difference", margin: str, style: Style, width: int) -> Iterator[str]:
     text = f"{change.sign} {change.path}{': ' if change.path else ''}{change.what}"
     first, *rest = textwrap.wrap(text, width, initial_indent=margin, subsequent_indent=" " * (len(margin) + 4))
     code = {"+": style.key, "-": style.error}.get(change.sign, style.warning)
@@ -288,9 +262,6 @@ def _diff_lines(messages: list[str], old: int, new: int, style: Style, width: in
             yield "  same fields"
 
 
-# Error codes
-
-
 def _error_named(name: str) -> ErrorDescription | None:
     return next((e for e in error_codes().values() if e.name.lower() == name.lower()), None)
 
@@ -314,3 +285,140 @@ def _error_lines(errors: Iterable[ErrorDescription], style: Style, width: int) -
         yield f"{known.code:>3}  {style.paint(style.key, known.name)}  {style.paint(style.warning, kind)}".rstrip()
         for text in (known.meaning, f"Client: {known.then}."):
             yield from textwrap.wrap(text, width, initial_indent="     ", subsequent_indent="     ")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field that differs between two versions."""
+
+    sign: str  # + added, - removed, ~ changed
+    path: str  # topics.partitions.leaderEpoch
+    what: str  # its type, or what changed
+
+
+def layout_at(message: str, version: int) -> Layout | None:
+    """Return the newest layout of a message that has *version*; None if none has."""
+    return next((layout for layout in facts().layouts(message) if version in layout.versions), None)
+
+
+def all_versions(message: str) -> Versions:
+    """Return the versions of a message in all releases together."""
+    return Versions.union(layout.versions for layout in facts().layouts(message))
+
+
+def fields_at(fields: tuple[Field, ...], version: int) -> tuple[Field, ...]:
+    """Return the fields that exist at *version*."""
+    return tuple(field for field in fields if version in field.versions)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldTree:
+    """Renders the fields of a message at a version as a tree, one or more lines a field, *width* columns wide."""
+
+    layout: Layout
+    version: int
+    style: Style
+    width: int
+
+    def render(self) -> Iterator[str]:
+        """Yield the lines."""
+        yield from self._branches(fields_at(self.layout.fields, self.version), (), "")
+
+    def _branches(self, fields: tuple[Field, ...], path: tuple[str, ...], indent: str) -> Iterator[str]:
+        for index, field in enumerate(fields):
+            last = index == len(fields) - 1
+            children = fields_at(field.fields, self.version)
+            below = indent + (SPACE if last else DOWN)
+            here = (*path, field.json_name)
+            notes = ", ".join(field_notes(self.layout, field, self.version))
+            name = self.style.paint(self.style.key, field.json_name)
+            yield f"{indent}{LAST if last else BRANCH}{name}: {field.type_text}" + (
+                f"  {self.style.paint(self.style.dim, notes)}" if notes else ""
+            )
+            margin = below + (DOWN if children else SPACE)
+            for line in _special_values(self.layout.name, here, field, max(self.width - len(margin), 30)):
+                yield margin + self.style.paint(self.style.dim, line)
+            yield from self._branches(children, here, below)
+
+
+def field_notes(layout: Layout, field: Field, version: int) -> list[str]:
+    """Describe a field at a version, apart from its type: nullable, tag, and a default other than 0, "", false or empty."""
+    notes = []
+    if version in field.nullable:
+        notes.append("nullable")
+    if field.tag is not None and version in field.tagged:
+        notes.append(f"tag {field.tag}")
+    if (field.default is None and field.type != "records") or field.default not in NO_DEFAULTS:
+        notes.append(f"default {'null' if field.default is None else field.default}")
+    if field.never_flexible and version in layout.flexible:
+        notes.append("never compact")
+    if field.is_key:
+        notes.append("key")
+    return notes
+
+
+def _special_values(message: str, path: tuple[str, ...], field: Field, width: int) -> list[str]:
+    """Return the special values of a field, wrapped; nothing for error codes and plain times."""
+    values = value_set(message, path[-2:])
+    if values is None or values.kind in ("error", "api"):
+        return []
+    texts = [f"{value} {text}" for value, text in values.texts.items() if value != "null" or field.nullable]
+    if field.type == "string" or field.is_struct:
+        texts = [text for text in texts if text[0] in '"n']
+    if values.kind == "flags":
+        texts.append(f"else bits: see {values.of}")
+    if values.kind == "time" and len(texts) > 1:
+        texts.append("else ms since 1970")
+    return textwrap.wrap("; ".join(texts), width) if texts else []
+
+
+def differences(message: str, old: int, new: int) -> list[Difference]:
+    """List how version *new* of a message differs from *old*, in the order of the fields."""
+    before, after = _flat(message, old), _flat(message, new)
+    found: list[Difference] = []
+    for path, (kind, notes) in after.items():
+        if path not in before:
+            found.append(Difference("+", path, ", ".join([kind, *notes])))
+        elif before[path] != (kind, notes):
+            found.append(Difference("~", path, _change(before[path], (kind, notes))))
+    found += [Difference("-", path, kind) for path, (kind, _) in before.items() if path not in after]
+    was, now = _is_flexible(message, old), _is_flexible(message, new)
+    if was != now:
+        found.insert(
+            0, Difference("~", "", "flexible: compact encodings, tagged fields" if now else "no longer flexible")
+        )
+    return _without_children(found)
+
+
+def _without_children(differences: list[Difference]) -> list[Difference]:
+    """Leave out the fields of a struct that was itself added or removed."""
+    whole = {sign: [d.path + "." for d in differences if d.sign == sign] for sign in "+-"}
+    return [d for d in differences if d.sign == "~" or not any(d.path.startswith(p) for p in whole[d.sign])]
+
+
+def _flat(message: str, version: int) -> dict[str, tuple[str, list[str]]]:
+    layout = layout_at(message, version)
+    if layout is None:
+        return {}
+    found: dict[str, tuple[str, list[str]]] = {}
+
+    def add(fields: tuple[Field, ...], prefix: str) -> None:
+        for field in fields_at(fields, version):
+            path = prefix + field.json_name
+            found[path] = (field.type_text, field_notes(layout, field, version))
+            add(field.fields, f"{path}.")
+
+    add(layout.fields, "")
+    return found
+
+
+def _change(before: tuple[str, list[str]], after: tuple[str, list[str]]) -> str:
+    words = [] if before[0] == after[0] else [f"{before[0]} → {after[0]}"]
+    words += [f"now {note}" for note in after[1] if note not in before[1]]
+    words += [f"no longer {note}" for note in before[1] if note not in after[1]]
+    return ", ".join(words)
+
+
+def _is_flexible(message: str, version: int) -> bool:
+    layout = layout_at(message, version)
+    return layout is not None and version in layout.flexible

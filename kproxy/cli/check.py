@@ -6,7 +6,7 @@ import click
 
 from kproxy.config.reading import read_config
 from kproxy.config.schema import config_schema
-from kproxy.config.summary import render_summary
+from kproxy.config.showing import render_summary
 from kproxy.errors import UsageError
 
 

@@ -1,17 +1,25 @@
-"""``kproxy decode``: captures and decoded logs to text, JSON lines, an unencrypted capture, or tables."""
+"""``kproxy decode``: captures and decoded logs to text, JSON lines, an unencrypted capture, or tables.
+
+``--follow`` reads a file that another process is writing by name, as ``tail -F`` does: when the file was rotated (another file
+has its name) the new one is read on, and when it was cut, from its beginning. Parts of a decoded log, and of a capture in pcapng,
+continue each other; a pcap file does not.
+"""
 
 import os
 import sys
+import time
+from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
 import click
 
 from kproxy.capture import Capture, open_capture
-from kproxy.cli.following import GrowingFile
+from kproxy.capture.reader import open_raw
 from kproxy.cli.formats import OUTPUTS, STANDARD_INPUT, SUFFIXES, Format, OutputOptions, format_of
+from kproxy.cli.options import KEYLOG, SELECTION, condition_of, selection_options
 from kproxy.cli.progress import progress
-from kproxy.cli.selection import condition_of, selection_options
 from kproxy.errors import UsageError
 from kproxy.output.times import Clock
 from kproxy.pipeline.decoded_log import DecodedLog, open_named
@@ -21,6 +29,8 @@ from kproxy.pipeline.run import Input, Run
 from kproxy.pipeline.run import Options as RunOptions
 from kproxy.pipeline.summary import Summary
 
+POLL_S = 0.1  # between two looks for more
+CONTINUING = (b"{", b"\x0a\x0d\x0d\x0a")  # first bytes of a decoded log, and of a section of pcapng
 STANDARD_OUTPUT = Path("-")
 AUTOMATIC_SIZE = 32 * 1024 * 1024  # bytes of a file that is decoded by all cores unless --jobs says otherwise
 MOST_JOBS = 32
@@ -38,21 +48,24 @@ DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
 )
 @click.option("-v", "--verbose", is_flag=True, help="With text: every field of the exchange below its line.")
 @click.option("--records", is_flag=True, help="Show the records of all topics, not only of Kafka's internal ones.")
-@click.option("--bodies", "json_bodies", is_flag=True, help="With parquet: add both bodies of each exchange, as JSON.")
+@click.option("--bodies", is_flag=True, help="With parquet: add both bodies of each exchange, as JSON.")
 @selection_options
 @click.option(
-    "-n", "--count", metavar="COUNT", type=click.IntRange(min=1), help="With text and jsonl: end after COUNT."
+    "-n", "--count", "most", metavar="COUNT", type=click.IntRange(min=1), help="With text and jsonl: end after COUNT."
 )
 @click.option("-f", "--follow", is_flag=True, help="Read on as the last FILE grows or is rotated, until Ctrl-C.")
 @click.option("--utc", is_flag=True, help="With text: show times in UTC; otherwise in local time.")
 @click.option("--wide", is_flag=True, help="With text: do not cut lines to the width of the terminal.")
-@click.option("--keylog", metavar="FILE", type=Path, help="Session keys of TLS (NSS key log); see above.")
-@click.option("--anonymize", is_flag=True, help="With pcapng: replace names, addresses and records; see above.")
+@KEYLOG
+@click.option("--anonymize", is_flag=True, help="With pcapng: replace names, addresses and records.")
 @click.option(
     "--anonymize-key", metavar="FILE", type=Path, help="Anonymize with this key: equal pseudonyms in every run."
 )
 @click.option(
-    "--withhold-records", is_flag=True, help="With pcapng: write zeros for keys, values and headers of records."
+    "--withhold-records",
+    "withholds_records",
+    is_flag=True,
+    help="With pcapng: write zeros for keys, values and headers of records.",
 )
 @click.option(
     "-o", "--output", metavar="PATH", type=Path, help="Write to this file; with parquet, into this directory."
@@ -67,21 +80,12 @@ DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
 def decode(
     paths: tuple[Path, ...],
     format_name: str | None,
-    verbose: bool,
-    records: bool,
-    json_bodies: bool,
-    count: int | None,
+    output: Path | None,
     follow: bool,
     utc: bool,
-    wide: bool,
     keylog: Path | None,
-    anonymize: bool,
-    anonymize_key: Path | None,
-    withhold_records: bool,
-    output: Path | None,
     jobs: int | None,
-    quiet: bool,
-    **selected: Any,
+    **others: Any,
 ) -> int:
     """Decode captures of Kafka traffic.
 
@@ -113,22 +117,9 @@ def decode(
     telemetry, forwarded requests, SASL steps, records of Kafka's own topics), and
     for each error what a client should do.
 
-    The date and the time zone are printed once, on standard error; a time on
-    another date is printed with it. Lines are sorted by the time of the request,
-    within each file: an exchange is placed correctly if its response comes at most
-    5 minutes, or 16 MB of lines, after later requests. From a pipe, and with
-    --follow, each line is printed when the response arrives. jsonl is never sorted.
-
-    --follow reads on when the last FILE grows, or is rotated as kproxy run --log
-    and --capture do. Ctrl-C ends it with the summary, and exit status 0.
-
-    Ethernet, VLAN, Linux cooked, loopback and raw IP; IPv4 and IPv6, fragments
-    reassembled; with pip install 'kproxy-kafka[tunnels]' also inside VXLAN, Geneve,
-    GRE, ERSPAN, MPLS and PPPoE. A packet that a mirror port duplicates counts
-    once. Where a capture has only the beginning of a frame (tcpdump -s, lost
-    segments), there are the true sizes and times, the fields up to the cut, then
-    how much is missing and why. The summary on standard error says what was read,
-    what could not be decoded and why, and how many bytes are missing.
+    kproxy help captures says which networks and tunnels are read, how to get the
+    session keys of TLS, how lines are sorted, how --follow meets rotation, and
+    what --format pcapng and --anonymize write.
 
     --api, --topic, --client, --group and --where select exchanges; all that are
     given must match. The first four may be repeated, and then one of their values
@@ -146,35 +137,6 @@ def decode(
     kproxy sql TABLES "DESCRIBE exchanges", say what the columns are. Needs
     pip install 'kproxy-kafka[parquet]'.
 
-    TLS 1.2 and 1.3 are decrypted with the session keys: those in the pcapng
-    itself (Decryption Secrets Block), or a key log that a client or the broker
-    writes while it runs:
-
-    \b
-    Python      ssl.SSLContext.keylog_filename; or SSLKEYLOGFILE=FILE in the
-                environment, with contexts of ssl.create_default_context
-    Java        clients and brokers: -javaagent:extract-tls-secrets.jar=FILE
-                or -javaagent:jSSLKeyLog.jar=FILE
-    librdkafka  has no setting for it. If OpenSSL is a shared library:
-                LD_PRELOAD=libsslkeylog.so SSLKEYLOGFILE=FILE; otherwise
-                use the key log of the broker
-    Go          tls.Config.KeyLogWriter
-    Node.js     node --tls-keylog=FILE
-
-    Without keys there is what is visible from outside: versions, cipher suite,
-    server name, sizes, times.
-
-    --format pcapng writes the decrypted traffic as new connections between the
-    same addresses, with the line of text as a comment on each frame and blanks
-    for credentials. Wireshark reads it on any port with Decode As, or
-    -d tcp.port==21001,kafka. A body that cannot be rewritten field by field is
-    replaced by zeros, and its comment says so.
-    --anonymize replaces addresses, hosts, client ids, topics, groups, members,
-    users, record keys and values and all other text by pseudonyms of the same
-    length, from a key that is new in each run. APIs, versions, sizes, counts,
-    offsets, error codes, times, ports, names of settings and of client software
-    stay. Only compressed records can change their size.
-
     \b
     Exit status:
       0  decoded
@@ -185,24 +147,11 @@ def decode(
     130  interrupted; everything before was decoded
     """
     files, output_format = list(paths), format_of(output, format_name, SUFFIXES, Format.TEXT)
-    options = OutputOptions(
-        output_format,
-        output,
-        files,
-        verbose=verbose,
-        bodies=json_bodies,
-        records=records,
-        anonymize=anonymize or anonymize_key is not None,
-        anonymize_key=anonymize_key,
-        withholds_records=withhold_records,
-        quiet=quiet,
-        wide=wide,
-        live=follow or any(map(is_live, files)),
-        most=count,
-        clock=Clock(local=not utc),
-    )
+    where = condition_of(**{name: others.pop(name) for name in SELECTION})
+    live = follow or any(map(is_live, files))
+    options = OutputOptions(output_format, output, files, live=live, clock=Clock(local=not utc), **others)
     _check_options(options)
-    run = Run(RunOptions(where=condition_of(**selected), keylog=keylog, records=records))
+    run = Run(RunOptions(where=where, keylog=keylog, records=options.records))
     needs_captures = _needs_captures(options)
     _check_inputs(files, needs_captures)
     open_output = OUTPUTS[output_format](options)
@@ -214,9 +163,9 @@ def decode(
         decoder = _Decoder(run, lines, options, needs_captures, jobs)
         for file in files:
             decoder.decode(file, follow=follow and file is files[-1])
-    if count is not None:
-        summary.shown = min(summary.shown, count)
-    if not quiet:
+    if options.most is not None:
+        summary.shown = min(summary.shown, options.most)
+    if not options.quiet:
         _print_summary(run, summary)
     for damage in run.damages:
         print(f"kproxy: {damage}", file=sys.stderr)
@@ -224,7 +173,6 @@ def decode(
 
 
 def _check_options(options: OutputOptions) -> None:
-    """Raise UsageError for options that contradict each other."""
     chosen, is_text = options.output_format, options.output_format is Format.TEXT
     if options.records and (chosen is Format.PCAPNG or (is_text and not options.verbose)):
         raise UsageError("--records is for -v, jsonl or parquet; a line of text has no room for them")
@@ -240,7 +188,7 @@ def _check_options(options: OutputOptions) -> None:
         raise UsageError(
             f"--withhold-records is for --format pcapng; {chosen} has no records unless --records is given"
         )
-    if options.anonymize and chosen is not Format.PCAPNG:
+    if options.anonymizes and chosen is not Format.PCAPNG:
         raise UsageError(f"--anonymize is for --format pcapng; {chosen} shows the traffic as it is")
     if options.most is not None and chosen not in (Format.TEXT, Format.JSONL):
         raise UsageError(f"-n is for --format text and jsonl; {chosen} has all that is selected")
@@ -368,3 +316,56 @@ def _open(file: Path, needs_captures: str | None, *, follow: bool = False) -> In
             f"{source.name} is a decoded log, which has no bytes of frames and records: {needs_captures} needs captures"
         )
     return source
+
+
+class GrowingFile:
+    """A file as a kproxy.capture.reader.RawFile whose reads wait for more bytes at its end.
+
+    Args:
+        path: the file.
+        wait: called while there are no more bytes; it sleeps. If it raises, that ends the read.
+    """
+
+    def __init__(self, path: Path, wait: Callable[[], None] = lambda: time.sleep(POLL_S)) -> None:
+        self._path = path
+        self._wait = wait
+        self._raw = open_raw(path)
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """See RawFile."""
+        while not (count := self._raw.readinto(buffer)):
+            replacement = self._replacement()
+            if replacement is not None:
+                count = self._raw.readinto(buffer)  # what was written between the last read and the rotation
+                if count:
+                    replacement.close()
+                    return count
+                if not _continues(replacement):
+                    replacement.close()
+                    return 0
+                self._raw.close()
+                self._raw = replacement
+                continue
+            self._wait()
+        return count
+
+    def close(self) -> None:
+        """See RawFile."""
+        self._raw.close()
+
+    def _replacement(self) -> FileIO | None:
+        """Return the file that now has the name, if it is another one or was truncated; None if not, or while it is empty."""
+        try:
+            named, ours = self._path.stat(), os.fstat(self._raw.fileno())
+            is_same = (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino)
+            if not named.st_size or (is_same and named.st_size >= self._raw.tell()):
+                return None
+            return open_raw(self._path)
+        except OSError:  # between two files
+            return None
+
+
+def _continues(file: FileIO) -> bool:
+    """Return whether the file can be read as the continuation of one of its kind."""
+    first = os.pread(file.fileno(), 4, 0)
+    return first.startswith(CONTINUING)

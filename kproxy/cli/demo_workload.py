@@ -31,6 +31,7 @@ SCENE = (  # for the introduction
     f"After {SECOND_MEMBER_S:g} s a second member joins, and the group rebalances.",
 )
 QUIET = {"log_level": 2}  # keep librdkafka's own log lines out of the output
+_ignore_error: Callable[[object], None] = lambda _: None  # noqa: E731 - the cluster ends before the clients do
 
 
 class MockCluster:
@@ -135,10 +136,6 @@ class Workload:
 
 
 def _order(number: int) -> tuple[bytes, bytes]:
-    """Create the key and value of a record."""
     customer = f"customer-{random.randrange(20):02d}"
     order = {"order": number, "customer": customer, "item": random.choice(ITEMS), "cents": random.randrange(150, 900)}
     return customer.encode(), json.dumps(order).encode()
-
-
-_ignore_error: Callable[[object], None] = lambda _: None  # noqa: E731 - the cluster ends before the clients do

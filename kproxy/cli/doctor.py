@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from kproxy.cli.options import bootstrap_option, form_option
 from kproxy.config import Config
 from kproxy.config.reading import Options, config_from_options
 from kproxy.doctor.examine import examine, examine_admin
@@ -30,7 +31,7 @@ LONGEST = 400  # characters of a part of a line; names come from other machines
 @click.command()
 @click.option("-c", "--config", metavar="FILE", help="The configuration of kproxy run.")
 @click.option("--listen", metavar="HOST:PORT", help="As in kproxy run, in place of -c.")
-@click.option("--bootstrap", metavar="HOST:PORT[,...]", help="As in kproxy run, in place of -c.")
+@bootstrap_option("As in kproxy run, in place of -c.")
 @click.option("--admin", metavar="HOST:PORT", help="Where kproxy runs; alone: only what its pages say.")
 @click.option(
     "--command-config",
@@ -39,11 +40,11 @@ LONGEST = 400  # characters of a part of a line; names come from other machines
     help="A client's properties (security.protocol, sasl.mechanism, sasl.jaas.config): log in with them.",
 )
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(0.1, 300), default=5.0, help="For each answer (5).")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="json: one object a line.")
+@form_option("json: one object a line.")
 def doctor(
     config: str | None,
     listen: str | None,
-    bootstrap: str | None,
+    bootstrap: list[str],
     admin: str | None,
     command_config: Path | None,
     timeout: float,
@@ -66,7 +67,7 @@ def doctor(
 
     Exit status: 0 without problems (warnings are none), 4 with a problem, 2 for wrong usage.
     """
-    if admin is not None and config is None and listen is None and bootstrap is None:
+    if admin is not None and config is None and listen is None and not bootstrap:
         running = look_for(admin, timeout)
         if running is None:
             raise UsageError(
@@ -74,12 +75,7 @@ def doctor(
             )
         return asyncio.run(_show(examine_admin(running), form))
     login = None if command_config is None else read_credentials(command_config)
-    options = Options(
-        file=config,
-        listen=listen,
-        bootstrap=[part.strip() for part in (bootstrap or "").split(",") if part.strip()],
-        admin=admin,
-    )
+    options = Options(file=config, listen=listen, bootstrap=bootstrap, admin=admin)
     try:
         configuration: Config = config_from_options(options)
     except ConfigError as error:

@@ -26,6 +26,7 @@ from kproxy.session import Event, Exchange
 STANDARD_INPUT = Path("-")
 SMALLEST_KEY, LARGEST_KEY = 16, 4096  # bytes, of --anonymize-key
 Chosen = TypeVar("Chosen", bound=StrEnum)
+Open: TypeAlias = Callable[[], Output]  # creates files; what can be checked before was checked
 
 
 def format_of(path: Path | None, given: str | None, suffixes: Mapping[str, Chosen], default: Chosen) -> Chosen:
@@ -81,6 +82,11 @@ class OutputOptions(Struct, frozen=True):
     clock: Clock = field(default_factory=Clock)
 
     @property
+    def anonymizes(self) -> bool:
+        """Whether names, addresses and records are replaced."""
+        return self.anonymize or self.anonymize_key is not None
+
+    @property
     def on_terminal(self) -> bool:
         """Whether the output goes to a terminal."""
         return self.path is None and is_terminal(sys.stdout)
@@ -97,8 +103,6 @@ class OutputOptions(Struct, frozen=True):
 
 
 # What only one format or option needs is imported by its function: a decode of a small capture takes as long as its imports.
-
-Open: TypeAlias = Callable[[], Output]  # creates files; what can be checked before was checked
 
 
 def _text(options: OutputOptions) -> Open:
@@ -154,7 +158,7 @@ def _pcapng(options: OutputOptions) -> Open:
 
     check_output(options.path, options.inputs)
     rewriter = WithoutRecords(keeps_size=False) if options.withholds_records else Rewriter()
-    if options.anonymize:
+    if options.anonymizes:
         rewriter = Anonymizer(Pseudonyms(_anonymize_key(options.anonymize_key)))
     return lambda: OrderedPcapng(options.open_sink(), rewriter)
 

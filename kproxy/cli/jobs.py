@@ -43,8 +43,6 @@ from kproxy.session import Event
 BLOCK = 256 * 1024  # bytes of lines in a message
 MOST_KEPT = 32 * 1024 * 1024  # bytes of lines of a task that is ahead
 END = 1 << 62  # a position beyond all
-
-
 _Line: TypeAlias = tuple[int, int, bytes]  # its position, the time of its event, and itself
 _Answer: TypeAlias = tuple[int, list[Fact]]
 _position = itemgetter(0)  # of a line
@@ -243,7 +241,6 @@ class _Parent:
 
 
 def _decode_part(run: Run, file: Path, division: tuple[int, int, int], pipe: Connection) -> None:
-    """The main function of a task's process."""
     gc.freeze()
     gc.enable()
     try:
@@ -296,7 +293,6 @@ class _Task:
             self._send(END, result=_Result(self._summary, self._notes, run.part()))
 
     def _begin_part(self) -> None:
-        """Begin the task's own part, after the head."""
         if not self._counts:
             self._run.remove_output(self._summary)
             self._summary = Summary()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kproxy.cli.options import KEYLOG
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
 from kproxy.pipeline.run import Options
@@ -40,12 +41,7 @@ HOST = "127.0.0.1"
     help="Keep so much of captures and logs; the oldest exchanges leave.",
 )
 @click.option("--spill", metavar="DIR", type=Path, help="Keep the exchanges that leave in a file here.")
-@click.option(
-    "--keylog",
-    metavar="FILE",
-    type=Path,
-    help="Of captures: session keys of TLS (NSS key log); see kproxy decode --help.",
-)
+@KEYLOG
 def open_(
     sources: tuple[Path, ...],
     port: int,

@@ -1,17 +1,25 @@
-"""``kproxy replay``: send the requests of a capture to a broker, and say where its answers differ from the recorded ones."""
+"""``kproxy replay``: send the requests of a capture to a broker, and say where its answers differ from the recorded ones.
+
+Ctrl-C, SIGTERM and a standard output whose reader is gone stop the sending, so that the report of what was done can be printed; a
+second signal ends the process at once.
+"""
 
 import asyncio
 import json
+import os
 import shutil
+import signal
+import stat
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
-from kproxy.cli.replay_interrupts import interrupts
+from kproxy.cli.options import KEYLOG, form_option
 from kproxy.config import BrokerTls
 from kproxy.errors import CaptureError, OutputClosed, UsageError
 from kproxy.login.client_settings import ClientSettings, read_settings
@@ -24,6 +32,7 @@ from kproxy.replay.recording import read_recording
 from kproxy.replay.report import folded, plan_lines, plan_object, result_lines, result_object
 from kproxy.replay.result import Result
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 DONE, DAMAGED, DIFFERS, INTERRUPTED = 0, 3, 4, 130  # also in app.py
 AS_FAST_AS_IT_GOES = "max"
 MANIFEST = "_kproxy.json"  # of a folder of tables
@@ -65,7 +74,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic
 @click.option(
     "--timeout", metavar="SECONDS", type=click.FloatRange(0.1, 3600), default=30.0, help="For each answer (30)."
 )
-@click.option("--keylog", metavar="FILE", type=Path, help="Session keys of TLS in the captures (NSS key log).")
+@KEYLOG
 @click.option(
     "--command-config",
     metavar="FILE",
@@ -78,7 +87,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic
 @click.option("--tls-key", metavar="FILE", type=Path, help="The private key of that certificate, without a password.")
 @click.option("--tls-server-name", metavar="NAME", help="TLS; the name expected in the brokers' certificates.")
 @click.option("--tls-no-verify", is_flag=True, help="TLS; accept any certificate. For tests.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="json: one object.")
+@form_option("json: one object.")
 def replay(
     sources: tuple[Path, ...],
     to: str,
@@ -146,7 +155,7 @@ def replay(
     options = Options(None if speed == AS_FAST_AS_IT_GOES else float(speed), timeout)
 
     async def work() -> int:
-        cluster = await Cluster.ask(address, broker_tls, timeout, settings.credentials)
+        cluster = await Cluster.connect(address, broker_tls, timeout, settings.credentials)
         plan = make_plan(recording, cluster, create_topics=create_topics)
         return await _play(plan, options, form) if yes else _show_plan(plan, form)
 
@@ -250,3 +259,41 @@ def _check(sources: Sequence[Path]) -> None:
             raise UsageError(f"{source} is a directory; name captures, for instance {source / '*.pcap'}")
         if str(source) != "-" and not source.exists():
             raise UsageError(f"{source}: no such file")
+
+
+@contextmanager
+def interrupts(stop: Callable[[], object]) -> Iterator[None]:
+    """Call *stop* once, in the running loop, at the first of them."""
+    loop = asyncio.get_running_loop()
+    pipe = _pipe()
+
+    def leave() -> None:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+        if pipe is not None:
+            loop.remove_reader(pipe)
+
+    def interrupt() -> None:
+        leave()
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        stop()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, interrupt)
+    if pipe is not None:
+        # A pipe for writing becomes "readable" only by an error: its reading end was closed
+        loop.add_reader(pipe, interrupt)
+    try:
+        yield
+    finally:
+        leave()
+
+
+def _pipe() -> int | None:
+    """Return the file descriptor of standard output if it is a pipe, else None."""
+    try:
+        descriptor = sys.stdout.fileno()
+        return descriptor if stat.S_ISFIFO(os.fstat(descriptor).st_mode) else None
+    except (OSError, ValueError):  # it is closed, or no file
+        return None

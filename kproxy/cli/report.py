@@ -1,22 +1,41 @@
 """``kproxy report``: what matters in captures, decoded logs and tables, as verdicts; the rows of analyses that --only names."""
 
+import os
+import shlex
+import shutil
+import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.first_answer import FirstAnswer
-from kproxy.cli.reading import SourceReader
-from kproxy.cli.report_pages import STILL_GROWING, Meter, Shown, page_of, tell, write
-from kproxy.cli.report_request import Asked, Plan, is_gated, list_lines, load_analyses, make_plan, report_options
+from kproxy.cli.reading import FirstAnswer, SourceReader
+from kproxy.cli.report_request import (
+    Format,
+    Plan,
+    ReportRequest,
+    is_gated,
+    list_lines,
+    load_analyses,
+    make_plan,
+    report_options,
+)
 from kproxy.errors import UsageError
+from kproxy.output.escaping import printable
+from kproxy.output.text.styles import PLAIN, Style, style_for
 from kproxy.pipeline.run import Options
-from kproxy.pipeline.sink import check_output
+from kproxy.pipeline.sink import Sink, check_output
 
 if TYPE_CHECKING:
     from kproxy.analyses.duck import Database
+    from kproxy.analyses.report.charts.gallery import Selects
+    from kproxy.analyses.report.verdicts import Report
 
+WIDEST = 120
+STILL_GROWING = "the file ends within this line"  # in a decoded log that is still being written; no damage
+BEFORE_METER_S = 0.5  # of running analyses, until the current one is shown
 COMMAND = "kproxy report"
 DONE, DAMAGED, GATE, INTERRUPTED = 0, 3, 4, 130  # exit status, see app.py
 FIRST_ANALYSES_S = 0.2  # CPU time for the analyses of the first answer
@@ -70,28 +89,28 @@ def report(sources: tuple[Path, ...], **options: Any) -> int:
     check_available()
     from kproxy.analyses.report.verdicts import make_report  # noqa: PLC0415 - needs what was just looked for
 
-    asked, names = Asked(**options), tuple(map(str, sources))
-    if asked.listed:
-        write(None, "".join(f"{line}\n" for line in list_lines(load_analyses(asked).values())))
+    request, names = ReportRequest(**options), tuple(map(str, sources))
+    if request.listed:
+        write(None, "".join(f"{line}\n" for line in list_lines(load_analyses(request).values())))
         return DONE
-    _check_sources(sources, asked.output)
-    plan = make_plan(asked, names, COMMAND)
-    shown = Shown(asked)
+    _check_sources(sources, request.output)
+    plan = make_plan(request, names, COMMAND)
+    shown = Shown(request)
     reader = SourceReader(
         sources,
-        bar=not asked.quiet,
-        first=FirstAnswer() if _wants_first_answer(sources, asked) else None,
+        bar=not request.quiet,
+        first=FirstAnswer() if _wants_first_answer(sources, request) else None,
         show=shown.show_first,
     )
     with (
         reader.contained(),
         Database(
             sources,
-            folders=asked.folders,
+            folders=request.folders,
             wanted=plan.tables,
-            options=Options(keylog=asked.keylog, records=asked.records),
+            options=Options(keylog=request.keylog, records=request.records),
             watch=reader.read,
-            compare=asked.compares and len(sources) == 2,
+            compare=request.compares and len(sources) == 2,
             spans=plan.spans,
             reading=reader.state,
         ) as database,
@@ -100,7 +119,7 @@ def report(sources: tuple[Path, ...], **options: Any) -> int:
             reader.send(_first_answer(database, plan, reader.part, shown))
         growing = [damage for damage in database.damages if damage.endswith(STILL_GROWING)]
         database.damages = [damage for damage in database.damages if damage not in growing]
-        with Meter(wanted=not asked.quiet, poll=reader.poll) as meter:
+        with Meter(wanted=not request.quiet, poll=reader.poll) as meter:
             made = make_report(
                 database,
                 plan.analyses,
@@ -110,12 +129,12 @@ def report(sources: tuple[Path, ...], **options: Any) -> int:
                 part=reader.part if reader.interrupted else "",
                 watch=meter.analyse,
             )
-            page = page_of(asked, made, names, database, COMMAND)
-    write(asked.output, page)
+            page = page_of(request, made, names, database, COMMAND)
+    write(request.output, page)
     tell(made.damages)
     if reader.interrupted:
         return INTERRUPTED
-    if is_gated(asked, made):
+    if is_gated(request, made):
         return GATE
     return DAMAGED if made.damages else DONE
 
@@ -128,16 +147,16 @@ def _check_sources(sources: tuple[Path, ...], output: Path | None) -> None:
     check_output(output, list(sources))
 
 
-def _wants_first_answer(sources: tuple[Path, ...], asked: Asked) -> bool:
+def _wants_first_answer(sources: tuple[Path, ...], request: ReportRequest) -> bool:
     """Whether to give a first answer.
 
     Directories of tables need no decoding, a comparison needs all of its sources, and two processes cannot share a key log.
     """
-    is_whole = asked.keylog is not None or asked.compares or any(source.is_dir() for source in sources)
-    return not asked.quiet and not is_whole
+    is_whole = request.keylog is not None or request.compares or any(source.is_dir() for source in sources)
+    return not request.quiet and not is_whole
 
 
-def _first_answer(database: "Database", plan: Plan, part: str, shown: Shown) -> str:
+def _first_answer(database: "Database", plan: Plan, part: str, shown: "Shown") -> str:
     from kproxy.analyses.report.text import first_lines  # noqa: PLC0415 - needs pyarrow
     from kproxy.analyses.report.verdicts import make_first_report  # noqa: PLC0415
 
@@ -147,3 +166,126 @@ def _first_answer(database: "Database", plan: Plan, part: str, shown: Shown) -> 
     )
     style, width = shown.look()
     return "".join(f"{line}\n" for line in first_lines(made, len(plan.analyses), style=style, width=width))
+
+
+def page_of(request: ReportRequest, made: "Report", sources: Sequence[str], tables: "Selects", command: str) -> str:
+    """Return the report in its form.
+
+    Args:
+        request: the options of the command.
+        made: the report.
+        sources: as on the command line.
+        tables: the tables that the charts of a page read.
+        command: the program, for commands that show more.
+    """
+    if request.form is Format.HTML:
+        return _html(request, made, tables)
+    if request.form is Format.JSON:
+        from kproxy.analyses.report.json_page import json_page  # noqa: PLC0415
+
+        return json_page(made).decode()
+    if request.form is Format.MARKDOWN:
+        from kproxy.analyses.report.markdown import markdown_page  # noqa: PLC0415
+
+        return markdown_page(made, most=request.rows)
+    return _text(request, made, sources, command)
+
+
+def _html(request: ReportRequest, made: "Report", tables: "Selects") -> str:
+    from kproxy.analyses.report.charts.gallery import draw_all  # noqa: PLC0415 - only for pages
+    from kproxy.analyses.report.html.page import html_page  # noqa: PLC0415
+
+    drawings = []
+    if made.summary.requests:
+        micros = made.summary.first_micros or 0, made.summary.last_micros or 0
+        drawings = draw_all(tables, request.only or None, (micros[0] // 1000, micros[1] // 1000 + 1))
+    return html_page(made, drawings, most=request.rows)
+
+
+def _text(request: ReportRequest, made: "Report", sources: Sequence[str], command: str) -> str:
+    from kproxy.analyses.report.text import answer_lines, part_lines, summary_lines  # noqa: PLC0415
+
+    style, width = Shown(request).look()
+    if not request.only:
+        ask = " ".join(shlex.quote(printable(source, 5000)) for source in sources)
+        lines = summary_lines(made, ask, style=style, width=width, everything=request.everything, command=command)
+        return "".join(f"{line}\n" for line in lines)
+    blocks = [
+        "\n".join(
+            answer_lines(one, style=style, width=width, most=request.rows, long=request.long, compared=made.compared)
+        )
+        for one in made.answers
+    ]
+    part = "".join(f"{line}\n" for line in part_lines(made, style, width))
+    return part + "\n\n".join(blocks) + "\n"
+
+
+def write(output: Path | None, page: str) -> None:
+    """Write a page to a file, or to standard output."""
+    with Sink(output, live=False) as sink:
+        sink.write(page.encode("utf-8", "backslashreplace"))
+
+
+def tell(damages: Sequence[str], program: str = "kproxy") -> None:
+    """Print on standard error what could not be read."""
+    for damage in damages:
+        print(f"{program}: {printable(damage, 400)}", file=sys.stderr)
+
+
+class Shown:
+    """The look of text output: on a terminal, or elsewhere."""
+
+    def __init__(self, request: ReportRequest) -> None:
+        is_text = request.form is Format.TEXT and request.output is None
+        self._on_terminal = is_text and sys.stdout is not None and sys.stdout.isatty()
+
+    def look(self) -> tuple[Style, int]:
+        """Return the colors, and the width in columns."""
+        if not self._on_terminal:
+            return PLAIN, 100
+        return style_for(sys.stdout, dict(os.environ)), min(shutil.get_terminal_size((100, 24)).columns, WIDEST)
+
+    def show_first(self, text: str) -> None:
+        """Show the first answer: above the report on a terminal, else on standard error, so that the report is alone."""
+        if self._on_terminal:
+            write(None, text)
+        elif sys.stderr is not None:
+            print(text, end="", file=sys.stderr, flush=True)
+
+
+class Meter:
+    """Shows on standard error which analysis is running, after BEFORE_METER_S.
+
+    Args:
+        wanted: show it where standard error is a terminal.
+        poll: called before each analysis, when nothing is shown.
+    """
+
+    def __init__(self, *, wanted: bool, poll: Callable[[], None] = lambda: None) -> None:
+        self._poll = poll
+        self._wanted = wanted and sys.stderr is not None and sys.stderr.isatty()
+        self._began = time.monotonic()
+        self._is_shown = False
+
+    def analyse(self, done: int, total: int, name: str) -> None:
+        """Show which analysis is next."""
+        self._clear()
+        self._poll()
+        if self._wanted and time.monotonic() - self._began > BEFORE_METER_S:
+            self.show(f"analysis {done + 1} of {total}: {printable(name, 40)}")
+
+    def show(self, line: str) -> None:
+        """Show a line, instead of the one that is there."""
+        if self._wanted:
+            self._is_shown = True
+            print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)
+
+    def _clear(self) -> None:
+        if self._is_shown:
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+
+    def __enter__(self) -> "Meter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._clear()

@@ -3,10 +3,10 @@
 @click.command()
 @click.argument("sources", ...)
 @report_options
-def report(sources, **options): asked = Asked(**options)
+def report(sources, **options): request = ReportRequest(**options)
 
-plan = make_plan(asked, sources)    -> what to run, with which values; UsageError before anything is read
-is_gated(asked, made)               -> whether the exit status is 4
+plan = make_plan(request, sources)    -> what to run, with which values; UsageError before anything is read
+is_gated(request, made)               -> whether the exit status is 4
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ import click
 from msgspec import Struct
 
 from kproxy.cli.formats import format_of
-from kproxy.cli.selection import complete_analyses
+from kproxy.cli.options import KEYLOG, complete_analyses
 from kproxy.errors import UsageError, did_you_mean
 from kproxy.output.escaping import printable
 
@@ -43,7 +43,7 @@ class Format(StrEnum):
 SUFFIXES = {".json": Format.JSON, ".html": Format.HTML, ".htm": Format.HTML, ".md": Format.MARKDOWN}
 
 
-class Asked(Struct, frozen=True):
+class ReportRequest(Struct, frozen=True):
     """The values of the common options; their help, below, explains each."""
 
     only: tuple[str, ...] = ()
@@ -108,16 +108,14 @@ OPTIONS = (
         help="With --only diff: the first range of time, 2026-11-21T09:00Z/2026-11-21T09:10Z; each end may be left out.",
     ),
     click.option("--after", metavar="FROM/TO", help="With --only diff: the second one."),
-    click.option(
-        "--keylog", metavar="FILE", type=Path, help="Session keys of TLS (NSS key log); see kproxy decode --help."
-    ),
+    KEYLOG,
     click.option("--fail-on", type=click.Choice(SEVERITIES), help="Exit with 4 for a verdict that is as bad or worse."),
     click.option("-q", "--quiet", is_flag=True, help="Show no progress bar and no first answer."),
 )
 
 
 def report_options(command: Command) -> Command:
-    """Give a command the common options, as keyword arguments that Asked takes."""
+    """Give a command the common options, as keyword arguments that ReportRequest takes."""
     for option in reversed(OPTIONS):
         command = option(command)
     return command
@@ -133,41 +131,43 @@ class Plan(Struct, frozen=True):
     compared: str
 
 
-def load_analyses(asked: Asked) -> "dict[str, Analysis]":
+def load_analyses(request: ReportRequest) -> "dict[str, Analysis]":
     """All analyses. Raises as library.load does."""
     from kproxy.analyses import library  # noqa: PLC0415 - needs sqlglot for folders of users
 
-    return library.load(asked.folders)
+    return library.load(request.folders)
 
 
-def make_plan(asked: Asked, sources: Sequence[str], command: str) -> Plan:
+def make_plan(request: ReportRequest, sources: Sequence[str], command: str) -> Plan:
     """Check the options before anything is read. *command*: the program, for hints. Raises UsageError."""
     from kproxy.analyses import library  # noqa: PLC0415
 
-    analyses = load_analyses(asked)
-    values = _values(asked)
-    chosen = _chosen(analyses, asked)
+    analyses = load_analyses(request)
+    values = _values(request)
+    chosen = _chosen(analyses, request)
     _check_values(chosen, values, command)
-    views = library.load_views(asked.folders)
+    views = library.load_views(request.folders)
     tables = {table for analysis in chosen for table in library.tables_needed(analysis, views)}
-    if asked.form is Format.HTML:
+    if request.form is Format.HTML:
         from kproxy.analyses.duck import check_available  # noqa: PLC0415
         from kproxy.analyses.report.charts.gallery import tables_of_charts  # noqa: PLC0415 - only for pages
 
         check_available(more=("jinja2", "vl_convert"))
-        tables |= tables_of_charts(asked.only or None)
-    return Plan(chosen, values, tables, _spans(asked, sources), _compared(asked, sources))
+        tables |= tables_of_charts(request.only or None)
+    return Plan(chosen, values, tables, _spans(request, sources), _compared(request, sources))
 
 
-def is_gated(asked: Asked, made: "Report") -> bool:
+def is_gated(request: ReportRequest, made: "Report") -> bool:
     """Whether the exit status is 4: a verdict is as bad as --fail-on, or as the gate of an analysis that was chosen by name."""
     order = ("info", *SEVERITIES)
     for answer in made.answers:
         gate = answer.analysis.header.gate
-        was_asked = answer.analysis.id in asked.only or (
-            asked.target is not None and "target" in answer.analysis.parameters
+        was_asked = answer.analysis.id in request.only or (
+            request.target is not None and "target" in answer.analysis.parameters
         )
-        limits = [each for each in (asked.fail_on, gate if was_asked and gate != "never" else None) if each is not None]
+        limits = [
+            each for each in (request.fail_on, gate if was_asked and gate != "never" else None) if each is not None
+        ]
         if answer.fires and any(order.index(answer.severity) >= order.index(limit) for limit in limits):
             return True
     return False
@@ -181,9 +181,9 @@ def list_lines(analyses: "Iterable[Analysis]") -> Iterator[str]:
             yield f"    {name}={parameter.default}  {printable(parameter.meaning, 200)}"
 
 
-def _values(asked: Asked) -> "dict[str, Value]":
-    values: dict[str, Value] = {} if asked.target is None else {"target": asked.target}
-    for text in asked.parameters:
+def _values(request: ReportRequest) -> "dict[str, Value]":
+    values: dict[str, Value] = {} if request.target is None else {"target": request.target}
+    for text in request.parameters:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise UsageError(f"--param wants NAME=VALUE, not {text[:80]!r}")
@@ -191,19 +191,19 @@ def _values(asked: Asked) -> "dict[str, Value]":
     return values
 
 
-def _chosen(analyses: "dict[str, Analysis]", asked: Asked) -> "list[Analysis]":
+def _chosen(analyses: "dict[str, Analysis]", request: ReportRequest) -> "list[Analysis]":
     """The analyses that --only names or that have a target; by default all, those of records only with --records."""
     from kproxy.analyses import library  # noqa: PLC0415
 
-    if asked.only:
-        return [library.find(analyses, wanted) for wanted in dict.fromkeys(asked.only)]
-    if asked.target is not None:
+    if request.only:
+        return [library.find(analyses, wanted) for wanted in dict.fromkeys(request.only)]
+    if request.target is not None:
         return [one for one in analyses.values() if "target" in one.parameters]
-    views = library.load_views(asked.folders)
+    views = library.load_views(request.folders)
     return [
         one
         for one in analyses.values()
-        if one.header.default and (asked.records or "records" not in library.tables_needed(one, views))
+        if one.header.default and (request.records or "records" not in library.tables_needed(one, views))
     ]
 
 
@@ -232,31 +232,30 @@ def _is_release(wanted: str, release: str) -> bool:
     return f"{wanted}.".startswith(f"{release}.") or release.startswith(f"{wanted.removesuffix('.x')}.")
 
 
-def _spans(asked: Asked, sources: Sequence[str]) -> Spans | None:
+def _spans(request: ReportRequest, sources: Sequence[str]) -> Spans | None:
     from kproxy.analyses.spans import parse_span  # noqa: PLC0415
 
-    if asked.compares and len(sources) > 2:
+    if request.compares and len(sources) > 2:
         raise UsageError("diff compares two sources, BEFORE and AFTER, or two ranges of time: --before and --after")
-    if asked.before is None and asked.after is None:
+    if request.before is None and request.after is None:
         return None
-    if asked.before is None or asked.after is None:
+    if request.before is None or request.after is None:
         raise UsageError("--before and --after go together")
-    if not asked.compares:
+    if not request.compares:
         raise UsageError("--before and --after are for --only diff")
     if len(sources) != 1:
         raise UsageError("--before and --after are ranges of one source; of two sources each is a side")
-    return parse_span("--before", asked.before), parse_span("--after", asked.after)
+    return parse_span("--before", request.before), parse_span("--after", request.after)
 
 
-def _compared(asked: Asked, sources: Sequence[str]) -> str:
-    """A sentence about the two sides that a diff compares."""
-    if not asked.compares:
+def _compared(request: ReportRequest, sources: Sequence[str]) -> str:
+    if not request.compares:
         return ""
     names = [printable(source, 200) for source in sources]
     if len(names) == 2:
         return f"Compared: before is {names[0]}, after is {names[1]}."
-    if asked.before is not None:
-        return f"Compared: before is {asked.before}, after is {asked.after} of {names[0]}."
+    if request.before is not None:
+        return f"Compared: before is {request.before}, after is {request.after} of {names[0]}."
     return (
         f"Compared: the first half of the time of {names[0]} with the second half. For another comparison give two sources, "
         "or --before FROM/TO --after FROM/TO."

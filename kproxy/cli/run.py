@@ -1,16 +1,20 @@
 """``kproxy run``: check the options, then replace this process by the supervisor, which does not need Click in memory."""
 
+from typing import Any
+
 import click
 
-from kproxy.cli.selection import complete_faults
+from kproxy.cli.options import bootstrap_option, complete_faults
 from kproxy.config.reading import Options, config_from_options
 from kproxy.proxy.supervisor.processes import become_supervisor
 
 
 @click.command()
 @click.option("--listen", metavar="HOST:PORT", help="Where clients connect; :PORT for every interface.")
-@click.option("--bootstrap", metavar="HOST:PORT[,...]", help="One or more brokers of the cluster.")
-@click.option("-c", "--config", metavar="FILE", help="Configuration (YAML) in place of these two; see kproxy check.")
+@bootstrap_option("One or more brokers of the cluster.")
+@click.option(
+    "-c", "--config", "file", metavar="FILE", help="Configuration (YAML) in place of these two; see kproxy check."
+)
 @click.option("--advertise", metavar="HOST", help="Host to advertise to clients; otherwise the one they connected to.")
 @click.option("--admin", metavar="HOST:PORT", help="Serve metrics and health here (127.0.0.1:9644); off: not at all.")
 @click.option("--workers", metavar="N", type=int, help="Number of processes that forward (1).")
@@ -20,26 +24,14 @@ from kproxy.proxy.supervisor.processes import become_supervisor
 @click.option("--outlive", is_flag=True, help="When stopped, serve until no client is connected (sidecar).")
 @click.option(
     "--fault",
+    "faults",
     metavar="WORDS",
     multiple=True,
     shell_complete=complete_faults,
     help="Fail on purpose: 'api_name=Produce error=... times=2'; repeatable.",
 )
 @click.option("--reload-filters", is_flag=True, help="Load filters again when their files change: for development.")
-def run(
-    listen: str | None,
-    bootstrap: str | None,
-    config: str | None,
-    advertise: str | None,
-    admin: str | None,
-    workers: int | None,
-    no_analysis: bool,
-    log: str | None,
-    capture: str | None,
-    outlive: bool,
-    fault: tuple[str, ...],
-    reload_filters: bool,
-) -> None:
+def run(no_analysis: bool, faults: tuple[str, ...], **others: Any) -> None:
     """Forward Kafka traffic, and analyze it.
 
     \b
@@ -73,19 +65,6 @@ def run(
     configuration stays. Certificates are loaded again when their files change. The log goes to standard error: a JSON
     object a line, whose keys kproxy/proxy/logs.py lists, or text on a terminal.
     """
-    options = Options(
-        file=config,
-        listen=listen,
-        bootstrap=[part.strip() for part in (bootstrap or "").split(",") if part.strip()],
-        advertise=advertise,
-        admin=admin,
-        analysis=not no_analysis,
-        workers=workers,
-        outlive=outlive,
-        log=log,
-        capture=capture,
-        faults=list(fault),
-        reload_filters=reload_filters,
-    )
+    options = Options(analysis=not no_analysis, faults=list(faults), **others)
     config_from_options(options)  # raises ConfigError
     become_supervisor(options)

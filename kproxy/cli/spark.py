@@ -1,19 +1,33 @@
-"""``kproxy-spark``: ingest and report as Spark jobs; on this machine, or by spark-submit on a cluster."""
+"""``kproxy-spark``: ingest and report as Spark jobs; on this machine, or by spark-submit on a cluster.
 
+Its report is that of ``kproxy report`` (report.py), with Spark in place of DuckDB.
+"""
+
+import shutil
 import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 
 from kproxy import __version__
-from kproxy.cli.report_request import Asked, report_options
+from kproxy.cli.report import STILL_GROWING, Meter, page_of, tell, write
+from kproxy.cli.report_request import ReportRequest, is_gated, list_lines, load_analyses, make_plan, report_options
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
+from kproxy.pipeline.decoded_log import open_named
+from kproxy.pipeline.sink import check_output
 
 if TYPE_CHECKING:
     from kproxy.spark.targets import Report as IngestReport
 
-DONE, DAMAGED = 0, 3  # exit status, see app.py
+COMMAND = "kproxy-spark report"
+DONE, DAMAGED, GATE = 0, 3, 4  # exit status, see app.py
 MOST_SHOWN = 20
 
 
@@ -176,9 +190,84 @@ def report(
 
     --from and --to limit exchanges to these days; numbers of connections still cover their whole life.
     """
-    from kproxy.cli.spark_report import Where, run_report  # noqa: PLC0415 - a page of its own
+    from kproxy.cli.spark import Where, run_report  # noqa: PLC0415 - a page of its own
 
-    return run_report(sources, Asked(**options), Where(cluster, first, last, staging, master))
+    return run_report(sources, ReportRequest(**options), Where(cluster, first, last, staging, master))
+
+
+class Where(Struct, frozen=True):
+    """Options that kproxy report lacks: which rows to read, and on which Spark."""
+
+    cluster: str | None
+    first: str | None
+    last: str | None
+    staging: str | None
+    master: str | None
+
+
+def run_report(sources: Sequence[str], request: ReportRequest, where: Where) -> int:
+    """Make the report and return the exit status. Most mistakes raise UsageError before Spark starts."""
+    if request.listed:
+        write(None, "".join(f"{line}\n" for line in list_lines(load_analyses(request).values())))
+        return DONE
+    if not sources:
+        raise UsageError("name tables, captures or decoded logs: kproxy-spark report tables")
+    check_output(request.output, [Path(source) for source in sources])
+    for file in map(Path, sources):
+        if file.is_file() or file.is_char_device():
+            open_named(file).close()  # raises UsageError for what is no capture
+    plan = make_plan(request, sources, COMMAND)
+    first, last = parse_day("--from", where.first), parse_day("--to", where.last)
+    if first is not None and last is not None and first > last:
+        raise UsageError("--from is a later day than --to")
+    from kproxy.spark.session import open_session  # noqa: PLC0415 - an extra
+
+    with ExitStack() as stack:
+        meter = stack.enter_context(Meter(wanted=not request.quiet))
+        meter.show("Spark is started")
+        spark = open_session("kproxy report", where.master)
+        from kproxy.spark.file_rows import Options  # noqa: PLC0415
+        from kproxy.spark.narrowing import Narrowed  # noqa: PLC0415 - needs pyspark
+        from kproxy.spark.report import SparkTables, make_report  # noqa: PLC0415
+
+        scratch = None
+        if where.staging is not None or (spark.sparkContext.master or "").startswith("local"):
+            scratch = tempfile.mkdtemp(prefix="kproxy-report-", dir=where.staging)
+            stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+        meter.show("the tables are opened")
+        keylog = None if request.keylog is None else str(request.keylog)
+        tables = SparkTables(
+            spark,
+            sources,
+            folders=request.folders,
+            only=Narrowed(where.cluster, first, last),
+            options=Options(records="records" in plan.tables, keylog=keylog),
+            compare=request.compares and len(sources) == 2,
+            spans=plan.spans,
+            scratch=scratch,
+        )
+        stack.callback(tables.close)
+        tables.damages = [damage for damage in tables.damages if not damage.endswith(STILL_GROWING)]
+        made = make_report(tables, plan.analyses, plan.values, compared=plan.compared, watch=meter.analyse)
+        page = page_of(request, made, sources, tables, COMMAND)
+    write(request.output, page)
+    tell(made.damages, "kproxy-spark")
+    if is_gated(request, made):
+        return GATE
+    return DAMAGED if made.damages else DONE
+
+
+def parse_day(name: str, text: str | None) -> date | None:
+    """Parse a day such as 2026-11-21. Raises UsageError that begins with *name*."""
+    if text is None:
+        return None
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        day = None
+    if day is None or day.isoformat() != text:
+        raise UsageError(f"{name}: {text[:40]!r} is no day; write 2026-11-21")
+    return day
 
 
 def _note(sentence: str) -> None:

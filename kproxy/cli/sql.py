@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kproxy.cli.options import KEYLOG
 from kproxy.cli.reading import SourceReader
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
@@ -49,9 +50,7 @@ class Format(StrEnum):
 )
 @click.option("--records", is_flag=True, help="Fill the table records, too.")
 @click.option("--analyses", "folders", metavar="DIR", multiple=True, type=Path, help="Add the views of this folder.")
-@click.option(
-    "--keylog", metavar="FILE", type=Path, help="Session keys of TLS (NSS key log); see kproxy decode --help."
-)
+@KEYLOG
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress bar.")
 def sql(
     arguments: tuple[str, ...],

@@ -2,16 +2,12 @@
 
     structs.py     Config and its parts: names, types, defaults, ranges
     reading.py     parse_config(text, path), read_config(path), config_from_options(...) -> Config or ConfigError
-    yaml_tree.py   YAML text -> nodes with their lines and columns, of bounded size whatever the file contains
-    convert.py     nodes -> structs; collects every mistake on the way
-    checks.py      what the types cannot express: modes that exclude each other, addresses, limits that contradict
-    tenant_checks.py
-                   tenants of one Kafka cluster (topic_prefix) whose names could be mistaken for each other's
-    ports.py       which ports are bound, and which two parts bind the same one
+    convert.py     YAML text -> nodes with their places, of bounded size -> structs; collects every mistake on the way
+    checks.py      what the types cannot express: modes that exclude each other, addresses, limits that contradict, ports that
+                   two parts bind, tenants whose names could be mistaken for each other's
     files.py       whether certificates, keys, output paths and filters can be used
     schema.py      the JSON Schema of the file
-    redaction.py   the configuration as it may be shown: without secrets
-    summary.py     what would run, in a few lines
+    showing.py     the configuration as it may be shown: what would run, in a few lines; its values without secrets
 
 One run finds all mistakes; each has its line, column and path (``clusters[0].listen``), and its message says what to do.
 Importing this package loads only the structs: workers receive their configuration from the supervisor and need no YAML.

@@ -1,26 +1,41 @@
 """Checks of values that their types do not express: modes that exclude each other, addresses, limits that contradict. No I/O.
 
+check_values   each value, and tenants of one Kafka cluster (kproxy.filters.topic_prefix): no prefix may be the beginning of
+               another. Virtual clusters are known to be in front of one Kafka cluster where they share a bootstrap address
+check_ports    which ports are bound, and which two parts bind the same one: whether a port is free shows at the bind
+
 Every check yields (path, message) and continues; reading.py adds the places.
 """
 
 import re
 import string
 from collections.abc import Callable, Iterator
+from itertools import combinations
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from kproxy.config.structs import MOST_WORKERS, Addresses, BrokerTls, Cluster, Config, Limits, ListenerTls
-from kproxy.config.tenant_checks import check_tenants
 from kproxy.filters.options import endpoint_problems, quoted
-from kproxy.protocol.addresses import parse_address, parse_host
+from kproxy.protocol.addresses import ANY_HOSTS, MOST_PORT, Address, parse_address, parse_host
 
+FILTER = "topic_prefix"
 Problem = tuple[str, str]
-
 NODE_RANGE = re.compile(r"([0-9]{1,10})\s*-\s*([0-9]{1,10})", re.ASCII)
 NODE_ID = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 MOST_NODE = (1 << 31) - 1
 LEAST_PAGE = 16 << 20
 SMALLEST_FRAME = 1_024  # an ApiVersions response of Kafka 4.3 has 600 bytes
 PROXY_SCHEMES = ("socks5", "socks5h", "http")
+USED_BY = {
+    "first_port": ("port",),
+    "node_ids": ("port", "sni"),
+    "broker_name": ("sni",),
+    "advertise": ("port",),
+    "advertise_port": ("port", "sni"),
+    "advertise_brokers": ("port", "sni"),
+    "allow_link_local": ("port", "sni"),
+}
+ASSUMED_NODES = range(4)  # without node_ids: a small cluster
 
 
 def check_values(config: Config) -> Iterator[Problem]:
@@ -196,15 +211,6 @@ MODES: dict[str, Callable[[str, Cluster], Iterator[Problem]]] = {
     "transparent": _check_transparent,
     "fixed": _check_fixed,
 }
-USED_BY = {
-    "first_port": ("port",),
-    "node_ids": ("port", "sni"),
-    "broker_name": ("sni",),
-    "advertise": ("port",),
-    "advertise_port": ("port", "sni"),
-    "advertise_brokers": ("port", "sni"),
-    "allow_link_local": ("port", "sni"),
-}
 
 
 def _check_unused(path: str, addresses: Addresses) -> Iterator[Problem]:
@@ -306,3 +312,132 @@ def _check_apis(path: str, names: list[str]) -> Iterator[Problem]:
             meant = known.get(name.lower())
             hint = f"did you mean {meant}?" if meant else "kproxy api lists them"
             yield f"{path}[{at}]", f"there is no API {quoted(name)}: {hint}"
+
+
+class Binding(NamedTuple):
+    """The ports that one part of the configuration binds on one host."""
+
+    path: str
+    host: str
+    ports: frozenset[int]
+    description: str
+
+
+def check_ports(config: Config) -> Iterator[Problem]:
+    """Report ports above 65535, and ports that two parts bind. Invalid addresses are skipped: checks.py reports them."""
+    bindings = list(_listener("admin", config.admin)) if config.admin else []
+    for at, cluster in enumerate(config.clusters):
+        path = f"clusters[{at}]"
+        bindings.extend(_listener(path, cluster.listen))
+        if cluster.addresses.mode == "port":
+            ports = broker_ports(cluster)
+            yield from _too_high(path, cluster.addresses, ports)
+            bindings.extend(_brokers(path, cluster, ports))
+    for one, other in combinations(bindings, 2):
+        both = one.ports & other.ports
+        if both and _same_host(one.host, other.host):
+            yield other.path, f"port {min(both)} is {one.description}: change one of them{_remedy(one, other)}"
+
+
+def first_broker_port(cluster: Cluster) -> int:
+    """Return the port of node 0 in port mode. Raises ValueError if the cluster's address is invalid."""
+    return cluster.addresses.first_port or parse_address(cluster.listen, any_host=True).port + 1
+
+
+def broker_ports(cluster: Cluster) -> dict[int, int]:
+    """Map node id to port for the nodes that are bound at the start; empty if something about them is wrong."""
+    try:
+        first = first_broker_port(cluster)
+        return {node_id: first + node_id for node_id in parse_node_ids(cluster.addresses.node_ids)}
+    except ValueError:
+        return {}
+
+
+def _too_high(path: str, addresses: Addresses, ports: dict[int, int]) -> Iterator[Problem]:
+    node_id, port = max(ports.items(), default=(0, 0))
+    highest = [("first_port", port)]
+    if addresses.advertise_port and "{node_id}" not in (addresses.advertise or ""):
+        highest.append(("advertise_port", addresses.advertise_port + node_id))
+    for name, port in highest:
+        if port > MOST_PORT:
+            message = f"node {node_id} would get port {port}: {name} plus the node id may be at most {MOST_PORT}"
+            yield f"{path}.addresses.node_ids", message
+
+
+def _listener(path: str, text: str) -> Iterator[Binding]:
+    listens = path if path == "admin" else f"{path}.listen"
+    address = _address(text)
+    if address is not None:
+        words = "where the admin server listens" if path == "admin" else f"where {path} listens"
+        yield Binding(listens, address.host, frozenset([address.port]), words)
+
+
+def _brokers(path: str, cluster: Cluster, ports: dict[int, int]) -> Iterator[Binding]:
+    address = _address(cluster.listen)
+    if address is None:
+        return
+    first = first_broker_port(cluster)
+    numbers = ports.values() or [first + node_id for node_id in ASSUMED_NODES]
+    of = (
+        ""
+        if ports
+        else f"; without node_ids, {first} to {first + ASSUMED_NODES[-1]} are reserved for nodes 0 to {ASSUMED_NODES[-1]}"
+    )
+    where = "node_ids" if cluster.addresses.node_ids else "first_port"
+    yield Binding(f"{path}.addresses.{where}", address.host, frozenset(numbers), f"that of a broker of {path}{of}")
+
+
+def _remedy(*parts: Binding) -> str:
+    brokers = [part for part in parts if ".addresses." in part.path]
+    return ", or set first_port or node_ids" if brokers else ""
+
+
+def _address(text: str) -> Address | None:
+    try:
+        return parse_address(text, any_host=True)
+    except ValueError:
+        return None
+
+
+def _same_host(one: str, other: str) -> bool:
+    one, other = (("127.0.0.1" if host == "localhost" else host) for host in (one, other))
+    return one == other or one in ANY_HOSTS or other in ANY_HOSTS
+
+
+class Tenant(NamedTuple):
+    """One use of the filter topic_prefix."""
+
+    path: str  # of its prefix in the configuration
+    prefix: str
+    bootstrap: frozenset[str]
+
+
+def check_tenants(config: Config) -> Iterator[Problem]:
+    """Report a prefix that is the beginning of another tenant's, or the other way round."""
+    tenants: list[Tenant] = []
+    for tenant in _tenants(config):
+        for other in tenants:
+            if tenant.bootstrap & other.bootstrap and _overlap(tenant.prefix, other.prefix):
+                yield (
+                    tenant.path,
+                    f"{quoted(tenant.prefix)} and {quoted(other.prefix)}, at {other.path}, are in front of the same brokers, and"
+                    " one begins with the other: the names of one tenant would be names of the other",
+                )
+        tenants.append(tenant)
+
+
+def _tenants(config: Config) -> Iterator[Tenant]:
+    for number, cluster in enumerate(config.clusters):
+        for at, use in enumerate(cluster.filters):
+            prefix = use.with_.get("prefix")
+            if use.use == FILTER and isinstance(prefix, str):
+                path = f"clusters[{number}].filters[{at}].with.prefix"
+                yield Tenant(path, prefix, frozenset(cluster.bootstrap))
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Return whether one prefix begins with the other. "." equals "_": Kafka's metrics do not tell them apart."""
+    if one == other:
+        return False  # a second way in for the same tenant
+    first, second = one.replace(".", "_"), other.replace(".", "_")
+    return first.startswith(second) or second.startswith(first)

@@ -146,7 +146,6 @@ def _check_file(path: str, file: str) -> Iterator[Problem]:
 
 
 def _check_directory(path: str, folder: str) -> Iterator[Problem]:
-    """Check that files can be created in it."""
     if "\0" in folder:
         yield path, f"{quoted(folder)} is not a file name"
     elif not Path(folder).is_dir():

@@ -6,12 +6,10 @@ from typing import Any, cast
 
 import msgspec
 
-from kproxy.config.checks import Problem, check_values
-from kproxy.config.convert import Conversion, Place
+from kproxy.config.checks import Problem, check_ports, check_values
+from kproxy.config.convert import MOST_TEXT, Conversion, Place, read_tree
 from kproxy.config.files import check_files, check_filters
-from kproxy.config.ports import check_ports
 from kproxy.config.structs import Addresses, Analysis, Cluster, Config, FilterUse
-from kproxy.config.yaml_tree import MOST_TEXT, read_tree
 from kproxy.errors import ConfigError, Mistake, UsageError
 from kproxy.filters.options import Rotated
 

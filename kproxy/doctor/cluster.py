@@ -5,7 +5,7 @@ import socket
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 from kproxy.config import Cluster, Config
-from kproxy.config.ports import broker_ports, first_broker_port
+from kproxy.config.checks import broker_ports, first_broker_port
 from kproxy.doctor.access import examine_access
 from kproxy.doctor.broker import Broker, ask_broker
 from kproxy.doctor.findings import Finding, good, note, problem, warning

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from kproxy.config import Config
-from kproxy.config.redaction import redacted
+from kproxy.config.showing import redacted
 from kproxy.doctor.cluster import examine_cluster
 from kproxy.doctor.findings import Finding, note
 from kproxy.doctor.machine import examine_machine

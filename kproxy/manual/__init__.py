@@ -5,7 +5,7 @@
     tables.py               those tables
 
 To add a topic, write topics/NAME.md, which begins with a heading, and add NAME to TOPICS. A table that must not go stale is a
-line ``<!-- table: NAME -->`` in the Markdown and a function in tables.py. tests/test_readme_commands.py runs the commands.
+line ``<!-- table: NAME -->`` in the Markdown and a function in tables.py. tests/test_readme.py runs the commands.
 """
 
 import re
@@ -16,6 +16,7 @@ from kproxy.errors import UsageError
 TOPICS = {
     "tour": "the first hour, command by command",
     "conditions": "select exchanges: the names in --where, the page, breakpoints and rules",
+    "captures": "what is read of a capture; keys of TLS; decrypted and anonymized captures",
     "page": "what was seen, in a browser; the live page; breakpoints",
     "filters": "see and change traffic; write a filter",
     "testing": "make brokers fail in tests; the fixture of pytest",

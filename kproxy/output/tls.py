@@ -36,7 +36,7 @@ from kproxy.output.times import parse_instant, render_duration, render_instant, 
 from kproxy.session.events import TlsFacts, TlsTraffic
 
 JOINED_LATE_HINT = "record connections from their beginning: without its handshake, keys cannot be matched with one"
-KEYS_HINT = "give kproxy the session keys (--keylog FILE; kproxy decode --help says how to get them)"
+KEYS_HINT = "give kproxy the session keys (--keylog FILE; kproxy help captures says how to get them)"
 
 
 def tls_json(facts: TlsFacts) -> dict[str, Any]:

@@ -1,21 +1,37 @@
-"""Compare two answers to the same request: where they differ, by field, with Kafka's names."""
+"""Compare two answers to the same request: where they differ, by field, with Kafka's names.
 
+Fields that differ between any two clusters, or any two runs, without meaning anything are not compared (``LeftOut``). Two things
+are compared over several answers, as it depends on milliseconds which of them has what:
+
+    Fetched    the records of each partition, over all Fetch answers of a connection: by offset, with key, value and headers. Of
+               a single answer only errors are compared
+    Assigned   the partitions that coordinators assign in answers to heartbeats (KIP-848, KIP-932). Where the recorded answer
+               reported an assignment, everything that the member has been assigned by then is compared; until it is the same,
+               the heartbeat is sent again, as the client would go on doing
+"""
+
+import functools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from kproxy.output.escaping import printable
+from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import ErrorCode, error_codes
 from kproxy.protocol.facts import Field
+from kproxy.protocol.records import read_records
 from kproxy.protocol.secrets import WITHHELD, Secrecy, is_secret_value, secrecy
 from kproxy.protocol.structs import Struct
-from kproxy.protocol.values import describe
-from kproxy.replay.alignment import align
-from kproxy.replay.identifiers import key_fields
-from kproxy.replay.identities import Identities, Place
-from kproxy.replay.left_out import LeftOut, class_of
+from kproxy.protocol.values import describe, value_set
+from kproxy.replay.identities import Identities, Kind, Place, align, key_fields, kind_of
+from kproxy.replay.recording import ConnectionId, Recorded
 
+ADDRESSES = frozenset({"Host", "Port", "Rack", "ClusterId", "ControllerHost", "LogDir", "ClientHost", "ListenerName"})
+DISK = frozenset({"PartitionSize", "TotalBytes", "UsableBytes", "OffsetLag"})
+TIME_ENDS = ("TimestampMs", "TimeMs", "Timestamp", "IntervalMs")
+EPOCHS = frozenset({"FinalizedFeaturesEpoch", "GroupEpoch", "AssignmentEpoch", "StateEpoch", "TopologyEpoch"})
 LONGEST = 80  # characters of a value
 MOST_DEEP = 32  # structs in structs; Kafka's have seven
 NOT_READY = frozenset(
@@ -29,12 +45,61 @@ GOES_ON = (
     ErrorCode.NONE,
     ErrorCode.MEMBER_ID_REQUIRED,  # the first answer of a coordinator to a new member
 )
-BY_MEMBER = (  # compared in assigned.py
+BY_MEMBER = (  # compared by Assigned
     ("ConsumerGroupHeartbeatResponse", "Assignment"),
     ("ShareGroupHeartbeatResponse", "Assignment"),
 )
 ERRORS = ("error_code", "partition_error_code")
 MISSING = "(absent)"
+HEARTBEATS = frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT})
+MOST = 100_000  # members
+Member = tuple[str, str]  # group, recorded member id
+Partitions = frozenset[tuple[str, int]]  # topic, number
+MOST_RECORDS = 5_000_000  # that are remembered, of both sides; what comes after is not compared
+Key = tuple[ConnectionId, str, int]  # connection, topic, partition
+PATH = "responses.partitions.records"
+
+
+class LeftOut(StrEnum):
+    """A class of fields, and why it is not compared."""
+
+    IDS = "ids and epochs that a cluster hands out: they are mapped"
+    NODES = "node ids, hosts, ports, racks, cluster id, log directories: of the cluster, not of the answer"
+    TIMES = "times"
+    THROTTLE = "throttle times"
+    TEXTS = "texts for people, of errors and settings: error codes and values are compared"
+    SIZES = "sizes on disk"
+    DIVISION = "which records came in which Fetch answer: all that was read of a partition is compared"
+    OFFSETS = "offsets, by as much as the log of the new cluster begins elsewhere"
+    ASSIGNED = "at which heartbeat a member is told of its partitions: what it has been told by then is compared"
+    LEADER = "members of a group, which the broker tells the one that it chooses as leader: it chose another"
+    FOLLOWS = "answers, or parts of them, whose error code differs: it is told, and what follows from it is not"
+    NOT_READY = "answers that told the client to try again, as a coordinator or leader was not ready: now it was"
+
+
+BY_NAME = {
+    "ThrottleTimeMs": LeftOut.THROTTLE,
+    **dict.fromkeys(("ErrorMessage", "StatusDetail", "Documentation"), LeftOut.TEXTS),
+    **dict.fromkeys(DISK, LeftOut.SIZES),
+}
+
+
+@functools.cache
+def class_of(message: str, field: Field) -> LeftOut | None:
+    """Return the class of a field of a response; None for a field that is compared."""
+    kind = kind_of(message, field)
+    if kind is Kind.NODE or field.name in ADDRESSES:
+        return LeftOut.NODES
+    if kind is Kind.OFFSET:
+        return LeftOut.OFFSETS  # not compared if moved by as much as the other offsets of the partition
+    if kind is not None or field.name in EPOCHS:
+        return LeftOut.IDS
+    if field.name in BY_NAME:
+        return BY_NAME[field.name]
+    values = value_set(message, (field.json_name,))
+    if (values is not None and values.kind == "time") or field.name.endswith(TIME_ENDS):
+        return LeftOut.TIMES
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +157,12 @@ def is_error_code(one: Field) -> bool:
     return one.type == "int16" and one.name.endswith("ErrorCode")
 
 
+def error_name(code: int) -> str:
+    """Return Kafka's name of an error code; "error 999" for an unknown one."""
+    known = error_codes().get(code)
+    return known.name if known is not None else f"error {code}"
+
+
 def shown(message: str, one: Field, value: Any, struct: Any = None, *, sensitive: bool = False) -> str:
     """Render a value for people, with credentials withheld.
 
@@ -100,8 +171,7 @@ def shown(message: str, one: Field, value: Any, struct: Any = None, *, sensitive
     if is_hidden(message, one, struct, sensitive=sensitive):
         return WITHHELD
     if is_error_code(one) and isinstance(value, int):
-        known = error_codes().get(value)
-        return known.name if known is not None else str(value)
+        return error_name(value)
     if isinstance(value, bytes):
         return f"{len(value)} bytes {value[:16].hex()}".rstrip()
     if isinstance(value, int) and (special := describe(message, one.json_name, value)) is not None:
@@ -155,7 +225,6 @@ def _was_not_ready(recorded: Struct, new: Struct) -> bool:
 
 
 def _own_error(struct: Struct) -> Field | None:
-    """Return the field with the error code of a message, or of an element of an array."""
     return next((struct.by_attribute[one] for one in ERRORS if one in struct.by_attribute), None)
 
 
@@ -198,7 +267,6 @@ def _only_of_nodes(message: str, pairs: list[tuple[Any, Any]]) -> bool:
 
 
 def _name(walk: _Walk, struct: Struct, place_in: int) -> str:
-    """Return what identifies an element, in words."""
     keys = key_fields(walk.message, struct)
     names = walk.identities.names
     named = ((key, getattr(struct, key.attribute)) for key in keys)
@@ -232,3 +300,147 @@ def _note(walk: _Walk, one: Field, structs: tuple[Any, Any], steps: tuple[str, s
 
 def _differ(walk: _Walk, steps: tuple[str, str], recorded: str, new: str) -> None:
     walk.found.differences.append(Difference(*steps, recorded, new))
+
+
+@dataclass
+class Assigned:
+    """The assignments of one replay. *recorded_name* and *new_name*: topic id -> topic."""
+
+    recorded_name: Callable[[str], str]
+    new_name: Callable[[str], str]
+    _told: dict[Member, Partitions] = field(default_factory=dict)  # by the new coordinator, at last
+    _given_up: set[str] = field(default_factory=set)  # groups whose members get others than recorded
+
+    def is_as_recorded(self, recorded: Recorded, answer: Any) -> bool:
+        """Note the answer to a heartbeat.
+
+        Returns whether its member has the recorded assignment by now, if the recorded answer reported one.
+        """
+        old, key = recorded.answer(), _member(recorded)
+        if old is None or key is None or answer.error_code or old.error_code:
+            return True
+        assigned = _partitions(answer, self.new_name)
+        if assigned is not None and (len(self._told) < MOST or key in self._told):
+            self._told[key] = assigned
+        wanted = _partitions(old, self.recorded_name)
+        return wanted is None or key[0] in self._given_up or self._told.get(key, frozenset()) == wanted
+
+    def difference(self, recorded: Recorded, answer: Any) -> Difference | None:
+        """Return how the member's assignment differs from the recorded one, if it does; its group is not waited for again."""
+        old, key = recorded.answer(), _member(recorded)
+        if old is None or key is None or answer.error_code or old.error_code:
+            return None
+        wanted, has = _partitions(old, self.recorded_name), self._told.get(key, frozenset())
+        if wanted is None or wanted == has:
+            return None
+        self._given_up.add(key[0])
+        return Difference("assignment", f"assignment of {printable(key[1], LONGEST)}", _shown(wanted), _shown(has))
+
+
+def go_on(body: Any, answer: Any) -> None:
+    """Turn a heartbeat that was answered into the next heartbeat of its member."""
+    body.member_epoch = answer.member_epoch
+    body.member_id = answer.member_id or body.member_id
+
+
+def _member(recorded: Recorded) -> Member | None:
+    """Return group and member id. The first heartbeat of version 0 has no member id: its answer assigns one."""
+    body, answer = recorded.body(), recorded.answer()
+    member = body.member_id or (answer.member_id if answer is not None else "")
+    return (body.group_id, member) if member else None
+
+
+def _partitions(answer: Any, name: Callable[[str], str]) -> Partitions | None:
+    if answer.assignment is None:
+        return None
+    return frozenset(
+        (name(one.topic_id), number) for one in answer.assignment.topic_partitions for number in one.partitions
+    )
+
+
+def _shown(partitions: Partitions) -> str:
+    text = ", ".join(f"{topic}-{number}" for topic, number in sorted(partitions))
+    return printable(text or "no partitions", LONGEST)
+
+
+class Fetched:
+    """The records of one replay, by connection and partition.
+
+    Args:
+        recorded_name, new_name: topic id -> topic.
+        moved: recorded offset, topic, partition -> the offset of that record in the new cluster.
+    """
+
+    def __init__(
+        self,
+        recorded_name: Callable[[str], str],
+        new_name: Callable[[str], str],
+        moved: Callable[[int, str, int], int] = lambda offset, topic, partition: offset,
+    ) -> None:
+        self._names = (recorded_name, new_name)
+        self._moved = moved
+        self._found: dict[Key, tuple[dict[int, int], dict[int, int]]] = {}
+        self._count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there were more records than are compared."""
+        return self._count >= MOST_RECORDS
+
+    def add(self, connection: ConnectionId, recorded: Any, new: Any) -> Comparison:
+        """Note the records of two answers, and return how the answers differ in everything else."""
+        comparison = Comparison()
+        error = recorded.by_attribute["error_code"]
+        if recorded.error_code != new.error_code:
+            values = (shown("FetchResponse", error, one.error_code) for one in (recorded, new))
+            comparison.differences.append(Difference("errorCode", "errorCode", *values))
+        errors = [self._note(connection, side, answer) for side, answer in enumerate((recorded, new))]
+        for (topic, partition), code in errors[0].items():
+            other = errors[1].get((topic, partition))
+            if other is not None and other != code:
+                values = (shown("FetchResponse", error, value) for value in (code, other))
+                where = f"responses[{topic}].partitions[{partition}].errorCode"
+                comparison.differences.append(Difference("responses.partitions.errorCode", where, *values))
+        if errors[0] != errors[1] and not comparison.differences:
+            comparison.left_out[LeftOut.DIVISION] += 1
+        return comparison
+
+    def differences(self) -> Iterator[tuple[ConnectionId, Difference]]:
+        """Yield the partitions from which different records were read."""
+        for (connection, topic, partition), (read, new) in self._found.items():
+            recorded = {self._moved(offset, topic, partition): record for offset, record in read.items()}
+            if recorded == new:
+                continue
+            different = sorted(
+                offset for offset in recorded.keys() | new.keys() if recorded.get(offset) != new.get(offset)
+            )
+            where = f"responses[{topic}].partitions[{partition}].records"
+            yield (
+                connection,
+                Difference(
+                    PATH,
+                    where,
+                    f"{len(read):,} records",
+                    f"{len(new):,} records, {len(different):,} missing or others, from offset {different[0]:,} on",
+                ),
+            )
+
+    def _note(self, connection: ConnectionId, side: int, answer: Any) -> dict[tuple[str, int], int]:
+        """Note the records of an answer; return its error codes by partition."""
+        errors = {}
+        for topic in answer.responses:
+            name = topic.topic or self._names[side](topic.topic_id)
+            for partition in topic.partitions:
+                errors[name, partition.partition_index] = partition.error_code
+                if partition.records:
+                    key = (connection, name, partition.partition_index)
+                    self._add(self._found.setdefault(key, ({}, {}))[side], partition.records)
+        return errors
+
+    def _add(self, hashes: dict[int, int], records: bytes) -> None:
+        for batch in read_records(records):
+            if batch.is_control or self.is_full:
+                continue
+            for record in batch.records:
+                hashes[record.offset] = hash((record.key, record.value, tuple(record.headers)))
+                self._count += 1

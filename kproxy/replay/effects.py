@@ -8,7 +8,7 @@ known before, and the recorded answers are not looked at.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -21,6 +21,7 @@ from kproxy.replay.recording import Recorded
 
 MOST_SUBJECTS = 10_000  # counted by name; further ones are counted together as "others"
 OTHERS = "others, too many to list"
+_OFFSETS = "offsets of group {body.group_id}"
 
 
 class Verb(StrEnum):
@@ -75,15 +76,9 @@ def _produce(effects: Effects, body: Any) -> None:
 
 
 def _create_topics(effects: Effects, body: Any) -> None:
-    if not body.validate_only:
-        for topic in body.topics:
-            partitions = len(topic.assignments) or max(topic.num_partitions, 0)
-            effects.note(Verb.CREATE, effects.topic(topic), partitions=partitions, settings=len(topic.configs))
-
-
-def _create_partitions(effects: Effects, body: Any) -> None:
     for topic in () if body.validate_only else body.topics:
-        effects.note(Verb.CHANGE, f"{effects.topic(topic)}, to {topic.count} partitions", requests=1)
+        partitions = len(topic.assignments) or max(topic.num_partitions, 0)
+        effects.note(Verb.CREATE, effects.topic(topic), partitions=partitions, settings=len(topic.configs))
 
 
 def _delete_topics(effects: Effects, body: Any) -> None:
@@ -93,40 +88,9 @@ def _delete_topics(effects: Effects, body: Any) -> None:
         effects.note(Verb.DELETE, f"topic {name}", topics=1)
 
 
-def _delete_records(effects: Effects, body: Any) -> None:
-    for topic in body.topics:
-        effects.note(Verb.DELETE, f"records of {effects.topic(topic)}", partitions=len(topic.partitions))
-
-
-def _commit(effects: Effects, body: Any) -> None:
-    for topic in body.topics:
-        effects.note(Verb.WRITE, f"offsets of group {body.group_id}", partitions=len(topic.partitions))
-
-
-def _delete_offsets(effects: Effects, body: Any) -> None:
-    effects.note(Verb.DELETE, f"offsets of group {body.group_id}", topics=len(body.topics))
-
-
-def _alter_offsets(effects: Effects, body: Any) -> None:
-    effects.note(Verb.CHANGE, f"offsets of group {body.group_id}", topics=len(body.topics))
-
-
-def _delete_groups(effects: Effects, body: Any) -> None:
-    for group in body.groups_names:
-        effects.note(Verb.DELETE, f"group {group}", groups=1)
-
-
-def _join(effects: Effects, body: Any) -> None:
-    effects.note(Verb.TAKE_PART, f"group {body.group_id}", requests=1)
-
-
 def _leave(effects: Effects, body: Any) -> None:
     leaving = len(body.members) or 1  # versions before 3 name one (KIP-345)
     effects.note(Verb.TAKE_PART, f"group {body.group_id}", **{"members leaving": leaving})
-
-
-def _share(effects: Effects, body: Any) -> None:
-    effects.note(Verb.TAKE_PART, f"group {body.group_id or ''}", **{"requests for records, or acknowledging them": 1})
 
 
 def _init_producer(effects: Effects, body: Any) -> None:
@@ -142,40 +106,21 @@ def _add_partitions(effects: Effects, body: Any) -> None:
     effects.note(Verb.WRITE, f"transactions of {body.v3_and_below_transactional_id}", **{"partitions added": added})
 
 
-def _add_offsets(effects: Effects, body: Any) -> None:
-    effects.note(Verb.WRITE, f"transactions of {body.transactional_id}", **{"groups added": 1})
-
-
 def _end_transaction(effects: Effects, body: Any) -> None:
     what = f"transactions of {body.transactional_id}"
     effects.note(Verb.WRITE, what, **{"commits" if body.committed else "aborts": 1})
 
 
-def _alter_configs(effects: Effects, body: Any) -> None:
+def _alter_configs(effects: Effects, body: Any, subject: str = "{}") -> None:
     for resource in () if body.validate_only else body.resources:
-        effects.note(Verb.CHANGE, _settings_of(resource), settings=len(resource.configs))
+        kind = describe("AlterConfigsRequest", "resourceType", resource.resource_type) or resource.resource_type
+        settings = f"settings of {str(kind).lower()} {resource.resource_name}"
+        effects.note(Verb.CHANGE, subject.format(settings), settings=len(resource.configs))
 
 
 def _replace_configs(effects: Effects, body: Any) -> None:
     """Note that AlterConfigs replaces all settings of a resource (KIP-133); IncrementalAlterConfigs does not (KIP-339)."""
-    for resource in () if body.validate_only else body.resources:
-        subject = f"all {_settings_of(resource)}: those that are not named go back to their defaults"
-        effects.note(Verb.CHANGE, subject, settings=len(resource.configs))
-
-
-def _settings_of(resource: Any) -> str:
-    kind = describe("AlterConfigsRequest", "resourceType", resource.resource_type) or resource.resource_type
-    return f"settings of {str(kind).lower()} {resource.resource_name}"
-
-
-def _create_acls(effects: Effects, body: Any) -> None:
-    for acl in body.creations:
-        effects.note(Verb.CREATE, f"ACLs of {acl.principal}", ACLs=1)
-
-
-def _delete_acls(effects: Effects, body: Any) -> None:
-    for one in body.filters:
-        effects.note(Verb.DELETE, f"ACLs of {one.principal_filter or 'anyone'}", filters=1)
+    _alter_configs(effects, body, "all {}: those that are not named go back to their defaults")
 
 
 def _alter_quotas(effects: Effects, body: Any) -> None:
@@ -184,75 +129,101 @@ def _alter_quotas(effects: Effects, body: Any) -> None:
         effects.note(Verb.CHANGE, f"quotas of {entity}", quotas=len(entry.ops))
 
 
+def _delete_acls(effects: Effects, body: Any) -> None:
+    for one in body.filters:
+        effects.note(Verb.DELETE, f"ACLs of {one.principal_filter or 'anyone'}", filters=1)
+
+
 def _alter_scram(effects: Effects, body: Any) -> None:
-    for one in body.upsertions:
-        effects.note(Verb.CHANGE, f"SCRAM credentials of {one.name}", credentials=1)
-    for one in body.deletions:
-        effects.note(Verb.DELETE, f"SCRAM credentials of {one.name}", credentials=1)
+    _each(Verb.CHANGE, "SCRAM credentials of {one.name}", "upsertions", "credentials")(effects, body)
+    _each(Verb.DELETE, "SCRAM credentials of {one.name}", "deletions", "credentials")(effects, body)
 
 
-def _of_topics(verb: Verb, what: str, topics: Callable[[Any], Iterable[Any] | None]) -> "Effect":
-    def effect(effects: Effects, body: Any) -> None:
-        named = topics(body)
-        if named is None:
-            effects.note(verb, f"{what} of all partitions", requests=1)
-        for topic in named or ():
-            effects.note(verb, f"{what} of {effects.topic(topic)}", partitions=len(topic.partitions))
-
-    return effect
+def _elect_leaders(effects: Effects, body: Any) -> None:
+    if body.topic_partitions is None:
+        effects.note(Verb.CHANGE, "leaders of all partitions", requests=1)
+    else:
+        _each(Verb.CHANGE, "leaders of {topic}", "topic_partitions", "partitions", of="partitions")(effects, body)
 
 
-def _of_cluster(verb: Verb, what: str) -> "Effect":
-    def effect(effects: Effects, body: Any) -> None:
-        if not getattr(body, "validate_only", False):
-            effects.note(verb, what, requests=1)
-
-    return effect
+def _alter_log_dirs(effects: Effects, body: Any) -> None:
+    for one in body.dirs:
+        _each(Verb.CHANGE, "log directories of {topic}", "topics", "partitions", of="partitions")(effects, one)
 
 
 Effect = Callable[[Effects, Any], None]
+
+
+def _once(verb: Verb, subject: str, unit: str = "requests", *, of: str = "") -> Effect:
+    """Make the effect of a request on one subject, which may name fields of its body.
+
+    It counts the elements of the array *of* in *unit*, or 1."""
+
+    def effect(effects: Effects, body: Any) -> None:
+        if not getattr(body, "validate_only", False):
+            effects.note(verb, subject.format(body=body), **{unit: len(getattr(body, of)) if of else 1})
+
+    return effect
+
+
+def _each(verb: Verb, subject: str, elements: str, unit: str, *, of: str = "") -> Effect:
+    """Make the effect of a request on each of its *elements*: *subject* may name fields of the body, of *one*, and its *topic*.
+
+    It counts in *unit* the elements of the array *of* in each, or 1."""
+
+    def effect(effects: Effects, body: Any) -> None:
+        for one in () if getattr(body, "validate_only", False) else getattr(body, elements):
+            topic = effects.topic(one) if "{topic}" in subject else ""
+            what = subject.format(body=body, one=one, topic=topic)
+            effects.note(verb, what, **{unit: len(getattr(one, of)) if of else 1})
+
+    return effect
+
+
+_IN_GROUP = _once(Verb.TAKE_PART, "group {body.group_id}")
+_SHARE = _once(Verb.TAKE_PART, "group {body.group_id}", "requests for records, or acknowledging them")
 EFFECTS: dict[int, Effect] = {  # for each API that changes something
     ApiKey.PRODUCE: _produce,
     ApiKey.CREATE_TOPICS: _create_topics,
-    ApiKey.CREATE_PARTITIONS: _create_partitions,
+    ApiKey.CREATE_PARTITIONS: _each(Verb.CHANGE, "{topic}, to {one.count} partitions", "topics", "requests"),
     ApiKey.DELETE_TOPICS: _delete_topics,
-    ApiKey.DELETE_RECORDS: _delete_records,
-    ApiKey.OFFSET_COMMIT: _commit,
-    ApiKey.TXN_OFFSET_COMMIT: _commit,
-    ApiKey.OFFSET_DELETE: _delete_offsets,
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS: _alter_offsets,
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS: _delete_offsets,
-    ApiKey.DELETE_GROUPS: _delete_groups,
-    ApiKey.JOIN_GROUP: _join,
-    ApiKey.SYNC_GROUP: _join,
-    ApiKey.HEARTBEAT: _join,
+    ApiKey.DELETE_RECORDS: _each(Verb.DELETE, "records of {topic}", "topics", "partitions", of="partitions"),
+    ApiKey.OFFSET_COMMIT: _each(Verb.WRITE, _OFFSETS, "topics", "partitions", of="partitions"),
+    ApiKey.TXN_OFFSET_COMMIT: _each(Verb.WRITE, _OFFSETS, "topics", "partitions", of="partitions"),
+    ApiKey.OFFSET_DELETE: _once(Verb.DELETE, _OFFSETS, "topics", of="topics"),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: _once(Verb.CHANGE, _OFFSETS, "topics", of="topics"),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: _once(Verb.DELETE, _OFFSETS, "topics", of="topics"),
+    ApiKey.DELETE_GROUPS: _each(Verb.DELETE, "group {one}", "groups_names", "groups"),
+    ApiKey.JOIN_GROUP: _IN_GROUP,
+    ApiKey.SYNC_GROUP: _IN_GROUP,
+    ApiKey.HEARTBEAT: _IN_GROUP,
     ApiKey.LEAVE_GROUP: _leave,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: _join,
-    ApiKey.SHARE_GROUP_HEARTBEAT: _join,
-    ApiKey.STREAMS_GROUP_HEARTBEAT: _join,
-    ApiKey.SHARE_FETCH: _share,
-    ApiKey.SHARE_ACKNOWLEDGE: _share,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _IN_GROUP,
+    ApiKey.SHARE_GROUP_HEARTBEAT: _IN_GROUP,
+    ApiKey.STREAMS_GROUP_HEARTBEAT: _IN_GROUP,
+    ApiKey.SHARE_FETCH: _SHARE,
+    ApiKey.SHARE_ACKNOWLEDGE: _SHARE,
     ApiKey.INIT_PRODUCER_ID: _init_producer,
     ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions,
-    ApiKey.ADD_OFFSETS_TO_TXN: _add_offsets,
+    ApiKey.ADD_OFFSETS_TO_TXN: _once(Verb.WRITE, "transactions of {body.transactional_id}", "groups added"),
     ApiKey.END_TXN: _end_transaction,
     ApiKey.ALTER_CONFIGS: _replace_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _alter_configs,
-    ApiKey.CREATE_ACLS: _create_acls,
+    ApiKey.CREATE_ACLS: _each(Verb.CREATE, "ACLs of {one.principal}", "creations", "ACLs"),
     ApiKey.DELETE_ACLS: _delete_acls,
     ApiKey.ALTER_CLIENT_QUOTAS: _alter_quotas,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_scram,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _of_topics(Verb.CHANGE, "replicas", lambda body: body.topics),
-    ApiKey.ELECT_LEADERS: _of_topics(Verb.CHANGE, "leaders", lambda body: body.topic_partitions),
-    ApiKey.ALTER_REPLICA_LOG_DIRS: _of_topics(
-        Verb.CHANGE, "log directories", lambda body: [topic for one in body.dirs for topic in one.topics]
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _each(
+        Verb.CHANGE, "replicas of {topic}", "topics", "partitions", of="partitions"
     ),
-    ApiKey.CREATE_DELEGATION_TOKEN: _of_cluster(Verb.CREATE, "delegation tokens"),
-    ApiKey.RENEW_DELEGATION_TOKEN: _of_cluster(Verb.CHANGE, "delegation tokens"),
-    ApiKey.EXPIRE_DELEGATION_TOKEN: _of_cluster(Verb.DELETE, "delegation tokens"),
-    ApiKey.UPDATE_FEATURES: _of_cluster(Verb.CHANGE, "finalized features of the cluster"),
-    ApiKey.UNREGISTER_BROKER: _of_cluster(Verb.DELETE, "a broker's registration"),
-    ApiKey.ADD_RAFT_VOTER: _of_cluster(Verb.CHANGE, "voters of the controllers' quorum"),
-    ApiKey.REMOVE_RAFT_VOTER: _of_cluster(Verb.CHANGE, "voters of the controllers' quorum"),
-    ApiKey.PUSH_TELEMETRY: _of_cluster(Verb.WRITE, "metrics of clients (telemetry)"),
+    ApiKey.ELECT_LEADERS: _elect_leaders,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _alter_log_dirs,
+    ApiKey.CREATE_DELEGATION_TOKEN: _once(Verb.CREATE, "delegation tokens"),
+    ApiKey.RENEW_DELEGATION_TOKEN: _once(Verb.CHANGE, "delegation tokens"),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: _once(Verb.DELETE, "delegation tokens"),
+    ApiKey.UPDATE_FEATURES: _once(Verb.CHANGE, "finalized features of the cluster"),
+    ApiKey.UNREGISTER_BROKER: _once(Verb.DELETE, "a broker's registration"),
+    ApiKey.ADD_RAFT_VOTER: _once(Verb.CHANGE, "voters of the controllers' quorum"),
+    ApiKey.REMOVE_RAFT_VOTER: _once(Verb.CHANGE, "voters of the controllers' quorum"),
+    ApiKey.PUSH_TELEMETRY: _once(Verb.WRITE, "metrics of clients (telemetry)"),
 }

@@ -63,6 +63,8 @@ _PRODUCERS = (
     " INVALID_TXN_STATE DUPLICATE_SEQUENCE_NUMBER"
 )
 _FEATURES = "UNSUPPORTED_VERSION UNSUPPORTED_FOR_MESSAGE_FORMAT FEATURE_UPDATE_FAILED INVALID_UPDATE_VERSION"
+_ERROR = r"[eE]rrorCode$"
+_THERE, _ABSENT = "present", re.escape(MISSING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +93,6 @@ def _any_of(names: Iterable[str]) -> str:
     return "|".join(map(re.escape, names))
 
 
-_ERROR = r"[eE]rrorCode$"
-_THERE, _ABSENT = "present", re.escape(MISSING)
 _UNREADY = _any_of(error_codes()[code].name for code in NOT_READY if code in error_codes())
 _RULES = (
     _rule(ALLOWED, path=_ERROR, recorded=r".*_AUTHORIZATION_FAILED|SECURITY_DISABLED"),
@@ -157,7 +157,6 @@ def explain(api_name: str, difference: Difference) -> str | None:
 
 
 def _of_errors(difference: Difference) -> str | None:
-    """Return what the new error means."""
     known = _by_name().get(difference.new) if re.search(_ERROR, difference.path) else None
     if known is None or known.code == 0:
         return None

@@ -1,25 +1,48 @@
-"""Plan: which requests of a recording are sent to a cluster, which are not and why, and what they would do there."""
+"""Plan: which requests of a recording are sent to a cluster, which are not and why, and what they would do there.
+
+Not sent are logins, what brokers and controllers say to each other, and what is incomplete (``reason_not_sent``). Brokers create
+some topics by themselves, when a request needs them and the cluster lacks them (``AutomaticTopics``):
+
+Metadata              creates a topic that it names, with allowAutoTopicCreation or before that version, if the brokers'
+                      auto.create.topics.enable is true, which is the default (KafkaApis.handleTopicMetadataRequest)
+FindCoordinator       creates the internal topic in which coordinators of that kind keep their state (KafkaApis.getCoordinator)
+StreamsGroupHeartbeat  creates the internal topics of the topology that it carries (KIP-1071)
+"""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from kproxy.errors import DecodeError
-from kproxy.protocol import ApiKey
+from kproxy.protocol import ApiKey, facts
 from kproxy.protocol.constants import ZERO_UUID
-from kproxy.replay.automatic_topics import AutomaticTopics
+from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.judgements import apis_for_replay
 from kproxy.replay.cluster import Cluster, map_nodes, node_of
-from kproxy.replay.effects import Effects
-from kproxy.replay.producer_ids import Producer, producers_of
+from kproxy.replay.effects import Effects, Verb
+from kproxy.replay.identities import Producer, producers_of
 from kproxy.replay.recording import ConnectionId, Recorded, Recording
-from kproxy.replay.selection import INTERNAL, REPLICA, reason_not_sent
 from kproxy.replay.versions import Unsendable, nearest
 
 MOST_NAMES = 100_000
 # The first versions with transactions of version 2 (KIP-890)
 IMPLICIT_FROM: dict[int, int] = {ApiKey.PRODUCE: 12, ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.END_TXN: 5}
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
+LOGINS = apis_for_replay("login")
+# APIs of controllers, and APIs on listeners for clients that need ClusterAction or are sent by brokers alone
+# (ApiKeys.clusterAction of kafka-clients; KIP-932 for share group state, KIP-853 for voters that register by themselves)
+BETWEEN_BROKERS = apis_for_replay("internal")
+# Versions that only brokers send: in batches, to verify transactions (KIP-890)
+OF_BROKERS_FROM: dict[int, int] = {ApiKey.ADD_PARTITIONS_TO_TXN: 4}
+LOGIN = "a login of the capture: connections to the new cluster log in by themselves, where --command-config says how"
+INTERNAL = "what brokers and controllers say to each other"
+DECLINED = "a version that the recorded broker did not know; its client asked again at a lower one, which is sent"
+REPLICA = "a replica's fetch, not a client's"
+# Key type of FindCoordinator -> topic (FindCoordinatorRequest.CoordinatorType)
+OF_COORDINATORS = {0: "__consumer_offsets", 1: "__transaction_state", 2: "__share_group_state"}
+BY_METADATA = ", where auto.create.topics.enable is true, by Metadata"
+BY_FIND_COORDINATOR = ", by FindCoordinator"
 
 
 @dataclass
@@ -180,3 +203,77 @@ def _note_topics(plan: Plan, message: str, struct: Any) -> None:
         # only those that the recorded cluster had: requests for others were refused there, too
         if name in plan.recording.topics and len(plan.needs.topics) < MOST_NAMES:
             plan.needs.topics[name] = plan.recording.topics[name]
+
+
+def reason_not_sent(recorded: Recorded) -> str | None:
+    """Return why a request is not sent to any broker, in words; None if it is sent."""
+    api_key = recorded.api_key
+    if api_key in LOGINS:
+        return LOGIN
+    if is_internal(api_key, recorded.api_version):
+        return INTERNAL
+    if recorded.request.cut:
+        return f"its end is not in the capture ({recorded.request.cut.text})"
+    return _reason_of_body(recorded)
+
+
+def _reason_of_body(recorded: Recorded) -> str | None:
+    request, api = recorded.request, facts().apis.get(recorded.api_key)
+    if api is not None and (request.assumed_version is not None or request.unread):
+        if request.unread and (recorded.api_version <= api.versions.highest or _is_declined(recorded)):
+            return DECLINED
+        return f"version {recorded.api_version} is newer than kproxy knows"
+    if not recorded.readable:
+        return f"it cannot be decoded: {request.error or 'the API is not known'}"
+    try:
+        return REPLICA if _is_replica(recorded.body()) else None
+    except DecodeError as error:
+        return f"it cannot be decoded: {error}"
+
+
+def _is_declined(recorded: Recorded) -> bool:
+    """Return whether the recorded broker answered ApiVersions with the version to ask at instead (KIP-511)."""
+    answer = recorded.answer() if recorded.api_key == ApiKey.API_VERSIONS else None
+    return answer is not None and answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def is_internal(api_key: int, api_version: int) -> bool:
+    """Return whether brokers and controllers send this to each other, and clients do not."""
+    return api_key in BETWEEN_BROKERS or api_version >= OF_BROKERS_FROM.get(api_key, api_version + 1)
+
+
+def _is_replica(body: object) -> bool:
+    """Return whether a Fetch, ListOffsets or OffsetForLeaderEpoch comes from a follower, which names itself."""
+    replica = getattr(body, "replica_id", -1)
+    state = getattr(body, "replica_state", None)
+    return replica >= 0 or (state is not None and state.replica_id >= 0)
+
+
+@dataclass
+class AutomaticTopics:
+    """The topics that a number of requests would have brokers create."""
+
+    _topics: Counter[tuple[str, str]] = field(default_factory=Counter)  # topic, by what -> requests
+
+    def add(self, api_key: int, body: Any) -> None:
+        """Add the topics that a decoded request would have created."""
+        for one in _created_by(api_key, body):
+            if one in self._topics or len(self._topics) < MOST_NAMES:
+                self._topics[one] += 1
+
+    def note(self, effects: Effects, there: Container[str]) -> None:
+        """Note as created those of the topics that the cluster does not have."""
+        for (topic, by), count in self._topics.items():
+            if topic not in there:
+                effects.note(Verb.CREATE, f"topic {topic}{by}", requests=count)
+
+
+def _created_by(api_key: int, body: Any) -> Iterator[tuple[str, str]]:
+    if api_key == ApiKey.METADATA and body.topics and body.allow_auto_topic_creation:
+        yield from ((topic.name, BY_METADATA) for topic in body.topics if topic.name)
+    elif api_key == ApiKey.FIND_COORDINATOR and body.key_type in OF_COORDINATORS:
+        yield OF_COORDINATORS[body.key_type], BY_FIND_COORDINATOR
+    elif api_key == ApiKey.STREAMS_GROUP_HEARTBEAT and body.topology is not None:
+        by = f", internal of streams group {body.group_id}, by StreamsGroupHeartbeat"
+        for one in body.topology.subtopologies:
+            yield from ((topic.name, by) for topic in (*one.repartition_source_topics, *one.state_changelog_topics))

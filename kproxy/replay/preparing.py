@@ -1,29 +1,32 @@
-"""Prepare the cluster: create topics that requests need, and get producer ids for those assigned before the capture."""
+"""Prepare the cluster: create topics that requests need, get producer ids for those assigned before the capture, shift offsets.
+
+Offsets: say a capture appends records from offset 900 on, and the log of the new cluster ends at 20. What had offset 905 then
+gets offset 25, so a Fetch or an OffsetCommit of 905 is sent as one of 25. Offsets of partitions to which the capture appends
+nothing stay.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kproxy.errors import DecodeError, UpstreamError
 from kproxy.protocol import ApiKey
-from kproxy.protocol.error_codes import ErrorCode, error_codes
+from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.structs import struct_types
-from kproxy.replay.identities import Identities
-from kproxy.replay.link import Link, LinkClosed
-from kproxy.replay.offsets import ask_ends, by_leader, learn_shifts
+from kproxy.replay.cluster import LinkClosed
+from kproxy.replay.comparing import NOT_READY, error_name
+from kproxy.replay.identities import Identities, Producer
 from kproxy.replay.plan import Plan
-from kproxy.replay.producer_ids import Producer
+from kproxy.replay.recording import Recorded, Recording
 from kproxy.replay.versions import Unsendable
 
 RETRY_S = 0.2
-NOT_READY = (
-    *(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR),
-    *(ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.LEADER_NOT_AVAILABLE),
-)
 TRANSACTIONS = 1  # key type of FindCoordinator
 MOST_NAMED = 10  # topics in an error
 TIMEOUT_MS = 60_000
+CLIENT, LATEST = -1, -1  # no replica; the timestamp that stands for the end
+MOST = 100_000  # partitions
+Partition = tuple[str, int]  # topic, number
 
 
 async def prepare(plan: Plan, identities: Identities) -> None:
@@ -76,11 +79,11 @@ async def _create_topics(plan: Plan) -> None:
                 for number, node in enumerate(placed)
             ]
         body.topics.append(topic)
-    async with _link_to_controller(plan) as link:
-        answer = await link.ask(ApiKey.CREATE_TOPICS, version, body)
+    # Any broker forwards to the controller (KIP-590), but not before 3.0: then the first node has to be the controller
+    answer = await cluster.ask(None, ApiKey.CREATE_TOPICS, version, body)
     for topic in answer.topics:
         if topic.error_code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
-            raise UpstreamError(f"topic {topic.name} was not created: {_name(topic.error_code)}")
+            raise UpstreamError(f"topic {topic.name} was not created: {error_name(topic.error_code)}")
     try:
         async with asyncio.timeout(cluster.patience):
             await _until_led(plan, wanted)
@@ -126,49 +129,76 @@ async def _new_producer(plan: Plan, transactional_id: str | None) -> Producer:
     )
     async with asyncio.timeout(plan.cluster.patience):
         while True:
-            async with _link_to_coordinator(plan, transactional_id) as link:
-                answer = await link.ask(ApiKey.INIT_PRODUCER_ID, version, body)
+            node = None if transactional_id is None else await _coordinator(plan, transactional_id)
+            answer = await plan.cluster.ask(node, ApiKey.INIT_PRODUCER_ID, version, body)
             if answer.error_code == 0:
                 return Producer(answer.producer_id, answer.producer_epoch)
             if answer.error_code not in NOT_READY:
-                raise UpstreamError(f"no producer id: {_name(answer.error_code)}")
+                raise UpstreamError(f"no producer id: {error_name(answer.error_code)}")
             await asyncio.sleep(RETRY_S)
 
 
-@asynccontextmanager
-async def _link(plan: Plan, node: int | None) -> AsyncIterator[Link]:
-    link = await plan.cluster.open(node)
-    try:
-        yield link
-    finally:
-        link.abort("done")
+async def _coordinator(plan: Plan, transactional_id: str) -> int | None:
+    answer = await plan.cluster.find_coordinator(TRANSACTIONS, transactional_id)
+    return answer.node_id if answer.error_code == 0 else None
 
 
-def _link_to_controller(plan: Plan) -> Any:
-    """Connect to a node that creates topics: any broker, which forwards to the controller (KIP-590), but not before 3.0.
+def first_appended(recording: Recording, sent: list[Recorded]) -> dict[Partition, int]:
+    """Return the offset of the first record that requests append, by topic and partition, as the recorded brokers answered."""
+    offsets: dict[Partition, int] = {}
+    for one in sent:
+        answer = one.answer() if one.api_key == ApiKey.PRODUCE else None
+        for topic in answer.responses if answer is not None else ():
+            name = topic.name or recording.names.get(topic.topic_id, "")
+            for partition in topic.partition_responses:
+                if partition.base_offset >= 0 and name and len(offsets) < MOST:
+                    offsets.setdefault((name, partition.index), partition.base_offset)
+    return offsets
 
-    Before 3.0 the first node has to be the controller: if it is not, trying again would not help.
+
+async def learn_shifts(plan: Plan, identities: Identities) -> None:
+    """Ask where the logs end that requests append to. Topics that the requests themselves create are empty.
+
+    Raises LinkClosed, DecodeError, UpstreamError.
     """
-    return _link(plan, None)
+    first = {key: offset for key, offset in first_appended(plan.recording, plan.sent).items() if _is_there(plan, key)}
+    for node, partitions in by_leader(plan, first).items():
+        for key, (error, end) in (await ask_ends(plan, node, partitions)).items():
+            if not error and end >= 0 and key in first:
+                identities.shifts[key] = end - first[key]
 
 
-@asynccontextmanager
-async def _link_to_coordinator(plan: Plan, transactional_id: str | None) -> AsyncIterator[Link]:
-    """Connect to the coordinator of a transactional id; to any broker without one."""
-    if transactional_id is None:
-        async with _link(plan, None) as link:
-            yield link
-        return
-    version = min(plan.cluster.version(ApiKey.FIND_COORDINATOR, 3), 3)
-    body: Any = struct_types("FindCoordinatorRequest")["FindCoordinatorRequest"](
-        key=transactional_id, key_type=TRANSACTIONS
-    )
-    async with _link(plan, None) as link:
-        answer = await link.ask(ApiKey.FIND_COORDINATOR, version, body)
-    async with _link(plan, answer.node_id if answer.error_code == 0 else None) as link:
-        yield link
+def by_leader(plan: Plan, partitions: Iterable[Partition]) -> dict[int, list[Partition]]:
+    """Group partitions of topics that the new cluster has by the node that leads them there."""
+    partitions_of: dict[int, list[Partition]] = {}
+    for topic, number in partitions:
+        partitions_of.setdefault(plan.cluster.topics[topic].leaders[number], []).append((topic, number))
+    return partitions_of
 
 
-def _name(code: int) -> str:
-    known = error_codes().get(code)
-    return known.name if known is not None else f"error {code}"
+async def ask_ends(plan: Plan, node: int, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
+    """Return error code and end of the log for partitions that a node leads. Raises LinkClosed, DecodeError, UpstreamError."""
+    version = 0 if plan.cluster.versions is None else plan.cluster.version(ApiKey.LIST_OFFSETS, 1)
+    types = struct_types("ListOffsetsRequest")
+    topics: dict[str, Any] = {}
+    for name, number in partitions:
+        topic = topics.setdefault(name, types["ListOffsetsTopic"](name=name))
+        topic.partitions.append(
+            types["ListOffsetsPartition"](partition_index=number, timestamp=LATEST, max_num_offsets=1)
+        )
+    body = types["ListOffsetsRequest"](replica_id=CLIENT, topics=list(topics.values()))
+    answer = await plan.cluster.ask(node, ApiKey.LIST_OFFSETS, version, body)
+    return {
+        (topic.name, one.partition_index): (one.error_code, _end(one))
+        for topic in answer.topics
+        for one in topic.partitions
+    }
+
+
+def _end(partition: Any) -> int:
+    return int(next(iter(partition.old_style_offsets), partition.offset))  # version 0 has old_style_offsets
+
+
+def _is_there(plan: Plan, key: Partition) -> bool:
+    topic = plan.cluster.topics.get(key[0])
+    return topic is not None and key[1] in topic.leaders and key[0] not in plan.needs.created

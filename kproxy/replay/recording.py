@@ -212,7 +212,6 @@ class _Collector(Observer):
             self._epochs[key] = epoch
 
     def _learn(self, exchange: Exchange) -> None:
-        """Learn topics, ids and nodes from an answer."""
         recording = self._recording
         if exchange.topic_names and len(recording.names) < MOST_NAMES:
             recording.names.update(exchange.topic_names)

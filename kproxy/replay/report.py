@@ -9,9 +9,8 @@ from typing import Any
 from kproxy.output.escaping import printable
 from kproxy.output.times import render_duration, render_size
 from kproxy.replay.effects import Verb
-from kproxy.replay.left_open_report import left_open_lines, left_open_object
 from kproxy.replay.plan import Plan
-from kproxy.replay.result import MOST_EXAMPLES, Outcome, Result
+from kproxy.replay.result import MOST_EXAMPLES, LeftOpen, Open, Outcome, Result
 
 LONGEST = 400  # characters of a line: names come from captures
 LONGEST_OF_APIS = 4_000  # where a line only has the names of APIs
@@ -21,6 +20,7 @@ PLURAL = re.compile(r"^((?:more |new )?\w+?)s\b")
 WIDTH = 12  # of a title
 MARGIN = WIDTH + 3  # column at which the text after a title begins
 UNEXPLAINED = "no reason is known for these, so look at both answers:"
+UNANSWERED = "perhaps, as a request was not answered: "
 
 
 def plan_lines(plan: Plan, *, dry: bool) -> Iterator[str]:
@@ -214,7 +214,6 @@ def _singular(unit: str) -> str:
 
 
 def _section(title: str, rows: Iterable[str], *, longest: int = LONGEST) -> Iterator[str]:
-    """Yield rows with a title in front of the first one."""
     for place, row in enumerate(rows):
         if place == MOST_LINES:
             yield f"  {'':{WIDTH}} …"
@@ -228,3 +227,47 @@ def _number(count: int, what: str) -> str:
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
+
+
+def left_open_lines(left_open: LeftOpen) -> Iterator[str]:
+    """Yield a line for each transaction, and for each group with members that have not left."""
+    for name, one in left_open.transactions():
+        after = _after("the producer's transaction.timeout.ms", [one])
+        yield f"{_perhaps(one)}the transaction of {name}, which its coordinator aborts after {after}"
+    for group, members in _groups(left_open).items():
+        what = f"{len(members):,} member{'' if len(members) == 1 else 's'} of group {group}"
+        after = _after("the session timeout", members)
+        whom = "it" if len(members) == 1 else "them"
+        certain = any(one.certain for one in members)
+        yield f"{'' if certain else UNANSWERED}{what}: its coordinator removes {whom} after {after}"
+
+
+def left_open_object(left_open: LeftOpen) -> dict[str, Any]:
+    """Return the same as an object for JSON."""
+    return {
+        "transactions": [
+            {"transactionalId": name, "timeoutMs": one.timeout_ms, "certain": one.certain}
+            for name, one in left_open.transactions()
+        ],
+        "members": [
+            {"groupId": group, "memberId": member, "sessionTimeoutMs": one.timeout_ms, "certain": one.certain}
+            for (group, member), one in left_open.members()
+        ],
+    }
+
+
+def _groups(left_open: LeftOpen) -> dict[str, list[Open]]:
+    groups: dict[str, list[Open]] = {}
+    for (group, _), one in left_open.members():
+        groups.setdefault(group, []).append(one)
+    return groups
+
+
+def _perhaps(one: Open) -> str:
+    return "" if one.certain else UNANSWERED
+
+
+def _after(setting: str, opened: list[Open]) -> str:
+    """Return the name of a timeout, with its length if that is known; of several, the longest."""
+    known = [one.timeout_ms for one in opened if one.timeout_ms is not None]
+    return f"{setting} ({max(known) / 1000:g} s)" if known else setting

@@ -1,4 +1,14 @@
-"""At which version to send a request: the recorded one, or the nearest that both sides know, and what that would lose."""
+"""At which version to send a request: the recorded one, or the nearest that both sides know, and what that would lose.
+
+These ask for one thing in old versions (the old form) and for several in new ones, which older brokers do not have:
+
+FindCoordinator   key (to version 3)                  coordinatorKeys (KIP-699)
+OffsetFetch       groupId, topics (to version 7)      groups (KIP-709)
+LeaveGroup        memberId (to version 2)             members (KIP-345)
+DeleteTopics      topicNames (to version 5)           topics, by name or id (KIP-516)
+
+No broker has the new form alone, so a request of the old form stays one.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -8,8 +18,7 @@ from kproxy.protocol import ApiKey, Message
 from kproxy.protocol.constants import ZERO_UUID
 from kproxy.protocol.facts import Field
 from kproxy.protocol.records import RecordBatch, read_records, write_batches
-from kproxy.protocol.structs import Struct
-from kproxy.replay.reshaping import in_new_form, in_old_form
+from kproxy.protocol.structs import Struct, struct_types
 
 Range = tuple[int, int]  # lowest and highest version
 FIRST_OF_BATCHES = (
@@ -17,6 +26,13 @@ FIRST_OF_BATCHES = (
 )
 MAGIC_OF_BATCHES = 2
 MOST_LOST = 5  # fields that are named
+FIRST_OF_SEVERAL: dict[int, int] = {  # API -> the first version of the new form
+    ApiKey.FIND_COORDINATOR: 4,
+    ApiKey.OFFSET_FETCH: 8,
+    ApiKey.LEAVE_GROUP: 3,
+    ApiKey.DELETE_TOPICS: 6,
+}
+OF_ANSWERS = (ApiKey.FIND_COORDINATOR, ApiKey.OFFSET_FETCH)  # whose answers have two forms as well
 
 
 class Unsendable(Exception):
@@ -54,7 +70,6 @@ def encode_at(message: Message, version: int, struct: Any, names: Mapping[str, s
     Raises:
         Unsendable: a field that is set would be lost, and Kafka does not call it ignorable.
     """
-    in_new_form(message.api_key, struct, version)
     _name_topics(struct, version, names, ids)
     if (why := in_old_form(message.api_key, struct, version)) is not None:
         raise Unsendable(f"version {version}: {why}")
@@ -111,7 +126,6 @@ def _name_field(struct: Struct) -> Field | None:
 
 
 def _inner(struct: Struct) -> Iterator[Struct]:
-    """Yield the structs in a struct."""
     for field in struct.fields:
         if field.is_struct:
             value = getattr(struct, field.attribute)
@@ -119,7 +133,6 @@ def _inner(struct: Struct) -> Iterator[Struct]:
 
 
 def _raise_magic(produce: Any, version: int) -> None:
-    """Convert records to the format that the version requires."""
     for topic in produce.topic_data:
         for partition in topic.partition_data:
             if partition.records and version >= FIRST_OF_BATCHES:
@@ -159,3 +172,70 @@ def _lost(struct: Struct, again: Struct) -> list[str]:
         if old != new:
             lost.append(field.json_name)
     return lost
+
+
+def in_old_form(api_key: int | None, body: Any, version: int) -> str | None:
+    """Change a request of the new form into the old form, for a version that has it; return why that is impossible.
+
+    Its topics must have names. What is left in other fields is nothing that the old version would lose.
+    """
+    if api_key not in FIRST_OF_SEVERAL or version >= FIRST_OF_SEVERAL[api_key]:
+        return None
+    if api_key == ApiKey.DELETE_TOPICS:
+        names = [one.name for one in body.topics]
+        if None in names:
+            return "this version names topics, and the name of a topic id is not known"
+        if names:
+            body.topics, body.topic_names = [], names
+        return None
+    what: dict[int, str] = {
+        ApiKey.FIND_COORDINATOR: "coordinator_keys",
+        ApiKey.OFFSET_FETCH: "groups",
+        ApiKey.LEAVE_GROUP: "members",
+    }
+    named = getattr(body, what[api_key])
+    if len(named) > 1:
+        words = what[api_key].replace("coordinator_keys", "coordinators")
+        return f"it names {len(named):,} {words}, and this version can only name one"
+    for one in named:
+        _name_one(api_key, body, one)
+    return None
+
+
+def _name_one(api_key: int, body: Any, one: Any) -> None:
+    """Put the only element of the new form into the fields of the old form."""
+    if api_key == ApiKey.FIND_COORDINATOR:
+        body.key, body.coordinator_keys = one, []
+    elif api_key == ApiKey.OFFSET_FETCH:
+        kind = struct_types("OffsetFetchRequest")["OffsetFetchRequestTopic"]
+        body.group_id, body.groups = one.group_id, []
+        body.topics = one.topics and [_as(kind, topic) for topic in one.topics]
+    elif one.member_id:
+        body.member_id, body.members = one.member_id, []
+
+
+def several(api_key: int, request: Any, answer: Any, version: int) -> None:
+    """Give an answer of the old form the fields of the new form as well, for a comparison. *request*: the one it answers."""
+    if version >= FIRST_OF_SEVERAL.get(api_key, 0):
+        return
+    if api_key == ApiKey.FIND_COORDINATOR:
+        made = struct_types("FindCoordinatorResponse")["Coordinator"](
+            key=request.key or next(iter(request.coordinator_keys), ""),
+            **{name: getattr(answer, name) for name in ("node_id", "host", "port", "error_code", "error_message")},
+        )
+        answer.coordinators = [made]
+    elif api_key == ApiKey.OFFSET_FETCH:
+        types = struct_types("OffsetFetchResponse")
+        group = next((one.group_id for one in request.groups), request.group_id)
+        topics = [
+            types["OffsetFetchResponseTopics"](
+                name=topic.name,
+                partitions=[_as(types["OffsetFetchResponsePartitions"], one) for one in topic.partitions],
+            )
+            for topic in answer.topics
+        ]
+        answer.groups = [types["OffsetFetchResponseGroup"](group_id=group, topics=topics, error_code=answer.error_code)]
+
+
+def _as(kind: Any, struct: Any) -> Any:
+    return kind(**{name: getattr(struct, name) for name in kind.by_attribute if name in struct.by_attribute})

@@ -154,6 +154,29 @@ class Proxy:
         """The last lines that the proxy has logged."""
         return self._log.lines()
 
+    def wait_for(self, event: str, seconds: float) -> None:
+        """Wait until the proxy has logged an event. Raises KproxyError if it ends, or after so many seconds."""
+        self._log.until(event, since=0, seconds=seconds)
+
+    def check_running(self) -> None:
+        """Raise KproxyError if it has ended by itself."""
+        if self._process is not None and self._process.poll() is not None:
+            raise KproxyError(f"kproxy run has ended: {self._log.last_lines()}")
+
+    def configuration(self) -> dict[str, Any]:
+        """Return the configuration that it runs with now: of the cluster, and with the faults."""
+        used = {"use": "faults", "with": {"faults": [fault.options for fault in self._faults]}}
+        filters = [*self._cluster.get("filters", []), used]
+        addresses = {"mode": "port", "first_port": self._port + 2}
+        return {
+            "clusters": [{"listen": self.bootstrap, "addresses": addresses, **self._cluster, "filters": filters}],
+            "workers": self._workers,
+            "admin": f"{HOST}:{self._port + 1}",
+            "analysis": {"enabled": False},
+            "timeouts": {"drain": DRAIN_S},
+            "logs": "json",
+        }
+
     def close(self) -> None:
         """End the proxy and its connections."""
         process, self._process = self._process, None
@@ -192,20 +215,8 @@ class Proxy:
 
     def _write(self) -> None:
         """Write the configuration in one step; JSON is YAML."""
-        used = {"use": "faults", "with": {"faults": [fault.options for fault in self._faults]}}
-        filters = [*self._cluster.get("filters", []), used]
-        addresses = {"mode": "port", "first_port": self._port + 2}
-        cluster = {"listen": self.bootstrap, "addresses": addresses, **self._cluster, "filters": filters}
-        config = {
-            "clusters": [cluster],
-            "workers": self._workers,
-            "admin": f"{HOST}:{self._port + 1}",
-            "analysis": {"enabled": False},
-            "timeouts": {"drain": DRAIN_S},
-            "logs": "json",
-        }
         fresh = self._file.with_suffix(".new")
-        fresh.write_text(json.dumps(config), encoding="utf-8")
+        fresh.write_text(json.dumps(self.configuration()), encoding="utf-8")
         fresh.replace(self._file)
 
     def _count(self, event: str, name: str | None) -> int:
@@ -242,6 +253,10 @@ class Log:
         with self._changed:
             return list(self._lines)
 
+    def last_lines(self) -> str:
+        """The last five lines, as one text."""
+        return "".join(list(self._lines)[-5:]).strip() or "it logged nothing"
+
     def until(self, event: str, since: int, seconds: float, unless: str = "") -> int:
         """Wait for an event behind the first *since* lines; return how many lines there are up to it.
 
@@ -251,8 +266,7 @@ class Log:
         with self._changed:
             self._changed.wait_for(lambda: self._has(event, unless, since, hits) or self._ended, seconds)
             if not hits or hits[0] < 0:
-                said = "".join(list(self._lines)[-5:]).strip() or "it logged nothing"
-                raise KproxyError(f"kproxy did not say {event!r} within {seconds:g} s: {said}")
+                raise KproxyError(f"kproxy did not say {event!r} within {seconds:g} s: {self.last_lines()}")
             return hits[0]
 
     def end(self) -> None:

@@ -1,17 +1,29 @@
-"""The command as a process: pipes that close, exit codes, help that fits."""
+"""The commands, their errors and exit codes; kproxy help, check and doctor."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import click
+import jsonschema
 import pytest
 
 from kproxy import __version__
 from kproxy.cli import app
+from kproxy.cli.app import COMMANDS
+from kproxy.cli.app import kproxy as program
+from kproxy.filters.loading import BUILT_IN
+from kproxy.manual import TOPICS, text
+from kproxy.page.answers import manual_page
+from kproxy.protocol.facts import facts
 from tests.cli.conftest import Kproxy
+from tests.support.command import kproxy
 from tests.support.corpus import CAPTURES, ROOT
+from tests.support.ports import free_ports
 
 KPROXY = [sys.executable, "-c", "from kproxy.cli import main; main()"]
 LARGE = CAPTURES / "05-admin.pcap"
@@ -203,3 +215,162 @@ def test_a_decode_ends_without_taking_its_objects_apart(words: tuple[str, ...], 
 def test_every_command_refuses_a_source_that_is_empty_in_the_same_way(kproxy: Kproxy, command: str) -> None:
     more = {"sql": ["SELECT 1"], "open": ["--no-browser"], "replay": ["--to", "127.0.0.1:1"]}.get(command, [])
     assert kproxy(command, "/dev/null", *more) == (2, "", "kproxy: /dev/null: byte 0: the file is empty\n")
+
+
+MANUAL = Path(__file__).parents[2] / "kproxy" / "manual" / "topics"
+
+
+def options_of(name: str) -> set[str]:
+    command = program.get_command(click.Context(program), name)
+    assert command is not None
+    return {word for option in command.params for word in (*option.opts, *option.secondary_opts)} | {"--help"}
+
+
+def test_every_file_is_a_topic() -> None:
+    assert {path.stem for path in MANUAL.glob("*.md")} == set(TOPICS)
+
+
+def test_topics_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert kproxy("help") == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[: len(TOPICS)]] == list(TOPICS)
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_a_topic_is_rendered_for_terminals_and_browsers(topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    heading = text(topic).splitlines()[0].removeprefix("# ")
+    assert kproxy("help", topic) == 0
+    assert capsys.readouterr().out.splitlines()[0].strip() == heading
+    assert f"<h1>{heading}</h1>" in manual_page(topic)
+    assert "<!-- table" not in text(topic)
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_commands_and_options_in_a_topic_exist(topic: str) -> None:
+    for name, rest in re.findall(r"\bkproxy ([a-z]+)\b((?: [^\s`|]+)*)", text(topic)):
+        if name in COMMANDS:
+            unknown = set(re.findall(r"(?<=\s)--[a-z-]+", rest)) - options_of(name)
+            assert not unknown, f"kproxy {name} has no {unknown}"
+
+
+def test_versions_are_those_that_the_facts_decode() -> None:
+    rows = {row[0]: row[1:] for row in re.findall(r"^\| (\w+) \|(.*)\|$", text("versions"), re.MULTILINE)}
+    for api in facts().apis.values():
+        for cell in rows.get(api.name, ("",))[0].split("|"):
+            assert all(int(number) in api.versions for number in re.findall(r"\d+", cell))
+    assert len(rows) >= 8
+
+
+def test_a_command_is_helped_and_a_wrong_word_gets_the_closest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert kproxy("help", "decode") == 0
+    assert "Usage: kproxy decode" in capsys.readouterr().out
+    assert kproxy("help", "conditons") == 2
+    assert capsys.readouterr().err == "kproxy: there is no topic and no command 'conditons'; did you mean conditions?\n"
+
+
+GOOD = "clusters:\n  - listen: 127.0.0.1:19092\n    bootstrap: [kafka:9092]\n"
+
+
+def test_what_would_run(kproxy: Kproxy, tmp_path: Path) -> None:
+    file = tmp_path / "k.yaml"
+    file.write_text(GOOD, encoding="utf-8")
+    code, out, _ = kproxy("check", file)
+    assert code == 0
+    assert out.splitlines() == [
+        f"{file}: no mistakes",
+        "default: 127.0.0.1:19092 -> kafka:9092; brokers on port 19093 + node id",
+        "1 worker, analysis for metrics only",
+        "admin on 127.0.0.1:9644",
+    ]
+
+
+def test_every_mistake_on_a_line_that_editors_can_jump_to(kproxy: Kproxy, tmp_path: Path) -> None:
+    file = tmp_path / "k.yaml"
+    file.write_text(GOOD + "worker: 2\nadmin: nowhere\n", encoding="utf-8")
+    code, out, errors = kproxy("check", file)
+    assert (code, out) == (2, "")
+    lines = errors.splitlines()
+    assert [line.split(": ")[:2] for line in lines] == [[f"{file}:4:1", "worker"], [f"{file}:5:8", "admin"]]
+    assert "did you mean workers?" in lines[0]
+
+
+def test_a_file_that_is_not_there(kproxy: Kproxy) -> None:
+    assert kproxy("check", "/no/such/k.yaml") == (2, "", "/no/such/k.yaml: No such file or directory\n")
+    code, _, errors = kproxy("check")
+    assert code == 2 and "no FILE to check" in errors
+
+
+def test_the_schema(kproxy: Kproxy) -> None:
+    code, out, _ = kproxy("check", "--schema")
+    schema = json.loads(out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert code == 0 and "clusters" in str(schema)
+
+
+def test_the_list_names_every_built_in_filter(kproxy: Kproxy) -> None:
+    code, out, _ = kproxy("filters")
+    assert code == 0
+    assert set(BUILT_IN) <= {line.split()[0] for line in out.splitlines()}
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_built_in_filter_has_a_page(kproxy: Kproxy, name: str) -> None:
+    code, out, _ = kproxy("filters", name)
+    assert code == 0
+    assert out.startswith(f"{name}\n\n")
+    page = json.loads(kproxy("filters", name, "--format", "json")[1])
+    assert page["name"] == name
+    assert all(option["description"].endswith(".") for option in page["options"])
+
+
+def test_the_page_of_a_users_filter(kproxy: Kproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "from kproxy.filters.contract import Filter\nclass Mine(Filter):\n    def __init__(self, prefix: str): ...\n"
+    (tmp_path / "shown_filters.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "  prefix  (str; required)" in kproxy("filters", "shown_filters:Mine")[1]
+
+
+def test_a_port_where_nothing_listens(kproxy: Kproxy) -> None:
+    port = free_ports(1)
+    code, out, errors = kproxy(
+        "doctor", "--listen", ":19092", "--bootstrap", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{free_ports(1)}"
+    )
+    assert code == 4
+    assert f"PROBLEM  default: 127.0.0.1:{port}: nothing listens on that port\n         → correct the port" in out
+    assert out.splitlines()[-1].startswith("1 problem")
+    assert errors == ""
+
+
+def test_json_is_an_object_a_line(kproxy: Kproxy) -> None:
+    port = free_ports(1)
+    _, out, _ = kproxy(
+        "doctor", "--format", "json", "--listen", ":19092", "--bootstrap", f"127.0.0.1:{port}", "--admin", "off"
+    )
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [one["subject"] for one in found if one["state"] == "problem"] == [f"default: 127.0.0.1:{port}"]
+
+
+def test_a_configuration_of_another_time(kproxy: Kproxy, tmp_path: Path) -> None:
+    file = tmp_path / "kproxy.yaml"
+    file.write_text("listen: :19092\nclusters:\n- {listen: ':19092', bootstrp: [kafka:9092]}\n", encoding="utf-8")
+    code, out, _ = kproxy("doctor", "-c", str(file))
+    assert code == 4
+    assert f"PROBLEM  configuration: {file}:1:1: listen: unknown name" in out
+    assert ": clusters[0].bootstrp: unknown name: did you mean bootstrap?" in out
+
+
+def test_wrong_usage(kproxy: Kproxy) -> None:
+    code, out, errors = kproxy("doctor")
+    assert (code, out) == (2, "")
+    assert "--listen" in errors and "it is missing" in errors
+    code, out, errors = kproxy("doctor", "--admin", f"127.0.0.1:{free_ports(1)}")
+    assert code == 2 and "no kproxy answers at" in errors
+
+
+def test_properties_that_cannot_be_used(kproxy: Kproxy, tmp_path: Path) -> None:
+    words = ["--listen", ":19092", "--bootstrap", "127.0.0.1:1", "--command-config"]
+    code, out, errors = kproxy("doctor", *words, str(tmp_path / "none"))
+    assert code == 2 and f"{tmp_path / 'none'}: No such file or directory" in errors
+    (tmp_path / "client.properties").write_text("security.protocol=SASL_SSL\npassword=secret\n", encoding="utf-8")
+    code, out, errors = kproxy("doctor", *words, str(tmp_path / "client.properties"))
+    assert code == 2 and "sasl.mechanism is missing" in errors
+    assert "secret" not in errors + out

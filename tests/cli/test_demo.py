@@ -8,13 +8,17 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer
 
 from kproxy.cli.app import USAGE
+from kproxy.cli.demo import Digest
+from kproxy.cli.demo_workload import BROKERS, TOPIC, MockCluster, Workload
 from tests.conftest import Require
 from tests.support.sampled import sampled
 
@@ -108,9 +112,8 @@ def test_piped_it_shows_traffic_and_a_summary_that_agrees_with_its_files(demo: D
     for command in (["decode", str(files / "trace.pcapng")], ["check", "--schema"]):
         run = subprocess.run([sys.executable, "-m", "kproxy", *command], capture_output=True, check=False)
         assert run.returncode == 0
-    shown = re.search(r"^Produce +(\d+) ", out, re.MULTILINE)
-    assert shown is not None
-    assert int(shown[1]) <= len(produces) + 2  # metrics are read a moment before the end
+    shown = re.search(r"^\d+ requests: .*\b(\d+) Produce", out, re.MULTILINE)
+    assert shown is not None and int(shown[1]) == len(produces)
     assert len(out.splitlines()) < len(exchanges), "a digest, not every request"
     for command in ("decode -v --records", "open", "report"):
         assert f"kproxy {command} {files / 'trace.pcapng'}\n" in out
@@ -146,8 +149,7 @@ def test_on_a_terminal_of_80_columns_no_line_of_traffic_is_wider(demo: Demo) -> 
     lines = [ANSI.sub("", line).rstrip("\r") for line in text.splitlines()]
     wide = [line for line in lines if len(line) > 80 and str(demo.folder) not in line and "token=" not in line]
     assert wide == []
-    table = lines[next(at for at, line in enumerate(lines) if line.startswith("API ")) :]
-    assert len(table) <= 24
+    assert any(re.match(r"\d+ requests: ", line) for line in lines)
 
 
 @pytest.mark.parametrize("number", sampled([signal.SIGINT, signal.SIGTERM], [signal.SIGINT]))
@@ -195,3 +197,96 @@ def test_without_confluent_kafka_it_says_what_to_install(tmp_path: Path) -> None
     assert run.stderr == (
         "kproxy: the demo runs the mock cluster of confluent-kafka, which is missing: pip install 'kproxy-kafka[demo]'\n"
     )
+
+
+def copying(target: Path) -> list[str]:
+    """In place of kproxy decode: what copies its input to *target*."""
+    return ["sh", "-c", 'exec cat > "$0"', str(target)]
+
+
+def test_a_capture_is_followed_to_its_end_part_after_part(tmp_path: Path) -> None:
+    capture, seen = tmp_path / "trace.pcapng", tmp_path / "seen"
+    digest = Digest(capture, print, copying(seen))
+    capture.write_bytes(b"one ")
+    wait_for(seen, b"one ")
+    with capture.open("ab") as growing:
+        growing.write(b"two ")
+    wait_for(seen, b"one two ")
+    with capture.open("ab") as growing:
+        growing.write(b"three ")
+        growing.flush()
+        capture.rename(tmp_path / "trace.1.pcapng")
+        capture.write_bytes(b"four ")
+        wait_for(seen, b"one two three four ")
+    with capture.open("ab") as growing:
+        growing.write(b"five")
+    digest.stop()
+    assert seen.read_bytes() == b"one two three four five"
+
+
+def test_a_missing_capture_shows_nothing(tmp_path: Path) -> None:
+    Digest(tmp_path / "trace.pcapng", print, copying(tmp_path / "seen")).stop()
+    assert (tmp_path / "seen").read_bytes() == b""
+
+
+def test_what_is_new_is_shown_and_the_rest_is_counted(tmp_path: Path) -> None:
+    def line(api: str, client_id: str, rest: str = "orders-0  1 record") -> str:
+        return f"09:00:00.000001  10.0.0.1:5000 → 10.0.0.2:9092  0.1 ms  {api} v10             {client_id}              {rest}"
+
+    produced, failed = line("Produce", "shop"), line("Produce", "web", "NOT_LEADER_OR_FOLLOWER  orders-0")
+    joined = line("JoinGroup", "billing-1", "group billing  range")
+    (tmp_path / "decoded.txt").write_text(
+        "\n".join([produced] * 3 + [failed] * 5 + [joined] * 2) + "\n", encoding="utf-8"
+    )
+    shown: list[str] = []
+    digest = Digest(tmp_path / "trace.pcapng", shown.append, ["cat", str(tmp_path / "decoded.txt")])
+    digest.stop()
+    assert shown == [produced] + [failed] * 4 + [joined] * 2
+    assert digest.left_out == {"Produce": 3}
+    assert digest.seen == {("shop", "Produce"): 3, ("web", "Produce"): 5, ("billing-1", "JoinGroup"): 2}
+
+
+def wait_for(path: Path, content: bytes) -> None:
+    paused = threading.Event()
+    for _ in range(500):
+        if path.exists() and path.read_bytes() == content:
+            return
+        paused.wait(0.02)
+    raise AssertionError(f"{path.read_bytes()!r}, not {content!r}")
+
+
+def test_what_is_produced_can_be_read_and_what_is_counted_is_there() -> None:
+    cluster = MockCluster()
+    assert len(set(cluster.bootstrap)) == BROKERS
+    workload = Workload(",".join(cluster.bootstrap))
+    workload.start()
+    until = time.monotonic() + PATIENCE_S
+    while workload.counts.consumed < 5 and time.monotonic() < until:
+        time.sleep(0.05)
+    counts = workload.stop()
+    assert 5 <= counts.consumed <= counts.produced
+    assert (counts.failed, counts.consumers) == (0, 1)
+    reader = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap[0],
+            "group.id": "reader",
+            "auto.offset.reset": "earliest",
+            "log_level": 2,
+        }
+    )
+    reader.subscribe([TOPIC])
+    orders = []
+    while len(orders) < counts.produced and time.monotonic() < until + PATIENCE_S:
+        record = reader.poll(1)
+        if record is not None and record.error() is None:
+            orders.append((record.key(), json.loads(record.value() or b"")))
+    reader.close()
+    assert sorted(order["order"] for _, order in orders) == list(range(1, counts.produced + 1))
+    assert all(key == order["customer"].encode() for key, order in orders)
+
+
+def test_a_cluster_that_is_not_there_is_counted_as_failures_and_does_not_hang() -> None:
+    workload = Workload("127.0.0.1:1")
+    workload.start()
+    counts = workload.stop()
+    assert (counts.produced, counts.consumed) == (0, 0)

@@ -1,16 +1,24 @@
-"""kproxy report while it reads: the first answer and the answer after Ctrl-C are those of a capture cut at that byte."""
+"""Sources read for a report: the bar, Ctrl-C, and the first answer."""
 
+import gzip
 import json
 import os
+import select
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kproxy.capture import open_capture
+from kproxy.cli import progress as progress_module
+from kproxy.cli import reading as module
+from kproxy.cli.progress import progress
+from kproxy.cli.reading import FirstAnswer
 from tests.bench.traffic import SHAPES
+from tests.support.corpus import CAPTURES
 from tests.support.sampled import sampled
 
 SIZE = 6_000_000
@@ -18,7 +26,7 @@ AT = 2_500_000  # bytes
 # A person's Ctrl-C, or the moment of the first answer, comes at that byte instead of at that second.
 RUN = """
 import os, signal, sys
-from kproxy.cli import first_answer, main, reading, report
+from kproxy.cli import main, reading, report
 
 def is_due(self, read, total):
     if self.was_asked or read < int(sys.argv[1]):
@@ -29,7 +37,7 @@ def is_due(self, read, total):
         return False
     return sys.argv[2] == "answer"
 
-first_answer.FirstAnswer.is_due = is_due
+reading.FirstAnswer.is_due = is_due
 report.FIRST_ANALYSES_S = 1000
 if sys.argv[2] == "sql":
     read = reading.SourceReader.read
@@ -169,3 +177,116 @@ def test_without_room_for_the_tables_it_says_where(capture: tuple[Path, int], tm
         "set TMPDIR to a directory with more room\n"
     )
     assert not list(tmp_path.iterdir())
+
+
+def is_gone(process: int | None) -> bool:
+    """Whether a child of this process has ended, and has been waited for."""
+    assert process is not None
+    try:
+        os.waitpid(process, os.WNOHANG)
+    except ChildProcessError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("text", ["one line\n", "w\u00f6rds \udcff\n" * 3_000])
+def test_what_is_sent_is_received_once(text: str) -> None:
+    first = FirstAnswer()
+    with first.contained():
+        first.fork()
+        if first.is_here:
+            first.send(text)
+        process = first._process
+        received = ""
+        while not received:
+            select.select([first._pipe], [], [], 60)
+            received = first.received()
+        assert received == text.encode("utf-8", "backslashreplace").decode()
+        assert first.received() == ""
+    assert is_gone(process)
+
+
+def test_of_a_process_that_fails_there_is_no_answer() -> None:
+    first = FirstAnswer()
+    with first.contained():
+        first.fork()
+        if first.is_here:
+            raise RuntimeError("not seen by anyone")
+        select.select([first._pipe], [], [], 60)
+        assert first.received() == ""
+        assert first._process is None
+
+
+def test_a_process_that_takes_long_is_ended() -> None:
+    first = FirstAnswer()
+    with first.contained():
+        first.fork()
+        if first.is_here:
+            time.sleep(600)
+        process = first._process
+        assert first.received() == ""
+    assert is_gone(process)
+
+
+def test_a_cancelled_one_is_not_shown() -> None:
+    first = FirstAnswer()
+    with first.contained():
+        first.fork()
+        if first.is_here:
+            first.send("too late")
+        first.cancel()
+        select.select([first._pipe], [], [], 60)
+        assert first.received() == ""
+
+
+@pytest.mark.parametrize(
+    ("read", "total", "due"),
+    [
+        (10, 1_000_000, True),
+        (10, None, True),  # of a pipe nobody knows
+        (999_999, 1_000_000, False),  # the whole answer comes as soon
+    ],
+)
+def test_it_is_due_once_and_where_much_is_left(
+    read: int, total: int | None, due: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = FirstAnswer()
+    assert not first.is_due(read, total)  # too early
+    monkeypatch.setattr(module, "AFTER_S", 0.0)
+    monkeypatch.setattr(module, "LEAST_LEFT_S", 0.001)
+    first._began = first._began[0] - 1.0, first._began[1]
+    assert first.is_due(read, total) is due
+    assert not first.is_due(read, total)
+
+
+FIRST = CAPTURES / "01-java-produce-consume-group.pcap"
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_there_is_none_without_a_terminal(wanted: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_capture(FIRST) as capture, progress(FIRST, capture, wanted=wanted) as advance:
+        assert advance is None
+    assert capsys.readouterr().err == ""
+
+
+def test_on_a_terminal_it_tells_the_file_and_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes standard error for a terminal then
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(progress_module, "UPDATE_S", 0.0)
+    with open_capture(FIRST) as capture, progress(FIRST, capture, wanted=True) as advance:
+        assert advance is not None
+        for _ in range(1000):
+            advance()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert FIRST.name[:20] in captured.err
+
+
+def test_the_size_is_known_of_plain_files_only(tmp_path: Path) -> None:
+    packed = tmp_path / "a.pcap.gz"
+    packed.write_bytes(gzip.compress(FIRST.read_bytes()))
+    assert progress_module.plain_size(FIRST) == FIRST.stat().st_size
+    assert progress_module.plain_size(packed) is None
+    assert progress_module.plain_size(Path("-")) is None

@@ -1,12 +1,20 @@
 """kproxy report: verdicts, rows, forms, exit codes, and what is said of wrong usage."""
 
+import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from kproxy.cli import main
+from kproxy.cli.report import Meter, tell
+from kproxy.cli.report import report as report_here
+from kproxy.cli.report_request import OPTIONS, ReportRequest, make_plan, report_options
+from kproxy.cli.spark import report as report_on_spark
+from kproxy.errors import UsageError
 from tests.support.corpus import CAPTURES
 from tests.support.sampled import sampled
 
@@ -202,3 +210,82 @@ def test_without_an_optional_package_it_names_the_extra(report: Report, monkeypa
     monkeypatch.setitem(sys.modules, "duckdb", None)
     code, _, err = report(ORDERS)
     assert (code, err) == (2, "kproxy: this needs duckdb: pip install 'kproxy-kafka[report]'\n")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_line_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    with Meter(wanted=True) as meter:
+        meter.show("Spark is started")
+    assert shown.getvalue() == "\r\x1b[2KSpark is started\r\x1b[2K"
+
+
+def test_nothing_is_shown_where_nobody_watches(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Meter(wanted=True) as meter:  # standard error is no terminal
+        meter.show("x")
+    assert capsys.readouterr().err == ""
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    with Meter(wanted=False) as meter:
+        meter.show("x")
+    assert shown.getvalue() == ""
+
+
+def test_what_damages_say_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
+    tell(["a\x1b[31m"], "kproxy-spark")
+    assert capsys.readouterr().err == "kproxy-spark: a\\x1b[31m\n"
+
+
+def test_both_commands_have_all_common_options() -> None:
+    @click.command()
+    @report_options
+    def common(**options: object) -> None:
+        ReportRequest(**options)  # type: ignore[arg-type]
+
+    names = {option.name: option.opts for option in common.params}
+    assert len(names) == len(OPTIONS) == len(ReportRequest.__struct_fields__)
+    assert names.keys() == set(ReportRequest.__struct_fields__)
+    for command in (report_here, report_on_spark):
+        assert names.items() <= {option.name: option.opts for option in command.params}.items()
+
+
+def test_a_plan_has_what_runs() -> None:
+    plan = make_plan(ReportRequest(only=("latency",), parameters=("min_requests=7",)), ["a"], "kproxy report")
+    assert [analysis.id for analysis in plan.analyses] == ["latency"]
+    assert plan.values == {"min_requests": "7"}
+    assert "exchanges" in plan.tables and "records" not in plan.tables
+    assert "records" in make_plan(ReportRequest(records=True), ["a"], "kproxy report").tables
+    assert "records" not in make_plan(ReportRequest(), ["a"], "kproxy report").tables
+
+
+@pytest.mark.parametrize("release", ["4", "4.x", "4.0", "3.9.1"])
+def test_a_target_is_a_release(release: str) -> None:
+    plan = make_plan(ReportRequest(target=release), ["a"], "kproxy report")
+    assert all("target" in analysis.parameters for analysis in plan.analyses)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (ReportRequest(parameters=("=1",)), "--param wants NAME=VALUE"),
+        (ReportRequest(parameters=("nonsense=1",)), "called 'nonsense'; kproxy x --list shows them"),
+        (ReportRequest(target="5.77"), "--target 5.77 is no release that is known"),
+        (ReportRequest(only=("diff",), before="a/b"), "--before and --after go together"),
+    ],
+)
+def test_a_mistake_is_told(options: ReportRequest, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        make_plan(options, ["a"], "kproxy x")
+
+
+def test_a_diff_is_of_two_sources_at_most() -> None:
+    assert make_plan(ReportRequest(only=("diff",)), ["a", "b"], "x").compared == "Compared: before is a, after is b."
+    with pytest.raises(UsageError, match="diff compares two sources"):
+        make_plan(ReportRequest(only=("diff",)), ["a", "b", "c"], "x")

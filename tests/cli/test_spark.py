@@ -1,13 +1,16 @@
-"""kproxy-spark: options, sentences and exit codes; the jobs have tests of their own in tests/spark."""
+"""kproxy-spark: options, sentences, exit codes, and a report that is that of kproxy report; jobs are tested in tests/spark."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kproxy.cli import main as kproxy
 from kproxy.cli.spark import main
+from kproxy.cli.spark import main as kproxy_spark
 from tests.support.corpus import CAPTURES
 from tests.support.spark import view_of
 
@@ -41,6 +44,7 @@ def run(*words: object) -> int:
         (["report", "--from", "2026-11-1", "t"], "--from: '2026-11-1' is no day; write 2026-11-21"),
         (["report", "--from", "2026-11-02", "--to", "2026-11-01", "t"], "--from is a later day than --to"),
         (["report"], "name tables, captures or decoded logs"),
+        (["report", "/dev/null"], "/dev/null: byte 0: the file is empty"),
     ],
 )
 def test_wrong_usage_is_one_sentence(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,3 +97,42 @@ def test_outputs_that_are_no_folder_of_parquet(
         assert run(*words, GOOD) == 2
         assert f"this Spark session has no {name}" in capsys.readouterr().err
     assert not list((tmp_path / "state").rglob("*.json"))
+
+
+OLD = CAPTURES / "08-old-broker-0.9-format0.pcap"
+
+
+def ended(main: Any, *words: object) -> int:
+    with pytest.raises(SystemExit) as exit_:
+        main([*map(str, words)])
+    return int(exit_.value.code or 0)
+
+
+def same(capsys: pytest.CaptureFixture[str], status: int, *words: object) -> dict[str, Any]:
+    """The JSON that both give, with this exit status."""
+    pages = []
+    for command in (kproxy, kproxy_spark):
+        capsys.readouterr()
+        assert ended(command, "report", "-q", "--format", "json", *words) == status
+        pages.append(json.loads(capsys.readouterr().out))
+    assert pages[0] == pages[1]
+    return pages[0]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("spark")
+def test_both_give_the_same_page_and_exit_status(
+    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A client that Kafka 4 breaks: status 4; a damaged capture: status 3 and the sentence."""
+    found = same(capsys, 4, "--target", "4.0", OLD)
+    assert found["analyses"]["readiness"]["parameters"]["target"] == "4.0"
+    (cut := tmp_path / "cut.pcap").write_bytes(OLD.read_bytes()[:-3])
+    assert len(same(capsys, 3, "--only", "inventory", cut)["damages"]) == 1
+
+
+def test_the_list_is_that_of_kproxy_report(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended(kproxy, "report", "--list") == 0
+    expected = capsys.readouterr().out
+    assert ended(kproxy_spark, "report", "--list") == 0
+    assert capsys.readouterr().out == expected

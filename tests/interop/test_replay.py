@@ -28,6 +28,14 @@ from tests.support.sockets import end_offsets
 PATIENCE_S = 60.0
 
 
+@pytest.fixture
+def fresh(kafka: None, tmp_path: Path) -> Iterator[Cluster]:
+    """A broker of its own for a test."""
+    cluster = started(tmp_path, NEWEST)
+    yield cluster
+    cluster.close()
+
+
 def replay(cluster: Cluster, number: int, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
     """Run `kproxy replay` of a sample capture; the exit status, and the object that it prints."""
     status = kproxy("replay", capture(number), "--to", cluster.open, "--format", "json", "--speed", "max", *words)
@@ -247,17 +255,11 @@ EXPLAINED = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", EXPLAINED)
-def test_a_fresh_broker_answers_as_recorded(
-    kafka: None, number: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fresh_broker_answers_as_recorded(fresh: Cluster, number: int, capsys: pytest.CaptureFixture[str]) -> None:
     """All differences are listed here with their reasons; every request that is sent gets an answer."""
-    cluster = started(tmp_path, NEWEST)
-    try:
-        status, found = replay(cluster, number, capsys, "--create-topics", "--yes")
-        sent = Counter(produced(recorded(number))) if number in KEEPS_ITS_RECORDS else Counter()
-        read = Counter(record for topic in {record[0] for record in sent} for record in consumed(cluster, topic))
-    finally:
-        cluster.close()
+    status, found = replay(fresh, number, capsys, "--create-topics", "--yes")
+    sent = Counter(produced(recorded(number))) if number in KEEPS_ITS_RECORDS else Counter()
+    read = Counter(record for topic in {record[0] for record in sent} for record in consumed(fresh, topic))
     outcomes = sum(map(Counter, found["result"]["outcomes"].values()), Counter[str]())
     print(
         f"{capture(number).name}: {found['result']['sent']} sent; {dict(outcomes)}; differ: {sorted(differing(found))}"
@@ -270,35 +272,25 @@ def test_a_fresh_broker_answers_as_recorded(
 
 
 @pytest.mark.long
-def test_a_capture_is_replayed_twice_to_one_cluster(
-    kafka: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_capture_is_replayed_twice_to_one_cluster(fresh: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     """The second time the logs have records already: offsets move by as many, so the consumer reads what was just written."""
-    cluster = started(tmp_path, NEWEST)
-    try:
-        for _ in range(2):
-            _, found = replay(cluster, 1, capsys, "--create-topics", "--yes")
-        offsets = committed(cluster, "orders-group", "orders", 3)
-    finally:
-        cluster.close()
+    for _ in range(2):
+        _, found = replay(fresh, 1, capsys, "--create-topics", "--yes")
+    offsets = committed(fresh, "orders-group", "orders", 3)
     assert differing(found) <= {("OffsetFetch", "groups.topics.partitions.committedOffset")}  # of the first time
     assert offsets == {partition: 2 * offset for partition, offset in commits(recorded(1), "orders-group").items()}
     assert sum(offsets.values()) == 400  # captures/README.md
 
 
 @pytest.mark.long
-def test_members_that_do_not_leave_are_told(kafka: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_members_that_do_not_leave_are_told(fresh: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     """Of a selection without LeaveGroup; the broker's group has the same members."""
-    cluster = started(tmp_path, NEWEST)
-    try:
-        _, found = replay(cluster, 1, capsys, "--create-topics", "--yes", "--where", 'apiName != "LeaveGroup"')
-        admin = AdminClient({"bootstrap.servers": cluster.open})
-        groups = {one["groupId"] for one in found["result"]["leftOpen"]["members"]}
-        described = [future.result(PATIENCE_S) for future in admin.describe_consumer_groups(list(groups)).values()]
-        members = {(group.group_id, member.member_id) for group in described for member in group.members}
-        topics = admin.list_topics(timeout=PATIENCE_S).topics
-    finally:
-        cluster.close()
+    _, found = replay(fresh, 1, capsys, "--create-topics", "--yes", "--where", 'apiName != "LeaveGroup"')
+    admin = AdminClient({"bootstrap.servers": fresh.open})
+    groups = {one["groupId"] for one in found["result"]["leftOpen"]["members"]}
+    described = [future.result(PATIENCE_S) for future in admin.describe_consumer_groups(list(groups)).values()]
+    members = {(group.group_id, member.member_id) for group in described for member in group.members}
+    topics = admin.list_topics(timeout=PATIENCE_S).topics
     told = found["result"]["leftOpen"]["members"]
     assert {(one["groupId"], one["memberId"]) for one in told} == members != set()
     assert all(one["certain"] for one in told)
@@ -315,15 +307,11 @@ def test_three_brokers_answer_as_one_did(three: Cluster, number: int, capsys: py
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", [8, 9])
-def test_records_of_old_formats(kafka: None, number: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_of_old_formats(fresh: Cluster, number: int, capsys: pytest.CaptureFixture[str]) -> None:
     """Requests of Kafka 0.9 and 0.10, to a broker that takes no such versions and formats any more."""
-    cluster = started(tmp_path, NEWEST)
-    try:
-        _, found = replay(cluster, number, capsys, "--create-topics", "--yes")
-        [topic] = recorded(number).topics
-        read = consumed(cluster, topic)
-    finally:
-        cluster.close()
+    _, found = replay(fresh, number, capsys, "--create-topics", "--yes")
+    [topic] = recorded(number).topics
+    read = consumed(fresh, topic)
     assert {api for api, _ in differing(found)} <= {"ApiVersions"} and not found["result"]["noAnswer"]
     assert len(read) == 4 * 80  # captures/README.md
 

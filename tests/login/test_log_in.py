@@ -8,7 +8,7 @@ import pytest
 from kproxy.login.client_settings import Credentials
 from kproxy.login.log_in import LoginRefused, log_in
 from kproxy.proxy.network.upstream import Upstream
-from kproxy.replay.link import Link
+from kproxy.replay.cluster import Link
 from tests.support.replayed import PATIENCE_S, serving
 
 SECRET = "pencil"

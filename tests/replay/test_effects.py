@@ -11,8 +11,8 @@ from kproxy.protocol import ApiKey, facts
 from kproxy.protocol.judgements import apis_for_replay
 from kproxy.protocol.structs import struct_types
 from kproxy.replay.effects import EFFECTS, Effects, Verb
+from kproxy.replay.plan import is_internal, reason_not_sent
 from kproxy.replay.recording import Recording
-from kproxy.replay.selection import is_internal, reason_not_sent
 from tests.support.kafka import jars
 from tests.support.replayed import recorded
 
@@ -29,136 +29,77 @@ def test_every_api_that_changes_something_says_what() -> None:
     assert EFFECTS.keys() == apis_for_replay("changes")
 
 
-def of(message: str, /, **fields: Any) -> Any:
-    """A struct of a request: "X" is XRequest itself, "X.Y" the struct Y in it."""
-    name, _, inner = message.partition(".")
-    return struct_types(f"{name}Request")[inner or f"{name}Request"](**fields)
+def made(message: str, struct: str, fields: dict[str, Any]) -> Any:
+    """A struct of a request, with the structs in it as dicts."""
+    kind = struct_types(message)[struct]
+    for name, value in fields.items():
+        if kind.by_attribute[name].is_struct and value is not None:
+            fields = {**fields, name: [made(message, kind.by_attribute[name].type, one) for one in value]}
+    return kind(**fields)
 
 
-ENTITY = {"entity_type": "user", "entity_name": "alice"}
-WRITES = [  # one request of each API, and what Kafka says that it does
-    (of("CreateTopics", topics=[of("CreateTopics.CreatableTopic", name="t", num_partitions=3)]), "create", "topic t"),
-    (of("DeleteTopics", topics=[of("DeleteTopics.DeleteTopicState", name="t")]), "delete", "topic t"),
-    (of("DeleteTopics", topic_names=["t"]), "delete", "topic t"),
-    (of("DeleteRecords", topics=[of("DeleteRecords.DeleteRecordsTopic", name="t")]), "delete", "records of topic t"),
-    (of("DeleteGroups", groups_names=["g"]), "delete", "group g"),
+SETTINGS = "settings of topic t: those that are not named go back to their defaults"
+GROUP = {"group_id": "g"}
+WRITES: list[tuple[str, dict[str, Any], str, str]] = [  # API, fields of a request, and what Kafka says that it does
+    ("CreateTopics", {"topics": [{"name": "t", "num_partitions": 3}]}, "create", "topic t"),
+    ("DeleteTopics", {"topics": [{"name": "t"}]}, "delete", "topic t"),
+    ("DeleteTopics", {"topic_names": ["t"]}, "delete", "topic t"),
+    ("DeleteRecords", {"topics": [{"name": "t"}]}, "delete", "records of topic t"),
+    ("DeleteGroups", {"groups_names": ["g"]}, "delete", "group g"),
+    ("AlterConfigs", {"resources": [{"resource_type": 2, "resource_name": "t"}]}, "change", f"all {SETTINGS}"),
     (
-        of("AlterConfigs", resources=[of("AlterConfigs.AlterConfigsResource", resource_type=2, resource_name="t")]),
-        "change",
-        "all settings of topic t: those that are not named go back to their defaults",
-    ),
-    (
-        of(
-            "IncrementalAlterConfigs",
-            resources=[of("IncrementalAlterConfigs.AlterConfigsResource", resource_type=4, resource_name="1")],
-        ),
+        "IncrementalAlterConfigs",
+        {"resources": [{"resource_type": 4, "resource_name": "1"}]},
         "change",
         "settings of broker 1",
     ),
-    (of("CreateAcls", creations=[of("CreateAcls.AclCreation", principal="User:a")]), "create", "ACLs of User:a"),
-    (of("DeleteAcls", filters=[of("DeleteAcls.DeleteAclsFilter", principal_filter=None)]), "delete", "ACLs of anyone"),
+    ("CreateAcls", {"creations": [{"principal": "User:a"}]}, "create", "ACLs of User:a"),
+    ("DeleteAcls", {"filters": [{"principal_filter": None}]}, "delete", "ACLs of anyone"),
+    ("CreatePartitions", {"topics": [{"name": "t", "count": 6}]}, "change", "topic t, to 6 partitions"),
+    ("ElectLeaders", {"topic_partitions": None}, "change", "leaders of all partitions"),
+    ("ElectLeaders", {"topic_partitions": [{"topic": "t", "partitions": [0]}]}, "change", "leaders of topic t"),
+    ("AlterPartitionReassignments", {"topics": [{"name": "t"}]}, "change", "replicas of topic t"),
+    ("AlterReplicaLogDirs", {"dirs": [{"topics": [{"name": "t"}]}]}, "change", "log directories of topic t"),
+    ("Produce", {"topic_data": [{"name": "t", "partition_data": [{}]}]}, "write", "topic t"),
+    ("OffsetCommit", {**GROUP, "topics": [{"name": "t"}]}, "write", "offsets of group g"),
+    ("TxnOffsetCommit", {**GROUP, "topics": [{"name": "t"}]}, "write", "offsets of group g"),
+    ("OffsetDelete", {**GROUP, "topics": [{"name": "t"}]}, "delete", "offsets of group g"),
+    ("AlterShareGroupOffsets", GROUP, "change", "offsets of group g"),
+    ("DeleteShareGroupOffsets", GROUP, "delete", "offsets of group g"),
+    ("EndTxn", {"transactional_id": "x"}, "write", "transactions of x"),
+    ("AddOffsetsToTxn", {"transactional_id": "x"}, "write", "transactions of x"),
+    ("AddPartitionsToTxn", {"v3_and_below_transactional_id": "x"}, "write", "transactions of x"),
+    ("InitProducerId", {"transactional_id": "x"}, "join", "transactional id x"),
+    ("InitProducerId", {"transactional_id": None}, "create", "producer ids"),
+    ("CreateDelegationToken", {}, "create", "delegation tokens"),
+    ("RenewDelegationToken", {}, "change", "delegation tokens"),
+    ("ExpireDelegationToken", {}, "delete", "delegation tokens"),
+    ("UpdateFeatures", {}, "change", "finalized features of the cluster"),
+    ("AlterUserScramCredentials", {"upsertions": [{"name": "a"}]}, "change", "SCRAM credentials of a"),
+    ("AlterUserScramCredentials", {"deletions": [{"name": "a"}]}, "delete", "SCRAM credentials of a"),
     (
-        of("CreatePartitions", topics=[of("CreatePartitions.CreatePartitionsTopic", name="t", count=6)]),
-        "change",
-        "topic t, to 6 partitions",
-    ),
-    (of("ElectLeaders", topic_partitions=None), "change", "leaders of all partitions"),
-    (
-        of("ElectLeaders", topic_partitions=[of("ElectLeaders.TopicPartitions", topic="t", partitions=[0])]),
-        "change",
-        "leaders of topic t",
-    ),
-    (
-        of("AlterPartitionReassignments", topics=[of("AlterPartitionReassignments.ReassignableTopic", name="t")]),
-        "change",
-        "replicas of topic t",
-    ),
-    (
-        of(
-            "Produce",
-            topic_data=[of("Produce.TopicProduceData", name="t", partition_data=[of("Produce.PartitionProduceData")])],
-        ),
-        "write",
-        "topic t",
-    ),
-    (
-        of("OffsetCommit", group_id="g", topics=[of("OffsetCommit.OffsetCommitRequestTopic", name="t")]),
-        "write",
-        "offsets of group g",
-    ),
-    (
-        of("TxnOffsetCommit", group_id="g", topics=[of("TxnOffsetCommit.TxnOffsetCommitRequestTopic", name="t")]),
-        "write",
-        "offsets of group g",
-    ),
-    (
-        of("OffsetDelete", group_id="g", topics=[of("OffsetDelete.OffsetDeleteRequestTopic", name="t")]),
-        "delete",
-        "offsets of group g",
-    ),
-    (of("EndTxn", transactional_id="x"), "write", "transactions of x"),
-    (of("AddOffsetsToTxn", transactional_id="x"), "write", "transactions of x"),
-    (of("AddPartitionsToTxn", v3_and_below_transactional_id="x"), "write", "transactions of x"),
-    (of("InitProducerId", transactional_id="x"), "join", "transactional id x"),
-    (of("InitProducerId", transactional_id=None), "create", "producer ids"),
-    (of("CreateDelegationToken"), "create", "delegation tokens"),
-    (of("RenewDelegationToken"), "change", "delegation tokens"),
-    (of("ExpireDelegationToken"), "delete", "delegation tokens"),
-    (of("UpdateFeatures"), "change", "finalized features of the cluster"),
-    (
-        of(
-            "AlterUserScramCredentials",
-            upsertions=[of("AlterUserScramCredentials.ScramCredentialUpsertion", name="alice")],
-        ),
-        "change",
-        "SCRAM credentials of alice",
-    ),
-    (
-        of(
-            "AlterUserScramCredentials",
-            deletions=[of("AlterUserScramCredentials.ScramCredentialDeletion", name="alice")],
-        ),
-        "delete",
-        "SCRAM credentials of alice",
-    ),
-    (
-        of(
-            "AlterClientQuotas",
-            entries=[of("AlterClientQuotas.EntryData", entity=[of("AlterClientQuotas.EntityData", **ENTITY)])],
-        ),
+        "AlterClientQuotas",
+        {"entries": [{"entity": [{"entity_type": "user", "entity_name": "alice"}]}]},
         "change",
         "quotas of user alice",
     ),
-    (of("UnregisterBroker"), "delete", "a broker's registration"),
-    (of("AddRaftVoter"), "change", "voters of the controllers' quorum"),
-    (of("RemoveRaftVoter"), "change", "voters of the controllers' quorum"),
-    (of("ShareFetch", group_id="g"), "join", "group g"),
-    (of("ShareAcknowledge", group_id="g"), "join", "group g"),
-    (of("AlterShareGroupOffsets", group_id="g"), "change", "offsets of group g"),
-    (of("DeleteShareGroupOffsets", group_id="g"), "delete", "offsets of group g"),
-    *(
-        (of(api, group_id="g"), "join", "group g")
-        for api in (
-            "JoinGroup",
-            "SyncGroup",
-            "Heartbeat",
-            "LeaveGroup",
-            "ConsumerGroupHeartbeat",
-            "ShareGroupHeartbeat",
-        )
-    ),
-    (of("StreamsGroupHeartbeat", group_id="g"), "join", "group g"),
+    ("UnregisterBroker", {}, "delete", "a broker's registration"),
+    ("AddRaftVoter", {}, "change", "voters of the controllers' quorum"),
+    ("RemoveRaftVoter", {}, "change", "voters of the controllers' quorum"),
+    *((api, GROUP, "join", "group g") for api in ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup")),
+    *((f"{kind}GroupHeartbeat", GROUP, "join", "group g") for kind in ("Consumer", "Share", "Streams")),
+    *((f"Share{what}", GROUP, "join", "group g") for what in ("Fetch", "Acknowledge")),
 ]
 
 
-@pytest.mark.parametrize(
-    ("body", "verb", "subject"), WRITES, ids=[f"{type(one[0]).__name__}-{one[1]}" for one in WRITES]
-)
-def test_what_changes_something_is_told(body: Any, verb: str, subject: str) -> None:
-    found = Effects()
-    [key] = [api.key for api in facts().apis.values() if type(body).__name__ == f"{api.name}Request"]
-    found.add(SimpleNamespace(api_key=key, api_name="?"), body)  # type: ignore[arg-type]
-    assert [(one.value, what) for one, what in found.found] == [(verb, subject)] and not found.reads
+def test_what_changes_something_is_told() -> None:
+    keys = {api.name: api.key for api in facts().apis.values()}
+    for name, fields, verb, subject in WRITES:
+        found = Effects()
+        body = made(f"{name}Request", f"{name}Request", fields)
+        found.add(SimpleNamespace(api_key=keys[name], api_name="?"), body)  # type: ignore[arg-type]
+        assert [(one.value, what) for one, what in found.found] == [(verb, subject)], name
+        assert not found.reads, name
 
 
 @pytest.mark.long

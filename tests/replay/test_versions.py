@@ -1,14 +1,23 @@
-"""Which version is sent, and what that loses; records of old formats read back by aiokafka's reader."""
+"""Requests for the new cluster: at which version, with which ids, and what that loses; old records read back by aiokafka."""
 
 import contextlib
-from typing import Any
+import json
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from aiokafka.errors import UnsupportedCodecError
 from aiokafka.record.memory_records import MemoryRecords
 
 from kproxy.protocol import ApiKey, message
-from kproxy.replay.versions import Unsendable, encode_at, in_batches, nearest
+from kproxy.protocol.addresses import Address
+from kproxy.protocol.structs import struct_types
+from kproxy.replay.cluster import Cluster
+from kproxy.replay.learned import Learned, Rewriter, encoded_again
+from kproxy.replay.plan import Plan
+from kproxy.replay.recording import Recording
+from kproxy.replay.versions import Unsendable, encode_at, in_batches, nearest, several
 from tests.support.replayed import recorded
 
 OLD = "OldTopicIdAAAAAAAAAAAA"
@@ -92,3 +101,112 @@ def contents(records: bytes) -> list[tuple[Any, Any]]:
         assert batch.validate_crc()
         found += [(record.key, record.value) for record in batch]
     return found
+
+
+FORMS = [  # API, a version and its JSON, another version and its JSON
+    ("FindCoordinator", 4, {"keyType": 0, "coordinatorKeys": ["g"]}, 3, {"key": "g", "keyType": 0}),
+    (
+        "OffsetFetch",
+        8,
+        {"groups": [{"groupId": "g", "topics": [{"name": "t", "partitionIndexes": [0, 1]}]}], "requireStable": True},
+        7,
+        {"groupId": "g", "topics": [{"name": "t", "partitionIndexes": [0, 1]}], "requireStable": True},
+    ),
+    (
+        "OffsetFetch",
+        8,
+        {"groups": [{"groupId": "g", "topics": None}], "requireStable": False},
+        7,
+        {"groupId": "g", "topics": None, "requireStable": False},
+    ),
+    (
+        "LeaveGroup",
+        3,
+        {"groupId": "g", "members": [{"memberId": "m", "groupInstanceId": None}]},
+        2,
+        {"groupId": "g", "memberId": "m"},
+    ),
+    (
+        "DeleteTopics",
+        6,
+        {"topics": [{"name": "t", "topicId": "AAAAAAAAAAAAAAAAAAAAAA"}], "timeoutMs": 5},
+        5,
+        {"topicNames": ["t"], "timeoutMs": 5},
+    ),
+]
+
+
+@pytest.mark.parametrize(("api", "new", "new_json", "old", "old_json"), FORMS)
+def test_as_an_older_broker_takes_it(api: str, new: int, new_json: Any, old: int, old_json: Any) -> None:
+    of = message(f"{api}Request")
+    encoded = encode_at(of, old, of.from_json(new, json.dumps(new_json)), {}, {})
+    assert encoded.body == of.encode(old, of.from_json(old, json.dumps(old_json)))
+    assert encoded.lost == ()
+
+
+def test_what_asks_for_several_things_at_once() -> None:
+    of = message("FindCoordinatorRequest")
+    request = of.from_json(4, '{"keyType": 0, "coordinatorKeys": ["g", "h"]}')
+    with pytest.raises(Unsendable, match="version 3: it names 2 coordinators, and this version can only name one"):
+        encode_at(of, 3, request, {}, {})
+
+
+def test_answers() -> None:
+    found: Any = message("FindCoordinatorResponse").from_json(
+        0, '{"errorCode": 15, "nodeId": -1, "host": "", "port": -1}'
+    )
+    request = struct_types("FindCoordinatorRequest")["FindCoordinatorRequest"](key="g")
+    several(ApiKey.FIND_COORDINATOR, request, found, 0)
+    [one] = found.coordinators
+    assert (one.key, one.error_code, one.node_id) == ("g", 15, -1)
+    text = '{"partitionIndex": 3, "committedOffset": 7, "committedLeaderEpoch": -1, "metadata": "", "errorCode": 0}'
+    offsets: Any = message("OffsetFetchResponse").from_json(
+        7, f'{{"throttleTimeMs": 0, "topics": [{{"name": "t", "partitions": [{text}]}}], "errorCode": 0}}'
+    )
+    asked = struct_types("OffsetFetchRequest")["OffsetFetchRequest"](group_id="g")
+    several(ApiKey.OFFSET_FETCH, asked, offsets, 7)
+    [group] = offsets.groups
+    [topic] = group.topics
+    assert (group.group_id, topic.name) == ("g", "t") and topic.partitions[0].committed_offset == 7
+
+
+def rewriter(recording: Recording, *, nodes: int = 1) -> Rewriter:
+    """Before a cluster of so many nodes that speaks the recorded versions."""
+    addresses = {number: Address("broker", 9092 + number) for number in range(nodes)}
+    cluster = cast(Cluster, SimpleNamespace(nodes=addresses, version=lambda api_key, version: version))
+    return Rewriter(Learned(Plan(recording, cluster)), Counter())
+
+
+def test_a_request_without_ids_leaves_as_it_was_recorded() -> None:
+    recording = recorded(1)
+    found = rewriter(recording)
+    for one in recording.requests:
+        if one.api_key == ApiKey.METADATA:
+            assert found.rewrite(one).encoded.body == one.request.data[one.request.body_start :]
+
+
+def test_ids_are_those_of_the_new_cluster() -> None:
+    recording = recorded(1)
+    found = rewriter(recording)
+    one = next(one for one in recording.requests if one.api_key == ApiKey.SYNC_GROUP)
+    found.learned.identities.members[one.body().member_id] = "its-new-id"
+    ready = found.rewrite(one)
+    assert one.request.message is not None
+    assert one.request.message.decode(ready.encoded.version, ready.encoded.body).member_id == "its-new-id"
+    assert ready.encoded.body == encoded_again(one, ready).encoded.body
+
+
+def test_no_more_replicas_are_asked_for_than_there_are_brokers() -> None:
+    recording = recorded(10)
+    one = next(
+        one
+        for one in recording.requests
+        if one.api_key == ApiKey.CREATE_TOPICS and any(topic.replication_factor > 1 for topic in one.body().topics)
+    )
+    asked: Any = one.body()
+    found = rewriter(recording)
+    body = found.rewrite(one).body
+    assert [topic.replication_factor for topic in body.topics] == [1] * len(asked.topics)
+    assert all("lowered to 1" in note for note in found.notes) and sum(found.notes.values()) == len(asked.topics)
+    as_many = rewriter(recording, nodes=3)
+    assert as_many.rewrite(one).encoded.body == one.request.data[one.request.body_start :] and not as_many.notes

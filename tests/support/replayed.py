@@ -19,9 +19,9 @@ from kproxy.protocol import (
 from kproxy.protocol.addresses import Address
 from kproxy.protocol.structs import struct_types
 from kproxy.replay.cluster import Cluster
-from kproxy.replay.offsets import first_appended
 from kproxy.replay.plan import Plan, make_plan
 from kproxy.replay.player import Options, Player
+from kproxy.replay.preparing import first_appended
 from kproxy.replay.recording import Recording, read_recording
 from kproxy.replay.result import Result
 from tests.support.corpus import CAPTURES
@@ -156,7 +156,7 @@ async def serving(serve: Serve) -> AsyncIterator[int]:
 async def before(broker: RecordedBroker) -> AsyncIterator[Cluster]:
     """The broker, as a cluster to replay to."""
     async with serving(broker.serve) as broker.port:
-        yield await Cluster.ask(Address("127.0.0.1", broker.port), None, PATIENCE_S)
+        yield await Cluster.connect(Address("127.0.0.1", broker.port), None, PATIENCE_S)
 
 
 def replayed(recording: Recording, broker: RecordedBroker, options: Options = Options()) -> tuple[Plan, Result]:  # noqa: B008

@@ -13,6 +13,6 @@
 Every name from the traffic goes through kproxy.output.escaping on its way to a terminal or a page, and is escaped for
 its form: HTML by Jinja2, SVG by Vega, Markdown by markdown.escaped.
 
-To add a form, write a module like json_page.py, choose it in kproxy/cli/report_pages.py and name it in Format and SUFFIXES of
+To add a form, write a module like json_page.py, choose it in kproxy/cli/report.py and name it in Format and SUFFIXES of
 kproxy/cli/report_request.py. To add a chart, see charts/gallery.py.
 """

@@ -6,7 +6,7 @@
 
 A client of team-a that creates ``orders`` creates ``team-a.orders`` and sees it as ``orders``; it sees nothing of team-b, and
 no request of it reaches anything of team-b. No prefix may be the beginning of another, nor differ from it in "." and "_" alone,
-which Kafka takes for the same in the names of metrics: kproxy.config.tenant_checks reports it. Clients that come to the brokers
+which Kafka takes for the same in the names of metrics: kproxy.config.checks reports it. Clients that come to the brokers
 without kproxy see all names with their prefixes.
 
 Map

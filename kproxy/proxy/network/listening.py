@@ -12,7 +12,7 @@ import errno
 import socket
 
 from kproxy.config import Config
-from kproxy.config.ports import broker_ports
+from kproxy.config.checks import broker_ports
 from kproxy.errors import KproxyError
 from kproxy.protocol.addresses import Address, join_address, parse_address
 from kproxy.proxy.network.socket_addresses import SocketAddress, numeric_address

@@ -5,7 +5,7 @@
     /readyz        200 while clients are served; else 503 and why (below)
     /connections   open connections as JSON; ?limit=
     /filters       what filters have counted, as JSON, such as the faults that fired
-    /config        the configuration in use, as JSON, defaults included, secrets withheld (kproxy/config/redaction.py)
+    /config        the configuration in use, as JSON, defaults included, secrets withheld (kproxy/config/showing.py)
     /              this list; with the token, the live page (live_page.py)
     /page/         what the live page loads
     /page/api/     stopped messages and breakpoints (stop_pages.py)

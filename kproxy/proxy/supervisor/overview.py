@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from kproxy.config.redaction import redacted
+from kproxy.config.showing import redacted
 from kproxy.filters.loading import BUILT_IN
 from kproxy.output.client_metrics import ClientSeries
 from kproxy.proxy import messages

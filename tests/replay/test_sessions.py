@@ -1,11 +1,12 @@
-"""Fetch sessions before a broker that numbers them otherwise, refuses them, or forgets them (KIP-227)."""
+"""Fetch sessions (KIP-227) and share sessions before a broker that numbers them otherwise, refuses them, or forgets them."""
 
 from typing import Any
 
 from kproxy.protocol.error_codes import ErrorCode
 from kproxy.protocol.structs import struct_types
-from kproxy.replay.fetch_sessions import FetchSessions
+from kproxy.replay.sessions import FINAL, LAST, FetchSessions, ShareSessions, acquires_later
 from kproxy.session import FetchPartition, FetchSession
+from tests.support.replayed import recorded
 
 TYPES = struct_types("FetchRequest")
 
@@ -84,3 +85,39 @@ def test_its_end_and_fetches_without_one() -> None:
     assert sessions.translate(last, None) and (last.session_id, last.session_epoch) == (901, -1)
     alone = request(0, -1, p0=1)
     assert not sessions.translate(alone, None)
+
+
+SHARE_TYPES = struct_types("ShareFetchRequest")
+
+
+def share_fetch(epoch: int) -> Any:
+    return SHARE_TYPES["ShareFetchRequest"](share_session_epoch=epoch, topics=[SHARE_TYPES["FetchTopic"]()])
+
+
+def test_epochs_go_on_after_one_that_was_sent_again() -> None:
+    session = ShareSessions()
+    first, second, third = share_fetch(0), share_fetch(1), share_fetch(2)
+    assert not session.translate(first)
+    session.ask_again(first)
+    assert (first.share_session_epoch, first.topics) == (1, [])
+    assert session.translate(second) and second.share_session_epoch == 2
+    assert session.translate(third) and third.share_session_epoch == 3
+
+
+def test_a_session_that_begins_or_ends() -> None:
+    session = ShareSessions(epoch=7)
+    last, new, next_one = share_fetch(FINAL), share_fetch(0), share_fetch(1)
+    assert not session.translate(last) and last.share_session_epoch == FINAL
+    assert not session.translate(new) and not session.translate(next_one) and next_one.share_session_epoch == 1
+
+
+def test_after_the_last_epoch_comes_the_first() -> None:
+    session = ShareSessions(epoch=LAST)
+    one, other = share_fetch(5), share_fetch(6)
+    session.translate(one)
+    session.translate(other)
+    assert (one.share_session_epoch, other.share_session_epoch) == (LAST, 1)
+
+
+def test_only_a_share_fetch_is_sent_again() -> None:
+    assert not acquires_later(recorded(1).requests[0], share_fetch(1), None)

@@ -1,6 +1,7 @@
-"""The short options for conditions, ``--api Fetch --topic orders``, and what a shell completes for the options of all commands.
+"""Options that several commands have, and what a shell completes for the options of all commands.
 
-selection_options   a decorator: gives a command --api, --topic, --client and --group
+KEYLOG, form_option, bootstrap_option   --keylog; --format text or json; --bootstrap
+selection_options   a decorator: gives a command --api, --topic, --client and --group, short for conditions
 condition_of        their values and --where, as one condition in CEL
 complete_...        what Click calls for completion (``shell_complete=`` of an option or argument)
 """
@@ -8,6 +9,7 @@ complete_...        what Click calls for completion (``shell_complete=`` of an o
 import json
 import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -26,8 +28,28 @@ FORMER_NAMES = {
     "alterisr": "AlterPartition",
     "listclientmetricsresources": "ListConfigResources",
 }
+KEYLOG = click.option(
+    "--keylog", metavar="FILE", type=Path, help="Session keys of TLS (NSS key log); see kproxy help captures."
+)
+SELECTION = ("apis", "topics", "clients", "groups", "where")  # the names of what selection_options gives
 WORD = re.compile(r"\w*$")
 GLOB = re.compile(r"[*?]")
+
+
+def form_option(text: str = "text for people, json for programs.") -> Callable[[Command], Command]:
+    """Return the option --format as a decorator. *text*: its help."""
+    return click.option(
+        "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help=text
+    )
+
+
+def bootstrap_option(text: str) -> Callable[[Command], Command]:
+    """Return the option --bootstrap as a decorator; its value is a list of addresses. *text*: its help."""
+
+    def split(context: click.Context, parameter: click.Parameter, value: str | None) -> list[str]:
+        return [part.strip() for part in (value or "").split(",") if part.strip()]
+
+    return click.option("--bootstrap", metavar="HOST:PORT[,...]", callback=split, help=text)
 
 
 # What a shell completes; each function imports what it needs, since most runs complete nothing

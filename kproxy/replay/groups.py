@@ -1,4 +1,11 @@
-"""Generations: bring members that were in one generation of a group into one generation again.
+"""Consumer groups: what makes members of a recorded group members of the same generations of the new cluster's group.
+
+Members that joined before the capture, or by requests that are not sent, join as new members:
+
+    sent with the recorded member id  ─▶ UNKNOWN_MEMBER_ID, where it was known  ─▶ sent without one
+    sent without one                  ─▶ MEMBER_ID_REQUIRED (KIP-394, from version 4 on) ─▶ sent with the id of that answer
+
+The id in the last answer stands for the recorded member from then on.
 
 Which JoinGroup requests a coordinator answers together depends on its group.initial.rebalance.delay.ms and on timing: it may
 answer the first member alone, and then hold the second member's request until the first has joined again, which a client does
@@ -9,16 +16,19 @@ when a heartbeat tells it to. The recording has no such request, as both were an
     answered, another one is held                     ─▶ sent again
 
 The leader of a generation sends the assignments of all members, and each coordinator chooses a leader for itself. So the recorded
-assignments go out with the SyncGroup of the member that is the leader now.
+assignments go out with the SyncGroup of the member that is the leader now; and as brokers hold the answers of a generation until
+the leader's SyncGroup has arrived, all SyncGroup requests of a generation are sent together, none after the answer to another.
 """
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey
+from kproxy.protocol.error_codes import ErrorCode
+from kproxy.replay.identities import Identities
 from kproxy.replay.recording import ConnectionId, Recorded
 
 PATIENCE_S = 0.2  # after which a request is taken to be held; to join again without need does nothing
@@ -125,7 +135,6 @@ class Generations:
 
 
 async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for an event; return whether it was set in time."""
     try:
         async with asyncio.timeout(seconds):
             return await event.wait()
@@ -151,3 +160,62 @@ def _answered_together(requests: list[Recorded]) -> set[int]:
     first = min(one.answered_at or one.sent_at for one in requests)
     numbers: dict[ConnectionId, int] = {one.connection: one.number for one in requests if one.sent_at < first}
     return set(numbers.values())
+
+
+def learns_of_rebalance_later(recorded: Recorded, answer: Any) -> bool:
+    """Return whether the recorded answer to a Heartbeat reported a rebalance, and the new one does not yet.
+
+    The JoinGroup that causes the rebalance is on its way then.
+    """
+    if recorded.api_key != ApiKey.HEARTBEAT or answer.error_code != ErrorCode.NONE:
+        return False
+    old = recorded.answer()
+    return old is not None and old.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def join_anew(recorded: Recorded, sent: Any, answer: Any, identities: Identities) -> bool:
+    """Change a JoinGroup that was sent so that its member joins as a new one; return whether to send it again."""
+    if recorded.api_key != ApiKey.JOIN_GROUP:
+        return False
+    old = recorded.answer()
+    try:
+        member = recorded.body().member_id
+    except DecodeError:
+        return False
+    if old is None or not member or member in identities.members:
+        return False
+    if answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID and old.error_code == ErrorCode.NONE and sent.member_id:
+        sent.member_id = ""
+        return True
+    if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED and not sent.member_id and answer.member_id:
+        sent.member_id = identities.members[member] = answer.member_id
+        return True
+    return False
+
+
+def sent_together(requests: Iterable[Recorded]) -> list[Recorded]:
+    """Return the requests in their order, with each SyncGroup as early as the first one of its generation.
+
+    A SyncGroup whose member had not got its JoinGroup answer by then stays where it is.
+    """
+    first: dict[str, int] = {}  # generation -> when its first SyncGroup was sent
+    joined: dict[ConnectionId, int] = {}  # connection -> when its last JoinGroup was answered
+    moved = []
+    for one in requests:
+        if one.api_key == ApiKey.JOIN_GROUP and one.answered_at is not None:
+            joined[one.connection] = one.answered_at
+        together = held_generation(one)
+        earliest = first.setdefault(together, one.sent_at) if together else one.sent_at
+        moved.append(replace(one, sent_at=earliest) if joined.get(one.connection, 0) <= earliest else one)
+    return sorted(moved, key=lambda one: one.sent_at)  # stable: requests of the same time keep their order
+
+
+def held_generation(request: Recorded) -> str:
+    """Name the generation of a SyncGroup, whose answer a broker holds until the leader's request arrives; "" for others."""
+    if request.api_key != ApiKey.SYNC_GROUP:
+        return ""
+    try:
+        body = request.body()
+    except DecodeError:
+        return ""
+    return f"generation {body.generation_id} of {body.group_id}"
