@@ -2,26 +2,18 @@
 
     sql/            the analyses; sql/findings/ has those that look for problems
     views/          views that several analyses share
-    analysis.py     reads an analysis: a file of SQL with a header in YAML
-    frame.py        groups the evidence of findings into rows, and into episodes
-    columns.py      meanings of columns that many analyses have
+    analysis.py     reads an analysis: a file of SQL with a header in YAML; its frame, which groups evidence; values for ``:name``
     library.py      finds built-in analyses, views, and those in users' folders; the tables that an analysis needs
-    translate.py    Spark SQL to DuckDB's; rewriting.py does it with sqlglot, translation_cache.py keeps it between runs
-    parameters.py   values for ``:name``
+    translate.py    Spark SQL to DuckDB's; rewriting.py does it with sqlglot
     facts.py        tables of facts: API versions of each Kafka release and client library, error codes
-    client_versions.py   the API versions that client libraries use, which identify libraries without a name
-    sources.py      captures, decoded logs and directories of tables
+    loading.py      sources (captures, decoded logs, directories of tables) to DuckDB's tables; ranges of time and sides of a diff
     duck.py         Database: sources in DuckDB, with views and facts; runs analyses
-    loading.py      fills DuckDB's tables from sources; the two sides of a diff
-    scratch.py      the directory of DuckDB's file
-    spans.py        parses ranges of time
     queries.py      users' own queries (kproxy sql), which read the tables and nothing else; prompt.py is their prompt
-    interrupts.py   makes Ctrl-C during a query a KeyboardInterrupt
     report/         verdicts and pages
 
 Seams
 
-    library.load(folders=())             -> dict[str, Analysis]      also load_views, views_needed, tables_needed, spark_text
+    library.load(folders=())             -> dict[str, Analysis]      also load_views, views_needed, tables_needed
     Analysis.id .title .severity .sql .parameters .columns .header
     facts.FACTS_TABLES, facts.arrow_table(name)                      rows of api_versions, releases, error_codes
     duck.Database(sources).run(analysis, **parameters) -> pyarrow.Table
@@ -30,12 +22,12 @@ Only this package imports duckdb and sqlglot. Its modules analysis, library, tra
 kproxy.spark uses them. SQL names tables (kproxy.output.tables.TABLES), facts and views by their bare names.
 
 How a finding is made. Its SQL selects the evidence: the exchanges, batches, errors or connections that count. Its header has a
-``frame`` (frame.py) that says how these are grouped into rows, which values each row has, which rows are kept, and after which
+``frame`` that says how these are grouped into rows, which values each row has, which rows are kept, and after which
 pause the same evidence is another episode. The frame adds the columns that all findings have: client, cluster, first and last
 time, an example. An analysis without a frame is run as it is written.
 
 To add
-    an analysis     sql/ID.sql, or sql/findings/ID.sql with a frame; the docstrings of analysis.py and frame.py show one. Users
+    an analysis     sql/ID.sql, or sql/findings/ID.sql with a frame; the docstrings of analysis.py and of Frame show one. Users
                     put the same files into a folder for --analyses
     a scene         each finding needs one in tests/support/scenes, with a look-alike in which it stays silent
     a view          views/NAME.sql

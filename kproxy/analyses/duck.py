@@ -8,24 +8,26 @@ place.
 """
 
 import copy
+import fcntl
+import os
 import re
+import shutil
+import signal
+import stat
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kproxy.analyses import library
-from kproxy.analyses.analysis import Analysis, Value, View
+from kproxy.analyses.analysis import Analysis, Value, View, bind
 from kproxy.analyses.facts import FACTS_TABLES, arrow_table
-from kproxy.analyses.interrupts import ends_at_interrupt
-from kproxy.analyses.loading import Loader, Reading, Span, Watch, quoted
-from kproxy.analyses.parameters import bind
-from kproxy.analyses.scratch import ScratchDirectory
-from kproxy.analyses.sources import Source, look_at
+from kproxy.analyses.loading import Loader, Reading, Source, Span, Watch, look_at, quoted
 from kproxy.analyses.translate import MACROS, save_translations, to_duckdb
 from kproxy.errors import ConfigError, Mistake, NoRoom, UsageError
 from kproxy.output.tables import TABLES
@@ -52,6 +54,10 @@ SAFE: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
 }
+# The text of DuckDB's error; while rows are fetched, it is in an error of Arrow
+WORDS = re.compile(r"query interrupted|interrupt error", re.IGNORECASE)
+PREFIX = "kproxy-tables-"
+LOCK = "in-use"
 
 
 def check_available(*, extra: str = "report", more: Iterable[str] = ()) -> None:
@@ -60,6 +66,32 @@ def check_available(*, extra: str = "report", more: Iterable[str] = ()) -> None:
     for name in ("duckdb", "pyarrow", "pytz", "sqlglot", *more):
         if sys.modules.get(name, True) is None or (name not in sys.modules and find_spec(name) is None):
             raise UsageError(f"this needs {name}: pip install 'kproxy-kafka[{extra}]'")
+
+
+class ScratchDirectory:
+    """The directory where DuckDB keeps tables until ``cleanup``. Raises OSError where it cannot be made.
+
+    A killed process cannot remove its directory, so the next kproxy does. Each process holds a lock (flock) on a file in its
+    directory; the kernel releases the lock when the process ends, so a directory whose lock is free is abandoned. Process ids
+    would not do: containers that share a directory for temporary files may use the same ids.
+    """
+
+    def __init__(self) -> None:
+        remove_abandoned(Path(tempfile.gettempdir()))
+        self._directory = tempfile.TemporaryDirectory(prefix=PREFIX)
+        self.name = self._directory.name
+        try:
+            self._lock = _lock(Path(self.name))
+        except BaseException:
+            self._directory.cleanup()
+            raise
+
+    def cleanup(self) -> None:
+        """Remove it."""
+        self._directory.cleanup()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
 
 class Database:
@@ -124,7 +156,7 @@ class Database:
             loader.load(sources)
         self._connection.execute(f"SET memory_limit = '{self._memory}'")
         if spans is not None:
-            loader.divide(*spans)
+            loader.divide(spans)
         self._made |= {"sides"} if compare or spans is not None else set()
         self.damages = loader.damages
         self._parquet = loader.parquet
@@ -171,8 +203,9 @@ class Database:
     def make_all(self) -> None:
         """Create every view and table of facts, for users' queries."""
         for name in FACTS_TABLES:
-            self._make_facts(name)
-        for view in self._views:
+            self._make_facts_table(name)
+        for view in self._views.values():
+            self._make_views(view)
             self._make_view(view)
 
     def seal(self) -> None:
@@ -257,29 +290,28 @@ class Database:
 
     # Views and facts, created when they are first needed
 
-    def _make_views(self, analysis: Analysis | View) -> None:
-        for view in library.views_needed(analysis, self._views):
-            self._make_view(view.name)
-        for name in library.tables_of(analysis):
-            self._make_facts(name)
+    def _make_views(self, source: Analysis | View) -> None:
+        for view in library.views_needed(source, self._views):
+            self._make_view(view)
+        self._make_facts(source)
 
-    def _make_facts(self, name: str) -> None:
+    def _make_facts(self, source: Analysis | View) -> None:
+        for name in library.tables_of(source):
+            self._make_facts_table(name)
+
+    def _make_facts_table(self, name: str) -> None:
         if name in FACTS_TABLES and name not in self._made:
             self._connection.register("_facts", arrow_table(name))
             self._connection.execute(f"CREATE {self._anew(name)} TABLE {name} AS SELECT * FROM _facts")
             self._connection.unregister("_facts")
             self._made.add(name)
 
-    def _make_view(self, name: str) -> None:
-        if name in self._made:
-            return
-        view = self._views[name]
-        for used in library.tables_of(view):
-            if used in self._views:
-                self._make_view(used)
-            self._make_facts(used)
-        self._execute_view(view)
-        self._made.add(name)  # only now: the page may abandon an analysis at any point, and run it again
+    def _make_view(self, view: View) -> None:
+        """Create a view. Those that it uses are there."""
+        if view.name not in self._made:
+            self._make_facts(view)
+            self._execute_view(view)
+            self._made.add(view.name)  # only now: the page may abandon an analysis at any point, and run it again
 
     def _anew(self, name: str) -> str:
         """Return OR REPLACE if its creation was begun before: an interrupt may come when it exists already."""
@@ -344,3 +376,65 @@ def _refused(source: Analysis | View, error: BaseException) -> ConfigError:
     message = str(error).strip().splitlines()[0][:400]
     line, column = place_of(message, source.sql)
     return ConfigError([Mistake(line or 1, column or 1, "", message)], source.path)
+
+
+@contextmanager
+def ends_at_interrupt() -> Iterator[None]:
+    """Raise KeyboardInterrupt for a query that Ctrl-C ended; DuckDB ends the query, but raises other exceptions.
+
+    Which exception depends on the call: RuntimeError, duckdb.InterruptException, ArrowException or OSError. Only the main
+    thread gets signals; in other threads such an exception means that the program ended the query, as the page does when its
+    browser has gone. A second Ctrl-C while a query ends is ignored: DuckDB 2.0 would hang.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    is_ours = is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_ours:
+        signal.signal(signal.SIGINT, _interrupt_once)
+    try:
+        yield
+    except Exception as error:
+        if is_main and WORDS.search(str(error)):
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        if is_ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _interrupt_once(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove the directories of ended processes of this user in *folder*. What cannot be removed stays."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        directories = [Path(entry.path) for entry in entries if entry.name.startswith(PREFIX)]
+        for directory in directories:
+            with suppress(OSError):
+                _remove_if_abandoned(directory)
+
+
+def _lock(directory: Path) -> int:
+    """Lock a new file before it gets its final name, so that a file with that name is always locked."""
+    unnamed = directory / "new"
+    descriptor = os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        unnamed.rename(directory / LOCK)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _remove_if_abandoned(directory: Path) -> None:
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        return
+    descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(directory)
+    finally:
+        os.close(descriptor)

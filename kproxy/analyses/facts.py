@@ -6,16 +6,19 @@ api_versions(release, api_key, api_name, min_version, max_version)
 releases(release, release_order)
     these releases in order, the oldest with 0: sorted as text, "0.10" would come before "0.9"
 client_versions(library, first_version, last_version, first_order, last_order, negotiates, api_key, lowest, highest)
-    the versions that a client library uses if the broker offers more, see kproxy.analyses.client_versions
+    the versions of an API that a client library uses if the broker offers more (lowest, highest), from client_versions.txt,
+    and for Java's clients from Kafka's releases. Clients that do not name their software (KIP-511; those from before about
+    2019, and some newer ones) are recognised by these versions. For clients that do, they say what the library can use, also
+    if the captured broker did not offer it. first_order and last_order are versions as comparable numbers (version_order)
 error_codes(code, name, retriable, message)
     ``message`` is one sentence, in kproxy's words
 """
 
 import functools
-from collections.abc import Callable
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kproxy.analyses.client_versions import client_versions
 from kproxy.protocol.error_codes import error_codes
 from kproxy.protocol.facts import facts, releases
 
@@ -23,12 +26,13 @@ if TYPE_CHECKING:
     import pyarrow
 
 OLDEST = "0.8.2"  # the oldest release that the facts distinguish
+JAVA = "apache-kafka-java"
 
 
 class FactsTable(NamedTuple):
-    """Columns as (name, Arrow type), and the function that gives the rows in their order."""
+    """Columns as names and Arrow types, and the function that gives the rows in their order."""
 
-    columns: tuple[tuple[str, str], ...]
+    columns: str
     rows: Callable[[], list[tuple[object, ...]]]
 
 
@@ -37,7 +41,8 @@ def arrow_table(name: str) -> "pyarrow.Table":
     import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
 
     table = FACTS_TABLES[name]
-    schema = pa.schema([(column, pa.type_for_alias(kind)) for column, kind in table.columns])
+    columns = (column.split() for column in table.columns.split(", "))
+    schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in columns])
     rows = [dict(zip(schema.names, row, strict=True)) for row in table.rows()]
     return pa.Table.from_pylist(rows, schema)
 
@@ -93,31 +98,87 @@ def _releases() -> list[tuple[object, ...]]:
 
 FACTS_TABLES = {
     "api_versions": FactsTable(
-        (
-            ("release", "string"),
-            ("api_key", "int16"),
-            ("api_name", "string"),
-            ("min_version", "int16"),
-            ("max_version", "int16"),
-        ),
-        _api_versions,
+        "release string, api_key int16, api_name string, min_version int16, max_version int16", _api_versions
     ),
-    "releases": FactsTable((("release", "string"), ("release_order", "int32")), _releases),
+    "releases": FactsTable("release string, release_order int32", _releases),
     "client_versions": FactsTable(
-        (
-            ("library", "string"),
-            ("first_version", "string"),
-            ("last_version", "string"),
-            ("first_order", "int64"),
-            ("last_order", "int64"),
-            ("negotiates", "bool"),
-            ("api_key", "int16"),
-            ("lowest", "int16"),
-            ("highest", "int16"),
-        ),
+        "library string, first_version string, last_version string, first_order int64, last_order int64, negotiates bool,"
+        " api_key int16, lowest int16, highest int16",
         _client_versions,
     ),
-    "error_codes": FactsTable(
-        (("code", "int16"), ("name", "string"), ("retriable", "bool"), ("message", "string")), _error_codes
-    ),
+    "error_codes": FactsTable("code int16, name string, retriable bool, message string", _error_codes),
 }
+
+
+class Library(NamedTuple):
+    """A range of versions of a library that use the same API versions."""
+
+    name: str
+    first: str
+    last: str  # "2.10" includes all 2.10.x; "": no last version
+    negotiates: bool
+    ranges: dict[int, tuple[int, int]]  # api_key -> lowest, highest
+
+
+def version_order(version: str) -> int:
+    """``2.10.1`` -> 2_010_001, which sorts versions by age. Missing parts are 0."""
+    major, minor, patch = (*map(int, version.split(".")[:3]), 0, 0)[:3]
+    return (major * 1000 + minor) * 1000 + patch
+
+
+def last_order(version: str) -> int:
+    """The order of the last version with this prefix: for ``2.10`` 2_010_999, for ``""`` the greatest."""
+    parts = version.split(".") if version else []
+    return version_order(".".join([*parts, "999", "999", "999"][:3]))
+
+
+def client_versions(newest: Mapping[tuple[str, int], int], releases: Iterable[str]) -> list[tuple[object, ...]]:
+    """Return the rows; *newest* has the highest version of each (release, api_key), *releases* are Kafka's."""
+    found: list[Library] = []
+    for library in libraries():
+        found += _java(library, newest, releases) if library.name == JAVA else [library]
+    return [row for library in found for row in _rows(library)]
+
+
+def _rows(library: Library) -> Iterator[tuple[object, ...]]:
+    name, first, last, negotiates, ranges = library
+    order = (version_order(first), last_order(last))
+    for api_key, (low, high) in sorted(ranges.items()):
+        yield (name, first, last or None, *order, negotiates, api_key, low, high)
+
+
+def _java(lines: Library, newest: Mapping[tuple[str, int], int], releases: Iterable[str]) -> Iterator[Library]:
+    """One for each Kafka release in the range of *lines*: the versions of its brokers, or lower ones if *lines* say so."""
+    for release in releases:
+        if not version_order(lines.first) <= version_order(release) <= last_order(lines.last):
+            continue
+        ranges = {}
+        for (of, key), high in newest.items():
+            if of == release:
+                low, most = lines.ranges.get(key, (high, high))
+                ranges[key] = min(low, high), min(most, high)
+        yield Library(JAVA, release, release, lines.negotiates, ranges)
+
+
+@functools.cache
+def libraries() -> tuple[Library, ...]:
+    """The libraries in client_versions.txt, in order."""
+    data = pkgutil.get_data("kproxy.analyses", "client_versions.txt")
+    assert data is not None, "client_versions.txt is not installed"
+    made: list[Library] = []
+    for line in data.decode("utf-8").splitlines():
+        words = line.split()
+        if not words or line.startswith("#"):
+            continue
+        if words[0] == "library":
+            first, _, last = words[2].partition("-")
+            made.append(Library(words[1], first, last, words[3] == "negotiates", {}))
+        else:
+            made[-1].ranges.update(map(_range, words))
+    return tuple(made)
+
+
+def _range(word: str) -> tuple[int, tuple[int, int]]:
+    key, _, versions = word.partition(":")
+    low, _, high = versions.partition("-")
+    return int(key), (int(low), int(high or low))

@@ -50,11 +50,6 @@ def find(analyses: Mapping[str, Analysis], wanted: str) -> Analysis:
     raise UsageError(f"there is no analysis {wanted[:80]!r}; {hint}")
 
 
-def spark_text(analysis: Analysis | View) -> str:
-    """The SQL as Spark runs it, with ``:name`` for parameters."""
-    return analysis.sql.strip()
-
-
 def views_needed(analysis: Analysis | View, views: Mapping[str, View]) -> list[View]:
     """The views that it uses, directly or through other views, in an order in which they can be created."""
     ordered: dict[str, View] = {}

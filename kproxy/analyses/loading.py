@@ -1,12 +1,19 @@
 """Sources into DuckDB: captures and logs decoded into tables, Parquet directories as views; two side by side for a diff."""
 
 import functools
+import os
+import re
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from kproxy.analyses.sources import Kind, Source, table_files
+from kproxy.analyses.translate import to_duckdb
+from kproxy.capture.reader import STANDARD_INPUT
+from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES, Column, Table, schema_of
+from kproxy.output.tables.parquet import MARKER
 from kproxy.pipeline.decoded_log import open_named
 from kproxy.pipeline.run import Input, Options, Run
 from kproxy.pipeline.table_output import TableOutput
@@ -20,6 +27,9 @@ ALWAYS: Span = (-2_208_988_800_000_000, 253_402_300_799_000_000)  # 1900 to 9999
 MOST_UNCOMMITTED = 64_000_000  # bytes of rows as Arrow has them
 Watch: TypeAlias = Callable[[Path, Input, Iterator[None]], None]
 Connect: TypeAlias = Callable[[], "duckdb.DuckDBPyConnection"]
+SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:/")  # of a URI; Path makes one slash of two
+LOGS = {"_delta_log": "Delta", "metadata": "Iceberg"}  # folders with which a table lists its current files
+MICRO = 1_000_000
 
 
 class Reading:
@@ -34,6 +44,20 @@ class Reading:
         self.holds = holds
         self.ended = False
         self.is_part = False
+
+
+class Kind(Enum):
+    """The kinds of sources."""
+
+    EVENTS = "captures and decoded logs"
+    TABLES = "a directory of tables"
+
+
+class Source(NamedTuple):
+    """One source, which exists and is of that kind."""
+
+    path: Path
+    kind: Kind
 
 
 class Loader:
@@ -98,23 +122,11 @@ class Loader:
                 f"SELECT * REPLACE ('{side} ' || connection_id AS connection_id) FROM _{side}_{name}" for side in SIDES
             )
             self._connection.execute(f"CREATE VIEW {name} AS {both}")
-        both = " UNION ALL ".join(
-            f"SELECT '{side}' AS side, '{side} ' || connection_id AS connection_id FROM _{side}_connections"
-            for side in SIDES
-        )
-        self._create_sides(f"SELECT *, {_instant(ALWAYS[0])} AS from_at, {_instant(ALWAYS[1])} AS to_at FROM ({both})")
+        self.divide(None)
 
-    def divide(self, before: Span, after: Span) -> None:
-        """Create the table ``sides`` for two ranges of time of the sources that were loaded."""
-        both = " UNION ALL ".join(
-            f"SELECT '{side}' AS side, connection_id, {_instant(span[0])} AS from_at, {_instant(span[1])} AS to_at"
-            " FROM connections"
-            for side, span in zip(SIDES, (before, after), strict=True)
-        )
-        self._create_sides(both)
-
-    def _create_sides(self, select: str) -> None:
-        self._connection.execute(f"CREATE TABLE sides AS {select}")
+    def divide(self, spans: tuple[Span, Span] | None) -> None:
+        """Create the table ``sides`` of what was loaded; see ``sides_of``."""
+        self._connection.execute(f"CREATE TABLE sides AS {to_duckdb(sides_of(spans))}")
 
     def _decode(self, files: list[Path], inserted: "_Inserter") -> None:
         with Run(self._options, [_Rows(inserted, self._wanted)]) as run:
@@ -214,10 +226,80 @@ def _column(column: Column, kind: str, exists: bool) -> str:
     return f"CAST({name if exists else 'NULL'} AS {kind}) AS {name}"
 
 
-def _instant(micros: int) -> str:
-    return f"make_timestamptz({micros})"
+def sides_of(spans: tuple[Span, Span] | None) -> str:
+    """The query, in Spark SQL, of the table ``sides`` for two ranges of time; None: for two sources.
+
+    Of two sources, the connection ids begin with their side.
+    """
+    return " UNION ALL ".join(
+        f"SELECT '{side}' AS side, connection_id, timestamp_micros({since}) AS from_at, timestamp_micros({until}) AS to_at"
+        f" FROM connections" + ("" if spans else f" WHERE startswith(connection_id, '{side} ')")
+        for side, (since, until) in zip(SIDES, spans or (ALWAYS, ALWAYS), strict=True)
+    )
 
 
 def quoted(text: str) -> str:
     """Return a text as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def look_at(path: Path) -> Source:
+    """Find out what kind of source a path is. Raises UsageError if it is none, or cannot be read."""
+    if str(path) == STANDARD_INPUT:
+        return Source(path, Kind.EVENTS)
+    if not path.exists():
+        if SCHEME.match(str(path)):
+            raise UsageError(f"{path}: this reads files of this machine; kproxy-spark report reads object stores, too")
+        raise UsageError(f"{path}: no such file")
+    if path.is_dir():
+        _refuse_table_formats(path)
+        if table_files(path):
+            return Source(path, Kind.TABLES)
+        if (path / MARKER).is_file():
+            raise UsageError(f"{path} has no tables: its Parquet files are gone")
+        raise UsageError(f"{path} is a directory without tables; name captures or logs, for instance {path / '*'}")
+    if path.is_file() or path.samefile(os.devnull):  # a pipe can be opened only once
+        open_named(path).close()
+    return Source(path, Kind.EVENTS)
+
+
+def _refuse_table_formats(directory: Path) -> None:
+    """Raise UsageError for Delta and Iceberg: their folders also hold Parquet files that are no longer part of the table."""
+    for name in TABLES:
+        for log, kind in LOGS.items():
+            if (directory / name / log).is_dir():
+                raise UsageError(
+                    f"{directory} has tables of {kind}: kproxy-spark report reads them, with a Spark that has {kind}"
+                )
+
+
+def table_files(directory: Path) -> dict[str, list[Path]]:
+    """Table -> its Parquet files, including those in folders of partitions."""
+    tables = {name: sorted((directory / name).rglob("*.parquet")) for name in TABLES if (directory / name).is_dir()}
+    return {name: files for name, files in tables.items() if files}
+
+
+def parse_span(name: str, text: str) -> Span:
+    """Parse FROM/TO to microseconds. Each is RFC 3339 (UTC by default) or empty. Raises UsageError that begins with *name*."""
+    begins, slash, ends = text.partition("/")
+    if not slash:
+        raise UsageError(
+            f"{name} wants FROM/TO, for instance 2026-11-21T09:00:00Z/2026-11-21T09:10:00Z, not {text[:80]!r}"
+        )
+    span = _micros(name, begins, ALWAYS[0]), _micros(name, ends, ALWAYS[1])
+    if span[0] >= span[1]:
+        raise UsageError(f"{name}: {text[:80]} ends before it begins")
+    return span
+
+
+def _micros(name: str, text: str, otherwise: int) -> int:
+    if not text.strip():
+        return otherwise
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise UsageError(f"{name}: {text[:40]!r} is no time; write 2026-11-21T09:00:00Z") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * MICRO + since.microseconds

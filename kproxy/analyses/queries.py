@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kproxy.analyses.duck import Database, check_available, place_of
-from kproxy.analyses.interrupts import ends_at_interrupt
+from kproxy.analyses.duck import Database, check_available, ends_at_interrupt, place_of
 from kproxy.analyses.rewriting import tables_in_duckdb
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable

@@ -8,7 +8,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from kproxy.analyses.analysis import mistake
-from kproxy.analyses.translation_cache import Translation
+from kproxy.analyses.translate import Translation
 
 
 def parse(sql: str, path: str = "") -> exp.Query:
@@ -46,11 +46,10 @@ def translated(sql: str, path: str = "") -> Translation:
     query = parse(sql, path)
     defined = {cte.alias.lower() for cte in query.find_all(exp.CTE)}
     used = {table.name.lower() for table in query.find_all(exp.Table) if table.name}
-    parameters = sorted({str(found.this) for found in query.find_all(exp.Placeholder) if found.this})
     for node in reversed(list(query.find_all(*_REWRITTEN))):  # inner nodes first
         node.replace(_REWRITTEN[type(node)](node))
     text = query.sql(dialect="duckdb", identify=True)  # "at" and "offset" are keywords of DuckDB
-    return Translation(sorted(used - defined), parameters, text)
+    return Translation(sorted(used - defined), text)
 
 
 def _round(node: exp.Expression) -> exp.Expression:

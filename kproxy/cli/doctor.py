@@ -16,7 +16,7 @@ from kproxy.config import Config
 from kproxy.config.reading import Options, config_from_options
 from kproxy.doctor.examine import examine, examine_admin
 from kproxy.doctor.findings import Finding, State, count, problem
-from kproxy.doctor.running import look_for
+from kproxy.doctor.machine import look_for
 from kproxy.errors import ConfigError, UsageError
 from kproxy.login.client_settings import read_credentials
 from kproxy.output.escaping import printable

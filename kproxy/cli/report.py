@@ -30,8 +30,7 @@ from kproxy.pipeline.sink import Sink, check_output
 
 if TYPE_CHECKING:
     from kproxy.analyses.duck import Database
-    from kproxy.analyses.report.charts.gallery import Selects
-    from kproxy.analyses.report.verdicts import Report
+    from kproxy.analyses.report.verdicts import Report, Tables
 
 WIDEST = 120
 STILL_GROWING = "the file ends within this line"  # in a decoded log that is still being written; no damage
@@ -168,7 +167,7 @@ def _first_answer(database: "Database", plan: Plan, part: str, shown: "Shown") -
     return "".join(f"{line}\n" for line in first_lines(made, len(plan.analyses), style=style, width=width))
 
 
-def page_of(request: ReportRequest, made: "Report", sources: Sequence[str], tables: "Selects", command: str) -> str:
+def page_of(request: ReportRequest, made: "Report", sources: Sequence[str], tables: "Tables", command: str) -> str:
     """Return the report in its form.
 
     Args:
@@ -181,19 +180,19 @@ def page_of(request: ReportRequest, made: "Report", sources: Sequence[str], tabl
     if request.form is Format.HTML:
         return _html(request, made, tables)
     if request.form is Format.JSON:
-        from kproxy.analyses.report.json_page import json_page  # noqa: PLC0415
+        from kproxy.analyses.report.pages import json_page  # noqa: PLC0415
 
         return json_page(made).decode()
     if request.form is Format.MARKDOWN:
-        from kproxy.analyses.report.markdown import markdown_page  # noqa: PLC0415
+        from kproxy.analyses.report.pages import markdown_page  # noqa: PLC0415
 
         return markdown_page(made, most=request.rows)
     return _text(request, made, sources, command)
 
 
-def _html(request: ReportRequest, made: "Report", tables: "Selects") -> str:
+def _html(request: ReportRequest, made: "Report", tables: "Tables") -> str:
     from kproxy.analyses.report.charts.gallery import draw_all  # noqa: PLC0415 - only for pages
-    from kproxy.analyses.report.html.page import html_page  # noqa: PLC0415
+    from kproxy.analyses.report.html_page import html_page  # noqa: PLC0415
 
     drawings = []
     if made.summary.requests:

@@ -209,8 +209,8 @@ def _chosen(analyses: "dict[str, Analysis]", request: ReportRequest) -> "list[An
 
 def _check_values(chosen: "list[Analysis]", values: "dict[str, Value]", command: str) -> None:
     """Raise UsageError for a parameter that no analysis has, or a value of the wrong type."""
+    from kproxy.analyses.analysis import bind, known_to  # noqa: PLC0415
     from kproxy.analyses.facts import FACTS_TABLES  # noqa: PLC0415
-    from kproxy.analyses.parameters import bind, known_to  # noqa: PLC0415
 
     known = {name for analysis in chosen for name in analysis.parameters}
     for name in values:
@@ -233,7 +233,7 @@ def _is_release(wanted: str, release: str) -> bool:
 
 
 def _spans(request: ReportRequest, sources: Sequence[str]) -> Spans | None:
-    from kproxy.analyses.spans import parse_span  # noqa: PLC0415
+    from kproxy.analyses.loading import parse_span  # noqa: PLC0415
 
     if request.compares and len(sources) > 2:
         raise UsageError("diff compares two sources, BEFORE and AFTER, or two ranges of time: --before and --after")

@@ -24,7 +24,7 @@ from kproxy.pipeline.decoded_log import open_named
 from kproxy.pipeline.sink import check_output
 
 if TYPE_CHECKING:
-    from kproxy.spark.targets import Report as IngestReport
+    from kproxy.spark.catalog import Report as IngestReport
 
 COMMAND = "kproxy-spark report"
 DONE, DAMAGED, GATE = 0, 3, 4  # exit status, see app.py
@@ -138,7 +138,7 @@ def ingest(
     else:
         context = open_context("kproxy ingest", master)
     from kproxy.spark import ingest as job  # noqa: PLC0415 - needs pyspark
-    from kproxy.spark.file_rows import Options  # noqa: PLC0415
+    from kproxy.spark.rows import Options  # noqa: PLC0415
 
     target = job.Output(output, output_format, state, staging)
     options: dict[str, Any] = {
@@ -150,7 +150,7 @@ def ingest(
         "note": _note,
     }
     if checkpoint is not None and follow:
-        from kproxy.spark.stream import follow as start  # noqa: PLC0415
+        from kproxy.spark.source import follow as start  # noqa: PLC0415
 
         start(spark, inputs, target, checkpoint, once=once, on_batch=_tell, **options).awaitTermination()
         return DONE
@@ -165,7 +165,9 @@ def ingest(
 @click.option("--cluster", metavar="NAME", help="Only this cluster, of tables that ingest wrote.")
 @click.option("--from", "first", metavar="DAY", help="Only from this day (UTC) on: 2026-11-21.")
 @click.option("--to", "last", metavar="DAY", help="Only up to this day.")
-@click.option("--staging", metavar="DIR", help="A disk that all executors see, for the tables of captures and logs.")
+@click.option(
+    "--staging", metavar="DIR", help="A disk that all executors see; a cluster needs it to read captures and logs."
+)
 @click.option("--master", metavar="URL", help="Spark's master; by default that of spark-submit, else local[*].")
 def report(
     sources: tuple[str, ...],
@@ -226,9 +228,9 @@ def run_report(sources: Sequence[str], request: ReportRequest, where: Where) -> 
         meter = stack.enter_context(Meter(wanted=not request.quiet))
         meter.show("Spark is started")
         spark = open_session("kproxy report", where.master)
-        from kproxy.spark.file_rows import Options  # noqa: PLC0415
-        from kproxy.spark.narrowing import Narrowed  # noqa: PLC0415 - needs pyspark
-        from kproxy.spark.report import SparkTables, make_report  # noqa: PLC0415
+        from kproxy.analyses.report.verdicts import make_report  # noqa: PLC0415
+        from kproxy.spark.report import Narrowed, SparkTables  # noqa: PLC0415 - needs pyspark
+        from kproxy.spark.rows import Options  # noqa: PLC0415
 
         scratch = None
         if where.staging is not None or (spark.sparkContext.master or "").startswith("local"):
@@ -248,7 +250,15 @@ def run_report(sources: Sequence[str], request: ReportRequest, where: Where) -> 
         )
         stack.callback(tables.close)
         tables.damages = [damage for damage in tables.damages if not damage.endswith(STILL_GROWING)]
-        made = make_report(tables, plan.analyses, plan.values, compared=plan.compared, watch=meter.analyse)
+        made = make_report(
+            tables,
+            plan.analyses,
+            plan.values,
+            sources=sources,
+            compared=plan.compared,
+            by_exchanges=tables.only.has_days,
+            watch=meter.analyse,
+        )
         page = page_of(request, made, sources, tables, COMMAND)
     write(request.output, page)
     tell(made.damages, "kproxy-spark")

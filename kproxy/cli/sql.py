@@ -198,7 +198,7 @@ def _write_table(reader: "pyarrow.RecordBatchReader", sink: Sink) -> None:
 
 def _write_csv(reader: "pyarrow.RecordBatchReader", sink: Sink) -> None:
     from kproxy.analyses.queries import rows_of  # noqa: PLC0415
-    from kproxy.analyses.report.json_page import plain  # noqa: PLC0415
+    from kproxy.analyses.report.pages import plain  # noqa: PLC0415
 
     safe = _safe_on_terminal()
     buffer = io.StringIO()
@@ -219,7 +219,7 @@ def _write_json(reader: "pyarrow.RecordBatchReader", sink: Sink) -> None:
     import msgspec  # noqa: PLC0415
 
     from kproxy.analyses.queries import rows_of  # noqa: PLC0415
-    from kproxy.analyses.report.json_page import plain  # noqa: PLC0415
+    from kproxy.analyses.report.pages import plain  # noqa: PLC0415
 
     before = b"[\n"
     for row in rows_of(reader):

@@ -1,21 +1,32 @@
-"""A cluster: its bootstrap brokers, all that they advertise, and loops."""
+"""A cluster: its bootstrap brokers and all that they advertise, loops, logins, the clock, and the names that clients get.
+
+Brokers give their addresses and their clock only to a client that is logged in. Names are looked up in DNS, and in the
+certificate that clients are shown.
+"""
 
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from kproxy.config import Cluster, Config
-from kproxy.config.checks import broker_ports, first_broker_port
-from kproxy.doctor.access import examine_access
-from kproxy.doctor.broker import Broker, ask_broker
-from kproxy.doctor.findings import Finding, good, note, problem, warning
-from kproxy.doctor.names import examine_names
-from kproxy.login.client_settings import Credentials
+from kproxy.config.checks import broker_ports, first_broker_port, parse_node_ids
+from kproxy.doctor.broker import Broker, ask_broker, certificate_names, is_for
+from kproxy.doctor.findings import Finding, good, listed, note, problem, warning
+from kproxy.login.client_settings import MECHANISMS, Credentials
 from kproxy.protocol import ApiKey
-from kproxy.protocol.addresses import ANY_HOSTS, MOST_PORT, join_address, parse_address, split_address
+from kproxy.protocol.addresses import ANY_HOSTS, MOST_PORT, join_address, parse_address, parse_ip, split_address
+from kproxy.proxy.brokers import AdvertisedAddresses
 
 AT_A_TIME = 32  # brokers
-MOST_NAMED = 5  # of a list in one sentence
+IN_THE_CLEAR = {"PLAIN", "OAUTHBEARER"}  # mechanisms that send the password or token itself
+SASL_PLAIN_ADVICE = "use a listener with TLS (SASL_SSL) and set broker_tls, or a mechanism such as SCRAM-SHA-512"
+CLOCK_S = 60.0  # a larger difference disturbs transactions and retention by time
+NEARLY = 0.99  # so much of a day counts as a day
+MOST_NAMES = 1_000  # that are looked at
+# Stands for the address that a client connected to, which is advertised if the configuration names no other
+ANY_CLIENT = "?:0"
 
 
 async def examine_cluster(
@@ -97,10 +108,10 @@ def _about_ports(cluster: Cluster, brokers: Iterable[tuple[int, str, int]]) -> I
     there = {node for node, _, _ in brokers}
     named = set(broker_ports(cluster))
     if named and (missing := sorted(there - named)):
-        what = f"addresses.node_ids lacks {_listed(missing)}, which the cluster has"
+        what = f"addresses.node_ids lacks {listed(missing)}, which the cluster has"
         yield warning(subject, what, "add them, so that a firewall or Service in front has their ports")
     if named and there and (gone := sorted(named - there)):
-        yield note(subject, f"addresses.node_ids has {_listed(gone)}, which the cluster does not have now")
+        yield note(subject, f"addresses.node_ids has {listed(gone)}, which the cluster does not have now")
     highest = max(there, default=0)
     port = first_broker_port(cluster) + highest
     if port > MOST_PORT:
@@ -166,6 +177,143 @@ def _is_local(number: str) -> bool:
     return True
 
 
-def _listed(nodes: list[int]) -> str:
-    more = f" and {len(nodes) - MOST_NAMED} more" if len(nodes) > MOST_NAMED else ""
-    return ", ".join(map(str, nodes[:MOST_NAMED])) + more
+def examine_access(cluster: Cluster, broker: Broker) -> Iterator[Finding]:
+    """Check logins and the clock, with what is known of the first broker that answered."""
+    if ApiKey.METADATA not in broker.versions:  # a controller, which serves no client
+        return
+    if broker.wants_login:
+        yield _passwords(cluster, broker)
+        yield from _login(cluster, broker)
+    if broker.logged_in or not broker.wants_login:
+        yield _clock(cluster, broker)
+
+
+def _passwords(cluster: Cluster, broker: Broker) -> Finding:
+    subject = f"{cluster.name}: login"
+    clear = [one for one in broker.mechanisms if one in IN_THE_CLEAR]
+    if clear and cluster.broker_tls is None:
+        what = f"{' and '.join(clear)} without TLS towards the brokers: passwords cross the network in the clear"
+        return problem(subject, what, SASL_PLAIN_ADVICE)
+    if clear and cluster.listener_tls is None and not _is_loopback(cluster.listen):
+        what = f"{' and '.join(clear)} without TLS from clients: passwords cross the network in the clear"
+        return warning(subject, what, "set listener_tls, or listen on localhost, as a sidecar does")
+    return good(subject, f"clients log in ({', '.join(broker.mechanisms)})")
+
+
+def _login(cluster: Cluster, broker: Broker) -> Iterator[Finding]:
+    """Report whether the given login works; without a login, what could not be examined."""
+    if broker.login_failure is not None:
+        yield problem(f"{cluster.name}: the login that was given", *broker.login_failure)
+    if broker.logged_in and broker.login_failure is None:
+        yield good(f"{cluster.name}: the login that was given", "is accepted")
+        return
+    what = "not examined, as brokers tell them only after a login: the addresses that they advertise, and their clock"
+    usable = [one for one in MECHANISMS if one in broker.mechanisms]
+    advice = "give the properties of a client: --command-config FILE, with security.protocol, sasl.mechanism and sasl.jaas.config"
+    if not usable:
+        advice = (
+            f"kproxy doctor logs in by {', '.join(MECHANISMS)} only: compare them by hand (kafka-broker-api-versions)"
+        )
+    yield note(f"{cluster.name}: brokers", what, advice)
+    if not parse_node_ids(cluster.addresses.node_ids) and cluster.addresses.mode == "port":
+        yield note(
+            f"{cluster.name}: node ids",
+            "kproxy learns the brokers from its clients' Metadata, after their login",
+            "set addresses.node_ids to the ids of all brokers, so that their ports are bound from the start",
+        )
+
+
+def _clock(cluster: Cluster, broker: Broker) -> Finding:
+    subject = f"{cluster.name}: clock"
+    ahead = broker.clock_ahead_s
+    if ahead is None:
+        what = "not examined: brokers tell their time since Kafka 3.3 (KRaft), to those who may describe the cluster"
+        return note(subject, what, "compare the output of date -u on both machines")
+    if abs(ahead) > CLOCK_S:
+        what = f"the brokers' clock is {_duration(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} the clock of this machine"
+        return problem(subject, what, "find out which of them is wrong, and let NTP (chrony, timesyncd) set it")
+    return good(subject, "brokers and this machine agree")
+
+
+def _is_loopback(address: str) -> bool:
+    host = parse_address(address, any_host=True).host
+    number = parse_ip(host)
+    return host == "localhost" or (number is not None and number.is_loopback)
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= size * NEARLY:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+async def examine_names(cluster: Cluster, nodes: Iterable[int], patience: float) -> AsyncIterator[Finding]:
+    """Check the name that clients get for each broker. *nodes*: the node ids in the cluster; empty if not known."""
+    hosts = advertised_hosts(cluster, nodes)
+    for finding in _certificate(cluster, hosts):
+        yield finding
+    names = [host for host in hosts if parse_ip(host) is None]
+    if not names:
+        return
+    lost = await _unresolved(names, patience)
+    subject = f"{cluster.name}: names of brokers"
+    if lost:
+        are = "is" if len(lost) == 1 else "are"
+        what = f"{listed(lost)} {are} not resolved here: clients that ask the same DNS cannot connect"
+        _, _, parent = lost[0].partition(".")
+        advice = (
+            f"add {'it' if len(lost) == 1 else 'them'} to DNS, or a wildcard (*.{parent}), and let it lead to kproxy"
+        )
+        yield warning(subject, what, advice)
+    else:
+        yield good(subject, f"{listed(names)} resolve{'s' if len(names) == 1 else ''}")
+
+
+def advertised_hosts(cluster: Cluster, nodes: Iterable[int]) -> list[str]:
+    """Return the hosts that kproxy advertises for brokers; none if it advertises the host that each client connected to.
+
+    *nodes*: ids; if there are none, those of addresses.node_ids, and without them 0 for an example.
+    """
+    rules = cluster.addresses
+    if rules.mode not in ("port", "sni"):
+        return []
+    known = sorted({*nodes, *parse_node_ids(rules.node_ids)})[:MOST_NAMES] or [0]
+    advertised = AdvertisedAddresses(rules, lambda node: 0)
+    hosts = [advertised.address_of(node, ANY_CLIENT).host for node in known]
+    return [host for host in dict.fromkeys(hosts) if host != "?"]
+
+
+def _certificate(cluster: Cluster, hosts: list[str]) -> Iterator[Finding]:
+    """Check that the one certificate of a cluster has all its names."""
+    if cluster.listener_tls is None or not hosts:
+        return
+    subject = f"{cluster.name}: certificate for clients"
+    names = certificate_names(Path(cluster.listener_tls.certificate).read_bytes())
+    if missing := [host for host in hosts if not is_for(names, host)]:
+        what = f"it is not for {listed(missing)}, where clients are told to connect; its names are: {listed(names) or 'none'}"
+        advice = "issue it with these names, or change addresses.advertise or addresses.broker_name"
+        yield problem(subject, what, advice)
+    else:
+        yield good(subject, f"is for {listed(hosts)}")
+
+
+async def _unresolved(names: list[str], patience: float) -> list[str]:
+    turns = asyncio.Semaphore(AT_A_TIME)
+    # Own threads: a small machine's event loop has few, and lookups would spend their timeout waiting for one
+    threads = ThreadPoolExecutor(AT_A_TIME, "lookup")
+
+    async def resolves(name: str) -> bool:
+        async with turns:
+            try:
+                async with asyncio.timeout(patience):
+                    await asyncio.get_running_loop().run_in_executor(threads, socket.getaddrinfo, name, None)
+            except (OSError, UnicodeError):  # TimeoutError is an OSError; a label too long for DNS is a UnicodeError
+                return False
+        return True
+
+    try:
+        results = await asyncio.gather(*map(resolves, names))
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+    return [name for name, fine in zip(names, results, strict=True) if not fine]

@@ -1,8 +1,10 @@
 """Finding: what was looked at, how it is, and what to do about it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
+
+MOST_NAMED = 5  # of a list in one sentence
 
 
 class State(StrEnum):
@@ -24,6 +26,13 @@ class Finding(NamedTuple):
     subject: str
     what: str
     advice: str = ""
+
+
+class Words(NamedTuple):
+    """What is wrong, and what to do about it."""
+
+    what: str
+    advice: str
 
 
 def good(subject: str, what: str) -> Finding:
@@ -49,3 +58,9 @@ def problem(subject: str, what: str, advice: str = "") -> Finding:
 def count(findings: Iterable[Finding], state: State) -> int:
     """Count the findings in a state."""
     return sum(one.state is state for one in findings)
+
+
+def listed(names: Sequence[object], most: int = MOST_NAMED) -> str:
+    """Name the first ones, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more

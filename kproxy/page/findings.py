@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from kproxy.analyses import library
 from kproxy.analyses.analysis import Analysis
-from kproxy.analyses.report.json_page import plain
+from kproxy.analyses.report.pages import plain
 from kproxy.analyses.report.verdicts import answer
 from kproxy.errors import ConfigError, UsageError
 from kproxy.output.tables import TABLES

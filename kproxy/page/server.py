@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from kproxy.analyses.sources import Kind, look_at
+from kproxy.analyses.loading import Kind, look_at
 from kproxy.errors import KproxyError, UsageError
 from kproxy.page.answers import Answers, failed, no_such, of_damaged, wrong
 from kproxy.page.recorded import MOST_KEPT, Recorded

@@ -11,8 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from kproxy.analyses.duck import SAFE, Database
-from kproxy.analyses.loading import quoted
-from kproxy.analyses.sources import table_files
+from kproxy.analyses.loading import quoted, table_files
 from kproxy.errors import UsageError
 from kproxy.output.bodies import find_errors
 from kproxy.output.tables.contracts import EXCHANGES

@@ -1,31 +1,24 @@
 """Spark: decode captures and logs into tables on many machines, with the rows of ``kproxy decode --format parquet``.
 
-    source.py       spark.read.format("kproxy"): one table of files, one file (or a share of its connections) a partition
-                    (partitions.py: its options, a partition's rows; folder_reader.py: new files; schemas.py: Spark's types)
-    stream.py       files that appear in a folder, ingested
-    ingest.py       files to Parquet, by cluster and day; what is there already is not read again
+    source.py       spark.read.format("kproxy") and readStream: one table of files, one file (or a share of its connections) a
+                    partition; follow: files that appear in a folder, ingested
+    ingest.py       files to Parquet, by cluster and day; what is there already is not read again. Small files, compressed ones
+                    and logs many at a time, large captures through divided.py
     catalog.py      the output directory: each input file is in it completely or not at all; the quarantine
-    divided.py      one large capture on all executors: the stages below
-    files.py        inputs: paths, patterns, object stores
-    reading.py      small files, compressed ones and logs, many at a time; large captures through divided.py
-    targets.py      puts files that tasks have written on a shared disk into the output
-    by_spark.py     the same for outputs that Spark writes: chunks.py (rows in an RDD), writers.py (Parquet through Hadoop, Delta,
-                    Iceberg)
-    folders.py      the output directory as the driver sees it; hadoop_files.py: inputs that only Hadoop reaches
-    report.py       the analyses on Spark; sources.py: their sources, narrowing.py: only some clusters or days
-    file_rows.py    one file to rows in one task, for the data source
-    connection.py   one connection to rows, from blocks of its segments
-    facts.py        what connections must know of each other: names of topics, roles, numbers
-    head.py         the head of a capture, read in one piece: which events wait for names
-    shuffle.py      blocks of connections through files of the staging folder
-    parts.py        rows to Parquet files by table and day
+    writers.py      outputs that Spark writes: Parquet through Hadoop, Delta, Iceberg
+    files.py        inputs: paths, patterns, object stores, files that only Hadoop reaches
+    folders.py      the output directory as the driver sees it
+    rows.py         one file to rows in one task; rows to Parquet files by table and day, or to chunks in an RDD; Spark's types
+    divided.py      one large capture on all executors, in the stages below; the shuffle through files of the staging folder
+    connections.py  one connection to rows; what connections must know of each other: names of topics, roles, numbers
+    report.py       the analyses on Spark, of some clusters or days; sources.py: their sources
 
 Seams
 
     source.register(spark)
     ingest.ingest(context, inputs, output, options=..., cluster=...) -> Report
     divided.decode_divided(context, file, options, staging, parts)   -> Result, or Undividable
-    file_rows.read_rows(path, name, options, share)                  -> (table, rows) ...
+    rows.FileRows(path, name, options, share).read()                 -> (table, rows) ...
 
 A large capture, stage by stage (divided.py). B is its size, P the number of parts (128 MiB each), C its connections.
 
@@ -74,8 +67,8 @@ requests ten, since rows cost more than bytes. Of a divided capture each byte is
 and read again.
 
 To add
-    a table         nothing here: kproxy.output.tables makes the rows. Without a column of TIMES (parts.py), its rows
+    a table         nothing here: kproxy.output.tables makes the rows. Without a column of TIMES (rows.py), its rows
                     belong to the day of their exchange
-    an option       Options in file_rows.py, Settings.read in partitions.py, kproxy/cli/spark.py
+    an option       Options in rows.py, Settings.read in source.py, kproxy/cli/spark.py
     an input        kproxy.pipeline.decoded_log.open_stream
 """

@@ -14,17 +14,24 @@ folders that begin with ``_``.
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, field
 
-from kproxy.output.tables import TABLES, Table, schema_of
+from kproxy.output.tables import TABLES, Table, Tables, schema_of
 from kproxy.output.tables.parquet import GROUP_ROWS, LEVEL
+from kproxy.spark.divided import Result
 from kproxy.spark.files import InputFile
 from kproxy.spark.folders import Folder, LocalFolder, open_folder
-from kproxy.spark.parts import PartFile
+from kproxy.spark.rows import Options, PartFile, numbered
+
+if TYPE_CHECKING:
+    from pyspark import RDD
 
 COMMITTING, DONE = "committing", "done"
 UNKNOWN = "unknown"  # cluster
@@ -201,18 +208,73 @@ def safe(cluster: str) -> str:
 
 
 def number_connections(path: Path, numbers: list[int]) -> None:
-    """Number the connections of a file: from 1, by the place of their first packet in *numbers*."""
-    import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
-    from pyarrow import compute  # noqa: PLC0415
-    from pyarrow import parquet as pq  # noqa: PLC0415
+    """Number the connections of a file; see ``numbered``."""
+    from pyarrow import parquet as pq  # noqa: PLC0415 - heavy, and an extra
 
-    temporary, ordered = path.with_suffix(".numbered"), pa.array(numbers, pa.int64())
-    with pq.ParquetFile(path) as file:
-        schema = file.schema_arrow
-        index = schema.get_field_index("connection")
-        with pq.ParquetWriter(temporary, schema, compression="zstd", compression_level=LEVEL) as writer:
-            for batch in file.iter_batches(GROUP_ROWS):
-                places = compute.index_in(batch.column(index), value_set=ordered)
-                numbered = compute.add(places.cast(pa.int64()), 1)
-                writer.write_batch(batch.set_column(index, schema.field(index), numbered))
+    temporary = path.with_suffix(".numbered")
+    with (
+        pq.ParquetFile(path) as file,
+        pq.ParquetWriter(temporary, file.schema_arrow, compression="zstd", compression_level=LEVEL) as writer,
+    ):
+        for batch in file.iter_batches(GROUP_ROWS):
+            writer.write_batch(numbered(batch, numbers))
     temporary.replace(path)
+
+
+class Report(Struct):
+    """What a job of ``ingest`` did."""
+
+    read: int = 0
+    skipped: int = 0  # in the output already
+    rows: dict[str, int] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, entry: Entry) -> None:
+        """Count an ingested file."""
+        self.read += 1
+        self.problems += entry.problems
+        for table, count in entry.rows.items():
+            self.rows[table] = self.rows.get(table, 0) + count
+
+
+class Target(ABC):
+    """Puts rows into the output. as_chunks: it takes an RDD of chunks, not the files of each Result."""
+
+    as_chunks = False
+
+    def __init__(self, catalog: Catalog, options: Options, cluster: str | None, report: Report) -> None:
+        self.catalog = catalog
+        self.options = options
+        self.report = report
+        self.mark = mark_of(options, cluster)
+        self._cluster = cluster
+
+    @abstractmethod
+    def put(self, done: list[tuple[InputFile, Result]], rows: "RDD[Any] | None") -> None:
+        """Put the rows of files into the output, in place of those of an earlier run."""
+
+    def cluster_of(self, result: Result) -> str:
+        """The cluster whose traffic a file holds."""
+        return self._cluster or min(result.cluster_ids, default=UNKNOWN)
+
+
+class FilesOnDisk(Target):
+    """Parquet files on a disk, which tasks have written already."""
+
+    def put(self, done: list[tuple[InputFile, Result]], rows: "RDD[Any] | None") -> None:
+        """See Target."""
+        for file, result in done:
+            name = self.cluster_of(result)
+            self.report.add(self.catalog.commit(file, self.mark, name, result.files, result.damages, result.numbers))
+
+
+def tables_of(options: Options) -> list[Table]:
+    """The tables that get rows with these options."""
+    return list(Tables(lambda table, rows: None, bodies=options.bodies, records=options.records).tables)
+
+
+def mark_of(options: Options, cluster: str | None) -> str:
+    """A hash of what decides which rows are made: options, and versions of the tables."""
+    versions = {name: (table.version, len(table.columns)) for name, table in TABLES.items()}
+    text = msgspec.json.encode([options, cluster, versions])
+    return blake2b(text, digest_size=8).hexdigest()

@@ -1,35 +1,32 @@
 """One large capture on all executors: survey, scan, shuffle, decode. What each stage does is in the package's docstring.
 
-With ``sorted_by_spark`` the shuffle is Spark's own: of RDDs, because the shuffle's order (by connection, then by packet) is
+With ``sorted_by_spark`` the shuffle is Spark's own, which takes twice the CPU, for clusters whose staging folder is slower than
+the executors' disks, or that have none: of RDDs, because the shuffle's order (by connection, then by packet) is
 what bounds memory: a task reads one connection after the other, block by block. A second round reuses the shuffle's files:
 Spark does not scan again.
 """
 
 import os
 import shutil
+import struct
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from msgspec import Struct, field
 from pyspark import StorageLevel, TaskContext
 
-from kproxy.capture.segments import BlockWriter
+from kproxy.capture.segments import BlockWriter, fill
 from kproxy.capture.splitting import Part, PartReader, PartSurvey, Start, begin, divide, settle, survey_part
 from kproxy.errors import CaptureError
 from kproxy.pipeline.run import Run
-from kproxy.spark.chunks import Chunk, ChunkWriter
-from kproxy.spark.connection import ConnectionReader, Learned
-from kproxy.spark.facts import Names, answers, gather, merge
-from kproxy.spark.file_rows import Options, Rows
+from kproxy.spark.connections import HEAD, ConnectionReader, Head, Learned, answers, gather, merge, read_head
 from kproxy.spark.files import InputFile, is_remote, open_raw
-from kproxy.spark.head import HEAD, Head, read_head
-from kproxy.spark.parts import PartFile, PartWriter, day_of
-from kproxy.spark.shuffle import Block, BlockFiles, Key
+from kproxy.spark.rows import Chunk, ChunkWriter, Options, PartFile, PartWriter, Rows, day_of, faults_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -39,6 +36,95 @@ FRAGMENTS = b""  # in place of a key: the part has IP fragments
 SHARE_OF_MEMORY = 0.5  # that a capture may take to stay in place
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 LARGE = 0.02  # connections with more than this share of a partition are assigned by their size
+Key: TypeAlias = tuple[bytes, int]
+Block: TypeAlias = tuple[bytes, int, bytes]
+SLOT = struct.Struct("<QQ")
+ENTRY = struct.Struct("<B36sQQI")
+MOST_OPEN = 256
+
+
+class BlockFiles:
+    """The shuffle through files in the staging folder: written by part, read by connection; plain values, for executors.
+
+        FOLDER/<part>.blocks     the blocks of a part of the capture, as they became full
+        FOLDER/<part>.index      for each partition where its entries are and how many; then the entries: key, first packet, place
+
+    A task writes both under temporary names and renames them, so a second attempt of the task does no harm. Reading takes the
+    entries of a partition from all indexes, sorts them, and reads block by block: memory holds one block, and 57 bytes for
+    each entry.
+
+    If a capture stays in place, blocks hold the places of payloads instead of payloads: 44 bytes are written for each packet,
+    and reading a block reads its payloads from the capture.
+
+    Args:
+        folder: that all tasks see.
+        parts: of the capture.
+        partitions: of the connections.
+        capture: the path of the file that has the payloads; empty: blocks have them.
+    """
+
+    def __init__(self, folder: str, parts: int, partitions: int, capture: str = "") -> None:
+        self.folder = folder
+        self.parts = parts
+        self.partitions = partitions
+        self.capture = capture
+
+    def write(self, part: int, blocks: Iterable[Block], partition_of: Callable[[Key], int], attempt: str) -> None:
+        """Write the blocks of a part."""
+        folder = Path(self.folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        entries: list[list[bytes]] = [[] for _ in range(self.partitions)]
+        temporary = folder / f"{part}.{attempt}"
+        at = 0
+        with temporary.open("wb") as file:
+            for key, first, block in blocks:
+                file.write(block)
+                entries[partition_of((key, first))].append(ENTRY.pack(len(key), key, first, at, len(block)))
+                at += len(block)
+        temporary.replace(folder / f"{part}.blocks")
+        at = SLOT.size * self.partitions
+        with temporary.open("wb") as file:
+            for own in entries:
+                file.write(SLOT.pack(at, len(own)))
+                at += ENTRY.size * len(own)
+            for own in entries:
+                file.write(b"".join(own))
+        temporary.replace(folder / f"{part}.index")
+
+    def read(self, partition: int) -> Iterator[tuple[Key, bytes]]:
+        """Yield the blocks of a partition, connection by connection, in the order of packets.
+
+        Raises CaptureError if payloads stayed in the capture, and it has changed.
+        """
+        if not self.capture:
+            yield from self._read(partition)
+            return
+        with closing(open_raw(self.capture)) as capture:
+            for key, block in self._read(partition):
+                try:
+                    yield key, fill(block, capture.fileno())
+                except (OSError, EOFError) as error:
+                    raise CaptureError(f"{self.capture}: it changed while it was being read") from error
+
+    def _read(self, partition: int) -> Iterator[tuple[Key, bytes]]:
+        places: list[tuple[bytes, int, int, int, int]] = []
+        for part in range(self.parts):
+            with (Path(self.folder) / f"{part}.index").open("rb") as index:
+                index.seek(SLOT.size * partition)
+                begin, count = SLOT.unpack(index.read(SLOT.size))
+                index.seek(begin)
+                for size, key, first, at, length in ENTRY.iter_unpack(index.read(ENTRY.size * count)):
+                    places.append((key[:size], first, part, at, length))
+        places.sort()
+        with ExitStack() as stack:
+            opened: dict[int, BinaryIO] = {}
+            for key, first, part, at, length in places:
+                if part not in opened and len(opened) >= MOST_OPEN:
+                    stack.close()
+                    opened.clear()
+                if part not in opened:
+                    opened[part] = stack.enter_context((Path(self.folder) / f"{part}.blocks").open("rb", buffering=0))
+                yield (key, first), os.pread(opened[part].fileno(), length, at)
 
 
 class Undividable(Exception):
@@ -87,16 +173,17 @@ def decode_divided(
         options: which rows to make.
         staging: a folder that the driver and all executors see.
         parts: how many tasks share the file, and its connections; by default one for each PARTITION_SIZE.
-        head: see kproxy.spark.head.
-        sorted_by_spark: shuffle through Spark instead of the staging folder; see kproxy.spark.shuffle.
-        as_chunks: the rows become chunks of an RDD, kept on the executors' disks; see kproxy.spark.chunks.
+        head: see HEAD.
+        sorted_by_spark: shuffle through Spark instead of the staging folder.
+        as_chunks: the rows become chunks of an RDD, kept on the executors' disks; see kproxy.spark.rows.
 
     Raises Undividable, if the capture has to be read in one piece.
     """
     plan = plan_capture(context, file, parts)
     default_day = day_of(min((survey.minima[0][1] for survey in plan.surveys if survey.minima), default=0))
     shared = gather(plan.surveys)
-    beginning = _on_one(context, partial(_head, file, plan.start, options, shared.secrets, head))
+    read_beginning = partial(_head, file, plan.start, options, shared.secrets, head)
+    [beginning] = context.parallelize([None], 1).map(read_beginning).collect()
     shared.names, shared.waits = beginning.names, beginning.waits
     in_place = file.place if stays_in_place(context.master or "", file) else ""
     files = BlockFiles(f"{staging}/blocks-{file.key}", len(plan.surveys), plan.partitions, in_place)
@@ -115,12 +202,12 @@ def decode_divided(
             results = blocks.mapPartitionsWithIndex(task)
             if as_chunks:
                 results = results.persist(StorageLevel.DISK_ONLY)
-            decoded: list[Decoded] = results.filter(_is_decoded).collect()
+            decoded: list[Decoded] = results.filter(lambda item: isinstance(item, Decoded)).collect()
             for each in decoded:
                 if each.undividable is not None:
                     raise Undividable(each.undividable)
             learned = merge(each.learned.names for each in decoded)
-            if not any(_lacks(each.learned, shared.names, learned) for each in decoded):
+            if not any(answers(shared.names, learned, each.learned.missed) for each in decoded):
                 result = _result(file, plan, decoded)
                 result.rows = results if as_chunks else None
                 return result
@@ -145,10 +232,6 @@ def _by_files(context: "SparkContext", file: InputFile, plan: "Plan", files: Blo
     return context.parallelize(range(plan.partitions), plan.partitions)
 
 
-def _lacks(own: Learned, known: Names, learned: Names) -> bool:
-    return answers(known, learned, own.missed)
-
-
 def _result(file: InputFile, plan: "Plan", decoded: list[Decoded]) -> Result:
     last = plan.surveys[-1]
     damages = [f"{file.path}: byte {last.end}: {last.problem}"] if last.problem is not None else []
@@ -158,9 +241,6 @@ def _result(file: InputFile, plan: "Plan", decoded: list[Decoded]) -> Result:
         {cluster_id for each in decoded for cluster_id in each.learned.cluster_ids},
         sorted(number for each in decoded for number in each.learned.flows),
     )
-
-
-# The plan
 
 
 class Plan(Struct):
@@ -207,9 +287,6 @@ def _owners(surveys: list[PartSurvey], partitions: int) -> dict[bytes, int]:
         owners[key] = loads.index(min(loads))
         loads[owners[key]] += size
     return owners
-
-
-# Tasks
 
 
 def stays_in_place(master: str, file: InputFile) -> bool:
@@ -292,24 +369,19 @@ def decode(
     """Run as a task: decode the connections of a partition, one after the other, into files; without *staging*, into chunks."""
     blocks: Iterator[tuple[Key, bytes]] = given if files is None else files.read(partition)
     writer = open_writer(staging, file, partition, default_day)
-    output = Rows(lambda table, rows: write_rows(writer, output, table, rows), options)
+    output = Rows(lambda table, rows: _write_rows(writer, output, table, rows), options)
     with Run(options.run_options(), [output]) as run:
         reader = ConnectionReader(run, file.name, shared.value)
-        for key, some in groupby(blocks, key=_connection):
+        for key, some in groupby(blocks, key=lambda item: item[0][0]):
             if key == FRAGMENTS:
                 yield Decoded(partition, [], Learned(), [], "IP fragments inside a tunnel")
                 return
             for _ in reader.read(key, (block for _, block in some)):
-                if isinstance(writer, ChunkWriter):
-                    yield from writer.take()
+                yield from writer.take()
         output.tables.flush()
-        faults = [
-            f"{file.path}: {count} connections could not be decoded ({fault}), which is a bug of kproxy"
-            for fault, count in run.faults.items()
-        ]
+        faults = faults_of(file.path, run)
     written = writer.close()
-    if isinstance(writer, ChunkWriter):
-        yield from writer.take()
+    yield from writer.take()
     yield Decoded(partition, written, reader.learned, faults)
 
 
@@ -320,24 +392,16 @@ def open_writer(staging: str | None, file: InputFile, partition: int, default_da
     return PartWriter(staging, prefix_of(file, partition), default_day)
 
 
-def _is_decoded(item: Decoded | Chunk) -> bool:
-    return isinstance(item, Decoded)
-
-
 def prefix_of(file: InputFile, partition: int) -> str:
     """The prefix of a task's file names; each attempt has its own, because Spark may run two at a time."""
     context = TaskContext.get()
     return f"{file.key}-{partition:05d}-{0 if context is None else context.taskAttemptId()}"
 
 
-def write_rows(writer: PartWriter, output: Rows, table: Any, rows: Any) -> None:
+def _write_rows(writer: PartWriter, output: Rows, table: Any, rows: Any) -> None:
     """Write rows under the day of the event that they come from."""
     writer.day = day_of(output.at)
     writer.write(table, rows)
-
-
-def _connection(item: tuple[Key, bytes]) -> bytes:
-    return item[0][0]
 
 
 def _head(
@@ -349,8 +413,3 @@ def _head(
             return read_head(raw, start, file.size, run, secrets, head=head)
     finally:
         raw.close()
-
-
-def _on_one(context: "SparkContext", task: Callable[[object], Head]) -> Head:
-    head: Head = context.parallelize([None], 1).map(task).collect()[0]
-    return head

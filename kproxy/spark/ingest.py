@@ -7,30 +7,180 @@ more is divided among all executors (divided.py). Unchanged files that are in th
 gives its rows before the damage, gets an entry in the quarantine, and does not affect other files.
 """
 
+import re
 import shutil
 import tempfile
+import traceback
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
+from py4j.protocol import Py4JJavaError
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 
-from kproxy.errors import UsageError
-from kproxy.spark import hadoop_files
-from kproxy.spark.catalog import Catalog
-from kproxy.spark.file_rows import Options
-from kproxy.spark.files import InputFile, find_files, grouped
+from kproxy.capture.splitting import begin
+from kproxy.errors import CaptureError, UsageError
+from kproxy.spark.catalog import Catalog, FilesOnDisk, Report, Target, mark_of, tables_of
+from kproxy.spark.divided import Result, Undividable, decode_divided, open_writer
+from kproxy.spark.files import (
+    MOST_IN_MEMORY,
+    InputFile,
+    copy_from_hadoop,
+    find_files,
+    find_in_hadoop,
+    grouped,
+    is_hadoop,
+    open_raw,
+    read_by_hadoop,
+)
 from kproxy.spark.folders import LocalFolder, open_folder
-from kproxy.spark.reading import Note, Reading
-from kproxy.spark.targets import FilesOnDisk, Report, Target, mark_of, tables_of
+from kproxy.spark.rows import Chunk, FileRows, Options, PartWriter, day_of
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import RDD, SparkContext
 
+Note = Callable[[str], None]
+BUNDLE = 4 << 20
+CAPTURE_ERROR = re.compile(r"^kproxy\.errors\.CaptureError: (.*)$", re.MULTILINE)  # in the text of a task's failure
 SPLIT_FROM = 256 << 20  # bytes of a capture
 FILES_AT_A_TIME = 1_000  # files read in one piece are put into the output in groups, of at most so many files
 BYTES_AT_A_TIME = 1 << 30  # and bytes for each core: what a killed job loses
+
+
+class Reading:
+    """Decodes input files and passes their rows to the target."""
+
+    def __init__(self, context: "SparkContext", options: Options, target: Target, staging: str, note: Note) -> None:
+        self._context = context
+        self._options = options
+        self._target = target
+        self._staging = staging
+        self._note = note
+
+    def divide(self, file: InputFile, parts: int | None) -> bool:
+        """Read a capture with all executors. Returns False if it has to be read in one piece."""
+        if is_hadoop(file.path):
+            if not self._staging:
+                return False
+            copied = f"{self._staging}/{file.key}"
+            copy_from_hadoop(self._context, file, copied)
+            file = replace(file, copied_to=copied)
+        try:
+            return _is_plain(file) and self._divide(file, parts)
+        finally:
+            if file.copied_to:
+                Path(file.copied_to).unlink()
+
+    def _divide(self, file: InputFile, parts: int | None) -> bool:
+        try:
+            result = decode_divided(
+                self._context,
+                file,
+                self._options,
+                self._staging,
+                parts,
+                sorted_by_spark=not self._staging,
+                as_chunks=self._target.as_chunks,
+            )
+        except Undividable as error:
+            self._note(f"{file.path}: it is read in one piece: {error}")
+            return False
+        except CaptureError as error:
+            result = Result(damages=[str(error)])
+        except (Py4JJavaError, PySparkException) as error:  # a session translates the first into the second
+            reason = _reason(error)
+            if reason is None:
+                raise
+            result = Result(damages=[reason])
+        self._target.put([(file, result)], result.rows)
+        return True
+
+    def read_whole(self, files: list[InputFile]) -> None:
+        """Read files side by side: each task reads one, or several small ones."""
+        elsewhere = [file for file in files if is_hadoop(file.path)]
+        too_large = [file for file in elsewhere if file.size > MOST_IN_MEMORY]
+        for file in too_large:
+            reason = f"{file.path}: larger than {MOST_IN_MEMORY >> 20} MiB, and it cannot be divided"
+            self._target.put([(file, Result(damages=[reason]))], None)
+        given: list[RDD[Any]] = []
+        if here := list(bundles(file for file in files if not is_hadoop(file.path))):
+            given.append(
+                self._context.parallelize(here, len(here)).flatMap(lambda bundle: [(file, None) for file in bundle])
+            )
+        if some := [file for file in elsewhere if file not in set(too_large)]:
+            given.append(read_by_hadoop(self._context, some))
+        staging = None if self._target.as_chunks else self._staging
+        for rows in given:
+            made = rows.flatMap(partial(decode_whole, self._options, staging))
+            if staging is not None:
+                self._target.put(made.collect(), None)  # type: ignore[arg-type]
+                continue
+            kept = made.persist(StorageLevel.DISK_ONLY)
+            self._target.put(kept.filter(lambda item: isinstance(item, tuple)).collect(), kept)  # type: ignore[arg-type]
+
+
+def bundles(files: Iterable[InputFile]) -> Iterator[list[InputFile]]:
+    """Group files for tasks: BUNDLE bytes each, at least one file, since starting a task takes longer than decoding 1 MiB."""
+    return grouped(files, BUNDLE)
+
+
+def decode_whole(
+    options: Options, staging: str | None, given: tuple[InputFile, bytes | None]
+) -> Iterator[Chunk | tuple[InputFile, Result]]:
+    """Run as a task: decode one file into *staging*, or into chunks. A failure concerns this file only.
+
+    Yields the chunks, then the file and its Result.
+    """
+    file, data = given
+    result = Result()
+    try:
+        yield from _decode_whole(options, staging, file, data, result)
+    except Exception as error:  # its text may contain a record
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}"
+        result = Result(damages=[f"{file.path}: not read, because of a bug of kproxy: {where}"])
+    yield file, result
+
+
+def _decode_whole(
+    options: Options, staging: str | None, file: InputFile, data: bytes | None, result: Result
+) -> Iterator[Chunk]:
+    reader = FileRows(file.path, file.name, options, data=data)
+    writer: PartWriter | None = None
+    for table, rows in reader.read():
+        if writer is None:
+            writer = open_writer(staging, file, 0, day_of(reader.first_at))
+        writer.day = day_of(reader.at)
+        writer.write(table, rows)
+        yield from writer.take()
+    result.damages, result.cluster_ids = reader.damages, reader.cluster_ids
+    if writer is not None:
+        result.files = writer.close()
+        yield from writer.take()
+
+
+def _is_plain(file: InputFile) -> bool:
+    """Whether a file is a capture that can be divided, as far as its first bytes tell."""
+    try:
+        raw = open_raw(file.place)
+    except CaptureError:
+        return False
+    try:
+        return begin(raw) is not None
+    finally:
+        raw.close()
+
+
+def _reason(error: Exception) -> str | None:
+    """The sentence of the CaptureError that ended a task; None if something else did."""
+    match = CAPTURE_ERROR.search(str(error))
+    return None if match is None else match[1]
 
 
 class Output(Struct, frozen=True):
@@ -113,9 +263,9 @@ def groups(files: Iterable[InputFile], most_bytes: int) -> Iterator[list[InputFi
 
 def _find(context: "SparkContext", inputs: Iterable[str]) -> list[InputFile]:
     names = list(inputs)
-    found = set(find_files(name for name in names if not hadoop_files.is_hadoop(name)))
-    for name in filter(hadoop_files.is_hadoop, names):
-        some = hadoop_files.find(context, name)
+    found = set(find_files(name for name in names if not is_hadoop(name)))
+    for name in filter(is_hadoop, names):
+        some = find_in_hadoop(context, name)
         if not some:
             raise UsageError(f"{name}: no such file")
         found.update(some)
@@ -131,6 +281,6 @@ def _spark_target(
     report: Report,
     job: str,
 ) -> Target:
-    from kproxy.spark.by_spark import TablesBySpark  # noqa: PLC0415 - needs a session
+    from kproxy.spark.writers import TablesBySpark  # noqa: PLC0415 - needs a session
 
     return TablesBySpark(context, output.place, output.format, catalog, options, cluster, report, job)

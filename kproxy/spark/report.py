@@ -2,51 +2,62 @@
 
     tables = SparkTables(spark, ["tables"], only=Narrowed("prod", date(2026, 11, 1), date(2026, 11, 7)))
     tables.run(library.load()["map"])       -> pyarrow.Table: the rows, in their order
-    make_report(tables, analyses, {})       -> the Report that kproxy.analyses.report shows as text, Markdown, JSON or HTML
+    kproxy.analyses.report.verdicts.make_report(tables, analyses, {})
 
-What a source may be is in sources.py, which rows of it in narrowing.py. Views and facts are temporary views of the session.
+What a source may be is in sources.py. Views and facts are temporary views of the session.
+
+Narrowed to some days: a row belongs to the day (UTC) of its own time, as ingest partitions it; rows of the table records, which
+have no time, to the day of their exchange. A connection belongs to every day from its first byte to its last: exchanges of a day
+need their connection, also if it began long before.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
+from msgspec import Struct
 from pyspark import StorageLevel
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions
 
 from kproxy.analyses import library
-from kproxy.analyses.analysis import Analysis, Value, View
+from kproxy.analyses.analysis import Analysis, Value, View, bind
 from kproxy.analyses.facts import FACTS_TABLES, arrow_table
-from kproxy.analyses.loading import ALWAYS, SIDES, Span
-from kproxy.analyses.parameters import bind, known_to
-from kproxy.analyses.report.verdicts import Answer, Report, Summary, Watch, place, verdict_of, worst
-from kproxy.errors import ConfigError, Mistake
+from kproxy.analyses.loading import SIDES, Span, sides_of
+from kproxy.errors import ConfigError, Mistake, UsageError
 from kproxy.output.tables import TABLES
-from kproxy.protocol.error_codes import error_name
-from kproxy.spark.file_rows import Options
-from kproxy.spark.narrowing import Narrowed, check_cluster, narrow
+from kproxy.spark.catalog import safe
+from kproxy.spark.rows import TIMES, Options
 from kproxy.spark.sources import open_source
 
 if TYPE_CHECKING:
     import pyarrow
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 LONGEST_MESSAGE = 400
 PARAMETER = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/|(?<![:\w]):(\w+)""", re.DOTALL
 )
-COUNT_CONNECTIONS = """
-SELECT count(*), count_if(requests + responses > 0), sum(requests), sum(errors), sum(request_bytes + response_bytes),
-  min(unix_micros(first_seen_at)), max(unix_micros(last_seen_at)) FROM connections
-"""
-COUNT_EXCHANGES = """
-SELECT count(DISTINCT connection_id), count_if(request_size IS NOT NULL), count_if(size(error_codes) > 0),
-  sum(coalesce(request_size, 0) + coalesce(response_size, 0)),
-  min(unix_micros(coalesce(request_at, response_at))), max(unix_micros(coalesce(response_at, request_at))) FROM exchanges
-"""
+SPARK_TYPES = {"string": "string", "int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean"}
+DAY_FORMAT = "yyyy-MM-dd"
+MOST_NAMED = 20
+
+
+class Narrowed(Struct, frozen=True):
+    """The cluster and the days of a report. ``first`` and ``last`` are included; None: no limit."""
+
+    cluster: str | None = None
+    first: date | None = None
+    last: date | None = None
+
+    @property
+    def has_days(self) -> bool:
+        """Whether days are limited."""
+        return self.first is not None or self.last is not None
 
 
 class SparkTables:
@@ -60,7 +71,7 @@ class SparkTables:
         options: what rows files give.
         compare: the two sources are the sides of a diff.
         spans: two ranges of time in microseconds since the epoch, the sides of a diff.
-        scratch: an empty folder that all executors see, for the tables of files.
+        scratch: an empty folder that all executors see, for the tables of files; None: sources are tables only.
 
     ``damages`` has a sentence for each place where a source could not be read.
 
@@ -89,17 +100,17 @@ class SparkTables:
         places = [None if scratch is None else f"{scratch}/{at}" for at in range(len(self.sources))]
         opened = [open_source(spark, name, options, place) for name, place in zip(self.sources, places, strict=True)]
         self.damages = [damage for source in opened for damage in source.damages]
-        given = [{name: source.frame(table) for name, table in TABLES.items()} for source in opened]
-        narrowed = [narrow(source.name, tables, only) for source, tables in zip(opened, given, strict=True)]
+        narrowed = [narrow(source.name, source.tables, only) for source in opened]
         if only.cluster is not None:
-            check_cluster([tables["connections"] for tables in given], only.cluster)
+            check_cluster([source.tables["connections"] for source in opened], only.cluster)
         for name in TABLES:
             frames = [tables[name].select(*_columns(name)) for tables in narrowed]
             if compare:
                 frames = [_on_side(side, frame) for side, frame in zip(SIDES, frames, strict=True)]
             reduce(lambda one, other: one.unionByName(other), frames).createOrReplaceTempView(name)
         if compare or spans is not None:
-            self._make_sides((ALWAYS, ALWAYS) if spans is None else spans, by_id=spans is None)
+            self._made.add("sides")
+            spark.sql(sides_of(spans)).createOrReplaceTempView("sides")
 
     def run(self, analysis: Analysis, /, **parameters: Value) -> "pyarrow.Table":
         """The rows of an analysis. Raises UsageError for a parameter, ConfigError for SQL that Spark refuses."""
@@ -112,7 +123,7 @@ class SparkTables:
         """The rows of a query that is no analysis. Raises ConfigError for SQL that Spark refuses."""
         try:
             self._make_views(view)
-            return self.spark.sql(library.spark_text(view)).toArrow()
+            return self.spark.sql(view.sql.strip()).toArrow()
         except AnalysisException as error:
             raise _refused(view, error) from None
 
@@ -122,12 +133,12 @@ class SparkTables:
         given = bind(analysis, parameters)
         values = {name: _literal(value) for name, value in given.items()}
         try:
-            return self.spark.sql(library.spark_text(analysis), args=values)
+            return self.spark.sql(analysis.sql.strip(), args=values)
         except AnalysisException as error:
             if "UNBOUND_SQL_PARAMETER" not in str(error):
                 raise
             # The parser of Delta's extension (4.3.1, with Spark 4.1) drops parameters next to an aggregate.
-            return self.spark.sql(with_values(library.spark_text(analysis), given))
+            return self.spark.sql(with_values(analysis.sql.strip(), given))
 
     def close(self) -> None:
         """Forget what was kept of views."""
@@ -145,7 +156,7 @@ class SparkTables:
 
     def _make_view(self, view: View) -> None:
         try:
-            frame = self.spark.sql(library.spark_text(view))
+            frame = self.spark.sql(view.sql.strip())
         except AnalysisException as error:
             raise _refused(view, error) from None
         if view.stored:
@@ -153,17 +164,6 @@ class SparkTables:
             frame = frame.localCheckpoint(storageLevel=StorageLevel.MEMORY_AND_DISK)
             self._kept.append(frame)
         frame.createOrReplaceTempView(view.name)
-
-    def _make_sides(self, spans: tuple[Span, Span], *, by_id: bool) -> None:
-        """Create the view ``sides`` of a diff for two sources (*by_id*) or two ranges of time, instead of two halves."""
-        self._made.add("sides")
-        parts = [
-            f"SELECT '{side}' AS side, connection_id, timestamp_micros({span[0]}) AS from_at,"
-            f" timestamp_micros({span[1]}) AS to_at FROM connections"
-            + (f" WHERE startswith(connection_id, '{side} ')" if by_id else "")
-            for side, span in zip(SIDES, spans, strict=True)
-        ]
-        self.spark.sql(" UNION ALL ".join(parts)).createOrReplaceTempView("sides")
 
     def _make_facts(self, source: Analysis | View) -> None:
         for name in library.tables_of(source):
@@ -202,9 +202,6 @@ def _as_sql(value: Value) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-SPARK_TYPES = {"string": "string", "int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean"}
-
-
 def _columns(table: str) -> list[str]:
     return [column.name for column in TABLES[table].columns]
 
@@ -226,49 +223,66 @@ def _refused(source: Analysis | View, error: AnalysisException) -> ConfigError:
     return ConfigError([Mistake(line, column, "", message)], source.path)
 
 
-def make_report(
-    tables: SparkTables,
-    analyses: Iterable[Analysis],
-    parameters: Mapping[str, Value],
-    *,
-    compared: str = "",
-    watch: Watch = lambda done, total, name: None,
-) -> Report:
-    """Run the analyses, each with those of the parameters that it knows. Raises as SparkTables.run does."""
-    wanted = list(analyses)
-    answers = []
-    for at, analysis in enumerate(wanted):
-        watch(at, len(wanted), analysis.id)
-        values = known_to(analysis, parameters)
-        rows = tables.run(analysis, **values)
-        severity = worst(rows, analysis.severity)
-        answers.append(Answer(analysis, bind(analysis, values), rows, severity, verdict_of(analysis, rows)))
-    return Report(summarize(tables), sorted(answers, key=place), list(tables.damages), compared)
+def narrow(source: str, tables: "Mapping[str, DataFrame]", to: Narrowed) -> "dict[str, DataFrame]":
+    """Narrow the tables of a source. Raises UsageError for a cluster, if the source does not say whose traffic its rows are."""
+    narrowed = dict(tables)
+    if to.cluster is not None:
+        if "cluster" not in narrowed["connections"].columns:
+            raise UsageError(
+                f"{source}: --cluster is for tables of kproxy-spark ingest; nothing here says of which cluster a row is"
+            )
+        names = names_of(to.cluster)
+        own = narrowed["connections"].where(functions.col("cluster").isin(names))
+        narrowed = {name: _of_cluster(frame, names, own) for name, frame in narrowed.items()}
+    if to.has_days:
+        narrowed = {name: _of_days(name, frame, narrowed["exchanges"], to) for name, frame in narrowed.items()}
+    return narrowed
 
 
-def summarize(tables: SparkTables) -> Summary:
-    """Count what is in the tables; for a report of some days, only exchanges of those days."""
-    sql = tables.spark.sql
-    connections, kafka, requests, errors, size, first, last = sql(COUNT_CONNECTIONS).collect()[0]
-    if tables.only.has_days:
-        kafka, requests, errors, size, first, last = sql(COUNT_EXCHANGES).collect()[0]
-    clients = sql("SELECT count(DISTINCT id) FROM (SELECT explode(client_ids) AS id FROM connections)").collect()[0][0]
-    others = sql(
-        "SELECT not_kafka, count(*) FROM connections WHERE not_kafka IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1"
-    ).collect()
-    named = sql(
-        "SELECT code, count(*) FROM (SELECT explode(error_codes) AS code FROM exchanges) GROUP BY 1 ORDER BY 2 DESC, 1"
-    ).collect()
-    return Summary(
-        sources=tables.sources,
-        connections=connections,
-        kafka_connections=kafka,
-        clients=clients,
-        requests=requests or 0,
-        errors=errors or 0,
-        bytes=size or 0,
-        first_micros=first,
-        last_micros=last,
-        not_kafka={row[0]: row[1] for row in others},
-        error_names={error_name(row[0]): row[1] for row in named},
-    )
+def names_of(cluster: str) -> list[str]:
+    """The values that the column cluster may have: the name as ingest makes it a folder's, or as Spark reads it back."""
+    return sorted({safe(cluster), unquote(safe(cluster), "latin-1")})
+
+
+def check_cluster(tables: "list[DataFrame]", cluster: str) -> None:
+    """Raise UsageError if no table of connections has this cluster; list the known clusters."""
+    every = reduce(lambda one, other: one.union(other), [frame.select("cluster") for frame in tables])
+    there = sorted(unquote(row[0]) for row in every.distinct().limit(1_000).collect() if row[0] is not None)
+    if not {*there} & {cluster, *names_of(cluster), *map(unquote, names_of(cluster))}:
+        listed = ", ".join(there[:MOST_NAMED]) + (", ..." if len(there) > MOST_NAMED else "")
+        raise UsageError(f"there is no cluster {cluster[:80]!r} in these tables; there are {listed or 'none'}")
+
+
+def _of_cluster(frame: "DataFrame", names: list[str], connections: "DataFrame") -> "DataFrame":
+    if "cluster" in frame.columns:
+        return frame.where(functions.col("cluster").isin(names))
+    return frame.join(connections.select("connection_id"), "connection_id", "left_semi").select(frame.columns)
+
+
+def _of_days(name: str, frame: "DataFrame", exchanges: "DataFrame", to: Narrowed) -> "DataFrame":
+    if name == "connections":
+        begins, ends = functions.col("first_seen_at"), functions.coalesce("last_seen_at", "first_seen_at")
+        return _between(frame, _day_of(frame, begins), _day_of(frame, ends), to)
+    times = [each for each in TIMES if each in frame.columns]
+    if "day" in frame.columns:
+        day = functions.col("day")
+    elif times:
+        day = _day(functions.coalesce(*times))
+    else:
+        wanted = _of_days("exchanges", exchanges, exchanges, to).select("connection_id", "exchange")
+        return frame.join(wanted, ["connection_id", "exchange"], "left_semi").select(frame.columns)
+    return _between(frame, day, day, to)
+
+
+def _between(frame: "DataFrame", begins: "Column", ends: "Column", to: Narrowed) -> "DataFrame":
+    if to.first is not None:
+        frame = frame.where(ends >= to.first.isoformat())
+    return frame if to.last is None else frame.where(begins <= to.last.isoformat())
+
+
+def _day_of(frame: "DataFrame", time: "Column") -> "Column":
+    return functions.coalesce(_day(time), functions.col("day")) if "day" in frame.columns else _day(time)
+
+
+def _day(time: "Column") -> "Column":
+    return functions.date_format(time, DAY_FORMAT)

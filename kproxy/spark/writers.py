@@ -1,4 +1,4 @@
-"""Outputs that Spark itself writes: Delta, Iceberg, and Parquet in a file system of Hadoop. Rows come from chunks.py.
+"""Outputs that Spark itself writes: Delta, Iceberg, and Parquet in a file system of Hadoop. Rows come as chunks of an RDD.
 
     open_writer(spark, "parquet", "s3a://bucket/tables")      files, then renamed into place as those on a disk (catalog.py)
     open_writer(spark, "delta", "/shared/tables")             a Delta table in each folder, partitioned by cluster and day
@@ -19,18 +19,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 from msgspec import Struct
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructType
 
 from kproxy.errors import UsageError
 from kproxy.output.tables import Table
-from kproxy.spark.chunks import Chunk
+from kproxy.spark.catalog import STAGING, Catalog, Report, Target, safe, tables_of
+from kproxy.spark.divided import Result
+from kproxy.spark.files import InputFile
 from kproxy.spark.folders import Folder
-from kproxy.spark.parts import PartFile
-from kproxy.spark.schemas import spark_schema
+from kproxy.spark.rows import Chunk, Options, PartFile, numbered, spark_schema
 
 if TYPE_CHECKING:
-    from pyspark import RDD
+    from pyspark import RDD, SparkContext
     from pyspark.sql import DataFrame
 
 FORMATS = PARQUET, DELTA, ICEBERG = "parquet", "delta", "iceberg"
@@ -146,26 +148,87 @@ def rows_of(spark: SparkSession, chunks: "RDD[Any]", table: Table, origins: dict
     for name in ADDED:
         schema = schema.add(name, StringType(), nullable=False)
     of_table = {key: o if table.name == "connections" else Origin(o.cluster) for key, o in origins.items()}
-    rows = chunks.filter(partial(_is_of, table.name)).flatMap(partial(_open_chunk, of_table))
+    wanted = table.name
+    own = chunks.filter(lambda item: isinstance(item, Chunk) and item.table == wanted)
+    rows = own.flatMap(partial(_open_chunk, of_table))
     # Row by row, as PySpark passes on Arrow batches of DataFrames only if pandas is installed.
     return spark.createDataFrame(rows, schema, verifySchema=False)
-
-
-def _is_of(table: str, item: object) -> bool:
-    return isinstance(item, Chunk) and item.table == table
 
 
 def _open_chunk(origins: dict[str, Origin], chunk: Chunk) -> Iterator[tuple[Any, ...]]:
     origin = origins[chunk.source]
     for batch in pa.ipc.open_stream(chunk.rows):
-        numbered = batch if origin.numbers is None else _numbered(batch, origin.numbers)
-        for row in numbered.to_pylist():
+        rows = batch if origin.numbers is None else numbered(batch, origin.numbers)
+        for row in rows.to_pylist():
             yield *row.values(), chunk.source, origin.cluster, chunk.day
 
 
-def _numbered(rows: pa.RecordBatch, numbers: list[int]) -> pa.RecordBatch:
-    from pyarrow import compute  # noqa: PLC0415
+class TablesBySpark(Target):
+    """See Target. Raises UsageError where the session has no such format."""
 
-    index = rows.schema.get_field_index("connection")
-    places = compute.index_in(rows.column(index), value_set=pa.array(numbers, pa.int64()))
-    return rows.set_column(index, rows.schema.field(index), compute.add(places.cast(pa.int64()), 1))
+    as_chunks = True
+
+    def __init__(
+        self,
+        context: "SparkContext",
+        place: str,
+        format_name: str,
+        catalog: Catalog,
+        options: Options,
+        cluster: str | None,
+        report: Report,
+        job: str,
+    ) -> None:
+        super().__init__(catalog, options, cluster, report)
+        self._spark = SparkSession.builder.getOrCreate()
+        self._context = context
+        self._staging = f"{STAGING}/{job}"
+        self._other = None if format_name == PARQUET else open_writer(self._spark, format_name, place)
+
+    def put(self, done: list[tuple[InputFile, Result]], rows: "RDD[Any] | None") -> None:
+        """See Target."""
+        chunks: Any = self._context.parallelize([], 1) if rows is None else rows
+        try:
+            if self._other is None:
+                self._put_files(done, chunks)
+            else:
+                self._put_rows(done, chunks, self._other)
+        finally:
+            if rows is not None:
+                rows.unpersist()
+
+    def _put_files(self, done: list[tuple[InputFile, Result]], chunks: "RDD[Any]") -> None:
+        writer = ParquetWriter(self.catalog.folder, self._staging)
+        self._write(done, chunks, writer, only_with_rows=True)
+        for file, result in done:
+            parts = _counted(writer.parts.get(file.key, []), result.files)
+            self.report.add(self.catalog.commit(file, self.mark, self.cluster_of(result), parts, result.damages))
+
+    def _put_rows(self, done: list[tuple[InputFile, Result]], chunks: "RDD[Any]", writer: Writer) -> None:
+        entries = []
+        for file, result in done:
+            rows: dict[str, int] = {}
+            for part in result.files:
+                rows[part.table] = rows.get(part.table, 0) + part.rows
+            entries.append(self.catalog.begin(file, self.mark, rows, result.damages))
+        self._write(done, chunks, writer, only_with_rows=False)
+        for entry in entries:
+            self.catalog.finish(entry)
+            self.report.add(entry)
+
+    def _write(
+        self, done: list[tuple[InputFile, Result]], chunks: "RDD[Any]", writer: Writer, *, only_with_rows: bool
+    ) -> None:
+        origins = {file.key: Origin(safe(self.cluster_of(result)), result.numbers) for file, result in done}
+        with_rows = {part.table for _, result in done for part in result.files}
+        for table in tables_of(self.options):
+            if table.name in with_rows or not only_with_rows:
+                writer.write(table, rows_of(self._spark, chunks, table, origins), list(origins))
+
+
+def _counted(parts: list[PartFile], counts: list[PartFile]) -> list[PartFile]:
+    """Give the first part of each table the row count of the whole table, and the others 0."""
+    totals: dict[str, int] = {}
+    for count in counts:
+        totals[count.table] = totals.get(count.table, 0) + count.rows
+    return [replace(part, rows=totals.pop(part.table, 0)) for part in parts]

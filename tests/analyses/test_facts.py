@@ -1,15 +1,21 @@
 """Tables of facts: versions of Kafka's releases and of client libraries, and which library a client is."""
 
+import functools
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
-import pytest
-
-from kproxy.analyses.client_versions import client_versions, last_order, libraries, version_order
+from kproxy.analyses.analysis import View
 from kproxy.analyses.duck import Database
-from kproxy.analyses.facts import FACTS_TABLES, arrow_table, release_order
-from tests.support.sampled import sampled
-from tests.support.tables import few_rows
+from kproxy.analyses.facts import (
+    FACTS_TABLES,
+    arrow_table,
+    client_versions,
+    last_order,
+    libraries,
+    release_order,
+    version_order,
+)
 
 
 def versions(release: str) -> dict[str, tuple[int, int]]:
@@ -83,49 +89,55 @@ PRODUCERS = {  # ids of their producers do not say the version
 }
 
 
-def found(name: str, which: str, columns: str) -> set[tuple[object, ...]]:
-    with Database([CAPTURES / f"{name}-on-3.9.2.pcap.zst"], reading=few_rows()) as database:
-        database.make_all()
-        sql = f"SELECT {columns} FROM clients c WHERE {which}"
-        return {tuple(row.values()) for row in database.connection.sql(sql).to_arrow_table().to_pylist()}
+@functools.cache
+def clients(name: str) -> list[dict[str, Any]]:
+    """The rows of the view of a capture; joins, produces: which of these requests the connection has."""
+    sent = "c.connection_id IN (SELECT connection_id FROM exchanges WHERE api_key = {})"
+    sql = f"SELECT c.*, {sent.format(11)} AS joins, {sent.format(0)} AS produces FROM clients c"
+    with Database([CAPTURES / f"{name}-on-3.9.2.pcap.zst"]) as database:
+        rows: list[dict[str, Any]] = database.select(View(name="asked", meaning="", sql=sql, path="")).to_pylist()
+    return rows
 
 
-JOINS = "connection_id IN (SELECT connection_id FROM exchanges WHERE api_key = 11)"
-PRODUCES = "connection_id IN (SELECT connection_id FROM exchanges WHERE api_key = 0)"
+def found(name: str, who: str, *columns: str) -> set[tuple[object, ...]]:
+    return {tuple(row[column] for column in columns) for row in clients(name) if row[who]}
 
 
-@pytest.mark.parametrize("name", sampled(SAID, ["franz-go-1.18.0", "kafka-python-3.0.12"]))
-def test_software_that_says_its_name_is_taken_at_its_word(name: str) -> None:
-    assert {row[:2] for row in found(name, JOINS, "software, software_version")} == {SAID[name]}
-    assert (False,) in found(name, "true", "inferred")
+def test_software_that_says_its_name_is_taken_at_its_word() -> None:
+    for name, said in SAID.items():
+        assert found(name, "joins", "software", "software_version") == {said}
+        assert not all(row["inferred"] for row in clients(name)), name
 
 
-@pytest.mark.parametrize("name", sampled(INFERRED, ["kafkajs-2.2.4", "aiokafka-0.10.0"]))
-def test_software_that_does_not_is_inferred(name: str) -> None:
-    assert found(name, JOINS, "software, software_version, evidence, inferred") == {(*INFERRED[name], True)}
+def test_software_that_does_not_is_inferred() -> None:
+    for name, inferred in INFERRED.items():
+        shown = found(name, "joins", "software", "software_version", "evidence", "inferred")
+        assert shown == {(*inferred, True)}, name
 
 
-@pytest.mark.parametrize("name", sampled(PRODUCERS, ["aiokafka-0.10.0"]))
-def test_producers_are_known_by_the_versions_that_they_ask_for(name: str) -> None:
-    rows = found(name, PRODUCES, "software, software_version, evidence, inferred")
-    assert rows == {(*PRODUCERS[name], "API versions", True)}
+def test_producers_are_known_by_the_versions_that_they_ask_for() -> None:
+    for name, software in PRODUCERS.items():
+        shown = found(name, "produces", "software", "software_version", "evidence", "inferred")
+        assert shown == {(*software, "API versions", True)}, name
 
 
 def test_a_client_that_asks_as_no_known_library_does_stays_unknown() -> None:
     """sarama told to speak as in 0.8.2: Produce v0 and Metadata v0 are too few to tell."""
-    assert found("sarama-1.42.1-version-0.8.2", PRODUCES, "software, inferred, library") == {(None, False, None)}
+    assert found("sarama-1.42.1-version-0.8.2", "produces", "software", "inferred", "library") == {(None, False, None)}
 
 
 def test_a_name_is_not_taken_from_another_system_at_the_same_address() -> None:
     """05 has a producer-1 of Kafka 4.3.1 on loopback, 08 and 09 each one that is older and does not say its name."""
     shared = Path(__file__).parents[2] / "captures"
     files = ["05-admin.pcap", "08-old-broker-0.9-format0.pcap", "09-old-broker-0.10-format1.pcap"]
-    with Database([shared / name for name in files], reading=few_rows()) as database:
-        database.make_all()
-        rows = database.connection.sql(
+    with Database([shared / name for name in files]) as database:
+        sql = (
             "SELECT DISTINCT k.capture, c.software_version FROM clients c JOIN connections k "
             "ON k.connection_id = c.connection_id WHERE c.client_id = 'producer-1'"
-        ).fetchall()
+        )
+        rows = [
+            tuple(row.values()) for row in database.select(View(name="q", meaning="", sql=sql, path="")).to_pylist()
+        ]
     assert dict(rows) == dict(zip(files, ("4.3.1", "0.9.0", "0.10.1 to 0.10.2"), strict=True))
     assert len(rows) == len(files)
 

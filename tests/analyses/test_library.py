@@ -2,22 +2,84 @@
 
 import re
 import tomllib
-from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
 from kproxy.analyses import library
-from kproxy.analyses.analysis import read_analysis, read_view
-from kproxy.analyses.columns import MEANINGS
+from kproxy.analyses.analysis import (
+    MEANINGS,
+    WHEN_AND_WHERE,
+    WHO,
+    Analysis,
+    Header,
+    Parameter,
+    Value,
+    bind,
+    known_to,
+    read_analysis,
+    read_view,
+)
 from kproxy.analyses.duck import Database
-from kproxy.analyses.translate import parameters_in
+from kproxy.analyses.report.templates import fields_of
+from kproxy.analyses.translate import to_duckdb
 from kproxy.errors import ConfigError, UsageError
-from tests.support.scenes import Rows
+from kproxy.output.tables import TABLES
+from tests.support.scenes import SCENES, Rows
+from tests.support.scenes.crowd import crowd
 from tests.support.scenes.rows import moment
+from tests.support.scenes.scene import OF_CLIENTS
 
+ANALYSES = library.load()
 HEADER = "/*\nid: {id}\ntitle: T\nseverity: info\nmeaning: M\n*/\n{sql}\n"
+GOOD = """\
+/*
+id: tiny
+title: Tiny things
+severity: notice
+meaning: They are small.
+parameters:
+  most: {default: 3, meaning: How many.}
+*/
+SELECT 1 AS one LIMIT :most;
+"""
+FRAMED = """/*
+id: mine
+title: Produce requests of clients
+severity: info
+meaning: M
+columns:
+  requests: how many
+parameters:
+  pause_seconds: {{default: 1, meaning: "After so long without a request, the next one is in another row."}}
+  least: {{default: 2, meaning: "Fewer requests are not listed."}}
+frame:
+{frame}
+*/
+SELECT * FROM client_exchanges
+WHERE api_key = 0 -- Produce
+"""
+FRAME = """  group_by: [client_id, client_address, "coalesce(api_name, '?') AS api"]
+  values: {requests: count(*), errors: count(error_name)}
+  having: requests >= :least
+  pause: pause_seconds
+  order_by: requests DESC
+"""
+BUILT_IN = library.load()
+DEFAULTS: dict[str, Value] = {"whole": 3, "part": 0.5, "on": True, "word": "a", "any": None}
+RANGES = {"share": Parameter(default=5, meaning="m", least=1, most=100), "below": Parameter(default=-3, meaning="m")}
+ANALYSIS = Analysis(
+    header=Header(
+        id="a",
+        title="A",
+        severity="info",
+        meaning="m",
+        parameters={name: Parameter(default=value, meaning="m") for name, value in DEFAULTS.items()} | RANGES,
+    ),
+    sql="SELECT 1",
+    path="a.sql",
+)
 
 
 def folder_with(path: Path, **files: str) -> Path:
@@ -27,12 +89,22 @@ def folder_with(path: Path, **files: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("analysis", library.load().values(), ids=lambda one: one.id)
-def test_a_built_in_analysis_says_what_it_needs(analysis: library.Analysis) -> None:
-    assert Path(analysis.path).stem == analysis.id
-    assert parameters_in(analysis.sql) == set(analysis.parameters)
-    assert analysis.header.verdict, "a verdict is what the summary shows"
-    assert re.search(r"ORDER\s+BY", analysis.sql, re.IGNORECASE), "rows without an order differ between engines"
+def test_a_built_in_analysis_says_what_it_needs() -> None:
+    for name, analysis in ANALYSES.items():
+        header = analysis.header
+        assert Path(analysis.path).stem == name
+        assert set(re.findall(r"\$(\w+)", to_duckdb(analysis.sql))) == set(analysis.parameters), name
+        assert header.verdict, "a verdict is what the summary shows"
+        assert re.search(r"ORDER\s+BY", analysis.sql, re.IGNORECASE), "rows without an order differ between engines"
+        if analysis.is_finding:
+            assert header.reference.startswith(
+                ("https://kafka.apache.org/", "https://cwiki.apache.org/confluence/display/KAFKA/KIP-")
+            ), name
+            assert header.meaning.strip().endswith((".", ")")), name
+            assert header.action.strip().endswith("."), name
+            assert header.parameters, "its thresholds are parameters"
+            assert header.verdict.endswith("."), "it ends with what to do"
+    assert sum(analysis.is_finding for analysis in ANALYSES.values()) >= 25
 
 
 def test_the_tables_that_views_read_are_needed_too() -> None:
@@ -116,19 +188,6 @@ def test_the_files_are_part_of_what_is_installed() -> None:
         assert any(fnmatch(str(relative), one) and one.count("/") == len(relative.parts) - 1 for one in patterns), path
 
 
-GOOD = """\
-/*
-id: tiny
-title: Tiny things
-severity: notice
-meaning: They are small.
-parameters:
-  most: {default: 3, meaning: How many.}
-*/
-SELECT 1 AS one LIMIT :most;
-"""
-
-
 def written(folder: Path, text: str) -> Path:
     path = folder / "tiny.sql"
     path.write_text(text, encoding="utf-8")
@@ -180,58 +239,26 @@ def test_a_view_has_its_files_name(tmp_path: Path) -> None:
     assert (view.name, view.meaning, view.stored, view.sql.strip()) == ("tiny", "One.", True, "SELECT 1 AS one")
 
 
-ANALYSES = library.load()
-
-
-@pytest.fixture(scope="module")
-def nothing() -> Iterator[Database]:
-    """Tables without a row."""
-    with Database([]) as database:
-        yield database
-
-
-@pytest.mark.parametrize("name", ANALYSES)
-def test_the_header_has_the_columns_of_the_result_and_says_what_they_mean(name: str, nothing: Database) -> None:
-    analysis = ANALYSES[name]
-    assert sorted(analysis.header.columns) == sorted(nothing.run(analysis).schema.names)
-    assert [column for column, meaning in analysis.columns.items() if not meaning] == []
-
-
-@pytest.mark.parametrize("name", ANALYSES)
-def test_times_and_sizes_have_their_unit(name: str) -> None:
+def test_headers_have_the_columns_of_the_results_and_say_what_they_mean() -> None:
     units = {"_ms": ("millisecond", "bucket_ms"), "_micros": ("microsecond",), "_bytes": ("byte", "size")}
-    for column, meaning in ANALYSES[name].columns.items():
-        for suffix, words in units.items():
-            if column.endswith(suffix):
-                assert any(word in f"{column} {meaning}" for word in words), f"{column}: {meaning}"
+    with Database([]) as nothing:
+        for name, analysis in ANALYSES.items():
+            columns = nothing.run(analysis).schema.names
+            assert sorted(analysis.header.columns) == sorted(columns), name
+            assert [column for column, meaning in analysis.columns.items() if not meaning] == [], name
+            for column, meaning in analysis.columns.items():
+                for suffix, words in units.items():
+                    if column.endswith(suffix):
+                        assert any(word in f"{column} {meaning}" for word in words), (name, column)
+            if analysis.is_finding:
+                assert [column for column in columns if column in WHO] == list(WHO), name
+                assert columns[-4:] == list(WHEN_AND_WHERE), name
+                assert fields_of(analysis.header.verdict) <= set(columns), name
+                assert ("cluster" in columns) == (name not in OF_CLIENTS), name
 
 
 def test_no_common_meaning_is_left_over() -> None:
     assert set(MEANINGS) <= {column for analysis in ANALYSES.values() for column in analysis.header.columns}
-
-
-FRAMED = """/*
-id: mine
-title: Produce requests of clients
-severity: info
-meaning: M
-columns:
-  requests: how many
-parameters:
-  pause_seconds: {{default: 1, meaning: "After so long without a request, the next one is in another row."}}
-  least: {{default: 2, meaning: "Fewer requests are not listed."}}
-frame:
-{frame}
-*/
-SELECT * FROM client_exchanges
-WHERE api_key = 0 -- Produce
-"""
-FRAME = """  group_by: [client_id, client_address, "coalesce(api_name, '?') AS api"]
-  values: {requests: count(*), errors: count(error_name)}
-  having: requests >= :least
-  pause: pause_seconds
-  order_by: requests DESC
-"""
 
 
 def test_a_users_finding_has_a_frame_as_well(tmp_path: Path) -> None:
@@ -277,3 +304,65 @@ def test_a_mistake_in_a_frame_has_its_place(before: str, after: str, sentence: s
     with pytest.raises(ConfigError) as caught:
         library.load([tmp_path])
     assert str(caught.value).startswith(f"{path}:1") and sentence in str(caught.value)
+
+
+def largest(analysis: Analysis) -> dict[str, int]:
+    """The greatest that each parameter that is a whole number may be."""
+    whole = {name: each for name, each in analysis.header.parameters.items() if type(each.default) is int}
+    return {name: int(each.range[1]) for name, each in whole.items()}
+
+
+def test_defaults_stand_where_nothing_is_given() -> None:
+    assert bind(ANALYSIS, {}) == DEFAULTS | {"share": 5, "below": -3}
+
+
+def test_texts_become_what_the_defaults_are() -> None:
+    given = {"whole": "7", "part": "0.25", "on": "no", "word": "8", "any": "4.1"}
+    assert bind(ANALYSIS, given) == {"whole": 7, "part": 0.25, "on": False, "word": "8", "any": "4.1"} | {
+        "share": 5,
+        "below": -3,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("whole", "7.5", "the parameter whole is a whole number, not '7.5'"),
+        ("part", "x", "the parameter part is a number, not 'x'"),
+        ("on", "maybe", "the parameter on is true or false, not 'maybe'"),
+        ("whole", "-1", "the parameter whole is from 0 to 1,000,000,000,000, not -1"),
+        ("whole", "9" * 30, f"the parameter whole is from 0 to 1,000,000,000,000, not {'9' * 30}"),
+        ("part", "nan", "the parameter part is from 0 to 1,000,000,000,000, not nan"),
+        ("share", "101", "the parameter share is from 1 to 100, not 101"),
+        ("share", "0", "the parameter share is from 1 to 100, not 0"),
+        ("below", "-4", "the parameter below is from -3 to 1,000,000,000,000, not -4"),
+        ("wole", "1", "a has no parameter 'wole'; did you mean whole?"),
+    ],
+)
+def test_wrong_ones_are_told(name: str, value: str, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        bind(ANALYSIS, {name: value})
+    assert str(caught.value) == words
+
+
+def test_those_of_other_analyses_are_left_out() -> None:
+    assert known_to(ANALYSIS, {"whole": 1, "other": 2}) == {"whole": 1}
+
+
+def test_the_greatest_numbers_break_no_analysis(tmp_path: Path) -> None:
+    """In every other row of the crowd and of all scenes, where a column has 32 bits; and in all parameters, of 64 bits.
+
+    Ten million seconds are more microseconds than 32 bits hold.
+    """
+    rows = crowd()
+    for scene in SCENES:
+        scene.play(rows, True)
+    for name, table in TABLES.items():
+        for column in (each.name for each in table.columns if each.type == "int32" and "port" not in each.name):
+            for row in rows.tables[name][1::2]:
+                row[column] = 2**31 - 1
+    with Database([rows.write(tmp_path / "tables")], wanted=TABLES) as database:
+        for analysis in BUILT_IN.values():
+            database.run(analysis)
+            if most := largest(analysis):
+                database.run(analysis, **most)

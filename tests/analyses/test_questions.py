@@ -11,12 +11,10 @@ import pytest
 from kproxy.analyses import library
 from kproxy.analyses.duck import Database
 from kproxy.analyses.report.verdicts import verdict_of
-from kproxy.output.tables import TABLES
 from kproxy.protocol import ApiKey
-from tests.support.scenes import SCENES, Rows
-from tests.support.scenes.crowd import crowd
+from tests.support.scenes import Rows
 from tests.support.scenes.rows import moment
-from tests.support.tables import MANIFEST, few_rows
+from tests.support.tables import MANIFEST
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 CLIENTS = Path(__file__).parent / "clients"
@@ -28,9 +26,14 @@ Found = list[dict[str, Any]]
 def everything(name: str) -> dict[str, Found]:
     """The rows of these analyses of a capture."""
     found = {}
-    with Database([CAPTURES / name], reading=few_rows()) as database:
+    with Database([CAPTURES / name]) as database:
         for wanted in ("map", "inventory", "topics", "latency", "lag", "explain"):
             found[wanted] = database.run(library.load()[wanted]).to_pylist()
+        counted = database.connection.sql(
+            "SELECT api_key || ' v' || api_version AS name, count(request_at) AS requests, count(latency_ms) AS answered,"
+            " max(latency_ms) AS longest_ms FROM exchanges WHERE api_key IS NOT NULL GROUP BY 1"
+        )
+        found["requests"] = counted.to_arrow_table().to_pylist()
     return found
 
 
@@ -148,13 +151,16 @@ def test_shape_of_a_topic() -> None:
 
 
 def check_every_answered_request_has_its_latency(entry: dict[str, Any]) -> None:
-    rows = everything(entry["file"])["latency"]
-    with Database([CAPTURES / entry["file"]], wanted={"exchanges"}) as database:
-        answered = database.connection.sql(
-            "SELECT count(*), max(latency_ms) FROM exchanges WHERE latency_ms IS NOT NULL AND api_key IS NOT NULL"
-        ).fetchall()[0]
-    assert sum(row["requests"] for row in rows) == answered[0]
-    assert max(row["max_ms"] for row in rows) == pytest.approx(answered[1], abs=0.002)
+    rows, requests = everything(entry["file"])["latency"], everything(entry["file"])["requests"]
+    assert sum(row["requests"] for row in rows) == sum(row["answered"] for row in requests)
+    longest = max(row["longest_ms"] for row in requests if row["answered"])
+    assert max(row["max_ms"] for row in rows) == pytest.approx(longest, abs=0.002)
+
+
+def check_requests_are_those_of_the_manifest(entry: dict[str, Any]) -> None:
+    expected = entry.get("requests_by_api_and_version") or entry["broker_log_requests_by_api_and_version"]
+    found = {row["name"]: row["requests"] for row in everything(entry["file"])["requests"]}
+    assert {name: found.get(name) for name in expected} == expected
 
 
 def test_a_fetch_without_records_waits_and_is_not_slow() -> None:
@@ -293,8 +299,7 @@ def test_significance_is_that_of_scipy(tmp_path: Path) -> None:
         client.ask(i, ApiKey.METADATA, seconds=(10 + i % 7) / 1000, error_codes=[5] if i < 2 else [])
     for i in range(30):
         client.ask(100 + i, ApiKey.METADATA, seconds=(12 + i % 9) / 1000, error_codes=[5] if i < 9 else [])
-    with Database([rows.write(tmp_path / "tables")], reading=few_rows()) as database:
-        found = {row["aspect"]: row for row in database.run(library.load()["diff"]).to_pylist()}
+    found = {row["aspect"]: row for row in rows.answer(tmp_path, "diff")}
     latency, errors, size = found["latency"], found["errors"], found["size"]
     assert (latency["p"], latency["superiority"]) == (round(4.395317503995671e-05, 4), 0.785)
     assert (latency["before_value"], latency["after_value"], latency["is_significant"]) == (
@@ -318,8 +323,7 @@ def test_diff_takes_no_long_poll_for_latency(tmp_path: Path) -> None:
             n, "t", n, count=1 if waits else 1_000, seconds=0.4 if waits else 0.003, max_wait_ms=500, min_bytes=1,
             size=200 if waits else 100_000,
         )  # fmt: skip
-    with Database([rows.write(tmp_path / "tables")], reading=few_rows()) as database:
-        found = database.run(library.load()["diff"]).to_pylist()
+    found = rows.answer(tmp_path, "diff")
     assert [row["aspect"] for row in found if row["aspect"] == "latency"] == []
     assert [row["change_kind"] for row in found if row["aspect"] == "size"] == ["same"]  # it was compared
 
@@ -332,8 +336,7 @@ def test_a_brokers_part_is_without_the_time_in_kproxy(tmp_path: Path) -> None:
         ("seen", {}),
     ):
         rows.client(client_id).ask(0, ApiKey.PRODUCE, seconds=0.03, **parts)
-    with Database([rows.write(tmp_path / "tables")], reading=few_rows()) as database:
-        found = {row["client_id"]: row for row in database.run(library.load()["latency"], min_for_p99=1).to_pylist()}
+    found = {row["client_id"]: row for row in rows.answer(tmp_path, "latency", min_for_p99=1)}
     told = {name: (row["p99_ms"], row["broker_p99_ms"], row["proxy_ms"]) for name, row in found.items()}
     assert told == {"logged": (30.0, 9.5, 20.5), "seen": (30.0, 30.0, None)}
 
@@ -342,41 +345,10 @@ def test_lag_grows_with_what_others_show_of_the_end(tmp_path: Path) -> None:
     """A group commits 50; a Fetch of another client shows 80; the group commits 80."""
     rows = Rows()
     group, other = rows.client("group"), rows.client("other")
-    rows.add(
-        "offsets",
-        connection_id=group.id,
-        exchange=1,
-        at=moment(0),
-        kind="commit",
-        group_id="g",
-        topic="t",
-        partition=0,
-        offset=50,
-    )
-    rows.add(
-        "offsets",
-        connection_id=other.id,
-        exchange=1,
-        at=moment(5),
-        kind="fetch",
-        topic="t",
-        partition=0,
-        offset=0,
-        high_watermark=80,
-    )
-    rows.add(
-        "offsets",
-        connection_id=group.id,
-        exchange=2,
-        at=moment(9),
-        kind="commit",
-        group_id="g",
-        topic="t",
-        partition=0,
-        offset=80,
-    )
-    with Database([rows.write(tmp_path / "tables")], reading=few_rows()) as database:
-        found = database.run(library.load()["lag"]).to_pylist()
+    group.commit(0, "g", "t", 50)
+    other.fetch(5, "t", 0, end=80)
+    group.commit(9, "g", "t", 80)
+    found = rows.answer(tmp_path, "lag")
     assert [(row["committed_offset"], row["end_offset"], row["lag"], row["since_commit_ms"]) for row in found] == [
         (80, 80, 0, 0),
         (50, 80, 30, 5000),
@@ -394,7 +366,7 @@ def test_rates_are_over_the_time_that_was_captured(tmp_path: Path, days: int, na
         client.ask(begin, ApiKey.METADATA, seconds=0, cluster_id="abc")
         client.produce(begin, "t", count=20 if port == 9092 else 0)
         client.ask(begin + (10 if port == 9092 else 5), ApiKey.METADATA, seconds=0)
-    with Database([rows.write(tmp_path / "tables")], reading=few_rows()) as database:
+    with Database([rows.write(tmp_path / "tables")]) as database:
         for question in ("map", "topics"):
             (row,) = (row for row in database.run(library.load()[question]).to_pylist() if row["topic"] == "t")
             assert (row["records"], row["records_per_second"]) == (40, 2.0), question
@@ -421,8 +393,7 @@ class Partition:
 
     def last_lags(self, folder: Path) -> dict[str, tuple[Any, ...]]:
         """Group -> committed offset, end and lag of its last row."""
-        with Database([self.rows.write(folder / "tables")], reading=few_rows()) as database:
-            found = database.run(library.load()["lag"]).to_pylist()
+        found = self.rows.answer(folder, "lag")
         last = [row for row in found if row["is_last"]]
         assert len({row["group_id"] for row in found}) == len(last)
         return {row["group_id"]: (row["committed_offset"], row["end_offset"], row["lag"]) for row in last}
@@ -447,7 +418,7 @@ def test_lag_has_a_bounded_number_of_rows_where_nothing_else_is_asked_for(tmp_pa
         for partition in range(20):
             t.consumer.commit(second + partition / 100, "g", "t", second, partition)
     t.producer.ask(1800, ApiKey.METADATA)
-    with Database([t.rows.write(tmp_path / "tables")], reading=few_rows()) as database:
+    with Database([t.rows.write(tmp_path / "tables")]) as database:
         lag = library.load()["lag"]
         bounded, asked = database.run(lag).to_pylist(), database.run(lag, bucket_ms=1000).num_rows
     assert asked == 36_000
@@ -466,8 +437,7 @@ def test_an_answer_to_offset_fetch_is_no_commit(tmp_path: Path) -> None:
         t.rows.tables["offsets"][-1]["kind"] = "committed"
     t.consumer.commit(5, "h", "t", 60)
     t.append(8, 100)
-    with Database([t.rows.write(tmp_path / "tables")], reading=few_rows()) as database:
-        found = database.run(library.load()["lag"]).to_pylist()
+    found = t.rows.answer(tmp_path, "lag")
     last = {row["group_id"]: (row["lag"], row["since_commit_ms"]) for row in found if row["is_last"]}
     assert last == {"g": (61, None), "h": (41, 3000)}
 
@@ -562,8 +532,7 @@ def test_one_partition_that_was_cut_off_says_nothing_of_others(tmp_path: Path) -
         t.consumer.commit(2, "g", "t", 90, partition)
     t.append(5, 40, partition=1)
     t.consumer.commit(6, "g", "t", 41, 1)
-    with Database([t.rows.write(tmp_path / "tables")], reading=few_rows()) as database:
-        rows = database.run(library.load()["lag"]).to_pylist()
+    rows = t.rows.answer(tmp_path, "lag")
     assert sorted((row["partition"], row["lag"]) for row in rows if row["is_last"]) == [(0, 10), (1, 0)]
 
 
@@ -573,7 +542,7 @@ def test_the_verdict_names_no_percentile_of_few_requests(tmp_path: Path) -> None
     often = rows.client("often")
     for n in range(150):
         often.ask(n, ApiKey.PRODUCE, seconds=0.004)
-    with Database([rows.write(tmp_path / "tables")], reading=few_rows()) as database:
+    with Database([rows.write(tmp_path / "tables")]) as database:
         latency = library.load()["latency"]
         verdicts = [verdict_of(latency, database.run(latency, min_for_p99=least)) for least in (1, 9, 100, 150, 151)]
         rows_of_default = database.run(latency).to_pylist()
@@ -634,24 +603,9 @@ def test_numbers_of_an_attacker_break_no_analysis(tmp_path: Path) -> None:
             offset=offset,
             high_watermark=2**63 - 1 if kind == "fetch" else None,
         )
-    with Database([rows.write(tmp_path / "tables")], reading=few_rows()) as database:
+    with Database([rows.write(tmp_path / "tables")]) as database:
         for name in ("map", "inventory", "topics", "latency", "lag", "explain", "diff", "readiness", "rebalances"):
             assert database.run(library.load()[name]).num_rows >= (0 if name == "diff" else 1), name
-
-
-@pytest.mark.slow
-def test_the_greatest_numbers_in_every_column_break_no_analysis(tmp_path: Path) -> None:
-    """Every other row of the crowd and of all scenes has the greatest of 32 bits where a column has so many."""
-    rows = crowd()
-    for scene in SCENES:
-        scene.play(rows, True)
-    for name, table in TABLES.items():
-        for column in (each.name for each in table.columns if each.type == "int32" and "port" not in each.name):
-            for row in rows.tables[name][1::2]:
-                row[column] = 2**31 - 1
-    with Database([rows.write(tmp_path / "tables")], wanted=TABLES) as database:
-        for analysis in library.load().values():
-            database.run(analysis)
 
 
 # All of them over every capture: in one test each, so that a capture is decoded once
@@ -663,6 +617,7 @@ CHECKS = (
     check_the_inventory_has_every_client_id_and_software,
     check_topics_have_the_records_that_were_produced,
     check_every_answered_request_has_its_latency,
+    check_requests_are_those_of_the_manifest,
 )
 
 

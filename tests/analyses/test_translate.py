@@ -8,8 +8,7 @@ import duckdb
 import pytest
 
 from kproxy.analyses.rewriting import tables_in_duckdb, translated
-from kproxy.analyses.translate import MACROS, parameters_in, tables_in, to_duckdb
-from kproxy.analyses.translation_cache import Cache, Translation, users_cache
+from kproxy.analyses.translate import MACROS, Cache, Translation, tables_in, to_duckdb, users_cache
 from kproxy.errors import ConfigError
 
 
@@ -71,7 +70,6 @@ def test_arrays_are_exploded() -> None:
 
 def test_parameters_are_named() -> None:
     assert evaluated("SELECT :low + 1, :name AS name", low=1, name="it's") == [(2, "it's")]
-    assert parameters_in("SELECT :low + 1 FROM x WHERE y > :high") == {"low", "high"}
 
 
 def test_tables_are_those_that_are_not_defined_in_the_query() -> None:
@@ -80,7 +78,7 @@ def test_tables_are_those_that_are_not_defined_in_the_query() -> None:
     )  # fmt: skip
 
 
-ONE = Translation(["exchanges"], ["most"], "SELECT 1")
+ONE = Translation(["exchanges"], "SELECT 1")
 
 
 def test_what_was_put_is_there_in_the_next_run(tmp_path: Path) -> None:
@@ -124,9 +122,9 @@ def test_another_translator_has_another_file(tmp_path: Path, monkeypatch: pytest
     assert len(list((tmp_path / "kproxy").iterdir())) == 2
 
 
-def test_a_translation_has_tables_parameters_and_the_query() -> None:
+def test_a_translation_has_tables_and_the_query() -> None:
     found = translated("WITH own AS (SELECT * FROM Exchanges) SELECT count(*) AS n FROM own, errors WHERE n > :least")
-    assert (found.tables, found.parameters) == (["errors", "exchanges"], ["least"])
+    assert found.tables == ["errors", "exchanges"]
     assert found.duckdb.endswith('WHERE "n" > $least')
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from kproxy.cli.doctor import FOUND
 from kproxy.config.reading import read_config
+from kproxy.doctor.examine import examine_through
 from kproxy.doctor.findings import Finding, State
-from kproxy.doctor.through import examine_through
 from kproxy.login.client_settings import Credentials, read_credentials
 from tests.conftest import Require
 from tests.support.corpus import ROOT

@@ -9,6 +9,18 @@ from kproxy.errors import UsageError
 from kproxy.login.client_settings import ClientSettings, Credentials, read_credentials, read_settings
 
 SECRET = "the-pass,word= \"of\" 'alice' \\"
+MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+WRONG = {
+    "sasl.mechanism=PLAIN": "sasl.mechanism is set, security.protocol is not: write SASL_SSL or SASL_PLAINTEXT",
+    "security.protocol=TLS": "security.protocol is one of PLAINTEXT, SSL",
+    "security.protocol=SASL_SSL": "sasl.mechanism is missing (Kafka's default is GSSAPI); kproxy can log in with PLAIN",
+    "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN": "no username: sasl.jaas.config names none",
+    "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=a": "no password",
+    "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=a\nsasl.password=${env:KPROXY_NONE}": "KPROXY_NONE, which",
+    "security.protocol=SSL\nssl.truststore.location=a.jks": "give the authorities with --tls-ca",
+    "security.protocol=\\u00g0": "four hexadecimal digits",
+    "security.protocol=SSL\nssl.keystore.location=a.jks": "--tls-certificate",
+}
 
 
 @pytest.fixture
@@ -34,9 +46,6 @@ def test_a_login_of_librdkafka_from_the_environment(file: Path, monkeypatch: pyt
     found = read_settings(file)
     assert found == ClientSettings(False, None, Credentials("PLAIN", "alice", SECRET, needs_tls=False))
     assert SECRET not in repr(found) and "alice" in repr(found)
-
-
-MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 @pytest.mark.parametrize(
@@ -73,19 +82,6 @@ def test_tls_alone(file: Path) -> None:
     assert read_settings(file) == ClientSettings(tls=True)
     file.write_text("")
     assert read_settings(file) == ClientSettings()
-
-
-WRONG = {
-    "sasl.mechanism=PLAIN": "sasl.mechanism is set, security.protocol is not: write SASL_SSL or SASL_PLAINTEXT",
-    "security.protocol=TLS": "security.protocol is one of PLAINTEXT, SSL",
-    "security.protocol=SASL_SSL": "sasl.mechanism is missing (Kafka's default is GSSAPI); kproxy can log in with PLAIN",
-    "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN": "no username: sasl.jaas.config names none",
-    "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=a": "no password",
-    "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.username=a\nsasl.password=${env:KPROXY_NONE}": "KPROXY_NONE, which",
-    "security.protocol=SSL\nssl.truststore.location=a.jks": "give the authorities with --tls-ca",
-    "security.protocol=\\u00g0": "four hexadecimal digits",
-    "security.protocol=SSL\nssl.keystore.location=a.jks": "--tls-certificate",
-}
 
 
 @pytest.mark.parametrize(("text", "said"), WRONG.items())

@@ -1,28 +1,44 @@
 """One capture on two cores: 1, 2, 7 and 64 parts give the tables of `kproxy decode`, whatever is wrong with it."""
 
-import gzip
+import json
 import os
 import random
-from collections.abc import Callable
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import zstandard
 
+from kproxy.spark.connections import gather
 from kproxy.spark.divided import Undividable, decode_divided, partition_of, plan_capture
-from kproxy.spark.facts import gather
-from kproxy.spark.file_rows import Options
 from kproxy.spark.files import find_files
 from kproxy.spark.ingest import ingest
+from kproxy.spark.rows import Options
+from tests.bench.traffic import cluster_connection, file_header, metadata_v12, produce_v13, record_batch, send
 from tests.support.corpus import CAPTURES
-from tests.support.relinked import CONTAINERS
+from tests.support.sampled import sampled
+from tests.support.spark import ROOT
 from tests.support.split_captures import altered, decoded, differences, packets_of, rowset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.xdist_group("spark")
+MIB = 1 << 20
+BOUND, SIZE = 640 * MIB, 1_024 * MIB  # of a worker's address space; of what the connection carries
+JOB = """
+import json, resource, sys
+from pyspark.sql import SparkSession
+from kproxy.spark.ingest import ingest
+
+spark = SparkSession.builder.getOrCreate()
+spark.sparkContext.setLogLevel("ERROR")
+bounds = spark.sparkContext.parallelize([0], 1).map(lambda _: resource.getrlimit(resource.RLIMIT_AS)[0]).collect()
+report = ingest(spark.sparkContext, [sys.argv[1]], sys.argv[2], split_from=0)
+print(json.dumps([bounds[0], report.rows, report.problems]))
+spark.stop()
+"""
 
 
 def ingested(spark: "SparkSession", capture: Path, output: Path, parts: int) -> dict[str, list[str]]:
@@ -40,7 +56,7 @@ def ingested(spark: "SparkSession", capture: Path, output: Path, parts: int) -> 
     return rowset(output)
 
 
-@pytest.mark.parametrize("parts", [1, 2, 7, pytest.param(64, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("parts", sampled([1, 2, 7, 64], [7]))  # test_tasks.py compares them without Spark
 def test_parts_give_the_tables_of_one_run(spark: "SparkSession", tmp_path: Path, parts: int) -> None:
     """10: connections between brokers, some of which begin before the capture; they span all parts."""
     capture = CAPTURES / "10-kraft-interbroker.pcap"
@@ -53,8 +69,8 @@ def test_parts_give_the_tables_of_one_run(spark: "SparkSession", tmp_path: Path,
     ("name", "how"),
     [
         ("07-tls13-dsb.pcapng", None),
-        ("12-midstream-start.pcap", "cut"),
-        ("03-classic-rebalance-range.pcap", "shuffled"),
+        pytest.param("12-midstream-start.pcap", "cut", marks=pytest.mark.slow),
+        pytest.param("03-classic-rebalance-range.pcap", "shuffled", marks=pytest.mark.slow),
     ],
 )
 def test_so_do_those_of_pcapng_cut_and_shuffled_captures(
@@ -67,30 +83,6 @@ def test_so_do_those_of_pcapng_cut_and_shuffled_captures(
     expected = decoded(capture, tmp_path, "--records")
     assert len(expected["exchanges"]) > 5
     assert differences(expected, ingested(spark, capture, tmp_path / "out", 7)) == {}
-
-
-@pytest.mark.long  # test_connection.py compares them without Spark
-@pytest.mark.parametrize("parts", [1, 2, 7, pytest.param(64, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", CONTAINERS)
-def test_so_do_those_of_other_links_and_containers(
-    spark: "SparkSession", tmp_path: Path, name: str, parts: int
-) -> None:
-    (capture := tmp_path / name).write_bytes(CONTAINERS[name]())
-    expected = decoded(capture, tmp_path, "--records")
-    assert len(expected["exchanges"]) > 5
-    assert differences(expected, ingested(spark, capture, tmp_path / "out", parts)) == {}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress], ids=["gzip", "zstd"])
-@pytest.mark.parametrize("parts", [1, 7])
-def test_compressed_ones_are_read_in_one_piece_by_themselves(
-    spark: "SparkSession", tmp_path: Path, pack: Callable[[bytes], bytes], parts: int
-) -> None:
-    (capture := tmp_path / "sections.pcapng.packed").write_bytes(pack(CONTAINERS["sections.pcapng"]()))
-    expected = decoded(capture, tmp_path, "--records")
-    assert len(expected["exchanges"]) == 23
-    assert differences(expected, ingested(spark, capture, tmp_path / "out", parts)) == {}
 
 
 @pytest.mark.parametrize("what", ["shorter", "gone"])
@@ -159,3 +151,42 @@ def test_compressed_captures_and_fragments_are_not_divided(spark: "SparkSession"
         [file] = find_files([str(path)])
         with pytest.raises(Undividable, match=reason):
             decode_divided(spark.sparkContext, file, Options(), str(tmp_path / "staging"), 2)
+
+
+def write_connection(path: Path) -> int:
+    """One connection that carries SIZE bytes; how many exchanges."""
+    batch, exchanges, at = record_batch(random.Random(5), 256 << 10), 1, 1_700_000_000_000_000
+    with path.open("wb") as out:
+        out.write(file_header())
+        connection = cluster_connection(out, 1)
+        connection.open(at)
+        send(connection, metadata_v12(0), at)
+        while out.tell() < SIZE:
+            at += 1_000
+            send(connection, produce_v13(exchanges, 3, 1, batch), at)
+            exchanges += 1
+    return exchanges
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("in_place", [True, False], ids=["in place", "copied"])
+def test_a_connection_beyond_the_memory_of_its_worker(require: object, tmp_path: Path, *, in_place: bool) -> None:
+    exchanges = write_connection(tmp_path / "one.pcap")
+    settings = {
+        "spark.master": "local[1]",
+        "spark.executor.pyspark.memory": f"{BOUND // MIB}m",
+        "spark.driver.memory": "512m",
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+    }
+    words = " ".join(f"--conf {name}={value}" for name, value in settings.items())
+    environment = dict(os.environ, PYSPARK_SUBMIT_ARGS=f"{words} pyspark-shell", PYSPARK_PYTHON=sys.executable)
+    environment |= {"PYTHONPATH": str(ROOT), "SPARK_LOCAL_DIRS": str(tmp_path), "SPARK_LOCAL_IP": "127.0.0.1"}
+    job = JOB if in_place else "import kproxy.spark.divided as d; d.SHARE_OF_MEMORY = 0\n" + JOB
+    command = [sys.executable, "-c", job, str(tmp_path / "one.pcap"), str(tmp_path / "out")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=900)
+    assert done.returncode == 0, done.stderr[-3_000:]
+    bound, rows, problems = json.loads(done.stdout.splitlines()[-1])
+    assert (bound, problems) == (BOUND, [])
+    assert (rows["connections"], rows["exchanges"], rows["record_batches"]) == (1, exchanges, exchanges - 1)

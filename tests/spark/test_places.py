@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,15 +13,14 @@ import pytest
 
 from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES
-from kproxy.spark.chunks import ChunkWriter
-from kproxy.spark.file_rows import Options
+from kproxy.spark.catalog import Report
+from kproxy.spark.files import copy_from_hadoop, find_in_hadoop, is_hadoop, read_by_hadoop
 from kproxy.spark.folders import Folder, HadoopFolder, LocalFolder, open_folder
-from kproxy.spark.hadoop_files import copy, find, is_hadoop, read_whole
 from kproxy.spark.ingest import Output, ingest
+from kproxy.spark.rows import ChunkWriter, Options
 from kproxy.spark.session import open_context, open_session
 from kproxy.spark.source import register
 from kproxy.spark.sources import open_source
-from kproxy.spark.targets import Report
 from kproxy.spark.writers import Origin, open_writer, rows_of
 from tests.spark.test_tasks import offsets
 from tests.support.corpus import CAPTURES
@@ -34,6 +32,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.xdist_group("spark")
+ODD = ["a b.pcap", "50%.pcap", "ü{1},[2].pcap", "zero.pcap"]
+ROOT = Path(__file__).parents[2]
+OFFSETS = TABLES["offsets"]
+TRANSACTIONS = CAPTURES / "04-transactions.pcap"
+CAPTURE = CAPTURES / "01-java-produce-consume-group.pcap"
+ALL_ROWS = Options(records=True)
 
 
 @pytest.fixture(params=["disk", "hadoop"])
@@ -74,9 +78,6 @@ def test_a_file_that_was_not_yet_replaced_is_found(spark: "SparkSession", tmp_pa
     assert folder.read("entry.json") == b"new"
 
 
-ODD = ["a b.pcap", "50%.pcap", "ü{1},[2].pcap", "zero.pcap"]
-
-
 def test_who_reaches_a_name() -> None:
     assert [is_hadoop(name) for name in ("/a", "file:///a", "s3://b/a", "gs://b/a")] == [False] * 4
     assert [is_hadoop(name) for name in ("s3a://b/a", "hdfs://h/a", "viewfs://v/a", "wasbs://w/a")] == [True] * 4
@@ -87,22 +88,20 @@ def test_files_are_found_and_read(spark: "SparkSession", tmp_path: Path) -> None
         (tmp_path / name).write_bytes(name.encode() if name != "zero.pcap" else b"")
     (tmp_path / "below").mkdir()
     view = view_of(spark, tmp_path)
-    found = find(spark.sparkContext, view)
+    found = find_in_hadoop(spark.sparkContext, view)
     assert sorted(file.name for file in found) == sorted(ODD)
-    assert [file.name for file in find(spark.sparkContext, f"{view}/a*.pcap")] == ["a b.pcap"]
-    assert [file.name for file in find(spark.sparkContext, f"{view}/_left")] == ["_left"]
-    assert find(spark.sparkContext, f"{view}/nowhere") == find(spark.sparkContext, f"{view}/x*") == []
-    read = {file.name: data for file, data in read_whole(spark.sparkContext, found).collect()}
+    assert [file.name for file in find_in_hadoop(spark.sparkContext, f"{view}/a*.pcap")] == ["a b.pcap"]
+    assert [file.name for file in find_in_hadoop(spark.sparkContext, f"{view}/_left")] == ["_left"]
+    assert (
+        find_in_hadoop(spark.sparkContext, f"{view}/nowhere") == find_in_hadoop(spark.sparkContext, f"{view}/x*") == []
+    )
+    read = {file.name: data for file, data in read_by_hadoop(spark.sparkContext, found).collect()}
     assert read == {name: name.encode() if name != "zero.pcap" else b"" for name in ODD}
     [file] = [file for file in found if file.name == "50%.pcap"]
     assert file.size == 8
     assert abs(file.modified_ns - (tmp_path / "50%.pcap").stat().st_mtime_ns) < 2_000_000_000
-    copy(spark.sparkContext, file, str(tmp_path / "copied"))
+    copy_from_hadoop(spark.sparkContext, file, str(tmp_path / "copied"))
     assert (tmp_path / "copied").read_bytes() == b"50%.pcap"
-
-
-ROOT = Path(__file__).parents[2]
-OFFSETS = TABLES["offsets"]
 
 
 def test_a_session_without_the_format_is_told(spark: "SparkSession") -> None:
@@ -123,20 +122,17 @@ def test_rows_have_their_source_cluster_and_day(spark: "SparkSession") -> None:
     assert rows_of(spark, chunks, TABLES["errors"], {}).count() == 0
 
 
-TRANSACTIONS = CAPTURES / "04-transactions.pcap"
-
-
-@pytest.mark.parametrize("table", list(TABLES))
-def test_a_table_has_the_rows_of_decode(spark: "SparkSession", tmp_path: Path, table: str) -> None:
+def test_a_table_has_the_rows_of_decode(spark: "SparkSession", tmp_path: Path) -> None:
     register(spark)
     decode("--records", "-o", tmp_path / "tables", TRANSACTIONS)
-    files = list((tmp_path / "tables" / table).glob("*.parquet"))
-    expected = sorted(repr(row) for file in files for row in pq.ParquetFile(file).read().to_pylist())
-    options = {"table": table, "partitions": "3"}
-    frame = spark.read.format("kproxy").options(**options).load(str(TRANSACTIONS))
-    found = sorted(repr(row) for row in frame.toArrow().to_pylist())
-    assert [text.replace("tzfile('/usr/share/zoneinfo/UTC')", "UTC") for text in found] == expected
-    assert frame.rdd.getNumPartitions() == 3
+    for table in TABLES:
+        files = list((tmp_path / "tables" / table).glob("*.parquet"))
+        expected = sorted(repr(row) for file in files for row in pq.ParquetFile(file).read().to_pylist())
+        options = {"table": table, "partitions": "3"}
+        frame = spark.read.format("kproxy").options(**options).load(str(TRANSACTIONS))
+        found = sorted(repr(row) for row in frame.toArrow().to_pylist())
+        assert [text.replace("tzfile('/usr/share/zoneinfo/UTC')", "UTC") for text in found] == expected, table
+        assert frame.rdd.getNumPartitions() == 3
 
 
 def test_a_pattern_of_compressed_files_is_read_and_a_bad_one_costs_itself(
@@ -156,24 +152,10 @@ def test_a_pattern_of_compressed_files_is_read_and_a_bad_one_costs_itself(
         strict.count()
 
 
-def test_bodies_and_conditions(spark: "SparkSession", tmp_path: Path) -> None:
-    register(spark)
-    frame = spark.read.format("kproxy").options(bodies="true", where='apiName == "EndTxn"').load(str(TRANSACTIONS))
-    rows = frame.collect()
-    expected = decoded(TRANSACTIONS, tmp_path, "--where", 'apiName == "EndTxn"')
-    assert len(rows) == len(expected["exchanges"]) > 0
-    assert all('"transactionalId":"tx-1"' in row["request_json"] for row in rows)
-    assert {row["request_at"].astimezone(UTC).date().isoformat() for row in rows} == {"2026-11-21"}
-
-
-CAPTURE = CAPTURES / "01-java-produce-consume-group.pcap"
-ROWS = Options()
-
-
 def count(spark: "SparkSession", name: str, scratch: str | None = None) -> dict[str, int]:
-    source = open_source(spark, name, ROWS, scratch)
+    source = open_source(spark, name, Options(), scratch)
     assert source.damages == []
-    return {table: source.frame(TABLES[table]).count() for table in ("exchanges", "records")}
+    return {table: source.tables[table].count() for table in ("exchanges", "records")}
 
 
 def test_each_kind_of_source_has_the_rows_of_the_capture(spark: "SparkSession", tmp_path: Path) -> None:
@@ -186,26 +168,26 @@ def test_each_kind_of_source_has_the_rows_of_the_capture(spark: "SparkSession", 
     assert count(spark, str(tmp_path / "decoded")) == expected
     assert count(spark, f"{view}/out") == expected
     assert count(spark, f"{view}/{CAPTURE.name}", str(tmp_path / "one")) == expected
-    assert count(spark, str(CAPTURE)) == expected
+    assert count(spark, str(CAPTURE), str(tmp_path / "two")) == expected
 
 
 def test_damages_of_files_are_told(spark: "SparkSession", tmp_path: Path) -> None:
     (tmp_path / "cut.pcap").write_bytes(CAPTURE.read_bytes()[:-5])
-    source = open_source(spark, str(tmp_path / "cut.pcap"), ROWS, str(tmp_path / "tables"))
+    source = open_source(spark, str(tmp_path / "cut.pcap"), Options(), str(tmp_path / "tables"))
     [damage] = source.damages
     assert "cut.pcap: byte" in damage
 
 
 def test_what_is_no_source_says_so(spark: "SparkSession", tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nowhere: no such file"):
-        open_source(spark, str(tmp_path / "nowhere"), ROWS, None)
+        open_source(spark, str(tmp_path / "nowhere"), Options(), str(tmp_path / "tables"))
     with pytest.raises(UsageError, match="nowhere: no such file"):
-        open_source(spark, "nowhere", ROWS, str(tmp_path / "tables"))
+        open_source(spark, "nowhere", Options(), str(tmp_path / "tables"))
     view = view_of(spark, tmp_path)
-    with pytest.raises(UsageError, match="captures there are read with --staging"):
-        open_source(spark, f"{view}/x.pcap", ROWS, None)
+    with pytest.raises(UsageError, match="files are read with --staging"):
+        open_source(spark, f"{view}/x.pcap", Options(), None)
     with pytest.raises(UsageError, match=r"nope://a/b: Spark's Hadoop cannot open it: .*nope"):
-        open_source(spark, "nope://a/b", ROWS, None)
+        open_source(spark, "nope://a/b", Options(), None)
 
 
 @pytest.mark.parametrize(("folder", "format_name"), [("_delta_log", "delta"), ("metadata", "iceberg")])
@@ -214,11 +196,12 @@ def test_a_format_that_the_session_lacks_is_named(
 ) -> None:
     (tmp_path / "exchanges" / folder).mkdir(parents=True)
     with pytest.raises(UsageError, match=f"this Spark session has no {format_name}: run spark-submit"):
-        open_source(spark, str(tmp_path), ROWS, None)
+        open_source(spark, str(tmp_path), Options(), None)
 
 
-def test_a_session_that_is_there_is_taken(spark: "SparkSession") -> None:
+def test_a_session_and_a_context_that_are_there_are_taken(spark: "SparkSession") -> None:
     assert open_session("another name") is spark
+    assert open_context("another name") is spark.sparkContext
     spark.sparkContext.setLogLevel("OFF")
 
 
@@ -226,11 +209,6 @@ def test_without_pyspark_a_sentence_says_what_to_install(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(UsageError, match=r"pip install 'kproxy-kafka\[spark\]'"):
         open_session("job")
-
-
-def test_a_context_that_is_there_is_taken(spark: "SparkSession") -> None:
-    assert open_context("another name") is spark.sparkContext
-    spark.sparkContext.setLogLevel("OFF")
 
 
 def test_a_context_of_its_own_has_a_jvm_for_short_jobs() -> None:
@@ -246,10 +224,6 @@ def test_a_context_of_its_own_has_a_jvm_for_short_jobs() -> None:
     assert done.stdout == "['-XX:TieredStopAtLevel=1', '-XX:TieredStopAtLevel=3'] None\n"
 
 
-BY_JAVA = CAPTURES / "01-java-produce-consume-group.pcap"
-ALL_ROWS = Options(records=True)
-
-
 @pytest.fixture
 def view(spark: "SparkSession", tmp_path: Path) -> str:
     (tmp_path / "seen" / "in").mkdir(parents=True)
@@ -263,8 +237,8 @@ def run(spark: "SparkSession", view: str, **options: object) -> Report:
 
 def test_in_and_out_go_through_hadoop_once(spark: "SparkSession", view: str, tmp_path: Path) -> None:
     folder, out = tmp_path / "seen" / "in", tmp_path / "seen" / "out"
-    (folder / "a b,{1}.pcap").write_bytes(BY_JAVA.read_bytes())
-    (folder / "cut.pcap").write_bytes(BY_JAVA.read_bytes()[:60_000])
+    (folder / "a b,{1}.pcap").write_bytes(CAPTURE.read_bytes())
+    (folder / "cut.pcap").write_bytes(CAPTURE.read_bytes()[:60_000])
     (folder / "empty.pcap").touch()
     expected = decoded(folder / "a b,{1}.pcap", tmp_path, "--records")
     report = run(spark, view)
@@ -283,14 +257,14 @@ def test_in_and_out_go_through_hadoop_once(spark: "SparkSession", view: str, tmp
 @pytest.mark.slow
 def test_a_capture_is_divided(spark: "SparkSession", view: str, tmp_path: Path) -> None:
     """Once with a copy in a staging folder, once as on a cluster without one: through Spark's shuffle."""
-    (tmp_path / "seen" / "in" / BY_JAVA.name).write_bytes(BY_JAVA.read_bytes())
+    (tmp_path / "seen" / "in" / CAPTURE.name).write_bytes(CAPTURE.read_bytes())
     (tmp_path / "staging").mkdir()
     for name, inputs in (("staged", f"{view}/in"), ("shuffled", str(tmp_path / "seen" / "in"))):
         output = Output(f"{view}/{name}", staging=str(tmp_path / "staging"))
         ingest(spark.sparkContext, [inputs], output, options=ALL_ROWS, split_from=0, parts=7)
         assert not list((tmp_path / "staging").iterdir())
         (tmp_path / name).mkdir()
-        expected = decoded(BY_JAVA, tmp_path / name, "--records")
+        expected = decoded(CAPTURE, tmp_path / name, "--records")
         assert differences(expected, rowset(tmp_path / "seen" / name)) == {}
 
 

@@ -1,8 +1,10 @@
 """Every analysis gives the same rows, in the same order, on DuckDB and on Spark: on all captures, with all thresholds at
 0."""
 
+import struct
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,17 +14,19 @@ import pytest
 from kproxy.analyses import library
 from kproxy.analyses.analysis import Value
 from kproxy.analyses.duck import Database
-from kproxy.errors import ConfigError
+from kproxy.analyses.report.verdicts import make_report, summarize
+from kproxy.errors import ConfigError, UsageError
 from kproxy.output.tables import TABLES
-from kproxy.spark.file_rows import Options
 from kproxy.spark.ingest import ingest
-from kproxy.spark.narrowing import Narrowed
-from kproxy.spark.report import SparkTables, make_report, with_values
-from tests.analyses.test_parameters import largest
+from kproxy.spark.report import Narrowed, SparkTables, with_values
+from kproxy.spark.rows import Options
+from tests.analyses.test_library import largest
 from tests.bench.traffic import SHAPES
 from tests.support.corpus import CAPTURES
-from tests.support.spark_tables import cached_tables
-from tests.support.tables import decode
+from tests.support.scenes import SCENES
+from tests.support.scenes.together import play_all
+from tests.support.split_captures import packets_of
+from tests.support.tables import decode, query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +41,9 @@ IN_README_COMMAND = {  # the others are slow: each takes Spark seconds
     "slow_broker",  # its example is not the first
     "open_transaction",  # no groups
 }
+NAME = "03-classic-rebalance-range.pcap"
+MIDNIGHT = datetime(2026, 3, 2, tzinfo=UTC)
+ON = {"record_batches": "at", "offsets": "at", "group_events": "request_at", "exchanges": "request_at"}
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +55,20 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = [folder / "tiny.pcap", folder / "mixed.pcap"]
     assert decode("--records", "-o", folder / "tables", *CAPTURED, *made) == 0
     return folder / "tables"
+
+
+@contextmanager
+def cached_tables(spark: "SparkSession", tables: Path) -> Iterator[SparkTables]:
+    """The tables of a directory, in one partition each: they are small."""
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    opened = SparkTables(spark, [str(tables)])
+    for name in TABLES:
+        spark.table(name).cache()
+    yield opened
+    opened.close()
+    for name in TABLES:
+        spark.table(name).unpersist()
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
 
 
 @pytest.fixture(scope="module")
@@ -116,17 +137,6 @@ def test_most_of_them_had_rows_to_compare(on_duckdb: Database) -> None:
     assert len(found) >= len(ANALYSES) * 0.5, sorted(set(ANALYSES) - set(found))
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("capture", CAPTURED, ids=lambda path: path.name)
-def test_they_are_the_same_on_each_capture(spark: "SparkSession", tmp_path: Path, capture: Path) -> None:
-    assert decode("--records", "-o", tmp_path / "tables", capture) == 0
-    ours = SparkTables(spark, [str(tmp_path / "tables")])
-    with Database([tmp_path / "tables"], wanted=TABLES) as database:
-        for analysis in ANALYSES.values():
-            assert rows(ours.run(analysis)) == rows(database.run(analysis)), analysis.id
-    ours.close()
-
-
 def test_a_report_of_what_ingest_wrote_is_that_of_the_captures(spark: "SparkSession", tmp_path: Path) -> None:
     """Clusters and days are partitions, which the analyses do not see."""
     chosen = [ANALYSES["latency"]]
@@ -136,7 +146,7 @@ def test_a_report_of_what_ingest_wrote_is_that_of_the_captures(spark: "SparkSess
     november = Narrowed("two", date(2026, 11, 1), date(2026, 11, 30))
     alone = make_report(SparkTables(spark, [out], only=november), chosen, {})
     nothing = make_report(SparkTables(spark, [out], only=Narrowed(first=date(2026, 12, 1))), chosen, {})
-    direct = make_report(SparkTables(spark, [str(CAPTURED[2])]), chosen, {})
+    direct = make_report(SparkTables(spark, [str(CAPTURED[2])], scratch=str(tmp_path / "scratch")), chosen, {})
     assert (alone.summary.requests, nothing.summary.requests) == (126, 0)
     assert [rows(answer.rows) for answer in alone.answers] == [rows(answer.rows) for answer in direct.answers]
     assert [answer.verdict for answer in alone.answers] == [answer.verdict for answer in direct.answers]
@@ -171,7 +181,7 @@ def test_a_mistake_in_a_users_file_has_its_place(spark: "SparkSession", tmp_path
         "/*\nid: mine\ntitle: Mine\nseverity: info\nmeaning: None.\n*/\nSELECT api_name,\n  no_such FROM exchanges\n"
     )
     [mine] = [one for one in library.load([tmp_path]).values() if one.id == "mine"]
-    tables = SparkTables(spark, [str(CAPTURED[0])])
+    tables = SparkTables(spark, [str(CAPTURED[0])], scratch=str(tmp_path / "scratch"))
     with pytest.raises(ConfigError) as refused:
         tables.run(mine)
     [mistake] = refused.value.mistakes
@@ -186,3 +196,105 @@ def test_parameters_as_literals(spark: "SparkSession") -> None:
     [row] = spark.sql(with_values(sql, given)).collect()
     assert list(row) == [*given.values(), ":a", 1, ":a"]
     assert row.asDict()[":b"] == 1
+
+
+@pytest.mark.long
+def test_findings_fire_alike_on_both(spark: "SparkSession", tmp_path: Path) -> None:
+    """All scenes at once, each in a cluster of its own."""
+    least = {finding: sum(scene.rows for scene in SCENES if scene.finding == finding) for finding, *_ in SCENES}
+    scenes = play_all().write(tmp_path / "tables")
+    with cached_tables(spark, scenes) as ours, Database([scenes], wanted=TABLES) as theirs:
+        for name, fewest in least.items():
+            found = rows(ours.run(ANALYSES[name]))
+            assert found == rows(theirs.run(ANALYSES[name])), name
+            assert len(found) >= fewest, name
+
+
+@pytest.fixture(scope="module")
+def over_midnight(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a capture in the middle of which a day ends (with connections that go on), as file and as tables."""
+    folder = tmp_path_factory.mktemp("midnight")
+    header, records = packets_of(NAME)
+    [middle] = struct.unpack_from("<I", records[len(records) // 2])
+    moved = int(MIDNIGHT.timestamp()) - middle
+    shifted = [struct.pack("<I", struct.unpack_from("<I", record)[0] + moved) + record[4:] for record in records]
+    (folder / "night.pcap").write_bytes(header + b"".join(shifted))
+    assert decode("--records", "-o", folder / "decoded", folder / "night.pcap") == 0
+    return folder
+
+
+def of_day(tables: Path, table: str, day: date) -> int:
+    """How many rows the undivided tables have."""
+    [(count,)] = query(tables, f"select count(*) from {table} where {_is_on(day, ON[table])}")
+    return int(count)
+
+
+@pytest.mark.parametrize(
+    "kind", ["ingested", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("decoded", "night.pcap"))]
+)
+def test_the_exchanges_of_a_day_have_their_connections(spark: "SparkSession", over_midnight: Path, kind: str) -> None:
+    """Also those that began the day before: with ingest, they are in a folder of that day."""
+    source = over_midnight / kind
+    if kind == "ingested":
+        ingest(spark.sparkContext, [str(over_midnight / "night.pcap")], str(source), options=Options(records=True))
+    decoded = over_midnight / "decoded"
+    for first, last in ((MIDNIGHT, None), (None, MIDNIGHT - timedelta(days=1))):
+        day = (first or last or MIDNIGHT).date()
+        only = Narrowed(first=first and first.date(), last=last and last.date())
+        scratch = str(over_midnight / f"scratch-{kind}-{day}")
+        tables = SparkTables(spark, [str(source)], only=only, options=Options(records=True), scratch=scratch)
+        for name in ON:
+            expected = of_day(decoded, name, day)
+            assert spark.table(name).count() == expected, name
+        assert of_day(decoded, "exchanges", day) > 50
+        lost = spark.sql("SELECT count(*) FROM exchanges LEFT ANTI JOIN connections USING (connection_id)").collect()
+        assert lost[0][0] == 0
+        open_then = f"select count(distinct connection_id) from exchanges where {_is_on(day)}"
+        assert spark.table("connections").count() == query(decoded, open_then)[0][0]
+        records = f"select count(*) from records join exchanges using (connection_id, exchange) where {_is_on(day)}"
+        if kind != "ingested":  # which has them by the day of the batch
+            assert spark.table("records").count() == query(decoded, records)[0][0]
+        assert summarize(tables, [], by_exchanges=True).requests == of_day(decoded, "exchanges", day)
+        tables.close()
+
+
+def _is_on(day: date, time: str = "request_at") -> str:
+    return f"""cast("{time}" at time zone 'UTC' as date) = date '{day}'"""
+
+
+@pytest.mark.slow
+def test_both_days_together_are_everything(spark: "SparkSession", over_midnight: Path) -> None:
+    """What is counted by exchanges is what is counted by connections."""
+    source = str(over_midnight / "decoded")
+    every = SparkTables(spark, [source])
+    by_connections = summarize(every, [])
+    one = SparkTables(spark, [source], only=Narrowed(first=date(2026, 3, 1), last=date(2026, 3, 2)))
+    found = summarize(one, [], by_exchanges=True)
+    assert (found.requests, found.errors, found.bytes) == (
+        by_connections.requests,
+        by_connections.errors,
+        by_connections.bytes,
+    )
+    assert found.kafka_connections == by_connections.kafka_connections
+
+
+@pytest.mark.slow
+def test_clusters_are_told_apart_by_name(spark: "SparkSession", tmp_path: Path) -> None:
+    """007 is not 7; one with letters that no folder has; one that is not there."""
+    names = ["007", "7", "Zürich / 1"]
+    for name, capture in zip(names, ("01-java-produce-consume-group.pcap", "06-sasl-scram.pcap", NAME), strict=True):
+        ingest(spark.sparkContext, [str(CAPTURES / capture)], str(tmp_path / "out"), cluster=name)
+    found = {}
+    for name in names:
+        SparkTables(spark, [str(tmp_path / "out")], only=Narrowed(name))
+        found[name] = spark.table("exchanges").count()
+    assert (found["007"], found["7"]) == (23, 41)  # as their manifests count them
+    assert found["Zürich / 1"] > 100
+    with pytest.raises(UsageError, match="there is no cluster 'prod' in these tables; there are 007, 7, "):
+        SparkTables(spark, [str(tmp_path / "out")], only=Narrowed("prod"))
+
+
+@pytest.mark.parametrize("name", ["night.pcap", "decoded"])
+def test_what_has_no_clusters_says_so(spark: "SparkSession", over_midnight: Path, tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="--cluster is for tables of kproxy-spark ingest"):
+        SparkTables(spark, [str(over_midnight / name)], only=Narrowed("x"), scratch=str(tmp_path))

@@ -1,4 +1,4 @@
-"""Pages in a headless Chromium: what it makes of them, and a screenshot of them."""
+"""Pages in a headless Chromium: what it makes of them."""
 
 import shutil
 import subprocess
@@ -16,11 +16,6 @@ def found() -> str | None:
 def dom(page: Path, *options: str) -> str:
     """The document after it was loaded and had time to run what it can."""
     return _run(page, "--dump-dom", "--virtual-time-budget=2000", *options).stdout.decode()
-
-
-def screenshot(page: Path, picture: Path, width: int, height: int, *options: str) -> None:
-    """Draw the page into a PNG of that size."""
-    _run(page, f"--screenshot={picture}", f"--window-size={width},{height}", "--hide-scrollbars", *options)
 
 
 def _run(page: Path, *options: str) -> subprocess.CompletedProcess[bytes]:

@@ -1,11 +1,12 @@
 """A link between two socket pairs, and an owner that writes down what it is asked and told."""
 
 import asyncio
+import functools
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from struct import pack
-from typing import Any
+from typing import Any, ParamSpec
 
 import uvloop
 
@@ -19,6 +20,7 @@ from kproxy.proxy.forwarding.sockets import close_sockets, pump
 from kproxy.proxy.tap.counted import GAUGES, CloseCause, Total
 from kproxy.proxy.tap.counters import Counters
 
+Given = ParamSpec("Given")
 _benches: list["Bench"] = []
 
 
@@ -195,6 +197,16 @@ def run(work: Callable[[], Awaitable[None]], seconds: float = 60.0) -> None:
                 _benches.pop().close()
 
     uvloop.run(limited())
+
+
+def on_loop(test: Callable[Given, Awaitable[None]]) -> Callable[Given, None]:
+    """Make a test of a coroutine function; see ``run``."""
+
+    @functools.wraps(test)
+    def run_test(*args: Given.args, **kwargs: Given.kwargs) -> None:
+        run(lambda: test(*args, **kwargs))
+
+    return run_test
 
 
 def request(api_key: int, api_version: int, correlation_id: int, body: bytes = b"", client_id: bytes = b"t") -> bytes:

@@ -15,10 +15,8 @@ from kproxy.capture.segments import BLOCK_SIZE, BlockWriter
 from kproxy.capture.splitting import PartReader, begin, divide, settle, survey_part
 from kproxy.output.tables import TABLES
 from kproxy.pipeline.run import Run
-from kproxy.spark.connection import ConnectionReader
-from kproxy.spark.facts import answers, gather, merge
-from kproxy.spark.file_rows import Options, Rows
-from kproxy.spark.head import read_head
+from kproxy.spark.connections import ConnectionReader, answers, gather, merge, read_head
+from kproxy.spark.rows import Options, Rows
 from tests.support.corpus import CAPTURES
 from tests.support.tables import decode
 

@@ -4,11 +4,11 @@ import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kproxy.analyses.analysis import is_number
 from kproxy.analyses.library import tables_of
-from kproxy.analyses.report.cells import WHOLE, cell, cell_of, is_number
 from kproxy.analyses.report.templates import fields_of
 from kproxy.analyses.report.verdicts import Answer, Report
-from kproxy.analyses.report.words import counted, overview, source_names
+from kproxy.analyses.report.words import WHOLE, cell, cell_of, counted, overview, source_names
 from kproxy.output.text.styles import PLAIN, Style, cut
 
 MOST_VERDICTS = 8

@@ -1,12 +1,11 @@
-"""Run analyses over a database and sum each up in a sentence, ordered by how much it matters."""
+"""Run analyses over tables and sum each up in a sentence, ordered by how much it matters."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from kproxy.analyses.analysis import SEVERITIES, Analysis, Severity, Value
-from kproxy.analyses.parameters import bind, known_to
+from kproxy.analyses.analysis import SEVERITIES, Analysis, Severity, Value, View, bind, known_to
 from kproxy.analyses.report.templates import TemplateError, fields_of, fill
 from kproxy.errors import ConfigError, Mistake
 from kproxy.protocol.error_codes import error_name
@@ -14,10 +13,49 @@ from kproxy.protocol.error_codes import error_name
 if TYPE_CHECKING:
     import pyarrow
 
-    from kproxy.analyses.duck import Database
+
+def _query(sql: str) -> View:
+    return View(name="summary", meaning="", sql=sql, path="")
+
 
 SEVERITY = "severity"  # a column with a severity for each row
+CONNECTIONS = _query("""
+    SELECT count(*) AS connections, count_if(requests + responses > 0) AS kafka_connections,
+        (SELECT count(DISTINCT id) FROM connections LATERAL VIEW explode(client_ids) ids AS id) AS clients,
+        coalesce(sum(requests), 0) AS requests, coalesce(sum(errors), 0) AS errors,
+        coalesce(sum(request_bytes + response_bytes), 0) AS bytes,
+        min(unix_micros(first_seen_at)) AS first_micros, max(unix_micros(last_seen_at)) AS last_micros
+    FROM connections
+""")
+EXCHANGES = _query("""
+    SELECT count(DISTINCT connection_id) AS kafka_connections, count_if(request_size IS NOT NULL) AS requests,
+        count_if(size(error_codes) > 0) AS errors,
+        coalesce(sum(coalesce(request_size, 0) + coalesce(response_size, 0)), 0) AS bytes,
+        min(unix_micros(coalesce(request_at, response_at))) AS first_micros,
+        max(unix_micros(coalesce(response_at, request_at))) AS last_micros
+    FROM exchanges
+""")
+NOT_KAFKA = _query("""
+    SELECT not_kafka, count(*) AS connections FROM connections WHERE not_kafka IS NOT NULL
+    GROUP BY not_kafka ORDER BY connections DESC, not_kafka
+""")
+ERROR_CODES = _query("""
+    SELECT code, count(*) AS exchanges FROM exchanges LATERAL VIEW explode(error_codes) codes AS code
+    GROUP BY code ORDER BY exchanges DESC, code
+""")
 Watch: TypeAlias = Callable[[int, int, str], None]  # called with: analyses done, analyses in all, name of the next one
+
+
+class Tables(Protocol):
+    """Tables that answer analyses and other queries: those of DuckDB, or those of Spark."""
+
+    damages: list[str]  # a sentence for each place where a source could not be read
+
+    def run(self, analysis: Analysis, /, **parameters: Value) -> "pyarrow.Table":
+        """The rows of an analysis. Raises UsageError for a parameter, ConfigError for SQL that is refused."""
+
+    def select(self, view: View) -> "pyarrow.Table":
+        """The rows of a query that is no analysis."""
 
 
 class Answer(Struct, frozen=True):
@@ -67,27 +105,28 @@ class Report(Struct, frozen=True):
 
 
 def make_report(
-    database: "Database",
+    tables: Tables,
     analyses: Iterable[Analysis],
     parameters: Mapping[str, Value],
     *,
     sources: Iterable[str] = (),
     compared: str = "",
     part: str = "",
-    watch: Watch | None = None,
+    by_exchanges: bool = False,
+    watch: Watch = lambda done, total, name: None,
 ) -> Report:
-    """Run the analyses, each with those of the parameters that it knows. Raises as Database.run does."""
+    """Run the analyses, each with those of the parameters that it knows. Raises as Tables.run does."""
     wanted = list(analyses)
     answers = []
     for at, analysis in enumerate(wanted):
-        if watch is not None:
-            watch(at, len(wanted), analysis.id)
-        answers.append(answer(database, analysis, known_to(analysis, parameters)))
-    return Report(summarize(database, sources), sorted(answers, key=place), list(database.damages), compared, part)
+        watch(at, len(wanted), analysis.id)
+        answers.append(answer(tables, analysis, known_to(analysis, parameters)))
+    summary = summarize(tables, sources, by_exchanges=by_exchanges)
+    return Report(summary, sorted(answers, key=place), list(tables.damages), compared, part)
 
 
 def make_first_report(
-    database: "Database",
+    tables: Tables,
     analyses: Iterable[Analysis],
     parameters: Mapping[str, Value],
     *,
@@ -100,13 +139,13 @@ def make_first_report(
     for analysis in sorted(analyses, key=lambda one: (-SEVERITIES.index(one.severity), one.header.order, one.id)):
         if enough():
             break
-        answers.append(answer(database, analysis, known_to(analysis, parameters)))
-    return Report(summarize(database, sources), sorted(answers, key=place), list(database.damages), part=part)
+        answers.append(answer(tables, analysis, known_to(analysis, parameters)))
+    return Report(summarize(tables, sources), sorted(answers, key=place), list(tables.damages), part=part)
 
 
-def answer(database: "Database", analysis: Analysis, parameters: Mapping[str, Value]) -> Answer:
+def answer(tables: Tables, analysis: Analysis, parameters: Mapping[str, Value]) -> Answer:
     """Run one analysis and sum its rows up in a sentence."""
-    rows = database.run(analysis, **parameters)
+    rows = tables.run(analysis, **parameters)
     severity = worst(rows, analysis.severity)
     return Answer(analysis, bind(analysis, parameters), rows, severity, verdict_of(analysis, rows))
 
@@ -133,33 +172,17 @@ def verdict_of(analysis: Analysis, rows: "pyarrow.Table") -> str:
         raise ConfigError([Mistake(1, 1, "verdict", str(error))], analysis.path) from None
 
 
-def summarize(database: "Database", sources: Iterable[str]) -> Summary:
-    """Count what is in the tables."""
-    execute = database.connection.execute
-    counted = execute(
-        "SELECT count(*), count(*) FILTER (requests + responses > 0), sum(requests), sum(errors),"
-        " sum(request_bytes + response_bytes), epoch_us(min(first_seen_at)), epoch_us(max(last_seen_at)) FROM connections"
-    ).fetchall()
-    ((connections, kafka, requests, errors, size, first, last),) = counted
-    clients = execute("SELECT count(DISTINCT id) FROM (SELECT unnest(client_ids) AS id FROM connections)").fetchall()
-    others = execute(
-        "SELECT not_kafka, count(*) FROM connections WHERE not_kafka IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1"
-    ).fetchall()
-    named = execute(
-        "SELECT code, count(*) FROM (SELECT unnest(error_codes) AS code FROM exchanges) GROUP BY 1 ORDER BY 2 DESC, 1"
-    ).fetchall()
+def summarize(tables: Tables, sources: Iterable[str], *, by_exchanges: bool = False) -> Summary:
+    """Count what is in the tables. *by_exchanges*: they have only some exchanges of their connections."""
+    [counted] = tables.select(CONNECTIONS).to_pylist()
+    if by_exchanges:
+        counted |= tables.select(EXCHANGES).to_pylist()[0]
+    others, named = (tables.select(view).to_pylist() for view in (NOT_KAFKA, ERROR_CODES))
     return Summary(
         sources=list(sources),
-        connections=connections,
-        kafka_connections=kafka,
-        clients=clients[0][0],
-        requests=int(requests or 0),
-        errors=int(errors or 0),
-        bytes=int(size or 0),
-        first_micros=first,
-        last_micros=last,
-        not_kafka=dict(others),
-        error_names={error_name(code): count for code, count in named},
+        **counted,
+        not_kafka={row["not_kafka"]: row["connections"] for row in others},
+        error_names={error_name(row["code"]): row["exchanges"] for row in named},
     )
 
 

@@ -37,8 +37,7 @@ order: 90
 default: false
 */
 WITH sided AS (
-  SELECT
-    s.side,
+  SELECT s.side,
     coalesce(c.client_id, '') AS client_id,
     coalesce(c.principal, '') AS principal,
     concat_ws(' ', c.software, c.software_version) AS software,
@@ -53,29 +52,21 @@ WITH sided AS (
   JOIN sides s ON s.connection_id = e.connection_id AND e.request_at >= s.from_at AND e.request_at < s.to_at
   JOIN clients c ON c.connection_id = e.connection_id
   WHERE e.request_at IS NOT NULL AND e.api_key IS NOT NULL AND c.role = 'client'
-),
-spans AS (
+), spans AS (
   SELECT
     max(CASE WHEN side = 'before' THEN micros END) - min(CASE WHEN side = 'before' THEN micros END) AS before_micros,
     max(CASE WHEN side = 'after' THEN micros END) - min(CASE WHEN side = 'after' THEN micros END) AS after_micros
   FROM sided
-),
-by_client AS (
-  SELECT
-    client_id,
-    principal,
+), by_client AS (
+  SELECT client_id, principal,
     count(CASE WHEN side = 'before' THEN 1 END) AS n1,
     count(CASE WHEN side = 'after' THEN 1 END) AS n2,
     array_join(sort_array(collect_set(CASE WHEN side = 'before' THEN nullif(software, '') END)), ', ') AS software1,
     array_join(sort_array(collect_set(CASE WHEN side = 'after' THEN nullif(software, '') END)), ', ') AS software2
   FROM sided
   GROUP BY client_id, principal
-),
-by_api AS (
-  SELECT
-    client_id,
-    principal,
-    api_name,
+), by_api AS (
+  SELECT client_id, principal, api_name,
     count(CASE WHEN side = 'before' THEN 1 END) AS n1,
     count(CASE WHEN side = 'after' THEN 1 END) AS n2,
     sum(CASE WHEN side = 'before' THEN failed ELSE 0 END) AS f1,
@@ -92,21 +83,14 @@ samples AS (
   SELECT side, client_id, principal, api_name, 'latency' AS aspect, latency AS value FROM sided WHERE latency IS NOT NULL
   UNION ALL
   SELECT side, client_id, principal, api_name, 'size', bytes FROM sided
-),
-ranked AS (
-  SELECT
-    s.*,
+), ranked AS (
+  SELECT s.*,
     2 * rank() OVER (PARTITION BY client_id, principal, api_name, aspect ORDER BY value)
       + count(*) OVER (PARTITION BY client_id, principal, api_name, aspect, value) - 1 AS rank2,
     count(*) OVER (PARTITION BY client_id, principal, api_name, aspect, value) AS ties
   FROM samples s
-),
-sums AS (
-  SELECT
-    client_id,
-    principal,
-    api_name,
-    aspect,
+), sums AS (
+  SELECT client_id, principal, api_name, aspect,
     CAST(count(CASE WHEN side = 'before' THEN 1 END) AS DOUBLE) AS n1,
     CAST(count(CASE WHEN side = 'after' THEN 1 END) AS DOUBLE) AS n2,
     CAST(sum(CASE WHEN side = 'after' THEN rank2 ELSE 0 END) AS DOUBLE) / 2 AS ranks2,
@@ -115,33 +99,24 @@ sums AS (
     percentile(CASE WHEN side = 'after' THEN value END, 0.5) AS median2
   FROM ranked
   GROUP BY client_id, principal, api_name, aspect
-),
-whitney AS (
-  SELECT
-    s.*,
+), whitney AS (
+  SELECT s.*,
     ranks2 - n2 * (n2 + 1) / 2 AS u,
     n1 * n2 / 12 * ((n1 + n2 + 1) - tied / ((n1 + n2) * (n1 + n2 - 1))) AS variance
   FROM sums s
   WHERE n1 >= greatest(:min_requests, 1) AND n2 >= greatest(:min_requests, 1)
-),
-numbers AS (
-  SELECT
-    client_id,
-    principal,
-    api_name,
-    aspect,
+), numbers AS (
+  SELECT client_id, principal, api_name, aspect,
     CASE WHEN aspect = 'latency' THEN median1 / 1000 ELSE median1 END AS before_value,
     CASE WHEN aspect = 'latency' THEN median2 / 1000 ELSE median2 END AS after_value,
-    n1,
-    n2,
+    n1, n2,
     CASE WHEN aspect = 'latency' THEN 'ms, median' ELSE 'bytes, median' END AS unit,
     'Mann-Whitney U' AS method,
     CASE WHEN variance > 0 THEN (u - n1 * n2 / 2) / sqrt(variance) ELSE 0 END AS z,
     u / (n1 * n2) AS superiority
   FROM whitney
   UNION ALL
-  SELECT
-    client_id, principal, api_name, 'errors', f1 / n1, f2 / n2, n1, n2, 'share', 'two proportions',
+  SELECT client_id, principal, api_name, 'errors', f1 / n1, f2 / n2, n1, n2, 'share', 'two proportions',
     CASE
       WHEN f1 + f2 = 0 OR f1 + f2 = n1 + n2 THEN 0
       ELSE (f2 / n2 - f1 / n1) / sqrt((f1 + f2) / (n1 + n2) * (1 - (f1 + f2) / (n1 + n2)) * (1.0e0 / n1 + 1.0e0 / n2))
@@ -158,18 +133,15 @@ numbers AS (
   FROM by_api a
   CROSS JOIN spans t
   WHERE a.n1 >= greatest(:min_requests, 1) AND a.n2 >= greatest(:min_requests, 1) AND t.before_micros > 0 AND t.after_micros > 0
-),
-tested AS (
-  SELECT
-    n.*,
+), tested AS (
+  SELECT n.*,
     -- two-sided p of z: Abramowitz and Stegun 26.2.17, exact to 0.0000001
     least(1.0e0, 2 * exp(-z * z / 2) / sqrt(2 * pi()) * (
       0.319381530e0 * k - 0.356563782e0 * k * k + 1.781477937e0 * k * k * k - 1.821255978e0 * k * k * k * k
       + 1.330274429e0 * k * k * k * k * k)) AS p,
     (after_value - before_value) / nullif(abs(before_value), 0) AS change
   FROM (SELECT m.*, 1 / (1 + 0.2316419e0 * abs(z)) AS k FROM numbers m) n
-),
-every AS (
+), every AS (
   SELECT 1 AS aspect_order, 'client' AS aspect, CASE WHEN n1 = 0 THEN 'new' ELSE 'lost' END AS change_kind, client_id, principal,
     CAST(NULL AS STRING) AS api_name, nullif(software1, '') AS before_text, nullif(software2, '') AS after_text,
     CAST(n1 AS DOUBLE) AS before_value, CAST(n2 AS DOUBLE) AS after_value, CAST(NULL AS DOUBLE) AS change, 'requests' AS unit,
@@ -195,21 +167,15 @@ every AS (
     superiority, p < :alpha AND (change IS NULL OR abs(change) >= :min_change)
   FROM tested
 )
-SELECT
-  aspect,
-  change_kind,
+SELECT aspect, change_kind,
   nullif(client_id, '') AS client_id,
   nullif(principal, '') AS principal,
-  api_name,
-  before_text,
-  after_text,
+  api_name, before_text, after_text,
   round(before_value, 4) AS before_value,
   round(after_value, 4) AS after_value,
   unit,
   round(change, 3) AS change,
-  n1 AS before_requests,
-  n2 AS after_requests,
-  method,
+  n1 AS before_requests, n2 AS after_requests, method,
   round(z, 2) AS z,
   round(p, 4) AS p,
   round(superiority, 3) AS superiority,

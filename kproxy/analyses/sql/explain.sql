@@ -26,8 +26,7 @@ order: 70
 default: false
 */
 WITH requests AS (
-  SELECT
-    c.client,
+  SELECT c.client,
     e.*,
     unix_micros(e.request_at) AS micros
   FROM exchanges e
@@ -42,8 +41,7 @@ alike AS (
   FROM requests
   GROUP BY client, api_key, api_name, acks, timeout_ms, transactional_id, min_bytes, max_wait_ms, max_bytes, isolation_level, session_timeout_ms,
     rebalance_timeout_ms, protocols, group_id, group_instance_id
-),
-sent AS (
+), sent AS (
   SELECT client, said.setting AS setting, said.value AS value, said.api AS api, sum(times) AS times
   FROM alike LATERAL VIEW explode(array(
     named_struct('api', 'Produce', 'setting', 'acks', 'value',
@@ -77,11 +75,8 @@ sent AS (
   )) said AS said
   WHERE said.value IS NOT NULL
   GROUP BY client, said.setting, said.value, said.api
-),
-sent_best AS (
-  SELECT
-    client,
-    setting,
+), sent_best AS (
+  SELECT client, setting,
     max_by(value, struct(times, value)) AS value,
     'sent' AS certainty,
     concat(CAST(max(times) AS STRING), ' of ', CAST(sum(times) AS STRING), ' ', array_join(sort_array(collect_set(api)), ', '), ' requests')
@@ -92,34 +87,24 @@ sent_best AS (
 ),
 -- Producers, by their batches.
 batches AS (
-  SELECT
-    c.client,
+  SELECT c.client,
     coalesce(b.codec, 'unknown') AS codec,
-    b.size,
-    b.count,
-    b.connection_id,
-    b.exchange,
+    b.size, b.count, b.connection_id, b.exchange,
     coalesce(b.topic, b.topic_id) AS topic,
-    b.partition,
-    b.producer_id,
-    b.producer_epoch,
-    b.base_sequence,
+    b.partition, b.producer_id, b.producer_epoch, b.base_sequence,
     unix_micros(b.base_timestamp) AS begun,
     b.magic,
     CASE WHEN b.magic = 2 AND b.timestamp_type = 'CreateTime' THEN unix_micros(b.max_timestamp) - unix_micros(b.base_timestamp) END AS spread
   FROM record_batches b
   JOIN clients c ON c.connection_id = b.connection_id
   WHERE b.direction = 'produce' AND b.magic IS NOT NULL AND c.role = 'client' AND (:client = '' OR c.client_id = :client)
-),
-codecs AS (
+), codecs AS (
   SELECT client, max_by(codec, struct(batches, codec)) AS codec, max(batches) AS most, sum(batches) AS batches,
     sort_array(collect_list(struct(-batches AS rank, codec AS value))) AS all_values
   FROM (SELECT client, codec, count(*) AS batches FROM batches GROUP BY client, codec) k
   GROUP BY client
-),
-produced AS (
-  SELECT
-    client,
+), produced AS (
+  SELECT client,
     count(*) AS batches,
     sum(count) AS records,
     max(size) AS largest,
@@ -172,9 +157,7 @@ flights AS (
 gaps AS (
   SELECT client, api_key, round(percentile(gap, 0.5), 3) AS gap, round(percentile(gap, 0.75), 3) - round(percentile(gap, 0.25), 3) AS middle, count(gap) AS gaps
   FROM (
-    SELECT
-      client,
-      api_key,
+    SELECT client, api_key,
       micros - lag(micros) OVER (PARTITION BY client, connection_id, api_key, group_id ORDER BY micros, exchange) AS gap
     FROM requests
     WHERE api_key IN (3, 12, 68, 76) OR (api_key = 8 AND generation_id >= 0)
@@ -184,8 +167,7 @@ gaps AS (
 ),
 -- Members of groups, and their requests as members.
 members AS (
-  SELECT
-    client,
+  SELECT client,
     max(CASE WHEN api_key IN (68, 76, 88) THEN 1 ELSE 0 END) AS is_newer,
     max(CASE WHEN api_key IN (76, 88) THEN 1 ELSE 0 END) AS is_special,
     sum(CASE WHEN api_key = 8 THEN 1 ELSE 0 END) AS commits,
@@ -194,10 +176,8 @@ members AS (
   FROM requests
   GROUP BY client
   HAVING max(CASE WHEN api_key IN (11, 12, 14, 68, 76, 88) THEN 1 ELSE 0 END) = 1
-),
-resets AS (
-  SELECT
-    c.client,
+), resets AS (
+  SELECT c.client,
     sum(CASE WHEN o.asked_timestamp_ms = -2 THEN 1 ELSE 0 END) AS earliest,
     sum(CASE WHEN o.asked_timestamp_ms = -1 THEN 1 ELSE 0 END) AS latest,
     sum(CASE WHEN o.kind = 'committed' AND o.offset = -1 THEN 1 ELSE 0 END) AS without
@@ -206,10 +186,8 @@ resets AS (
   WHERE o.kind IN ('list', 'committed') AND c.role = 'client' AND coalesce(o.replica_id, -1) < 0
     AND (:client = '' OR c.client_id = :client)
   GROUP BY c.client
-),
-security AS (
-  SELECT
-    c.client,
+), security AS (
+  SELECT c.client,
     min(CASE
       WHEN k.tls_version IS NOT NULL AND k.sasl_mechanism IS NOT NULL THEN 'SASL_SSL'
       WHEN k.tls_version IS NOT NULL THEN 'SSL'
@@ -222,8 +200,7 @@ security AS (
   JOIN connections k ON k.connection_id = c.connection_id
   WHERE c.role = 'client' AND k.not_kafka IS NULL AND k.requests > 0 AND (:client = '' OR c.client_id = :client)
   GROUP BY c.client
-),
-found AS (
+), found AS (
   SELECT client, setting, value, certainty, evidence,
     array_join(transform(filter(all_values, each -> each.value <> value), each -> concat(each.value, ' (', CAST(-each.rank AS STRING), ')')), ', ')
       AS others
@@ -244,8 +221,7 @@ found AS (
       ' bytes, ', CAST(round(records / batches, 1) AS STRING), ' records a batch'), ''
   FROM produced
   UNION ALL
-  SELECT
-    p.client,
+  SELECT p.client,
     'linger.ms',
     CASE
       WHEN of_many * 2 <= batches THEN CAST(s.step_p10 DIV 1000 AS STRING)
@@ -277,8 +253,7 @@ found AS (
   SELECT client, 'max.request.size (message.max.bytes)', CAST(max(request_size) AS STRING), 'at least', 'largest Produce request', ''
   FROM requests WHERE api_key = 0 GROUP BY client
   UNION ALL
-  SELECT
-    client,
+  SELECT client,
     CASE api_key WHEN 8 THEN 'auto.commit.interval.ms' WHEN 3 THEN 'metadata.max.age.ms (topic.metadata.refresh.interval.ms)'
       ELSE 'heartbeat.interval.ms' END,
     CAST(CAST(round(gap / 1000, 0) AS BIGINT) AS STRING),
@@ -337,30 +312,20 @@ wanted AS (
       CASE WHEN is_newer = 1 THEN 'no first heartbeat was seen' ELSE 'no JoinGroup was seen' END)
   )) named AS named
   WHERE named.applies = 1
-),
-every AS (
+), every AS (
   SELECT client, setting, value, certainty, evidence, others FROM found
   UNION ALL
   SELECT w.client, w.setting, CAST(NULL AS STRING), 'unknown', w.why, ''
   FROM wanted w
   WHERE NOT EXISTS (SELECT 1 FROM found f WHERE f.client = w.client AND f.setting = w.setting)
-),
-who AS (
+), who AS (
   SELECT client, client_id, principal, software, software_version, sort_array(collect_set(client_address)) AS addresses
   FROM clients
   WHERE role = 'client'
   GROUP BY client, client_id, principal, software, software_version
 )
 SELECT
-  w.client_id,
-  w.principal,
-  w.software,
-  w.software_version,
-  w.addresses,
-  f.setting,
-  f.value,
-  f.certainty,
-  f.evidence,
+  w.client_id, w.principal, w.software, w.software_version, w.addresses, f.setting, f.value, f.certainty, f.evidence,
   nullif(f.others, '') AS others
 FROM every f
 JOIN who w ON w.client = f.client

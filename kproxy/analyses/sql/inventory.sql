@@ -32,9 +32,7 @@ verdict: "{rows where role=client:client/clients}[, {rows where role=broker:clie
 order: 40
 */
 WITH requests AS (
-  SELECT
-    c.client,
-    e.api_key,
+  SELECT c.client, e.api_key,
     max(coalesce(e.api_name, concat('API ', CAST(e.api_key AS STRING)))) AS api_name,
     min(e.api_version) AS lowest,
     max(e.api_version) AS highest,
@@ -44,10 +42,8 @@ WITH requests AS (
   JOIN clients c ON c.connection_id = e.connection_id
   WHERE e.api_key IS NOT NULL
   GROUP BY c.client, e.api_key
-),
-uses AS (
-  SELECT
-    client,
+), uses AS (
+  SELECT client,
     transform(
       sort_array(collect_list(struct(
         api_key,
@@ -60,14 +56,8 @@ uses AS (
     sum(failed) AS failed_requests
   FROM requests
   GROUP BY client
-),
-who AS (
-  SELECT
-    c.client,
-    c.client_id,
-    c.principal,
-    c.software,
-    c.software_version,
+), who AS (
+  SELECT c.client, c.client_id, c.principal, c.software, c.software_version,
     min(c.inferred) AS inferred,
     array_join(sort_array(collect_set(c.evidence)), ', ') AS evidence,
     min(c.library) AS library,
@@ -79,34 +69,18 @@ who AS (
     count(*) AS connections,
     sum(k.request_bytes) AS request_bytes,
     sum(k.response_bytes) AS response_bytes,
-    min(unix_micros(k.first_seen_at)) AS first_micros,
-    max(unix_micros(k.last_seen_at)) AS last_micros
+    min(unix_micros(k.first_seen_at)) AS first_micros, max(unix_micros(k.last_seen_at)) AS last_micros
   FROM clients c
   JOIN connections k ON k.connection_id = c.connection_id
   WHERE k.not_kafka IS NULL
   GROUP BY c.client, c.client_id, c.principal, c.software, c.software_version
 )
-SELECT
-  w.client_id,
-  w.principal,
-  w.software,
-  w.software_version,
-  w.inferred,
+SELECT w.client_id, w.principal, w.software, w.software_version, w.inferred,
   nullif(w.evidence, '') AS evidence,
-  w.library,
-  w.role,
-  w.addresses,
-  w.brokers,
-  w.sasl_mechanisms,
-  w.tls_versions,
-  w.connections,
+  w.library, w.role, w.addresses, w.brokers, w.sasl_mechanisms, w.tls_versions, w.connections,
   coalesce(u.requests, 0) AS requests,
   coalesce(u.failed_requests, 0) AS failed_requests,
-  w.request_bytes,
-  w.response_bytes,
-  u.uses,
-  w.first_micros,
-  w.last_micros
+  w.request_bytes, w.response_bytes, u.uses, w.first_micros, w.last_micros
 FROM who w
 LEFT JOIN uses u ON u.client = w.client
 ORDER BY requests DESC, w.client_id, w.principal, w.software, w.software_version

@@ -27,8 +27,7 @@ otherwise: ""
 order: 20
 */
 WITH all_ends AS (
-  SELECT
-    k.cluster,
+  SELECT k.cluster,
     coalesce(topic, topic_id) AS topic,
     partition,
     unix_micros(at) AS micros,
@@ -37,8 +36,7 @@ WITH all_ends AS (
   WHERE at IS NOT NULL AND coalesce(error_code, 0) = 0
     AND ((kind = 'fetch' AND high_watermark >= 0) OR (kind = 'list' AND asked_timestamp_ms = -1 AND offset >= 0))
   UNION ALL
-  SELECT
-    k.cluster,
+  SELECT k.cluster,
     coalesce(b.topic, b.topic_id),
     b.partition,
     unix_micros(coalesce(e.response_at, b.at)),
@@ -47,31 +45,23 @@ WITH all_ends AS (
   JOIN exchanges e ON e.connection_id = b.connection_id AND e.exchange = b.exchange
   JOIN connection_clusters k ON k.connection_id = b.connection_id
   WHERE b.direction = 'produce' AND b.appended_offset BETWEEN 0 AND 4611686018427387903 AND b.count BETWEEN 0 AND 4611686018427387903 AND coalesce(b.error_code, 0) = 0
-),
-ends AS (
+), ends AS (
   SELECT e.*, coalesce(l.life, 0) AS life
   FROM all_ends e
   LEFT JOIN partition_lives l ON l.cluster = e.cluster AND l.topic = e.topic AND l.partition = e.partition
     AND e.micros >= l.since_micros AND (l.until_micros IS NULL OR e.micros < l.until_micros)
-),
-all_positions AS (
-  SELECT
-    k.cluster,
-    o.group_id,
+), all_positions AS (
+  SELECT k.cluster, o.group_id,
     coalesce(o.topic, o.topic_id) AS topic,
     o.partition,
     unix_micros(o.at) AS micros,
-    o.offset,
-    o.kind,
-    t.producer_id
+    o.offset, o.kind, t.producer_id
   FROM offsets o JOIN connection_clusters k ON k.connection_id = o.connection_id
   LEFT JOIN (SELECT connection_id, exchange, producer_id FROM exchanges WHERE api_key = 28 AND producer_id >= 0) t
     ON t.connection_id = o.connection_id AND t.exchange = o.exchange
   WHERE o.kind IN ('commit', 'committed') AND o.group_id IS NOT NULL AND o.offset >= 0 AND o.at IS NOT NULL AND coalesce(o.error_code, 0) = 0
-),
-in_transactions AS (  -- offsets that transactions commit, each with the first end after it
-  SELECT
-    *,
+), in_transactions AS (  -- offsets that transactions commit, each with the first end after it
+  SELECT *,
     last_value(ending) IGNORE NULLS OVER (
       PARTITION BY cluster, producer_id ORDER BY micros DESC, ending DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS outcome,
     last_value(known_micros) IGNORE NULLS OVER (
@@ -86,15 +76,13 @@ in_transactions AS (  -- offsets that transactions commit, each with the first e
     FROM transaction_ends t JOIN (SELECT DISTINCT cluster, producer_id FROM all_positions WHERE producer_id IS NOT NULL) p
       ON p.cluster = t.cluster AND p.producer_id = t.producer_id
   ) marks
-),
-watched AS (  -- until when the capture would show the end of a transaction; no row if its coordinator was not captured
+), watched AS (  -- until when the capture would show the end of a transaction; no row if its coordinator was not captured
   SELECT p.cluster, p.producer_id, p.micros, max(c.until_us) AS until_us
   FROM (SELECT DISTINCT cluster, producer_id, micros FROM all_positions WHERE producer_id IS NOT NULL) p
   JOIN coordinator_captures c
     ON c.cluster = p.cluster AND c.producer_id = p.producer_id AND c.since_us <= p.micros AND c.until_us >= p.micros
   GROUP BY p.cluster, p.producer_id, p.micros
-),
-known_positions AS (
+), known_positions AS (
   SELECT cluster, group_id, topic, partition, micros, offset, kind FROM all_positions WHERE producer_id IS NULL
   UNION ALL
   SELECT t.cluster, t.group_id, t.topic, t.partition,
@@ -102,19 +90,16 @@ known_positions AS (
   FROM in_transactions t
   LEFT JOIN watched w ON w.cluster = t.cluster AND w.producer_id = t.producer_id AND w.micros = t.micros
   WHERE t.ending IS NULL AND (w.until_us IS NULL OR (t.outcome = 'committed' AND t.end_micros <= w.until_us))
-),
-positions AS (
+), positions AS (
   SELECT p.*, coalesce(l.life, 0) AS life
   FROM known_positions p
   LEFT JOIN partition_lives l ON l.cluster = p.cluster AND l.topic = p.topic AND l.partition = p.partition
     AND p.micros >= l.since_micros AND (l.until_micros IS NULL OR p.micros < l.until_micros)
-),
-followed AS (  -- the partitions of each group
+), followed AS (  -- the partitions of each group
   SELECT cluster, group_id, topic, partition, life, min(micros) AS since_micros, max(micros) AS until_micros
   FROM positions
   GROUP BY cluster, group_id, topic, partition, life
-),
-bucket AS (  -- length of a bucket: as given, or such that there are about 20,000 rows and the last one of each partition
+), bucket AS (  -- length of a bucket: as given, or such that there are about 20,000 rows and the last one of each partition
   SELECT 1000 * CASE
     WHEN :bucket_ms > 0 THEN :bucket_ms
     ELSE least(greatest(1000, ((max(e.until_micros) - min(e.since_micros)) DIV 20000000 + 1) * max(f.pairs)), CAST(1000000000000 AS BIGINT))
@@ -124,8 +109,7 @@ bucket AS (  -- length of a bucket: as given, or such that there are about 20,00
     UNION ALL
     SELECT min(since_micros), max(until_micros) FROM followed
   ) e CROSS JOIN (SELECT count(*) AS pairs FROM followed) f
-),
-moments AS (  -- at the end of each bucket: the highest known end of a partition, and the last position of each group
+), moments AS (  -- at the end of each bucket: the highest known end of a partition, and the last position of each group
   SELECT f.cluster, f.group_id, f.topic, f.partition, f.life, e.bucket, e.micros, 0 AS kind_order, e.end_offset,
     CAST(NULL AS BIGINT) AS offset, CAST(NULL AS BIGINT) AS committed_micros
   FROM (
@@ -139,10 +123,8 @@ moments AS (  -- at the end of each bucket: the highest known end of a partition
     max_by(offset, struct(p.micros, offset)), max(CASE WHEN kind = 'commit' THEN p.micros END)
   FROM positions p CROSS JOIN bucket b
   GROUP BY cluster, group_id, topic, partition, life, p.micros DIV b.micros
-),
-running AS (
-  SELECT
-    m.*,
+), running AS (
+  SELECT m.*,
     max(end_offset) OVER (PARTITION BY cluster, group_id, topic, partition, life ORDER BY micros, kind_order ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
       AS seen_end,
     max(committed_micros) OVER (PARTITION BY cluster, group_id, topic, partition, life ORDER BY micros, kind_order ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
@@ -150,31 +132,22 @@ running AS (
     count(offset) OVER (PARTITION BY cluster, group_id, topic, partition, life ORDER BY micros, kind_order ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
       AS commits
   FROM moments m
-),
-held AS (
-  SELECT
-    r.*,
+), held AS (
+  SELECT r.*,
     max(offset) OVER (PARTITION BY cluster, group_id, topic, partition, life, commits) AS committed,
     row_number() OVER (PARTITION BY cluster, group_id, topic, partition, life, bucket ORDER BY micros DESC, kind_order DESC) AS from_end,
     row_number() OVER (PARTITION BY cluster, group_id, topic, partition ORDER BY life DESC, micros DESC, kind_order DESC) AS from_last
   FROM running r
-),
-last_lags AS (
-  SELECT
-    h.*,
+), last_lags AS (
+  SELECT h.*,
     CASE WHEN seen_end IS NOT NULL THEN greatest(seen_end - committed, 0) END AS lag,
     max(CASE WHEN from_last = 1 AND seen_end IS NOT NULL THEN greatest(seen_end - committed, 0) END) OVER (PARTITION BY cluster, group_id, topic, partition) AS last_lag
   FROM held h
   WHERE from_end = 1 AND commits > 0
 )
-SELECT
-  group_id,
-  topic,
-  partition,
+SELECT group_id, topic, partition,
   micros DIV 1000 AS at_ms,
-  committed AS committed_offset,
-  seen_end AS end_offset,
-  lag,
+  committed AS committed_offset, seen_end AS end_offset, lag,
   CASE WHEN seen_end IS NULL THEN 'no end seen' ELSE 'as seen here' END AS seen,
   (micros - commit_micros) DIV 1000 AS since_commit_ms,
   from_last = 1 AS is_last,

@@ -40,11 +40,8 @@ WITH answered AS (
   FROM answered_exchanges e
   JOIN clients c ON c.connection_id = e.connection_id
 )
-SELECT
-  coalesce(api_name, concat('API ', CAST(api_key AS STRING))) AS api_name,
-  kind,
-  client_id,
-  broker,
+SELECT coalesce(api_name, concat('API ', CAST(api_key AS STRING))) AS api_name,
+  kind, client_id, broker,
   min(role) = 'broker' AS is_broker,
   count(*) AS requests,
   sum(CASE WHEN is_failed THEN 1 ELSE 0 END) AS failed_requests,

@@ -32,48 +32,36 @@ verdict: "{count client_id:client/clients}, {count topic:topic/topics}[; most re
 order: 10
 */
 WITH batches AS (
-  SELECT
-    k.cluster,
-    c.client,
+  SELECT k.cluster, c.client,
     CASE WHEN b.direction = 'produce' THEN 'produce' WHEN c.role = 'broker' THEN 'replicate' ELSE 'fetch' END AS direction,
     coalesce(b.topic, b.topic_id) AS topic,
     sum(CASE WHEN b.direction = 'produce' AND b.error_code <> 0 THEN 0 ELSE b.count END) AS records,
     sum(CASE WHEN b.direction = 'produce' AND b.error_code <> 0 THEN b.count ELSE 0 END) AS refused_records,
     sum(b.size) AS bytes,
-    min(unix_micros(b.at)) AS first_micros,
-    max(unix_micros(b.at)) AS last_micros
+    min(unix_micros(b.at)) AS first_micros, max(unix_micros(b.at)) AS last_micros
   FROM record_batches b
   JOIN clients c ON c.connection_id = b.connection_id
   JOIN connection_clusters k ON k.connection_id = b.connection_id
   WHERE NOT coalesce(b.is_control, false)
   GROUP BY k.cluster, c.client, CASE WHEN b.direction = 'produce' THEN 'produce' WHEN c.role = 'broker' THEN 'replicate' ELSE 'fetch' END,
     coalesce(b.topic, b.topic_id)
-),
-fetches AS (
-  SELECT
-    k.cluster,
-    c.client,
+), fetches AS (
+  SELECT k.cluster, c.client,
     CASE WHEN c.role = 'broker' OR o.replica_id >= 0 THEN 'replicate' ELSE 'fetch' END AS direction,
     coalesce(o.topic, o.topic_id) AS topic,
-    min(unix_micros(o.at)) AS first_micros,
-    max(unix_micros(o.at)) AS last_micros
+    min(unix_micros(o.at)) AS first_micros, max(unix_micros(o.at)) AS last_micros
   FROM offsets o
   JOIN clients c ON c.connection_id = o.connection_id
   JOIN connection_clusters k ON k.connection_id = o.connection_id
   WHERE o.kind = 'fetch' AND coalesce(o.error_code, 0) = 0
   GROUP BY k.cluster, c.client, CASE WHEN c.role = 'broker' OR o.replica_id >= 0 THEN 'replicate' ELSE 'fetch' END, coalesce(o.topic, o.topic_id)
-),
-named AS (  -- topics in requests whose rows are not in the other tables
-  SELECT
-    k.cluster,
-    c.client,
+), named AS (  -- topics in requests whose rows are not in the other tables
+  SELECT k.cluster, c.client,
     CASE
       WHEN e.api_key = 78 THEN 'fetch'
       ELSE 'administer'
     END AS direction,
-    topic,
-    e.api_name,
-    e.group_id,
+    topic, e.api_name, e.group_id,
     unix_micros(coalesce(e.request_at, e.response_at)) AS micros
   FROM (
     SELECT connection_id, api_key, api_name, group_id, request_at, response_at, topic
@@ -88,26 +76,17 @@ named AS (  -- topics in requests whose rows are not in the other tables
         55, 57, 61, 64, 65, 66, 69, 74, 77, 80, 81, 89, 90, 91, 92)
       OR (e.api_key = 78 AND topic IS NOT NULL)
     )
-),
-administered AS (
-  SELECT
-    cluster,
-    client,
-    direction,
-    topic,
+), administered AS (
+  SELECT cluster, client, direction, topic,
     sort_array(collect_set(CASE WHEN direction = 'administer' THEN api_name END)) AS apis,
     sort_array(collect_set(CASE WHEN direction = 'administer' THEN group_id END)) AS group_ids,
-    min(micros) AS first_micros,
-    max(micros) AS last_micros
+    min(micros) AS first_micros, max(micros) AS last_micros
   FROM named
   GROUP BY cluster, client, direction, topic
-),
-memberships AS (
+), memberships AS (
   SELECT k.cluster, c.client, m.group_id, m.topic, m.micros, m.is_member
   FROM (
-    SELECT
-      o.connection_id,
-      o.group_id,
+    SELECT o.connection_id, o.group_id,
       coalesce(o.topic, o.topic_id) AS topic,
       unix_micros(o.at) AS micros,
       CASE WHEN e.api_key = 8 AND e.generation_id >= 0 THEN 1 ELSE 0 END AS is_member -- not Admin, not a producer
@@ -122,40 +101,29 @@ memberships AS (
   JOIN clients c ON c.connection_id = m.connection_id
   JOIN connection_clusters k ON k.connection_id = m.connection_id
   WHERE c.role = 'client'
-),
-groups AS (
-  SELECT
-    cluster,
-    client,
-    topic,
+), groups AS (
+  SELECT cluster, client, topic,
     sort_array(collect_set(group_id)) AS group_ids,
-    min(micros) AS first_micros,
-    max(micros) AS last_micros,
+    min(micros) AS first_micros, max(micros) AS last_micros,
     max(is_member) AS is_member
   FROM memberships
   GROUP BY cluster, client, topic
-),
-others AS (  -- members of groups that distribute something other than partitions
-  SELECT
-    k.cluster,
-    c.client,
+), others AS (  -- members of groups that distribute something other than partitions
+  SELECT k.cluster, c.client,
     sort_array(collect_set(e.group_id)) AS group_ids,
-    min(unix_micros(e.at)) AS first_micros,
-    max(unix_micros(e.at)) AS last_micros
+    min(unix_micros(e.at)) AS first_micros, max(unix_micros(e.at)) AS last_micros
   FROM group_events e
   JOIN clients c ON c.connection_id = e.connection_id
   JOIN connection_clusters k ON k.connection_id = e.connection_id
   WHERE e.event IN ('join', 'sync') AND e.protocol_type <> 'consumer' AND e.protocol_type <> '' AND c.role = 'client'
   GROUP BY k.cluster, c.client
-),
-described AS (
+), described AS (
   SELECT k.cluster, topic, min(unix_micros(response_at)) AS first_micros, max(unix_micros(response_at)) AS last_micros
   FROM (SELECT connection_id, response_at, topic FROM exchanges LATERAL VIEW explode(described_topics) described AS topic) d
   JOIN connection_clusters k ON k.connection_id = d.connection_id
   WHERE NOT startswith(topic, '__')
   GROUP BY k.cluster, topic
-),
-every AS (
+), every AS (
   SELECT cluster, client, direction, topic, records, refused_records, bytes, first_micros, last_micros FROM batches
   UNION ALL
   SELECT cluster, client, direction, topic, 0, 0, 0, first_micros, last_micros FROM fetches
@@ -167,52 +135,30 @@ every AS (
   SELECT cluster, client, 'join', CAST(NULL AS STRING), 0, 0, 0, first_micros, last_micros FROM others
   UNION ALL
   SELECT cluster, CAST(NULL AS STRING), 'none', topic, 0, 0, 0, first_micros, last_micros FROM described
-),
-summed AS (
-  SELECT
-    cluster,
-    client,
-    direction,
-    topic,
+), summed AS (
+  SELECT cluster, client, direction, topic,
     CAST(sum(records) AS BIGINT) AS records,
     CAST(sum(refused_records) AS BIGINT) AS refused_records,
     CAST(sum(bytes) AS BIGINT) AS bytes,
-    min(first_micros) AS first_micros,
-    max(last_micros) AS last_micros
+    min(first_micros) AS first_micros, max(last_micros) AS last_micros
   FROM every
   GROUP BY cluster, client, direction, topic
-),
-used AS (
-  SELECT
-    s.*,
+), used AS (
+  SELECT s.*,
     max(CASE WHEN direction = 'produce' THEN 1 ELSE 0 END) OVER (PARTITION BY cluster, topic) AS is_written,
     max(CASE WHEN direction IN ('fetch', 'subscribe') THEN 1 ELSE 0 END) OVER (PARTITION BY cluster, topic) AS is_read,
     max(CASE WHEN direction = 'fetch' THEN 1 ELSE 0 END) OVER (PARTITION BY cluster, client, topic) AS is_fetched_by_it,
     max(CASE WHEN direction = 'administer' THEN 1 ELSE 0 END) OVER (PARTITION BY cluster, topic) AS is_administered,
     count(*) OVER (PARTITION BY cluster, topic) AS rows_of_it
   FROM summed s
-),
-who AS (
-  SELECT
-    client,
-    client_id,
-    principal,
-    software,
-    software_version,
+), who AS (
+  SELECT client, client_id, principal, software, software_version,
     min(inferred) AS inferred,
     sort_array(collect_set(client_address)) AS addresses
   FROM clients
   GROUP BY client, client_id, principal, software, software_version
 )
-SELECT
-  w.client_id,
-  w.principal,
-  w.software,
-  w.software_version,
-  w.inferred,
-  w.addresses,
-  u.direction,
-  u.topic,
+SELECT w.client_id, w.principal, w.software, w.software_version, w.inferred, w.addresses, u.direction, u.topic,
   CASE
     WHEN u.topic IS NULL THEN NULL
     WHEN u.is_written = 1 AND u.is_read = 1 THEN 'written and read'
@@ -225,15 +171,10 @@ SELECT
   END AS topic_use,
   CASE WHEN u.direction IN ('fetch', 'subscribe') THEN g.group_ids WHEN u.direction = 'administer' THEN a.group_ids WHEN u.direction = 'join' THEN j.group_ids
   END AS groups,
-  a.apis,
-  u.records,
-  u.refused_records,
-  u.bytes,
+  a.apis, u.records, u.refused_records, u.bytes,
   round(u.records * 1e6 / nullif(s.micros, 0), 3) AS records_per_second,
   round(u.bytes * 1e6 / nullif(s.micros, 0), 3) AS bytes_per_second,
-  u.first_micros,
-  u.last_micros,
-  u.cluster
+  u.first_micros, u.last_micros, u.cluster
 FROM used u
 LEFT JOIN cluster_times s ON s.cluster = u.cluster
 LEFT JOIN who w ON w.client = u.client

@@ -38,25 +38,17 @@ WITH target AS (
     OR release = :target
     OR :target LIKE concat(release, '.%')
     OR release LIKE concat(regexp_replace(:target, '[.]x$', ''), '.%')
-),
-answered AS (  -- versions that brokers of the target answer
+), answered AS (  -- versions that brokers of the target answer
   SELECT v.api_key, v.api_name, v.min_version AS lowest, v.max_version AS highest
   FROM api_versions v JOIN target t ON v.release = t.release
-),
-known AS (  -- APIs of any release; other APIs are not judged
+), known AS (  -- APIs of any release; other APIs are not judged
   SELECT api_key, min_by(r.release, r.release_order) AS first_release, min(r.release_order) AS first_order
   FROM api_versions v JOIN releases r ON r.release = v.release
   GROUP BY api_key
 ),
 -- The versions of each API that each client used.
 asked AS (
-  SELECT
-    c.client,
-    c.client_id,
-    c.principal,
-    c.software,
-    c.software_version,
-    e.api_key,
+  SELECT c.client, c.client_id, c.principal, c.software, c.software_version, e.api_key,
     max(e.api_name) AS api_name,
     min(e.api_version) AS least,
     max(e.api_version) AS most,
@@ -77,17 +69,11 @@ asked AS (
 ),
 -- Whether a client sends ApiVersions: seen; else as its library is known to do; else no, if the beginning of a connection was seen.
 facts AS (
-  SELECT
-    a.*,
-    t.release AS target,
-    t.release_order AS target_order,
-    k.first_release,
-    k.first_order,
-    r.lowest AS target_lowest,
+  SELECT a.*,
+    t.release AS target, t.release_order AS target_order, k.first_release, k.first_order, r.lowest AS target_lowest,
     r.highest AS target_highest,
     r.api_key IS NOT NULL AS exists,
-    b.highest AS able,
-    b.floor,
+    b.highest AS able, b.floor,
     coalesce(a.java_order > n.last_order, false) AS is_newer_java,
     CASE
       WHEN max(CASE WHEN a.api_key = 18 THEN 1 ELSE 0 END) OVER (PARTITION BY a.client) = 1 THEN 'yes'
@@ -101,10 +87,8 @@ facts AS (
   JOIN known k ON k.api_key = a.api_key
   LEFT JOIN answered r ON r.api_key = a.api_key
   LEFT JOIN client_abilities b ON b.client = a.client AND b.api_key = a.api_key
-),
-judged AS (
-  SELECT
-    f.*,
+), judged AS (
+  SELECT f.*,
     CASE
       -- optional to clients, which ask for them where the broker offers them: OffsetForLeaderEpoch, SaslAuthenticate (SaslHandshake v0
       -- goes before it), DescribeCluster and DescribeTopicPartitions (Metadata instead), telemetry
@@ -124,10 +108,8 @@ judged AS (
     END AS finding
   FROM facts f
   WHERE api_key <> 18
-),
-worded AS (
-  SELECT
-    j.*,
+), worded AS (
+  SELECT j.*,
     CASE
       WHEN finding IN ('is gone', 'fixed, too old', 'fixed, too new', 'too new', 'library too old', 'own limit') THEN 2
       WHEN finding IN ('is newer', 'may step down', 'held down') THEN 1
@@ -172,18 +154,14 @@ worded AS (
       END
     ) AS words
   FROM judged j
-),
-ranked AS (
+), ranked AS (
   SELECT w.*, max(badness) OVER (PARTITION BY client) AS worst FROM worded w
-),
-client_rows AS (
+), client_rows AS (
   SELECT
     CASE WHEN min(d.role) = 'broker' THEN 'broker to broker' ELSE 'client' END AS asker,
-    d.client_id,
-    d.principal,
+    d.client_id, d.principal,
     sort_array(array_distinct(flatten(collect_list(d.addresses)))) AS addresses,
-    d.software,
-    d.software_version,
+    d.software, d.software_version,
     min(d.inferred) AS inferred,
     d.worst AS badness,
     min_by(CASE WHEN d.badness = d.worst THEN concat(d.api_name, ' v', CAST(d.most AS STRING)) END,
@@ -204,10 +182,7 @@ client_rows AS (
 ),
 -- Brokers behind Java clients of the target: the APIs that clients ask them for.
 broker_asked AS (
-  SELECT
-    c.broker_address,
-    c.broker_port,
-    e.api_key,
+  SELECT c.broker_address, c.broker_port, e.api_key,
     max(e.api_name) AS api_name,
     max(CASE WHEN e.response_at IS NOT NULL AND NOT array_contains(e.error_codes, CAST(35 AS SMALLINT)) THEN e.api_version END) AS most,
     count(*) AS requests,
@@ -215,12 +190,9 @@ broker_asked AS (
   FROM exchanges e JOIN clients c ON c.connection_id = e.connection_id
   WHERE c.role = 'client' AND e.request_at IS NOT NULL AND e.api_version IS NOT NULL AND e.api_key NOT IN (17, 18, 36)
   GROUP BY c.broker_address, c.broker_port, e.api_key
-),
-broker_judged AS (
-  SELECT
-    b.*,
-    t.release AS target,
-    r.lowest AS client_lowest,
+), broker_judged AS (
+  SELECT b.*,
+    t.release AS target, r.lowest AS client_lowest,
     coalesce(o.highest, b.most) AS highest,
     o.highest IS NOT NULL AS is_offered,
     CASE
@@ -233,10 +205,8 @@ broker_judged AS (
   LEFT JOIN answered r ON r.api_key = b.api_key
   LEFT JOIN broker_versions o
     ON o.broker_address = b.broker_address AND o.broker_port = b.broker_port AND o.api_key = b.api_key
-),
-broker_words AS (
-  SELECT
-    j.*,
+), broker_words AS (
+  SELECT j.*,
     max(j.badness) OVER (PARTITION BY j.broker_address, j.broker_port) AS worst,
     concat(
       api_name, ': Java clients of ', target, ' speak v', CAST(client_lowest AS STRING), ' and later; the broker ',
@@ -244,17 +214,14 @@ broker_words AS (
       ' no more than v', coalesce(CAST(highest AS STRING), '?')
     ) AS words
   FROM broker_judged j
-),
-broker_rows AS (
-  SELECT
-    'broker' AS asker,
+), broker_rows AS (
+  SELECT 'broker' AS asker,
     concat(broker_address, ':', CAST(broker_port AS STRING)) AS client_id,
     CAST(NULL AS STRING) AS principal,
     array(broker_address) AS addresses,
     CAST(NULL AS STRING) AS software,
     CAST(NULL AS STRING) AS software_version,
-    false AS inferred,
-    worst AS badness,
+    false AS inferred, worst AS badness,
     min_by(CASE WHEN badness = worst THEN api_name END,
       CASE WHEN badness = worst AND worst > 0 THEN struct(first_micros, api_key) END) AS breaks_first,
     coalesce(
@@ -268,17 +235,14 @@ broker_rows AS (
     CAST(sum(requests) AS BIGINT) AS requests
   FROM broker_words
   GROUP BY broker_address, broker_port, worst, target
-),
-unknown_target AS (
-  SELECT
-    'release' AS asker,
+), unknown_target AS (
+  SELECT 'release' AS asker,
     :target AS client_id,
     CAST(NULL AS STRING) AS principal,
     sort_array(collect_set(CAST(NULL AS STRING))) AS addresses,
     CAST(NULL AS STRING) AS software,
     CAST(NULL AS STRING) AS software_version,
-    false AS inferred,
-    1 AS badness,
+    false AS inferred, 1 AS badness,
     CAST(NULL AS STRING) AS breaks_first,
     concat('no such release; known are ', min_by(release, release_order), ' to ', max_by(release, release_order)) AS reason,
     sort_array(collect_set(CAST(NULL AS STRING))) AS problems,
@@ -289,22 +253,10 @@ unknown_target AS (
   WHERE (SELECT release FROM target) IS NULL
   HAVING count(*) > 0
 )
-SELECT
-  asker,
-  client_id,
-  principal,
-  addresses,
-  software,
-  software_version,
-  inferred,
+SELECT asker, client_id, principal, addresses, software, software_version, inferred,
   CASE WHEN badness > 0 AND asker = 'broker to broker' THEN 'inside the cluster'
     WHEN badness = 2 THEN 'will break' WHEN badness = 1 THEN 'may break' ELSE 'fine' END AS verdict,
-  breaks_first,
-  reason,
-  problems,
-  target,
-  apis,
-  requests,
+  breaks_first, reason, problems, target, apis, requests,
   CASE WHEN asker = 'broker to broker' THEN 'info' WHEN badness = 2 THEN 'critical' WHEN badness = 1 THEN 'warning' ELSE 'info' END
     AS severity,
   asker <> 'broker to broker' AS is_judged

@@ -255,29 +255,17 @@ WITH generations AS (
     CAST(NULL AS BIGINT) AS members_before, CAST(NULL AS BIGINT) AS members_after, CAST(NULL AS STRING) AS protocol, CAST(NULL AS STRING) AS more
   FROM group_coordinator_moves x WHERE NOT x.rebalanced
 )
-SELECT
-  l.group_id,
-  t.group_type,
+SELECT l.group_id, t.group_type,
   timestamp_micros(t.began_micros) AS began_at,
   timestamp_micros(t.last_micros) AS ended_at,
   round((t.last_micros - t.began_micros) / 1000, 3) AS duration_ms,
-  t.generation_from,
-  t.generation_to,
+  t.generation_from, t.generation_to,
   CASE WHEN d.group_key IS NOT NULL AND t.trigger IN ('left', 'session timeout', 'went silent', 'joined', 'static member back', 'follow-up', 'unknown')
     THEN d.cause ELSE t.trigger END AS cause,
-  t.trigger,
-  t.client_id,
-  t.member_id,
-  c.client_address,
-  c.client_port,
+  t.trigger, t.client_id, t.member_id, c.client_address, c.client_port,
   round(t.pause_micros / 1000, 3) AS pause_ms,
   round(t.longest_micros / 1000, 3) AS partition_pause_ms,
-  t.moved,
-  t.first_moved,
-  t.added,
-  t.members_before,
-  t.members_after,
-  t.protocol,
+  t.moved, t.first_moved, t.added, t.members_before, t.members_after, t.protocol,
   concat(t.evidence,
     CASE WHEN t.more <> '' THEN concat('; also: ', t.more) ELSE '' END,
     CASE WHEN d.group_key IS NOT NULL THEN concat('; ', d.words) ELSE '' END) AS evidence,

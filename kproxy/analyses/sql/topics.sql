@@ -39,18 +39,14 @@ verdict: "{count topic:topic/topics}; busiest: {topic}, {records:,} records, {by
 order: 45
 */
 WITH batches AS (
-  SELECT
-    n.cluster,
+  SELECT n.cluster,
     coalesce(b.topic, b.topic_id) AS topic,
     CASE WHEN b.direction = 'produce' THEN 'produce' WHEN c.role = 'broker' THEN 'replicate' ELSE 'fetch' END AS direction,
     b.partition,
     coalesce(b.count, 0) AS records,
     b.size,
     coalesce(b.codec, 'unknown') AS codec,
-    b.magic,
-    c.client,
-    b.is_transactional,
-    b.error_code,
+    b.magic, c.client, b.is_transactional, b.error_code,
     unix_micros(b.at) - lag(unix_micros(b.at)) OVER (
       PARTITION BY n.cluster, coalesce(b.topic, b.topic_id), b.direction, c.role, b.partition
       ORDER BY unix_micros(b.at), b.connection_id, b.exchange
@@ -60,30 +56,20 @@ WITH batches AS (
   JOIN clients c ON c.connection_id = b.connection_id
   JOIN connection_clusters n ON n.connection_id = b.connection_id
   WHERE NOT coalesce(b.is_control, false) AND b.magic IS NOT NULL
-),
-partitions AS (
-  SELECT
-    cluster,
-    topic,
-    direction,
+), partitions AS (
+  SELECT cluster, topic, direction,
     count(*) AS partitions,
     max(records) AS most_records,
     max_by(partition, struct(records, -CAST(partition AS BIGINT))) AS busiest_partition
   FROM (SELECT cluster, topic, direction, partition, sum(records) AS records FROM batches GROUP BY cluster, topic, direction, partition) p
   GROUP BY cluster, topic, direction
-),
-codecs AS (
-  SELECT
-    cluster,
-    topic,
-    direction,
+), codecs AS (
+  SELECT cluster, topic, direction,
     sort_array(collect_list(concat(codec, ' ', CAST(batches AS STRING)))) AS codecs
   FROM (SELECT cluster, topic, direction, codec, count(*) AS batches FROM batches GROUP BY cluster, topic, direction, codec) k
   GROUP BY cluster, topic, direction
 )
-SELECT
-  b.topic,
-  b.direction,
+SELECT b.topic, b.direction,
   count(DISTINCT b.client) AS clients,
   p.partitions,
   sum(b.records) AS records,
@@ -109,8 +95,7 @@ SELECT
   round(percentile(b.gap_micros, 0.5) / 1000, 3) AS median_gap_ms,
   sum(CASE WHEN b.is_transactional THEN 1 ELSE 0 END) AS transactional_batches,
   sum(CASE WHEN b.magic < 2 THEN 1 ELSE 0 END) AS format_old,
-  min(b.micros) AS first_micros,
-  max(b.micros) AS last_micros,
+  min(b.micros) AS first_micros, max(b.micros) AS last_micros,
   b.cluster
 FROM batches b
 LEFT JOIN cluster_times s ON s.cluster = b.cluster

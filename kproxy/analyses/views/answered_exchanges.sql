@@ -6,8 +6,7 @@ meaning: >-
   broker answered, in the log of a running kproxy without the time in kproxy.
 */
 WITH ordered AS (
-  SELECT
-    *,
+  SELECT *,
     -- A broker answers the requests of a connection one after the other: this one waited for a held request before it.
     max(CASE WHEN api_key IN (1, 11, 14, 78) THEN unix_micros(response_at) END) OVER (
       PARTITION BY connection_id ORDER BY exchange ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS held_micros,
@@ -15,11 +14,7 @@ WITH ordered AS (
       PARTITION BY connection_id ORDER BY exchange ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS free_micros
   FROM exchanges
 )
-SELECT
-  e.connection_id,
-  e.exchange,
-  e.api_key,
-  e.api_name,
+SELECT e.connection_id, e.exchange, e.api_key, e.api_name,
   unix_micros(e.response_at) - unix_micros(e.request_at) AS micros,
   least(CAST(round(e.broker_ms * 1000, 0) AS BIGINT), unix_micros(e.response_at) - unix_micros(e.request_at)) AS broker_micros,
   CASE

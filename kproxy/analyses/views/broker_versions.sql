@@ -3,9 +3,7 @@ meaning: The versions of each API that brokers offer, as ApiVersions responses h
 stored: true
 */
 WITH ranges AS (
-  SELECT
-    c.broker_address,
-    c.broker_port,
+  SELECT c.broker_address, c.broker_port,
     try_cast(split_part(text, ':', 1) AS SMALLINT) AS api_key,
     try_cast(regexp_extract(text, ':(-?[0-9]+)-(-?[0-9]+)$', 1) AS SMALLINT) AS lowest,
     try_cast(regexp_extract(text, ':(-?[0-9]+)-(-?[0-9]+)$', 2) AS SMALLINT) AS highest

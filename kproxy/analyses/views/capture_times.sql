@@ -17,8 +17,7 @@ WITH seen AS (
     PARTITION BY capture ORDER BY first_us, last_us, connection_id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS number
   FROM marked
 )
-SELECT
-  connection_id,
+SELECT connection_id,
   min(first_us) OVER (PARTITION BY capture, number) AS since_us,
   max(last_us) OVER (PARTITION BY capture, number) AS until_us
 FROM numbered

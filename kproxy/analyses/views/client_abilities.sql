@@ -4,9 +4,7 @@ meaning: >-
   (highest), the lowest version that it can use (floor; Java only), and whether it negotiates versions with ApiVersions.
 stored: true
 */
-SELECT
-  w.client,
-  v.api_key,
+SELECT w.client, v.api_key,
   max(v.highest) AS highest,
   min(CASE WHEN v.library = 'apache-kafka-java' THEN a.min_version END) AS floor,
   min(v.negotiates) AS negotiates

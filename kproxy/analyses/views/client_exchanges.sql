@@ -1,13 +1,8 @@
 /*
 meaning: Each exchange with its client, broker and cluster, and its time, also in microseconds, for arithmetic.
 */
-SELECT
-    e.*,
-    c.client_address,
-    c.role,
-    c.software,
-    c.broker,
-    c.cluster,
+SELECT e.*,
+    c.client_address, c.role, c.software, c.broker, c.cluster,
     coalesce(e.request_at, e.response_at) AS at,
     unix_micros(coalesce(e.request_at, e.response_at)) AS at_us
 FROM exchanges AS e

@@ -8,16 +8,11 @@ meaning: >-
 stored: true
 */
 WITH conn AS (
-  SELECT
-    connection_id,
-    capture,
+  SELECT connection_id, capture,
     coalesce(try_element_at(filter(client_ids, each -> each <> ''), 1), try_element_at(client_ids, 1)) AS client_id,
-    client_address,
-    broker_address,
-    broker_port,
+    client_address, broker_address, broker_port,
     coalesce(user_name, tls_client_certificate) AS principal,
-    client_software_name AS said_name,
-    client_software_version AS said_version
+    client_software_name AS said_name, client_software_version AS said_version
   FROM connections
 ),
 -- Brokers and controllers: by requests that only they make, else by the ids that they give themselves.
@@ -28,24 +23,19 @@ inter_broker AS (
     OR api_key IN (4, 5, 6, 7, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82, 83, 84, 85, 86, 87)
     OR (api_key = 24 AND api_version >= 4)
   GROUP BY connection_id
-),
-works AS (  -- requests that only clients send
+), works AS (  -- requests that only clients send
   SELECT connection_id FROM exchanges
   WHERE api_key IN (0, 8, 9, 11, 12, 14, 26, 28, 68, 76, 78, 79, 88) GROUP BY connection_id
-),
-marked AS (
-  SELECT
-    c.*,
+), marked AS (
+  SELECT c.*,
     w.connection_id IS NOT NULL AS works,
     max(CASE WHEN b.connection_id IS NOT NULL THEN 1 ELSE 0 END) OVER (PARTITION BY c.client_address, c.client_id) AS of_broker,
     b.connection_id IS NOT NULL AS is_broker
   FROM conn c
   LEFT JOIN inter_broker b ON b.connection_id = c.connection_id
   LEFT JOIN works w ON w.connection_id = c.connection_id
-),
-roles AS (
-  SELECT
-    m.*,
+), roles AS (
+  SELECT m.*,
     CASE
       WHEN is_broker THEN 'broker'
       WHEN works THEN 'client'
@@ -67,14 +57,12 @@ named AS (
     said_version
   FROM conn
   WHERE said_name IS NOT NULL
-),
-neighbours AS (
+), neighbours AS (
   SELECT scope, client_address, id, min(said_name) AS name, min(said_version) AS version
   FROM named
   GROUP BY scope, client_address, id
   HAVING count(DISTINCT said_name) = 1 AND count(DISTINCT coalesce(said_version, '')) = 1
-),
-nameless AS (
+), nameless AS (
   SELECT connection_id FROM exchanges WHERE api_key = 18 AND request_at IS NOT NULL
   GROUP BY connection_id
   HAVING max(api_version) < 3
@@ -82,12 +70,9 @@ nameless AS (
 -- Fingerprints: the API versions of each unnamed client, compared with those of libraries. By capture, as two captures
 -- can show different machines with the same addresses and default client ids.
 used AS (
-  SELECT
-    c.capture,
-    c.client_address,
+  SELECT c.capture, c.client_address,
     coalesce(c.client_id, '') AS id,
-    e.api_key,
-    e.api_version,
+    e.api_key, e.api_version,
     min(o.highest) AS offered,
     max(e.api_version) OVER (PARTITION BY c.capture, c.client_address, coalesce(c.client_id, ''), e.api_key) AS newest
   FROM roles c
@@ -96,31 +81,19 @@ used AS (
     ON o.broker_address = c.broker_address AND o.broker_port = c.broker_port AND o.api_key = e.api_key
   WHERE c.said_name IS NULL AND c.role = 'client' AND e.request_at IS NOT NULL AND e.api_version IS NOT NULL
   GROUP BY c.capture, c.client_address, coalesce(c.client_id, ''), e.api_key, e.api_version
-),
-used_apis AS (
-  SELECT
-    capture,
-    client_address,
-    id,
+), used_apis AS (
+  SELECT capture, client_address, id,
     count(DISTINCT api_key) AS apis,
     array_join(sort_array(collect_set(concat_ws(':', CAST(api_key AS STRING), CAST(api_version AS STRING), CAST(newest AS STRING),
       coalesce(CAST(offered AS STRING), '-')))), ',') AS pattern
   FROM used
   GROUP BY capture, client_address, id
-),
-used_patterns AS (  -- ten thousand clients have few different sets of versions: each set is compared once
+), used_patterns AS (  -- ten thousand clients have few different sets of versions: each set is compared once
   SELECT DISTINCT a.pattern, u.api_key, u.api_version, u.offered, u.newest
   FROM used u
   JOIN used_apis a ON a.capture = u.capture AND a.client_address = u.client_address AND a.id = u.id
-),
-fitting_patterns AS (
-  SELECT
-    u.pattern,
-    v.library,
-    v.first_version,
-    v.last_version,
-    v.first_order,
-    v.last_order,
+), fitting_patterns AS (
+  SELECT u.pattern, v.library, v.first_version, v.last_version, v.first_order, v.last_order,
     count(DISTINCT u.api_key) AS known,
     count(DISTINCT CASE WHEN u.api_key NOT IN (17, 18, 36) THEN u.api_key END) AS telling
   FROM used_patterns u
@@ -134,15 +107,12 @@ fitting_patterns AS (
       ELSE 0
     END
   ) = 1
-),
-fits AS (
+), fits AS (
   SELECT a.capture, a.client_address, a.id, a.apis, f.library, f.first_version, f.last_version, f.first_order, f.last_order, f.known, f.telling
   FROM used_apis a
   JOIN fitting_patterns f ON f.pattern = a.pattern
-),
-hinted AS (
-  SELECT
-    f.*,
+), hinted AS (
+  SELECT f.*,
     CASE
       WHEN f.library = 'librdkafka' AND f.id = 'rdkafka' THEN 1
       WHEN f.library IN ('sarama', 'kafkajs', 'kgo') AND f.id = f.library THEN 1
@@ -153,19 +123,13 @@ hinted AS (
       ELSE 0
     END AS is_default_id
   FROM fits f
-),
-ranked AS (
-  SELECT
-    h.*,
+), ranked AS (
+  SELECT h.*,
     rank() OVER (PARTITION BY h.capture, h.client_address, h.id ORDER BY h.is_default_id DESC, h.known DESC) AS place
   FROM hinted h
   WHERE (h.telling >= 3 OR (h.is_default_id = 1 AND h.telling >= 1)) AND h.known + 1 >= h.apis
-),
-fingerprints AS (
-  SELECT
-    capture,
-    client_address,
-    id,
+), fingerprints AS (
+  SELECT capture, client_address, id,
     array_join(sort_array(collect_set(library)), ' or ') AS name,
     CASE
       WHEN count(DISTINCT library) > 1 THEN CAST(NULL AS STRING)
@@ -181,8 +145,7 @@ fingerprints AS (
 ),
 -- kafka-python-2.0.2, app@host (github.com/segmentio/kafka-go)
 default_ids AS (
-  SELECT
-    connection_id,
+  SELECT connection_id,
     CASE
       WHEN client_id LIKE '%(github.com/segmentio/kafka-go)' THEN 'kafka-go'
       ELSE nullif(regexp_extract(client_id, '^(kafka-python|aiokafka)-[0-9]+[.][0-9]+[.][0-9]+$', 1), '')
@@ -190,10 +153,8 @@ default_ids AS (
     nullif(regexp_extract(client_id, '^(kafka-python|aiokafka)-([0-9]+[.][0-9]+[.][0-9]+)$', 2), '') AS version
   FROM conn
   WHERE said_name IS NULL
-),
-known AS (
-  SELECT
-    c.*,
+), known AS (
+  SELECT c.*,
     CASE WHEN l.connection_id IS NULL THEN coalesce(n.name, b.name) END AS near_name,
     CASE WHEN l.connection_id IS NULL THEN CASE WHEN n.name IS NOT NULL THEN n.version ELSE b.version END END AS near_version
   FROM roles c
@@ -203,16 +164,8 @@ known AS (
   LEFT JOIN neighbours b
     ON b.scope = concat('broker ', c.broker_address, ':', CAST(c.broker_port AS STRING))
     AND b.client_address = c.client_address AND b.id = coalesce(c.client_id, '')
-),
-found AS (
-  SELECT
-    c.connection_id,
-    c.client_id,
-    c.client_address,
-    c.broker_address,
-    c.broker_port,
-    c.role,
-    c.principal,
+), found AS (
+  SELECT c.connection_id, c.client_id, c.client_address, c.broker_address, c.broker_port, c.role, c.principal,
     coalesce(c.said_name, c.near_name, d.name, f.name) AS software,
     CASE
       WHEN c.said_name IS NOT NULL THEN c.said_version
@@ -226,15 +179,12 @@ found AS (
       WHEN d.name IS NOT NULL THEN 'client id'
       WHEN f.name IS NOT NULL THEN 'API versions'
     END AS evidence,
-    f.library AS fitting,
-    f.library_order AS fitting_order
+    f.library AS fitting, f.library_order AS fitting_order
   FROM known c
   LEFT JOIN default_ids d ON d.connection_id = c.connection_id
   LEFT JOIN fingerprints f ON f.capture = c.capture AND f.client_address = c.client_address AND f.id = coalesce(c.client_id, '')
-),
-parts AS (
-  SELECT
-    f.*,
+), parts AS (
+  SELECT f.*,
     CASE
       WHEN evidence = 'API versions' THEN fitting
       WHEN software_version RLIKE 'rdkafka-[0-9]' OR software LIKE '%rdkafka%' THEN 'librdkafka'
@@ -246,30 +196,19 @@ parts AS (
       ELSE regexp_extract(software_version, '([0-9]+[.][0-9.]+)', 1)
     END AS number
   FROM found f
-),
-numbers AS (
-  SELECT
-    p.*,
+), numbers AS (
+  SELECT p.*,
     try_cast(nullif(split_part(number, '.', 1), '') AS BIGINT) AS major,
     try_cast(nullif(split_part(number, '.', 2), '') AS BIGINT) AS minor,
     try_cast(nullif(split_part(number, '.', 3), '') AS BIGINT) AS patch
   FROM parts p
 )
-SELECT
-  connection_id,
+SELECT connection_id,
   concat_ws(' / ', coalesce(client_id, '-'), coalesce(principal, '-'), coalesce(software, '-'), coalesce(software_version, '-'))
     AS client,
-  client_id,
-  client_address,
-  broker_address,
-  broker_port,
-  role,
-  principal,
-  software,
-  software_version,
+  client_id, client_address, broker_address, broker_port, role, principal, software, software_version,
   software IS NOT NULL AND evidence <> 'ApiVersions' AS inferred,
-  evidence,
-  library,
+  evidence, library,
   CASE
     WHEN evidence = 'API versions' THEN fitting_order
     -- Confluent's builds have their own numbers: 7.6.0-ccs is Kafka 3.6

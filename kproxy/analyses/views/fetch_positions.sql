@@ -1,8 +1,7 @@
 /*
 meaning: Each partition of each Fetch of a client, with the offset that it reads from, also if a fetch session (KIP-227) omits it.
 */
-SELECT
-    *,
+SELECT *,
     last_value(offset) IGNORE NULLS OVER (
         PARTITION BY connection_id, topic, partition ORDER BY exchange ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
     ) AS position

@@ -7,8 +7,7 @@ stored: true
 */
 WITH heard AS (
   -- every request that a member sends for itself; LeaveGroup is left out, as others may send it, and without a generation
-  SELECT
-    e.connection_id, l.group_key, e.member_id, e.api_name, unix_micros(e.request_at) AS micros,
+  SELECT e.connection_id, l.group_key, e.member_id, e.api_name, unix_micros(e.request_at) AS micros,
     CASE WHEN e.api_name LIKE '%GroupHeartbeat' THEN e.response_generation_id ELSE e.generation_id END AS generation,
     CASE WHEN e.api_name LIKE '%GroupHeartbeat' AND e.generation_id = 0 AND size(e.error_codes) = 0 THEN 1 ELSE 0 END AS begins,
     CASE WHEN size(e.error_codes) = 0 AND e.response_at IS NOT NULL THEN 1 ELSE 0 END AS succeeded,

@@ -5,22 +5,16 @@ meaning: >-
   unknown.
 stored: true
 */
-SELECT
-    client_id,
-    client_address,
-    cluster,
+SELECT client_id, client_address, cluster,
     coalesce(topic, topic_id) AS topic,
-    acks,
-    codec,
-    magic,
+    acks, codec, magic,
     count IS NOT NULL AS is_counted,
     at_us DIV 60000000 AS minute,
     max(software) AS software,
     count(*) AS batches,
     CAST(sum(count) AS BIGINT) AS records,
     CAST(sum(size) AS BIGINT) AS bytes,
-    min(at) AS first_at,
-    max(at) AS last_at,
+    min(at) AS first_at, max(at) AS last_at,
     min(struct(at_us, connection_id, exchange)) AS example
 FROM client_batches
 WHERE direction = 'produce'

@@ -5,8 +5,7 @@ meaning: >-
 stored: true
 */
 WITH span AS (
-  SELECT
-    min(unix_micros(coalesce(request_at, response_at))) AS begins,
+  SELECT min(unix_micros(coalesce(request_at, response_at))) AS begins,
     max(unix_micros(coalesce(request_at, response_at))) + 1 AS ends
   FROM exchanges
 ), halves AS (

@@ -8,10 +8,21 @@ from xml.etree import ElementTree
 import pytest
 
 from kproxy.analyses.duck import Database
-from kproxy.analyses.report.charts.drawing import UnsafeDrawing, draw, most, name_of, scaled, time_axis
+from kproxy.analyses.report.charts.drawing import (
+    MOST_NODES,
+    UnsafeDrawing,
+    draw,
+    lag,
+    latency_heat,
+    map_graph,
+    most,
+    name_of,
+    rebalances,
+    scaled,
+    time_axis,
+    traffic,
+)
 from kproxy.analyses.report.charts.gallery import CHARTS, chosen, draw_all, tables_of_charts
-from kproxy.analyses.report.charts.map_graph import MOST_NODES, map_graph
-from kproxy.analyses.report.charts.over_time import lag, latency_heat, rebalances, traffic
 from tests.support.corpus import CAPTURES
 from tests.support.scenes import Rows
 from tests.support.scenes.rows import moment

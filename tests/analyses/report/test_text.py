@@ -8,13 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kproxy.analyses.analysis import Analysis, Header
-from kproxy.analyses.report.cells import cell, is_number
-from kproxy.analyses.report.json_page import json_page, plain
-from kproxy.analyses.report.markdown import escaped, markdown_page
+from kproxy.analyses.analysis import Analysis, Header, is_number
+from kproxy.analyses.report.pages import escaped, json_page, markdown_page, plain
 from kproxy.analyses.report.text import answer_lines, row_lines, summary_lines
 from kproxy.analyses.report.verdicts import Answer, Report, Summary
-from kproxy.analyses.report.words import counted, lasting, overview, source_names, when
+from kproxy.analyses.report.words import cell, counted, lasting, overview, source_names, when
 
 HOSTILE = "a\x1b[31m\u202e\nb"
 

@@ -24,13 +24,9 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
-    "commit_storm",
-    client_id="poller",
-    group_id="polls",
-    commits=400,
-    commits_in_busiest_minute=400,
+    "commit_storm", client_id="poller", group_id="polls", commits=400, commits_in_busiest_minute=400,
     repeated_percent=99,
-)
+)  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
     consumer = tables.client("poller")
     for number in range(400):
@@ -72,14 +68,9 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
-    "empty_fetch_loop",
-    client_id="spinner",
-    fetches=700,
-    empty=700,
-    empty_in_busiest_minute=700,
-    max_wait_ms=0,
+    "empty_fetch_loop", client_id="spinner", fetches=700, empty=700, empty_in_busiest_minute=700, max_wait_ms=0,
     min_bytes=1,
-)
+)  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
     consumer = tables.client("spinner")  # the healthy one waits half a second for each empty answer
     for number in range(700):
@@ -176,13 +167,9 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
-    "refused_commits",
-    client_id="worker",
-    group_id="jobs",
-    member_id="worker-1",
-    commits=2,
+    "refused_commits", client_id="worker", group_id="jobs", member_id="worker-1", commits=2,
     error_name="UNKNOWN_MEMBER_ID",
-)
+)  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
     consumer = tables.client("worker")  # STALE_MEMBER_EPOCH is tried again by itself (KIP-848)
     code = ErrorCode.UNKNOWN_MEMBER_ID if bad else ErrorCode.STALE_MEMBER_EPOCH
@@ -215,15 +202,9 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
-    "slow_broker",
-    broker="10.0.0.9:9092",
-    api_name="Produce",
-    requests=100,
-    slow=10,
-    percent=10,
-    longest_ms=3000,
+    "slow_broker", broker="10.0.0.9:9092", api_name="Produce", requests=100, slow=10, percent=10, longest_ms=3000,
     clients=1,
-)
+)  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
     producer = tables.client("orders")
     for number in range(100):
@@ -244,13 +225,9 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
-    "unanswered_requests",
-    client_id="orders",
-    requests=5,
-    connections=5,
-    closed_by_broker=0,
+    "unanswered_requests", client_id="orders", requests=5, connections=5, closed_by_broker=0,
     apis=["OffsetCommit", "Produce"],
-)
+)  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
     words = "the client closed the connection before the response"
     for number in range(5):  # the healthy one ends with all that it has

@@ -41,14 +41,9 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
-    "static_member_flapping",
-    client_id="a",
-    group_id="jobs",
-    group_instance_id="worker-0",
-    conflicts=1,
-    addresses=2,
+    "static_member_flapping", client_id="a", group_id="jobs", group_instance_id="worker-0", conflicts=1, addresses=2,
     joins=2,
-)
+)  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
     first, second = tables.client("a", "10.0.0.5"), tables.client("b", "10.0.0.6")
     first.group(0, "join", "jobs", group_instance_id="worker-0", member_id="m-1")
@@ -140,14 +135,9 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
-    "coordinator_errors",
-    client_id="worker",
-    resource="jobs",
-    errors=20,
-    seconds=19,
-    error_name="NOT_COORDINATOR",
+    "coordinator_errors", client_id="worker", resource="jobs", errors=20, seconds=19, error_name="NOT_COORDINATOR",
     brokers=1,
-)
+)  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
     member = tables.client("worker")  # the healthy one asks as often, for two seconds after a broker's restart
     for number in range(20):
@@ -171,14 +161,9 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
-    "mixed_subscriptions",
-    group_id="shared",
-    client_id="old",
-    topics="bills",
-    other_client_id="new",
-    connections=1,
+    "mixed_subscriptions", group_id="shared", client_id="old", topics="bills", other_client_id="new", connections=1,
     seconds=60,
-)
+)  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
     """A release with other topics beside the old one; the healthy one replaces it, and is rolled back an hour later."""
     for number, (name, topic, begins) in enumerate(

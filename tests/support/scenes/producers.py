@@ -22,15 +22,9 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
-    "tiny_batches",
-    client_id="sensor",
-    topic="readings",
-    batches=1200,
-    records=1200,
-    records_per_batch=1.0,
-    bytes_per_batch=100,
-    batches_in_busiest_minute=1200,
-)
+    "tiny_batches", client_id="sensor", topic="readings", batches=1200, records=1200, records_per_batch=1.0,
+    bytes_per_batch=100, batches_in_busiest_minute=1200,
+)  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
     producer = tables.client("sensor")  # the healthy one sends as much in a hundredth of the requests
     for number in range(1200 if bad else 12):
@@ -281,14 +275,9 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
-    "not_enough_replicas",
-    client_id="orders",
-    topic="invoices",
-    partition=0,
-    errors=4,
-    seconds=3,
+    "not_enough_replicas", client_id="orders", topic="invoices", partition=0, errors=4, seconds=3,
     error_name="NOT_ENOUGH_REPLICAS",
-)
+)  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
     producer = tables.client("orders")
     for second in range(4):

@@ -7,9 +7,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kproxy.analyses import library
+from kproxy.analyses.duck import Database
 from kproxy.output.tables import TABLES, schema_of
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import error_codes
+from tests.support.tables import few_rows
 
 START = datetime.datetime(2026, 1, 5, 12, tzinfo=datetime.UTC)
 BROKER = "10.0.0.9"
@@ -87,6 +90,12 @@ class Rows:
             pq.write_table(self.arrow(name), folder / name / "part-0.parquet")
         return folder
 
+    def answer(self, folder: Path, analysis: str, **parameters: Any) -> list[dict[str, Any]]:
+        """The rows of an analysis, by DuckDB; the tables are written below *folder*."""
+        with Database([self.write(folder / f"tables-of-{analysis}")], reading=few_rows()) as database:
+            rows: list[dict[str, Any]] = database.run(library.load()[analysis], **parameters).to_pylist()
+        return rows
+
 
 class Client:
     """One connection. Every method takes the time of its request, and returns the number of the exchange."""
@@ -153,21 +162,10 @@ class Client:
     ) -> int:
         """An exchange whose response has an error code for a resource."""
         exchange = self.ask(at, api, error_codes=[code], **columns)
-        self._rows.add(
-            "errors",
-            connection_id=self.id,
-            exchange=exchange,
-            at=moment(at + 0.002),
-            api_key=int(api),
-            api_name=self._rows.tables["exchanges"][-1]["api_name"],
-            client_id=self.client_id,
-            error_code=code,
-            error_name=name_of(code),
-            resource_type=kind,
-            resource=resource,
-            partition=partition,
-            count=1,
-        )
+        of_api = {"api_key": int(api), "api_name": self._rows.tables["exchanges"][-1]["api_name"]}
+        of_error = {"error_code": code, "error_name": name_of(code), "count": 1}
+        of_resource = {"resource_type": kind, "resource": resource, "partition": partition}
+        self._add("errors", at + 0.002, exchange, client_id=self.client_id, **of_api, **of_error, **of_resource)
         return exchange
 
     def produce(
@@ -206,22 +204,8 @@ class Client:
                 **columns,
             },
         )
-        self._rows.add(
-            "offsets",
-            connection_id=self.id,
-            exchange=exchange,
-            at=moment(at + 0.002),
-            kind="fetch",
-            client_id=self.client_id,
-            replica_id=-1,
-            topic=topic,
-            partition=partition,
-            offset=offset,
-            high_watermark=end,
-            last_stable_offset=stable,
-            log_start_offset=0,
-            error_code=error_code,
-        )
+        of_log = {"high_watermark": end, "last_stable_offset": stable, "log_start_offset": 0}
+        self._offset(at, exchange, "fetch", topic, partition, offset, error_code, replica_id=-1, **of_log)
         if count:
             self._batch(at + 0.002, exchange, "fetch", topic, partition, count, {"size": size})
         return exchange
@@ -229,19 +213,7 @@ class Client:
     def commit(self, at: float, group: str, topic: str, offset: int, partition: int = 0) -> int:
         """An OffsetCommit of one partition."""
         exchange = self.ask(at, ApiKey.OFFSET_COMMIT, group_id=group, topics=[topic])
-        self._rows.add(
-            "offsets",
-            connection_id=self.id,
-            exchange=exchange,
-            at=moment(at + 0.002),
-            kind="commit",
-            client_id=self.client_id,
-            group_id=group,
-            topic=topic,
-            partition=partition,
-            offset=offset,
-            error_code=0,
-        )
+        self._offset(at, exchange, "commit", topic, partition, offset, group_id=group)
         return exchange
 
     def group(self, at: float, event: str, group: str, *, api: ApiKey = ApiKey.JOIN_GROUP, **columns: Any) -> int:
@@ -256,37 +228,41 @@ class Client:
     def event(self, at: float, exchange: int, event: str, group: str, **columns: Any) -> None:
         """A further row of ``group_events`` of an exchange."""
         row = {
-            "connection_id": self.id,
-            "exchange": exchange,
             "request_at": moment(at),
-            "at": moment(at + 0.002),
             "group_type": "classic",
             "group_id": group,
             "event": event,
             "client_id": self.client_id,
             "error_name": name_of(columns.get("error_code", 0)),
         }
-        self._rows.add("group_events", **{**row, **columns})
+        self._add("group_events", at + 0.002, exchange, **{**row, **columns})
 
     def record(self, exchange: int, topic: str, key: bytes | None, *, partition: int = 0) -> None:
         """A record of a Produce request."""
-        self._rows.add(
-            "records",
-            connection_id=self.id,
-            exchange=exchange,
-            direction="produce",
-            topic=topic,
-            partition=partition,
-            key=key,
-        )
+        columns = {"direction": "produce", "topic": topic, "partition": partition, "key": key}
+        self._rows.add("records", connection_id=self.id, exchange=exchange, **columns)
+
+    def _add(self, table: str, at: float, exchange: int, **columns: Any) -> None:
+        self._rows.add(table, connection_id=self.id, exchange=exchange, at=moment(at), **columns)
+
+    def _offset(
+        self,
+        at: float,
+        exchange: int,
+        kind: str,
+        topic: str,
+        partition: int,
+        offset: int | None,
+        code: int = 0,
+        **more: Any,
+    ) -> None:
+        columns = {"kind": kind, "topic": topic, "partition": partition, "offset": offset, "error_code": code, **more}
+        self._add("offsets", at + 0.002, exchange, client_id=self.client_id, **columns)
 
     def _batch(
         self, at: float, exchange: int, direction: str, topic: str, partition: int, count: int, batch: dict[str, Any]
     ) -> None:
         row = {
-            "connection_id": self.id,
-            "exchange": exchange,
-            "at": moment(at),
             "direction": direction,
             "topic": topic,
             "partition": partition,
@@ -302,7 +278,7 @@ class Client:
             "is_control": False,
             "crc_valid": True,
         }
-        self._rows.add("record_batches", **{**row, **batch})
+        self._add("record_batches", at, exchange, **{**row, **batch})
 
 
 def _shifted(row: dict[str, Any], later: datetime.timedelta, exchanges: int = 0) -> dict[str, Any]:

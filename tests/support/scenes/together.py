@@ -1,17 +1,28 @@
 """All scenes in the same tables: each with a cluster, captures and clients of its own, so that none is evidence for another."""
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from tests.support.scenes.rows import Rows
 from tests.support.scenes.scene import SCENES, Scene
 
+OF_A_STAGE = re.compile(r"\b1\d(?=\.\d+\.\d+\.\d)|-\d(?=-\d+')")  # in the text of a row: addresses, ids of connections
+
 
 def play_all(
-    *, bad: bool = True, scenes: Iterable[Scene] = SCENES, change: Callable[[Rows], None] = lambda rows: None
+    *,
+    bad: bool = True,
+    scenes: Iterable[Scene] = SCENES,
+    change: Callable[[Rows], None] = lambda rows: None,
+    stage: int = 0,
+    every: Rows | None = None,
 ) -> Rows:
-    """The rows of all *scenes*. *change* is applied to each before they are put together."""
-    every = Rows()
+    """The rows of all *scenes*. *change* is applied to each before they are put together.
+
+    *every*: add to these rows, which have those of other stages: of scenes that were played in another way.
+    """
+    every = Rows() if every is None else every
     for scene in scenes:
         number = SCENES.index(scene)
         own = Rows()
@@ -19,24 +30,30 @@ def play_all(
         change(own)
         for connection in own.tables["connections"]:
             connection |= {
-                "capture": f"{number}-{connection['capture']}",
-                "broker_address": address(connection["broker_address"], number),
-                "client_address": address(connection["client_address"], number),
+                "capture": f"{stage}-{number}-{connection['capture']}",
+                "broker_address": address(connection["broker_address"], number, stage),
+                "client_address": address(connection["client_address"], number, stage),
             }
         for name, given in own.tables.items():
-            every.tables[name] += [{**row, "connection_id": f"{row['connection_id']}-{number}"} for row in given]
+            suffix = f"-{stage}-{number}"
+            every.tables[name] += [{**row, "connection_id": f"{row['connection_id']}{suffix}"} for row in given]
     return every
 
 
-def address(given: str, number: int) -> str:
+def address(given: str, number: int, stage: int = 0) -> str:
     """What an address of a scene, 10.x.y.z (also with a port), is among all scenes."""
-    first, second, _, last = given.split(".")
-    return f"{first}.{second}.{number}.{last}"
+    _, second, _, last = given.split(".")
+    return f"1{stage}.{second}.{number}.{last}"
 
 
-def rows_of(scene: Scene, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def rows_of(scene: Scene, rows: Iterable[dict[str, Any]], stage: int = 0) -> list[dict[str, Any]]:
     """Those of the rows of a finding whose example is in this scene."""
-    return [row for row in rows if row["connection_id"].endswith(f"-{SCENES.index(scene)}")]
+    return [row for row in rows if row["connection_id"].endswith(f"-{stage}-{SCENES.index(scene)}")]
+
+
+def text_of(row: dict[str, Any], *left_out: str) -> str:
+    """A row as text that is the same for all stages, without some of its columns."""
+    return OF_A_STAGE.sub("", repr({name: value for name, value in row.items() if name not in left_out}))
 
 
 def first_of(scene: Scene) -> dict[str, Any]:

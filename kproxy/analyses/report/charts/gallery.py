@@ -3,28 +3,18 @@
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
 from kproxy.analyses.analysis import View, read_view
 from kproxy.analyses.library import load_views, tables_needed
-from kproxy.analyses.report.charts import over_time
-from kproxy.analyses.report.charts.drawing import NARROW, WIDE, Span, Spec, draw
-from kproxy.analyses.report.charts.map_graph import map_graph
+from kproxy.analyses.report.charts import drawing
+from kproxy.analyses.report.charts.drawing import NARROW, WIDE, Span, Spec, draw, map_graph
+from kproxy.analyses.report.verdicts import Tables
 from kproxy.output.escaping import printable
 
-if TYPE_CHECKING:
-    import pyarrow
-
 Build = Callable[[list[dict[str, Any]], int, Span], Spec | None]
-
-
-class Selects(Protocol):
-    """Tables that answer queries: those of DuckDB, or those of Spark."""
-
-    def select(self, view: View) -> "pyarrow.Table":
-        """The rows of a query that is no analysis."""
 
 
 class Chart(Struct, frozen=True):
@@ -66,7 +56,7 @@ CHARTS = (
         "traffic",
         "Traffic by client, bytes a second",
         "Requests and responses on the wire, by client id.",
-        over_time.traffic,
+        drawing.traffic,
         ("map", "inventory", "topics"),
         ("client",),
     ),
@@ -74,16 +64,16 @@ CHARTS = (
         "rebalances",
         "What groups did",
         "One line for each member, by group. Times are UTC.",
-        over_time.rebalances,
+        drawing.rebalances,
         ("rebalances",),
         ("group_id",),
-        over_time.members_left_out,
+        drawing.members_left_out,
     ),
     Chart(
         "lag",
         "Lag before each Fetch, records",
         "Of each client and topic, the partition that was furthest behind when it asked. Lag of commits: analysis lag.",
-        over_time.lag,
+        drawing.lag,
         ("lag",),
         ("topic",),
     ),
@@ -91,7 +81,7 @@ CHARTS = (
         "latency_heat",
         "Latency, milliseconds",
         "The stronger the colour, the more requests. Without Fetch, JoinGroup and SyncGroup, which brokers hold on purpose.",
-        over_time.latency_heat,
+        drawing.latency_heat,
         ("latency",),
     ),
 )
@@ -109,14 +99,14 @@ def chosen(only: Iterable[str] | None) -> list[Chart]:
     return [chart for chart in CHARTS if wanted is None or wanted & set(chart.analyses)]
 
 
-def draw_all(tables: Selects, only: Iterable[str] | None, span: Span) -> list[Drawing]:
+def draw_all(tables: Tables, only: Iterable[str] | None, span: Span) -> list[Drawing]:
     """Draw the charts that have data. *span*: from when to when the sources were captured."""
     drawings = []
     for chart in chosen(only):
         rows, note = _with_cluster_numbers(tables.select(chart.view).to_pylist(), chart)
-        specs = [(chart.build(rows, width, span), width) for width in (WIDE, NARROW)]
-        if all(spec is not None for spec, _ in specs):
-            wide, narrow = (draw(spec, width) for spec, width in specs if spec is not None)
+        drawing = [(chart.build(rows, width, span), width) for width in (WIDE, NARROW)]
+        if all(spec is not None for spec, _ in drawing):
+            wide, narrow = (draw(spec, width) for spec, width in drawing if spec is not None)
             drawings.append(Drawing(chart.title, note, wide, narrow))
     return drawings
 

@@ -4,8 +4,7 @@ meaning: >-
   fetches show it. A Fetch of a session leaves out an offset that did not change: it is the one before.
 */
 WITH fetches AS (
-  SELECT
-    k.cluster,
+  SELECT k.cluster,
     coalesce(client_id, '') AS client,
     coalesce(topic, topic_id) AS topic,
     unix_micros(at) AS micros,
@@ -15,11 +14,9 @@ WITH fetches AS (
     ) AS position
   FROM offsets o JOIN connection_clusters k ON k.connection_id = o.connection_id
   WHERE kind = 'fetch' AND at IS NOT NULL AND coalesce(replica_id, -1) < 0
-),
-span AS (
+), span AS (
   SELECT min(micros) AS begins, max(micros) + 1 AS ends FROM fetches
-),
-parts AS (
+), parts AS (
   SELECT f.cluster, f.client, f.topic, (f.micros - s.begins) * 60 DIV (s.ends - s.begins) AS part, greatest(f.high_watermark - f.position, 0) AS lag
   FROM fetches f CROSS JOIN span s
   WHERE f.high_watermark >= 0 AND f.position >= 0

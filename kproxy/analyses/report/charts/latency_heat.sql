@@ -6,10 +6,8 @@ meaning: >-
 WITH span AS (
   SELECT min(unix_micros(request_at)) AS begins, max(unix_micros(request_at)) + 1 AS ends
   FROM exchanges WHERE latency_ms IS NOT NULL AND api_key NOT IN (1, 11, 14, 78)
-),
-parts AS (
-  SELECT
-    (unix_micros(e.request_at) - s.begins) * 60 DIV (s.ends - s.begins) AS part,
+), parts AS (
+  SELECT (unix_micros(e.request_at) - s.begins) * 60 DIV (s.ends - s.begins) AS part,
     CAST(floor(log10(greatest(e.latency_ms, 0.01D)) * 3) AS INT) AS third
   FROM exchanges e CROSS JOIN span s
   WHERE e.latency_ms IS NOT NULL AND e.request_at IS NOT NULL AND e.api_key NOT IN (1, 11, 14, 78)

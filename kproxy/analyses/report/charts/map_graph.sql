@@ -10,8 +10,7 @@ WITH moved AS (
   JOIN connections c ON c.connection_id = a.connection_id
   JOIN connection_clusters k ON k.connection_id = a.connection_id
   GROUP BY k.cluster, coalesce(a.client_id, ''), c.client_address, coalesce(a.topic, a.topic_id), a.direction
-),
-members AS (
+), members AS (
   SELECT k.cluster, coalesce(m.client_id, '') AS client, c.client_address, m.topic, m.group_id
   FROM (
     SELECT connection_id, client_id, coalesce(topic, topic_id) AS topic, group_id FROM offsets
@@ -26,26 +25,22 @@ members AS (
   ) AS m
   JOIN connections c ON c.connection_id = m.connection_id
   JOIN connection_clusters k ON k.connection_id = m.connection_id
-),
-of_topics AS (
+), of_topics AS (
   SELECT cluster, client, client_address, topic, sort_array(collect_set(group_id)) AS group_ids
   FROM members WHERE topic IS NOT NULL
   GROUP BY cluster, client, client_address, topic
-),
-of_clients AS (
+), of_clients AS (
   SELECT cluster, client, client_address, sort_array(collect_set(group_id)) AS group_ids
   FROM members
   GROUP BY cluster, client, client_address
-),
-parties AS (
+), parties AS (
   SELECT m.cluster, m.direction, m.topic, m.records, m.client,
     CASE WHEN m.direction = 'fetch' THEN coalesce(t.group_ids, c.group_ids) END AS group_ids
   FROM moved m
   LEFT JOIN of_topics t ON t.cluster = m.cluster AND t.client = m.client AND t.client_address = m.client_address AND t.topic = m.topic
   LEFT JOIN of_clients c ON c.cluster = m.cluster AND c.client = m.client AND c.client_address = m.client_address
   WHERE m.topic IS NOT NULL
-),
-told AS (
+), told AS (
   SELECT cluster, direction, topic, records,
     CASE
       WHEN group_ids IS NULL THEN client

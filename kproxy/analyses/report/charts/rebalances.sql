@@ -4,10 +4,7 @@ meaning: >-
   say most; and how many members and events there are (all_members, all_events).
 */
 WITH events AS (
-  SELECT
-    cluster,
-    group_key,
-    group_id,
+  SELECT cluster, group_key, group_id,
     coalesce(client_id, '') AS client,
     coalesce(member_id, '') AS member_id,
     coalesce(nullif(member_id, ''), client_id, '') AS member,
@@ -20,8 +17,7 @@ WITH events AS (
     response_generation AS generation
   FROM keyed_group_events
   WHERE at IS NOT NULL AND event IN ('join', 'sync', 'assign', 'leave', 'heartbeat')
-),
-members AS (
+), members AS (
   SELECT group_key, member,
     row_number() OVER (ORDER BY count(CASE WHEN event IN ('error', 'leave') THEN 1 END) DESC, count(CASE WHEN event = 'join' THEN 1 END) DESC,
       count(*) DESC, group_key, member) AS place,
@@ -29,8 +25,7 @@ members AS (
     sum(count(*)) OVER () AS all_events
   FROM events
   GROUP BY group_key, member
-),
-ranked AS (
+), ranked AS (
   SELECT e.*, m.all_members, m.all_events,
     row_number() OVER (ORDER BY CASE e.event WHEN 'error' THEN 0 WHEN 'leave' THEN 0 WHEN 'join' THEN 1 WHEN 'heartbeat' THEN 3 ELSE 2 END,
       e.at_ms, e.group_key, e.member_id, e.event, e.generation) AS place

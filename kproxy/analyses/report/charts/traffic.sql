@@ -4,10 +4,8 @@ meaning: Bytes of requests and responses of each client id, in sixty parts of th
 WITH span AS (
   SELECT min(unix_micros(coalesce(request_at, response_at))) AS begins, max(unix_micros(coalesce(request_at, response_at))) + 1 AS ends
   FROM exchanges
-),
-parts AS (
-  SELECT
-    k.cluster,
+), parts AS (
+  SELECT k.cluster,
     coalesce(e.client_id, '') AS client,
     (unix_micros(coalesce(e.request_at, e.response_at)) - s.begins) * 60 DIV (s.ends - s.begins) AS part,
     coalesce(e.request_size, 0) + coalesce(e.response_size, 0) AS bytes

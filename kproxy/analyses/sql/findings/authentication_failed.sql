@@ -19,8 +19,7 @@ verdict: "{rows:login/logins} refused. Most: user {user_name} from {client_addre
 order: 25
 frame:
   group_by: [client_id, client_address, user_name, sasl_mechanism, broker, error_name]
-  values:
-    failures: count(*)
+  values: {failures: count(*)}
   having: failures >= :min_failures
   order_by: failures DESC
 */

@@ -22,44 +22,23 @@ frame:
 */
 WITH missing AS (
     SELECT
-        client_id,
-        client_address,
-        software,
-        broker,
-        cluster,
-        resource AS topic,
-        at,
-        at_us,
-        connection_id,
-        exchange,
+        client_id, client_address, software, broker, cluster, resource AS topic, at, at_us, connection_id, exchange,
         row_number() OVER (PARTITION BY cluster, resource ORDER BY at_us, connection_id, exchange) AS nth
     FROM client_errors
     WHERE api_key = 3 AND resource_type = 'topic' AND error_code IN (3, 5) AND partition IS NULL
-),
-described AS (
+), described AS (
     SELECT cluster, topic, at, at_us
     FROM client_exchanges
     LATERAL VIEW explode(described_topics) t AS topic
     WHERE api_key = 3
-),
-created AS (
+), created AS (
     SELECT cluster, topic, count(*) AS requests
     FROM client_exchanges
     LATERAL VIEW explode(topics) t AS topic
     WHERE api_key = 19
     GROUP BY cluster, topic
-),
-found AS (
-    SELECT
-        m.client_id,
-        m.client_address,
-        m.software,
-        m.broker,
-        m.cluster,
-        m.topic,
-        m.at,
-        m.at_us,
-        m.connection_id,
+), found AS (
+    SELECT m.client_id, m.client_address, m.software, m.broker, m.cluster, m.topic, m.at, m.at_us, m.connection_id,
         m.exchange,
         min(d.at_us) AS there_us,
         min(d.at) AS there_at

@@ -33,26 +33,19 @@ frame:
   is_summed: true
 */
 WITH commits AS (
-    SELECT
-        *,
+    SELECT *,
         offset - lag(offset) OVER (
             PARTITION BY connection_id, group_id, topic, partition ORDER BY at_us, exchange
         ) AS step
     FROM client_offsets
     WHERE kind = 'commit' AND coalesce(error_code, 0) = 0
 )
-SELECT
-    group_id,
-    client_id,
-    client_address,
-    cluster,
-    topic,
+SELECT group_id, client_id, client_address, cluster, topic,
     at_us DIV 60000000 AS minute,
     max(software) AS software,
     count(*) AS commits,
     CAST(sum(step) AS BIGINT) AS records,
-    min(at) AS first_at,
-    max(at) AS last_at,
+    min(at) AS first_at, max(at) AS last_at,
     min(struct(at_us, connection_id, exchange)) AS example
 FROM commits
 WHERE step > 0

@@ -34,23 +34,18 @@ WITH working AS (
     FROM exchanges
     WHERE api_key NOT IN (3, 17, 18, 36)
     GROUP BY connection_id
-),
-short AS (
+), short AS (
     SELECT c.*, w.exchange
     FROM client_connections AS c
     JOIN working AS w ON w.connection_id = c.connection_id
     WHERE c.closed <> 'end of capture' AND c.last_seen_us - c.first_seen_us <= :max_seconds * 1000000
 )
-SELECT
-    client_id,
-    client_address,
-    broker,
+SELECT client_id, client_address, broker,
     first_seen_us DIV 60000000 AS minute,
     max(software) AS software,
     count(*) AS connections,
     CAST(sum(requests) AS BIGINT) AS requests,
-    min(first_seen_at) AS first_at,
-    max(last_seen_at) AS last_at,
+    min(first_seen_at) AS first_at, max(last_seen_at) AS last_at,
     min(struct(first_seen_us, connection_id, exchange)) AS example
 FROM short
 GROUP BY client_id, client_address, broker, first_seen_us DIV 60000000

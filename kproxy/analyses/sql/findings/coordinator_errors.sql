@@ -31,8 +31,7 @@ frame:
   having: errors >= :min_errors AND seconds >= :min_seconds
   order_by: errors DESC
 */
-SELECT
-    r.*,
+SELECT r.*,
     CASE WHEN r.resource_type IN ('group', 'transactional_id') THEN r.resource ELSE coalesce(e.group_id, e.transactional_id) END
         AS coordinated
 FROM client_errors AS r

@@ -23,10 +23,7 @@ verdict: "{rows:partition/partitions} with damaged record batches. Most: {topic}
 order: 10
 frame:
   group_by: [client_id, client_address, cluster, broker, direction, "coalesce(topic, topic_id) AS topic", partition]
-  values:
-    batches: count(*)
-    refused: count(CASE WHEN error_code = 2 THEN 1 END)
-    base_offset: min(base_offset)
+  values: {batches: count(*), refused: count(CASE WHEN error_code = 2 THEN 1 END), base_offset: min(base_offset)}
   derived:
     direction: CASE WHEN direction = 'produce' THEN 'produced' ELSE 'fetched' END
   having: batches >= :min_batches

@@ -22,10 +22,7 @@ verdict: "{count client_id:client/clients} that Kafka {release} will refuse. Mos
 order: 45
 frame:
   group_by: [client_id, client_address, api_key, api_name, min_version]
-  values:
-    requests: count(*)
-    lowest_version: min(api_version)
-    highest_version: max(api_version)
+  values: {requests: count(*), lowest_version: min(api_version), highest_version: max(api_version)}
   derived:
     release: CAST(:release AS STRING)
     taken: CASE WHEN min_version IS NULL THEN 'none' ELSE 'v' || CAST(min_version AS STRING) || '+' END
@@ -37,8 +34,7 @@ WITH known AS (
     JOIN releases AS r ON r.release = v.release
     JOIN releases AS t ON t.release = :release AND r.release_order < t.release_order
     GROUP BY v.api_key
-),
-target AS (
+), target AS (
     SELECT api_key, min_version
     FROM api_versions
     WHERE release = :release

@@ -36,19 +36,14 @@ WITH fetched AS (
     FROM client_exchanges
     WHERE api_key = 1 AND coalesce(replica_id, -1) < 0 AND response_at IS NOT NULL AND error_name IS NULL
 )
-SELECT
-    client_id,
-    client_address,
-    broker,
-    connection_id,
+SELECT client_id, client_address, broker, connection_id,
     at_us DIV 60000000 AS minute,
     max(software) AS software,
     count(*) AS fetches,
     CAST(sum(is_empty) AS BIGINT) AS empty,
     min(max_wait_ms) AS max_wait_ms,
     min(min_bytes) AS min_bytes,
-    min(at) AS first_at,
-    max(at) AS last_at,
+    min(at) AS first_at, max(at) AS last_at,
     min(CASE WHEN is_empty = 1 THEN struct(at_us, connection_id, exchange) END) AS example
 FROM fetched
 GROUP BY client_id, client_address, broker, connection_id, at_us DIV 60000000

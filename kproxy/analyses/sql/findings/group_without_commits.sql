@@ -22,9 +22,7 @@ order: 27
 frame:
   group_by: [client_id, client_address, cluster, group_id]
   pause: pause_seconds
-  values:
-    records: CAST(sum(records) AS BIGINT)
-    seconds: (max(at_us) - min(at_us)) DIV 1000000
+  values: {records: CAST(sum(records) AS BIGINT), seconds: (max(at_us) - min(at_us)) DIV 1000000}
   having: records >= :min_records AND seconds >= :min_seconds
   order_by: records DESC
 */
@@ -34,8 +32,7 @@ WITH members AS (
     WHERE event IN ('join', 'sync', 'heartbeat') AND group_type IN ('classic', 'consumer') AND coalesce(error_code, 0) = 0
         AND coalesce(protocol_type, 'consumer') = 'consumer'
     GROUP BY cluster, group_id, client_id, client_address
-),
-committed AS (
+), committed AS (
     SELECT DISTINCT cluster, group_id
     FROM client_exchanges
     WHERE api_key IN (8, 28) AND group_id IS NOT NULL

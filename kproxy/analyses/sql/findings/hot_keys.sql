@@ -35,9 +35,7 @@ frame:
   order_by: records DESC, topic, key_hex, key_bytes, cluster
 */
 WITH keyed AS (
-    SELECT
-        c.cluster,
-        direction,
+    SELECT c.cluster, direction,
         coalesce(topic, topic_id) AS topic,
         key,
         count(*) AS records,
@@ -47,10 +45,8 @@ WITH keyed AS (
     JOIN connection_clusters AS c ON c.connection_id = r.connection_id
     WHERE key IS NOT NULL
     GROUP BY c.cluster, direction, coalesce(topic, topic_id), key
-),
-shares AS (
-    SELECT
-        *,
+), shares AS (
+    SELECT *,
         CAST(sum(records) OVER (PARTITION BY cluster, direction, topic) AS BIGINT) AS topic_records,
         count(*) OVER (PARTITION BY cluster, direction, topic) AS keys,
         min(CASE WHEN direction = 'produce' THEN 0 ELSE 1 END) OVER (PARTITION BY cluster, topic) AS only_fetched

@@ -30,8 +30,7 @@ frame:
   order_by: idle DESC
 */
 WITH assigned AS (
-    SELECT
-        *,
+    SELECT *,
         max(generation) OVER (PARTITION BY group_key) AS last_generation
     FROM client_group_events
     WHERE event = 'assign' AND coalesce(error_code, 0) = 0 AND assignment IS NOT NULL

@@ -29,8 +29,7 @@ frame:
   order_by: batches DESC
 */
 WITH stamped AS (
-    SELECT
-        *,
+    SELECT *,
         unix_millis(max_timestamp) AS stamp_ms,
         max(unix_millis(max_timestamp)) OVER (
             PARTITION BY cluster, coalesce(topic, topic_id), partition

@@ -36,30 +36,16 @@ WITH joined AS (
     SELECT connection_id, group_id, at, at_us, exchange, member_id, rebalance_timeout_ms
     FROM client_group_events
     WHERE event = 'join'
-),
-left_group AS (
-    SELECT
-        *,
+), left_group AS (
+    SELECT *,
         CASE WHEN lower(reason) LIKE '%poll timeout%' OR lower(reason) LIKE '%max.poll.interval%' OR lower(reason) LIKE '%max poll%'
             THEN 1 ELSE 0 END AS says_so
     FROM client_group_events
     WHERE event = 'leave' AND coalesce(error_code, 0) = 0
-),
-matched AS (
+), matched AS (
     SELECT
-        l.client_id,
-        l.client_address,
-        l.software,
-        l.cluster,
-        l.group_id,
-        l.member_id,
-        l.group_instance_id,
-        l.reason,
-        l.says_so,
-        l.at,
-        l.at_us,
-        l.connection_id,
-        l.exchange,
+        l.client_id, l.client_address, l.software, l.cluster, l.group_id, l.member_id, l.group_instance_id, l.reason,
+        l.says_so, l.at, l.at_us, l.connection_id, l.exchange,
         max(CASE WHEN j.at_us <= l.at_us THEN j.rebalance_timeout_ms END) AS rebalance_timeout_ms,
         min(CASE WHEN j.at_us > l.at_us THEN j.at_us END) AS back_us,
         min(CASE WHEN j.at_us > l.at_us THEN j.at END) AS back_at

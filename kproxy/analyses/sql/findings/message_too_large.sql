@@ -20,10 +20,7 @@ verdict: "{count client_id:producer has/producers have} records refused as too l
 order: 11
 frame:
   group_by: [client_id, client_address, cluster, resource AS topic]
-  values:
-    error_name: max(error_name)
-    errors: count(*)
-    largest_request_bytes: max(request_size)
+  values: {error_name: max(error_name), errors: count(*), largest_request_bytes: max(request_size)}
   having: errors >= :min_errors
   order_by: errors DESC
 */

@@ -32,69 +32,44 @@ frame:
   order_by: seconds DESC, group_key
 */
 WITH subscribed AS (
-    SELECT
-        g.cluster,
-        g.group_key,
-        g.group_id,
+    SELECT g.cluster, g.group_key, g.group_id,
         array_join(sort_array(g.subscribed_topics), ', ') AS topics,
         sort_array(g.subscribed_topics) AS topic_list,
-        g.client_id,
-        g.client_address,
-        g.software,
-        g.member_id,
-        g.at,
-        g.at_us,
-        g.connection_id,
-        g.exchange,
+        g.client_id, g.client_address, g.software, g.member_id, g.at, g.at_us, g.connection_id, g.exchange,
         greatest(c.last_seen_us, g.at_us) AS until_us
     FROM client_group_events AS g
     JOIN client_connections AS c ON c.connection_id = g.connection_id
     WHERE g.event IN ('join', 'heartbeat') AND size(g.subscribed_topics) > 0 AND coalesce(g.error_code, 0) IN (0, 79)
-),
-latest AS (
-    SELECT
-        *,
+), latest AS (
+    SELECT *,
         least(coalesce(lead(at_us) OVER (PARTITION BY group_key, connection_id ORDER BY at_us, exchange), until_us), until_us) AS to_us
     FROM subscribed
-),
-marked AS (  -- a new period of use begins if no member had the subscription for min_seconds
-    SELECT
-        *,
+), marked AS (  -- a new period of use begins if no member had the subscription for min_seconds
+    SELECT *,
         CASE WHEN at_us > :min_seconds * 1000000 + max(to_us) OVER (
             PARTITION BY group_key, topics ORDER BY at_us, connection_id, exchange ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) THEN 1 ELSE 0 END AS begins
     FROM latest
-),
-numbered AS (
+), numbered AS (
     SELECT *, sum(begins) OVER (
         PARTITION BY group_key, topics ORDER BY at_us, connection_id, exchange ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
     ) AS period
     FROM marked
-),
-spans AS (
-    SELECT
-        cluster,
-        group_key,
-        group_id,
-        topics,
+), spans AS (
+    SELECT cluster, group_key, group_id, topics,
         min(topic_list) AS topic_list,
         min(client_id) AS client_id,
         min(client_address) AS client_address,
         max(software) AS software,
         count(DISTINCT connection_id) AS connections,
-        min(at_us) AS from_us,
-        max(to_us) AS to_us,
+        min(at_us) AS from_us, max(to_us) AS to_us,
         min(at) AS first_at,
         min(struct(at_us, connection_id, exchange)) AS example
     FROM numbered
     GROUP BY cluster, group_key, group_id, topics, period
-),
-paired AS (
-    SELECT
-        a.*,
-        b.client_id AS other_client_id,
-        b.client_address AS other_client_address,
-        b.topics AS other_topics,
+), paired AS (
+    SELECT a.*,
+        b.client_id AS other_client_id, b.client_address AS other_client_address, b.topics AS other_topics,
         least(a.to_us, b.to_us) - greatest(a.from_us, b.from_us) AS together_us,
         row_number() OVER (
             PARTITION BY a.group_key

@@ -22,10 +22,7 @@ order: 10
 frame:
   group_by: [client_id, client_address, cluster, broker, resource AS topic, partition]
   pause: pause_seconds
-  values:
-    error_name: max(error_name)
-    errors: count(*)
-    seconds: (max(at_us) - min(at_us)) DIV 1000000
+  values: {error_name: max(error_name), errors: count(*), seconds: (max(at_us) - min(at_us)) DIV 1000000}
   having: errors >= :min_errors
   order_by: errors DESC
 */

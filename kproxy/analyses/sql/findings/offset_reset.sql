@@ -36,10 +36,8 @@ WITH asked AS (
     SELECT *
     FROM client_offsets
     WHERE kind = 'fetch' AND replica_id < 0 AND offset IS NOT NULL
-),
-ordered AS (
-    SELECT
-        *,
+), ordered AS (
+    SELECT *,
         lead(offset) OVER (
             PARTITION BY client_id, client_address, cluster, topic, partition ORDER BY at_us, connection_id, exchange
         ) AS to_offset,

@@ -36,20 +36,9 @@ frame:
   order_by: CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, seconds DESC, first_at, producer_id, producer_epoch, client_id, client_address, cluster
 */
 WITH marks AS (  -- batches of transactions, and ends of transactions
-    SELECT
-        client_id,
-        client_address,
-        cluster,
-        software,
-        transactional_id,
-        producer_id,
-        producer_epoch,
+    SELECT client_id, client_address, cluster, software, transactional_id, producer_id, producer_epoch,
         coalesce(topic, topic_id) AS topic,
-        count,
-        at,
-        at_us,
-        connection_id,
-        exchange,
+        count, at, at_us, connection_id, exchange,
         CAST(NULL AS STRING) AS outcome
     FROM client_batches
     WHERE direction = 'produce'
@@ -62,10 +51,8 @@ WITH marks AS (  -- batches of transactions, and ends of transactions
         CAST(NULL AS STRING), CAST(NULL AS STRING), cluster, CAST(NULL AS STRING), CAST(NULL AS STRING), producer_id, CAST(NULL AS SMALLINT),
         CAST(NULL AS STRING), CAST(NULL AS BIGINT), CAST(NULL AS TIMESTAMP), at_us, CAST(NULL AS STRING), CAST(NULL AS BIGINT), outcome
     FROM transaction_ends
-),
-ended AS (  -- each batch with the first end after it; at equal times, the batch comes after the end
-    SELECT
-        *,
+), ended AS (  -- each batch with the first end after it; at equal times, the batch comes after the end
+    SELECT *,
         last_value(CASE WHEN outcome IS NOT NULL THEN at_us END) IGNORE NULLS OVER (
             PARTITION BY cluster, producer_id ORDER BY at_us DESC, CASE WHEN outcome IS NULL THEN 0 ELSE 1 END, outcome DESC
             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS ending_us,
@@ -73,29 +60,21 @@ ended AS (  -- each batch with the first end after it; at equal times, the batch
             PARTITION BY cluster, producer_id ORDER BY at_us DESC, CASE WHEN outcome IS NULL THEN 0 ELSE 1 END, outcome DESC
             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS ending
     FROM marks
-),
-found AS (
-    SELECT
-        client_id,
-        client_address,
-        cluster,
+), found AS (
+    SELECT client_id, client_address, cluster,
         max(software) AS software,
         max(transactional_id) AS transactional_id,
-        producer_id,
-        producer_epoch,
-        ending_us,
+        producer_id, producer_epoch, ending_us,
         max(ending) AS ending,
         sort_array(collect_set(topic)) AS topics,
         CAST(sum(count) AS BIGINT) AS records,
-        min(at) AS first_at,
-        max(at) AS last_at,
+        min(at) AS first_at, max(at) AS last_at,
         min(at_us) AS first_us,
         min(struct(at_us, connection_id, exchange)) AS example
     FROM ended
     WHERE outcome IS NULL
     GROUP BY client_id, client_address, cluster, producer_id, producer_epoch, ending_us
-),
-watched AS (  -- until when the capture would show an end; no row if the producer's coordinator was not captured
+), watched AS (  -- until when the capture would show an end; no row if the producer's coordinator was not captured
     SELECT f.cluster, f.producer_id, f.first_us, max(c.until_us) AS until_us
     FROM (SELECT DISTINCT cluster, producer_id, first_us FROM found) AS f
     JOIN coordinator_captures AS c

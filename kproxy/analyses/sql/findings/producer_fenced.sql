@@ -24,10 +24,7 @@ order: 31
 frame:
   group_by: [client_id, client_address, cluster, "coalesce(CASE WHEN resource_type = 'transactional_id' THEN resource END, transactional_id) AS transactional_id"]
   pause: pause_seconds
-  values:
-    error_name: max(error_name)
-    errors: count(*)
-    connections: count(DISTINCT connection_id)
+  values: {error_name: max(error_name), errors: count(*), connections: count(DISTINCT connection_id)}
   derived:
     severity: CASE WHEN errors >= :min_for_warning THEN 'warning' ELSE 'notice' END
   having: errors >= :min_errors

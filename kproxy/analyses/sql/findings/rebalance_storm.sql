@@ -44,41 +44,33 @@ WITH named AS (
     SELECT *, row_number() OVER (PARTITION BY group_key, member_id ORDER BY at_us, CASE event WHEN 'join' THEN 0 ELSE 1 END) AS nth_of_member
     FROM client_group_events
     WHERE member_id <> ''
-),
-newcomers AS (  -- new members of groups that are not classic: each raises the epoch by one, which is no rebalance that hurts
+), newcomers AS (  -- new members of groups that are not classic: each raises the epoch by one, which is no rebalance that hurts
     SELECT group_key, response_generation AS generation, count(*) AS members
     FROM named
     WHERE nth_of_member = 1 AND event = 'join' AND group_type <> 'classic' AND coalesce(error_code, 0) = 0 AND response_generation > 0
     GROUP BY group_key, response_generation
-),
-formed AS (
-    SELECT
-        group_key,
-        response_generation AS generation,
+), formed AS (
+    SELECT group_key, response_generation AS generation,
         min(at_us) AS at_us,
         response_generation - lag(response_generation) OVER (PARTITION BY group_key ORDER BY response_generation) AS higher
     FROM client_group_events
     WHERE event IN ('join', 'heartbeat') AND coalesce(error_code, 0) = 0 AND response_generation > 0
     GROUP BY group_key, response_generation
-),
-generations AS (
+), generations AS (
     SELECT f.group_key, f.generation, f.at_us
     FROM formed AS f
     LEFT JOIN newcomers AS n ON n.group_key = f.group_key AND n.generation = f.generation
     WHERE coalesce(f.higher, 1) > coalesce(n.members, 0)
-),
-numbered AS (
+), numbered AS (
     SELECT *, row_number() OVER (PARTITION BY group_key ORDER BY at_us, generation) AS nth
     FROM generations
-),
-periods AS (  -- from each generation to the last of min_rebalances generations, if these formed within period_seconds
+), periods AS (  -- from each generation to the last of min_rebalances generations, if these formed within period_seconds
     SELECT a.group_key, a.at_us AS from_us, max(b.at_us) AS to_us
     FROM numbered AS a
     JOIN numbered AS b ON b.group_key = a.group_key AND b.nth = a.nth + :min_rebalances - 1
     WHERE b.at_us - a.at_us <= :period_seconds * 1000000
     GROUP BY a.group_key, a.at_us
-),
-followed AS (  -- each event with the end of the last period that began before it
+), followed AS (  -- each event with the end of the last period that began before it
     SELECT g.*, max(p.to_us) OVER (PARTITION BY g.group_key ORDER BY g.at_us) AS to_us
     FROM client_group_events AS g
     LEFT JOIN periods AS p ON p.group_key = g.group_key AND p.from_us = g.at_us

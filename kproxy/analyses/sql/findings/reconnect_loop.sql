@@ -41,26 +41,20 @@ frame:
   order_by: connections DESC
 */
 WITH worked AS (
-    SELECT
-        connection_id,
+    SELECT connection_id,
         count(CASE WHEN api_key NOT IN (17, 18, 36) THEN 1 END) AS work,
         max(CASE WHEN error_name IS NOT NULL AND NOT (api_key = 18 AND error_name = 'UNSUPPORTED_VERSION') THEN error_name END)
             AS error_name,
         max(exchange) AS exchange
     FROM exchanges
     GROUP BY connection_id
-),
-idle AS (
+), idle AS (
     SELECT c.*, w.error_name, w.exchange
     FROM client_connections AS c
     JOIN worked AS w ON w.connection_id = c.connection_id
     WHERE w.work = 0 AND c.closed <> 'end of capture' AND c.last_seen_us - c.first_seen_us <= :max_seconds * 1000000
-),
-periods AS (
-    SELECT
-        client_id,
-        client_address,
-        broker,
+), periods AS (
+    SELECT client_id, client_address, broker,
         max(software) AS software,
         max(sasl_mechanism) AS sasl_mechanism,
         max(user_name) AS user_name,
@@ -68,13 +62,11 @@ periods AS (
         count(*) AS connections,
         count(error_name) AS errors,
         count(CASE WHEN closed_by = 'broker' THEN 1 END) AS closed_by_broker,
-        min(first_seen_at) AS first_at,
-        max(last_seen_at) AS last_at,
+        min(first_seen_at) AS first_at, max(last_seen_at) AS last_at,
         min(struct(first_seen_us, connection_id, exchange)) AS example
     FROM idle
     GROUP BY client_id, client_address, broker, first_seen_us DIV 300000000
-),
-working AS (
+), working AS (
     SELECT c.client_id, c.client_address, count(*) AS connections
     FROM client_connections AS c
     JOIN worked AS w ON w.connection_id = c.connection_id

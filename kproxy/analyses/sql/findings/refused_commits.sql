@@ -20,8 +20,7 @@ verdict: "{rows:member/members} with commits refused. Most: {client_id} at {clie
 order: 23
 frame:
   group_by: [client_id, client_address, cluster, group_id, member_id, error_name]
-  values:
-    commits: count(*)
+  values: {commits: count(*)}
   having: commits >= :min_commits
   order_by: commits DESC
 */

@@ -22,10 +22,7 @@ verdict: "{rows:partition/partitions} with a gap in a producer's sequence. Most:
 order: 12
 frame:
   group_by: [client_id, client_address, cluster, resource AS topic, partition, producer_id]
-  values:
-    error_name: max(error_name)
-    errors: count(*)
-    base_sequence: min(base_sequence)
+  values: {error_name: max(error_name), errors: count(*), base_sequence: min(base_sequence)}
   having: errors >= :min_errors
   order_by: errors DESC
 */

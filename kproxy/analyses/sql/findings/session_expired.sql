@@ -21,51 +21,32 @@ sampled: That the member left by itself may be in an exchange that is missing.
 verdict: "{rows:running member was/running members were} thrown out by a group. First: {client_id} at {client_address} from {group_id}, {silence_ms:ms} after its heartbeat before. Look for a pause of that process (garbage collection, CPU, container) or a cut network."
 order: 22
 frame:
-  derived:
-    silence_ms: (at_us - before_us) DIV 1000
-    first_at: at
-    last_at: at
+  derived: {silence_ms: (at_us - before_us) DIV 1000, first_at: at, last_at: at}
   having: coalesce(at_us - before_us, 0) >= :min_silence_ms * 1000
   order_by: first_at, group_key, member_id, connection_id, exchange
 */
 WITH refused AS (
-    SELECT
-        *,
+    SELECT *,
         row_number() OVER (PARTITION BY group_key, member_id ORDER BY at_us, connection_id, exchange) AS nth
     FROM client_group_events
     WHERE event = 'heartbeat' AND error_code IN (25, 110)
-),
-left_group AS (
+), left_group AS (
     SELECT group_key, member_id, min(at_us) AS left_us
     FROM client_group_events
     WHERE event = 'leave'
     GROUP BY group_key, member_id
-),
-beats AS (
+), beats AS (
     SELECT connection_id, group_id, member_id, exchange, at_us
     FROM client_exchanges
     WHERE api_key IN (11, 12, 14, 68, 76, 88)
-),
-sessions AS (
+), sessions AS (
     SELECT group_key, member_id, max(session_timeout_ms) AS session_timeout_ms
     FROM client_group_events
     WHERE event = 'join'
     GROUP BY group_key, member_id
-),
-matched AS (
-    SELECT
-        r.client_id,
-        r.client_address,
-        r.software,
-        r.cluster,
-        r.group_key,
-        r.group_id,
-        r.member_id,
-        r.error_name,
-        r.at,
-        r.at_us,
-        r.connection_id,
-        r.exchange,
+), matched AS (
+    SELECT r.client_id, r.client_address, r.software, r.cluster, r.group_key, r.group_id, r.member_id, r.error_name,
+        r.at, r.at_us, r.connection_id, r.exchange,
         max(b.at_us) AS before_us
     FROM refused AS r
     LEFT JOIN left_group AS l ON l.group_key = r.group_key AND l.member_id = r.member_id AND l.left_us <= r.at_us

@@ -34,36 +34,26 @@ frame:
   order_by: records DESC, topic, partition, cluster
 */
 WITH by_client AS (
-    SELECT
-        cluster,
+    SELECT cluster,
         coalesce(topic, topic_id) AS topic,
-        partition,
-        client_id,
-        client_address,
+        partition, client_id, client_address,
         max(software) AS software,
         count(*) AS batches,
         CAST(sum(count) AS BIGINT) AS records,
         CAST(sum(size) AS BIGINT) AS bytes,
-        min(at) AS first_at,
-        max(at) AS last_at,
+        min(at) AS first_at, max(at) AS last_at,
         min(struct(at_us, connection_id, exchange)) AS example
     FROM client_batches
     WHERE direction = 'produce' AND coalesce(error_code, 0) = 0
     GROUP BY cluster, coalesce(topic, topic_id), partition, client_id, client_address
-),
-ranked AS (
-    SELECT
-        *,
+), ranked AS (
+    SELECT *,
         row_number() OVER (
             PARTITION BY cluster, topic, partition ORDER BY records DESC, client_id, client_address
         ) AS nth
     FROM by_client
-),
-by_partition AS (
-    SELECT
-        cluster,
-        topic,
-        partition,
+), by_partition AS (
+    SELECT cluster, topic, partition,
         max(CASE WHEN nth = 1 THEN client_id END) AS client_id,
         max(CASE WHEN nth = 1 THEN client_address END) AS client_address,
         max(CASE WHEN nth = 1 THEN software END) AS software,
@@ -71,15 +61,12 @@ by_partition AS (
         CAST(sum(records) AS BIGINT) AS records,
         CAST(sum(bytes) AS BIGINT) AS bytes,
         CAST(sum(batches) AS BIGINT) AS batches,
-        min(first_at) AS first_at,
-        max(last_at) AS last_at,
+        min(first_at) AS first_at, max(last_at) AS last_at,
         min(example) AS example
     FROM ranked
     GROUP BY cluster, topic, partition
-),
-compared AS (
-    SELECT
-        *,
+), compared AS (
+    SELECT *,
         CAST(sum(records) OVER (PARTITION BY cluster, topic) AS BIGINT) AS topic_records,
         CAST(sum(batches) OVER (PARTITION BY cluster, topic) AS BIGINT) AS topic_batches,
         count(*) OVER (PARTITION BY cluster, topic) - 1 AS other_partitions

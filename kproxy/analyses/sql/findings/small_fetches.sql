@@ -30,15 +30,12 @@ frame:
     lag: max(lag)
     lags: CAST(sum(lag) AS BIGINT)
     max_bytes: max(max_bytes)
-  derived:
-    bytes_per_fetch: bytes DIV fetches
+  derived: {bytes_per_fetch: bytes DIV fetches}
   having: fetches >= :min_fetches AND bytes <= fetches * :max_fetch_bytes AND lags >= :times_fetched * records
   order_by: lag DESC
 */
 WITH behind AS (
-    SELECT
-        connection_id,
-        exchange,
+    SELECT connection_id, exchange,
         CAST(sum(high_watermark - offset) AS BIGINT) AS lag
     FROM client_offsets
     WHERE kind = 'fetch' AND replica_id < 0 AND error_code = 0 AND offset IS NOT NULL AND high_watermark > offset

@@ -36,20 +36,15 @@ frame:
   order_by: conflicts DESC, joins DESC
 */
 WITH joins AS (  -- the first join of each member id
-    SELECT
-        group_key,
-        group_instance_id,
-        member_id,
+    SELECT group_key, group_instance_id, member_id,
         min(struct(at_us, connection_id, exchange)) AS place
     FROM client_group_events
     WHERE event = 'join' AND coalesce(error_code, 0) = 0 AND coalesce(member_id, '') <> '' AND coalesce(group_instance_id, '') <> ''
     GROUP BY group_key, group_instance_id, member_id
-),
-numbered AS (
+), numbered AS (
     SELECT *, row_number() OVER (PARTITION BY group_key, group_instance_id ORDER BY place.at_us, member_id) AS nth
     FROM joins
-),
-compared AS (
+), compared AS (
     SELECT a.*, CASE WHEN b.place.at_us - a.place.at_us <= :period_seconds * 1000000 THEN 1 END AS is_frequent
     FROM numbered AS a
     LEFT JOIN numbered AS b

@@ -28,30 +28,18 @@ sampled: Fetches of other offsets in between may be among the exchanges that are
 verdict: "{rows:partition is/partitions are} stuck: a consumer fetches the same offset again and again. Most: {client_id} at {client_address}, offset {offset:d} of {topic}-{partition}, {fetches:time/times} in {seconds:,} s, {with_records:,} of them with records; the partition goes on to {readable_end:d}. Look for a record there that it cannot handle."
 order: 15
 frame:
-  derived:
-    offset: position
-    seconds: us DIV 1000000
+  derived: {offset: position, seconds: us DIV 1000000}
   order_by: fetches DESC, client_id, client_address, topic, partition, offset, connection_id, cluster
 */
 WITH asked AS (
     SELECT *, CASE WHEN last_stable_offset >= 0 THEN last_stable_offset ELSE high_watermark END AS readable_end
     FROM fetch_positions
-),
-repeated AS (
-    SELECT
-        connection_id,
-        client_id,
-        client_address,
-        cluster,
-        broker,
-        topic,
-        partition,
-        position,
+), repeated AS (
+    SELECT connection_id, client_id, client_address, cluster, broker, topic, partition, position,
         max(software) AS software,
         count(*) AS fetches,
         max(readable_end) AS readable_end,
-        min(at) AS first_at,
-        max(at) AS last_at,
+        min(at) AS first_at, max(at) AS last_at,
         max(at_us) - min(at_us) AS us,
         min(exchange) AS exchange,
         max(exchange) AS last_exchange
@@ -59,18 +47,12 @@ repeated AS (
     WHERE error_code = 0 AND readable_end > position
     GROUP BY connection_id, client_id, client_address, cluster, broker, topic, partition, position
     HAVING count(*) >= :min_fetches AND max(at_us) - min(at_us) >= :min_seconds * 1000000
-),
-delivered AS (
+), delivered AS (
     SELECT DISTINCT connection_id, exchange, coalesce(topic, topic_id) AS topic, partition, 1 AS yes
     FROM record_batches
     WHERE direction = 'fetch'
-),
-meanwhile AS (
-    SELECT
-        r.connection_id,
-        r.topic,
-        r.partition,
-        r.position,
+), meanwhile AS (
+    SELECT r.connection_id, r.topic, r.partition, r.position,
         count(*) AS all_fetches,
         count(CASE WHEN a.position = r.position THEN d.yes END) AS with_records
     FROM repeated AS r
@@ -79,12 +61,9 @@ meanwhile AS (
     LEFT JOIN delivered AS d
         ON d.connection_id = a.connection_id AND d.exchange = a.exchange AND d.topic = a.topic AND d.partition = a.partition
     GROUP BY r.connection_id, r.topic, r.partition, r.position
-),
-ranked AS (
-    SELECT
-        r.*,
-        m.all_fetches,
-        m.with_records,
+), ranked AS (
+    SELECT r.*,
+        m.all_fetches, m.with_records,
         row_number() OVER (
             PARTITION BY r.connection_id, r.topic, r.partition ORDER BY r.fetches DESC, r.position
         ) AS nth

@@ -36,18 +36,12 @@ frame:
   order_by: batches DESC
   is_summed: true
 */
-SELECT
-    client_id,
-    client_address,
-    cluster,
-    topic,
-    minute,
+SELECT client_id, client_address, cluster, topic, minute,
     max(software) AS software,
     sum(batches) AS batches,
     sum(records) AS records,
     sum(bytes) AS bytes,
-    min(first_at) AS first_at,
-    max(last_at) AS last_at,
+    min(first_at) AS first_at, max(last_at) AS last_at,
     min(example) AS example
 FROM produced_minutes
 WHERE is_counted

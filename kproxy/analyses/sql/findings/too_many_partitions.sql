@@ -18,10 +18,7 @@ verdict: "{rows:consumer fetches/consumers fetch} from very many partitions at o
 order: 48
 frame:
   group_by: [client_id, client_address, broker]
-  values:
-    requests: count(*)
-    partitions: max(partitions)
-    largest_request_bytes: max(request_size)
+  values: {requests: count(*), partitions: max(partitions), largest_request_bytes: max(request_size)}
   order_by: partitions DESC
 */
 SELECT *

@@ -36,8 +36,7 @@ WITH unanswered AS (
     FROM client_exchanges AS e
     JOIN client_connections AS c ON c.connection_id = e.connection_id
     WHERE e.unanswered IS NOT NULL AND e.api_key NOT IN (1, 11, 14, 78) AND c.closed IN ('finished', 'reset')
-),
-given_up AS (
+), given_up AS (
     SELECT connection_id, exchange
     FROM unanswered
     WHERE closed_by = 'broker'

@@ -20,15 +20,13 @@ verdict: "{rows:access/accesses} refused. Most: {client_id} at {client_address},
 order: 25
 frame:
   group_by: [client_id, client_address, cluster, user_name, api_name, error_name, asked_for AS resource_type, resource]
-  values:
-    errors: count(*)
+  values: {errors: count(*)}
   derived:
     resource: CASE WHEN resource_type = 'cluster' THEN 'kafka-cluster' ELSE resource END
   having: errors >= :min_errors
   order_by: errors DESC
 */
-SELECT
-    r.*,
+SELECT r.*,
     c.user_name,
     CASE
         WHEN r.resource_type <> 'none' THEN r.resource_type

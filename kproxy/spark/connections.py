@@ -3,7 +3,7 @@
 An undivided run reads packets in order, so at each packet it knows what earlier ones showed. A connection that is decoded by
 itself gets the same knowledge from ``Shared``, where every fact has the number of the packet that shows it:
 
-    names       topic id -> (packet, name): the first ones from the head of the capture (head.py), the rest from other
+    names       topic id -> (packet, name): the first ones from the head of the capture (read_head), the rest from other
                 connections, which report what they have learned
     waits       packets whose events an undivided run holds back until later packets have named their topics (late_names.py)
     servers     endpoints that accepted a connection, and flows: how many each has, for the client of a connection without SYN
@@ -15,19 +15,27 @@ connections are decoded again, with all names: see divided.py.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from kproxy.capture import Data, FlowItem, Flows
 from kproxy.capture.roles import KAFKA_PORTS, Endpoints
-from kproxy.capture.splitting import PartSurvey, first_disorder
+from kproxy.capture.splitting import PartReader, PartSurvey, SeekableFile, Start, first_disorder
+from kproxy.capture.unwrap import Unwrapper
+from kproxy.pipeline.flow_reader import FlowEvents
+from kproxy.pipeline.late_names import LateNames
+from kproxy.pipeline.run import Run
 from kproxy.protocol.constants import METADATA_TOPIC, METADATA_TOPIC_ID
-from kproxy.session import ClusterView, Frame
+from kproxy.session import ClusterView, Event, Frame
 
 END = 1 << 62  # a packet number after all others
 Names = dict[str, tuple[int, str]]
 Position = Callable[[], int]
 MOST_NAMES = 1_000_000
+HEAD = 32 << 20  # bytes of the file
 
 
 class Shared(Struct):
@@ -165,3 +173,161 @@ def answers(known: Names, learned: Names, missed: dict[str, int]) -> bool:
     if any(topic_id in known and entry[1] != known[topic_id][1] for topic_id, entry in learned.items()):
         return True
     return any(learned.get(topic_id, (END, ""))[0] <= until for topic_id, until in missed.items())
+
+
+class Head(Struct):
+    """Names of topics, and packets whose events wait for names."""
+
+    names: Names
+    waits: dict[int, int]
+
+
+class HasSecrets(Struct):
+    """TLS secrets from the survey; see kproxy.pipeline.tls_flow.Secrets."""
+
+    secrets: list[tuple[int, bytes]]
+
+
+def read_head(
+    raw: SeekableFile, start: Start, size: int, run: Run, secrets: list[tuple[int, bytes]], *, head: int = HEAD
+) -> Head:
+    """Follow the first *head* bytes of a capture of *size* bytes: names of topics, and which events are held back for a name.
+
+    An undivided run holds events back until their topics have names, but only at the beginning (late_names.py). Which events
+    it holds depends on all connections together, so one task finds out: it follows the capture without making rows until no
+    event is held any more, or *head* bytes are read.
+
+    Args:
+        raw: the file.
+        start: how it begins.
+        size: where it ends, at the latest.
+        run: has the options, and the key log.
+        secrets: of TLS, from all of the capture.
+        head: see HEAD.
+    """
+    run.secrets.read_from(HasSecrets(secrets))
+    flows = Flows(None, Unwrapper(None))
+    at = _Position(flows)
+    view = View(at)
+    waits: dict[int, int] = {}
+    read: deque[int] = deque()  # the packets of the events that were read and not yet written
+
+    def write(event: Event) -> None:
+        number, now = read.popleft(), at()
+        if number != now:
+            waits[number] = max(now, waits.get(number, 0))
+
+    names = LateNames(write, lambda end: None)
+    reader = PartReader(raw, start.first, min(size, start.first + head), start.preamble, packets=1)
+    events = FlowEvents(
+        _items(reader, flows, at, to_end=size <= start.first + head),
+        keylog=run.keylog,
+        limits=run.options.limits,
+        on_end=names.end,
+        cluster=view,
+        contain=run.options.contain,
+    )
+    for event in events:
+        read.append(at())
+        names.write(event)
+        if not names.waits and not names.holds:
+            break
+    at.ended = True
+    names.close()
+    return Head(view.learned, waits)
+
+
+class _Position:
+    """The number of the packet that is being read."""
+
+    def __init__(self, flows: Flows) -> None:
+        self.ended = False
+        self._flows = flows
+
+    def __call__(self) -> int:
+        return END if self.ended else self._flows.packets
+
+
+def _items(reader: PartReader, flows: Flows, at: _Position, *, to_end: bool) -> Iterator[FlowItem | Data | Any]:
+    for batch in reader.batches():
+        yield from flows.receive(batch)
+    if to_end or reader.problem is not None:
+        at.ended = True
+        yield from flows.close()
+
+
+class Learned(Struct):
+    """What a task's connections showed that concerns other connections."""
+
+    names: Names = field(default_factory=dict)
+    missed: dict[str, int] = field(default_factory=dict)
+    flows: list[int] = field(default_factory=list)  # the first packet of each flow
+    cluster_ids: set[str] = field(default_factory=set)
+
+    def add(self, view: SharedView) -> None:
+        """Add what one connection showed."""
+        self.names = merge([self.names, view.learned]) if view.learned else self.names
+        for topic_id, until in view.missed.items():
+            self.missed[topic_id] = max(until, self.missed.get(topic_id, 0))
+        self.cluster_ids |= view.cluster_ids
+
+
+class ConnectionReader:
+    """Reads the connections of a capture, in any order.
+
+    Args:
+        run: gets the events; connections are numbered by their first packet.
+        name: the name of the capture.
+        shared: what is known of the other connections.
+    """
+
+    def __init__(self, run: Run, name: str, shared: Shared) -> None:
+        self.learned = Learned()
+        self._run = run
+        self._name = name
+        self._shared = shared
+        run.secrets.read_from(HasSecrets(shared.secrets))
+
+    def read(self, key: bytes, blocks: Iterable[bytes]) -> Iterator[None]:
+        """Read a connection, pausing after each event."""
+        source = _Source(self._shared, self.learned.flows)
+        view = SharedView(self._shared, source.position)
+        yield from self._run.read_connection(source.items(key, blocks), self._name, view)
+        view.read_all()
+        self.learned.add(view)
+
+
+class _Source:
+    """The flow items of one connection (or of several, one after the other, between the same endpoints)."""
+
+    def __init__(self, shared: Shared, numbers: list[int]) -> None:
+        self._at = 0
+        self._numbers = numbers
+        endpoints = SharedEndpoints(shared, self._received, self._note_flow)
+        self._flows = Flows(endpoints=endpoints, shuffled_from=shared.shuffled_from)
+
+    def position(self) -> int:
+        """The number of the packet that the current item is from."""
+        return self._at
+
+    def _received(self) -> int:
+        """The number of the packet that was reassembled last; a block is reassembled before its items are read."""
+        return self._flows.packets
+
+    def _note_flow(self) -> None:
+        self._numbers.append(self._flows.packets)
+
+    def items(self, key: bytes, blocks: Iterable[bytes]) -> Iterator[FlowItem | Data]:
+        """Yield the items of the segments; ``position`` belongs to the item yielded last."""
+        out: list[FlowItem | Data] = []
+        numbers: list[int] = []
+        for block in blocks:
+            self._flows.receive_block(key, block, 0, out, numbers)
+            for item, self._at in zip(out, numbers, strict=True):
+                yield item
+            out.clear()
+            numbers.clear()
+        last = self._flows.packets
+        out = self._flows.close()
+        self._at = END + last
+        yield from out

@@ -1,4 +1,8 @@
-"""The HTML report."""
+"""The report as one self-contained HTML file, to attach to a ticket. It looks like kproxy's page (kproxy/page/static/page.css).
+
+The page forbids scripts and all loading (Content-Security-Policy), holds no script, and is at most 2 MB: tables are cut.
+page.html.jinja is the template, in which Jinja2 escapes every value; page.css has colours (light, dark, paper) and layout.
+"""
 
 import re
 from collections.abc import Iterable
@@ -8,11 +12,11 @@ from typing import Any
 from msgspec import Struct
 
 from kproxy import __version__
-from kproxy.analyses.report.cells import WHOLE, cell, cell_of, is_number
+from kproxy.analyses.analysis import is_number
 from kproxy.analyses.report.charts.gallery import Drawing
 from kproxy.analyses.report.templates import fields_of
 from kproxy.analyses.report.verdicts import Answer, Report
-from kproxy.analyses.report.words import counted, overview, source_names, when
+from kproxy.analyses.report.words import WHOLE, cell, cell_of, counted, overview, source_names, when
 from kproxy.output.escaping import printable
 
 MOST_ROWS = 50  # of each analysis; half as many as long as the page is too large
@@ -46,7 +50,7 @@ def _page(report: Report, drawings: list[Drawing], most: int) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - an extra, and only for pages
 
     environment = Environment(
-        loader=PackageLoader("kproxy.analyses.report", "html"),
+        loader=PackageLoader("kproxy.analyses", "report"),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_harmless,
@@ -55,7 +59,7 @@ def _page(report: Report, drawings: list[Drawing], most: int) -> str:
     )
     facts = report.summary
     return environment.get_template("page.html.jinja").render(
-        css=resources.files("kproxy.analyses.report.html").joinpath("page.css").read_text(encoding="utf-8"),
+        css=resources.files("kproxy.analyses.report").joinpath("page.css").read_text(encoding="utf-8"),
         title=source_names(facts),
         overview=overview(facts),
         when=when(facts),
@@ -70,19 +74,15 @@ def _page(report: Report, drawings: list[Drawing], most: int) -> str:
     )
 
 
-def _numbers(report: Report) -> list[tuple[str, str]]:
+def _numbers(report: Report) -> list[list[str]]:
     facts = report.summary
     counts = [
-        (facts.requests, "request"),
-        (facts.kafka_connections, "connection"),
-        (facts.clients, "client id"),
-        (facts.errors, "answer with errors"),
+        counted(facts.requests, "request"),
+        counted(facts.kafka_connections, "connection"),
+        counted(facts.clients, "client id"),
+        counted(facts.errors, "answer with errors", "answers with errors"),
     ]
-    found = [
-        counted(number, name, "answers with errors" if name.startswith("answer") else "").split(" ", 1)
-        for number, name in counts
-    ]
-    return [(number, name) for number, name in found]
+    return [count.split(" ", 1) for count in counts]
 
 
 def _section(answer: Answer, most: int) -> Section:
