@@ -12,7 +12,6 @@ from typing import Literal, Protocol
 from kproxy.errors import DecodeError, UsageError
 from kproxy.filters.options import OtlpEndpoint, target_of
 from kproxy.protocol.addresses import join_address
-from kproxy.protocol.embedded.telemetry import read_rejected
 
 Signal = Literal["traces", "metrics"]
 LARGEST_ANSWER = 65_536  # bytes: an answer has a number and a sentence
@@ -46,6 +45,8 @@ Outcome = Delivered | Refused | Unavailable
 
 def outcome_of_answer(answer: bytes) -> Outcome:
     """Return the outcome of a request that succeeded; *answer* is the body of its response, an Export…ServiceResponse."""
+    from kproxy.protocol.embedded.telemetry import read_rejected  # noqa: PLC0415 - compression, 4 MB in each worker
+
     try:
         return Delivered(read_rejected(answer))
     except DecodeError:
