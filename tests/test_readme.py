@@ -220,6 +220,7 @@ MENTIONED = {
     "kproxy run",
     "kproxy report",
     "kproxy-spark ingest",
+    "kproxy decode",
     "kproxy decode --format parquet",
     "kproxy decode --follow kafka.jsonl",
     "kproxy doctor",
