@@ -150,7 +150,8 @@ class Identify(Filter):
 def identifying(filters: Iterable[Filter]) -> tuple[Filter, ...]:
     """Return the Identify that these filters need, alone in a tuple; an empty tuple if they need none."""
     listed = tuple(filters)
-    clients, topics = any(each.identifies for each in listed), any(each.names_topics for each in listed)
+    clients = any(each.identifies for each in listed)
+    topics = any(each.names_topics or each.learns_topics for each in listed)
     return (Identify(clients, topics),) if clients or topics else ()
 
 

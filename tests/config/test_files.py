@@ -143,6 +143,7 @@ PREFIX = {"prefix": "team-a."}
 LIMIT = {"limits": [{"by": "topic", "requests": 1}]}
 DELAY = {"faults": [{"api": "CreateTopics", "delay": "1s"}]}
 FAULT = {"faults": [{"api": "CreateTopics", "error": "POLICY_VIOLATION"}]}
+FAULT_OF_TOPIC = {"faults": [{"api": "Produce", "topic": "orders", "error": "POLICY_VIOLATION"}]}
 DROP = {"faults": [{"disconnect": True}]}
 
 
@@ -175,7 +176,8 @@ ORDERS = [
     (("headers", {}), ("topic_prefix", PREFIX), None),
     (("headers", {"topics": ["a"]}), ("topic_prefix", PREFIX), "headers has to be listed after topic_prefix"),
     (("throttle", LIMIT), ("topic_prefix", PREFIX), "throttle has to be listed after topic_prefix"),
-    (("faults", FAULT), ("topic_prefix", PREFIX), "faults has to be listed after topic_prefix"),
+    (("faults", FAULT), ("topic_prefix", PREFIX), None),
+    (("faults", FAULT_OF_TOPIC), ("topic_prefix", PREFIX), "faults has to be listed after topic_prefix"),
     (("telemetry", {"mode": "tap"}), ("topic_prefix", PREFIX), None),
     # the rest may be in any order
     (("faults", FAULT), ("deny", DENY), None),

@@ -65,7 +65,7 @@ class FaultInjection(Filter):
     """
 
     name = "faults"
-    names_topics = True  # also without a fault that names topics: one may be added while clients are connected
+    learns_topics = True
     Options = FaultsOptions
     fails_open = True
 
@@ -77,6 +77,7 @@ class FaultInjection(Filter):
             for api_key in rule.apis:
                 self._of.setdefault(api_key, []).append(rule)
         self.answers = frozenset(key for rule in self._rules for key in rule.apis if rule.answers(key))
+        self.names_topics = any(rule.topics for rule in self._rules)
         self.identifies = any(rule.fault.where for rule in self._rules)
         self.timeout = MARGIN_S + max((rule.fault.delay or 0.0 for rule in self._rules), default=0.0)
 
