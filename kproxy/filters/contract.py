@@ -363,7 +363,9 @@ class Filter:
     required: bool = False  # frames of its APIs at versions that are not in the facts must not pass
     refuses: Collection[int] = ()  # API keys with which clients could bypass it: refused, and not offered to clients
     names_topics: bool = False  # needs ``topic_names``
-    learns_topics: bool = False  # needs ``topic_names`` to know them already when a reload adds a rule that names topics
+    learns_topics: bool = (
+        False  # needs ``topic_names`` to know them already when a reload adds a rule that names topics
+    )
     # Filters before it see other names than Metadata has, so none of these may need names by topic ids
     renames_topics: bool = False
     answers: Collection[int] = ()  # API keys whose requests it may answer or drop, or whose responses it may replace
