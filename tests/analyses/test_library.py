@@ -349,6 +349,7 @@ def test_those_of_other_analyses_are_left_out() -> None:
     assert known_to(ANALYSIS, {"whole": 1, "other": 2}) == {"whole": 1}
 
 
+@pytest.mark.slow
 def test_the_greatest_numbers_break_no_analysis(tmp_path: Path) -> None:
     """In every other row of the crowd and of all scenes, where a column has 32 bits; and in all parameters, of 64 bits.
 

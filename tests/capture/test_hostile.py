@@ -219,6 +219,7 @@ def test_29_link_layers(what: str) -> None:
     assert exchanges(packets) == WHOLE
 
 
+@pytest.mark.slow
 def test_29_cut_within_any_header() -> None:
     for what, wrap in WRAPPED.items():
         for size in (0, 1, 13, 15, 30, 50, 60):

@@ -92,6 +92,7 @@ def by_sequence_number(path: Path) -> dict[tuple[str, int], bytes]:
     return {name: bytes(bytes_[i] for i in range(len(bytes_))) for name, bytes_ in placed.items()}
 
 
+@pytest.mark.slow
 def test_the_lossy_capture_comes_out_whole() -> None:
     path = CAPTURES / "11-lossy-network.pcap"
     expected = by_sequence_number(path)

@@ -224,6 +224,7 @@ def count(path: Path) -> int:
         return sum(batch.count for batch in capture.batches())
 
 
+@pytest.mark.slow
 def test_parts_have_all_packets_once() -> None:
     for parts in PARTS:
         for name in PLAIN:

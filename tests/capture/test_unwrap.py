@@ -205,6 +205,7 @@ def test_an_identification_may_be_used_again() -> None:
     assert fragments.passed_over == {}
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_whatever_comes() -> None:
     limits = Limits(fragments_in_all=1 << 20)
     fragments = Fragments(limits)

@@ -64,6 +64,7 @@ def outputs(file: Path, folder: Path, *, records: bool = False) -> Iterator[tupl
     yield "sql", run("sql", file, "SELECT * FROM exchanges", "--format", "csv")
 
 
+@pytest.mark.slow
 def test_credentials_are_in_no_output(tmp_path: Path) -> None:
     canary = Canaries(SEED)
     file = tmp_path / "a.pcap"

@@ -119,6 +119,7 @@ def check(found: Totals, asking: BrokerClient) -> None:
     assert found.missing == found.dropped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_a_full_disk(scripted: Scripted, proxied: Start, require: Require, tmp_path: Path, mode: str) -> None:
     """block: what was answered well is in the file, all of it. drop-and-count: all is answered well."""
@@ -163,6 +164,7 @@ def test_a_read_only_directory(scripted: Scripted, proxied: Start, require: Requ
             audited(proxied, broker.address, disk, mode)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", sampled(MODES, ["block"]))
 def test_one_accident_after_another(
     scripted: Scripted, proxied: Start, require: Require, tmp_path: Path, mode: str
@@ -344,6 +346,7 @@ def kill_supervisor(proxy: Proxy) -> None:
     proxy.start()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [0, pytest.param(30, marks=pytest.mark.long)])
 @pytest.mark.parametrize("mode", sampled(MODES, ["block"]))
 def test_kills_under_load(scripted: Scripted, proxied: Start, tmp_path: Path, mode: str, kills: int) -> None:
@@ -355,6 +358,7 @@ def test_kills_under_load(scripted: Scripted, proxied: Start, tmp_path: Path, mo
     under_kills(proxy, counting, folder, random.choices(each, k=kills) if kills else each)
 
 
+@pytest.mark.slow
 def test_other_options_under_load(scripted: Scripted, proxied: Start, tmp_path: Path) -> None:
     """Another path, another mode, the path before: each answer has its line in one of the files."""
     counting, folders = Counting(), [tmp_path / "one", tmp_path / "two"]

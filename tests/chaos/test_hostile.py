@@ -262,6 +262,7 @@ def test_attack_26_the_admin_port_is_for_those_who_mean_it(
     asking.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [20_000, pytest.param(1_000_000, marks=pytest.mark.long)])
 def test_promise_22_attack_19_names_do_not_become_series(
     scripted: Scripted, proxied: Start, record_property: Record, count: int

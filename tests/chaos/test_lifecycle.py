@@ -434,6 +434,7 @@ def produce(number: int) -> bytes:
     return request_frame("ProduceRequest", 9, make("ProduceRequest", acks=-1, topic_data=[topic]), number)
 
 
+@pytest.mark.slow
 def test_options_that_change_under_load_lose_no_exchange(scripted: Scripted, proxied: Start) -> None:
     runs: list[bytes] = []
 

@@ -325,6 +325,7 @@ def _lost(cluster: Cluster, topic: str, runs: int, *, reset: bool, proxy: Proxy 
     return runs * 10_000 - written[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("single", [NEWEST], indirect=True)
 @pytest.mark.parametrize("runs", [10, pytest.param(100, marks=pytest.mark.long)])
 def test_promise_10_attack_9_acks_0_and_close_loses_nothing(

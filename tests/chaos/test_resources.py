@@ -36,6 +36,7 @@ def events(proxy: Proxy, event: str) -> list[dict[str, Any]]:
     return [each for each in found if each["event"] == event]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", sampled(["log", "capture"], ["log"]))
 def test_enospc_a_full_disk(scripted: Scripted, proxied: Start, require: Require, tmp_path: Path, part: str) -> None:
     """And the parts that were written before stay: trying again must not push them out."""

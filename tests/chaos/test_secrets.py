@@ -137,6 +137,7 @@ def settings(folder: Path, canary: Canaries, unreachable: str, collector: Collec
     return {"filters": filters, "other": other, "analysis": log, "traces": traces, "key": key}
 
 
+@pytest.mark.slow
 def test_promise_20_no_credential_is_in_any_output(scripted: Scripted, proxied: Start, tmp_path: Path) -> None:
     canary = Canaries(secrets.randbits(32))
     credentials, records = scenes(canary), record_scenes(canary)
@@ -324,6 +325,7 @@ def scraped(proxy: Proxy, accept: str, parse: Callable[[str], Iterable[Any]]) ->
     return Counter(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [100, pytest.param(20_000, marks=pytest.mark.long)])
 def test_promise_21_a_name_breaks_no_line(count: int, tmp_path: Path) -> None:
     made = scenes_of(hostile_names(secrets.randbits(32), count))

@@ -119,6 +119,7 @@ def test_piped_it_shows_traffic_and_a_summary_that_agrees_with_its_files(demo: D
         assert f"kproxy {command} {files / 'trace.pcapng'}\n" in out
 
 
+@pytest.mark.slow
 def test_it_begins_with_the_address_of_the_page(demo: Demo) -> None:
     pytest.importorskip("duckdb")
     process = demo.begin()
@@ -130,6 +131,7 @@ def test_it_begins_with_the_address_of_the_page(demo: Demo) -> None:
     assert process.wait(PATIENCE_S) == 0
 
 
+@pytest.mark.slow
 def test_on_a_terminal_of_80_columns_no_line_of_traffic_is_wider(demo: Demo) -> None:
     ours, theirs = pty.openpty()
     subprocess.run(["stty", "cols", "80", "rows", "24"], stdin=theirs, check=True)

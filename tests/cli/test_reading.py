@@ -93,6 +93,7 @@ def joined(text: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.slow
 def test_the_first_answer_is_that_of_the_beginning(capture: tuple[Path, int], beginning: Path) -> None:
     path, exchanges = capture
     done = report("answer", "--format", "json", path)

@@ -115,6 +115,7 @@ def test_markdown_is_tables(report: Report, folder: Path, tmp_path: Path) -> Non
     assert "| api\\_name | requests |\n|---|---:|\n| ApiVersions | 5 |" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "begins"),
     sampled(

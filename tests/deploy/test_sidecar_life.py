@@ -26,6 +26,7 @@ def manifest() -> tuple[dict[str, Any], dict[str, Any]]:
     return yaml.safe_load(config["data"]["kproxy.yaml"]), pod["initContainers"][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["the application first", "both at once"])
 def test_no_record_is_lost(single: Cluster, tmp_path: Path, topic_name: str, order: str) -> None:
     """*the application first*: native sidecars (KEP-753). *both at once*: containers of one pod before Kubernetes 1.29."""

@@ -141,6 +141,7 @@ def said_through(folder: Path, cluster: dict[str, Any]) -> dict[str, Finding]:
     return {one.subject.partition(" at ")[0]: one for one in found}
 
 
+@pytest.mark.slow
 def test_names_lead_to_brokers_though_dns_does_not_have_them(tmp_path: Path) -> None:
     said = said_through(tmp_path, sni(certificates().server, "{node_id}.kafka.test"))
     assert said["default: names of brokers"].state is State.WARNING  # RFC 6761: .test is in no DNS
@@ -148,6 +149,7 @@ def test_names_lead_to_brokers_though_dns_does_not_have_them(tmp_path: Path) -> 
     assert said["default: clients"].what == "all 2 brokers answer at the addresses that kproxy advertises"
 
 
+@pytest.mark.slow
 def test_a_certificate_for_other_names(tmp_path: Path) -> None:
     said = said_through(tmp_path, sni(certificates().wrong_host, "{node_id}.kafka.test"))
     assert said["default: clients"].state is State.PROBLEM

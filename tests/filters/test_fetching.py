@@ -125,6 +125,7 @@ def test_a_fetch_session_grows_and_shrinks_and_begins_anew() -> None:
     assert fetched.note(fetch_of(0, version=4, e=[0])) == {("e", ""): {0}}
 
 
+@pytest.mark.slow
 def test_what_is_remembered_is_bounded() -> None:
     fetched = FetchedTopics()
     for round_ in range(3):

@@ -106,6 +106,7 @@ WHICH_CALLS = (
 )
 
 
+@pytest.mark.slow
 def test_calls_are_numbered_over_brokers_connections_and_workers(three: Cluster, topic_name: str) -> None:
     three.topic(topic_name, 3)
     with Proxy(three.bootstrap(), workers=2) as proxy:

@@ -135,6 +135,7 @@ def log_in_by_raw_tokens(bootstrap: str, password: str) -> None:
             answer()
 
 
+@pytest.mark.slow
 def test_audit_counts_exactly_when_workers_are_killed(behind: Behind, tmp_path: Path, topic_name: str) -> None:
     """Each topic that a client knows to be created has a line; seen = written + dropped by the files of both workers."""
     file = {"path": str(tmp_path / "audit.jsonl")}

@@ -74,6 +74,7 @@ def test_a_broker_goes_and_comes_back_under_load(
     assert set(found.values()) == {1}
 
 
+@pytest.mark.slow
 def test_elections_and_moved_replicas_under_load(entrance_to_three: Entrance, topic_name: str) -> None:
     """Every partition changes its leader by reassignment while it is written to."""
     cluster = entrance_to_three.cluster

@@ -629,6 +629,7 @@ def _java(entrance: Entrance) -> list[Expected]:
     return [expect("unknown_topic_loop", topic="no-such-topic", **is_java)]
 
 
+@pytest.mark.slow
 def test_every_finding_is_made_and_sane_clients_set_off_nothing(report: Report) -> None:
     report.check()
 

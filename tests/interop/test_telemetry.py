@@ -193,6 +193,7 @@ class Kept(logging.Handler):
         self.lines.append(record.getMessage())
 
 
+@pytest.mark.slow
 def test_the_last_push_comes_when_the_client_ends(behind: Behind, topic_name: str) -> None:
     """Before the interval is over it would be throttled, were it not the last one; by any worker it is taken, and forwarded.
 

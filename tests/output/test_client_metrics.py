@@ -104,6 +104,7 @@ def test_series_are_capped_and_come_back_when_others_are_idle() -> None:
     assert len(samples(series)) == 1
 
 
+@pytest.mark.slow
 def test_names_and_all_series_together_are_capped() -> None:
     series = added(*(Number(f"n{number}", False, 1.0) for number in range(MOST_FAMILIES + 3)))
     assert (len(samples(series)), series.dropped["too many names"]) == (MOST_FAMILIES, 3)

@@ -142,6 +142,7 @@ def test_lines(tmp_path: Path) -> None:
     check_lines(written(tmp_path, 400), tmp_path, 400)
 
 
+@pytest.mark.slow
 def test_tables(tmp_path: Path) -> None:
     check_tables(written(tmp_path, 300), tmp_path, 300)
 

@@ -83,6 +83,7 @@ def test_of_tables_there_is_what_they_have(tmp_path: Path) -> None:
     assert without["request"]["tree"]["children"] == [] and "no bodies" in without["request"]["tree"]["note"]
 
 
+@pytest.mark.slow
 def test_tables_that_hold_records_show_them(tmp_path: Path) -> None:
     with (
         Tabled([decoded_tables(tmp_path / "tables", "--records")]) as tables,

@@ -45,7 +45,7 @@ def reported() -> dict[str, Any]:
 NAMES = ["map", "rebalances", "lag", "inventory", "rebalance_storm", "stale_leader"]
 
 
-@pytest.mark.parametrize("name", sampled(NAMES, ["rebalances", "stale_leader"]))
+@pytest.mark.parametrize("name", sampled(NAMES, ["rebalances"]))
 def test_they_say_what_the_report_says(store: Recorded, reported: dict[str, Any], name: str) -> None:
     found = Findings(store).run(Work(), name)
     assert found is not None
@@ -85,6 +85,7 @@ def test_who_waits_for_another_one_is_told_so(store: Recorded) -> None:
 PLAIN = sorted(path.name for path in CAPTURES.glob("*.pcap*") if "tls" not in path.name)
 
 
+@pytest.mark.slow
 def test_a_running_proxy_s_are_those_of_the_capture(tmp_path_factory: pytest.TempPathFactory) -> None:
     _same(tmp_path_factory, CAPTURES / "04-transactions.pcap", [*NAMES, "producer_fenced", "explain"])
 
@@ -118,6 +119,7 @@ def said(findings: Findings, name: str) -> tuple[Any, ...]:
     return name, names, found["verdict"], found["severity"], rows, found["leftOut"], found["uncertain"]
 
 
+@pytest.mark.slow
 def test_of_tables_too(tmp_path: Any, reported: dict[str, Any]) -> None:
     with Tabled([decoded_tables(tmp_path / "tables")]) as tables:
         found = Findings(tables).run(Work(), "rebalances")

@@ -16,6 +16,7 @@ from kproxy.page.frame_tree import FIXED, MOST_ELEMENTS, Node, as_plain, locate
 from kproxy.protocol import message
 from tests.page.test_detail import every_detail
 from tests.support.corpus import CAPTURES, GOLDEN
+from tests.support.sampled import sampled
 
 NAMES = sorted(path.name for path in CAPTURES.glob("0[1-6]*.pcap"))
 
@@ -24,7 +25,7 @@ def nodes(tree: dict[str, Any]) -> list[dict[str, Any]]:
     return [tree, *(inner for child in tree["children"] for inner in nodes(child))]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, NAMES[:3]))
 def test_places_are_in_the_bytes_and_in_their_parents(name: str) -> None:
     sides = 0
     for found in every_detail(CAPTURES / name):

@@ -151,6 +151,7 @@ WITH_RECORDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", WITH_RECORDS)
 def test_values_of_captures_are_in_no_answer(file: Path) -> None:
     """The values are those of ``kproxy decode --records``, without those that are in its output without the option."""

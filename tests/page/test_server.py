@@ -218,6 +218,7 @@ print(resident() - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc alone has such a threshold")
 def test_blocks_take_what_they_have() -> None:
     def resident(how: str) -> int:

@@ -43,6 +43,7 @@ def growth(name: str, version: int, size: int) -> list[tuple[float, float, str]]
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "version"), sampled(WORST, list(WORST)[::4]))
 def test_the_worst_messages_stay_below_the_limit(name: str, version: int) -> None:
     grown = growth(name, version, SIZE)

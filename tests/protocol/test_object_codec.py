@@ -347,6 +347,7 @@ def test_a_nullable_struct_in_a_tag_has_a_varint_before_it(monkeypatch: pytest.M
     assert made.decode(0, b"\1\0\1\0").inner is None
 
 
+@pytest.mark.slow
 def test_a_thread_that_gives_way_reads_and_writes_the_same() -> None:
     """In a process of its own, as one thread of a process can give way."""
     script = """

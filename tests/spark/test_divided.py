@@ -24,7 +24,7 @@ from tests.support.split_captures import altered, decoded, differences, packets_
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]  # Spark takes seconds for each
 MIB = 1 << 20
 BOUND, SIZE = 640 * MIB, 1_024 * MIB  # of a worker's address space; of what the connection carries
 JOB = """

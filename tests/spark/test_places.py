@@ -31,7 +31,7 @@ from tests.support.tables import decode
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]  # Spark takes seconds for each
 ODD = ["a b.pcap", "50%.pcap", "ü{1},[2].pcap", "zero.pcap"]
 ROOT = Path(__file__).parents[2]
 OFFSETS = TABLES["offsets"]

@@ -31,7 +31,7 @@ from tests.support.tables import decode, query
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]  # Spark takes seconds for each
 ANALYSES = library.load()
 CAPTURED = sorted(CAPTURES.glob("*.pcap*"))
 IN_README_COMMAND = {  # the others are slow: each takes Spark seconds

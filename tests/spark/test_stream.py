@@ -19,7 +19,7 @@ from tests.support.split_captures import rowset
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]  # Spark takes seconds for each
 OLD = time.time() - 1_000
 
 

@@ -35,6 +35,7 @@ from kproxy.spark.rows import (
 from kproxy.spark.source import Settings
 from tests.support.corpus import CAPTURES
 from tests.support.relinked import CONTAINERS, RECORDED
+from tests.support.sampled import sampled
 from tests.support.split_captures import ALL_ROWS, PLAIN, altered, decoded, differences, in_parts, packets_of
 
 OFFSETS = TABLES["offsets"]
@@ -122,7 +123,7 @@ def test_any_time_has_a_day() -> None:
     assert day_of(-(1 << 63)) == "1677-09-21"
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("name", sampled(PLAIN, PLAIN[:3]))
 def test_parts_of_a_capture_give_the_tables_of_kproxy_decode(tmp_path: Path, name: str) -> None:
     expected = decoded(CAPTURES / name, tmp_path, "--records")
     assert len(expected["exchanges"]) > 20
@@ -130,7 +131,7 @@ def test_parts_of_a_capture_give_the_tables_of_kproxy_decode(tmp_path: Path, nam
         assert differences(expected, in_parts(CAPTURES / name, parts, block=block)) == {}
 
 
-@pytest.mark.parametrize("how", ALTERATIONS)
+@pytest.mark.parametrize("how", sampled(ALTERATIONS, ["shuffled", "lossy"]))
 def test_so_do_those_of_a_bad_capture(tmp_path: Path, how: str) -> None:
     for seed, name in enumerate(LITTLE[:3] + LITTLE[-2:]):
         (capture := tmp_path / f"{seed}.pcap").write_bytes(altered(name, how, seed))
@@ -139,7 +140,7 @@ def test_so_do_those_of_a_bad_capture(tmp_path: Path, how: str) -> None:
         assert differences(expected, in_parts(capture, (2, 7, 64)[seed % 3], block=2_000)) == {}, (name, how, seed)
 
 
-@pytest.mark.parametrize("name", CONTAINERS)
+@pytest.mark.parametrize("name", sampled(CONTAINERS, ["SLL2.pcap"]))
 def test_so_do_those_of_other_links_and_containers(tmp_path: Path, name: str) -> None:
     (capture := tmp_path / name).write_bytes(CONTAINERS[name]())
     expected = decoded(capture, tmp_path, "--records")

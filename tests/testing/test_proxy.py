@@ -120,15 +120,20 @@ def test_a_proxy_that_cannot_start_says_why_and_leaves_nothing(cluster: str) -> 
 @pytest.mark.parametrize(
     ("words", "options"),
     [
-        (
+        pytest.param(
             "api_name=Produce error=INVALID_RECORD call=2,4",
             {"api_name": "Produce", "error": "INVALID_RECORD", "call": [2, 4]},
+            marks=pytest.mark.slow,
         ),
         (
             "api_name=Produce error=INVALID_RECORD probability=0.5 seed=3",
             {"api_name": "Produce", "error": "INVALID_RECORD", "probability": 0.5, "seed": 3},
         ),
-        ("leader_moved error=INVALID_RECORD", {"scenario": "leader_moved", "error": "INVALID_RECORD"}),
+        pytest.param(
+            "leader_moved error=INVALID_RECORD",
+            {"scenario": "leader_moved", "error": "INVALID_RECORD"},
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_the_fixture_the_command_line_and_yaml_do_the_same(

@@ -127,6 +127,7 @@ MEASURE = """<script>onload = () => document.title = [
 ]</script>"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dark", "lightness"), [(False, range(200, 256)), (True, range(60))])
 def test_a_phone_shows_it_light_and_dark(
     dark: bool, lightness: range, hostile: str, tmp_path: Path, require: Callable[[str, object, str], None]

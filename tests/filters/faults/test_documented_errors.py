@@ -109,6 +109,7 @@ def _errors(line: str) -> set[str] | None:
     return {word.partition("=")[0] for word in line.split()} - {"NONE"}
 
 
+@pytest.mark.slow
 def test_kafka_python_reads_the_error_and_no_other_at_the_call_named() -> None:
     judged = set()
     for case in cases():

@@ -104,6 +104,7 @@ def test_long_arrays_end_in_how_many_more() -> None:
     assert text.endswith(" 998, 999, … 500 more; --format jsonl has them")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [300_000, 2_000_000])
 def test_neither_output_nor_memory_grow_without_bounds(count: int) -> None:
     """A topic is two bytes on the wire, and would be a dict and a line of the tree."""

@@ -172,6 +172,7 @@ def got(driver: Any, site: str, where: str, token: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_pages_of_other_sites_read_nothing_and_change_nothing(driver: Any, port: int, tmp_path: Path) -> None:
     own = f"http://127.0.0.1:{port}"
     assert len(got(driver, own, own, "")) > 15, "with itself it succeeds"
@@ -192,6 +193,7 @@ def test_pages_of_other_sites_read_nothing_and_change_nothing(driver: Any, port:
         assert page.complaints() == [], "the page itself is as before"
 
 
+@pytest.mark.slow
 def test_a_name_that_leads_here_shows_nothing_of_what_is_open(driver: Any) -> None:
     with opened(CAPTURES / "01-java-produce-consume-group.pcap") as address:
         page = Page(driver, address)

@@ -97,6 +97,7 @@ def test_why_did_this_group_rebalance(page: Page, lines: list[dict[str, Any]]) -
     assert shown(page) <= len(of_group)
 
 
+@pytest.mark.slow
 def test_what_exactly_did_this_producer_send(page: Page, lines: list[dict[str, Any]]) -> None:
     begin(page)
     click(page, "Map")

@@ -65,6 +65,7 @@ for (let at = 0; at < arguments[1]; at += 1) document.activeElement.dispatchEven
 """  # move in a chart, by keys
 
 
+@pytest.mark.slow
 def test_the_map_has_who_writes_and_who_reads(page: Page, report: dict[str, Any]) -> None:
     page.size(WIDE)
     page.show("map")

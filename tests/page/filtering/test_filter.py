@@ -162,6 +162,7 @@ OF_ENTITIES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", sampled([CAPTURE, OTHERS[0], SCRAM], [SCRAM]), ids=lambda path: path.stem[:2])
 def test_topics_groups_and_principals_as_decode_has_them(place: Path, tmp_path: Path) -> None:
     """Of a capture, of the log that was made of it, of tables: the same, and what the log's own lines show."""

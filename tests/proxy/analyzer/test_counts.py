@@ -31,6 +31,7 @@ from tests.support.frames import (
     sasl_handshake_answer,
     string,
 )
+from tests.support.sampled import sampled
 
 PRODUCE, FETCH, JOIN_GROUP, API_VERSIONS = 0, 1, 11, 18
 GROUP_APIS = {8, 9, 11, 12, 13, 14, 28, 68, 76, 88}
@@ -234,7 +235,7 @@ def test_attack_19_the_counts_fit_the_channel_whatever_the_names() -> None:
         assert len(rows) > 50 and sum(row[-1] for row in rows) == 3_000 and rows[-1][0] == OTHER
 
 
-@pytest.mark.parametrize("name", ["\U000e0001", "\udcff", '"', "\0"])
+@pytest.mark.parametrize("name", sampled(["\U000e0001", "\udcff", '"', "\0"], ["\udcff"]))
 def test_attack_19_each_kind_of_series_fits_the_channel_whatever_the_names(name: str) -> None:
     counts = AnalysisCounts()
     for number in range(1_000):
