@@ -42,8 +42,7 @@ Map
     api_keys.py       ApiKey: the number of every API, by name
     error_codes.py    ErrorCode: the number of every error code, by name; whether to retry, its meaning, what a client does next
     direction.py      Direction: request (0) or response (1); direction.pxd has the same numbers for C
-    constants.py      the size field, the largest frame, the first byte of a raw GSSAPI token, the null id, the id of
-                      __cluster_metadata
+    constants.py      the size field, the largest frame, the first byte of a raw GSSAPI token, the null id, internal topics
     values.py         special values by name: ListOffsets times, acks, isolation levels, resource types, operations, states
     secrets.py        which fields carry credentials
     judgements.py     kproxy's decisions about each API: may a replay send it, does it carry names of tenants

@@ -1,4 +1,4 @@
-"""Kafka's framing and ids beyond the schemas: the size field, the largest frame, raw SASL tokens, unsigned varints, special ids.
+"""Kafka's framing and names beyond the schemas: size field, largest frame, raw SASL tokens, varints, special ids and topics.
 
 A frame is an int32 size and that many bytes: a header and a body, or only a SASL token.
 """
@@ -17,6 +17,16 @@ ZERO_UUID = "A" * 22  # sixteen zero bytes in Kafka's text form (org.apache.kafk
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = "A" * 21 + "Q"
 METADATA_TOPIC_ID_BYTES = bytes(15) + b"\x01"
+
+# Internal topics -> the module of Kafka that defines the messages in their records. A record of a coordinator has a message in
+# its key and one in its value (CoordinatorRecordSerde); other records have one in a framed value (AbstractApiMessageSerde).
+COORDINATOR_TOPICS = {
+    "__consumer_offsets": "kafka-group-coordinator",
+    "__transaction_state": "kafka-transaction-coordinator",
+    "__share_group_state": "kafka-share-coordinator",
+}
+FRAMED_TOPICS = {METADATA_TOPIC: "kafka-metadata", "__remote_log_metadata": "kafka-storage"}
+INTERNAL_TOPICS = frozenset({*COORDINATOR_TOPICS, *FRAMED_TOPICS})
 
 
 def uvarint(value: int) -> bytes:

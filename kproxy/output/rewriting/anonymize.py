@@ -21,15 +21,11 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from kproxy.errors import DecodeError
-from kproxy.output.rewriting.records import (
-    INTERNAL_TOPICS,
-    Payload,
-    payload_of_key,
-    payload_of_value,
-)
+from kproxy.output.rewriting.records import Payload, payload_of_key, payload_of_value
 from kproxy.output.rewriting.rewriter import Context, Rewriter, Rewritten, Spot
 from kproxy.protocol import RequestHeader, message
 from kproxy.protocol.addresses import IPAddress, join_address, parse_ip, split_address
+from kproxy.protocol.constants import INTERNAL_TOPICS
 from kproxy.protocol.embedded import group
 from kproxy.protocol.embedded.reader import Reader, Texts
 from kproxy.protocol.records import Record, RecordBatch

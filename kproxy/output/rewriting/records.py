@@ -1,4 +1,4 @@
-"""Records fields rewritten, record by record.
+"""Rewrite records fields, record by record, and the messages in records of internal topics.
 
 A batch that is not compressed keeps its size. One that is compressed is compressed again with its codec, and may come out
 in another size: the codec's choices are lost; its name, the records, offsets and times stay. A batch that cannot be rewritten
@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from kproxy.errors import DecodeError, EncodeError
 from kproxy.protocol import Message, message
-from kproxy.protocol.constants import METADATA_TOPIC
+from kproxy.protocol.constants import COORDINATOR_TOPICS, FRAMED_TOPICS
 from kproxy.protocol.embedded.reader import Reader
 from kproxy.protocol.facts import facts
 from kproxy.protocol.records import (
@@ -88,13 +88,6 @@ def _blank(raw: bytes) -> bytes:
     return header + bytes(len(raw) - len(header))
 
 
-COORDINATORS = {
-    "__consumer_offsets": "kafka-group-coordinator",
-    "__transaction_state": "kafka-transaction-coordinator",
-    "__share_group_state": "kafka-share-coordinator",
-}
-LOGS = {METADATA_TOPIC: "kafka-metadata", "__remote_log_metadata": "kafka-storage"}
-INTERNAL_TOPICS = frozenset({*LOGS, *COORDINATORS})
 VERSION_SIZE = 2
 
 
@@ -115,8 +108,8 @@ def payload_of_key(topic: str, key: bytes) -> Payload | None:
 
 def payload_of_value(topic: str, key: bytes | None, value: bytes) -> Payload | None:
     """Return the message in the value of a record; None if it is not known."""
-    if topic in LOGS:
-        return _framed(value, LOGS[topic])
+    if topic in FRAMED_TOPICS:
+        return _framed(value, FRAMED_TOPICS[topic])
     name = None if key is None else _key_name(topic, key)
     if name is None or len(value) < VERSION_SIZE:
         return None
@@ -136,7 +129,7 @@ def _framed(value: bytes, module: str) -> Payload | None:
 
 
 def _key_name(topic: str, key: bytes) -> str | None:
-    module = COORDINATORS.get(topic)
+    module = COORDINATOR_TOPICS.get(topic)
     if module is None or len(key) < VERSION_SIZE:
         return None
     return _by_id(module, "coordinator-key").get(int.from_bytes(key[:VERSION_SIZE], "big"))

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from kproxy.errors import DecodeError, EncodeError
-from kproxy.output.rewriting.records import INTERNAL_TOPICS, Payload, payload_of_value, rewrite_records
+from kproxy.output.rewriting.records import Payload, payload_of_value, rewrite_records
 from kproxy.protocol import (
     ApiKey,
     Message,
@@ -22,7 +22,7 @@ from kproxy.protocol import (
     request_message,
     response_message,
 )
-from kproxy.protocol.constants import METADATA_TOPIC, METADATA_TOPIC_ID_BYTES
+from kproxy.protocol.constants import INTERNAL_TOPICS, METADATA_TOPIC, METADATA_TOPIC_ID_BYTES
 from kproxy.protocol.facts import Field
 from kproxy.protocol.records import Record, RecordBatch
 from kproxy.protocol.secrets import Secrecy, is_secret_value, secrecy

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from kproxy.errors import DecodeError, Malformed, UnknownVersion
-from kproxy.protocol.constants import METADATA_TOPIC
+from kproxy.protocol.constants import COORDINATOR_TOPICS, FRAMED_TOPICS, INTERNAL_TOPICS
 from kproxy.protocol.embedded import group
 from kproxy.protocol.embedded.payload import Context, Opening
 from kproxy.protocol.embedded.reader import Reader
@@ -203,13 +203,6 @@ def _raw(view: dict[str, Any] | None) -> msgspec.Raw:
 
 
 FRAME_VERSION = 1  # 0 was the 2.8 preview's, with different records
-COORDINATORS = {
-    "__consumer_offsets": "kafka-group-coordinator",
-    "__transaction_state": "kafka-transaction-coordinator",
-    "__share_group_state": "kafka-share-coordinator",
-}
-LOGS = {METADATA_TOPIC: "kafka-metadata", "__remote_log_metadata": "kafka-storage"}
-INTERNAL_TOPICS = frozenset(COORDINATORS) | frozenset(LOGS)
 
 
 def open_record(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any]:
@@ -218,9 +211,9 @@ def open_record(topic: str, key: bytes | None, value: bytes | None) -> dict[str,
     Group metadata also has ``embedded``: the payloads of its members, with paths into the record. An unreadable key or value
     becomes ``{"error": why}``. Raises KeyError for a topic that is not internal.
     """
-    if topic in LOGS:
-        return {"key": _open(_refused_key, key), "value": _open(_framed, value, LOGS[topic])}
-    module = COORDINATORS[topic]
+    if topic in FRAMED_TOPICS:
+        return {"key": _open(_refused_key, key), "value": _open(_framed, value, FRAMED_TOPICS[topic])}
+    module = COORDINATOR_TOPICS[topic]
     opened = {"key": _open(_coordinator_key, key, module), "value": _open(_coordinator_value, value, module, key)}
     if value is not None and "error" not in opened["value"] and opened["value"]["message"] == "GroupMetadataValue":
         opened["embedded"] = _members(value, opened["value"]["version"])

@@ -4,12 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.output.rewriting.records import (
-    INTERNAL_TOPICS,
-    payload_of_key,
-    payload_of_value,
-    rewrite_records,
-)
+from kproxy.output.rewriting.records import payload_of_key, payload_of_value, rewrite_records
+from kproxy.protocol.constants import INTERNAL_TOPICS
 from kproxy.protocol.records import Codec, Record, RecordBatch, read_batches, read_records, write_batches
 from tests.support.corpus import golden_lines
 

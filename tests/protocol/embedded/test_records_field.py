@@ -10,16 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.protocol import message
+from kproxy.protocol.constants import COORDINATOR_TOPICS, FRAMED_TOPICS, INTERNAL_TOPICS
 from kproxy.protocol.embedded import Viewers
 from kproxy.protocol.embedded.payload import to_json
-from kproxy.protocol.embedded.records_field import (
-    COORDINATORS,
-    INTERNAL_TOPICS,
-    LOGS,
-    MOST_BATCHES,
-    open_record,
-    open_records,
-)
+from kproxy.protocol.embedded.records_field import MOST_BATCHES, open_record, open_records
 from kproxy.protocol.secrets import WITHHELD
 from tests.support.corpus import golden_lines, payloads
 
@@ -143,7 +137,7 @@ def test_any_bytes_give_a_result(data: bytes, topic: str | None, cut: int) -> No
             json.loads(to_json(open_records(field, topic, 0, unaligned=unaligned, viewers=Viewers())))
 
 
-MODULES = {module: topic for topic, module in {**COORDINATORS, **LOGS}.items()}
+MODULES = {module: topic for topic, module in {**COORDINATOR_TOPICS, **FRAMED_TOPICS}.items()}
 FRAMED = [line for line in golden_lines("structs") if "framedHex" in line and line["module"] in MODULES]
 
 
