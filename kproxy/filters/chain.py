@@ -22,7 +22,7 @@ from kproxy.filters.contract import (
 from kproxy.filters.fetching import FETCHES, LimitFetches, limiting
 from kproxy.filters.identify import accept, identifying, note_token
 from kproxy.filters.narrow_api_versions import NarrowApiVersions, is_known, is_refused, refused_version
-from kproxy.filters.passage import Aside, Hook, Kind, Passage, Unusable, kind_of
+from kproxy.filters.passage import Hook, InThread, Kind, Passage, Unusable, kind_of
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import (
     ApiKey,
@@ -84,7 +84,7 @@ class Chain:
         wait: awaits a verdict for at most so many seconds, else raises TimeoutError: asyncio.wait_for.
         most_frame_size: the largest frame a filter may make, size field excluded.
         held_frame_size: the largest frame that is held: limits.held_frame_size.
-        aside: calls a function where it does not hold up other connections, for decoding large frames: kproxy.proxy.codec_thread.
+        in_thread: calls a function without holding up other connections, to decode large frames (kproxy.proxy.codec_thread).
             None: they are decoded like any other.
         on_fault: called at every fault with the name of the filter, the method that it came in, and its kind.
         clock: nanoseconds, for the time that filters take; by default that is not measured.
@@ -98,7 +98,7 @@ class Chain:
         wait: Wait = wait_without_limit,
         most_frame_size: int = FRAME_LIMIT,
         held_frame_size: int = HELD_FRAME_SIZE,
-        aside: Aside | None = None,
+        in_thread: InThread | None = None,
         on_fault: OnFault = lambda name, hook, kind: None,
         clock: Callable[[], int] = lambda: 0,
         runtime: Runtime | None = None,
@@ -109,7 +109,7 @@ class Chain:
         self.filters: tuple[Filter, ...] = (*first, *listed, *limiting(listed, held_frame_size), *identifying(listed))
         self.wait = wait
         self.most_frame_size = most_frame_size
-        self.aside = aside
+        self.in_thread = in_thread
         self.on_fault = on_fault
         self.clock = clock
         self._times: dict[str, list[int]] = {}  # by name of the filter: ns, calls
@@ -462,7 +462,7 @@ def wanting(
         frame: complete, size field included.
         on_fault: called with what a filter raises; that filter gets the frame.
     """
-    if not any(_is_asked(filter_) for filter_ in filters):
+    if not any(_chooses_frames(filter_) for filter_ in filters):
         return filters
     if direction == Direction.REQUEST:
         try:
@@ -472,7 +472,7 @@ def wanting(
     wanted = []
     for filter_ in filters:
         try:
-            if _is_asked(filter_) and not filter_.wants_frame(connection, direction, request.copy()):
+            if _chooses_frames(filter_) and not filter_.wants_frame(connection, direction, request.copy()):
                 continue
         except Exception as error:
             on_fault(filter_, error)
@@ -480,5 +480,5 @@ def wanting(
     return tuple(wanted)
 
 
-def _is_asked(filter_: Filter) -> bool:
+def _chooses_frames(filter_: Filter) -> bool:
     return type(filter_).wants_frame is not Filter.wants_frame

@@ -187,7 +187,7 @@ class Runtime(Protocol):
         of the event "forwarded": exported, dropped, failed. Raises UsageError if the endpoint cannot be used.
         """
 
-    def aside(self, function: Callable[[], Result]) -> Awaitable[Result]:
+    def in_thread(self, function: Callable[[], Result]) -> Awaitable[Result]:
         """Call a function that takes long in a thread, so that other connections go on.
 
         Returns what it returns, and raises what it raises.

@@ -1,4 +1,4 @@
-"""Fetch: its sessions, and the size of its responses.
+"""What filters need of Fetch: which sessions were opened under the rules in use, and responses small enough to be held.
 
 A request in a fetch session names only what has changed since the last one (KIP-227, KIP-932). So a request in a session that
 was opened before the present rules, or past the proxy, may ask for topics that were never seen here. Such a session is refused

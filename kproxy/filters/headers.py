@@ -106,7 +106,7 @@ class Headers(Filter):
         """Rewrite many records in a thread, in turns with other requests, while other connections go on."""
         changed = False
         for partition in partitions:
-            rewritten = await self.runtime.aside(partial(_rewritten, partition.records, added))
+            rewritten = await self.runtime.in_thread(partial(_rewritten, partition.records, added))
             changed |= self._put(partition, rewritten)
         return Replace(message) if changed else Forward()
 

@@ -1,4 +1,4 @@
-"""Records that are too large: those that take long to change, and batches that a filter cannot change and counts."""
+"""Records that are costly or impossible to change: which are changed in a thread; counts of batches left unchanged."""
 
 from collections.abc import Collection
 

@@ -12,7 +12,7 @@ from kproxy.errors import UsageError, did_you_mean
 from kproxy.filters.chain import HELD_FRAME_SIZE, Chain, OnFault, Wait, name_of, wait_without_limit
 from kproxy.filters.contract import Filter, Runtime
 from kproxy.filters.options import OptionMistakes, Problem, read_options
-from kproxy.filters.passage import Aside
+from kproxy.filters.passage import InThread
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol.constants import FRAME_LIMIT
 
@@ -70,7 +70,7 @@ def load_chain(
     wait: Wait = wait_without_limit,
     most_frame_size: int = FRAME_LIMIT,
     held_frame_size: int = HELD_FRAME_SIZE,
-    aside: Aside | None = None,
+    in_thread: InThread | None = None,
     on_fault: OnFault = lambda name, hook, kind: None,
     clock: Callable[[], int] = lambda: 0,
     runtime: Runtime | None = None,
@@ -98,7 +98,7 @@ def load_chain(
         wait=wait,
         most_frame_size=most_frame_size,
         held_frame_size=held_frame_size,
-        aside=aside,
+        in_thread=in_thread,
         on_fault=on_fault,
         clock=clock,
         runtime=runtime,

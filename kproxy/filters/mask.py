@@ -164,7 +164,7 @@ class MaskRecords(Filter):
             try:
                 step = next(steps)
                 while True:
-                    step = steps.send(await self.runtime.aside(step))
+                    step = steps.send(await self.runtime.in_thread(step))
             except StopIteration as finished:
                 changed |= _give(response, partition, finished.value)
         return Replace(response.message) if changed else Forward()
@@ -268,7 +268,7 @@ def _mask_batches(batches: list[Batch], masks: Masks) -> list[bytes | str]:
 
 
 def _at_once(steps: "Steps") -> Masked:
-    """Run all steps."""
+    """Run all steps in this thread, and return the result."""
     try:
         step = next(steps)
         while True:

@@ -213,6 +213,7 @@ def _request_level(api_key: int, version: int) -> Level | None:
 
 
 def _level(api_key: int, fields: tuple[Field, ...], version: int) -> Level | None:
+    """Return where the fields of a struct, and the structs in them, name resources; None if nowhere."""
     names = {field.name for field in fields if version in field.versions}
     special = ""
     if api_key in ACLS and names & {"ResourceType", "ResourceTypeFilter"}:
@@ -255,6 +256,7 @@ def _error_level(api_key: int, version: int) -> ErrorLevel | None:
 
 
 def _errors(fields: tuple[Field, ...], version: int) -> ErrorLevel | None:
+    """Return where these fields, and the structs in them, have error codes; None if nowhere."""
     here = [field for field in fields if version in field.versions]
     codes = tuple((f.attribute, f.json_name) for f in here if f.type == "int16" and f.name.endswith("ErrorCode"))
     inner = ((f.attribute, f.json_name, _errors(f.fields, version)) for f in here if f.is_struct)

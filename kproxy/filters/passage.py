@@ -48,7 +48,9 @@ from kproxy.protocol.structs import struct_types
 if TYPE_CHECKING:
     from kproxy.filters.chain import Chain
 
-Aside = Callable[[Callable[[], Any]], Awaitable[Any]]  # calls a function in a thread, so that other connections go on
+InThread = Callable[
+    [Callable[[], Any]], Awaitable[Any]
+]  # calls a function in a thread, so that other connections go on
 LARGE = 131_072  # bytes of a frame that takes more than a millisecond to decode
 REFERENCES_HERE = 2  # to a message that only one variable refers to: the variable and getrefcount's argument
 
@@ -117,8 +119,8 @@ class Passage:
 
         Returns the outcome, or an awaitable of it if a filter returned an awaitable verdict or the frame is large.
         """
-        if len(self._frame) > LARGE and self._chain.aside is not None:
-            return self._go_aside(self._chain.aside)
+        if len(self._frame) > LARGE and self._chain.in_thread is not None:
+            return self._go_in_thread(self._chain.in_thread)
         if self._is_fallback():
             return Send(self._frame)
         for filter_ in self._filters_left:
@@ -170,27 +172,27 @@ class Passage:
             outcome = self.go()
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
-    async def _go_aside(self, aside: Aside) -> Outcome:
+    async def _go_in_thread(self, in_thread: InThread) -> Outcome:
         """Run the filters that are left with a large frame, which is decoded, encoded and freed in a thread."""
         for filter_ in self._filters_left:
             try:
-                outcome = await self._ask_aside(aside, filter_)
+                outcome = await self._ask_in_thread(in_thread, filter_)
             except TimeoutError:
                 outcome = self._failed(filter_, f"no verdict within {filter_.timeout:g} s", "timed_out")
             except Exception as error:
                 outcome = self._failed(filter_, error)
-            await aside(self._release)
+            await in_thread(self._release)
             if outcome is not None:
                 return await outcome if isinstance(outcome, Awaitable) else outcome
-        done: Send | Cut = await aside(self._finish)
+        done: Send | Cut = await in_thread(self._finish)
         if self._unused is not None and self._direction == Direction.RESPONSE:
             self._handed_out, self._unused = self._unused, None
-            await aside(self._release)
+            await in_thread(self._release)
         return done
 
-    async def _ask_aside(self, aside: Aside, filter_: Filter) -> Outcome | Awaitable[Outcome] | None:
+    async def _ask_in_thread(self, in_thread: InThread, filter_: Filter) -> Outcome | Awaitable[Outcome] | None:
         if self._unused is None:
-            self._unused = await aside(self._read)
+            self._unused = await in_thread(self._read)
         self._handed_out = self._unused
         verdict = self._call(filter_)
         if not isinstance(verdict, Verdict) and isinstance(verdict, Awaitable):
@@ -198,7 +200,7 @@ class Passage:
         if not isinstance(verdict, Replace):
             return self._apply(filter_, verdict)
         message = verdict.message
-        self._frame = await aside(lambda: self._written(message))
+        self._frame = await in_thread(lambda: self._written(message))
         self._unused = message
         return None
 

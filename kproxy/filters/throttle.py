@@ -140,7 +140,7 @@ class Throttle(Filter):
         return Forward()
 
     def on_response(self, response: Response) -> Verdict | Any:
-        """Count what is fetched. Tell a client that is too fast how long its requests are not read, or delay the response."""
+        """Count the bytes fetched. If the client is too fast, set throttle_time_ms, or delay a response that lacks the field."""
         message: Any = response.message
         request, connection = response.request, response.connection
         wait: float = request.kept.pop(STATE, 0.0)

@@ -165,7 +165,7 @@ class FilterRuntime:
 
         return self._exporters.use(self.cluster, endpoint, report=report, count=count)
 
-    def aside(self, function: Callable[[], Result]) -> Awaitable[Result]:
+    def in_thread(self, function: Callable[[], Result]) -> Awaitable[Result]:
         return in_codec_thread(function)
 
     def warn(self, event: str, reason: str) -> None:

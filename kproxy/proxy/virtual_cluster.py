@@ -184,7 +184,7 @@ class VirtualCluster:
                 wait=asyncio.wait_for,
                 most_frame_size=config.limits.frame_size,
                 held_frame_size=config.limits.held_frame_size,
-                aside=in_codec_thread,
+                in_thread=in_codec_thread,
                 on_fault=self._on_filter_fault,
                 clock=time.monotonic_ns,
                 runtime=self._runtime,

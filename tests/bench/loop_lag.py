@@ -58,7 +58,7 @@ def measure(name: str, api_key: int, version: int, frame: bytes, filters: Callab
     for way in (in_codec_thread, None):
 
         async def work(way: Any = way) -> None:
-            judge = Judge(Chain(filters(), aside=way), Served())
+            judge = Judge(Chain(filters(), in_thread=way), Served())
             bench = Bench(judge, judge.chain)
             await bench.send(bench.client, request(api_key, version, 7, bytes(20)))
             await bench.settled()

@@ -947,7 +947,7 @@ def test_a_large_frame_gets_the_verdict_of_any_other(judges: list[Any]) -> None:
     frame = big_metadata()
     called = 0
 
-    async def aside(function: Any) -> Any:
+    async def in_thread(function: Any) -> Any:
         nonlocal called
         called += 1
         return await asyncio.to_thread(function)
@@ -958,7 +958,7 @@ def test_a_large_frame_gets_the_verdict_of_any_other(judges: list[Any]) -> None:
         outcome = chain.on_response(connection(Served()), RequestFacts(3, 9, 7), frame)
         return await outcome if isinstance(outcome, Awaitable) else outcome, chain
 
-    (expected, usual), (outcome, chain) = asyncio.run(go()), asyncio.run(go(aside=aside))
+    (expected, usual), (outcome, chain) = asyncio.run(go()), asyncio.run(go(in_thread=in_thread))
     assert outcome == expected
     assert chain.faults == usual.faults
     assert called > 1
@@ -1004,11 +1004,11 @@ def test_what_a_filter_keeps_of_a_large_message_stays_whole() -> None:
         kept.append(response.message)
         return Forward()
 
-    async def aside(function: Any) -> Any:
+    async def in_thread(function: Any) -> Any:
         return function()
 
     async def go() -> None:
-        chain = Chain([Scripted(keep, responses=(3,)), Scripted(keep_all, responses=(3,))], aside=aside)
+        chain = Chain([Scripted(keep, responses=(3,)), Scripted(keep_all, responses=(3,))], in_thread=in_thread)
         outcome = chain.on_response(connection(), RequestFacts(3, 9, 7), big_metadata())
         assert isinstance(outcome, Awaitable)
         await outcome

@@ -88,16 +88,16 @@ def test_many_records_get_their_headers_aside() -> None:
     threads: list[str] = []
 
     async def scenario(frame: bytes) -> Any:
-        with ThreadPoolExecutor(1, "aside") as pool:
+        with ThreadPoolExecutor(1, "in_thread") as pool:
 
             def named(function: Callable[[], Any]) -> Any:
                 threads.append(threading.current_thread().name)
                 return function()
 
-            def aside(function: Callable[[], Any]) -> Awaitable[Any]:
+            def in_thread(function: Callable[[], Any]) -> Awaitable[Any]:
                 return asyncio.get_running_loop().run_in_executor(pool, named, function)
 
-            bench.runtime.aside = aside  # type: ignore[method-assign]
+            bench.runtime.in_thread = in_thread  # type: ignore[method-assign]
             outcome = bench.chain.on_request(bench.at, frame)
             assert isinstance(outcome, Awaitable)
             return await outcome
@@ -113,7 +113,7 @@ def test_many_records_get_their_headers_aside() -> None:
     asked = make("ProduceRequest", acks=-1, timeout_ms=5, topic_data=[data])
     sent = asyncio.run(scenario(request_frame("ProduceRequest", 9, asked)))
     assert isinstance(sent, Send)
-    assert len(threads) == 1 and threads[0].startswith("aside")
+    assert len(threads) == 1 and threads[0].startswith("in_thread")
     (batch,) = read_records(records_in(sent.frame))
     assert [record.value for record in batch.records] == [record.value for record in records]
     assert {len(record.headers) for record in batch.records} == {3}

@@ -201,7 +201,7 @@ def test_many_records_are_masked_aside_and_in_turns() -> None:
     async def scenario() -> list[Send]:
         with ThreadPoolExecutor(1) as pool:
 
-            async def aside(function: Callable[[], Any]) -> Any:
+            async def in_thread(function: Callable[[], Any]) -> Any:
                 result = await asyncio.get_running_loop().run_in_executor(pool, function)
                 asides.append(len(result))
                 return result
@@ -214,7 +214,7 @@ def test_many_records_are_masked_aside_and_in_turns() -> None:
                 done.append(name)
                 return sent
 
-            bench.runtime.aside = aside  # type: ignore[method-assign]
+            bench.runtime.in_thread = in_thread  # type: ignore[method-assign]
             return await asyncio.gather(answer("long", large(8)), answer("short", large(1)))
 
     long, short = asyncio.run(scenario())
@@ -229,10 +229,10 @@ def test_many_records_are_masked_aside_and_in_turns() -> None:
 def test_a_damaged_batch_among_many_ends_what_is_given_out() -> None:
     bench = Bench()
 
-    async def aside(function: Callable[[], Any]) -> Any:
+    async def in_thread(function: Callable[[], Any]) -> Any:
         return function()
 
-    bench.runtime.aside = aside  # type: ignore[method-assign]
+    bench.runtime.in_thread = in_thread  # type: ignore[method-assign]
     whole, damaged = field(*[person()] * 500), bytearray(field(person()))
     damaged[-1] ^= 1
     partition = part("FetchResponse", "PartitionData", records=whole * 5 + bytes(damaged) + whole)

@@ -167,7 +167,7 @@ class GivenRuntime:
     def export_metrics(self, filter_name: str, endpoint: OtlpEndpoint) -> MetricsExport:
         raise AssertionError("no filter of these tests exports metrics")
 
-    def aside(self, function: Callable[[], Any]) -> Awaitable[Any]:
+    def in_thread(self, function: Callable[[], Any]) -> Awaitable[Any]:
         raise AssertionError("no filter of these tests needs long")
 
     def warn(self, event: str, reason: str) -> None:

@@ -1,6 +1,6 @@
 """Built in: faults on purpose, so that tests see what clients do when brokers fail.
 
-    options.py    a fault: which requests it selects (calls), on which of them it fires, and what it does; scenarios; words
+    options.py    a fault: which requests it selects (calls), on which of them it fires, and what it does; scenarios; --fault
     rules.py      Rule: a fault ready to decide, its counts, and the Schedule of the calls on which it fires
     effects.py    errors in responses: for all of a request, for selected topics, or put into the broker's response
     filter.py     FaultInjection

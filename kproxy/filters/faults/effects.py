@@ -38,7 +38,7 @@ FIRST_VERSION_WITH_ERROR = {ApiKey.FETCH: 7, ApiKey.METADATA: 13}  # of the resp
 Selects = Callable[[str, str], bool]  # whether a fault is for a topic: its name and its id, of which one may be ""
 
 
-def whole(request: Request, code: int) -> Reply | None:
+def error_reply(request: Request, code: int) -> Reply | None:
     """Return the reply with the error; None if the API has no place for one."""
     message: Any = error_response(request, code)
     if message is None:

@@ -158,7 +158,7 @@ class FaultInjection(Filter):
                 _keep(Due(rule, request))
                 return Forward()
         # without a response brokers close the connection, by which the client learns that something is wrong (KafkaApis)
-        reply = effects.whole(request, code) if request.expects_response else None
+        reply = effects.error_reply(request, code) if request.expects_response else None
         return reply or Close(f"fault: {rule.name}")
 
     def _selects(self, rule: Rule, name: str, topic_id: str) -> bool:
@@ -219,7 +219,7 @@ class FaultInjection(Filter):
                 effects.add_missing_partitions(due.request, response.message, due.fetched, selects)
             effects.put_in_place(due.request, response.message, code, selects)
         else:
-            reply = effects.whole(due.request, code)
+            reply = effects.error_reply(due.request, code)
             if reply is None:
                 return Close(f"fault: {due.rule.name}")
             return Replace(reply.message)

@@ -1,4 +1,4 @@
-"""The options of the filter: which calls a fault selects, on which of them it fires, and what it does; scenarios; words.
+"""The options of the filter faults: which calls a fault selects, on which it fires, what it does; scenarios; --fault.
 
 Options that a fault sets itself win over those of its scenario. To add a scenario: an entry of SCENARIOS, its name in
 Fault.scenario and its line in the docstring of FaultInjection.
@@ -165,7 +165,7 @@ FLAGS = ("disconnect", "black_hole")
 
 
 def parse_fault(text: str) -> dict[str, Any]:
-    """Return the options of the fault, as they stand in YAML. Raises UsageError, one sentence."""
+    """Parse a fault of the command line ("api_name=Produce delay=2s") into options as YAML has them. Raises UsageError."""
     try:
         words = shlex.split(text)
     except ValueError as error:

@@ -129,15 +129,15 @@ class Telemetry(Filter):
             if not self.subscriptions.take_bytes(self.runtime.monotonic(), len(plain)):
                 return self._pushed(request, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
             if len(plain) > LARGE:
-                return self._take_aside(request, plain)
+                return self._take_in_thread(request, plain)
             self._show(request, message, plain, self._read(plain))
         except DecodeError as error:
             return self._unread(request, error)
         return self._pushed(request, ErrorCode.NONE)
 
-    async def _take_aside(self, request: Request, plain: bytes) -> Verdict:
+    async def _take_in_thread(self, request: Request, plain: bytes) -> Verdict:
         try:
-            push = await self.runtime.aside(lambda: self._read(plain))
+            push = await self.runtime.in_thread(lambda: self._read(plain))
             self._show(request, request.message, plain, push)
         except DecodeError as error:
             return self._unread(request, error)
@@ -168,15 +168,15 @@ class Telemetry(Filter):
                 self._count("pushes", "left out")
                 return Forward()
             if len(plain) > LARGE:
-                return self._read_along_aside(response, push, plain)
+                return self._read_along_in_thread(response, push, plain)
             self._show(response, push, plain, self._read(plain))
         except DecodeError:
             self._count("pushes", "unread")
         return Forward()
 
-    async def _read_along_aside(self, response: Response, push: Any, plain: bytes) -> Verdict:
+    async def _read_along_in_thread(self, response: Response, push: Any, plain: bytes) -> Verdict:
         try:
-            self._show(response, push, plain, await self.runtime.aside(lambda: self._read(plain)))
+            self._show(response, push, plain, await self.runtime.in_thread(lambda: self._read(plain)))
         except DecodeError:
             self._count("pushes", "unread")
         return Forward()

@@ -206,12 +206,14 @@ def metadata(*names: str) -> Any:
 
 
 def test_api_versions_answers_an_unsupported_version_in_version_0_with_what_it_offers_of_itself() -> None:
-    reply = effects.whole(request(ApiKey.API_VERSIONS, 4, make("ApiVersionsRequest")), ErrorCode.UNSUPPORTED_VERSION)
+    reply = effects.error_reply(
+        request(ApiKey.API_VERSIONS, 4, make("ApiVersionsRequest")), ErrorCode.UNSUPPORTED_VERSION
+    )
     assert isinstance(reply, Reply)
     message: Any = reply.message
     assert (reply.version, message.error_code) == (0, 35)
     assert [(api.api_key, api.min_version, api.max_version) for api in message.api_keys] == [(18, 0, 4)]
-    other = effects.whole(request(ApiKey.API_VERSIONS, 4, make("ApiVersionsRequest")), ErrorCode.INVALID_REQUEST)
+    other = effects.error_reply(request(ApiKey.API_VERSIONS, 4, make("ApiVersionsRequest")), ErrorCode.INVALID_REQUEST)
     assert isinstance(other, Reply)
     assert other.version is None
 
@@ -267,7 +269,7 @@ def test_a_partition_of_a_fetch_that_fails_has_no_records() -> None:
     )
     effects.put_in_place(request(ApiKey.FETCH, 12, make("FetchRequest")), response, 1, lambda *_: True)
     assert (data.error_code, data.high_watermark, data.records) == (1, -1, b"")
-    assert effects.whole(request(ApiKey.DESCRIBE_LOG_DIRS, 0, make("DescribeLogDirsRequest")), 29) is not None
+    assert effects.error_reply(request(ApiKey.DESCRIBE_LOG_DIRS, 0, make("DescribeLogDirsRequest")), 29) is not None
 
 
 def test_partitions_that_an_incremental_response_leaves_out_are_added() -> None:

@@ -70,7 +70,7 @@ class Showing(GivenRuntime):
     def close(self) -> None:
         self.closed += 1
 
-    def aside(self, function: Callable[[], Any]) -> Awaitable[Any]:
+    def in_thread(self, function: Callable[[], Any]) -> Awaitable[Any]:
         async def called() -> Any:
             self.aside_calls += 1
             return function()
