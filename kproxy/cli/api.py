@@ -60,7 +60,7 @@ def api(name: str | None, version: int | None, diff: tuple[int, int] | None, err
     elif name is None:
         if version is not None or diff is not None:
             raise UsageError("a version needs the name of an API before it: kproxy api Fetch 13")
-        pages = (_list_json(), _list_lines(*_terminal()))
+        pages = (_list_json(), _list_lines(_terminal()[0]))
     else:
         pages = _named(name, version, diff)
     data, lines = pages
@@ -115,7 +115,7 @@ def _terminal() -> tuple[Style, int]:
     return style, min(shutil.get_terminal_size((80, 24)).columns, WIDEST) if is_terminal(sys.stdout) else 80
 
 
-def _list_lines(style: Style, width: int) -> Iterator[str]:
+def _list_lines(style: Style) -> Iterator[str]:
     head = f"{'key':>3}  {'API':<28}  {'versions':<8}  {'flex.':<5}  {'newest':<6}  listeners"
     yield style.paint(style.dim, head)
     for found in _apis():

@@ -195,12 +195,12 @@ class Digest:
             for data in lines:
                 line = data.decode("utf-8", "replace").rstrip()
                 exchange = EXCHANGE.search(line)
-                if exchange is None or self._says_something_new(*exchange.groups()):
+                if exchange is None or self._is_news(*exchange.groups()):
                     self._show(line)
                 else:
                     self.left_out[exchange["api"]] += 1
 
-    def _says_something_new(self, api: str, client_id: str, rest: str) -> bool:
+    def _is_news(self, api: str, client_id: str, rest: str) -> bool:
         self.seen[client_id, api] += 1
         most = MOST_OF_A_REBALANCE if api in REBALANCE or ERROR.search(rest) else 1
         return self.seen[client_id, api] <= most

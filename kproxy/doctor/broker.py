@@ -94,17 +94,17 @@ async def ask_broker(
         return broker
     try:
         async with asyncio.timeout(patience * 2):
-            await _look_at(broker, cluster, patience, questions)
+            await _examine_before_login(broker, cluster, patience, questions)
     except TimeoutError:
         broker.failure = broker.failure or Words(
             f"no answer within {patience * 2:g} s", "is it overloaded, or a firewall between?"
         )
     if login is not None and broker.wants_login and broker.failure is None:
-        await _look_after_login(broker, cluster, patience, login)
+        await _examine_after_login(broker, cluster, patience, login)
     return broker
 
 
-async def _look_at(broker: Broker, cluster: Cluster, patience: float, questions: bool) -> None:
+async def _examine_before_login(broker: Broker, cluster: Cluster, patience: float, questions: bool) -> None:
     upstream = Upstream.of(cluster, patience)
     try:
         asking = await _open(upstream, broker, cluster.broker_tls, patience)
@@ -112,7 +112,7 @@ async def _look_at(broker: Broker, cluster: Cluster, patience: float, questions:
         broker.failure = _explain_connect(str(error), broker)
         return
     except NoTls:
-        plain = await _speaks(upstream, broker, None, patience)
+        plain = await _answers_api_versions(upstream, broker, None, patience)
         what, advice = "it does not speak TLS, but Kafka without TLS", "remove broker_tls"
         if not plain:
             what = "it ends the connection within the TLS handshake, as one that does not speak TLS"
@@ -131,7 +131,7 @@ async def _look_at(broker: Broker, cluster: Cluster, patience: float, questions:
         asking.abort()
 
 
-async def _look_after_login(broker: Broker, cluster: Cluster, patience: float, login: Credentials) -> None:
+async def _examine_after_login(broker: Broker, cluster: Cluster, patience: float, login: Credentials) -> None:
     """Log in and examine the broker, on a new connection: a broker closes a connection whose SASL mechanism it lacks."""
     if login.needs_tls and cluster.broker_tls is None:
         broker.login_failure = Words(
@@ -187,7 +187,7 @@ async def _open(upstream: Upstream, broker: Broker, tls: BrokerTls | None, patie
     return BrokerClient(reader, writer)
 
 
-async def _speaks(upstream: Upstream, broker: Broker, tls: BrokerTls | None, patience: float) -> bool:
+async def _answers_api_versions(upstream: Upstream, broker: Broker, tls: BrokerTls | None, patience: float) -> bool:
     """Return whether the peer answers ApiVersions."""
     try:
         asking = await _open(upstream, broker, tls, patience)

@@ -1,4 +1,4 @@
-"""All checks, in the order in which a person would look: the running kproxy, this machine, each cluster.
+"""Run all checks, in the order in which a person would look: the running kproxy, this machine, each cluster.
 
 The last ones connect through a running kproxy, as a client does, and then to the addresses that it advertises.
 """
@@ -107,7 +107,7 @@ async def _follow(
     for node, name, port in brokers:
         where = name, port
         if cluster.addresses.mode == "sni" and not await _resolves(name, patience):
-            where = listen  # names.py checks DNS; here, whether the name in the handshake leads to the broker
+            where = listen  # cluster.py checks DNS; this checks whether the name in the handshake leads to the broker
         try:
             names = await _answers(cluster, *where, name, patience)
         except NO_ANSWER:

@@ -156,8 +156,8 @@ class Block:
     message: Message
     versions: Versions = field(default_factory=Versions)
 
-    def speak_for(self, version: int) -> None:
-        """Add a version."""
+    def add_version(self, version: int) -> None:
+        """Add a version that this definition describes."""
         self.versions = Versions.union([self.versions, Versions(((version, version),))])
 
 
@@ -167,13 +167,13 @@ def merge(history: Iterable[Message]) -> list[Block]:
     for message in history:
         own = Block(message)
         for version in message.versions:
-            (_reader(blocks, message, version) or own).speak_for(version)
+            (_block_that_reads(blocks, message, version) or own).add_version(version)
         if own.versions:
             blocks.append(own)
     return blocks
 
 
-def _reader(blocks: list[Block], message: Message, version: int) -> Block | None:
+def _block_that_reads(blocks: list[Block], message: Message, version: int) -> Block | None:
     """Return the newest block that can read the bytes of *message* at *version*.
 
     On the wire, a tag that a later release defined does no harm, as both sides agree on a version. In stored records, the writer

@@ -27,7 +27,7 @@ def render(
     spoken: Mapping[str, Sequence[Message]] = MappingProxyType({}),
 ) -> str:
     """Return the text of facts.txt; *releases* newest first, *definitions* in any order, *spoken*: release -> its requests."""
-    messages = sorted(_in_history(definitions, releases), key=lambda versions: _place(versions[0]))
+    messages = sorted(_in_history(definitions, releases), key=lambda versions: _sort_key(versions[0]))
     lines = [
         "releases " + " ".join(releases),
         *map(_error_line, errors),
@@ -51,7 +51,7 @@ def _in_history(definitions: Iterable[Message], releases: Sequence[str]) -> list
     return list(by_identity.values())
 
 
-def _place(message: Message) -> tuple[object, ...]:
+def _sort_key(message: Message) -> tuple[object, ...]:
     """Return the sort key of a message in the file: APIs by key, request first; then others by module and name."""
     if message.is_api:
         return 0, message.number, message.type

@@ -162,6 +162,7 @@ def _family(family: Metric) -> bytes:
 
 
 def _metrics(family: Metric, kind: int) -> Iterator[bytes]:
+    """Yield the encoded Metric messages of a family."""
     if isinstance(family, Histogram):
         for counted in family.counted:
             labels = dict(zip(family.label_names, counted.labels, strict=True))

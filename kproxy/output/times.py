@@ -1,4 +1,4 @@
-"""Nanoseconds since the epoch as text, in UTC."""
+"""Times, durations and sizes as text, and times read back; times are nanoseconds since the epoch, in UTC."""
 
 import functools
 import re

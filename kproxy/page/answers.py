@@ -147,7 +147,7 @@ class Answers:
         query = request.query_params
         names = query.get("columns")
         columns = SHOWN if names is None else tuple(filter(None, names.split(",")))
-        offset, limit = _whole(query.get("offset"), 0), _whole(query.get("limit"), 100)
+        offset, limit = _whole_number(query.get("offset"), 0), _whole_number(query.get("limit"), 100)
         condition, sort = query.get("filter", ""), query.get("sort") or self._store.default_sort
         page = await answer(request, lambda work: self._store.page(work, condition, sort, offset, limit, columns))
         return _json(
@@ -167,7 +167,7 @@ class Answers:
         """Return the place of an exchange in a view."""
         query = request.query_params
         number, condition, sort = (
-            _whole(query.get("number"), 0),
+            _whole_number(query.get("number"), 0),
             query.get("filter", ""),
             query.get("sort") or self._store.default_sort,
         )
@@ -177,13 +177,13 @@ class Answers:
 
     async def exchange(self, request: Request) -> Response:
         """Return one exchange in detail."""
-        number = _whole(request.path_params["number"], 0)
+        number = _whole_number(request.path_params["number"], 0)
         detail = await answer(request, lambda work: detail_of(self._store, number))
         return refusal(404, f"there is no exchange {number} here (any more)") if detail is None else _json(detail)
 
     async def frame(self, request: Request) -> Response:
         """Return the bytes of the request or the response of an exchange."""
-        number, side = _whole(request.path_params["number"], 0), request.path_params["side"]
+        number, side = _whole_number(request.path_params["number"], 0), request.path_params["side"]
         if side not in ("request", "response"):
             return refusal(404, "an exchange has a request and a response")
         data = await answer(request, lambda work: bytes_of(self._store, number, side))
@@ -219,7 +219,7 @@ class Answers:
 
     async def compare(self, request: Request) -> Response:
         """Return the differences between two exchanges."""
-        a, b = (_whole(request.query_params.get(name), 0) for name in ("a", "b"))
+        a, b = (_whole_number(request.query_params.get(name), 0) for name in ("a", "b"))
         differences = await answer(request, lambda work: compare(self._store, a, b))
         return (
             refusal(404, "one of these exchanges is not here (any more)") if differences is None else _json(differences)
@@ -228,7 +228,7 @@ class Answers:
     async def complete(self, request: Request) -> Response:
         """Complete a filter, or the condition of a breakpoint, at the cursor."""
         text, of = request.query_params.get("text", ""), request.query_params.get("of", "filter")
-        cursor = _whole(request.query_params.get("cursor"), len(text))
+        cursor = _whole_number(request.query_params.get("cursor"), len(text))
         return _json(await answer(request, lambda work: complete(self._store, work, text, cursor, of)))
 
     async def command(self, request: Request) -> Response:
@@ -332,8 +332,8 @@ def _download(name: str) -> dict[str, str]:
 def _span(request: Request) -> tuple[int, int | None, int | None]:
     """Return the number of buckets, and both ends of the span in nanoseconds; None where an end is not given."""
     query = request.query_params
-    ends = [_whole(query[name], 0) if query.get(name) else None for name in ("fromNs", "toNs")]
-    return _whole(query.get("buckets"), 120), ends[0], ends[1]
+    ends = [_whole_number(query[name], 0) if query.get(name) else None for name in ("fromNs", "toNs")]
+    return _whole_number(query.get("buckets"), 120), ends[0], ends[1]
 
 
 def _static_files(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]:
@@ -345,7 +345,7 @@ def _static_files(folder: Traversable, prefix: str) -> Iterator[tuple[str, Trave
             yield prefix + entry.name, entry
 
 
-def _whole(text: str | None, otherwise: int) -> int:
+def _whole_number(text: str | None, otherwise: int) -> int:
     if not text:
         return otherwise
     if not text.isascii() or not text.isdecimal() or len(text) > 19 or int(text) > MOST_NUMBER:

@@ -86,7 +86,7 @@ class Selection:
         """Return the command that gives the selection: one printable line for POSIX shells."""
         options, name = _options(form)
         if isinstance(self._store, Tabled):
-            directories = " ".join(_quoted(_given(path)) for path in self._store.sources)
+            directories = " ".join(_quoted(_as_argument(path)) for path in self._store.sources)
             return f"kproxy sql {directories} 'FROM exchanges'"
         name = f"selected-{name}" if isinstance(self._store, Live) else name
         output = [] if form == "jsonl" else ["-o", name]
@@ -143,7 +143,7 @@ class Selection:
     def _keys(self) -> list[str]:
         """Return the option with the TLS session keys that the page was given, if any."""
         keylog = self._store.options.keylog if isinstance(self._store, Recorded) else None
-        return [] if keylog is None else ["--keylog", _given(keylog)]
+        return [] if keylog is None else ["--keylog", _as_argument(keylog)]
 
     def _condition(self) -> list[str]:
         return ["--where", self._where] if self._where else []
@@ -151,7 +151,7 @@ class Selection:
     def _files(self) -> list[str]:
         """Return the files that a command names; for a running proxy, the file of an export of everything."""
         if not isinstance(self._store, Live):
-            return list(map(_given, self._store.sources))
+            return list(map(_as_argument, self._store.sources))
         lost = sorted(set(Filter(self._where).names) & NOT_IN_PACKETS) if self._where else []
         if lost:
             raise UsageError(
@@ -291,7 +291,7 @@ def _options(form: str) -> tuple[tuple[str, ...], str]:
     return FORMATS[form]
 
 
-def _given(path: Path) -> str:
+def _as_argument(path: Path) -> str:
     """Return the path as an argument that no program takes for an option."""
     return f"./{path}" if str(path).startswith("-") and str(path) != STANDARD_INPUT else str(path)
 

@@ -1,4 +1,4 @@
-"""The analyses of ``kproxy report`` over what is open, of all of it or of a span of time.
+"""Run the analyses of ``kproxy report`` over all open exchanges or a span of time.
 
 Each span has a schema of its own in DuckDB, in which its tables are views of the others, so that the SQL of the analyses stays as
 it is. A few spans are kept.

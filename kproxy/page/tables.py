@@ -102,7 +102,7 @@ class Tabled(Store):
 
     @property
     def database(self) -> Database:
-        """See Store. Opened when the first analysis is asked for."""
+        """See Store. Opened for the first analysis."""
         with self._opening:
             if self._database is None:
                 self._database = Database(self.sources, memory=MEMORY)

@@ -120,7 +120,7 @@ class FilterDispatch:
         want = self.chain.when_too_large_to_hold(*frame, size)
         if want is not Want.REFUSE:
             self.chain.note_too_large(self._facts_of(link), *frame, size)
-            self._mute_if_asked(link)
+            self._mute_if_requested(link)
         return want
 
     def on_large_refused(self, link: Link, current: PairedRequest) -> None:
@@ -176,10 +176,10 @@ class FilterDispatch:
                     link.forward_request(outcome.frame, outcome.request)
                 else:
                     link.forward_response(outcome.frame)
-        self._mute_if_asked(link)
+        self._mute_if_requested(link)
 
-    def _mute_if_asked(self, link: Link) -> None:
-        """Stop reading a client's requests for as long as a filter has asked (ConnectionFacts.mute_s)."""
+    def _mute_if_requested(self, link: Link) -> None:
+        """Stop reading a client's requests for as long as a filter requires (ConnectionFacts.mute_s)."""
         if link.closed:
             return
         known = self._facts_of(link)

@@ -95,7 +95,7 @@ class Seen(Struct, frozen=True, array_like=True, tag=2):
 
 
 class Ended(Struct, frozen=True, array_like=True, tag=3):
-    """A side of a connection, or all of it, has ended (kproxy.pipeline.End)."""
+    """A side of a connection, or all of it, has ended (kproxy.pipeline.output.End)."""
 
     connection: int
     at: int
@@ -123,8 +123,6 @@ class Tally(Struct, frozen=True, array_like=True, tag=5):
 Record = Shown | Begun | Seen | Ended | Topics | Tally
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(list[Record]).decode
-encode_shown = msgspec.msgpack.Encoder().encode
-decode_shown = msgspec.msgpack.Decoder(list[Shown]).decode
 
 
 class Pieces:

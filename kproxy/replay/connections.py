@@ -1,4 +1,4 @@
-"""The way of a request: which node it goes to (``Router``), on which connection (``Connections``).
+"""Send a request to the right node (``Router``), on a connection that stands for the recorded one (``Connections``).
 
 a cluster of one node                       that node, at the address that was given
 a group, a transactional id                 its coordinator, which is looked up once

@@ -1,4 +1,4 @@
-"""Consumer groups: what makes members of a recorded group members of the same generations of the new cluster's group.
+"""Replay consumer groups: keep the members that shared a recorded generation in one generation on the new cluster.
 
 Members that joined before the capture, or by requests that are not sent, join as new members:
 

@@ -166,12 +166,12 @@ def _note_needs(plan: Plan, recorded: Recorded, body: Any) -> None:
             for partition in topic.partition_data:
                 _note_producers(needs, producers_of(partition.records or b""), body.transactional_id)
     elif recorded.api_key == ApiKey.INIT_PRODUCER_ID:
-        _note_given(needs, recorded)
+        _note_assigned_producer(needs, recorded)
     assert recorded.request.message is not None
     _note_topics(plan, recorded.request.message.name, body)
 
 
-def _note_given(needs: Needs, recorded: Recorded) -> None:
+def _note_assigned_producer(needs: Needs, recorded: Recorded) -> None:
     answer = recorded.answer()
     if answer is not None and answer.producer_id >= 0 and answer.producer_id not in needs.producers:
         needs.given.add(answer.producer_id)

@@ -254,18 +254,18 @@ class Repeating:
 
         *seconds*: since the request was first sent. Raises UpstreamError.
         """
-        if recorded.api_key == ApiKey.JOIN_GROUP and await self._joins_again(recorded, ready.body, answer):
+        if recorded.api_key == ApiKey.JOIN_GROUP and await self._must_join_again(recorded, ready.body, answer):
             return encoded_again(recorded, ready)
         if self._is_late(recorded, answer, seconds):
             return None
         if learns_of_rebalance_later(recorded, answer) and seconds < REBALANCE_S:
             await asyncio.sleep(RETRY_S)
             return ready
-        if self._goes_on(recorded, ready.body, answer):
+        if self._continue_as_client(recorded, ready.body, answer):
             await asyncio.sleep(RETRY_S)
             return encoded_again(recorded, ready)
-        if self._is_to_be_ready(recorded, answer):
-            return await self._when_ready(recorded, ready)
+        if self._is_not_ready_yet(recorded, answer):
+            return await self._retry_later(recorded, ready)
         return None
 
     def note_end(self, recorded: Recorded) -> None:
@@ -281,12 +281,15 @@ class Repeating:
         patience = RETRY_S * 5 if errors and errors <= self._in_vain else RETRIES_S
         if seconds < min(patience, self._most):
             return False
-        if self._is_to_be_ready(recorded, answer):
+        if self._is_not_ready_yet(recorded, answer):
             self._in_vain |= errors
         return True
 
-    def _goes_on(self, recorded: Recorded, body: Any, answer: Any) -> bool:
-        """Change a request that got less than the recorded one into the next one of its client; return whether it was changed."""
+    def _continue_as_client(self, recorded: Recorded, body: Any, answer: Any) -> bool:
+        """If a heartbeat or ShareFetch got less than the recorded one, change it into the next request of its client.
+
+        Return whether it was changed.
+        """
         if recorded.api_key in HEARTBEATS and not self._learned.assigned.is_as_recorded(recorded, answer):
             go_on(body, answer)
             return True
@@ -295,7 +298,7 @@ class Repeating:
             return True
         return False
 
-    async def _joins_again(self, recorded: Recorded, body: Any, answer: Any) -> bool:
+    async def _must_join_again(self, recorded: Recorded, body: Any, answer: Any) -> bool:
         """Change a JoinGroup that was answered, if its member has to send it again; return whether it has."""
         if join_anew(recorded, body, answer, self._learned.identities):
             return True
@@ -304,7 +307,7 @@ class Repeating:
         body.member_id = answer.member_id
         return True
 
-    def _is_to_be_ready(self, recorded: Recorded, answer: Any) -> bool:
+    def _is_not_ready_yet(self, recorded: Recorded, answer: Any) -> bool:
         """Return whether the new cluster was not ready for a request that the recorded one was ready for."""
         not_ready = NOT_READY.intersection(error_codes_of(answer))
         if not not_ready:
@@ -314,7 +317,7 @@ class Repeating:
         old = recorded.answer()
         return old is not None and not not_ready.intersection(error_codes_of(old))
 
-    async def _when_ready(self, recorded: Recorded, ready: Ready) -> Ready | None:
+    async def _retry_later(self, recorded: Recorded, ready: Ready) -> Ready | None:
         """Wait, and look up leaders and coordinators again; None: it cannot be sent again, as its fetch session was ended."""
         if recorded.api_key == ApiKey.PRODUCE:
             self.produced.add(recorded.number)  # what follows must not be appended before it

@@ -112,6 +112,7 @@ class FetchSessions:
         return self._add(_Change(0, session_id, body.session_epoch, _named(body), _forgotten(body)))
 
     def _add(self, change: _Change) -> int:
+        """Keep a change and return its number; apply the oldest changes to the state once too much is kept."""
         self._count += 1
         change.number = self._count
         self._changes.append(change)

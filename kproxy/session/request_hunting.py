@@ -98,7 +98,7 @@ class CutStart(NamedTuple):
     name: bytes
 
     def is_next(self, last: "CutStart | None") -> bool:
-        """Return whether it is from the same client as *last*, and later."""
+        """Return whether the same client sent this request soon after *last*: names that agree, and a slightly higher id."""
         if last is None or not 0 < self.correlation_id - last.correlation_id <= _NEAR:
             return False
         return self.name.startswith(last.name) or last.name.startswith(self.name)

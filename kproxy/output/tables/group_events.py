@@ -249,18 +249,18 @@ def _consumer_heartbeat(request: Any, response: Any, topics: _Topics) -> Iterato
         "group_instance_id": request.instance_id,
         "rebalance_timeout_ms": _generation(request.rebalance_timeout_ms),
         "protocol": request.server_assignor,
-        "subscribed_topics": _given_texts(request.subscribed_topic_names),
+        "subscribed_topics": _texts_or_none(request.subscribed_topic_names),
         "subscribed_regex": request.subscribed_topic_regex or None,
         "owned": topics.by_id(request.topic_partitions),
-        "assignment": _given(response, topics),
+        "assignment": _assigned(response, topics),
     }
     yield facts
 
 
 def _share_heartbeat(request: Any, response: Any, topics: _Topics) -> Iterator[Facts]:
     facts = _member_heartbeat(request, response, "share")
-    facts["subscribed_topics"] = _given_texts(request.subscribed_topic_names)
-    facts["assignment"] = _given(response, topics)
+    facts["subscribed_topics"] = _texts_or_none(request.subscribed_topic_names)
+    facts["assignment"] = _assigned(response, topics)
     yield facts
 
 
@@ -278,7 +278,7 @@ def _streams_heartbeat(request: Any, response: Any, _topics: _Topics) -> Iterato
     yield facts
 
 
-def _given(response: Any, topics: _Topics) -> list[str] | None:
+def _assigned(response: Any, topics: _Topics) -> list[str] | None:
     if response is None or response.assignment is None:
         return None
     return topics.by_id(response.assignment.topic_partitions)
@@ -295,7 +295,7 @@ def _source_topics(topology: Any) -> list[str] | None:
     return list(dict.fromkeys(_texts(topic for topics in sources for topic in topics)))
 
 
-def _given_texts(values: list[str] | None) -> list[str] | None:
+def _texts_or_none(values: list[str] | None) -> list[str] | None:
     return None if values is None else _texts(values)
 
 

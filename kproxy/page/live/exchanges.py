@@ -1,4 +1,4 @@
-"""LiveExchanges: exchanges made of the analyzer's records: for rows when they come, in detail when they are requested."""
+"""LiveExchanges: make exchanges of the analyzer's records: on arrival only what rows need, in full when one is opened."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -33,8 +33,8 @@ from kproxy.session.events import TlsFacts
 KNOWN = 1_024  # about how many bytes a connection takes
 
 
-class Told(DecodeError):
-    """Why a frame cannot be read, as the analyzer said it."""
+class ReportedError(DecodeError):
+    """Why the analyzer could not read a frame."""
 
     def __str__(self) -> str:
         return self.reason
@@ -244,7 +244,7 @@ def _note_unusual(frame: Frame, unusual: Unusual) -> None:
     if not unusual.is_read:
         frame.message = None
     frame.layout, frame.assumed_version = unusual.layout, unusual.assumed_version
-    frame.error = None if unusual.error is None else Told(unusual.error)
+    frame.error = None if unusual.error is None else ReportedError(unusual.error)
     frame.cut, frame.unread, frame.size, frame.trailing = (
         Cut(unusual.cut),
         unusual.unread,

@@ -1,4 +1,4 @@
-"""Exchanges for the live page: PageFeed sends them as records over a socket; Past keeps the last ones for a page to come.
+"""Exchanges for the live page: PageFeed sends them over a socket; Past keeps the latest for a page that connects later.
 
 The analyzer never waits: what the page cannot take is left out.
 

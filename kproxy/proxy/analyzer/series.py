@@ -149,9 +149,8 @@ class Series:
         return [*rows, (self._other_labels, list(self._other))] if any(self._other) else rows
 
 
-MOST_NAMES = (
-    240_000  # bytes of JSON that the names of one counter take: all counters together fit one message (channel.py)
-)
+# Bytes of JSON that the names of one counter take: all counters together fit one message (LONGEST_LINE of messages.py).
+MOST_NAMES = 240_000
 
 
 class BoundedCounter:

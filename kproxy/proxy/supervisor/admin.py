@@ -212,7 +212,7 @@ class _Guard:
         if scope["type"] != "http":  # a WebSocket, which nothing here speaks; the server closes it
             return
         is_for_page = scope["method"] in READING and _is_of_page(scope["path"])
-        if self._page is not None and is_for_page and self._page.may_come(scope):
+        if self._page is not None and is_for_page and self._page.is_allowed(scope):
             await self._page(scope, receive, send)
             return
         refused = self._refused(scope)

@@ -75,7 +75,7 @@ class LivePage:
         self._asked_at = 0.0
         self._watching: asyncio.Task[None] | None = None
 
-    def may_come(self, scope: Scope) -> bool:
+    def is_allowed(self, scope: Scope) -> bool:
         """Return whether a request has the token: in the address, the cookie, or the header."""
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
         if scope["path"] == "/" and len(given) == 1 and self._guard.is_token(given[0]):
@@ -85,7 +85,7 @@ class LivePage:
         return self._guard.refusal("GET", scope["headers"]) is None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request for which ``may_come`` is true, as an ASGI application."""
+        """Answer a request for which ``is_allowed`` is true, as an ASGI application."""
         loop = asyncio.get_running_loop()
         self._asking += 1
         try:
