@@ -1,4 +1,4 @@
-"""DuckDB over sources: the tables, the views, the facts; analyses run on them.
+"""Database: the tables of some sources in DuckDB, with the views and facts that analyses read; runs analyses.
 
     with Database([Path("trace.pcapng")]) as database:
         table = database.run(library.load()["map"])      # a pyarrow.Table

@@ -1,4 +1,4 @@
-"""Sources into DuckDB: captures and logs decoded into tables, Parquet directories as views; two side by side for a diff."""
+"""Load sources into DuckDB: decode captures and logs into tables, read Parquet directories as views; two sources for a diff."""
 
 import functools
 import os

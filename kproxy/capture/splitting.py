@@ -146,7 +146,7 @@ def guess_boundary(window: bytes, start: Start, *, whole: bool) -> int | None:
     if not start.is_pcapng:
         return _guess_pcap(window, start, whole=whole)
     for at in range(len(window) - 11):
-        if _is_block_chain(window, at, start, whole=whole):
+        if _is_block_chain(window, at, whole=whole):
             return at
     return None
 
@@ -183,7 +183,7 @@ def _guess_pcap(window: bytes, start: Start, *, whole: bool) -> int | None:
     return next((at for at in range(max(0, size - header + 1)) if follow(at)), None)
 
 
-def _is_block_chain(window: bytes, at: int, start: Start, *, whole: bool) -> bool:
+def _is_block_chain(window: bytes, at: int, *, whole: bool) -> bool:
     """Return whether consecutive blocks, each with its length at both ends, begin here."""
     orders: tuple[Any, ...] = ("little", "big")
     return any(_follow_blocks(window, at, order, whole=whole) for order in orders)

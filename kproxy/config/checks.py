@@ -167,7 +167,7 @@ def _check_advertised_brokers(path: str, addresses: Addresses) -> Iterator[Probl
 
 
 def _check_port_mode(path: str, cluster: Cluster) -> Iterator[Problem]:
-    return iter(())  # its ports: see ports.py
+    return iter(())  # its ports are checked by check_ports
 
 
 def _check_sni(path: str, cluster: Cluster) -> Iterator[Problem]:
@@ -324,7 +324,7 @@ class Binding(NamedTuple):
 
 
 def check_ports(config: Config) -> Iterator[Problem]:
-    """Report ports above 65535, and ports that two parts bind. Invalid addresses are skipped: checks.py reports them."""
+    """Report ports above 65535, and ports that two parts bind. Invalid addresses are skipped: check_values reports them."""
     bindings = list(_listener("admin", config.admin)) if config.admin else []
     for at, cluster in enumerate(config.clusters):
         path = f"clusters[{at}]"

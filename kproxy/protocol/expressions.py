@@ -107,7 +107,7 @@ def _length(text: str, column: int | None) -> int | None:
     return len(match[0]) if match else 1
 
 
-def _what_stands_there(expression: str, line: int, column: int) -> str:
+def _explain_place(expression: str, line: int, column: int) -> str:
     """Return why an expression is wrong at a place (both counted from 1), with what CEL has for a word of another language."""
     lines = expression.splitlines()
     tokens = list(TOKEN.finditer(lines[line - 1] if line <= len(lines) else ""))
@@ -135,7 +135,7 @@ def _compile(expression: str, about: str) -> Any:
             raise ValueError(f"{about} {expression!r} is not a CEL expression: {first_sentence(error)}") from error
         line, column, what = match.groups()
         place = f"column {column}" if line == "1" else f"line {line}, column {column}"
-        what = "it ends too early" if "'<EOF>'" in what else _what_stands_there(expression, int(line), int(column))
+        what = "it ends too early" if "'<EOF>'" in what else _explain_place(expression, int(line), int(column))
         raise ValueError(f"{about} {expression!r} is wrong at {place}: {what}") from error
 
 

@@ -12,6 +12,7 @@
     divided.py      one large capture on all executors, in the stages below; the shuffle through files of the staging folder
     connections.py  one connection to rows; what connections must know of each other: names of topics, roles, numbers
     report.py       the analyses on Spark, of some clusters or days; sources.py: their sources
+    session.py      the Spark session or context of a job
 
 Seams
 

@@ -1,4 +1,4 @@
-"""Questions of kproxy's own to a broker. test_discovery.py has brokers of every age, and peers that are none."""
+"""BrokerClient: requests of kproxy's own, to brokers of every age and to peers that are no brokers."""
 
 import asyncio
 from struct import pack

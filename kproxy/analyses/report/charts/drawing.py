@@ -1,4 +1,4 @@
-"""The charts as Vega-Lite, and Vega-Lite as SVG of shapes and text only, in the colours of the page, light or dark.
+"""Draw charts: rows as Vega-Lite, and Vega-Lite as SVG of shapes and text only, in the colours of the page, light or dark.
 
 The map is a graph: who writes on the left, topics in the middle, who reads on the right. The others are over time: traffic by
 client, lag, latency, events of group members.
