@@ -222,7 +222,7 @@ def _verdict(stopped: Stopped, decision: Decision, request: Request, response: M
             message = message_of(stopped.direction, stopped.api_key)
             return Replace(message.decode(stopped.api_version, decision.body))
         case "error" if response is None:
-            return effects.whole(request, decision.error) or _closed(decision)
+            return effects.error_reply(request, decision.error) or _closed(decision)
         case "error":
             return _failed(request, response, decision)
         case "drop" if response is None and not request.expects_response:
@@ -237,7 +237,7 @@ def _failed(request: Request, response: Any, decision: Decision) -> Verdict:
     if request.api_key in effects.ALWAYS_IN_PLACE:
         effects.put_in_place(request, response, decision.error, lambda name, topic_id: True)
         return Replace(response)
-    reply = effects.whole(request, decision.error)
+    reply = effects.error_reply(request, decision.error)
     return _closed(decision) if reply is None else Replace(reply.message)
 
 

@@ -370,7 +370,7 @@ class Analyzer:
             raise_in(thread, Stuck)
 
 
-async def _look(analyzer: Analyzer, stop: asyncio.Event) -> None:
+async def _read_until(analyzer: Analyzer, stop: asyncio.Event) -> None:
     """Read the rings until *stop*: without pause while there is more, else some times a second, less often without traffic."""
     flushed, quiet = False, 0
     while not stop.is_set():
@@ -438,7 +438,7 @@ async def _run(analyzer: Analyzer, control: int) -> None:
     async with asyncio.TaskGroup() as tasks:
         sending = tasks.create_task(_send(analyzer, channel, stop), name="send")
         tasks.create_task(_receive(analyzer, channel, stop), name="receive")
-        await _look(analyzer, stop)
+        await _read_until(analyzer, stop)
         sending.cancel()
     await analyzer.finish()
     await analyzer.end_traces(FLUSH_S)
