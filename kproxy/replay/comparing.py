@@ -41,7 +41,7 @@ NOT_READY = frozenset(
         *(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID),
     }
 )
-GOES_ON = (
+OF_READY = (  # error codes of a coordinator or leader that is ready
     ErrorCode.NONE,
     ErrorCode.MEMBER_ID_REQUIRED,  # the first answer of a coordinator to a new member
 )
@@ -51,13 +51,6 @@ BY_MEMBER = (  # compared by Assigned
 )
 ERRORS = ("error_code", "partition_error_code")
 MISSING = "(absent)"
-HEARTBEATS = frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT})
-MOST = 100_000  # members
-Member = tuple[str, str]  # group, recorded member id
-Partitions = frozenset[tuple[str, int]]  # topic, number
-MOST_RECORDS = 5_000_000  # that are remembered, of both sides; what comes after is not compared
-Key = tuple[ConnectionId, str, int]  # connection, topic, partition
-PATH = "responses.partitions.records"
 
 
 class LeftOut(StrEnum):
@@ -221,7 +214,7 @@ def _was_not_ready(recorded: Struct, new: Struct) -> bool:
     error = _own_error(recorded)
     if error is None:
         return False
-    return getattr(recorded, error.attribute) in NOT_READY and getattr(new, error.attribute) in GOES_ON
+    return getattr(recorded, error.attribute) in NOT_READY and getattr(new, error.attribute) in OF_READY
 
 
 def _own_error(struct: Struct) -> Field | None:
@@ -302,14 +295,22 @@ def _differ(walk: _Walk, steps: tuple[str, str], recorded: str, new: str) -> Non
     walk.found.differences.append(Difference(*steps, recorded, new))
 
 
+# Assignments of consumer and share groups
+
+HEARTBEATS = frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT})
+MOST_MEMBERS = 100_000
+Member = tuple[str, str]  # group, recorded member id
+Partitions = frozenset[tuple[str, int]]  # topic, number
+
+
 @dataclass
 class Assigned:
     """The assignments of one replay. *recorded_name* and *new_name*: topic id -> topic."""
 
     recorded_name: Callable[[str], str]
     new_name: Callable[[str], str]
-    _told: dict[Member, Partitions] = field(default_factory=dict)  # by the new coordinator, at last
-    _given_up: set[str] = field(default_factory=set)  # groups whose members get others than recorded
+    _latest: dict[Member, Partitions] = field(default_factory=dict)  # assigned by the new coordinator
+    _different: set[str] = field(default_factory=set)  # groups whose members got another assignment than recorded
 
     def is_as_recorded(self, recorded: Recorded, answer: Any) -> bool:
         """Note the answer to a heartbeat.
@@ -320,24 +321,24 @@ class Assigned:
         if old is None or key is None or answer.error_code or old.error_code:
             return True
         assigned = _partitions(answer, self.new_name)
-        if assigned is not None and (len(self._told) < MOST or key in self._told):
-            self._told[key] = assigned
+        if assigned is not None and (len(self._latest) < MOST_MEMBERS or key in self._latest):
+            self._latest[key] = assigned
         wanted = _partitions(old, self.recorded_name)
-        return wanted is None or key[0] in self._given_up or self._told.get(key, frozenset()) == wanted
+        return wanted is None or key[0] in self._different or self._latest.get(key, frozenset()) == wanted
 
     def difference(self, recorded: Recorded, answer: Any) -> Difference | None:
         """Return how the member's assignment differs from the recorded one, if it does; its group is not waited for again."""
         old, key = recorded.answer(), _member(recorded)
         if old is None or key is None or answer.error_code or old.error_code:
             return None
-        wanted, has = _partitions(old, self.recorded_name), self._told.get(key, frozenset())
+        wanted, has = _partitions(old, self.recorded_name), self._latest.get(key, frozenset())
         if wanted is None or wanted == has:
             return None
-        self._given_up.add(key[0])
+        self._different.add(key[0])
         return Difference("assignment", f"assignment of {printable(key[1], LONGEST)}", _shown(wanted), _shown(has))
 
 
-def go_on(body: Any, answer: Any) -> None:
+def make_next_heartbeat(body: Any, answer: Any) -> None:
     """Turn a heartbeat that was answered into the next heartbeat of its member."""
     body.member_epoch = answer.member_epoch
     body.member_id = answer.member_id or body.member_id
@@ -363,6 +364,12 @@ def _shown(partitions: Partitions) -> str:
     return printable(text or "no partitions", LONGEST)
 
 
+# Records of Fetch
+
+MOST_RECORDS = 5_000_000  # that are remembered, of both sides; what comes after is not compared
+FetchedPartition = tuple[ConnectionId, str, int]  # connection, topic, partition
+
+
 class Fetched:
     """The records of one replay, by connection and partition.
 
@@ -379,7 +386,7 @@ class Fetched:
     ) -> None:
         self._names = (recorded_name, new_name)
         self._moved = moved
-        self._found: dict[Key, tuple[dict[int, int], dict[int, int]]] = {}
+        self._found: dict[FetchedPartition, tuple[dict[int, int], dict[int, int]]] = {}
         self._count = 0
 
     @property
@@ -418,7 +425,7 @@ class Fetched:
             yield (
                 connection,
                 Difference(
-                    PATH,
+                    "responses.partitions.records",
                     where,
                     f"{len(read):,} records",
                     f"{len(new):,} records, {len(different):,} missing or others, from offset {different[0]:,} on",

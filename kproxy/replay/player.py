@@ -21,7 +21,7 @@ from typing import Any
 from kproxy.errors import DecodeError, EncodeError, UpstreamError
 from kproxy.protocol import ApiKey
 from kproxy.replay.cluster import LinkClosed, decode_answer
-from kproxy.replay.comparing import HEARTBEATS, NOT_READY, error_codes_of, go_on
+from kproxy.replay.comparing import HEARTBEATS, NOT_READY, error_codes_of, make_next_heartbeat
 from kproxy.replay.connections import Connections, Router, Way, answer_within
 from kproxy.replay.groups import held_generation, join_anew, learns_of_rebalance_later, sent_together
 from kproxy.replay.learned import Answers, Learned, Ready, Rewriter, encoded_again
@@ -291,7 +291,7 @@ class Repeating:
         Return whether it was changed.
         """
         if recorded.api_key in HEARTBEATS and not self._learned.assigned.is_as_recorded(recorded, answer):
-            go_on(body, answer)
+            make_next_heartbeat(body, answer)
             return True
         if acquires_later(recorded, body, answer):
             self._learned.share_sessions(recorded).ask_again(body)

@@ -7,7 +7,16 @@ from kproxy.protocol import ApiKey, facts, message
 from kproxy.protocol.records import Record, RecordBatch, write_batches
 from kproxy.protocol.structs import struct_types
 from kproxy.replay import explaining
-from kproxy.replay.comparing import Assigned, Difference, Fetched, LeftOut, class_of, compare, error_codes_of, go_on
+from kproxy.replay.comparing import (
+    Assigned,
+    Difference,
+    Fetched,
+    LeftOut,
+    class_of,
+    compare,
+    error_codes_of,
+    make_next_heartbeat,
+)
 from kproxy.replay.explaining import explain
 from kproxy.replay.identities import Identities, Place
 from kproxy.replay.recording import Recorded
@@ -221,7 +230,7 @@ def test_others_are_told_and_not_waited_for_again() -> None:
 def test_the_next_heartbeat_of_a_member() -> None:
     beat, _ = first_told()
     body = beat.body()
-    go_on(body, assignment(epoch=9))
+    make_next_heartbeat(body, assignment(epoch=9))
     assert (body.member_epoch, body.member_id) == (9, "m")
 
 

@@ -280,7 +280,7 @@ class PageProcess:
         code = await self._code()
         if by_itself:
             reason = await self._ending.reason(code)
-            level: Literal["info", "error"] = "info" if code in ASKED else "error"
+            level: Literal["info", "error"] = "info" if code in REQUESTED else "error"
             log(level, "the page has ended by itself", pid=self.pid, exit_code=code, reason=reason)
         self._ending.close()
         self._process._transport.close()  # type: ignore[attr-defined]  # its pipes: no method of Process does that
@@ -399,13 +399,16 @@ class _Exchange:
             await self._writer.drain()
 
 
-KEPT = 4096  # bytes of what it wrote last
-READ_S = 1.0  # how long the rest is waited for: a process that it started may hold the pipe open
-# The last line of a traceback: its type. The text may quote traffic
+# Why the process ended
+
+TAIL_SIZE = 4096  # bytes kept of the end of its standard error
+READ_S = 1.0  # wait for the rest of its standard error: a process that it started may hold the pipe open
+# The last line of a traceback: only its type is shown, as the text may quote traffic
 EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit))(?::|$)")
-OURS = "kproxy page: "  # before what the process says itself (kproxy.page.live.process, which is not imported here)
-# it was asked to end, for example by systemd, which signals all processes of a service
-ASKED = (0, -signal.SIGTERM, -signal.SIGINT)
+# Begins the process's own sentences (kproxy.page.live.process, which is not imported here)
+OWN_PREFIX = "kproxy page: "
+# Exit codes of an end that was requested, for example by systemd, which signals all processes of a service
+REQUESTED = (0, -signal.SIGTERM, -signal.SIGINT)
 
 
 class Ending:
@@ -424,7 +427,7 @@ class Ending:
         """Return in words why the process ended; *code*: its exit code, as subprocess.Popen.returncode."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._reading, READ_S)
-        explanation = self._said()
+        explanation = self._explanation()
         if code >= 0:
             return explanation or f"it ended with exit code {code}"
         try:
@@ -438,16 +441,16 @@ class Ending:
         """Read no more."""
         self._reading.cancel()
 
-    def _said(self) -> str:
+    def _explanation(self) -> str:
         """Return what the process wrote about its end: its own sentence, or the type of an exception; "" if neither."""
         for line in reversed(self._tail.decode("utf-8", "replace").splitlines()):
-            if line.startswith(OURS):
-                return line.removeprefix(OURS)
+            if line.startswith(OWN_PREFIX):
+                return line.removeprefix(OWN_PREFIX)
             exception = EXCEPTION.match(line)
             if exception is not None:
                 return exception[1]
         return ""
 
     async def _read(self) -> None:
-        while data := await self._stream.read(KEPT):
-            self._tail = (self._tail + data)[-KEPT:]
+        while data := await self._stream.read(TAIL_SIZE):
+            self._tail = (self._tail + data)[-TAIL_SIZE:]

@@ -28,7 +28,7 @@ from kproxy.proxy.messages import FeedPage
 from kproxy.proxy.network.http_server import MOST_REQUESTS, listen_for_pages, server_settings
 from kproxy.proxy.supervisor.admin import admin_app
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
-from kproxy.proxy.supervisor.live_page import KEPT, NICE, OURS, Ending, LivePage, forward
+from kproxy.proxy.supervisor.live_page import NICE, OWN_PREFIX, TAIL_SIZE, Ending, LivePage, forward
 from tests.proxy.supervisor.test_admin import Proxy
 from tests.support.foreign_sites import ORIGINS, REBOUND
 from tests.support.kafka.processes import children
@@ -184,7 +184,7 @@ async def test_the_other_pages_are_answered_without_it(path: str) -> None:
 
 
 def test_the_page_says_it_as_it_is_read() -> None:
-    assert SAYS == OURS
+    assert SAYS == OWN_PREFIX
 
 
 def reason(code: str) -> str:
@@ -208,11 +208,11 @@ def reason(code: str) -> str:
     [
         ("raise ValueError('secret')", "ValueError"),
         ("import no_such_module", "ModuleNotFoundError"),
-        (f"import sys; sys.exit('{OURS}KeyError in feed.py, line 7')", "KeyError in feed.py, line 7"),
+        (f"import sys; sys.exit('{OWN_PREFIX}KeyError in feed.py, line 7')", "KeyError in feed.py, line 7"),
         ("import sys; sys.exit('secret')", "it ended with exit code 1"),
         ("import os; os.kill(os.getpid(), 9)", "it was ended by SIGKILL, as the kernel does where memory is short"),
         ("import os; os.abort()", "it was ended by SIGABRT"),
-        (f"import sys; sys.stderr.write('secret\\n' * {KEPT}); raise MemoryError", "MemoryError"),
+        (f"import sys; sys.stderr.write('secret\\n' * {TAIL_SIZE}); raise MemoryError", "MemoryError"),
     ],
 )
 def test_it_is_one_line_without_secrets(code: str, told: str) -> None:
