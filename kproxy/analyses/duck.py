@@ -307,7 +307,7 @@ class Database:
             self._made.add(name)
 
     def _make_view(self, view: View) -> None:
-        """Create a view. Those that it uses are there."""
+        """Create a view; the views that it reads exist already."""
         if view.name not in self._made:
             self._make_facts(view)
             self._execute_view(view)

@@ -149,7 +149,7 @@ class Audit(Filter):
 
     @property
     def blocks(self) -> bool:
-        """Whether nothing may pass that cannot be written down."""
+        """Whether a request passes only if its line can be written."""
         return self.options.mode == "block"
 
     @property

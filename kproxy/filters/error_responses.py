@@ -204,7 +204,7 @@ class _Walk:
         return next(here, None)
 
     def nothing(self, fields: Iterable[Field]) -> tuple[tuple[str, Any], ...]:
-        """Return the values of fields that say "nothing", unless null does at this version."""
+        """Return the fields whose empty value is not the default, with that value; null only where this version allows it."""
         here = (field for field in fields if self._version in field.versions and field.attribute in self._nothing)
         values = ((field, self._nothing[field.attribute]) for field in here)
         return tuple((field.attribute, it) for field, it in values if it is not None or self._version in field.nullable)

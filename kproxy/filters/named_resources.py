@@ -393,7 +393,7 @@ def topics_in(api_key: int, api_version: int, message: MessageStruct, name_of: N
 
 
 def without(api_key: int, api_version: int, message: Any, hidden: set[str | None], name_of: NameOf) -> None:
-    """Take the topics that are *hidden* out of a response. The page after it goes on behind a topic that is not named."""
+    """Remove the *hidden* topics from a response; a cursor for the next page then has as little of a hidden name as possible."""
     cursor = getattr(message, "next_cursor", None)
     if cursor is not None and cursor.topic_name in hidden:
         last = message.topics[-1].name if message.topics else ""

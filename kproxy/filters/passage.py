@@ -115,7 +115,7 @@ class Passage:
         self._unread: DecodeError | None = None
 
     def go(self) -> Outcome | Awaitable[Outcome]:
-        """Run the filters that are left.
+        """Run the remaining filters.
 
         Returns the outcome, or an awaitable of it if a filter returned an awaitable verdict or the frame is large.
         """
@@ -173,7 +173,7 @@ class Passage:
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
     async def _go_in_thread(self, in_thread: InThread) -> Outcome:
-        """Run the filters that are left with a large frame, which is decoded, encoded and freed in a thread."""
+        """Run the remaining filters with a large frame, which is decoded, encoded and freed in a thread."""
         for filter_ in self._filters_left:
             try:
                 outcome = await self._ask_in_thread(in_thread, filter_)

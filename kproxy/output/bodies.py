@@ -3,6 +3,11 @@
 A body may be cut by a capture's snaplen, by a gap, by the end of the connection, or because the analyzer was behind. The fields
 before the cut are shown as usual, then how much is missing. Bytes after a message are counted, because peers skip them.
 
+    Opener                          decodes what is inside bytes and records fields
+    read_bodies, read_json          both bodies as JSON, with or without that
+    find_errors, find_topic_names   what outputs look up in the JSON
+    completeness_json, notes        what is missing of a body, for programs and for people
+
 Not here: what a body means (protocol), or how it is shown (text, tree, jsonl).
 """
 

@@ -296,7 +296,7 @@ def login_of(exchange: Exchange) -> Any:
 
 
 def client_facts(connection: Connection) -> tuple[str | None, str | None, str | None]:
-    """Return what the client of a connection has said: its SASL mechanism, its library and that library's version."""
+    """Return the SASL mechanism of a connection's client, its library and that library's version."""
     facts = (connection.sasl_mechanism, connection.client_software_name, connection.client_software_version)
     mechanism, software, version = (None if text is None else well_formed(text) for text in facts)
     return mechanism, software, version

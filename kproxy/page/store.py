@@ -206,7 +206,7 @@ class Store(ABC):
         return self.rows(names)
 
     def gaps(self, start: int | None, end: int | None) -> dict[str, Any] | None:
-        """Return what is missing in a span of time, as answers say it (left_out.shown_gaps); None where nothing is."""
+        """Return what is missing in a span of time, as answers say it (left_out.shown_gaps); None if nothing is missing."""
         if self.left_out.is_empty and self.narrowed.is_empty and not self.left:
             return None
         return shown_gaps(self.left_out, self.narrowed, self.left, self.times(), start, end)

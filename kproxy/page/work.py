@@ -67,7 +67,7 @@ class Work:
                 self._ends.remove(end)
 
     def _end_blocks(self) -> None:
-        """End the blocks, again and again until they are left, as an interrupt between two queries is lost. Needs the lock."""
+        """Interrupt the blocks, and again until they have ended: an interrupt between two queries is lost. Needs the lock."""
         for end in self._ends:
             end()
         if self._ends:

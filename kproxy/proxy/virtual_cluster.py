@@ -200,7 +200,7 @@ class VirtualCluster:
             self._runtime.count_time(name, spent_ns, calls)
 
     def serves(self, cluster: Cluster) -> bool:
-        """Return whether the listeners are those that a configuration asks for."""
+        """Return whether the open listeners are those of a configuration."""
         return (self.cluster.listen, self.cluster.addresses) == (cluster.listen, cluster.addresses)
 
     def links(self) -> list[Link]:

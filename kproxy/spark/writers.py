@@ -51,7 +51,7 @@ class Writer(Protocol):
     """Writes the rows of a group of input files."""
 
     def write(self, table: Table, rows: "DataFrame", sources: Iterable[str]) -> None:
-        """Replace the rows that the table has of the files with these keys."""
+        """Replace the table's rows from the input files with these keys."""
 
 
 class ParquetWriter:

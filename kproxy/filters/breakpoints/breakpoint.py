@@ -239,7 +239,7 @@ def stoppable_apis(breakpoint_: Breakpoint) -> list[str]:
 
 
 def _stoppable(met: ActiveBreakpoint, most: int) -> list[str]:
-    """Return at most *most* of these names.
+    """Return the names of at most *most* APIs whose messages the breakpoint may stop.
 
     Raises ValueError if there is none, as all APIs that the breakpoint can match carry credentials.
     """

@@ -91,12 +91,12 @@ def shown(message: Message, version: int, body: bytes, withheld: bytes | None = 
         message, version: what the body is.
         body: the message without its header.
         withheld: the body as it came, if its record batches are not to be shown. {"withheld": NUMBER, "bytes": SIZE} then stands
-            for each records field that came; ``from_json`` puts the field back.
+            for each of its records fields; ``from_json`` puts the field back.
     """
-    came = [] if withheld is None else _records_in(message, version, withheld)
+    unshown = [] if withheld is None else _records_in(message, version, withheld)
 
     def show(data: bytes) -> Any:
-        return {WITHHELD_FIELD: came.index(data), "bytes": len(data)} if data in came else shown_batches(data)
+        return {WITHHELD_FIELD: unshown.index(data), "bytes": len(data)} if data in unshown else shown_batches(data)
 
     text = json.dumps(_tree(message, version, body, show), indent=2, ensure_ascii=False)
     text = UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
@@ -298,15 +298,15 @@ class _Batches:
     """Replaces the batches in a tree by base64, which ``Message.from_json`` reads.
 
     Args:
-        came: the records fields of the message as it came.
+        original: the records fields of the message before it was edited.
         renumber: number the records of changed batches without gaps, as brokers demand of a producer.
     """
 
-    def __init__(self, came: list[bytes], *, renumber: bool) -> None:
-        self._came = came
+    def __init__(self, original: list[bytes], *, renumber: bool) -> None:
+        self._original = original
         self._renumber = renumber
         self._raw: dict[str, bytes] = {}  # bytes of the batches as they came, by their JSON
-        for data in came:
+        for data in original:
             # *shown_batches* may also have the cut-off end
             for shown_batch, batch in zip(shown_batches(data), read_batches(data), strict=False):
                 self._raw[_canonical(shown_batch)] = batch.raw
@@ -328,8 +328,8 @@ class _Batches:
 
     def _field(self, edited: Any, path: str) -> bytes:
         number = edited.get(WITHHELD_FIELD) if isinstance(edited, dict) else None
-        if type(number) is int and 0 <= number < len(self._came):
-            return self._came[number]
+        if type(number) is int and 0 <= number < len(self._original):
+            return self._original[number]
         if isinstance(edited, str):
             return _from_base64(edited, path)
         if not isinstance(edited, list):

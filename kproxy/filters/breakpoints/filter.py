@@ -116,7 +116,7 @@ class Breakpoints(Filter):
 
     def on_request(self, request: Request) -> Verdict | Awaitable[Verdict]:
         """Stop the request if it matches a breakpoint."""
-        return self._look_at(Direction.REQUEST, request, None)
+        return self._stop_if_matching(Direction.REQUEST, request, None)
 
     def on_response(self, response: Response) -> Verdict | Awaitable[Verdict]:
         """Stop the response if it matches a breakpoint."""
@@ -124,9 +124,9 @@ class Breakpoints(Filter):
         if facts_of_request.message is None:  # the request came before the breakpoint was set
             return Forward()
         request = _request(response.connection, facts_of_request, facts_of_request.message)
-        return self._look_at(Direction.RESPONSE, request, response.message)
+        return self._stop_if_matching(Direction.RESPONSE, request, response.message)
 
-    def _look_at(
+    def _stop_if_matching(
         self, direction: Direction, request: Request, response: MessageStruct | None
     ) -> Verdict | Awaitable[Verdict]:
         """Stop the response, or the request if *response* is None, if it matches a breakpoint.

@@ -194,13 +194,13 @@ class SharedView(ClusterView):
 
     @property
     def topics(self) -> Mapping[str, str]:
-        """See ClusterView; those of this moment."""
+        """See ClusterView: as known now."""
         with self._lock:
             return dict(super().topics)
 
     @property
     def brokers(self) -> Mapping[int, str]:
-        """See ClusterView; those of this moment."""
+        """See ClusterView: as known now."""
         with self._lock:
             return dict(super().brokers)
 

@@ -139,7 +139,7 @@ class Analyzer:
     # Called for the supervisor's messages
 
     def configure(self, options: Analysis) -> None:
-        """Write the files that the configuration asks for; a file whose options are the same goes on."""
+        """Write the configured files; a file whose options have not changed is continued."""
         for name, make in FILES.items():
             wanted: Rotated | None = getattr(options, name)
             existing = self.files.get(name)
@@ -276,7 +276,7 @@ class Analyzer:
         return len(items)
 
     async def _read_rest(self, ring: int) -> None:
-        """Decode what is in a ring now, but not what is written meanwhile. Between batches the loop may change its thread."""
+        """Decode what is in a ring now, not what is written while this runs. The event loop has a turn after each batch."""
         reader = self._readers[ring]
         end = reader.position + reader.waiting
         while reader.position < end and self.read(ring):

@@ -108,7 +108,7 @@ class Series:
         self._remove(list(self._kept)[max(0, most - 1) :])
 
     def age(self, now: float) -> None:
-        """End series that are idle and exchange those that are light; *now* is in seconds and never less than before."""
+        """End idle series; once a period, replace series with little traffic by names with more. *now*: monotonic seconds."""
         self._now = now
         self._remove([labels for labels, kept in self._kept.items() if kept.is_idle(now, self._idle)])
         if now - self._period_began >= PERIOD:

@@ -102,7 +102,7 @@ class StopPages:
         ]
 
     def _guarded(self, answer: Answer) -> Answer:
-        """Return a handler that answers refusals too, and notes that a page is there."""
+        """Return a handler that turns refusals into answers, and notes that a page is open."""
 
         async def guarded(request: Request) -> Response:
             try:
