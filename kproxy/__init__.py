@@ -19,7 +19,7 @@ Packages, each above those that import it (extract is apart); the docstring of e
     manual      the topics of `kproxy help`, as Markdown
     page        what was seen, in a browser: `kproxy open`, and live beside `kproxy run`
     doctor      what is wrong with a set-up
-    cli         one module per command: decode, report, sql, open, replay, demo, api, run, check, doctor
+    cli         one module per command: decode, report, sql, open, replay, demo, api, run, check, doctor, filters, help, ...
     testing     for tests of programs that use Kafka: brokers that fail as the test says; a fixture of pytest
     extract     makes the facts file from Kafka's own jars; nothing imports it at run time
 

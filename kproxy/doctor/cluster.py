@@ -47,7 +47,7 @@ async def examine_cluster(
             "set bootstrap to the address of a broker",
         )
     others = [split_address(address) for address in cluster.bootstrap if address not in looping]
-    brokers = await _all(cluster, others, patience, questions=True, login=login)
+    brokers = await _ask_brokers(cluster, others, patience, questions=True, login=login)
     for broker in brokers:
         yield _answer(cluster, broker)
     answering = [broker for broker in brokers if broker.failure is None]
@@ -88,7 +88,7 @@ async def _advertised(
         yield finding
     others = [(host, port) for node, host, port in first.brokers if (node, host, port) not in own]
     nodes = {(host, port): node for node, host, port in first.brokers}
-    brokers = await _all(cluster, others, patience, questions=False)
+    brokers = await _ask_brokers(cluster, others, patience, questions=False)
     for broker in brokers:
         if broker.failure:
             subject = f"{cluster.name}: broker {nodes[broker.host, broker.port]}"
@@ -119,7 +119,7 @@ def _about_ports(cluster: Cluster, brokers: Iterable[tuple[int, str, int]]) -> I
         yield problem(subject, what, "set addresses.first_port lower, or use mode sni")
 
 
-async def _all(
+async def _ask_brokers(
     cluster: Cluster,
     endpoints: Sequence[tuple[str, int]],
     patience: float,

@@ -70,10 +70,10 @@ async def examine_through(config: Config, patience: float, login: Credentials | 
     """Connect to each cluster through kproxy as a client does, then to each broker listed. *login*: if brokers require one."""
     for cluster in config.clusters:
         if cluster.addresses.mode in ("port", "fixed", "sni"):
-            yield await _as_client(cluster, patience, login)
+            yield await _examine_as_client(cluster, patience, login)
 
 
-async def _as_client(cluster: Cluster, patience: float, login: Credentials | None) -> Finding:
+async def _examine_as_client(cluster: Cluster, patience: float, login: Credentials | None) -> Finding:
     listen = parse_address(cluster.listen, any_host=True)
     host = "localhost" if listen.host in ANY_HOSTS else listen.host
     subject = f"{cluster.name}: clients at {join_address(host, listen.port)}"
@@ -147,7 +147,7 @@ async def _ask_as(
 
     Raises LoginRefused, one of NO_ANSWER, and LoginNotTried before anything of the login is sent.
     """
-    async with _connected(cluster, host, port, host, patience) as asking:
+    async with _open_client(cluster, host, port, host, patience) as asking:
         versions = await asking.versions()
         if login is not None:
             _check_safety(login, cluster, asking)
@@ -173,13 +173,15 @@ def _check_safety(login: Credentials, cluster: Cluster, asking: BrokerClient) ->
 
 async def _answers(cluster: Cluster, host: str, port: int, name: str, patience: float) -> list[str]:
     """Connect with *name* in the TLS handshake; return the names in the certificate. Raises one of NO_ANSWER."""
-    async with _connected(cluster, host, port, name, patience) as asking:
+    async with _open_client(cluster, host, port, name, patience) as asking:
         await asking.versions()
         return certificate_names(asking.certificate())
 
 
 @contextlib.asynccontextmanager
-async def _connected(cluster: Cluster, host: str, port: int, name: str, patience: float) -> AsyncIterator[BrokerClient]:
+async def _open_client(
+    cluster: Cluster, host: str, port: int, name: str, patience: float
+) -> AsyncIterator[BrokerClient]:
     words = {}
     if cluster.listener_tls:
         context = ssl.create_default_context()  # names and dates are checked elsewhere; here only whether TLS works

@@ -189,10 +189,10 @@ def look_for(address: str, patience: float) -> Running | None:
     """
     address = as_reached_here(address)
     until = time.monotonic() + FIRST_COUNTS_S
-    running = _fetch(address, patience)
+    running = _read_admin_pages(address, patience)
     while running is not None and _lacks_counts(running) and time.monotonic() < until:
         time.sleep(PAUSE_S)
-        running = _fetch(address, patience)
+        running = _read_admin_pages(address, patience)
     return running
 
 
@@ -201,7 +201,7 @@ def _lacks_counts(running: Running) -> bool:
     return is_analyzed and not running.values.get("kproxy_analysis_up")
 
 
-def _fetch(address: str, patience: float) -> Running | None:
+def _read_admin_pages(address: str, patience: float) -> Running | None:
     try:
         ready, _ = _get(address, "/readyz?format=json", patience)
         config, _ = _get(address, "/config", patience)
@@ -261,7 +261,7 @@ def examine_running(running: Running, shown: dict[str, Any] | None) -> Iterator[
         what = f"its clock is {abs(running.clock_ahead_s):,.0f} s {'ahead of' if running.clock_ahead_s > 0 else 'behind'} ours"
         yield problem(f"{subject}: clock", what, "let NTP (chrony, timesyncd) set both clocks")
     yield _open_files(running)
-    yield from _analyzer(running)
+    yield from _examine_analyzer(running)
 
 
 def _open_files(running: Running) -> Finding:
@@ -273,7 +273,7 @@ def _open_files(running: Running) -> Finding:
     return examine_open_files(connections, limit)
 
 
-def _analyzer(running: Running) -> Iterator[Finding]:
+def _examine_analyzer(running: Running) -> Iterator[Finding]:
     subject = f"kproxy at {running.address}: analyzer"
     values = running.values
     if not running.config.get("analysis", {}).get("enabled", True):

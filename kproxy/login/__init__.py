@@ -5,5 +5,5 @@
 
 Clients' own logins pass through kproxy and are read in kproxy.session.sasl. No text made here holds a password.
 
-To add a mechanism: its name in MECHANISMS, and its steps in log_in.py.
+To add a mechanism: its name in MECHANISMS of client_settings.py, and its steps in log_in.py.
 """

@@ -54,7 +54,7 @@ async def log_in(ask: Ask, credentials: Credentials, versions: Mapping[int, int]
     if versions is not None and versions.get(ApiKey.SASL_HANDSHAKE, 0) < HANDSHAKE:
         what = "brokers before Kafka 1.0 take logins in another way, which kproxy does not know"
         raise LoginRefused(what, "give no login")
-    await _shake_hands(ask, credentials.mechanism)
+    await _choose_mechanism(ask, credentials.mechanism)
     if credentials.mechanism == "PLAIN":
         await _authenticate(ask, credentials, f"\0{credentials.username}\0{credentials.password}".encode())
         return
@@ -64,7 +64,7 @@ async def log_in(ask: Ask, credentials: Credentials, versions: Mapping[int, int]
         raise LoginRefused(f"the broker's answer is not of SCRAM: {error}", "is this the right cluster?") from None
 
 
-async def _shake_hands(ask: Ask, mechanism: str) -> None:
+async def _choose_mechanism(ask: Ask, mechanism: str) -> None:
     body: Any = struct_types("SaslHandshakeRequest")["SaslHandshakeRequest"]()
     body.mechanism = mechanism
     answer = await ask(ApiKey.SASL_HANDSHAKE, HANDSHAKE, body)

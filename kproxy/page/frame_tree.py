@@ -86,7 +86,6 @@ class _Walk:
         self.at = start
         self._data = data
         self._end = end
-        self._layout = layout
         self._version = version
         self._flexible = version in layout.flexible
         self._left = MOST_NODES

@@ -129,7 +129,7 @@ def compare(
 ) -> Comparison:
     """Compare two decoded answers in the fields that both have. *versions*: that of the recorded one, that of the new one."""
     walk = _Walk(message, versions, identities, Comparison())
-    _structs(walk, recorded, new, "", "", place)
+    _compare_structs(walk, recorded, new, "", "", place)
     return walk.found
 
 
@@ -183,7 +183,7 @@ def is_hidden(message: str, one: Field, struct: Any, *, sensitive: bool) -> bool
     return False
 
 
-def _structs(walk: _Walk, recorded: Any, new: Any, path: str, where: str, place: Place) -> None:
+def _compare_structs(walk: _Walk, recorded: Any, new: Any, path: str, where: str, place: Place) -> None:
     place = walk.identities.place(recorded, place)
     if _was_not_ready(recorded, new):
         walk.found.left_out[LeftOut.NOT_READY] += 1
@@ -200,9 +200,9 @@ def _structs(walk: _Walk, recorded: Any, new: Any, path: str, where: str, place:
         old_value, new_value = getattr(recorded, one.attribute), getattr(new, one.attribute)
         steps = f"{path}.{one.json_name}".lstrip("."), f"{where}.{one.json_name}".lstrip(".")
         if one.is_struct:
-            _inner(walk, one, (old_value, new_value), steps, place)
+            _compare_nested(walk, one, (old_value, new_value), steps, place)
         elif not _equal(old_value, new_value, one):
-            _note(walk, one, (recorded, new), steps, place)
+            _note_difference(walk, one, (recorded, new), steps, place)
     walk.sensitive = outside
 
 
@@ -221,7 +221,7 @@ def _own_error(struct: Struct) -> Field | None:
     return next((struct.by_attribute[one] for one in ERRORS if one in struct.by_attribute), None)
 
 
-def _inner(walk: _Walk, one: Field, values: tuple[Any, Any], steps: tuple[str, str], place: Place) -> None:
+def _compare_nested(walk: _Walk, one: Field, values: tuple[Any, Any], steps: tuple[str, str], place: Place) -> None:
     recorded, new = values
     if (walk.message, one.name) in BY_MEMBER:
         walk.found.left_out[LeftOut.ASSIGNED] += recorded != new
@@ -231,12 +231,12 @@ def _inner(walk: _Walk, one: Field, values: tuple[Any, Any], steps: tuple[str, s
         return
     if not one.is_array:
         if recorded is not None and new is not None:
-            _structs(walk, recorded, new, *steps, place)
+            _compare_structs(walk, recorded, new, *steps, place)
         elif recorded is not new:
-            _differ(walk, steps, *("null" if v is None else "present" for v in values))
+            _add_difference(walk, steps, *("null" if v is None else "present" for v in values))
         return
     if (recorded is None) != (new is None):
-        _differ(walk, steps, *("null" if v is None else f"{len(v)} elements" for v in values))
+        _add_difference(walk, steps, *("null" if v is None else f"{len(v)} elements" for v in values))
         return
     pairs = align(walk.message, recorded or [], new or [], walk.identities, place)
     if class_of(walk.message, one) is None and _only_of_nodes(walk.message, pairs):
@@ -246,10 +246,10 @@ def _inner(walk: _Walk, one: Field, values: tuple[Any, Any], steps: tuple[str, s
         name = _name(walk, one_there, place_in)
         where = f"{steps[1]}[{name}]"
         if old is not None and other is not None:
-            _structs(walk, old, other, steps[0], where, place)
+            _compare_structs(walk, old, other, steps[0], where, place)
         else:
             there = "present", MISSING
-            _differ(walk, (steps[0], where), *(there if old is not None else reversed(there)))
+            _add_difference(walk, (steps[0], where), *(there if old is not None else reversed(there)))
 
 
 def _only_of_nodes(message: str, pairs: list[tuple[Any, Any]]) -> bool:
@@ -275,7 +275,7 @@ def _equal(recorded: Any, new: Any, one: Field) -> bool:
     return False
 
 
-def _note(walk: _Walk, one: Field, structs: tuple[Any, Any], steps: tuple[str, str], place: Place) -> None:
+def _note_difference(walk: _Walk, one: Field, structs: tuple[Any, Any], steps: tuple[str, str], place: Place) -> None:
     left_out = class_of(walk.message, one)
     if left_out is LeftOut.OFFSETS:
         recorded, new = (getattr(struct, one.attribute) for struct in structs)
@@ -288,10 +288,10 @@ def _note(walk: _Walk, one: Field, structs: tuple[Any, Any], steps: tuple[str, s
             shown(walk.message, one, getattr(struct, one.attribute), struct, sensitive=walk.sensitive)
             for struct in structs
         )
-        _differ(walk, steps, *values)
+        _add_difference(walk, steps, *values)
 
 
-def _differ(walk: _Walk, steps: tuple[str, str], recorded: str, new: str) -> None:
+def _add_difference(walk: _Walk, steps: tuple[str, str], recorded: str, new: str) -> None:
     walk.found.differences.append(Difference(*steps, recorded, new))
 
 

@@ -108,7 +108,6 @@ class HadoopFolder:
         self.root = uri.rstrip("/")
         jvm: Any = context._jvm
         self._path = jvm.org.apache.hadoop.fs.Path
-        self._copy = jvm.org.apache.hadoop.io.IOUtils
         self._system = self._path(self.root).getFileSystem(context._jsc.hadoopConfiguration())
 
     def has_folder(self, path: str) -> bool:

@@ -78,6 +78,7 @@ class Reading:
                 Path(file.copied_to).unlink()
 
     def _divide(self, file: InputFile, parts: int | None) -> bool:
+        """Decode a large capture on all executors; return False if it cannot be divided."""
         try:
             result = decode_divided(
                 self._context,

@@ -260,6 +260,7 @@ def _of_cluster(frame: "DataFrame", names: list[str], connections: "DataFrame") 
 
 
 def _of_days(name: str, frame: "DataFrame", exchanges: "DataFrame", to: Narrowed) -> "DataFrame":
+    """Keep the rows of a table that belong to the days of *to*; a connection belongs to each day of its life."""
     if name == "connections":
         begins, ends = functions.col("first_seen_at"), functions.coalesce("last_seen_at", "first_seen_at")
         return _between(frame, _day_of(frame, begins), _day_of(frame, ends), to)

@@ -1,4 +1,4 @@
-/** The parts that views of answers share: rows as a table that sorts by a click, and what is said and drawn of missing exchanges. */
+/** Parts that views of answers share: a table that sorts by a click, and the notes and marks about missing exchanges. */
 
 import { cellText, count, counted, decimalsOf, headOf, isMeasure, isNumber, sentence, visible } from "./text.js";
 import { html, nothing, svg } from "./lit-html.js";
