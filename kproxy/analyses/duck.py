@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from kproxy.analyses import library
 from kproxy.analyses.analysis import Analysis, Value, View, bind
 from kproxy.analyses.facts import FACTS_TABLES, arrow_table
-from kproxy.analyses.loading import Loader, Reading, Source, Span, Watch, look_at, quoted
+from kproxy.analyses.loading import Loader, Reading, Source, Span, Watch, identify_source, quoted
 from kproxy.analyses.translate import MACROS, save_translations, to_duckdb
 from kproxy.errors import ConfigError, Mistake, NoRoom, UsageError
 from kproxy.output.tables import TABLES
@@ -133,13 +133,13 @@ class Database:
         self._memory = memory
         self._reading = Reading() if reading is None else reading
         self._directory: ScratchDirectory | None = None
-        looked_at = [look_at(Path(source)) for source in sources]
+        identified = [identify_source(Path(source)) for source in sources]
         tables = {name for name, table in TABLES.items() if not table.optional} if wanted is None else set(wanted)
         self._loading_memory = MORE_MEMORY[0] if any(TABLES[name].optional for name in tables) else LOADING_MEMORY
         try:
             with self._names_the_disk():
                 self._load(
-                    looked_at,
+                    identified,
                     Loader(self._connect, tables | {"connections"}, options, watch, self._reading),
                     compare,
                     spans,

@@ -243,7 +243,7 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def look_at(path: Path) -> Source:
+def identify_source(path: Path) -> Source:
     """Find out what kind of source a path is. Raises UsageError if it is none, or cannot be read."""
     if str(path) == STANDARD_INPUT:
         return Source(path, Kind.EVENTS)

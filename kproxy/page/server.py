@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from kproxy.analyses.loading import Kind, look_at
+from kproxy.analyses.loading import Kind, identify_source
 from kproxy.errors import KproxyError, UsageError
 from kproxy.page.answers import Answers, failed, no_such, of_damaged, wrong
 from kproxy.page.recorded import MOST_KEPT, Recorded
@@ -61,13 +61,13 @@ def open_sources(
     spill: Path | None = None,
 ) -> Store:
     """Return the store of these sources; captures and logs are read while it is used. Raises UsageError for what is no source."""
-    looked_at = [look_at(source) for source in sources]
-    kinds = {source.kind for source in looked_at}
+    identified = [identify_source(source) for source in sources]
+    kinds = {source.kind for source in identified}
     if len(kinds) > 1:
         raise UsageError("directories of tables cannot be opened together with captures or logs")
     if kinds == {Kind.TABLES}:
-        return Tabled([source.path for source in looked_at])
-    store = Recorded([source.path for source in looked_at], options, most, spill)
+        return Tabled([source.path for source in identified])
+    store = Recorded([source.path for source in identified], options, most, spill)
     try:
         store.start()
     except UsageError:

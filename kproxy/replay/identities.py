@@ -318,7 +318,7 @@ class Identities:
 
 @functools.cache
 def _parts_of(kind: type[Struct]) -> tuple[tuple[str, str], ...]:
-    """Return the attributes of a type of structs that say what its fields belong to, with the part of Place that each sets."""
+    """Return the attributes of a struct type for its topic, partition, group ..., each with the part of Place that it sets."""
     fields = ((kind.by_attribute.get(attribute), part) for attribute, part in _PARTS)
     return tuple(
         (one.attribute, part)

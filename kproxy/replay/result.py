@@ -165,7 +165,7 @@ class Kind:
     examples: list[str] = field(default_factory=list)
 
     def add(self, example: str) -> None:
-        """Count one more."""
+        """Count one more, and keep it as an example if there are few."""
         self.count += 1
         if len(self.examples) < MOST_EXAMPLES:
             self.examples.append(example)

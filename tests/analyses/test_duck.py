@@ -17,7 +17,7 @@ import pytest
 
 from kproxy.analyses import library
 from kproxy.analyses.duck import LOCK, PREFIX, Database, ScratchDirectory, ends_at_interrupt
-from kproxy.analyses.loading import ALWAYS, Kind, look_at, parse_span, table_files
+from kproxy.analyses.loading import ALWAYS, Kind, identify_source, parse_span, table_files
 from kproxy.cli import main
 from kproxy.errors import ConfigError, UsageError
 from kproxy.output.tables import TABLES
@@ -73,28 +73,28 @@ def test_sql_that_duckdb_refuses_names_its_file(orders: Database, tmp_path: Path
 
 
 def test_a_capture_and_a_log_are_sources_of_events(tmp_path: Path) -> None:
-    assert look_at(CAPTURES / "05-admin.pcap").kind is Kind.EVENTS
+    assert identify_source(CAPTURES / "05-admin.pcap").kind is Kind.EVENTS
     log = tmp_path / "kafka.jsonl"
     log.write_text('{"event":"exchange"}\n', encoding="utf-8")
-    assert look_at(log).kind is Kind.EVENTS
-    assert look_at(Path("-")).kind is Kind.EVENTS
+    assert identify_source(log).kind is Kind.EVENTS
+    assert identify_source(Path("-")).kind is Kind.EVENTS
 
 
 def test_a_directory_with_parquet_files_is_one_of_tables(tmp_path: Path) -> None:
     part = tmp_path / "exchanges" / "day=2026-11-22" / "part-0.parquet"
     part.parent.mkdir(parents=True)
     part.touch()
-    assert look_at(tmp_path).kind is Kind.TABLES
+    assert identify_source(tmp_path).kind is Kind.TABLES
     assert table_files(tmp_path) == {"exchanges": [part]}
 
 
 def test_what_is_no_source_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
-        look_at(tmp_path / "gone.pcap")
+        identify_source(tmp_path / "gone.pcap")
     with pytest.raises(UsageError, match="is a directory without tables; name captures or logs"):
-        look_at(tmp_path)
+        identify_source(tmp_path)
     with pytest.raises(UsageError, match="neither pcap nor pcapng"):
-        look_at(Path(__file__))
+        identify_source(Path(__file__))
 
 
 @pytest.mark.parametrize(("log", "kind"), [("_delta_log", "Delta"), ("metadata", "Iceberg")])
@@ -103,12 +103,12 @@ def test_tables_of_delta_and_iceberg_are_refused(tmp_path: Path, log: str, kind:
     (tmp_path / "offsets" / log).mkdir(parents=True)
     (tmp_path / "offsets" / "part-0.parquet").touch()
     with pytest.raises(UsageError, match=f"has tables of {kind}: kproxy-spark report reads them"):
-        look_at(tmp_path)
+        identify_source(tmp_path)
 
 
 def test_a_uri_is_told_from_a_file_that_is_not_there() -> None:
     with pytest.raises(UsageError, match="kproxy-spark report reads object stores, too"):
-        look_at(Path("s3a://bucket/tables"))
+        identify_source(Path("s3a://bucket/tables"))
 
 
 INSIDE = "FROM exchanges JOIN sides USING (connection_id) WHERE request_at >= from_at AND request_at < to_at"

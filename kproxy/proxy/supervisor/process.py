@@ -386,7 +386,7 @@ class PageAddress:
             log("info", event, url=url)
             return
         try:
-            self._file = _written(url)
+            self._file = _write_url_file(url)
         except OSError as error:
             reason = f"its address could not be written to a file: {error.strerror}; let kproxy write to /tmp"
             log("warning", event, reason=reason)
@@ -401,7 +401,8 @@ class PageAddress:
                 file.unlink()
 
 
-def _written(url: str) -> Path:
+def _write_url_file(url: str) -> Path:
+    """Write the address of the page to a file that only its owner may read; return its path."""
     folder = os.environ.get("XDG_RUNTIME_DIR", "")
     where = folder if folder and os.access(folder, os.W_OK) else tempfile.gettempdir()
     # mode 0600, and a name that cannot be guessed

@@ -174,6 +174,7 @@ def _places(names: list[str], height: int) -> dict[str, float]:
 
 
 def _edge(row: Row, columns: dict[str, dict[str, float]], width: int, half: float, number: int) -> list[Row]:
+    """Return the points of the line between a party and a topic of the map; none if the party is not shown."""
     direction = row["direction"]
     if direction not in ("produce", "fetch") or row["party"] not in columns[direction]:
         return []
