@@ -1,5 +1,6 @@
 """``kproxy help``: the topics of the manual, rendered in the terminal; for a command, its --help."""
 
+import shutil
 import sys
 
 import click
@@ -35,12 +36,13 @@ def help_(context: click.Context, topic: str | None, markdown: bool) -> None:
 
 
 def _list_topics() -> None:
-    width = max(map(len, TOPICS))
-    for name, line in TOPICS.items():
-        click.echo(f"{name:<{width}}  {line}")
-    click.echo(
-        "\nkproxy help TOPIC shows one; kproxy help COMMAND, or kproxy COMMAND --help, the options of a command."
+    formatter = click.HelpFormatter(width=min(shutil.get_terminal_size().columns, WIDEST))
+    formatter.write_dl(list(TOPICS.items()))
+    formatter.write_paragraph()
+    formatter.write_text(
+        "kproxy help TOPIC shows one; kproxy help COMMAND, or kproxy COMMAND --help, the options of a command."
     )
+    click.echo(formatter.getvalue(), nl=False)
 
 
 def _help_of(context: click.Context, name: str) -> str:
@@ -56,8 +58,20 @@ def _help_of(context: click.Context, name: str) -> str:
 
 
 def _render(markdown: str) -> None:
-    from rich.console import Console  # noqa: PLC0415 - takes a tenth of a second; the list of topics does without
-    from rich.markdown import Markdown  # noqa: PLC0415
+    # Importing rich takes a tenth of a second; the list of topics does without.
+    from rich.console import Console, ConsoleOptions, RenderResult  # noqa: PLC0415
+    from rich.markdown import CodeBlock, Markdown  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    class WholeLines(CodeBlock):
+        """Code whose lines are not broken, so that a command can be copied from a narrow terminal."""
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            for line in str(self.text).rstrip().splitlines():
+                yield Text(f"  {line}", no_wrap=True, overflow="ignore")
+
+    class Manual(Markdown):
+        elements = {**Markdown.elements, "fence": WholeLines, "code_block": WholeLines}  # noqa: RUF012 - as in Markdown
 
     console = Console(highlight=False)
-    console.print(Markdown(markdown, code_theme="ansi_light", hyperlinks=False), width=min(console.width, WIDEST))
+    console.print(Manual(markdown, hyperlinks=False), width=min(console.width, WIDEST), crop=False)

@@ -260,6 +260,28 @@ def test_versions_are_those_that_the_facts_decode() -> None:
     assert len(rows) >= 8
 
 
+def test_the_list_of_topics_fits_into_80_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert kproxy("help") == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
+    assert all(line in " ".join(shown.split()) for line in TOPICS.values())
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_code_in_the_manual_is_never_broken_into_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], topic: str
+) -> None:
+    """Who copies a command from a narrow terminal gets all of it."""
+    monkeypatch.setenv("COLUMNS", "60")
+    assert kproxy("help", topic) == 0
+    shown = {line.strip() for line in capsys.readouterr().out.splitlines()}
+    blocks = re.findall(r"^```.*\n([^`]*)^```$", text(topic), re.MULTILINE)
+    assert [line for block in blocks for line in block.splitlines() if line.strip() not in shown] == []
+
+
 def test_a_command_is_helped_and_a_wrong_word_gets_the_closest(capsys: pytest.CaptureFixture[str]) -> None:
     assert kproxy("help", "decode") == 0
     assert "Usage: kproxy decode" in capsys.readouterr().out
