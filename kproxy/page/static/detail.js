@@ -63,7 +63,7 @@ class Detail {
       html`<div class="top">
           <button class="plain back" aria-label="Back to the table" @click=${() => this.doings.close()}>‹</button>
           <h2>#${number} ${named(row.apiName ?? `API ${row.apiKey ?? "?"}`)} v${row.apiVersion ?? "?"} · <a href=${fragmentOf("clients", { client: row.clientId })} title="This client, in Clients">${named(row.clientId)}</a>
-            <span class="muted">${row.requestAt ? `${timeText(row.requestAt).replace("T", " ").replace("Z", " UTC")} · ` : ""}${row.client ?? ""} → ${row.broker ?? ""}${typeof row.latencyMs === "number" ? ` · ${duration(row.latencyMs)}` : ""}</span></h2>
+            <span class="muted">· ${row.requestAt ? `${timeText(row.requestAt).replace("T", " ").replace("Z", " UTC")} · ` : ""}${row.client ?? ""} → ${row.broker ?? ""}${typeof row.latencyMs === "number" ? ` · ${duration(row.latencyMs)}` : ""}</span></h2>
           <div class="tabs" role="tablist" aria-label="Parts of the exchange" @keydown=${(event) => this.turned(event)}>
             ${this.tabs().map((one) => html`<button role="tab" id="tab-${one.id}" aria-selected=${String(one.id === this.tab)} aria-controls="part"
               tabindex=${one.id === this.tab ? 0 : -1} @click=${() => this.choose(one.id)}>${one.title}</button>`)}
