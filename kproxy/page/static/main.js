@@ -144,7 +144,7 @@ function showKeys() {
   const { view } = current();
   const views = viewsOf(source);
   const keys = [...makerOf(view).keys, [views.map((_, at) => at + 1).join(" "), views.map((one) => one.title).join(", ")], ...EVERYWHERE];
-  ask("Keys", html`<dl class="keys">${keys.map(([key, meaning]) => html`<dt>${key.split(" ").map((one) => html`<kbd>${one}</kbd> `)}</dt><dd>${meaning}</dd>`)}</dl>`);
+  ask("Keys", html`<dl class="keys">${keys.map(([key, meaning]) => html`<dt>${key.split(" ").map((one) => html`<kbd>${one}</kbd> `)}</dt><dd>${meaning}</dd>`)}</dl><p><a href="/page/help/page" target="_blank">The manual</a></p>`);
 }
 
 const writes = (target) => target.closest("input, textarea, select, [contenteditable]") !== null;

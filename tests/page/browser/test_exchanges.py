@@ -138,6 +138,7 @@ def test_the_keyboard_alone(table: Page, lines: list[dict[str, Any]]) -> None:
     table.until(lambda: not table.one(".detail").is_displayed(), "left")
     table.press("?")
     table.until(lambda: "next and previous exchange" in table.one("dialog").text, "the keys")
+    assert [str(one.get_attribute("href")).endswith("/page/help/page") for one in table.all("dialog a")] == [True]
     table.press(Keys.ESCAPE, "t", "t")
     table.until(lambda: table.run("return document.documentElement.dataset.theme") == "dark", "dark")
     table.press("t")
