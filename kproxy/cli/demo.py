@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 POLL_S = 0.2
 END_S = 10.0  # for the decoder to read the rest
 WIDEST = 400  # columns of a line where standard output is no terminal
+NARROW = 120  # columns; narrower terminals get no addresses, as the client, topic and group say more
 COUNT_EVERY_S = 5.0  # between two lines that count the requests not shown
 LEAVING = "\nEnding: the consumers leave their group, which takes some seconds.\n"
 READ_SIZE = 262_144
@@ -80,7 +81,7 @@ def _show(console: Console, ending: threading.Event, seconds: float | None) -> N
             return
         _introduce(console, SCENE, proxy, seconds)
         terminal = _Terminal(console)
-        digest = Digest(proxy.capture, terminal.show)
+        digest = Digest(proxy.capture, terminal.show, is_narrow=terminal.width < NARROW)
         stack.callback(digest.stop)
         begun = time.monotonic()
         workload = Workload(proxy.bootstrap)
@@ -120,12 +121,13 @@ class DemoProxy(Proxy):
 
 def _introduce(console: Console, scene: tuple[str, ...], proxy: DemoProxy, seconds: float | None) -> None:
     page = proxy.page()
+    columns = "time," if console.is_terminal and console.width < NARROW else "time, client → broker, latency,"
     end = "Ctrl-C ends the demo" if seconds is None else f"The demo ends after {seconds:g} s, or with Ctrl-C"
     for line in (
         f"Watch it in a browser: {page}" if page else "To watch it in a browser too: pip install 'kproxy-kafka[page]'",
         "",
         *scene,
-        "Below is what is new: time, client → broker, latency, API and version,",
+        f"Below is what is new: {columns} API and version,",
         "client id, topic or group. The mock cluster sends one byte after its Metadata,",
         "which clients ignore; kproxy says so.",
         f"{end}.",
@@ -140,14 +142,14 @@ class _Terminal:
 
     def __init__(self, console: Console) -> None:
         self.closed = False  # by its reader
-        self._width = console.width if console.is_terminal else WIDEST
+        self.width = console.width if console.is_terminal else WIDEST
         self._lock = threading.Lock()
 
     def show(self, line: str) -> None:
         """Print a line, cut to the width of the terminal."""
         with self._lock:
             try:
-                print("\n".join(cut(part, self._width) for part in line.split("\n")), flush=True)
+                print("\n".join(cut(part, self.width) for part in line.split("\n")), flush=True)
             except OSError:
                 self.closed = True
 
@@ -159,11 +161,14 @@ class Digest:
     ``left_out`` counts the others, and ``seen`` all.
     """
 
-    def __init__(self, capture: Path, show: Callable[[str], None], decoder: Sequence[str] = DECODER) -> None:
+    def __init__(
+        self, capture: Path, show: Callable[[str], None], decoder: Sequence[str] = DECODER, *, is_narrow: bool = False
+    ) -> None:
         self.left_out: Counter[str] = Counter()  # by API
         self.seen: Counter[tuple[str, str]] = Counter()  # by client id and API
         self._capture = capture
         self._show = show
+        self._is_narrow = is_narrow
         self._ending = threading.Event()
         self._decoder = subprocess.Popen(
             decoder,
@@ -196,7 +201,7 @@ class Digest:
                 line = data.decode("utf-8", "replace").rstrip()
                 exchange = EXCHANGE.search(line)
                 if exchange is None or self._is_news(*exchange.groups()):
-                    self._show(line)
+                    self._show(_narrowed(line, exchange) if exchange and self._is_narrow else line)
                 else:
                     self.left_out[exchange["api"]] += 1
 
@@ -228,6 +233,12 @@ class Digest:
                 if moved or last:
                     return moved
                 self._ending.wait(POLL_S)
+
+
+def _narrowed(line: str, exchange: re.Match[str]) -> str:
+    """Return a line of kproxy decode without addresses and latency, and with single spaces."""
+    time_of_day = line.partition(" ")[0]
+    return " ".join([time_of_day, *line[exchange.start("api") :].split()])
 
 
 def _wait(ending: threading.Event, terminal: _Terminal, digest: Digest, proxy: Proxy, seconds: float | None) -> None:

@@ -151,6 +151,7 @@ def test_on_a_terminal_of_80_columns_no_line_of_traffic_is_wider(demo: Demo) -> 
     lines = [ANSI.sub("", line).rstrip("\r") for line in text.splitlines()]
     wide = [line for line in lines if len(line) > 80 and str(demo.folder) not in line and "token=" not in line]
     assert wide == []
+    assert any(re.search(r" Produce v\d+ shop orders-\d+ \d+ records? ", line) for line in lines)
     assert any(re.match(r"\d+ requests: ", line) for line in lines)
 
 
