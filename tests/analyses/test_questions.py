@@ -570,6 +570,7 @@ def slowest(tables: Path, least: int = 100) -> str:
         return verdict_of(latency, database.run(latency, min_for_p99=least)).partition("; slowest: ")[2]
 
 
+@pytest.mark.slow
 def test_numbers_of_an_attacker_break_no_analysis(tmp_path: Path) -> None:
     """Least and greatest values of their columns, which 32 or 64 bits do not hold after a sum or a product."""
     rows = Rows()

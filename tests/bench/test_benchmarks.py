@@ -90,6 +90,7 @@ def test_a_command_that_fails_is_no_measurement(tmp_path: Path) -> None:
         cost_of("false | true", tmp_path)
 
 
+@pytest.mark.slow
 def test_twenty_times_the_capture_takes_the_same_memory() -> None:
     few, small = peak_of(8 << 20)
     many, large = peak_of(160 << 20)

@@ -417,6 +417,7 @@ def test_tiny_segments_count_for_more_than_their_bytes() -> None:
     assert [item.size for item in items if isinstance(item, Gap)] == [10]
 
 
+@pytest.mark.slow
 def test_held_bytes_of_all_flows_are_bounded() -> None:
     flows = Flows(Limits(held_in_all=100_000))
     for i in range(300):

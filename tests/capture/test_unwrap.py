@@ -221,6 +221,7 @@ def test_memory_is_bounded_whatever_comes() -> None:
     assert peak < 4 * limits.fragments_in_all
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_any_bytes_are_a_fragment_of_something_or_counted(data: st.DataObject) -> None:
     fragments, count = Fragments(Limits(fragments_in_all=4096)), 0

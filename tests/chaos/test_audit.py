@@ -389,6 +389,7 @@ def test_other_options_under_load(scripted: Scripted, proxied: Start, tmp_path: 
     assert seen == len(counting.asked)
 
 
+@pytest.mark.slow
 def test_a_thousand_requests_at_once(scripted: Scripted, proxied: Start, tmp_path: Path) -> None:
     folder = tmp_path / "audit"
     folder.mkdir()
@@ -441,6 +442,7 @@ def can_freeze(folder: Path) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", sampled(MODES, ["drop-and-count"]))
 def test_a_disk_that_hangs(scripted: Scripted, proxied: Start, require: Require, tmp_path: Path, mode: str) -> None:
     """Other APIs of the same worker go on; audited requests are refused, or counted; what was being written counts once."""

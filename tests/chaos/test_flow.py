@@ -151,6 +151,7 @@ def test_promise_6_stalled_connections_stay_within_the_budget(
     eventually(served, what="another client is served")
 
 
+@pytest.mark.slow
 def test_promise_7_attack_7_half_frames_are_gone_in_time(
     scripted: Scripted, proxied: Start, record_property: Record
 ) -> None:

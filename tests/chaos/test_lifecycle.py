@@ -61,6 +61,7 @@ def test_promise_14_what_is_in_flight_is_answered(scripted: Scripted, proxied: S
     record_property("requests unanswered", 0)
 
 
+@pytest.mark.slow
 def test_promise_14_it_does_not_wait_for_ever(scripted: Scripted, proxied: Start, record_property: Record) -> None:
     """One request is never answered; an idle connection is closed at once."""
     proxy = proxied(scripted(lambda peer: peer.swallow() and None).address, timeouts={"drain": 2.0})
@@ -75,6 +76,7 @@ def test_promise_14_it_does_not_wait_for_ever(scripted: Scripted, proxied: Start
         assert status == 0
 
 
+@pytest.mark.slow
 def test_promise_14_holds_from_the_first_connection_on(
     scripted: Scripted, tmp_path: Path, record_property: Record
 ) -> None:
@@ -108,6 +110,7 @@ def test_promise_14_holds_from_the_first_connection_on(
         proxy.close()
 
 
+@pytest.mark.slow
 def test_promise_14_clients_that_wait_while_the_brokers_are_asked_for_are_not_reset(
     scripted: Scripted, tmp_path: Path
 ) -> None:
@@ -205,6 +208,7 @@ def test_promise_14_no_acknowledged_record_is_lost_and_none_written_is_unacknowl
     assert sum(end_offsets(single.open, topic).values()) == len(acknowledged)
 
 
+@pytest.mark.slow
 def test_promise_14_a_sidecar_outlives_its_application(scripted: Scripted, proxied: Start) -> None:
     proxy = proxied(scripted(answering).address, options=["--outlive"])
     with client(proxy.bootstrap()) as application:
@@ -282,6 +286,7 @@ def test_promise_15_a_bad_configuration_keeps_the_old_one(scripted: Scripted, pr
         eventually(lambda: "was taken" in proxy.said(), what="the good one is taken")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("single", [NEWEST], indirect=True)
 def test_promise_15_brokers_have_the_same_ports_after_a_restart(single: Cluster, proxied: Start) -> None:
     """Kroxylicious #416: who remembers an address from before finds it served as soon as anything is."""

@@ -82,6 +82,7 @@ def descriptors(pid: int) -> int:
     return max(int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()) + 1
 
 
+@pytest.mark.slow
 def test_emfile_the_supervisor_starts_a_worker_again_when_it_can(scripted: Scripted, proxied: Start) -> None:
     proxy = proxied(scripted(answering).address, analysis={"enabled": False}, workers=2)
     supervisor = proxy.process.pid

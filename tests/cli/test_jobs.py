@@ -88,6 +88,7 @@ def test_when_a_process_is_killed_one_run_goes_on_where_the_lines_ended(tmp_path
     assert parts == (False, *whole[1:])
 
 
+@pytest.mark.slow
 def test_the_command_decodes_in_parts_and_ends_at_an_interrupt(tmp_path: Path) -> None:
     path = tmp_path / "large.pcap"
     write_capture(path, 60_000_000, "mtu1500")

@@ -80,6 +80,7 @@ def test_only_shows_the_rows(report: Report, folder: Path) -> None:
     assert [line.split() for line in out.splitlines() if line.startswith("ApiVersions")] == [["ApiVersions", "5"]]
 
 
+@pytest.mark.slow
 def test_a_diff_says_what_it_compares(report: Report) -> None:
     other = CAPTURES / "03-classic-rebalance-range.pcap"
     _, out, _ = report("--only", "diff", ORDERS)
@@ -90,6 +91,7 @@ def test_a_diff_says_what_it_compares(report: Report) -> None:
     assert json.loads(out)["compared"] == f"Compared: before is /, after is 2026-11-21T00:00Z/ of {ORDERS}."
 
 
+@pytest.mark.slow
 def test_the_summary_names_the_errors_of_the_brokers_log(report: Report) -> None:
     """Of the manifest: FindCoordinator with 15, JoinGroup with 79, InitProducerId with 14."""
     _, out, _ = report(ORDERS)

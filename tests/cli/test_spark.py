@@ -78,6 +78,7 @@ def test_captures_to_tables_to_answers(
     assert "<svg" in page.read_text() and "Who writes and who reads" in page.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("spark")
 def test_outputs_that_are_no_folder_of_parquet(
     spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]

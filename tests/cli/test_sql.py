@@ -38,6 +38,7 @@ def test_a_table(sql: Sql) -> None:
     assert sql(ORDERS, COUNT) == (0, "api_name     n\nApiVersions  5\nFetch        3\n", "")
 
 
+@pytest.mark.slow
 def test_a_query_may_be_longer_than_the_name_of_a_file(sql: Sql) -> None:
     assert sql(ORDERS, f"{COUNT} -- {'x' * 5000}") == sql(ORDERS, COUNT)
     assert sql(ORDERS, "SELECT\n1\nAS\nn") == (0, "n\n1\n", "")

@@ -83,6 +83,7 @@ async def test_a_running_kproxy(tmp_path: Path) -> None:
             assert any("another configuration than the file: clusters[0].bootstrap differ" in one for one in said)
 
 
+@pytest.mark.slow
 @on_loop
 async def test_the_limit_of_files_is_that_of_the_proxy(tmp_path: Path) -> None:
     """Not that of this process, which is higher; and its clock is compared."""

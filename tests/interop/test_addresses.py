@@ -66,6 +66,7 @@ def topic_id(entrance: Entrance) -> str:
     return base64.urlsafe_b64encode(frame[start : start + 16]).decode().rstrip("=")
 
 
+@pytest.mark.slow
 def test_the_proxys_ports_are_the_listening_one_and_node_ids_added(entrance_to_three: Entrance) -> None:
     first = address(entrance_to_three.bootstrap)[1]
     assert metadata(entrance_to_three.bootstrap).brokers == {node: f"{HOST}:{first + 1 + node}" for node in (1, 2, 3)}

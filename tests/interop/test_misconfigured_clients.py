@@ -640,6 +640,7 @@ def test_so_it_is_with_clients_that_wait_or_send_much(long_report: Report) -> No
     assert "Produce" in {row["api_name"] for row in long_report.rows("throttled", "throttled")}
 
 
+@pytest.mark.slow
 def test_anonymous_clients(report: Report) -> None:
     assert report.rows("anonymous_clients", "rdkafka")
     assert [each for each in report.everyone("anonymous_clients") if each.startswith("aiokafka-producer-")]

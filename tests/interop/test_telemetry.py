@@ -174,6 +174,7 @@ def test_a_subscription_that_changes_is_asked_for_anew(behind: Behind, measuring
     assert outcomes(entrance)["UNKNOWN_SUBSCRIPTION_ID"] >= 1
 
 
+@pytest.mark.slow
 def test_a_push_that_is_too_large_is_refused_and_the_client_goes_on(behind: Behind, topic_name: str) -> None:
     entrance = behind(most_bytes=10, compression=["none"])
     topic = entrance.cluster.topic(topic_name)

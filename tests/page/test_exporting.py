@@ -120,6 +120,7 @@ def _folder(parent: Path, name: str) -> Path:
     return parent / name
 
 
+@pytest.mark.slow
 def test_the_command_gives_the_same(store: Recorded, tmp_path: Path) -> None:
     condition = "clientId.contains('m') && latencyMs > 1.0"
     typed = Selection(store, condition).command("jsonl")
@@ -240,6 +241,7 @@ def test_the_command_runs_nothing_else(tmp_path: Path) -> None:
 ECHO = "kproxy() { for word; do printf '%s\\0' \"$word\"; done; printf '\\001\\0'; }\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", sampled(["sh", "bash"], ["sh"]))
 @pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.long)])
 def test_what_a_terminal_would_obey_is_not_in_the_command(

@@ -124,6 +124,7 @@ def test_credentials_are_in_no_answer(tmp_path: Path, step: int, cuts: dict[str,
     assert canary.found_in(found) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", sampled([0, 1], [1]), ids=["plain", "gzip"])
 def test_contents_of_records_are_in_no_answer_unless_they_are_asked_for(tmp_path: Path, codec: int) -> None:
     canary = Canaries(SEED)

@@ -215,6 +215,7 @@ def test_two_exchanges_compared_and_a_selection_taken_out(hostile: Page) -> None
     hostile.press(Keys.ESCAPE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [10, pytest.param(4 * FEW, marks=pytest.mark.long)])
 def test_records_and_messages_of_errors(driver: Any, tmp_path: Path, count: int) -> None:
     names = [name for name in hostile_names(SEED, count) if name and len(name) < 32_000]

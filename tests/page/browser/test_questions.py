@@ -53,6 +53,7 @@ def shown(page: Page) -> int:
     return int("".join(page.texts(".total")).split()[0].replace(",", ""))
 
 
+@pytest.mark.slow
 def test_which_client_is_slow(page: Page, lines: list[dict[str, Any]]) -> None:
     begin(page)
     click(page, "Clients")

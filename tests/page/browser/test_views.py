@@ -83,6 +83,7 @@ def test_the_map_has_who_writes_and_who_reads(page: Page, report: dict[str, Any]
     assert page.texts(".verdict")[0] == report["map"]["verdict"]
 
 
+@pytest.mark.slow
 def test_a_node_of_the_map_leads_to_its_exchanges(page: Page, report: dict[str, Any]) -> None:
     page.show("map")
     writer = next(row["client_id"] for row in report["map"]["rows"] if row["direction"] == "produce")

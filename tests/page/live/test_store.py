@@ -152,6 +152,7 @@ def test_what_was_left_out_is_told_with_each_answer_that_rests_on_it(store: Live
     feed.close()
 
 
+@pytest.mark.slow
 def test_a_time_without_an_analyzer_is_told(store: Live, folder: Path) -> None:
     """Not one between two feeds of the same, which counts what is lost between them."""
     for number in (1, 2):
@@ -207,6 +208,7 @@ def test_bytes_that_are_no_feed_end_it_alone(store: Live, folder: Path) -> None:
     feed.close()
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_bounded_and_every_exchange_is_here_left_or_dropped(folder: Path) -> None:
     most = 400_000
     with live(folder, most) as store:

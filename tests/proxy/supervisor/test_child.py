@@ -304,6 +304,7 @@ def fatal(body: bytes) -> bytes:
 BODY = string("g") + b"\0\0\0\5" + string("m-1")
 
 
+@pytest.mark.slow
 def test_an_analyzer_that_hangs_in_c_is_replaced_and_traffic_goes_on(start: Callable[..., Running]) -> None:
     running = start()
     with Wire(running.listen) as wire:
