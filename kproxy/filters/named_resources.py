@@ -63,7 +63,7 @@ LITERAL = 3  # of PatternType; also used for versions without a pattern type
 EVERY_NAME = "*"  # the name in an ACL that is for every topic
 SMALLEST = "-"  # of the characters that names of topics may have
 NameOf = Callable[[str], str | None]  # of a topic id
-Topic = tuple[str, str]  # name and id, of which one may be ""
+Topic = tuple[str, str]  # name and id; one of them may be ""
 
 
 class Place(NamedTuple):

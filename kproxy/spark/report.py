@@ -229,7 +229,7 @@ def narrow(source: str, tables: "Mapping[str, DataFrame]", to: Narrowed) -> "dic
     if to.cluster is not None:
         if "cluster" not in narrowed["connections"].columns:
             raise UsageError(
-                f"{source}: --cluster is for tables of kproxy-spark ingest; nothing here says of which cluster a row is"
+                f"{source}: --cluster is for tables of kproxy-spark ingest; nothing here says which cluster a row belongs to"
             )
         names = names_of(to.cluster)
         own = narrowed["connections"].where(functions.col("cluster").isin(names))

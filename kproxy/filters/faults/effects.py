@@ -35,7 +35,7 @@ OF_WHOLE_RESPONSE: dict[int, frozenset[int]] = {  # errors of these responses th
 }
 OF_PARTITIONS = {ApiKey.METADATA: frozenset({ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND})}
 FIRST_VERSION_WITH_ERROR = {ApiKey.FETCH: 7, ApiKey.METADATA: 13}  # of the response itself
-Selects = Callable[[str, str], bool]  # whether a fault is for a topic: its name and its id, of which one may be ""
+Selects = Callable[[str, str], bool]  # whether a fault is for a topic: its name and its id; one of them may be ""
 
 
 def error_reply(request: Request, code: int) -> Reply | None:

@@ -98,7 +98,7 @@ class Pseudonyms:
     """Makes the pseudonyms of one key.
 
     Args:
-        key: any bytes; whoever has it can test guesses of the originals.
+        key: any bytes; anyone who has it can test guesses of the originals.
     """
 
     def __init__(self, key: bytes) -> None:

@@ -44,7 +44,7 @@ class Partition(msgspec.Struct):
 
 
 class Named(msgspec.Struct):
-    """A topic of which only the name is needed, with any of the names that Kafka has for its fields."""
+    """A topic whose name alone is needed, with any of the names that Kafka has for its fields."""
 
     name: str | None = None
     topic: str | None = None

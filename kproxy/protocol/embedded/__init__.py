@@ -1,6 +1,6 @@
 """Decode the payloads that clients and brokers put inside bytes and records fields.
 
-    open_request(message_name, body, context)    -> list[Embedded]: the payloads of a request; open_response likewise
+    open_request(message_name, body, context)    -> list[Embedded]: the payloads of a request; open_response: those of a response
     holds_payloads(message_name)                 -> bool: whether a message has fields with payloads
 
 Map
