@@ -318,7 +318,7 @@ def _topic_places(fields: Iterable[Field], version: int) -> Iterator[TopicPlace]
 
 
 def topics_of(struct: Any, places: Iterable[TopicPlace]) -> Iterator[Topic]:
-    """Yield name and id of each topic in a message; "" for the one that is missing."""
+    """Yield the name and id of each topic in a message. Either is "" if the message does not have it."""
     for place in places:
         for element in elements_at(place, struct):
             if is_topic(place, element):
@@ -353,7 +353,7 @@ def is_topic(place: TopicPlace, element: Any) -> bool:
 
 
 def topic_of(element: Any, place: TopicPlace) -> Topic:
-    """Return name and id of the topic in an element; "" for the one that is missing."""
+    """Return the name and id of the topic in an element. Either is "" if the element does not have it."""
     name = element if place.name == "" else getattr(element, place.name) if place.name else ""
     topic_id = getattr(element, place.topic_id) if place.topic_id else ZERO_UUID
     return name or "", "" if topic_id == ZERO_UUID else topic_id

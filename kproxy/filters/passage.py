@@ -136,9 +136,10 @@ class Passage:
         return self._finish()
 
     def refuse(self, filter_: Filter) -> Outcome | Awaitable[Outcome] | None:
-        """Run an error response through the filters left, in place of one that *filter_* cannot read; None if there can be none.
+        """Answer with an error instead of the response that *filter_* cannot read, and run it through the remaining filters.
 
-        For Fetch, each requested partition has the error, as clients report that; of an error of the response they report little.
+        Returns None if no error response can be made. For Fetch, each requested partition gets the error: clients report that
+        in full, and an error of the whole response hardly.
         """
         request = self._request
         with suppress(KproxyError, ValueError):

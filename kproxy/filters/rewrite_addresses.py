@@ -173,7 +173,7 @@ class _Rewriting:
         return self._visit_single(struct, field.attribute, value)
 
     def _visit_entries(self, struct: Struct, attribute: str, entries: list[Struct]) -> Steps[bool]:
-        # Elements with an error code are groups and their coordinators, of which there may be any number
+        # Elements with an error code are groups with their coordinators: any number of them is allowed
         if len(entries) > MOST_ADDRESSES and not self.place.has_error_code:
             raise TooMany(TOO_MANY)
         results = []

@@ -198,7 +198,10 @@ def check_fault(options: dict[str, Any], text: str) -> Fault:
 
 
 def _value(name: str, value: str) -> Any:
-    """Return the value as YAML would read it; one that does not fit stays text, and is refused with the type that is expected."""
+    """Read a value as YAML would.
+
+    What cannot be read so stays text, which is then refused with the expected type.
+    """
     parts = [_scalar(name, part) for part in value.split(",")] if name in LISTS else []
     if parts:
         return parts if len(parts) > 1 else parts[0]

@@ -235,7 +235,7 @@ def read_push(plain: bytes, most_metrics: int, most_attributes: int) -> Push:
 
 
 def _of_all(data: dict[str, Any], most_attributes: int) -> Iterator[ClientMetric | None]:
-    """Yield every data point; None for one that is not shown."""
+    """Yield each data point, or None for one that is not shown: its value is no number, or it is a histogram or summary."""
     for resource in data.get("resource_metrics", ()):
         for scope in resource.get("scope_metrics", ()):
             for metric in scope.get("metrics", ()):

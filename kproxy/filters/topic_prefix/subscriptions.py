@@ -85,7 +85,7 @@ def _text(data: bytes, text: tuple[int, int, str]) -> str:
 
 
 def _spliced(data: bytes, texts: Texts, new: list[str]) -> bytes:
-    """Return *data* with *new* names in place of those at *texts*, and with their sizes in front of them."""
+    """Replace the names at *texts* by *new* names, each with its size before it; return the new bytes."""
     out: list[bytes] = []
     done = 0
     for (start, end, encoding), name in zip(texts, new, strict=True):
