@@ -5,7 +5,7 @@ page.html.jinja is the template, in which Jinja2 escapes every value; page.css h
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib import resources
 from typing import Any
 
@@ -16,7 +16,7 @@ from kproxy.analyses.analysis import is_number
 from kproxy.analyses.report.charts.gallery import Drawing
 from kproxy.analyses.report.templates import fields_of
 from kproxy.analyses.report.verdicts import Answer, Report
-from kproxy.analyses.report.words import WHOLE, cell, cell_of, counted, overview, source_names, when
+from kproxy.analyses.report.words import WHOLE, cell, column_cells, counted, overview, source_names, when
 from kproxy.output.escaping import printable
 
 MOST_ROWS = 50  # of each analysis; half as many as long as the page is too large
@@ -29,7 +29,7 @@ class Section(Struct, frozen=True):
 
     answer: Answer
     names: list[tuple[str, bool]]  # of columns, and whether they hold numbers
-    rows: list[list[tuple[str, bool]]]  # text, and whether it is a number
+    rows: list[tuple[tuple[str, bool], ...]]  # text, and whether it is a number
     meanings: list[tuple[str, str]]  # of the columns, those that the headline names
     hidden: str  # how many more rows there are, in words
     link: str
@@ -94,7 +94,7 @@ def _section(answer: Answer, most: int) -> Section:
     return Section(
         answer=answer,
         names=[(name, is_number(shown[0][name])) for name in names],
-        rows=[[_cell(name, row[name]) for name in names] for row in shown],
+        rows=list(zip(*(_cells(name, [row[name] for row in shown]) for name in names), strict=True)),
         meanings=[(name, meaning) for name, meaning in answer.analysis.columns.items() if name in headline and meaning],
         hidden=counted(hidden, "more row") if hidden else "",
         link=header.reference if LINK.fullmatch(header.reference) else "",
@@ -106,5 +106,5 @@ def _harmless(value: Any) -> Any:
     return printable(value.replace("\n", " "), len(value)) if type(value) is str else value
 
 
-def _cell(name: str, value: Any) -> tuple[str, bool]:
-    return cell_of(name, value, WHOLE), is_number(value)
+def _cells(name: str, values: list[Any]) -> Iterator[tuple[str, bool]]:
+    return zip(column_cells(name, values, WHOLE), map(is_number, values), strict=True)

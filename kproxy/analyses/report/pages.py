@@ -11,7 +11,7 @@ import msgspec
 from kproxy import __version__
 from kproxy.analyses.analysis import is_number
 from kproxy.analyses.report.verdicts import Answer, Report
-from kproxy.analyses.report.words import cell, cell_of, overview, source_names
+from kproxy.analyses.report.words import cell, column_cells, overview, source_names
 from kproxy.output.times import render_instant
 
 MOST_ROWS = 50
@@ -125,7 +125,7 @@ def _table(rows: Any, most: int) -> Iterator[str]:
     names = rows.column_names
     yield "| " + " | ".join(escaped(name) for name in names) + " |"
     yield "|" + "|".join("---:" if is_number(shown[0][name]) else "---" for name in names) + "|"
-    for row in shown:
-        yield "| " + " | ".join(escaped(cell_of(name, row[name])) for name in names) + " |"
+    for row in zip(*(column_cells(name, [row[name] for row in shown]) for name in names), strict=True):
+        yield "| " + " | ".join(map(escaped, row)) + " |"
     if rows.num_rows > len(shown):
         yield from ["", f"... and {rows.num_rows - len(shown):,} more rows."]

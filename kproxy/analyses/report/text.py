@@ -8,7 +8,7 @@ from kproxy.analyses.analysis import is_number
 from kproxy.analyses.library import tables_of
 from kproxy.analyses.report.templates import fields_of
 from kproxy.analyses.report.verdicts import Answer, Report
-from kproxy.analyses.report.words import WHOLE, cell, cell_of, counted, overview, source_names
+from kproxy.analyses.report.words import WHOLE, cell, cell_of, column_cells, counted, overview, source_names
 from kproxy.output.text.styles import PLAIN, Style, cut
 
 MOST_VERDICTS = 8
@@ -138,7 +138,7 @@ def row_lines(
     if not chosen and not long and telling is not None and rows.num_rows > 1:
         chosen = _choose(columns, telling, named, width)
     if chosen:
-        yield from _table(chosen, shown, style)
+        yield from _table(chosen, style)
     else:
         yield from _fields(rows.column_names, shown, style, width)
     if rows.num_rows > len(shown):
@@ -164,7 +164,11 @@ class _Column(NamedTuple):
     name: str
     width: int
     right: bool
-    is_empty: bool  # in all rows that are shown
+    cells: list[str]
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(self.cells)
 
     def cut(self, widest: int) -> "_Column":
         """The column with longer cells cut, but not its name."""
@@ -172,11 +176,11 @@ class _Column(NamedTuple):
 
 
 def _column(name: str, rows: list[dict[str, Any]], widest: int) -> _Column:
-    texts = [cell_of(name, row[name]) for row in rows]
+    texts = column_cells(name, [row[name] for row in rows])
     width = max(len(name), *(min(_cells(text), widest) for text in texts))
     first = next((row[name] for row in rows if row[name] is not None), None)
     right = is_number(first) and cell_of(name, first) == cell(first)
-    return _Column(name, width, right, not any(texts))
+    return _Column(name, width, right, texts)
 
 
 def _fits(columns: Sequence[_Column], width: int) -> bool:
@@ -216,10 +220,10 @@ def _verdict(answer: Answer, style: Style, width: int, lines: int) -> Iterator[s
         yield (style.paint(color, margin) if not at else " " * len(margin)) + line
 
 
-def _table(columns: Sequence[_Column], rows: list[dict[str, Any]], style: Style) -> Iterator[str]:
+def _table(columns: Sequence[_Column], style: Style) -> Iterator[str]:
     yield style.paint(style.dim, _row([column.name for column in columns], columns))
-    for row in rows:
-        yield _row([cut(cell_of(column.name, row[column.name]), column.width) for column in columns], columns)
+    for row in zip(*(column.cells for column in columns), strict=True):
+        yield _row([cut(text, column.width) for text, column in zip(row, columns, strict=True)], columns)
 
 
 def _row(cells: Iterable[str], columns: Sequence[_Column]) -> str:

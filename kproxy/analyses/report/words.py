@@ -14,6 +14,7 @@ LONGEST = 200  # characters of a cell of a table on a terminal
 WHOLE = 10_000  # characters of a cell where there is room
 MOST_ITEMS, LONGEST_ITEM = 50, 60  # of a list in a cell of a table on a terminal
 INSTANT = re.compile(r"(?:first|last|at|began|ended|from|to)_(?P<unit>micros|ms)")
+MOST_DECIMALS = 4  # with which the numbers of a column line up; with more, each is shown as it is
 LEAST_INSTANT = 100_000_000_000_000  # microseconds, in 1973: less is a span of time
 
 
@@ -75,6 +76,18 @@ def _nothing(summary: Summary) -> str:
         hint = "; for TLS give the session keys with --keylog" if "tls" in summary.not_kafka else ""
         return f"no Kafka request was found in {counted(summary.connections, 'connection')} ({others}){hint}"
     return f"no Kafka request was found in {counted(summary.connections, 'connection')}"
+
+
+def column_cells(column: str, values: Sequence[Any], limit: int = LONGEST) -> list[str]:
+    """The values of a column as ``cell_of`` shows them, all with the same number of decimals."""
+    texts = [cell_of(column, value, limit) for value in values]
+    numbers = [text for text, value in zip(texts, values, strict=True) if isinstance(value, float)]
+    decimals = max((len(text.partition(".")[2]) for text in numbers), default=0)
+    if not 0 < decimals <= MOST_DECIMALS or any("e" in text for text in numbers):
+        return texts
+    return [
+        f"{value:.{decimals}f}" if isinstance(value, float) else text for text, value in zip(texts, values, strict=True)
+    ]
 
 
 def cell_of(column: str, value: Any, limit: int = LONGEST) -> str:

@@ -65,6 +65,20 @@ def test_rows_that_fit_are_a_table() -> None:
     assert list(row_lines(rows, width=20, most=1))[-1] == "... 1 more rows: --rows 2, or --format json"
 
 
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ([2.96, 12.0, None, 4.821], [" 2.960", "12.000", "", " 4.821"]),
+        ([3.0, 12.0], [" 3", "12"]),
+        ([0.123456, 2.5], ["0.123456", "     2.5"]),
+        ([1e-07, 2.5], ["1e-07", "  2.5"]),
+    ],
+)
+def test_numbers_line_up(values: list[float | None], texts: list[str]) -> None:
+    rows = pa.table({"n": values})
+    assert list(row_lines(rows, width=20))[1:] == texts
+
+
 def test_rows_that_do_not_fit_are_shown_field_by_field() -> None:
     rows = pa.table({"name": ["ab"], "topic": ["x" * 30], "none": [None]})
     assert list(row_lines(rows, width=30)) == ["row 1", "  name   ab", "  topic  " + "x" * 21, "         " + "x" * 9]
