@@ -18,7 +18,7 @@ import click
 from kproxy.capture import Capture, open_capture
 from kproxy.capture.reader import open_raw
 from kproxy.cli.formats import OUTPUTS, STANDARD_INPUT, SUFFIXES, Format, OutputOptions, format_of
-from kproxy.cli.options import KEYLOG, SELECTION, condition_of, selection_options
+from kproxy.cli.options import KEYLOG, pop_condition, selection_options
 from kproxy.cli.progress import progress
 from kproxy.errors import UsageError
 from kproxy.output.times import Clock
@@ -44,7 +44,7 @@ DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
     "format_name",
     type=click.Choice([known.value for known in Format]),
     help="text: one line per exchange. jsonl: one JSON object per exchange. pcapng: a capture, decrypted. parquet: tables. "
-    "By default what the suffix of -o says (.jsonl, .pcapng, .parquet), else text.",
+    "By default what the suffix of -o says (.txt, .jsonl, .pcapng, .parquet); without a suffix text.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="With text: every field of the exchange below its line.")
 @click.option("--records", is_flag=True, help="Show the records of all topics, not only of Kafka's internal ones.")
@@ -147,7 +147,7 @@ def decode(
     130  interrupted; everything before was decoded
     """
     files, output_format = list(paths), format_of(output, format_name, SUFFIXES, Format.TEXT)
-    where = condition_of(**{name: others.pop(name) for name in SELECTION})
+    where = pop_condition(others)
     live = follow or any(map(is_live, files))
     options = OutputOptions(output_format, output, files, live=live, clock=Clock(local=not utc), **others)
     _check_options(options)

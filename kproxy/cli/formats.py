@@ -32,11 +32,18 @@ Open: TypeAlias = Callable[[], Output]  # creates files; what can be checked bef
 def format_of(path: Path | None, given: str | None, suffixes: Mapping[str, Chosen], default: Chosen) -> Chosen:
     """Return the format of an output: *given* (--format) if there is one, else by the suffix of *path* (-o), else *default*.
 
-    An explicit --format wins over any suffix, as it does in pandoc and ffmpeg.
+    An explicit --format wins over any suffix, as it does in pandoc and ffmpeg. Raises UsageError for a suffix of no format.
     """
     if given is not None:
         return type(default)(given)
-    return default if path is None else suffixes.get(path.suffix.lower(), default)
+    if path is None or not path.suffix:
+        return default
+    chosen = suffixes.get(path.suffix.lower())
+    if chosen is None:
+        raise UsageError(
+            f"-o {path}: no format has the suffix {path.suffix}; use {', '.join(suffixes)}, or add --format"
+        )
+    return chosen
 
 
 class Format(StrEnum):
@@ -54,6 +61,8 @@ class Format(StrEnum):
 
 
 SUFFIXES = {
+    ".txt": Format.TEXT,
+    ".log": Format.TEXT,
     ".jsonl": Format.JSONL,
     ".ndjson": Format.JSONL,
     ".json": Format.JSONL,

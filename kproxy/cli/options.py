@@ -1,8 +1,8 @@
 """Options that several commands have, and what a shell completes for the options of all commands.
 
 KEYLOG, form_option, bootstrap_option   --keylog; --format text or json; --bootstrap
-selection_options   a decorator: gives a command --api, --topic, --client and --group, short for conditions
-condition_of        their values and --where, as one condition in CEL
+selection_options   a decorator: gives a command --where, and --api, --topic, --client and --group, short for conditions
+pop_condition       takes their values out of the command's options, as one condition in CEL (condition_of)
 complete_...        what Click calls for completion (``shell_complete=`` of an option or argument)
 """
 
@@ -121,7 +121,7 @@ OPTIONS = (
         "--where",
         metavar="CEL",
         shell_complete=complete_condition,
-        help="Only what matches this condition on the fields of jsonl; see above.",
+        help="Only what matches this condition; see kproxy help conditions.",
     ),
 )
 
@@ -131,6 +131,11 @@ def selection_options(command: Command) -> Command:
     for option in reversed(OPTIONS):
         command = option(command)
     return command
+
+
+def pop_condition(options: dict[str, Any]) -> str | None:
+    """Remove the values of these options from the options of a command, and return their condition."""
+    return condition_of(**{name: options.pop(name) for name in SELECTION})
 
 
 def condition_of(

@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from kproxy.cli.options import KEYLOG, form_option
+from kproxy.cli.options import KEYLOG, form_option, pop_condition, selection_options
 from kproxy.config import BrokerTls
 from kproxy.errors import CaptureError, OutputClosed, UsageError
 from kproxy.login.client_settings import ClientSettings, read_settings
@@ -62,7 +62,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=Path)
 @click.option("--to", metavar="HOST:PORT", required=True, help="A broker of the cluster that the requests are sent to.")
 @click.option("--yes", is_flag=True, help="Send the requests; without it, only say what they would do.")
-@click.option("--where", metavar="CEL", help="Only requests for which this is true; as in kproxy decode.")
+@selection_options
 @click.option(
     "--speed",
     metavar="FACTOR|max",
@@ -92,14 +92,13 @@ def replay(
     sources: tuple[Path, ...],
     to: str,
     yes: bool,
-    where: str | None,
     speed: float | str,
     create_topics: bool,
     timeout: float,
     keylog: Path | None,
     command_config: Path | None,
     form: str,
-    **tls: Any,
+    **others: Any,  # --tls..., and what selects requests
 ) -> int:
     """Send the requests of captures to a cluster; compare answers.
 
@@ -107,7 +106,7 @@ def replay(
     kproxy replay trace.pcapng --to localhost:9092
     kproxy replay trace.pcapng --to localhost:9092 --yes
     kproxy replay trace.pcapng --to test:9092 --yes --speed max --create-topics
-    kproxy replay trace.pcapng --to test:9092 --where 'clientId == "billing"'
+    kproxy replay trace.pcapng --to test:9092 --client billing
     kproxy replay trace.pcapng --to test:9093 --tls-ca ca.pem --yes --format json
 
     Without --yes nothing is sent but ApiVersions and Metadata, which change nothing: it says what the requests would
@@ -144,7 +143,8 @@ def replay(
     """
     address = _address(to)
     settings = ClientSettings() if command_config is None else read_settings(command_config)
-    broker_tls = _tls(settings, **tls)
+    where = pop_condition(others)
+    broker_tls = _tls(settings, **others)
     _check(sources)
     try:
         recording = read_recording(sources, where=where, keylog=keylog)

@@ -40,7 +40,13 @@ class Format(StrEnum):
     MARKDOWN = "markdown"
 
 
-SUFFIXES = {".json": Format.JSON, ".html": Format.HTML, ".htm": Format.HTML, ".md": Format.MARKDOWN}
+SUFFIXES = {
+    ".txt": Format.TEXT,
+    ".json": Format.JSON,
+    ".html": Format.HTML,
+    ".htm": Format.HTML,
+    ".md": Format.MARKDOWN,
+}
 
 
 class ReportRequest(Struct, frozen=True):
@@ -91,7 +97,7 @@ OPTIONS = (
         "format_name",
         type=click.Choice([known.value for known in Format]),
         help="text for a terminal, json for programs, html and markdown for a ticket. By default what the suffix of -o says "
-        "(.json, .html, .md), else text.",
+        "(.txt, .json, .html, .md); without a suffix text.",
     ),
     click.option("-o", "--output", metavar="FILE", type=Path, help="Write to this file."),
     click.option(

@@ -16,6 +16,7 @@ import click
 from msgspec import Struct
 
 from kproxy import __version__
+from kproxy.cli.options import condition_of, selection_options
 from kproxy.cli.report import STILL_GROWING, Meter, page_of, tell, write
 from kproxy.cli.report_request import ReportRequest, is_gated, list_lines, load_analyses, make_plan, report_options
 from kproxy.errors import UsageError
@@ -78,7 +79,7 @@ def kproxy_spark() -> None:
 @click.option("--cluster", metavar="NAME", help="Name of the cluster; by default the cluster id in the traffic.")
 @click.option("--records", is_flag=True, help="Also fill the table records.")
 @click.option("--bodies", is_flag=True, help="Add both bodies of each exchange, as JSON.")
-@click.option("--where", metavar="CEL", help="Only exchanges that match; as kproxy decode --where.")
+@selection_options
 @click.option("--keylog", metavar="FILE", help="Session keys of TLS; a path that all executors see.")
 @click.option(
     "--split-from",
@@ -103,7 +104,6 @@ def ingest(
     cluster: str | None,
     records: bool,
     bodies: bool,
-    where: str | None,
     keylog: str | None,
     split_from: int,
     parts: int | None,
@@ -112,6 +112,7 @@ def ingest(
     once: bool,
     checkpoint: str | None,
     master: str | None,
+    **selection: Any,
 ) -> int:
     """Read captures and decoded logs into Parquet tables, by cluster and day.
 
@@ -129,6 +130,7 @@ def ingest(
         raise UsageError("--output-format iceberg needs --state DIR: -o names tables of a catalog there")
     if output_format == "parquet" and state is not None:
         raise UsageError("--state is for --output-format delta and iceberg: the tables of parquet have it beside them")
+    where = condition_of(**selection)
     from kproxy.spark.session import open_context, open_session  # noqa: PLC0415 - an extra
 
     by_spark = output_format != "parquet" or "://" in output

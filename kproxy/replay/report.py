@@ -32,7 +32,7 @@ def plan_lines(plan: Plan, *, dry: bool) -> Iterator[str]:
         f" recorded over {render_duration(recording.span_ns)}"
     )
     if not recording.requests:
-        yield from _section("nothing", ["no request meets --where" if recording.seen else "no request was recorded"])
+        yield from _section("nothing", ["no request is selected" if recording.seen else "no request was recorded"])
     would = "would " if dry else "will "
     for verb in Verb:
         rows = [(what, counts) for (other, what), counts in plan.effects.found.items() if other is verb]

@@ -23,6 +23,7 @@ WRONG = {
     "half a key pair": (["--to", "h:1", "--tls-key", "k.pem"], "--tls-certificate and --tls-key belong together"),
     "two ways to verify": (["--to", "h:1", "--tls-no-verify", "--tls-ca", "a.pem"], "leave out one"),
     "a condition that is none": (["--to", "h:1", "--where", "apiName ="], "--where"),
+    "an API that is none": (["--to", "h:1", "--api", "Fetchh"], "there is no API 'Fetchh'; did you mean Fetch"),
 }
 
 
@@ -76,14 +77,18 @@ def test_exit_status_and_json() -> None:
     asyncio.run(work())
 
 
-@pytest.mark.parametrize("words", [(), ("--create-topics", "--speed", "max"), ("--format", "json")])
+PRODUCES = 1  # of the fourth capture, see captures/MANIFEST.jsonl
+
+
+@pytest.mark.parametrize("words", [("--create-topics", "--speed", "max"), ("--format", "json", "--api", "Produce")])
 def test_without_yes_a_broker_is_asked_nothing_that_writes(words: tuple[str, ...]) -> None:
     async def work() -> None:
         broker = RecordedBroker(recorded(4))
         async with before(broker) as cluster:
             broker.asked.clear()
-            status, _ = await ended(await run(cluster.bootstrap.port, *words))
+            status, printed = await ended(await run(cluster.bootstrap.port, *words))
         assert status == 0
+        assert "json" not in words or json.loads(printed)["plan"]["requests"] == PRODUCES
         assert [api for api, _ in broker.asked] == [ApiKey.API_VERSIONS, ApiKey.METADATA]
 
     asyncio.run(work())

@@ -161,6 +161,10 @@ def test_the_list_names_parameters(report: Report, folder: Path) -> None:
         (("--param", "nonsense=1", ORDERS), "no parameter of the analyses that are run is called 'nonsense'"),
         (("--only", "latency", "--param", "min_requests=few", ORDERS), "min_requests is a whole number, not 'few'"),
         (("--analyses", "gone", ORDERS), "gone is not there; --analyses wants a folder"),
+        (
+            ("-o", "r.xyz", ORDERS),
+            "-o r.xyz: no format has the suffix .xyz; use .txt, .json, .html, .htm, .md, or add --f",
+        ),
         (("-o", ORDERS, ORDERS), "is also an input"),
         (("-", "-"), "standard input can be read only once"),
         (("--before", "/", ORDERS), "--before and --after go together"),

@@ -36,6 +36,8 @@ def run(*words: object) -> int:
         (["ingest", "--output-format", "orc", "-o", "x", "in"], "'orc' is not one of 'parquet', 'delta', 'iceberg'"),
         (["ingest", "in"], "missing option '-o' / '--output'"),
         (["report", "--only", "mapp", "x"], "there is no analysis 'mapp'; did you mean map"),
+        (["ingest", "-o", "x", "--api", "Fetchh", "in"], "--api: there is no API 'Fetchh'; did you mean Fetch"),
+        (["report", "-o", "r.xyz", "t"], "-o r.xyz: no format has the suffix .xyz; use .txt, "),
         (["report", "--param", "x", "t"], "--param wants NAME=VALUE"),
         (["report", "--param", "min_reqests=3", "t"], "is called 'min_reqests'; did you mean min_requests"),
         (["report", "--only", "latency", "--param", "min_requests=few", "t"], "min_requests is a whole number"),
