@@ -49,7 +49,11 @@ def _add(finding: str, api: ApiKey, kind: str, code: int) -> None:
     def _(tables: Rows, bad: bool) -> None:
         client = tables.client("app")
         for second in range(20):
-            client.error(second, api, code if bad else E.REQUEST_TIMED_OUT, "thing", 0, kind=kind)
+            shown = code if bad else E.REQUEST_TIMED_OUT
+            if api == ApiKey.PRODUCE:
+                client.produce(second, "thing", error_code=shown)
+            else:
+                client.error(second, api, shown, "thing", 0, kind=kind)
 
 
 for _finding, (_api, _kind, _codes) in LOOKED_FOR.items():

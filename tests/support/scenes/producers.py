@@ -236,18 +236,50 @@ def _(tables: Rows, bad: bool) -> None:
     producer.error(0, ApiKey.ADD_PARTITIONS_TO_TXN, code, "facts", 0, transactional_id="etl-1", api_version=version)
 
 
+OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 @scene(
-    "sequence_errors", client_id="orders", topic="invoices", partition=3, producer_id=42, errors=1, base_sequence=17,
-    error_name="OUT_OF_ORDER_SEQUENCE_NUMBER",
+    "sequence_errors", client_id="orders", topic="invoices", partition=3, producer_id=42, errors=1, base_sequence=17, lost=4,
+    error_name="OUT_OF_ORDER_SEQUENCE_NUMBER", severity="critical",
 )  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("orders", closed="end of capture")
+    code = OUT_OF_ORDER if bad else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    sequence = {"producer_id": 42, "producer_epoch": 0}
+    producer.produce(0, "invoices", 3, error_code=code, count=4, **sequence, base_sequence=17)
+    producer.produce(3, "invoices", 3, count=2, producer_id=42, producer_epoch=1, base_sequence=0)  # later records
+
+
+@scene("sequence_errors", errors=2, lost=0, severity="info")
+def _(tables: Rows, bad: bool) -> None:
+    """A leader moved: what it refused was sent again, and acknowledged."""
     producer = tables.client("orders")
-    code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if bad else ErrorCode.NOT_LEADER_OR_FOLLOWER
-    exchange = producer.error(0, ApiKey.PRODUCE, code, "invoices", 3)
-    tables.add(
-        "record_batches", connection_id=producer.id, exchange=exchange, at=moment(0), direction="produce", topic="invoices",
-        partition=3, error_code=code, count=1, size=100, producer_id=42, base_sequence=17,
-    )  # fmt: skip
+    code = OUT_OF_ORDER if bad else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    sequence = {"producer_id": 42, "producer_epoch": 0, "count": 4}
+    for at in (0, 0.1):
+        producer.produce(at, "invoices", error_code=code, **sequence, base_sequence=17)
+    for number in range(4):
+        producer.produce(0.2 + number, "invoices", **sequence, base_sequence=13 + 4 * number)
+
+
+@scene("sequence_errors", errors=2, lost=0, severity="info", error_name="UNKNOWN_PRODUCER_ID")
+def _(tables: Rows, bad: bool) -> None:
+    """The producer begins a new epoch, and puts what was refused into other batches; the times of its records stay."""
+    producer = tables.client("orders")
+    code = ErrorCode.UNKNOWN_PRODUCER_ID if bad else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    for at, epoch, begin, end in ((5.0, 0, 0, 2), (5.1, 0, 2, 4), (6.0, 1, 0, 3), (6.1, 1, 3, 5)):
+        producer.produce(
+            at, "invoices", count=30, error_code=0 if epoch else code, producer_id=42, producer_epoch=epoch,
+            base_sequence=10 * begin, base_timestamp=moment(begin), max_timestamp=moment(end),
+        )  # fmt: skip
+
+
+@scene("sequence_errors", errors=1, lost=0, severity="notice")
+def _(tables: Rows, bad: bool) -> None:
+    """The capture ends at once: whether it was sent again is not known."""
+    code = OUT_OF_ORDER if bad else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    tables.client("orders", closed="end of capture").produce(0, "invoices", error_code=code, count=4, producer_id=42)
 
 
 @scene("old_message_format", client_id="legacy", topic="lines", magic=1, batches=2, records=6)

@@ -171,8 +171,13 @@ class Client:
     def produce(
         self, at: float, topic: str, partition: int = 0, *, acks: int = -1, count: int = 1, **batch: Any
     ) -> int:
-        """A Produce request with one batch; *batch* are columns of ``record_batches``."""
-        exchange = self.ask(at, ApiKey.PRODUCE, acks=acks, topics=[topic], records=count, record_batches=1)
+        """A Produce request with one batch; *batch* are columns of ``record_batches``, such as the error_code that refuses it."""
+        request = {"acks": acks, "topics": [topic], "records": count, "record_batches": 1}
+        code = batch.get("error_code", 0)
+        if code:
+            exchange = self.error(at, ApiKey.PRODUCE, code, topic, partition, **request)
+        else:
+            exchange = self.ask(at, ApiKey.PRODUCE, **request)
         self._batch(at, exchange, "produce", topic, partition, count, batch)
         return exchange
 

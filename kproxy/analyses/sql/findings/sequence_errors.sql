@@ -1,39 +1,43 @@
 /*
 id: sequence_errors
-title: Idempotent producers whose sequence has a gap
+title: Idempotent producers whose sequence was out of order
 severity: critical
 meaning: >
   The broker refused a batch with OUT_OF_ORDER_SEQUENCE_NUMBER, DUPLICATE_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID: batches before it
-  are missing, or the broker no longer knows the producer. Records were lost, or will be if the application goes on.
+  were missing, or the broker no longer knew the producer. After a leader has moved that is normal, and producers send the batches
+  again. It is critical only where records of a refused batch were not acknowledged, neither under these sequence numbers
+  nor under those of a new epoch. A resend over a path that was not captured would show the contrary.
 columns:
+  severity: "critical: records lost; info: all acknowledged; notice: the capture does not show what became of them"
   topic: ""
   partition: ""
   producer_id: producer id of the refused batch
   errors: refused batches
+  lost: records in refused batches that were never acknowledged
   error_name: ""
   base_sequence: lowest sequence number that was refused
 action: >
-  Update the client, and look for records that expired in the producer (delivery.timeout.ms) or were deleted quickly by retention;
-  close and reopen the producer, and send again what was not acknowledged.
+  If records were lost: send them again, update the client, and look for records that expired in the producer (delivery.timeout.ms)
+  or were deleted quickly by retention.
 reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-360%3A+Improve+reliability+of+idempotent+transactional+producer
 parameters:
   min_errors: {default: 1, meaning: "Fewer such answers to a producer for a partition are not listed."}
-verdict: "{rows:partition/partitions} with a gap in a producer's sequence. Most: {client_id} at {client_address} on {topic}-{partition}, {errors:time/times} {error_name}. Records may be lost: restart the producer and send again what was not acknowledged."
+verdict: "[{sum lost:record/records} never acknowledged after a gap in a producer's sequence. Most: {client_id} at {client_address} to {topic}-{partition}, {lost:record/records}, {error_name}. Send them again, and look in its log for why it gave up|[{rows where severity=notice:partition/partitions} where a producer's sequence was out of order; whether all was acknowledged later was not seen. Most: {client_id} at {client_address} to {topic}-{partition}, {errors:time/times} {error_name}|{rows:partition/partitions} where a producer's sequence was out of order for a moment; all records were sent again and acknowledged. Most: {client_id} at {client_address} to {topic}-{partition}, {errors:time/times} {error_name}]]."
 order: 12
 frame:
-  group_by: [client_id, client_address, cluster, resource AS topic, partition, producer_id]
-  values: {error_name: max(error_name), errors: count(*), base_sequence: min(base_sequence)}
+  group_by: [client_id, client_address, cluster, topic, partition, producer_id]
+  values:
+    error_name: max(error_name)
+    errors: count(*)
+    base_sequence: min(base_sequence)
+    lost: CAST(sum(lost) AS BIGINT)
+    is_lost: max(CASE WHEN outcome = 'lost' THEN 1 ELSE 0 END)
+    is_unknown: max(CASE WHEN outcome = 'unknown' THEN 1 ELSE 0 END)
+  derived:
+    severity: CASE WHEN is_lost = 1 THEN 'critical' WHEN is_unknown = 1 THEN 'notice' ELSE 'info' END
   having: errors >= :min_errors
-  order_by: errors DESC
+  order_by: is_lost DESC, lost DESC, is_unknown DESC, errors DESC
 */
-WITH refused AS (
-    SELECT connection_id, exchange, coalesce(topic, topic_id) AS topic, partition, min(producer_id) AS producer_id, min(base_sequence) AS base_sequence
-    FROM record_batches
-    WHERE direction = 'produce'
-    GROUP BY connection_id, exchange, coalesce(topic, topic_id), partition
-)
-SELECT r.*, b.producer_id, b.base_sequence
-FROM client_errors AS r
-LEFT JOIN refused AS b
-    ON b.connection_id = r.connection_id AND b.exchange = r.exchange AND b.topic = r.resource AND b.partition = r.partition
-WHERE r.api_key = 0 AND r.error_code IN (45, 46, 59)
+SELECT *
+FROM refused_batches
+WHERE error_code IN (45, 46, 59)
