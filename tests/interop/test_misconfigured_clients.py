@@ -234,7 +234,7 @@ def message_too_large(entrance: Entrance) -> list[Expected]:
         producer.produce(topic, bytes(20_000), on_delivery=lambda error, _: errors.append(error.name()))
         producer.flush(PATIENCE)
     assert errors == ["MSG_SIZE_TOO_LARGE"] * 3
-    return [expect("message_too_large", topic=topic, errors=3, largest_request_bytes=at_least(20_001))]
+    return [expect("message_too_large", topic=topic, errors=3, largest_bytes=at_least(20_001))]
 
 
 def offset_reset(entrance: Entrance) -> list[Expected]:

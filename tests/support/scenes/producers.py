@@ -68,14 +68,20 @@ def _(tables: Rows, bad: bool) -> None:
             client.ask(number * 0.5, ApiKey.METADATA, topics=["gone"], described_topics=["gone"])
 
 
-@scene("message_too_large", client_id="images", topic="scans", errors=1, largest_request_bytes=1_200_000)
+@scene("message_too_large", client_id="images", topic="scans", errors=1, lost=1, largest_bytes=1_200_000, severity="critical")
 def _(tables: Rows, bad: bool) -> None:
+    code = ErrorCode.MESSAGE_TOO_LARGE if bad else 0
+    tables.client("images", closed="end of capture").produce(0, "scans", size=1_200_000, error_code=code)
+
+
+@scene("message_too_large", errors=1, lost=0, severity="info")
+def _(tables: Rows, bad: bool) -> None:
+    """The producer splits the batch, and sends both parts."""
     producer = tables.client("images")
-    if bad:
-        code = ErrorCode.MESSAGE_TOO_LARGE
-        producer.error(0, ApiKey.PRODUCE, code, "scans", 0, request_size=1_200_000)
-    else:
-        producer.produce(0, "scans", size=1_000_000)
+    code = ErrorCode.MESSAGE_TOO_LARGE if bad else 0
+    whole, first, second = (moment(0), moment(4)), (moment(0), moment(2)), (moment(3), moment(4))
+    for at, (begin, end), refused in ((5, whole, code), (5.1, first, 0), (5.2, second, 0)):
+        producer.produce(at, "scans", count=20, error_code=refused, base_timestamp=begin, max_timestamp=end)
 
 
 @scene("near_max_message", client_id="images", topic="scans", largest_bytes=1_000_000, percent_of_max=95, batches=1)
@@ -307,24 +313,45 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
-    "not_enough_replicas", client_id="orders", topic="invoices", partition=0, errors=4, seconds=3,
-    error_name="NOT_ENOUGH_REPLICAS",
+    "not_enough_replicas", client_id="orders", topic="invoices", partition=0, errors=4, seconds=3, lost=1,
+    error_name="NOT_ENOUGH_REPLICAS", severity="critical",
 )  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
-    producer = tables.client("orders")
-    for second in range(4):
-        code = ErrorCode.NOT_ENOUGH_REPLICAS if bad else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        producer.error(second, ApiKey.PRODUCE, code, "invoices", 0)
+    _refuse(tables.client("orders"), ErrorCode.NOT_ENOUGH_REPLICAS if bad else ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-@scene("corrupt_batches", client_id="orders", topic="invoices", partition=0, batches=1, direction="produced", refused=1)
+@scene("not_enough_replicas", errors=4, seconds=3, lost=0, severity="notice")
 def _(tables: Rows, bad: bool) -> None:
+    """A broker restarts: what was refused is sent until it is acknowledged."""
     producer = tables.client("orders")
-    producer.produce(0, "invoices", crc_valid=not bad, error_code=2 if bad else 0)
+    _refuse(producer, ErrorCode.NOT_ENOUGH_REPLICAS if bad else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    producer.produce(4, "invoices", max_timestamp=moment(0))
+
+
+def _refuse(producer: Client, code: int) -> None:
+    """The same batch, four times in three seconds."""
+    for second in range(4):
+        producer.produce(second, "invoices", error_code=code, max_timestamp=moment(0))
+
+
+@scene(
+    "corrupt_batches", client_id="orders", topic="invoices", partition=0, batches=1, direction="produced", refused=1,
+    severity="critical", reason="the checksum is wrong",
+)  # fmt: skip
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("orders")  # what the broker took was damaged by the capture
+    producer.produce(0, "invoices", crc_valid=False, error_code=2 if bad else 0)
     producer.produce(1, "invoices")
 
 
-@scene("corrupt_batches", direction="fetched", batches=1, refused=0)
+@scene("corrupt_batches", batches=1, refused=1, severity="notice")
+def _(tables: Rows, bad: bool) -> None:
+    producer = tables.client("orders")
+    for at in (0, 1):
+        producer.produce(at, "invoices", error_code=0 if at or not bad else 2, max_timestamp=moment(0))
+
+
+@scene("corrupt_batches", direction="fetched", batches=1, refused=0, severity="critical")
 def _(tables: Rows, bad: bool) -> None:
     tables.client("reader").fetch(0, "invoices", 0, end=5, count=5)
     tables.tables["record_batches"][0]["crc_valid"] = not bad

@@ -3,28 +3,37 @@ id: message_too_large
 title: Records that the broker refuses because they are too large
 severity: critical
 meaning: >
-  The broker refused the batch (MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE). The producer gives these records up: they are lost
-  unless the application notices the error.
+  The broker refused the batch (MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE). Producers split a batch of several records and send
+  the parts: then nothing is lost. A record that is too large alone is given up, and lost unless the application handles the error.
 columns:
+  severity: "critical: records lost; info: all acknowledged in smaller batches; notice: the capture does not show what became of them"
   topic: ""
-  errors: refused Produce requests for this topic
+  errors: refused record batches for this topic
+  lost: records in them that were never acknowledged
   error_name: ""
-  largest_request_bytes: size of the largest such request, in bytes
+  largest_bytes: size of the largest such batch, in bytes
 action: >
   Send less per record (a reference to a large object instead of the object), compress, or raise max.message.bytes of the topic
-  together with max.request.size of the producer and fetch limits of the consumers.
+  together with max.request.size of the producer and fetch limits of the consumers. Where batches are only split, lower batch.size.
 reference: https://kafka.apache.org/documentation/#topicconfigs_max.message.bytes
 parameters:
   min_errors: {default: 1, meaning: "Fewer refusals of a client for a topic are not listed."}
-verdict: "{count client_id:producer has/producers have} records refused as too large. Most: {client_id} at {client_address} to {topic}, {errors:time/times}, in requests of up to {largest_request_bytes:bytes}. These records are lost unless the application handles the error: send smaller ones or raise max.message.bytes."
+verdict: "{count client_id:producer has/producers have} batches refused as too large. Most: {client_id} at {client_address} to {topic}, {errors:time/times}, of up to {largest_bytes:bytes}; [{rows where severity=critical:?}{sum lost:record/records} never acknowledged: send smaller ones or raise max.message.bytes|[{rows where severity=notice:?}whether they were split and acknowledged was not seen|all records were acknowledged in smaller batches]]."
 order: 11
 frame:
-  group_by: [client_id, client_address, cluster, resource AS topic]
-  values: {error_name: max(error_name), errors: count(*), largest_request_bytes: max(request_size)}
+  group_by: [client_id, client_address, cluster, topic]
+  values:
+    error_name: max(error_name)
+    errors: count(*)
+    largest_bytes: max(size)
+    lost: CAST(sum(lost) AS BIGINT)
+    is_lost: max(CASE WHEN outcome = 'lost' THEN 1 ELSE 0 END)
+    is_unknown: max(CASE WHEN outcome = 'unknown' THEN 1 ELSE 0 END)
+  derived:
+    severity: CASE WHEN is_lost = 1 THEN 'critical' WHEN is_unknown = 1 THEN 'notice' ELSE 'info' END
   having: errors >= :min_errors
-  order_by: errors DESC
+  order_by: is_lost DESC, lost DESC, is_unknown DESC, errors DESC
 */
-SELECT r.*, e.request_size
-FROM client_errors AS r
-JOIN exchanges AS e ON e.connection_id = r.connection_id AND e.exchange = r.exchange
-WHERE r.api_key = 0 AND r.error_code IN (10, 18)
+SELECT *
+FROM refused_batches
+WHERE error_code IN (10, 18)

@@ -3,13 +3,16 @@ id: not_enough_replicas
 title: Records refused because too few replicas are in sync
 severity: critical
 meaning: >
-  Fewer replicas are in sync than min.insync.replicas asks for, so the broker refuses records with acks=all. Producers retry until
-  delivery.timeout.ms, then the records are lost to them.
+  Fewer replicas are in sync than min.insync.replicas asks for, so the broker refuses records with acks=all. Producers send them again
+  until delivery.timeout.ms. It is critical where records were not acknowledged in the end, or where the broker still refused
+  them after half a minute; a broker that restarts refuses some for seconds.
 columns:
+  severity: "critical: records lost, or refused still after 30 s; warning: refused for 30 s, or up to the end of the capture; else notice"
   broker: ""
   topic: ""
   partition: ""
-  errors: Produce requests refused for this partition
+  errors: refused record batches for this partition
+  lost: records in them that were never acknowledged
   error_name: ""
   seconds: ""
 action: Bring the missing brokers back; look for under-replicated partitions (kafka-topics.sh --describe --under-min-isr-partitions).
@@ -17,15 +20,25 @@ reference: https://kafka.apache.org/documentation/#topicconfigs_min.insync.repli
 parameters:
   min_errors: {default: 1, meaning: "Fewer such answers to a client for a partition are not listed."}
   pause_seconds: {default: 600, meaning: "After so long without such an answer, the next one begins another episode, with a row of its own."}
-verdict: "{rows:partition/partitions} refusing records because too few replicas are in sync. Most: {topic}-{partition} for {client_id} at {client_address}, {errors:time/times} in {seconds:,} s. Bring the missing brokers back: kafka-topics.sh --describe --under-min-isr-partitions."
+verdict: "{rows:partition/partitions} refusing records because too few replicas are in sync. Most: {topic}-{partition} for {client_id} at {client_address}, {errors:time/times} in {seconds:,} s; {lost:record/records} never acknowledged. If it lasts, bring the missing brokers back: kafka-topics.sh --describe --under-min-isr-partitions."
 order: 10
 frame:
-  group_by: [client_id, client_address, cluster, broker, resource AS topic, partition]
+  group_by: [client_id, client_address, cluster, broker, topic, partition]
   pause: pause_seconds
-  values: {error_name: max(error_name), errors: count(*), seconds: (max(at_us) - min(at_us)) DIV 1000000}
+  values:
+    error_name: max(error_name)
+    errors: count(*)
+    seconds: (max(at_us) - min(at_us)) DIV 1000000
+    lost: CAST(sum(lost) AS BIGINT)
+    is_lost: max(CASE WHEN outcome = 'lost' THEN 1 ELSE 0 END)
+    is_unknown: max(CASE WHEN outcome = 'unknown' THEN 1 ELSE 0 END)
+  derived:
+    severity: >-
+      CASE WHEN is_lost = 1 OR (is_unknown = 1 AND seconds >= 30) THEN 'critical' WHEN is_unknown = 1 OR seconds >= 30 THEN 'warning'
+      ELSE 'notice' END
   having: errors >= :min_errors
-  order_by: errors DESC
+  order_by: is_lost DESC, is_unknown DESC, errors DESC
 */
 SELECT *
-FROM client_errors
-WHERE api_key = 0 AND error_code IN (19, 20)
+FROM refused_batches
+WHERE error_code IN (19, 20)
