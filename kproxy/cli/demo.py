@@ -70,7 +70,7 @@ def demo(seconds: float | None) -> None:
 
 
 def _show(console: Console, ending: threading.Event, seconds: float | None) -> None:
-    from kproxy.cli.demo_workload import SCENE, MockCluster, Workload  # noqa: PLC0415 - UsageError without confluent-kafka
+    from kproxy.cli.demo_workload import MockCluster, Workload, scene  # noqa: PLC0415 - UsageError without confluent-kafka
 
     cluster = MockCluster()
     proxy = DemoProxy(Path(tempfile.mkdtemp(prefix="kproxy-demo-")), cluster.bootstrap)
@@ -79,7 +79,7 @@ def _show(console: Console, ending: threading.Event, seconds: float | None) -> N
         stack.enter_context(proxy)
         if ending.is_set():
             return
-        _introduce(console, SCENE, proxy, seconds)
+        _introduce(console, scene(seconds), proxy, seconds)
         terminal = _Terminal(console)
         digest = Digest(proxy.capture, terminal.show, is_narrow=terminal.width < NARROW)
         stack.callback(digest.stop)
@@ -119,7 +119,7 @@ class DemoProxy(Proxy):
         return Path(file[0]).read_text(encoding="ascii").strip() if file else ""
 
 
-def _introduce(console: Console, scene: tuple[str, ...], proxy: DemoProxy, seconds: float | None) -> None:
+def _introduce(console: Console, scene: list[str], proxy: DemoProxy, seconds: float | None) -> None:
     page = proxy.page()
     columns = "time," if console.is_terminal and console.width < NARROW else "time, client → broker, latency,"
     end = "Ctrl-C ends the demo" if seconds is None else f"The demo ends after {seconds:g} s, or with Ctrl-C"

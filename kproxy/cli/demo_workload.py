@@ -26,12 +26,15 @@ ITEMS = ("espresso", "filter coffee", "green tea", "water", "croissant")
 PAUSE_S = 0.15  # between orders, so that a person can read along
 SECOND_MEMBER_S = 8.0  # then the group rebalances, which takes the mock cluster some seconds
 POLL_S = 0.2
-SCENE = (  # for the introduction
-    f"A shop produces to the topic {TOPIC}, and the group {GROUP} consumes it.",
-    f"After {SECOND_MEMBER_S:g} s a second member joins, and the group rebalances.",
-)
 QUIET = {"log_level": 2}  # keep librdkafka's own log lines out of the output
 _ignore_error: Callable[[object], None] = lambda _: None  # noqa: E731 - the cluster ends before the clients do
+
+
+def scene(seconds: float | None) -> list[str]:
+    """Return what happens in *seconds* (None: without end), for the introduction."""
+    first = f"A shop produces to the topic {TOPIC}, and the group {GROUP} consumes it."
+    second = f"After {SECOND_MEMBER_S:g} s a second member joins, and the group rebalances."
+    return [first, second] if seconds is None or seconds > SECOND_MEMBER_S else [first]
 
 
 class MockCluster:

@@ -32,6 +32,7 @@ from kproxy.protocol.addresses import as_reached_here
 from kproxy.proxy.network.listening import advice_on_binding, check_addresses_are_free, check_admin_address_is_free
 
 FILES_OF_A_CLIENT = 2  # the connection of the client, and the one to its broker
+NEARLY_ALL = 0.9  # of limits.connections: with fewer files kproxy run warns, too
 OWN_FILES = 64  # of kproxy itself: listeners, logs, pipes, shared memory
 TRIED = 65_536  # bytes written to see whether there is space
 FULL = 64 << 20  # bytes
@@ -70,6 +71,8 @@ def examine_open_files(connections: int, most: float) -> Finding:
         return good("open files", f"{_number(most)} allowed, {wanted:,} needed for {connections:,} clients")
     clients = int(max((most - OWN_FILES) // FILES_OF_A_CLIENT, 0))
     what = f"the limit of {most:,.0f} is enough for about {clients:,} clients, and limits.connections allows {connections:,}"
+    if clients >= NEARLY_ALL * connections:
+        return note("open files", what)
     advice = f"allow {wanted:,} (ulimit -Hn, LimitNOFILE= in systemd, --ulimit nofile= in Docker), or lower limits.connections"
     return (problem if clients < 1_000 else warning)("open files", what, advice)
 

@@ -96,6 +96,7 @@ def test_piped_it_shows_traffic_and_a_summary_that_agrees_with_its_files(demo: D
     assert EXCHANGE.search(out)
     assert "\x1b" not in out
     assert "UNDECODED" not in out
+    assert "second member" not in out, "it ends before"
     assert re.search(r" Fetch v\d+ .*\borders-\d", out)  # the name of the topic, which only Metadata tells
     said = re.search(r"^(\d+) records produced, (\d+) consumed by a group of 1 in \d+ s$", out, re.MULTILINE)
     assert said is not None

@@ -51,7 +51,8 @@ def test_few_clients_need_few_files(tmp_path: Path) -> None:
     ("limit", "state", "what"),
     [
         (20_064, State.GOOD, "20,064 allowed, 20,064 needed for 10,000 clients"),
-        (20_063, State.WARNING, "the limit of 20,063 is enough for about 9,999 clients"),
+        (20_000, State.NOTE, "the limit of 20,000 is enough for about 9,968 clients"),
+        (18_000, State.WARNING, "the limit of 18,000 is enough for about 8,968 clients"),
         (1_000, State.PROBLEM, "the limit of 1,000 is enough for about 468 clients"),
         (resource.RLIM_INFINITY, State.GOOD, "any number allowed"),
     ],
