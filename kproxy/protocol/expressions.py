@@ -5,7 +5,7 @@ All conditions are CEL (common-expression-language): ``--where`` of the decoded 
 ``check_types`` finds comparisons that can never hold, because the two sides have different types. For CEL, ``apiKey == "3"`` is
 no mistake: values of different types are not equal, so it is false for every exchange, which is never what was meant. Comparisons
 of a field with a literal are checked: of a field of the vocabulary, or of an element of one of its lists, as in
-``errors.exists(e, e.code == "6")``.
+``errors.exists(e, e.code == "6")``. So is a field in place of a condition, as in ``errors && apiKey == 3``, never true.
 """
 
 import re
@@ -191,13 +191,21 @@ _TOKEN = re.compile(
 _LITERAL_TYPES: dict[str, FieldType] = {"text": "text", "number": "number", "truth": "truth"}
 _OPERATORS = {"==", "!=", "<", "<=", ">", ">=", "in"}
 _MORE = {".", "[", "(", "+", "-", "*", "/", "%", "?"}  # an operand next to one of these is part of a larger one
+_JOINTS = {"&", "|", "!"}
+_TRUTH_OF: dict[FieldType, str] = {  # what is probably meant by a field in place of a condition
+    "number": "{0} > 0",
+    "text": "{0} != null",
+    "object": "{0} != null",
+    "texts": "size({0}) > 0",
+    "objects": "size({0}) > 0",
+}
 Token = tuple[str, str]  # kind, text
 Types = dict[str, FieldType]  # types of fields, without names that a macro binds as variables
 Elements = dict[str, str]  # variable of a macro -> the list whose elements it stands for
 
 
 def check_types(expression: str, about: str) -> None:
-    """Check that no field is compared with a literal of another type.
+    """Check that no field is compared with a literal of another type, or stands where true or false belongs.
 
     Args:
         expression: a CEL expression that compiles.
@@ -216,6 +224,25 @@ def check_types(expression: str, about: str) -> None:
                 f"{about} {expression!r}: {name} is {WORDS[kind]} and {literal[1]} is {WORDS[literal_type]}, "
                 f"which are never equal{_hint(name, kind, literal)}"
             )
+    for name, kind in _conditions(tokens, types):
+        raise ValueError(
+            f"{about} {expression!r}: {name} is {WORDS[kind]}, not true or false; write {_TRUTH_OF[kind].format(name)}"
+        )
+
+
+def _conditions(tokens: list[Token], types: Types) -> Iterator[tuple[str, FieldType]]:
+    """Yield each field that is a whole operand of &&, ||, ! or ?, or the whole expression, and is not true or false."""
+    texts = ["", "", *(text for _, text in tokens), ""]
+    for at, name in enumerate(texts):
+        if types.get(name, "truth") == "truth" or name == "trailing":
+            continue
+        left, right = at - 1, at + 1
+        while texts[left] == "(" and texts[right] == ")" and not texts[left - 1].isidentifier():
+            left, right = left - 1, right + 1
+        before, after = texts[left], texts[right]
+        joined = before in _JOINTS or after in {*_JOINTS, "?"} or before == after == ""
+        if joined and before in {*_JOINTS, "(", ""} and after in {*_JOINTS, "?", ")", ""}:
+            yield name, types[name]
 
 
 def _comparisons(tokens: list[Token], types: Types, elements: Elements) -> Iterator[tuple[str, FieldType, Token]]:

@@ -78,7 +78,7 @@ def test_values_of_different_types_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["duration(clientId) > duration('1s')", "'a'.matches(clientId)", "clientId + 1 == 2", "clientId"]
+    "text", ["duration(clientId) > duration('1s')", "'a'.matches(clientId)", "clientId + 1 == 2", "string(clientId)"]
 )
 def test_no_value_of_the_request_is_in_a_message(text: str) -> None:
     """It may be a password: a setting, for instance."""

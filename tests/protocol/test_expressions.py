@@ -107,8 +107,31 @@ def test_what_is_never_equal(expression: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("expression", "name"),
+    [
+        ("errors", "errors"),
+        ("errors && apiKey == 3", "errors"),
+        ("apiKey == 3 || !(clientId)", "clientId"),
+        ("((topics)) && true", "topics"),
+        ("(latencyMs || true) && true", "latencyMs"),
+        ("unanswered ? true : false", "unanswered"),
+        ("size(topics) == 1 && apiKey", "apiKey"),
+    ],
+)
+def test_what_is_never_true_or_false(expression: str, name: str) -> None:
+    with pytest.raises(ValueError, match=rf": {name} is [a-z ]+, not true or false; write "):
+        check_types(expression, "where")
+
+
+@pytest.mark.parametrize(
     "expression",
     [
+        "expectsResponse && !(expectsResponse) || (expectsResponse)",
+        "size(errors) > 0 && (errors).size() > 0 && !(errors == []) && (errors) != []",
+        "topics.exists(errors, errors == clientId) || topics.exists(t, t == (clientId))",
+        "(apiKey == 3 ? clientId : client) == broker && (apiKey) + 1 > 3",
+        "'a' in topics || topics[0] == clientId && clientId == client",
+        "-latencyMs < 0 && [clientId] == topics && has(request.errors) && request.errors",
         "apiKey == 3 && latencyMs > 5 && latencyMs < 0.5e3",
         'clientId == "5" && clientId != null',
         'string(apiKey) == "3"',

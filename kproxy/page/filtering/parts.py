@@ -22,9 +22,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from kproxy.errors import OptionError
-from kproxy.output.where import Where
+from kproxy.output.where import NAMES
 from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.expressions import Expression
 
 TOKEN = re.compile(
     r"""
@@ -161,8 +161,8 @@ def _texts(part: str) -> list[str] | None:
 
 def _is_cel(text: str) -> bool:
     try:
-        Where(text)
-    except OptionError:
+        Expression(text, NAMES, "where")
+    except ValueError:
         return False
     return True
 
