@@ -68,7 +68,15 @@ def _(tables: Rows, bad: bool) -> None:
             client.ask(number * 0.5, ApiKey.METADATA, topics=["gone"], described_topics=["gone"])
 
 
-@scene("message_too_large", client_id="images", topic="scans", errors=1, lost=1, largest_bytes=1_200_000, severity="critical")
+@scene(
+    "message_too_large",
+    client_id="images",
+    topic="scans",
+    errors=1,
+    lost=1,
+    largest_bytes=1_200_000,
+    severity="critical",
+)
 def _(tables: Rows, bad: bool) -> None:
     code = ErrorCode.MESSAGE_TOO_LARGE if bad else 0
     tables.client("images", closed="end of capture").produce(0, "scans", size=1_200_000, error_code=code)
