@@ -84,8 +84,8 @@ WHEN_AND_WHERE = ("first_at", "last_at", "connection_id", "exchange")
 KEY = re.compile(r"(?:(?P<expression>.*\S)\s+AS\s+)?(?P<name>[a-z_][a-z0-9_]*)", re.DOTALL | re.IGNORECASE)
 OF_EACH = {
     "software": "max(software)",
-    "first_at": "min(at)",
-    "last_at": "max(at)",
+    "first_at": "min(seen_at)",
+    "last_at": "max(seen_at)",
     "example": "min(struct(at_us, connection_id, exchange))",
 }
 OF_SUMS = {
@@ -113,7 +113,7 @@ class Frame(Struct, frozen=True):
         */
         SELECT * FROM client_errors WHERE error_code = 3
 
-    Evidence needs the columns of group_by, and ``software``, ``at``, ``at_us``, ``connection_id``, ``exchange``. From
+    Evidence needs the columns of group_by, and ``software``, ``seen_at``, ``at_us``, ``connection_id``, ``exchange``. From
     these the frame takes the columns that every finding has: who (client_id, client_address, software), the cluster
     where group_by has it, when (first_at, last_at), and the earliest exchange as the example. ``values`` may replace
     software, first_at, last_at and example. Evidence that is summed up already (``is_summed``) has first_at, last_at

@@ -141,7 +141,7 @@ def _within(table: str, low: int, high: int) -> str:
         return f" WHERE coalesce(request_at, response_at) BETWEEN {first} AND {last}"
     if table == "topic_activity":
         return f" WHERE minute BETWEEN make_timestamptz({max(min(low, latest) - MINUTE_US, 0)}) AND {last}"
-    return f' WHERE "at" BETWEEN {first} AND {last}' if "at" in columns else ""
+    return f" WHERE seen_at BETWEEN {first} AND {last}" if "seen_at" in columns else ""
 
 
 def _uncertain(analysis: Analysis, left_out: dict[str, Any] | None) -> str | None:

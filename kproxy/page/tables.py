@@ -150,7 +150,7 @@ class Tabled(Store):
     def _records(self, cursor: "duckdb.DuckDBPyConnection", connection: Any, exchange: Any) -> list[dict[str, Any]]:
         """Return the records of an exchange by partition, as the decoded log has them."""
         query = (
-            'SELECT direction, topic, topic_id, partition, "offset", epoch_ms(timestamp), key, value, headers'
+            "SELECT direction, topic, topic_id, partition, partition_offset, epoch_ms(timestamp), key, value, headers"
             f" FROM {self._records_reader} WHERE connection_id = ? AND exchange = ? LIMIT {MOST_RECORDS}"
         )
         viewers, partitions = Viewers(), dict[tuple[Any, ...], list[dict[str, Any]]]()

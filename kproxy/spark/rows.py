@@ -38,7 +38,7 @@ from kproxy.session import Event
 from kproxy.spark.connections import View
 from kproxy.spark.files import open_file
 
-TIMES = ("request_at", "at", "response_at", "minute", "first_seen_at")  # the first that a row has gives its day
+TIMES = ("request_at", "seen_at", "response_at", "minute", "first_seen_at")  # the first that a row has gives its day
 MOST_DAYS = 32
 EPOCH = date(1970, 1, 1)
 CHUNK_ROWS = 32_768

@@ -384,7 +384,7 @@ class Partition:
         where = {"direction": "produce", "topic": "t", "partition": 0, "appended_offset": offset, "count": count}
         self.rows.add(
             "record_batches",
-            connection_id=self.producer.id, exchange=exchange, at=moment(at), error_code=0, size=100, **{**where, **batch},
+            connection_id=self.producer.id, exchange=exchange, seen_at=moment(at), error_code=0, size=100, **{**where, **batch},
         )  # fmt: skip
 
     def fetch(self, at: float, end: int, **offsets: Any) -> None:
@@ -596,12 +596,12 @@ def test_numbers_of_an_attacker_break_no_analysis(tmp_path: Path) -> None:
             "offsets",
             connection_id=client.id,
             exchange=exchange,
-            at=moment(at),
+            seen_at=moment(at),
             kind=kind,
             group_id="g",
             topic="t",
             partition=-(2**31),
-            offset=offset,
+            partition_offset=offset,
             high_watermark=2**63 - 1 if kind == "fetch" else None,
         )
     with Database([rows.write(tmp_path / "tables")]) as database:

@@ -43,7 +43,7 @@ IN_README_COMMAND = {  # the others are slow: each takes Spark seconds
 }
 NAME = "03-classic-rebalance-range.pcap"
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=UTC)
-ON = {"record_batches": "at", "offsets": "at", "group_events": "request_at", "exchanges": "request_at"}
+ON = {"record_batches": "seen_at", "offsets": "seen_at", "group_events": "request_at", "exchanges": "request_at"}
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,8 @@ CAPTURE = CAPTURES / NAME
 
 def offsets(*exchanges: int, at: datetime = NOON) -> pa.RecordBatch:
     rows = [
-        {"connection_id": "c", "exchange": number, "at": at, "kind": "list", "partition": 0} for number in exchanges
+        {"connection_id": "c", "exchange": number, "seen_at": at, "kind": "list", "partition": 0}
+        for number in exchanges
     ]
     return pa.RecordBatch.from_pylist(rows, schema_of(OFFSETS))
 
@@ -78,7 +79,7 @@ def test_chunks_have_all_rows_by_day(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def offsets_at(*times: datetime | None) -> pa.RecordBatch:
     rows = [
-        {"connection_id": "c", "exchange": at, "at": time, "kind": "list", "partition": 0}
+        {"connection_id": "c", "exchange": at, "seen_at": time, "kind": "list", "partition": 0}
         for at, time in enumerate(times)
     ]
     return pa.RecordBatch.from_pylist(rows, schema_of(OFFSETS))
@@ -112,7 +113,14 @@ def test_rows_without_a_time_go_with_their_exchange(tmp_path: Path) -> None:
     records = TABLES["records"]
     writer = PartWriter(str(tmp_path), "x", "2026-01-01")
     writer.day = "2026-01-02"
-    row = {"connection_id": "c", "exchange": 1, "direction": "produce", "partition": 0, "offset": 0, "headers": []}
+    row = {
+        "connection_id": "c",
+        "exchange": 1,
+        "direction": "produce",
+        "partition": 0,
+        "partition_offset": 0,
+        "headers": [],
+    }
     writer.write(records, pa.RecordBatch.from_pylist([row], schema_of(records)))
     assert [file.day for file in writer.close()] == ["2026-01-02"]
 
@@ -311,7 +319,7 @@ def test_wrong_options_are_named(options: dict[str, str], sentence: str) -> None
 
 def test_types_are_sparks() -> None:
     types = {field.name: field.dataType.simpleString() for field in spark_schema(contract("record_batches")).fields}
-    assert types["at"] == types["max_timestamp"] == "timestamp"
+    assert types["seen_at"] == types["max_timestamp"] == "timestamp"
     assert types["topic"] == "string"
     assert types["is_control"] == "boolean"
     assert spark_schema(contract("records"))["headers"].dataType.simpleString().startswith("array<struct<key:binary")

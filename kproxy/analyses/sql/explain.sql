@@ -180,7 +180,7 @@ members AS (
   SELECT c.client,
     sum(CASE WHEN o.asked_timestamp_ms = -2 THEN 1 ELSE 0 END) AS earliest,
     sum(CASE WHEN o.asked_timestamp_ms = -1 THEN 1 ELSE 0 END) AS latest,
-    sum(CASE WHEN o.kind = 'committed' AND o.offset = -1 THEN 1 ELSE 0 END) AS without
+    sum(CASE WHEN o.kind = 'committed' AND o.partition_offset = -1 THEN 1 ELSE 0 END) AS without
   FROM offsets o
   JOIN clients c ON c.connection_id = o.connection_id
   WHERE o.kind IN ('list', 'committed') AND c.role = 'client' AND coalesce(o.replica_id, -1) < 0

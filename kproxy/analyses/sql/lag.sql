@@ -30,16 +30,16 @@ WITH all_ends AS (
   SELECT k.cluster,
     coalesce(topic, topic_id) AS topic,
     partition,
-    unix_micros(at) AS micros,
-    CASE WHEN kind = 'fetch' THEN high_watermark ELSE offset END AS end_offset
+    unix_micros(seen_at) AS micros,
+    CASE WHEN kind = 'fetch' THEN high_watermark ELSE partition_offset END AS end_offset
   FROM offsets o JOIN connection_clusters k ON k.connection_id = o.connection_id
-  WHERE at IS NOT NULL AND coalesce(error_code, 0) = 0
-    AND ((kind = 'fetch' AND high_watermark >= 0) OR (kind = 'list' AND asked_timestamp_ms = -1 AND offset >= 0))
+  WHERE seen_at IS NOT NULL AND coalesce(error_code, 0) = 0
+    AND ((kind = 'fetch' AND high_watermark >= 0) OR (kind = 'list' AND asked_timestamp_ms = -1 AND partition_offset >= 0))
   UNION ALL
   SELECT k.cluster,
     coalesce(b.topic, b.topic_id),
     b.partition,
-    unix_micros(coalesce(e.response_at, b.at)),
+    unix_micros(coalesce(e.response_at, b.seen_at)),
     b.appended_offset + b.count
   FROM record_batches b
   JOIN exchanges e ON e.connection_id = b.connection_id AND e.exchange = b.exchange
@@ -54,12 +54,12 @@ WITH all_ends AS (
   SELECT k.cluster, o.group_id,
     coalesce(o.topic, o.topic_id) AS topic,
     o.partition,
-    unix_micros(o.at) AS micros,
-    o.offset, o.kind, t.producer_id
+    unix_micros(o.seen_at) AS micros,
+    o.partition_offset, o.kind, t.producer_id
   FROM offsets o JOIN connection_clusters k ON k.connection_id = o.connection_id
   LEFT JOIN (SELECT connection_id, exchange, producer_id FROM exchanges WHERE api_key = 28 AND producer_id >= 0) t
     ON t.connection_id = o.connection_id AND t.exchange = o.exchange
-  WHERE o.kind IN ('commit', 'committed') AND o.group_id IS NOT NULL AND o.offset >= 0 AND o.at IS NOT NULL AND coalesce(o.error_code, 0) = 0
+  WHERE o.kind IN ('commit', 'committed') AND o.group_id IS NOT NULL AND o.partition_offset >= 0 AND o.seen_at IS NOT NULL AND coalesce(o.error_code, 0) = 0
 ), in_transactions AS (  -- offsets that transactions commit, each with the first end after it
   SELECT *,
     last_value(ending) IGNORE NULLS OVER (
@@ -67,7 +67,7 @@ WITH all_ends AS (
     last_value(known_micros) IGNORE NULLS OVER (
       PARTITION BY cluster, producer_id ORDER BY micros DESC, ending DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS end_micros
   FROM (
-    SELECT cluster, group_id, topic, partition, micros, offset, kind, producer_id, CAST(NULL AS STRING) AS ending,
+    SELECT cluster, group_id, topic, partition, micros, partition_offset, kind, producer_id, CAST(NULL AS STRING) AS ending,
       CAST(NULL AS BIGINT) AS known_micros
     FROM all_positions WHERE producer_id IS NOT NULL
     UNION ALL
@@ -83,10 +83,10 @@ WITH all_ends AS (
     ON c.cluster = p.cluster AND c.producer_id = p.producer_id AND c.since_us <= p.micros AND c.until_us >= p.micros
   GROUP BY p.cluster, p.producer_id, p.micros
 ), known_positions AS (
-  SELECT cluster, group_id, topic, partition, micros, offset, kind FROM all_positions WHERE producer_id IS NULL
+  SELECT cluster, group_id, topic, partition, micros, partition_offset, kind FROM all_positions WHERE producer_id IS NULL
   UNION ALL
   SELECT t.cluster, t.group_id, t.topic, t.partition,
-    CASE WHEN w.until_us IS NULL THEN t.micros ELSE greatest(t.micros, t.end_micros) END, t.offset, t.kind
+    CASE WHEN w.until_us IS NULL THEN t.micros ELSE greatest(t.micros, t.end_micros) END, t.partition_offset, t.kind
   FROM in_transactions t
   LEFT JOIN watched w ON w.cluster = t.cluster AND w.producer_id = t.producer_id AND w.micros = t.micros
   WHERE t.ending IS NULL AND (w.until_us IS NULL OR (t.outcome = 'committed' AND t.end_micros <= w.until_us))
@@ -111,7 +111,7 @@ WITH all_ends AS (
   ) e CROSS JOIN (SELECT count(*) AS pairs FROM followed) f
 ), moments AS (  -- at the end of each bucket: the highest known end of a partition, and the last position of each group
   SELECT f.cluster, f.group_id, f.topic, f.partition, f.life, e.bucket, e.micros, 0 AS kind_order, e.end_offset,
-    CAST(NULL AS BIGINT) AS offset, CAST(NULL AS BIGINT) AS committed_micros
+    CAST(NULL AS BIGINT) AS partition_offset, CAST(NULL AS BIGINT) AS committed_micros
   FROM (
     SELECT cluster, topic, partition, life, n.micros DIV b.micros AS bucket, max(n.micros) AS micros, max(end_offset) AS end_offset
     FROM ends n CROSS JOIN bucket b
@@ -120,7 +120,7 @@ WITH all_ends AS (
   JOIN followed f ON f.cluster = e.cluster AND f.topic = e.topic AND f.partition = e.partition AND f.life = e.life
   UNION ALL
   SELECT cluster, group_id, topic, partition, life, p.micros DIV b.micros, max(p.micros), 1, CAST(NULL AS BIGINT),
-    max_by(offset, struct(p.micros, offset)), max(CASE WHEN kind = 'commit' THEN p.micros END)
+    max_by(partition_offset, struct(p.micros, partition_offset)), max(CASE WHEN kind = 'commit' THEN p.micros END)
   FROM positions p CROSS JOIN bucket b
   GROUP BY cluster, group_id, topic, partition, life, p.micros DIV b.micros
 ), running AS (
@@ -129,12 +129,12 @@ WITH all_ends AS (
       AS seen_end,
     max(committed_micros) OVER (PARTITION BY cluster, group_id, topic, partition, life ORDER BY micros, kind_order ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
       AS commit_micros,
-    count(offset) OVER (PARTITION BY cluster, group_id, topic, partition, life ORDER BY micros, kind_order ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+    count(partition_offset) OVER (PARTITION BY cluster, group_id, topic, partition, life ORDER BY micros, kind_order ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
       AS commits
   FROM moments m
 ), held AS (
   SELECT r.*,
-    max(offset) OVER (PARTITION BY cluster, group_id, topic, partition, life, commits) AS committed,
+    max(partition_offset) OVER (PARTITION BY cluster, group_id, topic, partition, life, commits) AS committed,
     row_number() OVER (PARTITION BY cluster, group_id, topic, partition, life, bucket ORDER BY micros DESC, kind_order DESC) AS from_end,
     row_number() OVER (PARTITION BY cluster, group_id, topic, partition ORDER BY life DESC, micros DESC, kind_order DESC) AS from_last
   FROM running r

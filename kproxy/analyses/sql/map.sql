@@ -38,7 +38,7 @@ WITH batches AS (
     sum(CASE WHEN b.direction = 'produce' AND b.error_code <> 0 THEN 0 ELSE b.count END) AS records,
     sum(CASE WHEN b.direction = 'produce' AND b.error_code <> 0 THEN b.count ELSE 0 END) AS refused_records,
     sum(b.size) AS bytes,
-    min(unix_micros(b.at)) AS first_micros, max(unix_micros(b.at)) AS last_micros
+    min(unix_micros(b.seen_at)) AS first_micros, max(unix_micros(b.seen_at)) AS last_micros
   FROM record_batches b
   JOIN clients c ON c.connection_id = b.connection_id
   JOIN connection_clusters k ON k.connection_id = b.connection_id
@@ -49,7 +49,7 @@ WITH batches AS (
   SELECT k.cluster, c.client,
     CASE WHEN c.role = 'broker' OR o.replica_id >= 0 THEN 'replicate' ELSE 'fetch' END AS direction,
     coalesce(o.topic, o.topic_id) AS topic,
-    min(unix_micros(o.at)) AS first_micros, max(unix_micros(o.at)) AS last_micros
+    min(unix_micros(o.seen_at)) AS first_micros, max(unix_micros(o.seen_at)) AS last_micros
   FROM offsets o
   JOIN clients c ON c.connection_id = o.connection_id
   JOIN connection_clusters k ON k.connection_id = o.connection_id
@@ -88,13 +88,13 @@ WITH batches AS (
   FROM (
     SELECT o.connection_id, o.group_id,
       coalesce(o.topic, o.topic_id) AS topic,
-      unix_micros(o.at) AS micros,
+      unix_micros(o.seen_at) AS micros,
       CASE WHEN e.api_key = 8 AND e.generation_id >= 0 THEN 1 ELSE 0 END AS is_member -- not Admin, not a producer
     FROM offsets o
     JOIN exchanges e ON e.connection_id = o.connection_id AND e.exchange = o.exchange
     WHERE o.kind = 'commit' AND o.group_id IS NOT NULL
     UNION ALL
-    SELECT connection_id, group_id, regexp_replace(assigned, '-[0-9]+$', '') AS topic, unix_micros(at) AS micros, 1 AS is_member
+    SELECT connection_id, group_id, regexp_replace(assigned, '-[0-9]+$', '') AS topic, unix_micros(seen_at) AS micros, 1 AS is_member
     FROM group_events LATERAL VIEW explode(assignment) assigned AS assigned
     WHERE event IN ('sync', 'heartbeat', 'join') AND coalesce(group_type, '') <> 'streams'
   ) m
@@ -111,7 +111,7 @@ WITH batches AS (
 ), others AS (  -- members of groups that distribute something other than partitions
   SELECT k.cluster, c.client,
     sort_array(collect_set(e.group_id)) AS group_ids,
-    min(unix_micros(e.at)) AS first_micros, max(unix_micros(e.at)) AS last_micros
+    min(unix_micros(e.seen_at)) AS first_micros, max(unix_micros(e.seen_at)) AS last_micros
   FROM group_events e
   JOIN clients c ON c.connection_id = e.connection_id
   JOIN connection_clusters k ON k.connection_id = e.connection_id

@@ -67,11 +67,11 @@ WITH generations AS (
 ), late_joins AS (
   -- a static member that comes back before its session times out, which keeps the generation
   SELECT e.group_key, e.group_type, e.response_generation AS generation, e.member_id, e.client_id, e.connection_id,
-    e.group_instance_id, e.protocol, unix_micros(e.request_at) AS micros, unix_micros(e.at) AS known,
+    e.group_instance_id, e.protocol, unix_micros(e.request_at) AS micros, unix_micros(e.seen_at) AS known,
     row_number() OVER (PARTITION BY e.group_key, e.member_id ORDER BY e.request_at, e.exchange) AS place,
     EXISTS (
       SELECT 1 FROM keyed_group_events f WHERE f.group_key = e.group_key AND f.error_code = 82 AND f.member_id <> e.member_id
-        AND f.group_instance_id = e.group_instance_id AND f.at >= e.request_at) AS fences
+        AND f.group_instance_id = e.group_instance_id AND f.seen_at >= e.request_at) AS fences
   FROM keyed_group_events e
   JOIN generations g ON g.group_key = e.group_key AND g.generation = e.response_generation
   WHERE e.event = 'join' AND e.error_code = 0 AND e.group_instance_id IS NOT NULL
@@ -182,7 +182,7 @@ WITH generations AS (
   -- whether the earlier assignment of every member is known; not if the capture began during the life of the group
   SELECT g.group_key, g.generation, min(CASE WHEN EXISTS (
       SELECT 1 FROM keyed_group_events a WHERE a.group_key = s.group_key AND a.member_id = s.member_id AND a.assignment IS NOT NULL
-        AND unix_micros(a.at) < g.formed_micros) THEN 1 ELSE 0 END) AS known,
+        AND unix_micros(a.seen_at) < g.formed_micros) THEN 1 ELSE 0 END) AS known,
     max(CASE WHEN EXISTS (SELECT 1 FROM group_owners o WHERE o.group_key = g.group_key AND o.place < g.place) THEN 1 ELSE 0 END)
       AS had_some
   FROM generations g

@@ -47,11 +47,11 @@ WITH batches AS (
     b.size,
     coalesce(b.codec, 'unknown') AS codec,
     b.magic, c.client, b.is_transactional, b.error_code,
-    unix_micros(b.at) - lag(unix_micros(b.at)) OVER (
+    unix_micros(b.seen_at) - lag(unix_micros(b.seen_at)) OVER (
       PARTITION BY n.cluster, coalesce(b.topic, b.topic_id), b.direction, c.role, b.partition
-      ORDER BY unix_micros(b.at), b.connection_id, b.exchange
+      ORDER BY unix_micros(b.seen_at), b.connection_id, b.exchange
     ) AS gap_micros,
-    unix_micros(b.at) AS micros
+    unix_micros(b.seen_at) AS micros
   FROM record_batches b
   JOIN clients c ON c.connection_id = b.connection_id
   JOIN connection_clusters n ON n.connection_id = b.connection_id

@@ -26,21 +26,21 @@ WITH generations AS (
 ), leaves_sent AS (
   -- a leave that removes a static member (by an administrator) names only its instance
   SELECT e.group_key, coalesce(nullif(e.member_id, ''), i.member_id, '') AS member_id, e.group_instance_id, e.connection_id,
-    e.generation, e.group_type, e.error_code, e.request_at, e.at, e.reason, e.client_id AS sender
+    e.generation, e.group_type, e.error_code, e.request_at, e.seen_at, e.reason, e.client_id AS sender
   FROM keyed_group_events e
   LEFT JOIN latest_instances i ON i.group_key = e.group_key AND i.group_instance_id = e.group_instance_id
   WHERE e.event = 'leave'
 ), leaves AS (
   -- a leave without a reason whose process goes on: the client left because its application did not poll
   SELECT e.group_key, e.member_id, e.group_instance_id, coalesce(m.client_id, e.sender) AS client_id, e.connection_id, e.generation,
-    e.group_type, e.error_code, unix_micros(coalesce(e.request_at, e.at)) AS micros, e.reason, e.sender, c.client_address,
+    e.group_type, e.error_code, unix_micros(coalesce(e.request_at, e.seen_at)) AS micros, e.reason, e.sender, c.client_address,
     CASE
       WHEN e.reason LIKE '%removed by an admin%' OR (m.client_id IS NOT NULL AND NOT (e.sender <=> m.client_id))
         THEN 'removed by an administrator'
       WHEN e.reason LIKE '%poll timeout%' THEN 'poll timeout'
       WHEN e.reason IS NOT NULL THEN 'left'
-      WHEN unix_micros(c.last_seen_at) - unix_micros(coalesce(e.request_at, e.at)) <= 2000000 AND (c.closed_at IS NULL
-        OR unix_micros(c.closed_at) - unix_micros(coalesce(e.request_at, e.at)) <= 10000000) THEN 'left'
+      WHEN unix_micros(c.last_seen_at) - unix_micros(coalesce(e.request_at, e.seen_at)) <= 2000000 AND (c.closed_at IS NULL
+        OR unix_micros(c.closed_at) - unix_micros(coalesce(e.request_at, e.seen_at)) <= 10000000) THEN 'left'
       ELSE 'poll timeout'
     END AS how
   FROM leaves_sent e
@@ -48,21 +48,21 @@ WITH generations AS (
   LEFT JOIN members m ON m.group_key = e.group_key AND m.member_id = e.member_id
 ), fenced AS (
   -- FENCED_INSTANCE_ID: another member has taken the group.instance.id of a member that still runs
-  SELECT group_key, member_id, min(unix_micros(at)) AS micros
+  SELECT group_key, member_id, min(unix_micros(seen_at)) AS micros
   FROM keyed_group_events WHERE error_code = 82 AND member_id <> '' GROUP BY group_key, member_id
 ), errors_seen AS (
   -- errors that report a rebalance to members (REBALANCE_IN_PROGRESS)
-  SELECT group_key, generation, min(unix_micros(at)) AS micros FROM keyed_group_events
+  SELECT group_key, generation, min(unix_micros(seen_at)) AS micros FROM keyed_group_events
   WHERE event IN ('heartbeat', 'commit', 'sync') AND error_code = 27 GROUP BY group_key, generation
 ), joins AS (
   SELECT e.group_key, e.response_generation AS generation, e.member_id, e.client_id, e.connection_id, e.group_instance_id,
     e.reason, e.is_leader, e.protocol_type, size(e.owned) AS owned, array_join(sort_array(e.subscribed_topics), ',') AS subscribed,
-    unix_micros(coalesce(e.request_at, e.at)) AS micros, unix_micros(e.at) AS known
+    unix_micros(coalesce(e.request_at, e.seen_at)) AS micros, unix_micros(e.seen_at) AS known
   FROM keyed_group_events e
   WHERE e.event = 'join' AND e.error_code = 0 AND e.response_generation IS NOT NULL
 ), attempts AS (
   -- the first attempt of each member to join, also one that only got MEMBER_ID_REQUIRED
-  SELECT group_key, member_id, min(unix_micros(coalesce(request_at, at))) AS micros
+  SELECT group_key, member_id, min(unix_micros(coalesce(request_at, seen_at))) AS micros
   FROM keyed_group_events WHERE event = 'join' GROUP BY group_key, member_id
 ), gone AS (
   SELECT b.group_key, b.generation, b.member_id, b.spell, b.identity
@@ -164,7 +164,7 @@ WITH generations AS (
     lag(owned) OVER (PARTITION BY group_key, member_id ORDER BY micros, known) AS owned_before
   FROM joins
 ), assigned AS (
-  SELECT group_key, response_generation AS generation, member_id, size(assignment) AS given, unix_micros(at) AS micros
+  SELECT group_key, response_generation AS generation, member_id, size(assignment) AS given, unix_micros(seen_at) AS micros
   FROM keyed_group_events WHERE event = 'sync' AND error_code = 0
 ), asks AS (
   -- members of classic groups that join again for a reason of their own
@@ -194,10 +194,10 @@ WITH generations AS (
 ), changed_subscriptions AS (
   SELECT group_key, member_id, client_id, connection_id, micros, said, said_before
   FROM (
-    SELECT group_key, member_id, client_id, connection_id, unix_micros(coalesce(request_at, at)) AS micros,
+    SELECT group_key, member_id, client_id, connection_id, unix_micros(coalesce(request_at, seen_at)) AS micros,
       concat(coalesce(array_join(sort_array(subscribed_topics), ','), ''), ' ', coalesce(subscribed_regex, '')) AS said,
       lag(concat(coalesce(array_join(sort_array(subscribed_topics), ','), ''), ' ', coalesce(subscribed_regex, ''))) OVER (
-        PARTITION BY group_key, member_id ORDER BY at, exchange) AS said_before
+        PARTITION BY group_key, member_id ORDER BY seen_at, exchange) AS said_before
     FROM keyed_group_events
     WHERE group_type <> 'classic' AND event IN ('join', 'heartbeat')
       AND (subscribed_topics IS NOT NULL OR subscribed_regex IS NOT NULL)

@@ -5,13 +5,13 @@ meaning: >-
 stored: true
 */
 WITH coordinators AS (
-  SELECT group_key, coordinator_id, coordinator, unix_micros(at) AS micros,
-    lag(coordinator_id) OVER (PARTITION BY group_key ORDER BY at, coordinator_id) AS previous_id,
-    lag(coordinator) OVER (PARTITION BY group_key ORDER BY at, coordinator_id) AS previous
+  SELECT group_key, coordinator_id, coordinator, unix_micros(seen_at) AS micros,
+    lag(coordinator_id) OVER (PARTITION BY group_key ORDER BY seen_at, coordinator_id) AS previous_id,
+    lag(coordinator) OVER (PARTITION BY group_key ORDER BY seen_at, coordinator_id) AS previous
   FROM keyed_group_events WHERE event = 'coordinator' AND error_code = 0
 ), refusals AS (
   -- COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
-  SELECT group_key, event, unix_micros(at) AS micros FROM keyed_group_events
+  SELECT group_key, event, unix_micros(seen_at) AS micros FROM keyed_group_events
   WHERE event IN ('join', 'sync', 'heartbeat', 'leave', 'commit') AND error_code IN (14, 15, 16)
 ), moves AS (
   SELECT c.group_key, c.micros, c.coordinator, c.previous,

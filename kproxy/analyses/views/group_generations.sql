@@ -7,11 +7,11 @@ meaning: >-
 stored: true
 */
 WITH classic AS (
-  SELECT group_key, response_generation AS generation, unix_micros(request_at) AS asked, unix_micros(at) AS known, member_id
+  SELECT group_key, response_generation AS generation, unix_micros(request_at) AS asked, unix_micros(seen_at) AS known, member_id
   FROM keyed_group_events
   WHERE event = 'join' AND group_type = 'classic' AND error_code = 0 AND response_generation IS NOT NULL
 ), syncs AS (
-  SELECT group_key, response_generation AS generation, member_id, unix_micros(at) AS known, size(assignment) AS given
+  SELECT group_key, response_generation AS generation, member_id, unix_micros(seen_at) AS known, size(assignment) AS given
   FROM keyed_group_events
   WHERE event = 'sync' AND error_code = 0 AND response_generation IS NOT NULL
 ), first_syncs AS (
@@ -31,7 +31,7 @@ WITH classic AS (
   FROM in_time GROUP BY group_key, generation
 ), epochs AS (
   SELECT group_key, group_type, response_generation AS generation, event, unix_micros(request_at) AS asked,
-    unix_micros(at) AS known, generation AS before, size(assignment) AS given, member_id, exchange, connection_id,
+    unix_micros(seen_at) AS known, generation AS before, size(assignment) AS given, member_id, exchange, connection_id,
     array_join(sort_array(assignment), ',') AS assigned, array_join(sort_array(owned), ',') AS owned
   FROM keyed_group_events
   WHERE group_type <> 'classic' AND error_code = 0 AND response_generation > 0 AND event IN ('join', 'heartbeat')
@@ -83,7 +83,7 @@ WITH classic AS (
     formed = 1 AS formed, false AS emptied
   FROM epoch_generations
 ), departures AS (
-  SELECT group_key, member_id, group_instance_id, unix_micros(coalesce(request_at, at)) AS asked, unix_micros(at) AS known
+  SELECT group_key, member_id, group_instance_id, unix_micros(coalesce(request_at, seen_at)) AS asked, unix_micros(seen_at) AS known
   FROM keyed_group_events WHERE event = 'leave' AND coalesce(error_code, 0) = 0 AND coalesce(generation, 0) <> -2
 ), followed AS (
   SELECT group_key, generation, group_type, asked_micros, formed_micros,
@@ -148,14 +148,14 @@ WITH classic AS (
   FROM found
 ), signs AS (
   -- first signs of a rebalance: a member leaves, gets REBALANCE_IN_PROGRESS, or asks to join and gets MEMBER_ID_REQUIRED
-  SELECT group_key, unix_micros(coalesce(request_at, at)) AS micros, CAST(NULL AS INT) AS of_generation,
+  SELECT group_key, unix_micros(coalesce(request_at, seen_at)) AS micros, CAST(NULL AS INT) AS of_generation,
     CAST(NULL AS STRING) AS member_id
   FROM keyed_group_events WHERE event = 'leave' AND coalesce(error_code, 0) = 0 AND coalesce(generation, 0) <> -2
   UNION ALL
-  SELECT group_key, unix_micros(at) AS micros, generation AS of_generation, CAST(NULL AS STRING) AS member_id
+  SELECT group_key, unix_micros(seen_at) AS micros, generation AS of_generation, CAST(NULL AS STRING) AS member_id
   FROM keyed_group_events WHERE event IN ('heartbeat', 'commit', 'sync') AND error_code = 27
   UNION ALL
-  SELECT group_key, unix_micros(coalesce(request_at, at)) AS micros, CAST(NULL AS INT) AS of_generation, member_id
+  SELECT group_key, unix_micros(coalesce(request_at, seen_at)) AS micros, CAST(NULL AS INT) AS of_generation, member_id
   FROM keyed_group_events WHERE event = 'join' AND group_type = 'classic' AND error_code = 79
 ), began AS (
   SELECT g.group_key, g.generation, min(s.micros) AS micros

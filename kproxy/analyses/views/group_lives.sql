@@ -7,7 +7,7 @@ stored: true
 */
 WITH events AS (
   SELECT c.cluster, e.group_id, e.event, e.member_id, e.error_code, e.response_generation, e.connection_id, e.exchange,
-    unix_micros(coalesce(e.request_at, e.at)) AS asked, unix_micros(e.at) AS known
+    unix_micros(coalesce(e.request_at, e.seen_at)) AS asked, unix_micros(e.seen_at) AS known
   FROM group_events e JOIN connection_clusters c ON c.connection_id = e.connection_id
 ), joins AS (
   SELECT cluster, group_id, member_id, asked, known, response_generation,

@@ -9,7 +9,7 @@ WITH identities AS (
   SELECT group_key, member_id, max(identity) AS identity FROM group_spells GROUP BY group_key, member_id
 ), given AS (
   SELECT e.group_key, e.group_type, e.member_id, e.response_generation, e.generation, e.event, e.assignment,
-    unix_micros(e.at) AS micros, e.connection_id, e.exchange
+    unix_micros(e.seen_at) AS micros, e.connection_id, e.exchange
   FROM keyed_group_events e
   WHERE e.event IN ('sync', 'assign', 'join', 'heartbeat') AND e.error_code = 0 AND e.assignment IS NOT NULL
 ), classic AS (

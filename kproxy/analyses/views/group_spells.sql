@@ -21,18 +21,18 @@ WITH heard AS (
     AND e.api_name IN (
       'Heartbeat', 'SyncGroup', 'OffsetCommit', 'ConsumerGroupHeartbeat', 'ShareGroupHeartbeat', 'StreamsGroupHeartbeat')
 ), joined AS (
-  SELECT connection_id, group_key, member_id, unix_micros(coalesce(request_at, at)) AS micros,
+  SELECT connection_id, group_key, member_id, unix_micros(coalesce(request_at, seen_at)) AS micros,
     CASE WHEN error_code = 0 THEN response_generation END AS generation
   FROM keyed_group_events WHERE event = 'join' AND group_type = 'classic' AND member_id <> ''
 ), owned AS (
   -- the earlier generation that a member names when it joins: the only source if the capture began later
-  SELECT e.connection_id, e.group_key, e.member_id, unix_micros(coalesce(e.request_at, e.at)) AS micros, e.generation
+  SELECT e.connection_id, e.group_key, e.member_id, unix_micros(coalesce(e.request_at, e.seen_at)) AS micros, e.generation
   FROM keyed_group_events e
   WHERE e.event = 'join' AND e.group_type = 'classic' AND e.error_code = 0 AND e.generation > 0 AND NOT EXISTS (
     SELECT 1 FROM keyed_group_events f WHERE f.group_key = e.group_key AND f.member_id = e.member_id AND f.error_code = 79)
 ), listed AS (
   -- the leader's JoinGroup response lists all members, also those whose own connections are not in the capture
-  SELECT group_key, member AS member_id, unix_micros(at) AS micros, response_generation AS generation
+  SELECT group_key, member AS member_id, unix_micros(seen_at) AS micros, response_generation AS generation
   FROM keyed_group_events LATERAL VIEW explode(members) AS member
   WHERE event = 'join' AND group_type = 'classic' AND error_code = 0 AND is_leader
 ), all_heard AS (

@@ -7,13 +7,13 @@ meaning: >-
 stored: true
 */
 WITH positions AS (
-  SELECT k.cluster, o.topic, o.topic_id, o.partition, unix_micros(o.at) AS micros
+  SELECT k.cluster, o.topic, o.topic_id, o.partition, unix_micros(o.seen_at) AS micros
   FROM offsets o JOIN connection_clusters k ON k.connection_id = o.connection_id
-  WHERE o.at IS NOT NULL AND coalesce(o.error_code, 0) = 0
+  WHERE o.seen_at IS NOT NULL AND coalesce(o.error_code, 0) = 0
   UNION ALL
-  SELECT k.cluster, b.topic, b.topic_id, b.partition, unix_micros(b.at)
+  SELECT k.cluster, b.topic, b.topic_id, b.partition, unix_micros(b.seen_at)
   FROM record_batches b JOIN connection_clusters k ON k.connection_id = b.connection_id
-  WHERE b.at IS NOT NULL AND coalesce(b.error_code, 0) = 0
+  WHERE b.seen_at IS NOT NULL AND coalesce(b.error_code, 0) = 0
 ), ids AS (
   SELECT cluster, topic, topic_id, min(micros) AS micros,
     row_number() OVER (PARTITION BY cluster, topic ORDER BY min(micros), topic_id) AS place
@@ -29,48 +29,48 @@ WITH positions AS (
   ) d JOIN connection_clusters k ON k.connection_id = d.connection_id
 ), appends AS (
   SELECT k.cluster, coalesce(b.topic, b.topic_id) AS topic, b.partition, unix_micros(e.request_at) AS asked_micros,
-    unix_micros(e.response_at) AS micros, b.appended_offset AS offset
+    unix_micros(e.response_at) AS micros, b.appended_offset AS partition_offset
   FROM record_batches b
   JOIN exchanges e ON e.connection_id = b.connection_id AND e.exchange = b.exchange
   JOIN connection_clusters k ON k.connection_id = b.connection_id
   WHERE b.direction = 'produce' AND b.appended_offset >= 0 AND coalesce(b.error_code, 0) = 0
     AND e.request_at IS NOT NULL AND e.response_at IS NOT NULL
 ), watermarks AS (
-  SELECT k.cluster, coalesce(o.topic, o.topic_id) AS topic, o.partition, o.connection_id, unix_micros(o.at) AS micros, o.high_watermark
+  SELECT k.cluster, coalesce(o.topic, o.topic_id) AS topic, o.partition, o.connection_id, unix_micros(o.seen_at) AS micros, o.high_watermark
   FROM offsets o JOIN connection_clusters k ON k.connection_id = o.connection_id
-  WHERE o.kind = 'fetch' AND o.high_watermark >= 0 AND o.at IS NOT NULL AND coalesce(o.error_code, 0) = 0
+  WHERE o.kind = 'fetch' AND o.high_watermark >= 0 AND o.seen_at IS NOT NULL AND coalesce(o.error_code, 0) = 0
 ), seconds AS (
   -- for each second the end offset known at its end (is_known = 1), and the requested offsets; connection '' stands for all
-  SELECT cluster, topic, partition, '' AS connection_id, micros DIV 1000000 AS second, 1 AS is_known, max(end_offset) AS offset,
+  SELECT cluster, topic, partition, '' AS connection_id, micros DIV 1000000 AS second, 1 AS is_known, max(end_offset) AS partition_offset,
     CAST(NULL AS BIGINT) AS micros
   FROM (
-    SELECT cluster, topic, partition, micros, offset + 1 AS end_offset FROM appends WHERE offset < 9223372036854775807
+    SELECT cluster, topic, partition, micros, partition_offset + 1 AS end_offset FROM appends WHERE partition_offset < 9223372036854775807
     UNION ALL
     SELECT cluster, topic, partition, micros, high_watermark FROM watermarks
   ) ends
   GROUP BY cluster, topic, partition, micros DIV 1000000
   UNION ALL
-  SELECT cluster, topic, partition, '' AS connection_id, second, 0, lowest.offset, lowest.micros
+  SELECT cluster, topic, partition, '' AS connection_id, second, 0, lowest.partition_offset, lowest.micros
   FROM (
-    SELECT cluster, topic, partition, asked_micros DIV 1000000 AS second, min(struct(offset, micros)) AS lowest
+    SELECT cluster, topic, partition, asked_micros DIV 1000000 AS second, min(struct(partition_offset, micros)) AS lowest
     FROM appends GROUP BY cluster, topic, partition, asked_micros DIV 1000000
   ) a
   UNION ALL
   SELECT cluster, topic, partition, connection_id, micros DIV 1000000, 1, max(high_watermark), CAST(NULL AS BIGINT)
   FROM watermarks GROUP BY cluster, topic, partition, connection_id, micros DIV 1000000
   UNION ALL
-  SELECT cluster, topic, partition, connection_id, second, 0, lowest.offset, lowest.micros
+  SELECT cluster, topic, partition, connection_id, second, 0, lowest.partition_offset, lowest.micros
   FROM (
-    SELECT cluster, topic, partition, connection_id, micros DIV 1000000 AS second, min(struct(high_watermark AS offset, micros)) AS lowest
+    SELECT cluster, topic, partition, connection_id, micros DIV 1000000 AS second, min(struct(high_watermark AS partition_offset, micros)) AS lowest
     FROM watermarks GROUP BY cluster, topic, partition, connection_id, micros DIV 1000000
   ) w
 ), compared AS (
-  SELECT *, last_value(CASE WHEN is_known = 1 THEN offset END) IGNORE NULLS OVER (
+  SELECT *, last_value(CASE WHEN is_known = 1 THEN partition_offset END) IGNORE NULLS OVER (
     PARTITION BY cluster, topic, partition, connection_id ORDER BY second, is_known ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
   ) AS known
   FROM seconds
 ), starts AS (
-  SELECT cluster, topic, partition, micros FROM compared WHERE is_known = 0 AND offset < known
+  SELECT cluster, topic, partition, micros FROM compared WHERE is_known = 0 AND partition_offset < known
   UNION
   SELECT p.cluster, p.topic, p.partition, s.micros
   FROM (SELECT DISTINCT cluster, coalesce(topic, topic_id) AS topic, partition FROM positions) p

@@ -14,7 +14,7 @@ SELECT client_id, client_address, cluster,
     count(*) AS batches,
     CAST(sum(count) AS BIGINT) AS records,
     CAST(sum(size) AS BIGINT) AS bytes,
-    min(at) AS first_at, max(at) AS last_at,
+    min(seen_at) AS first_at, max(seen_at) AS last_at,
     min(struct(at_us, connection_id, exchange)) AS example
 FROM client_batches
 WHERE direction = 'produce'

@@ -69,7 +69,7 @@ compared AS (
   LEFT JOIN clients_here c ON c.client_id <=> r.client_id AND c.client_address = r.client_address AND c.cluster = r.cluster
 )
 SELECT r.connection_id, r.exchange, r.client_id, r.client_address, r.software, r.broker, r.cluster, r.topic_or_id AS topic, r.partition,
-  r.error_code, n.name AS error_name, r.at, r.at_us, r.count, r.size, r.base_offset, r.crc_valid, r.producer_id, r.base_sequence,
+  r.error_code, n.name AS error_name, r.seen_at, r.at_us, r.count, r.size, r.base_offset, r.crc_valid, r.producer_id, r.base_sequence,
   o.outcome,
   CASE WHEN o.outcome = 'lost' AND r.connection_id = r.first_attempt.connection_id AND r.exchange = r.first_attempt.exchange
     THEN r.count ELSE 0 END AS lost

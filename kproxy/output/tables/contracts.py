@@ -204,13 +204,13 @@ BODIES = _columns("""
 
 RECORD_BATCHES = Table(
     "record_batches",
-    1,
+    2,
     "a record batch in a Produce request, or in a Fetch, ShareFetch or FetchSnapshot response; a message of magic 0 or 1 counts "
     "as a batch, also one that wraps compressed messages; trailing bytes that are no batch have a row with their error and size",
     _columns("""
         connection_id            string!   connections.connection_id
         exchange                 int64!    exchanges.exchange
-        at                       time      when it was sent: exchanges.request_at of produce, exchanges.response_at of fetch
+        seen_at                  time      when it was sent: exchanges.request_at of produce, exchanges.response_at of fetch
         direction                string!   produce or fetch
         topic                    string    name of the topic; null if only the id was seen
         topic_id                 string    id of the topic, Kafka's text of 22 characters; null in versions with names
@@ -243,33 +243,33 @@ RECORD_BATCHES = Table(
 
 RECORDS = Table(
     "records",
-    1,
+    2,
     "a record of a batch that can be read and is no control batch",
     _columns("""
-        connection_id  string!   connections.connection_id
-        exchange       int64!    exchanges.exchange
-        direction      string!   produce or fetch
-        topic          string    record_batches.topic
-        topic_id       string    record_batches.topic_id
-        partition      int32!    number of the partition
-        offset         int64!    offset in the batch; produce: counted from 0, see record_batches.appended_offset
-        timestamp      time_ms   timestamp of the record; null for none (magic 0)
-        key            binary    key of the record; null: none
-        value          binary    value of the record; null: none (a tombstone)
-        headers        headers!  headers in their order; keys are UTF-8 from every sane client
+        connection_id     string!   connections.connection_id
+        exchange          int64!    exchanges.exchange
+        direction         string!   produce or fetch
+        topic             string    record_batches.topic
+        topic_id          string    record_batches.topic_id
+        partition         int32!    number of the partition
+        partition_offset  int64!    offset in the batch; produce: counted from 0, see record_batches.appended_offset
+        timestamp         time_ms   timestamp of the record; null for none (magic 0)
+        key               binary    key of the record; null: none
+        value             binary    value of the record; null: none (a tombstone)
+        headers           headers!  headers in their order; keys are UTF-8 from every sane client
     """),
     optional=True,
 )
 
 OFFSETS = Table(
     "offsets",
-    1,
+    2,
     "an offset of one partition in an exchange",
     _columns("""
         connection_id       string!  connections.connection_id
         exchange            int64!   exchanges.exchange
-        at                  time     when it was known: exchanges.response_at; without a response, exchanges.request_at
-        kind                string!  fetch: offset is where a Fetch continues to read; commit: offset in OffsetCommit or
+        seen_at             time     when it was known: exchanges.response_at; without a response, exchanges.request_at
+        kind                string!  fetch: where a Fetch continues to read; commit: offset in OffsetCommit or
                                      TxnOffsetCommit; committed: offset in the response to OffsetFetch, -1 for none; list:
                                      offset in the response to ListOffsets, -1 for none
         client_id           string   exchanges.client_id
@@ -278,7 +278,7 @@ OFFSETS = Table(
         topic               string   name of the topic; null if only the id was seen
         topic_id            string   id of the topic, Kafka's text of 22 characters; null in versions with names
         partition           int32!   number of the partition
-        offset              int64    see kind; null for a Fetch within a session that omits the partition as unchanged (KIP-227)
+        partition_offset    int64    see kind; null for a Fetch within a session that omits the partition as unchanged (KIP-227)
         high_watermark      int64    fetch: high watermark in the response; -1: unknown
         last_stable_offset  int64    fetch: last stable offset in the response; -1: unknown
         log_start_offset    int64    fetch: log start offset in the response; -1: unknown
@@ -289,7 +289,7 @@ OFFSETS = Table(
 
 GROUP_EVENTS = Table(
     "group_events",
-    1,
+    2,
     "an event of one group in an exchange: joins, syncs, leaves, and other requests that change something or fail; a heartbeat "
     "or a commit that succeeds and changes nothing has no row, a LeaveGroup has a row for each member that leaves, a SyncGroup "
     "of the leader has one more row for each member",
@@ -297,7 +297,7 @@ GROUP_EVENTS = Table(
         connection_id          string!  connections.connection_id
         exchange               int64!   exchanges.exchange
         request_at             time     exchanges.request_at
-        at                     time     when it was known: exchanges.response_at; without a response, exchanges.request_at
+        seen_at                time     when it was known: exchanges.response_at; without a response, exchanges.request_at
         group_type             string   protocol of the request: classic (JoinGroup, SyncGroup), consumer (KIP-848), share
                                         (KIP-932), streams (KIP-1071); null for commit, coordinator and delete, which all of
                                         them use
@@ -348,7 +348,7 @@ TOPIC_ACTIVITY = Table(
     "what one connection produced to or fetched from a partition in one minute. A minute of a partition can have several "
     "rows, for instance if traffic comes out of order or memory is short: add them up",
     _columns("""
-        minute           time     beginning of the minute of record_batches.at
+        minute           time     beginning of the minute of record_batches.seen_at
         topic            string   name of the topic; null if only the id was seen
         topic_id         string   id of the topic, Kafka's text of 22 characters; null in versions with names
         partition        int32!   number of the partition
@@ -365,12 +365,12 @@ TOPIC_ACTIVITY = Table(
 
 ERRORS = Table(
     "errors",
-    1,
+    2,
     "an error code of a resource anywhere in a response; the same code for another partition has its own row",
     _columns("""
         connection_id  string!  connections.connection_id
         exchange       int64!   exchanges.exchange
-        at             time     exchanges.response_at
+        seen_at        time     exchanges.response_at
         api_key        int16    exchanges.api_key
         api_name       string   exchanges.api_name
         client_id      string   exchanges.client_id

@@ -33,7 +33,7 @@ def group_event_rows(exchange: Exchange, request: Body, response: Body | None) -
     at = None if frame is None else instant(frame.ended_at if frame is exchange.response else frame.started_at)
     same = {
         "request_at": None if exchange.request is None else instant(exchange.request.started_at),
-        "at": at,
+        "seen_at": at,
         "client_id": exchange.client_id,
     }
     answer = None if response is None else response.struct

@@ -27,7 +27,17 @@ GROUP_ROWS = 131_072
 GROUP_BYTES = 16 * 1024 * 1024  # in Arrow's memory
 # A dictionary of values that hardly repeat costs time for nothing, and without it they need half the space.
 HARDLY_REPEATED = frozenset(
-    {"exchange", "request_at", "response_at", "at", "latency_ms", "correlation_id", "offset", "timestamp", "value"}
+    {
+        "exchange",
+        "request_at",
+        "response_at",
+        "seen_at",
+        "latency_ms",
+        "correlation_id",
+        "partition_offset",
+        "timestamp",
+        "value",
+    }
     | {"appended_offset", "base_offset", "last_offset", "base_timestamp", "max_timestamp", "base_sequence"}
     | {"first_seen_at", "last_seen_at", "request_json", "response_json"}
 )

@@ -2,6 +2,7 @@
 
 import json
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 from packaging.version import Version
@@ -12,6 +13,15 @@ from kproxy.output.tables.contracts import BODIES, EXCHANGES
 from tests.support.tables import query, tables_of
 
 CAPTURE = "01-java-produce-consume-group.pcap"
+# SELECT keyword FROM sql_keywords() WHERE reserved, in Spark 4.1 with spark.sql.ansi.enforceReservedKeywords
+RESERVED_BY_SPARK = """
+    all and any as authorization both call case cast check collate collation collations column constraint create
+    cross current_date current_path current_schema current_time current_timestamp current_user distinct else end
+    escape except execute false fetch filter for foreign from full grant group having in inner intersect into is
+    join lateral leading left localtime natural not null offset on only or order outer overlaps primary recursive
+    references right select session_user some sql table then time to trailing union unique unknown user using when
+    where with within
+"""
 COLUMNS = [(table, column) for table in TABLES.values() for column in table.columns]
 
 
@@ -25,6 +35,14 @@ def test_columns_are_named_in_snake_case_and_explained_and_say_their_units_and_s
         assert (column.unit != "") is measured, where
         for since in (table.since, column.since):
             assert Version(since) <= Version(kproxy.__version__), where
+
+
+def test_no_name_needs_quotes_in_duckdb_or_spark() -> None:
+    keywords = duckdb.sql(
+        "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category IN ('reserved', 'type_function')"
+    )
+    reserved = {name for (name,) in keywords.fetchall()} | {*RESERVED_BY_SPARK.split()}
+    assert not reserved & {*TABLES, *(column.name for _, column in COLUMNS)}
 
 
 @pytest.mark.parametrize("name", TABLES)

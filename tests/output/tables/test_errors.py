@@ -122,7 +122,9 @@ def test_commits_are_what_the_broker_logged(name: str) -> None:
         for topic in request["topics"]
         for partition in topic["partitions"]
     )
-    rows = query(tables_of(name), "select group_id, topic, partition, \"offset\" from offsets where kind = 'commit'")
+    rows = query(
+        tables_of(name), "select group_id, topic, partition, partition_offset from offsets where kind = 'commit'"
+    )
     assert Counter(rows) == expected
     assert expected
 
@@ -137,7 +139,8 @@ def test_what_was_committed_is_what_the_broker_told(name: str) -> None:
         for partition in topic["partitions"]
     )
     rows = query(
-        tables_of(name), "select group_id, partition, \"offset\", error_code from offsets where kind = 'committed'"
+        tables_of(name),
+        "select group_id, partition, partition_offset, error_code from offsets where kind = 'committed'",
     )
     assert Counter(rows) == expected
 
@@ -150,7 +153,7 @@ def test_listed_offsets_are_what_the_broker_told(name: str) -> None:
         for topic in response["topics"]
         for partition in topic["partitions"]
     )
-    rows = query(tables_of(name), "select topic, partition, \"offset\" from offsets where kind = 'list'")
+    rows = query(tables_of(name), "select topic, partition, partition_offset from offsets where kind = 'list'")
     assert Counter(rows) == expected
     assert expected
     asked = query(tables_of(name), "select distinct asked_timestamp_ms from offsets where kind = 'list'")
@@ -166,7 +169,8 @@ def test_fetches_are_what_the_broker_logged(name: str) -> None:
         for topic in response["responses"]:
             ends.update((p["partitionIndex"], p["highWatermark"], p["lastStableOffset"]) for p in topic["partitions"])
     rows = query(
-        tables_of(name), 'select partition, "offset" from offsets where kind = \'fetch\' and "offset" is not null'
+        tables_of(name),
+        "select partition, partition_offset from offsets where kind = 'fetch' and partition_offset is not null",
     )
     assert Counter(rows) == asked
     rows = query(

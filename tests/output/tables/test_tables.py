@@ -356,7 +356,7 @@ def test_records_are_those_that_producers_and_consumers_counted(entry: dict[str,
 @pytest.mark.parametrize("entry", MANIFEST, ids=lambda entry: entry["file"])
 def test_sums_are_those_of_the_batches(entry: dict[str, Any]) -> None:
     tables = tables_of(entry["file"])
-    columns = "connection_id, direction, topic, topic_id, partition, date_trunc('minute', b.\"at\")"
+    columns = "connection_id, direction, topic, topic_id, partition, date_trunc('minute', b.seen_at)"
     of_batches = query(
         tables,
         f"select {columns}, count(distinct exchange), count(*), sum(greatest(coalesce(count, 0), 0))::bigint, "

@@ -34,7 +34,7 @@ def _(tables: Rows, bad: bool) -> None:
 
 
 @scene(
-    "stuck_fetch_loop", client_id="worker", topic="jobs", partition=0, offset=41, readable_end=100, fetches=30,
+    "stuck_fetch_loop", client_id="worker", topic="jobs", partition=0, partition_offset=41, readable_end=100, fetches=30,
     with_records=30, seconds=29,
 )  # fmt: skip
 def _(tables: Rows, bad: bool) -> None:
@@ -43,14 +43,14 @@ def _(tables: Rows, bad: bool) -> None:
         consumer.fetch(number, "jobs", 41 if bad else 41 + number, end=100, count=1)
 
 
-@scene("stuck_fetch_loop", offset=41, fetches=25, with_records=0, seconds=24)
+@scene("stuck_fetch_loop", partition_offset=41, fetches=25, with_records=0, seconds=24)
 def _(tables: Rows, bad: bool) -> None:
     consumer = tables.client("worker")  # in a fetch session an offset that stays is left out (KIP-227)
     for number in range(25):  # the healthy one stands at the end and waits
         consumer.fetch(number, "jobs", None if number else 41, end=100 if bad else 41)
 
 
-@scene("stuck_fetch_loop", offset=0, fetches=25, all_fetches=49, with_records=25)
+@scene("stuck_fetch_loop", partition_offset=0, fetches=25, all_fetches=49, with_records=25)
 def _(tables: Rows, bad: bool) -> None:
     consumer = tables.client(
         "worker"
@@ -60,7 +60,7 @@ def _(tables: Rows, bad: bool) -> None:
             consumer.fetch(number + at / 10, "jobs", offset, end=100, count=1)
 
 
-@scene("stuck_fetch_loop", offset=41, fetches=20)
+@scene("stuck_fetch_loop", partition_offset=41, fetches=20)
 def _(tables: Rows, bad: bool) -> None:
     consumer = tables.client("worker")  # read_committed: what is behind an open transaction is not there yet
     for number in range(20):

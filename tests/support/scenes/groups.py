@@ -157,7 +157,7 @@ def _(tables: Rows, bad: bool) -> None:
     for client in (one, other):
         client.ask(100.0, ApiKey.HEARTBEAT, group_id="shared", seconds=0.0)
     # least of both ends, 100 s, less the later of both beginnings, 10.002 s: 89.998 s, and 0.002 s that the join took
-    tables.tables["group_events"][1]["at"] = tables.tables["group_events"][1]["request_at"]
+    tables.tables["group_events"][1]["seen_at"] = tables.tables["group_events"][1]["request_at"]
 
 
 @scene(

@@ -248,7 +248,7 @@ class Client:
         self._rows.add("records", connection_id=self.id, exchange=exchange, **columns)
 
     def _add(self, table: str, at: float, exchange: int, **columns: Any) -> None:
-        self._rows.add(table, connection_id=self.id, exchange=exchange, at=moment(at), **columns)
+        self._rows.add(table, connection_id=self.id, exchange=exchange, seen_at=moment(at), **columns)
 
     def _offset(
         self,
@@ -261,7 +261,14 @@ class Client:
         code: int = 0,
         **more: Any,
     ) -> None:
-        columns = {"kind": kind, "topic": topic, "partition": partition, "offset": offset, "error_code": code, **more}
+        columns = {
+            "kind": kind,
+            "topic": topic,
+            "partition": partition,
+            "partition_offset": offset,
+            "error_code": code,
+            **more,
+        }
         self._add("offsets", at + 0.002, exchange, client_id=self.client_id, **columns)
 
     def _batch(

@@ -7,13 +7,13 @@ WITH fetches AS (
   SELECT k.cluster,
     coalesce(client_id, '') AS client,
     coalesce(topic, topic_id) AS topic,
-    unix_micros(at) AS micros,
+    unix_micros(seen_at) AS micros,
     high_watermark,
-    last_value(offset) IGNORE NULLS OVER (
+    last_value(partition_offset) IGNORE NULLS OVER (
       PARTITION BY o.connection_id, coalesce(topic, topic_id), partition ORDER BY exchange ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
     ) AS position
   FROM offsets o JOIN connection_clusters k ON k.connection_id = o.connection_id
-  WHERE kind = 'fetch' AND at IS NOT NULL AND coalesce(replica_id, -1) < 0
+  WHERE kind = 'fetch' AND seen_at IS NOT NULL AND coalesce(replica_id, -1) < 0
 ), span AS (
   SELECT min(micros) AS begins, max(micros) + 1 AS ends FROM fetches
 ), parts AS (

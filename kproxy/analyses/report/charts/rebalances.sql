@@ -8,7 +8,7 @@ WITH events AS (
     coalesce(client_id, '') AS client,
     coalesce(member_id, '') AS member_id,
     coalesce(nullif(member_id, ''), client_id, '') AS member,
-    unix_micros(at) DIV 1000 AS at_ms,
+    unix_micros(seen_at) DIV 1000 AS at_ms,
     CASE
       WHEN event = 'leave' THEN 'leave'
       WHEN coalesce(error_code, 0) NOT IN (0, 79) THEN 'error'
@@ -16,7 +16,7 @@ WITH events AS (
     END AS event,
     response_generation AS generation
   FROM keyed_group_events
-  WHERE at IS NOT NULL AND event IN ('join', 'sync', 'assign', 'leave', 'heartbeat')
+  WHERE seen_at IS NOT NULL AND event IN ('join', 'sync', 'assign', 'leave', 'heartbeat')
 ), members AS (
   SELECT group_key, member,
     row_number() OVER (ORDER BY count(CASE WHEN event IN ('error', 'leave') THEN 1 END) DESC, count(CASE WHEN event = 'join' THEN 1 END) DESC,

@@ -22,12 +22,12 @@ frame:
 */
 WITH missing AS (
     SELECT
-        client_id, client_address, software, broker, cluster, resource AS topic, at, at_us, connection_id, exchange,
+        client_id, client_address, software, broker, cluster, resource AS topic, seen_at, at_us, connection_id, exchange,
         row_number() OVER (PARTITION BY cluster, resource ORDER BY at_us, connection_id, exchange) AS nth
     FROM client_errors
     WHERE api_key = 3 AND resource_type = 'topic' AND error_code IN (3, 5) AND partition IS NULL
 ), described AS (
-    SELECT cluster, topic, at, at_us
+    SELECT cluster, topic, seen_at, at_us
     FROM client_exchanges
     LATERAL VIEW explode(described_topics) t AS topic
     WHERE api_key = 3
@@ -38,17 +38,17 @@ WITH missing AS (
     WHERE api_key = 19
     GROUP BY cluster, topic
 ), found AS (
-    SELECT m.client_id, m.client_address, m.software, m.broker, m.cluster, m.topic, m.at, m.at_us, m.connection_id,
+    SELECT m.client_id, m.client_address, m.software, m.broker, m.cluster, m.topic, m.seen_at, m.at_us, m.connection_id,
         m.exchange,
         min(d.at_us) AS there_us,
-        min(d.at) AS there_at
+        min(d.seen_at) AS there_at
     FROM missing AS m
     JOIN described AS d ON d.cluster = m.cluster AND d.topic = m.topic
     WHERE m.nth = 1
     GROUP BY
-        m.client_id, m.client_address, m.software, m.broker, m.cluster, m.topic, m.at, m.at_us, m.connection_id, m.exchange
+        m.client_id, m.client_address, m.software, m.broker, m.cluster, m.topic, m.seen_at, m.at_us, m.connection_id, m.exchange
 )
-SELECT f.*, f.at AS first_at, f.there_at AS last_at, round((f.there_us - f.at_us) / 1000, 1) AS ms_until_it_was_there
+SELECT f.*, f.seen_at AS first_at, f.there_at AS last_at, round((f.there_us - f.at_us) / 1000, 1) AS ms_until_it_was_there
 FROM found AS f
 LEFT JOIN created AS c ON c.cluster = f.cluster AND c.topic = f.topic
 WHERE c.topic IS NULL AND f.there_us > f.at_us AND f.there_us - f.at_us <= :max_seconds * 1000000

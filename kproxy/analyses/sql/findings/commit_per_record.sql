@@ -34,7 +34,7 @@ frame:
 */
 WITH commits AS (
     SELECT *,
-        offset - lag(offset) OVER (
+        partition_offset - lag(partition_offset) OVER (
             PARTITION BY connection_id, group_id, topic, partition ORDER BY at_us, exchange
         ) AS step
     FROM client_offsets
@@ -45,7 +45,7 @@ SELECT group_id, client_id, client_address, cluster, topic,
     max(software) AS software,
     count(*) AS commits,
     CAST(sum(step) AS BIGINT) AS records,
-    min(at) AS first_at, max(at) AS last_at,
+    min(seen_at) AS first_at, max(seen_at) AS last_at,
     min(struct(at_us, connection_id, exchange)) AS example
 FROM commits
 WHERE step > 0

@@ -27,21 +27,21 @@ frame:
   order_by: commits_in_busiest_minute DESC, commits DESC
 */
 WITH steps AS (
-    SELECT connection_id, group_id, offset,
-        lag(offset) OVER (
+    SELECT connection_id, group_id, partition_offset,
+        lag(partition_offset) OVER (
             PARTITION BY connection_id, group_id, coalesce(topic, topic_id), partition ORDER BY exchange
         ) AS before
     FROM offsets
     WHERE kind = 'commit'
 ), repeats AS (
-    SELECT connection_id, group_id, 100 * count(CASE WHEN offset = before THEN 1 END) DIV count(*) AS repeated_percent
+    SELECT connection_id, group_id, 100 * count(CASE WHEN partition_offset = before THEN 1 END) DIV count(*) AS repeated_percent
     FROM steps
     GROUP BY connection_id, group_id
 ), minutes AS (
     SELECT group_id, client_id, client_address, cluster, connection_id,
         max(software) AS software,
         count(*) AS commits,
-        min(at) AS first_at, max(at) AS last_at,
+        min(seen_at) AS first_at, max(seen_at) AS last_at,
         min(struct(at_us, connection_id, exchange)) AS example
     FROM client_exchanges
     WHERE api_key = 8

@@ -51,17 +51,17 @@ WITH damaged AS (
     WHERE g.direction = 'fetch' AND g.crc_valid
 )
 SELECT d.client_id, d.client_address, d.software, d.cluster, d.broker, 'fetched' AS direction, d.topic_or_id AS topic, d.partition,
-    d.error_code, d.crc_valid, d.base_offset, w.base_offset IS NOT NULL AS is_harmless, d.at, d.at_us, d.connection_id, d.exchange
+    d.error_code, d.crc_valid, d.base_offset, w.base_offset IS NOT NULL AS is_harmless, d.seen_at, d.at_us, d.connection_id, d.exchange
 FROM damaged AS d
 LEFT JOIN whole AS w ON w.cluster = d.cluster AND w.topic_or_id = d.topic_or_id AND w.partition = d.partition
     AND w.base_offset = d.base_offset
 UNION ALL
 SELECT client_id, client_address, software, cluster, broker, 'produced' AS direction, topic, partition,
-    error_code, crc_valid, base_offset, outcome = 'acknowledged' AS is_harmless, at, at_us, connection_id, exchange
+    error_code, crc_valid, base_offset, outcome = 'acknowledged' AS is_harmless, seen_at, at_us, connection_id, exchange
 FROM refused_batches
 WHERE error_code = 2
 UNION ALL
 SELECT client_id, client_address, software, cluster, broker, 'produced' AS direction, coalesce(topic, topic_id) AS topic, partition,
-    error_code, crc_valid, base_offset, false AS is_harmless, at, at_us, connection_id, exchange
+    error_code, crc_valid, base_offset, false AS is_harmless, seen_at, at_us, connection_id, exchange
 FROM client_batches
 WHERE direction = 'produce' AND acks = 0 AND crc_valid = false

@@ -43,7 +43,7 @@ SELECT client_id, client_address, broker, connection_id,
     CAST(sum(is_empty) AS BIGINT) AS empty,
     min(max_wait_ms) AS max_wait_ms,
     min(min_bytes) AS min_bytes,
-    min(at) AS first_at, max(at) AS last_at,
+    min(seen_at) AS first_at, max(seen_at) AS last_at,
     min(CASE WHEN is_empty = 1 THEN struct(at_us, connection_id, exchange) END) AS example
 FROM fetched
 GROUP BY client_id, client_address, broker, connection_id, at_us DIV 60000000

@@ -38,7 +38,7 @@ WITH members AS (
     WHERE api_key IN (8, 28) AND group_id IS NOT NULL
 )
 SELECT
-    f.client_id, f.client_address, f.software, f.cluster, m.group_id, f.records, f.at, f.at_us, f.connection_id, f.exchange
+    f.client_id, f.client_address, f.software, f.cluster, m.group_id, f.records, f.seen_at, f.at_us, f.connection_id, f.exchange
 FROM members AS m
 JOIN client_exchanges AS f ON f.client_id <=> m.client_id AND f.client_address = m.client_address AND f.cluster = m.cluster
 LEFT JOIN committed AS c ON c.cluster = m.cluster AND c.group_id = m.group_id

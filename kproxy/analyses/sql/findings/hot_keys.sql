@@ -30,8 +30,8 @@ frame:
     key_hex: substring(hex(key), 1, 64)
     key_bytes: length(hex(key)) DIV 2
     percent: 100 * records DIV topic_records
-    first_at: at
-    last_at: at
+    first_at: seen_at
+    last_at: seen_at
   order_by: records DESC, topic, key_hex, key_bytes, cluster
 */
 WITH keyed AS (
@@ -52,7 +52,7 @@ WITH keyed AS (
         min(CASE WHEN direction = 'produce' THEN 0 ELSE 1 END) OVER (PARTITION BY cluster, topic) AS only_fetched
     FROM keyed
 )
-SELECT s.*, e.client_id, e.client_address, e.software, e.at, e.connection_id, e.exchange
+SELECT s.*, e.client_id, e.client_address, e.software, e.seen_at, e.connection_id, e.exchange
 FROM shares AS s
 JOIN client_exchanges AS e ON e.connection_id = s.example.connection_id AND e.exchange = s.example.exchange
 WHERE s.topic_records >= :min_records

@@ -27,13 +27,13 @@ frame:
   derived:
     evidence: CASE WHEN says_so = 1 THEN 'stated' ELSE 'inferred' END
     away_ms: round((back_us - at_us) / 1000, 0)
-    first_at: at
-    last_at: coalesce(back_at, at)
+    first_at: seen_at
+    last_at: coalesce(back_at, seen_at)
   having: says_so = 1 OR (coalesce(reason, '') = '' AND back_us - at_us >= :min_away_ms * 1000)
   order_by: says_so DESC, first_at, group_id, member_id, connection_id, exchange, cluster
 */
 WITH joined AS (
-    SELECT connection_id, group_id, at, at_us, exchange, member_id, rebalance_timeout_ms
+    SELECT connection_id, group_id, seen_at, at_us, exchange, member_id, rebalance_timeout_ms
     FROM client_group_events
     WHERE event = 'join'
 ), left_group AS (
@@ -45,15 +45,15 @@ WITH joined AS (
 ), matched AS (
     SELECT
         l.client_id, l.client_address, l.software, l.cluster, l.group_id, l.member_id, l.group_instance_id, l.reason,
-        l.says_so, l.at, l.at_us, l.connection_id, l.exchange,
+        l.says_so, l.seen_at, l.at_us, l.connection_id, l.exchange,
         max(CASE WHEN j.at_us <= l.at_us THEN j.rebalance_timeout_ms END) AS rebalance_timeout_ms,
         min(CASE WHEN j.at_us > l.at_us THEN j.at_us END) AS back_us,
-        min(CASE WHEN j.at_us > l.at_us THEN j.at END) AS back_at
+        min(CASE WHEN j.at_us > l.at_us THEN j.seen_at END) AS back_at
     FROM left_group AS l
     LEFT JOIN joined AS j ON j.connection_id = l.connection_id AND j.group_id = l.group_id
     GROUP BY
         l.client_id, l.client_address, l.software, l.cluster, l.group_id, l.member_id, l.group_instance_id, l.reason, l.says_so,
-        l.at, l.at_us, l.connection_id, l.exchange
+        l.seen_at, l.at_us, l.connection_id, l.exchange
 )
 SELECT *
 FROM matched

@@ -35,7 +35,7 @@ WITH subscribed AS (
     SELECT g.cluster, g.group_key, g.group_id,
         array_join(sort_array(g.subscribed_topics), ', ') AS topics,
         sort_array(g.subscribed_topics) AS topic_list,
-        g.client_id, g.client_address, g.software, g.member_id, g.at, g.at_us, g.connection_id, g.exchange,
+        g.client_id, g.client_address, g.software, g.member_id, g.seen_at, g.at_us, g.connection_id, g.exchange,
         greatest(c.last_seen_us, g.at_us) AS until_us
     FROM client_group_events AS g
     JOIN client_connections AS c ON c.connection_id = g.connection_id
@@ -63,7 +63,7 @@ WITH subscribed AS (
         max(software) AS software,
         count(DISTINCT connection_id) AS connections,
         min(at_us) AS from_us, max(to_us) AS to_us,
-        min(at) AS first_at,
+        min(seen_at) AS first_at,
         min(struct(at_us, connection_id, exchange)) AS example
     FROM numbered
     GROUP BY cluster, group_key, group_id, topics, period

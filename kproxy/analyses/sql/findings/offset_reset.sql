@@ -24,27 +24,27 @@ verdict: "{rows:time/times} a consumer jumped because its offset was gone. Large
 order: 13
 frame:
   derived:
-    from_offset: offset
-    records: abs(to_offset - offset)
-    direction: CASE WHEN to_offset > offset THEN 'skipped' ELSE 'reread' END
-    first_at: at
+    from_offset: partition_offset
+    records: abs(to_offset - partition_offset)
+    direction: CASE WHEN to_offset > partition_offset THEN 'skipped' ELSE 'reread' END
+    first_at: seen_at
     last_at: next_at
-  having: error_code = 1 AND next_error_code = 0 AND abs(to_offset - offset) >= :min_records
+  having: error_code = 1 AND next_error_code = 0 AND abs(to_offset - partition_offset) >= :min_records
   order_by: records DESC, first_at, client_id, client_address, topic, partition, connection_id, exchange, cluster
 */
 WITH asked AS (
     SELECT *
     FROM client_offsets
-    WHERE kind = 'fetch' AND replica_id < 0 AND offset IS NOT NULL
+    WHERE kind = 'fetch' AND replica_id < 0 AND partition_offset IS NOT NULL
 ), ordered AS (
     SELECT *,
-        lead(offset) OVER (
+        lead(partition_offset) OVER (
             PARTITION BY client_id, client_address, cluster, topic, partition ORDER BY at_us, connection_id, exchange
         ) AS to_offset,
         lead(error_code) OVER (
             PARTITION BY client_id, client_address, cluster, topic, partition ORDER BY at_us, connection_id, exchange
         ) AS next_error_code,
-        lead(at) OVER (
+        lead(seen_at) OVER (
             PARTITION BY client_id, client_address, cluster, topic, partition ORDER BY at_us, connection_id, exchange
         ) AS next_at
     FROM asked

@@ -38,7 +38,7 @@ frame:
 WITH marks AS (  -- batches of transactions, and ends of transactions
     SELECT client_id, client_address, cluster, software, transactional_id, producer_id, producer_epoch,
         coalesce(topic, topic_id) AS topic,
-        count, at, at_us, connection_id, exchange,
+        count, seen_at, at_us, connection_id, exchange,
         CAST(NULL AS STRING) AS outcome
     FROM client_batches
     WHERE direction = 'produce'
@@ -68,7 +68,7 @@ WITH marks AS (  -- batches of transactions, and ends of transactions
         max(ending) AS ending,
         sort_array(collect_set(topic)) AS topics,
         CAST(sum(count) AS BIGINT) AS records,
-        min(at) AS first_at, max(at) AS last_at,
+        min(seen_at) AS first_at, max(seen_at) AS last_at,
         min(at_us) AS first_us,
         min(struct(at_us, connection_id, exchange)) AS example
     FROM ended

@@ -21,7 +21,7 @@ sampled: That the member left by itself may be in an exchange that is missing.
 verdict: "{rows:running member was/running members were} thrown out by a group. First: {client_id} at {client_address} from {group_id}, {silence_ms:ms} after its heartbeat before. Look for a pause of that process (garbage collection, CPU, container) or a cut network."
 order: 22
 frame:
-  derived: {silence_ms: (at_us - before_us) DIV 1000, first_at: at, last_at: at}
+  derived: {silence_ms: (at_us - before_us) DIV 1000, first_at: seen_at, last_at: seen_at}
   having: coalesce(at_us - before_us, 0) >= :min_silence_ms * 1000
   order_by: first_at, group_key, member_id, connection_id, exchange
 */
@@ -46,7 +46,7 @@ WITH refused AS (
     GROUP BY group_key, member_id
 ), matched AS (
     SELECT r.client_id, r.client_address, r.software, r.cluster, r.group_key, r.group_id, r.member_id, r.error_name,
-        r.at, r.at_us, r.connection_id, r.exchange,
+        r.seen_at, r.at_us, r.connection_id, r.exchange,
         max(b.at_us) AS before_us
     FROM refused AS r
     LEFT JOIN left_group AS l ON l.group_key = r.group_key AND l.member_id = r.member_id AND l.left_us <= r.at_us
@@ -54,7 +54,7 @@ WITH refused AS (
         AND b.group_id = r.group_id AND b.member_id = r.member_id AND b.exchange < r.exchange
     WHERE r.nth = 1 AND l.left_us IS NULL
     GROUP BY
-        r.client_id, r.client_address, r.software, r.cluster, r.group_key, r.group_id, r.member_id, r.error_name, r.at, r.at_us, r.connection_id, r.exchange
+        r.client_id, r.client_address, r.software, r.cluster, r.group_key, r.group_id, r.member_id, r.error_name, r.seen_at, r.at_us, r.connection_id, r.exchange
 )
 SELECT m.*, s.session_timeout_ms
 FROM matched AS m

@@ -41,7 +41,7 @@ WITH by_client AS (
         count(*) AS batches,
         CAST(sum(count) AS BIGINT) AS records,
         CAST(sum(size) AS BIGINT) AS bytes,
-        min(at) AS first_at, max(at) AS last_at,
+        min(seen_at) AS first_at, max(seen_at) AS last_at,
         min(struct(at_us, connection_id, exchange)) AS example
     FROM client_batches
     WHERE direction = 'produce' AND coalesce(error_code, 0) = 0

@@ -32,8 +32,8 @@ frame:
     slow: count(CASE WHEN took_us >= :slow_ms * 1000 THEN 1 END)
     longest_ms: max(took_us) DIV 1000
     clients: count(DISTINCT client_id)
-    first_at: min(CASE WHEN took_us >= :slow_ms * 1000 THEN at END)
-    last_at: max(CASE WHEN took_us >= :slow_ms * 1000 THEN at END)
+    first_at: min(CASE WHEN took_us >= :slow_ms * 1000 THEN seen_at END)
+    last_at: max(CASE WHEN took_us >= :slow_ms * 1000 THEN seen_at END)
     example: max(struct(took_us, client_id, client_address, software, connection_id, exchange))
   derived:
     client_id: example.client_id

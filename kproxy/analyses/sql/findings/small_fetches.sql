@@ -36,9 +36,9 @@ frame:
 */
 WITH behind AS (
     SELECT connection_id, exchange,
-        CAST(sum(high_watermark - offset) AS BIGINT) AS lag
+        CAST(sum(high_watermark - partition_offset) AS BIGINT) AS lag
     FROM client_offsets
-    WHERE kind = 'fetch' AND replica_id < 0 AND error_code = 0 AND offset IS NOT NULL AND high_watermark > offset
+    WHERE kind = 'fetch' AND replica_id < 0 AND error_code = 0 AND partition_offset IS NOT NULL AND high_watermark > partition_offset
     GROUP BY connection_id, exchange
 )
 SELECT e.*, b.lag

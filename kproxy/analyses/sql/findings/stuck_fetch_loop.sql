@@ -9,7 +9,7 @@ columns:
   broker: ""
   topic: ""
   partition: ""
-  offset: the offset that is fetched again and again
+  partition_offset: the offset that is fetched again and again
   readable_end: offset up to which the partition can be read
   fetches: fetches from this offset
   all_fetches: all fetches of the partition in this time
@@ -25,11 +25,11 @@ parameters:
   min_seconds: {default: 5, meaning: "Consumers that went on within this time are not listed."}
   min_percent: {default: 40, most: 100, meaning: "Share of these among the consumer's fetches of the partition meanwhile; a client that reads a whole topic again and again has less."}
 sampled: Fetches of other offsets in between may be among the exchanges that are missing.
-verdict: "{rows:partition is/partitions are} stuck: a consumer fetches the same offset again and again. Most: {client_id} at {client_address}, offset {offset:d} of {topic}-{partition}, {fetches:time/times} in {seconds:,} s, {with_records:,} of them with records; the partition goes on to {readable_end:d}. Look for a record there that it cannot handle."
+verdict: "{rows:partition is/partitions are} stuck: a consumer fetches the same offset again and again. Most: {client_id} at {client_address}, offset {partition_offset:d} of {topic}-{partition}, {fetches:time/times} in {seconds:,} s, {with_records:,} of them with records; the partition goes on to {readable_end:d}. Look for a record there that it cannot handle."
 order: 15
 frame:
-  derived: {offset: position, seconds: us DIV 1000000}
-  order_by: fetches DESC, client_id, client_address, topic, partition, offset, connection_id, cluster
+  derived: {partition_offset: position, seconds: us DIV 1000000}
+  order_by: fetches DESC, client_id, client_address, topic, partition, partition_offset, connection_id, cluster
 */
 WITH asked AS (
     SELECT *, CASE WHEN last_stable_offset >= 0 THEN last_stable_offset ELSE high_watermark END AS readable_end
@@ -39,7 +39,7 @@ WITH asked AS (
         max(software) AS software,
         count(*) AS fetches,
         max(readable_end) AS readable_end,
-        min(at) AS first_at, max(at) AS last_at,
+        min(seen_at) AS first_at, max(seen_at) AS last_at,
         max(at_us) - min(at_us) AS us,
         min(exchange) AS exchange,
         max(exchange) AS last_exchange

@@ -25,8 +25,8 @@ frame:
     throttled: count(CASE WHEN throttle_time_ms > 0 THEN 1 END)
     throttled_ms: CAST(sum(throttle_time_ms) AS BIGINT)
     longest_ms: max(throttle_time_ms)
-    first_at: min(CASE WHEN throttle_time_ms > 0 THEN at END)
-    last_at: max(CASE WHEN throttle_time_ms > 0 THEN at END)
+    first_at: min(CASE WHEN throttle_time_ms > 0 THEN seen_at END)
+    last_at: max(CASE WHEN throttle_time_ms > 0 THEN seen_at END)
     example: max(struct(coalesce(throttle_time_ms, 0) AS longest, connection_id, exchange))
   having: throttled >= :min_throttled AND throttled_ms >= :min_total_ms
   order_by: throttled_ms DESC
