@@ -27,7 +27,7 @@ CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 _DIRECTORY_IDS = {node: base64.urlsafe_b64encode(f"kproxy broker {node}!".encode()).decode()[:22] for node in range(4)}
 _INNER = ("INNER", "CONTROL")
 _PLAIN = {"PLAIN": "PLAINTEXT", "OPEN": "PLAINTEXT"}
-_SECURE = {"SASL": "SASL_PLAINTEXT", "TLS": "SSL", "MUTUAL": "SSL", "SASL_TLS": "SASL_SSL"}
+SECURE = {"SASL": "SASL_PLAINTEXT", "TLS": "SSL", "MUTUAL": "SSL", "SASL_TLS": "SASL_SSL"}
 _LOGIN = "org.apache.kafka.common.security"
 _JAAS = {
     "plain": f'{_LOGIN}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";',
@@ -35,7 +35,7 @@ _JAAS = {
     "scram-sha-512": f"{_LOGIN}.scram.ScramLoginModule required;",
     "oauthbearer": f"{_LOGIN}.oauthbearer.OAuthBearerLoginModule required;",
 }
-_SMALL = {
+SMALL = {
     "num.network.threads": "2",
     "num.io.threads": "4",
     "group.initial.rebalance.delay.ms": "0",
@@ -56,7 +56,7 @@ _SMALL = {
     "allow.everyone.if.no.acl.found": "true",
     "super.users": f"User:ANONYMOUS;User:{USER}",
 }
-_EARLY_ACCESS = {"group.coordinator.rebalance.protocols": "classic,consumer"}  # KIP-848 before 4.0
+EARLY_ACCESS = {"group.coordinator.rebalance.protocols": "classic,consumer"}  # KIP-848 before 4.0
 
 
 class Broker:
@@ -81,7 +81,7 @@ class Broker:
         told = {"INNER": f"{_HOST}:{self.ports['INNER']}", **advertised}
         replicas = min(3, len(self._cluster.brokers))
         properties = {
-            **_SMALL,
+            **SMALL,
             "process.roles": "broker,controller",
             "node.id": str(self.node),
             "controller.quorum.bootstrap.servers": self._cluster.controllers(),
@@ -93,7 +93,7 @@ class Broker:
             "log.dirs": str(self.folder / "data"),
             **dict.fromkeys(_REPLICATED, str(replicas)),
             **dict.fromkeys(_IN_SYNC, str(max(1, replicas - 1))),
-            **({} if self._cluster.release >= "4" else _EARLY_ACCESS),
+            **({} if self._cluster.release >= "4" else EARLY_ACCESS),
             **self._cluster.security,
             **self._cluster.extra,
         }
@@ -144,10 +144,10 @@ class Cluster:
         self.main = main  # the class, or the source file, that is run
         self.folder = folder
         self.release = release
-        self.protocols = {**_PLAIN, **(_SECURE if secure else {})}
+        self.protocols = {**_PLAIN, **(SECURE if secure else {})}
         self.extra = dict(extra or {})
         self.authority = Authority("brokers", folder / "pki") if secure else None
-        self.security = _security(self.authority) if self.authority else {}
+        self.security = security_properties(self.authority) if self.authority else {}
         room = len(_INNER) + len(self.protocols)
         ports = free_ports(room * nodes)
         self.brokers = {first + i: Broker(self, first + i, ports + i * room) for i in range(nodes)}
@@ -233,7 +233,7 @@ class Cluster:
         self.gates.close()
 
 
-def _security(authority: Authority) -> dict[str, str]:
+def security_properties(authority: Authority) -> dict[str, str]:
     certificate, key = authority.issue_for("broker")
     keystore = authority.folder / "broker.keystore.pem"  # both in one file, as Kafka wants it
     keystore.write_bytes(key.read_bytes() + certificate.read_bytes())

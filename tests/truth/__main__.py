@@ -1,0 +1,64 @@
+"""The command line: see the package's docstring."""
+
+import sys
+import traceback
+from pathlib import Path
+
+import click
+
+from tests.truth import healthy, incidents
+from tests.truth.lab import WORKLOADS
+from tests.truth.lab import make as make_one
+from tests.truth.score import score
+
+assert healthy, incidents  # they fill WORKLOADS
+STORED = Path(__file__).resolve().parents[2] / "captures" / "truth"
+
+
+@click.group()
+def main() -> None:
+    """Workloads whose truth was chosen."""
+
+
+@main.command("list")
+def list_all() -> None:
+    """List the workloads."""
+    for work in WORKLOADS.values():
+        kind = "healthy" if work.healthy else "incident"
+        print(f"{work.name:32} {kind:9} {work.nodes} x {work.release:9} {work.about}")
+
+
+@main.command()
+@click.argument("names", nargs=-1)
+@click.option("-o", "--output", type=Path, default=STORED, show_default=True)
+def make(names: tuple[str, ...], output: Path) -> None:
+    """Run workloads, by default all."""
+    output.mkdir(parents=True, exist_ok=True)
+    failed = []
+    for name in names or tuple(WORKLOADS):
+        try:
+            manifest = make_one(WORKLOADS[name], output)
+        except Exception:
+            traceback.print_exc()
+            failed.append(name)
+        else:
+            print(f"{name}: {manifest.ended_at - manifest.started_at:.0f} s", flush=True)
+            for client in manifest.clients:
+                print(f"    {client.client_id} ({client.library}): {client.reported}")
+    if failed:
+        sys.exit(f"not made: {' '.join(failed)}")
+
+
+@main.command("score")
+@click.argument("folder", type=Path, default=STORED)
+@click.option("-q", "--quiet", is_flag=True, help="Print the table only.")
+def score_all(folder: Path, *, quiet: bool) -> None:
+    """Compare what kproxy report says with what is true."""
+    result = score(folder)
+    if not quiet:
+        print(result.wrong())
+    print(result.table())
+
+
+if __name__ == "__main__":
+    main()

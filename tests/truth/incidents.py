@@ -1,0 +1,16 @@
+"""Workloads in which something goes wrong, and look-alikes in which it does not."""
+
+from tests.truth.lab import Lab, workload
+
+
+@workload("One of two members of a group is killed; the other one takes over when its session has ended.")
+def member_killed(lab: Lab) -> None:
+    lab.topic("orders", 4)
+    lab.produce("shop", "orders")
+    _stays, goes = (lab.consume(f"billing-{n}", "orders", group="billing", session_timeout_ms=6000) for n in (1, 2))
+    lab.wait(8)
+    killed = goes.kill()
+    lab.wait(11)
+    lab.expect(
+        "rebalances", at=killed + 5, within=3, group_id="billing", cause="session timeout", client_id="billing-2"
+    )

@@ -1,0 +1,41 @@
+"""Clients of kafka-python."""
+
+from typing import Any
+
+from kafka import KafkaConsumer, KafkaProducer
+
+from tests.truth.job import Job, count_error, ended, nap, paced, record, seen
+
+
+def produce(job: Job) -> None:
+    producer = KafkaProducer(**_kafka_python(job))
+    for number in paced(job):
+        key, value = record(job, number)
+        future = producer.send(job["topic"], value, key=key)
+        future.add_callback(lambda _: seen.update(["acknowledged"]))
+        future.add_errback(lambda error: count_error(type(error).__name__))
+        seen["sent"] += 1
+    producer.flush(30)
+    producer.close()
+
+
+def consume(job: Job) -> None:
+    words = {"group_id": job.get("group"), "auto_offset_reset": "earliest", **_kafka_python(job)}
+    commit = job.get("commit", 0)
+    consumer = KafkaConsumer(*job["topic"].split(","), **words, **({"enable_auto_commit": False} if commit else {}))
+    while not ended():
+        for batch in consumer.poll(200, max_records=commit or 500).values():
+            seen["read"] += len(batch)
+            if job.get("pause"):
+                nap(job["pause"] * len(batch))
+            if commit:
+                consumer.commit()
+                seen["commits"] += 1
+    consumer.close()
+
+
+def _kafka_python(job: Job) -> dict[str, Any]:
+    return {"bootstrap_servers": job["bootstrap"].split(","), "client_id": job["client_id"], **job["settings"]}
+
+
+ROLES = {"produce": produce, "consume": consume}

@@ -1,0 +1,125 @@
+"""Clients of confluent-kafka."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+
+from tests.truth.job import Job, count_error, ended, nap, paced, record, say, seen
+
+PATIENCE = 20  # seconds for an operation
+
+
+def produce(job: Job) -> None:
+    def delivered(error: Any, _message: Any) -> None:
+        if error is None:
+            seen["acknowledged"] += 1
+        else:
+            count_error(error.name())
+
+    producer = Producer(_rdkafka(job))
+    transacts = job["role"] == "transact"
+    if transacts:
+        producer.init_transactions(60)
+    place = {"partition": job["partition"]} if "partition" in job else {}
+    batch, within = job.get("batch", 10), 0
+    try:
+        for number in paced(job):
+            if transacts and not within:
+                producer.begin_transaction()
+                say("began")
+            key, value = record(job, number)
+            try:
+                producer.produce(job["topic"], value, key=key, on_delivery=delivered, **place)
+            except KafkaException as refused:
+                count_error(refused.args[0].name())
+            seen["sent"] += 1
+            within += 1
+            producer.poll(0)
+            if job.get("flush"):
+                producer.flush(30)
+            if transacts and within >= batch:
+                time.sleep(job.get("hold", 0))
+                if job.get("abort") and number // batch % 2:
+                    producer.abort_transaction(60)
+                    seen["aborted"] += 1
+                else:
+                    producer.commit_transaction(60)
+                    seen["committed"] += 1
+                within = 0
+        if transacts and within:
+            producer.commit_transaction(60)
+            seen["committed"] += 1
+    except KafkaException as failure:
+        count_error(failure.args[0].name())
+        return
+    producer.flush(30)
+
+
+def consume(job: Job) -> None:
+
+    commit = job.get("commit", 0)
+    settings = {"group.id": job.get("group", "none"), "auto.offset.reset": "earliest", **_rdkafka(job)}
+    consumer = Consumer({**settings, **({"enable.auto.commit": False} if commit else {})})
+
+    def told(event: str) -> Any:
+        return lambda _consumer, partitions: say(
+            event, partitions=sorted(f"{p.topic}-{p.partition}" for p in partitions)
+        )
+
+    consumer.subscribe(
+        job["topic"].split(","), on_assign=told("assigned"), on_revoke=told("revoked"), on_lost=told("lost")
+    )
+    while not ended():
+        message = consumer.poll(0.2)
+        if message is None:
+            continue
+        if message.error():
+            count_error(message.error().name())
+            continue
+        seen["read"] += 1
+        if job.get("pause"):
+            nap(job["pause"])
+        if commit and seen["read"] % commit == 0:
+            try:
+                consumer.commit(asynchronous=False)
+                seen["commits"] += 1
+            except KafkaException as failure:
+                count_error(failure.args[0].name())
+    consumer.close()
+
+
+def admin(job: Job) -> None:
+    """Do each operation of ``do``: its name is a key of OPERATIONS, its other words are arguments."""
+    client = AdminClient(_rdkafka(job))
+    for name, *words in job["do"]:
+        OPERATIONS[name](client, words)
+        seen[name] += 1
+
+
+def _results(futures: dict[Any, Any]) -> None:
+    for future in futures.values():
+        future.result(PATIENCE)
+
+
+OPERATIONS: dict[str, Callable[[AdminClient, list[str]], object]] = {
+    "list": lambda admin, _: admin.list_topics(timeout=PATIENCE),
+    "configs": lambda admin, words: _results(admin.describe_configs([ConfigResource("topic", word) for word in words])),
+    "groups": lambda admin, _: admin.list_consumer_groups().result(PATIENCE),
+    "create": lambda admin, words: _results(admin.create_topics([NewTopic(words[0], int(words[1]))])),
+    "delete": lambda admin, words: _results(admin.delete_topics(words)),
+    "offsets": lambda admin, words: _results(
+        admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(words[0])])
+    ),
+    "purge": lambda admin, words: _results(admin.delete_records([TopicPartition(words[0], 0, int(words[1]))])),
+}
+
+
+def _rdkafka(job: Job) -> dict[str, Any]:
+    settings = {key.replace("_", "."): value for key, value in job["settings"].items()}
+    return {"bootstrap.servers": job["bootstrap"], "client.id": job["client_id"], **settings}
+
+
+ROLES = {"produce": produce, "transact": produce, "consume": consume, "admin": admin}

@@ -1,0 +1,87 @@
+"""Hosts with addresses of their own: namespaces on one bridge, where dumpcap hears all of them. Root only."""
+
+import gzip
+import os
+import subprocess
+import zlib
+from pathlib import Path
+
+from tests.support.kafka.processes import eventually, spawn, stop
+
+_PROGRAMS = ("ip", "dumpcap", "editcap")
+
+
+def run(*words: str) -> None:
+    """Run a program. Raises RuntimeError with what it complained of."""
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}")
+
+
+class Network:
+    """A bridge; the workload's name decides about the addresses, so that two workloads never share one."""
+
+    def __init__(self, name: str) -> None:
+        number = zlib.crc32(name.encode())
+        self._subnet = f"10.{64 + number % 128}.{number // 128 % 256}"
+        self._bridge = f"kt{os.getpid() % 10_000}"
+        self._hosts: dict[str, str] = {}
+        run("ip", "link", "add", self._bridge, "type", "bridge")
+        run("ip", "address", "add", f"{self._subnet}.1/24", "dev", self._bridge)
+        run("ip", "link", "set", self._bridge, "up")
+
+    def address(self, host: str) -> str:
+        """The address of a host, which is made when it is first named."""
+        if host not in self._hosts:
+            self._hosts[host] = f"{self._subnet}.{len(self._hosts) + 11}"
+            inside, outer = self._namespace(host), f"{self._bridge}-{len(self._hosts)}"
+            run("ip", "netns", "add", inside)
+            run("ip", "link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", inside)
+            run("ip", "link", "set", outer, "master", self._bridge, "up")
+            run("ip", "-n", inside, "address", "add", f"{self._hosts[host]}/24", "dev", "eth0")
+            run("ip", "-n", inside, "link", "set", "eth0", "up")
+            run("ip", "-n", inside, "link", "set", "lo", "up")
+        return self._hosts[host]
+
+    def inside(self, host: str) -> list[str]:
+        """The words that run a program on a host."""
+        self.address(host)
+        return ["ip", "netns", "exec", self._namespace(host)]
+
+    def cut(self, host: str, *, off: bool = True) -> None:
+        """Take a host's cable out, or put it in again."""
+        run("ip", "-n", self._namespace(host), "link", "set", "eth0", "down" if off else "up")
+
+    def _namespace(self, host: str) -> str:
+        return f"{self._bridge}-{host}"
+
+    def capture(self, file: Path, ports: str) -> "Capture":
+        """Begin to write what passes the bridge from or to *ports*, a range or a number."""
+        return Capture(self._bridge, file, ports)
+
+    def close(self) -> None:
+        for host in self._hosts:
+            subprocess.run(["ip", "netns", "delete", self._namespace(host)], check=False, capture_output=True)
+        subprocess.run(["ip", "link", "delete", self._bridge], check=False, capture_output=True)
+
+
+class Capture:
+    """A running dumpcap."""
+
+    def __init__(self, bridge: str, file: Path, ports: str) -> None:
+        self._file, self._raw = file, file.with_suffix(".raw")
+        log = file.with_suffix(".dumpcap.log")
+        words = ["dumpcap", "-q", "-B", "64", "-i", bridge, "-f", f"tcp portrange {ports}", "-w", str(self._raw)]
+        self._process = spawn(words, log)
+        eventually(lambda: "File:" in log.read_text(), what="dumpcap runs")
+
+    def close(self, secrets: Path | None = None) -> None:
+        """End it; without what dumpcap says of this machine; with the TLS keys of *secrets* inside."""
+        stop(self._process, patience=10)
+        plain, whole = self._file.with_suffix(".plain"), self._file.with_suffix(".whole")
+        run("editcap", "-F", "pcap", str(self._raw), str(plain))
+        inject = ["--inject-secrets", f"tls,{secrets}"] if secrets else []
+        run("editcap", *inject, "-F", "pcapng", str(plain), str(whole))
+        self._file.write_bytes(gzip.compress(whole.read_bytes(), 9, mtime=0))
+        for file in (self._raw, plain, whole, self._file.with_suffix(".dumpcap.log")):
+            file.unlink()

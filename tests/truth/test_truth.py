@@ -1,0 +1,40 @@
+"""What kproxy report says about workloads whose truth was chosen."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Require
+from tests.support.kafka import jars
+from tests.truth.__main__ import STORED
+from tests.truth.lab import WORKLOADS, make
+from tests.truth.manifest import read_manifests
+from tests.truth.score import Result, judge, report, score
+
+
+def test_promise_33_what_is_said_about_stored_captures_is_true() -> None:
+    """All in one report, in which each workload is a cluster of its own."""
+    manifests = read_manifests(STORED)
+    made = report(manifests, "--all")
+    result = Result()
+    for manifest in manifests.values():
+        judge(manifest, made, result)
+    assert result.workloads == len(manifests) >= 3
+    assert not result.wrong(), result.wrong()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in {"member-killed"} else pytest.mark.long)
+        for name in WORKLOADS
+    ],
+)
+def test_promise_33_what_is_said_about_a_new_run_is_true(name: str, tmp_path: Path, require: Require) -> None:
+    require("kafka", jars.missing() is None, jars.missing() or "")
+    if os.geteuid() != 0:
+        pytest.skip("namespaces need root")
+    make(WORKLOADS[name], tmp_path)
+    result: Result = score(tmp_path)
+    assert not result.wrong(), result.wrong()
