@@ -50,7 +50,7 @@ function line(row, columns, state, chooses, links) {
     const value = row[column.at];
     const text = cellText(value, column);
     const shown = text === "" ? html`<span class="none">${value === "" ? "empty" : ""}</span>` : html`<span title=${text.length > LONGEST ? visible(text, 2000) : nothing}>${NAMES.test(column.name) ? html`<bdi>${visible(text, LONGEST)}</bdi>` : sentence(text, LONGEST)}</span>`;
-    const kind = column.isRight ? "number" : text.length < 32 ? "short" : "";
+    const kind = column.isRight ? "number" : text.length < 32 ? "short" : "long";
     return html`<td class=${kind}>${chooses && at === 0 ? html`<button class="plain" @click=${(event) => { event.stopPropagation(); chooses(row); }}>${shown}</button>` : shown}</td>`;
   });
   if (!chooses) return html`<tr>${before ?? nothing}${cells}</tr>`;

@@ -5,7 +5,7 @@ import { html } from "./lit-html.js";
 
 const ON_A_PHONE = ["requestAt", "apiName", "latencyMs", "clientId", "topics", "errorName"];
 const KEPT = "kproxy columns";
-const NEVER_CUT = new Set(["client", "broker"]); // an address without its port is of no use
+const NEVER_CUT = new Set(["client", "broker", "apiName"]); // an address without its port is of no use, names of APIs are alike
 const MARKED = new Set(["number", "apiName"]); // a sign may stand before these: edited, or the colour of the API
 const PADDING = 13; // pixels, of a cell
 const LEAST = 84; // pixels: texts are never cut to less

@@ -15,7 +15,7 @@ const MOST_LANES = 30;
 const LANE_NAME = 40; // characters of a group's name
 const MOST_LINES = 12;
 const FIRST_ON_A_PHONE = ["group_id", "cause", "evidence", "began_at", "pause_ms", "client_id"];
-const FIRST = ["began_at", "group_id", "cause", "client_id", "evidence", "pause_ms", "duration_ms", "moved", "generation_to", "members_after"];
+const FIRST = ["began_at", "group_id", "cause", "client_id", "evidence", "pause_ms", "duration_ms", "moved"];
 
 export const KEYS = [["Shift ← →", "in a chart: select a span; Enter shows its exchanges"], ...LIVE];
 

@@ -86,7 +86,7 @@ def test_addresses_are_whole_and_one_click_opens(table: Page, lines: list[dict[s
         seen = len(column(table, "client"))
         for name in ("client", "broker"):
             assert column(table, name) == [line[name] for line in lines][:seen]
-        cut = """return [...document.querySelectorAll(".pane [data-number] > :is(:nth-child(3), :nth-child(4)), .pane .number")]
+        cut = """return [...document.querySelectorAll(".pane .row > :is(:nth-child(3), :nth-child(4), .api, .number)")]
             .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"""
         assert table.run(cut) == []
         assert (
