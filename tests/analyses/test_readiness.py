@@ -43,7 +43,8 @@ def test_nobody_breaks_by_the_release_that_they_were_run_with() -> None:
 def test_old_clients_and_brokers(name: str) -> None:
     """KIP-896: 4.x answers clients of 2.1 and later, and its clients need brokers of 2.1 and later."""
     rows = readiness(SHARED / name, "4.0")
-    assert {row["asker"] for row in rows} == {"client", "broker", "broker to broker"}
+    offers = {"broker"} if "0.10" in name else set()  # 0.9 has no ApiVersions: nothing is said of what it can
+    assert {row["asker"] for row in rows} == {"client", "broker to broker"} | offers
     judged = {row["verdict"] for row in rows if row["asker"] != "broker to broker"}
     assert judged <= {"will break", "may break"}
     assert [(row["verdict"], row["severity"]) for row in rows if row["asker"] == "broker to broker"] == [
@@ -99,18 +100,21 @@ def test_a_release_that_is_not_known_is_said() -> None:
 
 
 # Made by hand: what a client can is known only from what it used, and from its library
+BOTH = {"readiness": "target", "deprecated_versions": "release"}  # say the same
 
 
-def judge(tmp_path: Path, *, offered: str | None, asked: int, correlation_id: int = 0, **said: Any) -> tuple[str, str]:
-    """The verdict about a client that asked for Produce in a version, of a broker that offered a range of versions."""
+def judge(tmp_path: Path, *, offered: str | None, asked: Any, correlation_id: int = 0, **said: Any) -> tuple[str, str]:
+    """The verdict about a client that asked for Produce in a version or in several, of a broker that offered a range of versions."""
     rows = Rows()
     client = rows.client("app", **said)
     if offered is not None:
         client.ask(0, ApiKey.API_VERSIONS, api_version=0, correlation_id=0, offered_versions=[f"0:{offered}", "3:0-5"])
-    client.ask(1, ApiKey.PRODUCE, api_version=asked, correlation_id=correlation_id, acks=1)
-    found = rows.answer(tmp_path, "readiness", target="4.0")
+    for version in asked if isinstance(asked, tuple) else (asked,):
+        client.ask(1, ApiKey.PRODUCE, api_version=version, correlation_id=correlation_id, acks=1)
+    found, refused = (rows.answer(tmp_path / name, name, **{about: "4.0"}) for name, about in BOTH.items())
     row = next(row for row in found if row["asker"] == "client")
     assert row["severity"] == {"will break": "critical", "may break": "warning", "fine": "info"}[row["verdict"]]
+    assert [each["client_id"] for each in refused] == ["app"] * (row["verdict"] == "will break")
     return row["verdict"], row["reason"]
 
 
@@ -121,9 +125,10 @@ def test_a_client_that_the_broker_held_down_may_go_higher(tmp_path: Path) -> Non
 
 
 def test_a_client_that_was_offered_more_showed_its_limit(tmp_path: Path) -> None:
-    verdict, reason = judge(tmp_path, offered="0-7", asked=2)
+    verdict, reason = judge(tmp_path, offered="0-7", asked=(7, 2, 2))
     assert verdict == "will break"
-    assert "offered up to v7, and the client asked for no more" in reason
+    assert reason.startswith("Produce v2: ")
+    assert "offered up to v7, and the client asked for no more in 2 requests" in reason
 
 
 def test_a_client_that_does_not_negotiate_will_not_go_higher(tmp_path: Path) -> None:

@@ -46,68 +46,55 @@ WITH target AS (
   FROM api_versions v JOIN releases r ON r.release = v.release
   GROUP BY api_key
 ),
--- The versions of each API that each client used.
-asked AS (
-  SELECT c.client, c.client_id, c.principal, c.software, c.software_version, e.api_key,
-    max(e.api_name) AS api_name,
-    min(e.api_version) AS least,
-    max(e.api_version) AS most,
-    count(*) AS requests,
-    min(unix_micros(e.request_at)) AS first_micros,
-    max(o.highest) AS offered,
-    min(c.inferred) AS inferred,
-    min(c.role) AS role,
-    min(CASE WHEN c.library = 'apache-kafka-java' THEN c.library_order END) AS java_order,
-    collect_set(c.client_address) AS addresses,
-    max(CASE WHEN e.exchange = 1 AND e.correlation_id <= 1 THEN 1 ELSE 0 END) AS begins
-  FROM exchanges e
-  JOIN clients c ON c.connection_id = e.connection_id
-  LEFT JOIN broker_versions o
-    ON o.broker_address = c.broker_address AND o.broker_port = c.broker_port AND o.api_key = e.api_key
-  WHERE e.request_at IS NOT NULL AND e.api_version IS NOT NULL
-  GROUP BY c.client, c.client_id, c.principal, c.software, c.software_version, e.api_key
-),
--- Whether a client sends ApiVersions: seen; else as its library is known to do; else no, if the beginning of a connection was seen.
-facts AS (
-  SELECT a.*,
+-- The versions of each API that each client used: bound_low is the lowest that the release refuses and the client would ask for again.
+who AS (
+  SELECT client, client_id, principal, software, software_version, min(inferred) AS inferred, min(role) AS role,
+    collect_set(client_address) AS addresses
+  FROM clients
+  GROUP BY client, client_id, principal, software, software_version
+), facts AS (
+  SELECT u.client, u.api_key,
+    max(u.api_name) AS api_name,
+    max(u.api_version) AS most,
+    sum(u.requests) AS requests,
+    min(u.first_micros) AS first_micros,
+    min(CASE WHEN u.api_version < r.lowest AND u.bound < r.lowest THEN u.api_version END) AS bound_low,
+    sum(CASE WHEN u.api_version < r.lowest AND u.bound < r.lowest THEN u.requests END) AS bound_requests,
+    max(CASE WHEN u.api_version < r.lowest AND u.bound < r.lowest THEN u.offered END) AS bound_offered,
+    max(CASE WHEN u.api_version < r.lowest AND u.bound IS NULL THEN u.api_version END) AS held_low,
+    max(CASE WHEN u.api_version < r.lowest AND u.bound IS NULL THEN u.offered END) AS held_offered,
+    max(CASE WHEN u.api_version < r.lowest THEN u.api_version END) AS low,
+    max(u.able) AS able, max(u.floor) AS floor, min(u.negotiates) AS negotiates,
     t.release AS target, t.release_order AS target_order, k.first_release, k.first_order, r.lowest AS target_lowest,
     r.highest AS target_highest,
-    r.api_key IS NOT NULL AS exists,
-    b.highest AS able, b.floor,
-    coalesce(a.java_order > n.last_order, false) AS is_newer_java,
-    CASE
-      WHEN max(CASE WHEN a.api_key = 18 THEN 1 ELSE 0 END) OVER (PARTITION BY a.client) = 1 THEN 'yes'
-      WHEN b.negotiates THEN 'yes'
-      WHEN b.negotiates = false OR max(a.begins) OVER (PARTITION BY a.client) = 1 THEN 'no'
-      ELSE 'unknown'
-    END AS negotiates
-  FROM asked a
+    r.api_key IS NOT NULL AS exists
+  FROM used_versions u
   CROSS JOIN target t
-  CROSS JOIN (SELECT max(last_order) AS last_order FROM client_versions WHERE library = 'apache-kafka-java') n
-  JOIN known k ON k.api_key = a.api_key
-  LEFT JOIN answered r ON r.api_key = a.api_key
-  LEFT JOIN client_abilities b ON b.client = a.client AND b.api_key = a.api_key
+  JOIN known k ON k.api_key = u.api_key
+  LEFT JOIN answered r ON r.api_key = u.api_key
+  WHERE u.api_key <> 18
+  GROUP BY u.client, u.api_key, t.release, t.release_order, k.first_release, k.first_order, r.lowest, r.highest, r.api_key
 ), judged AS (
-  SELECT f.*,
+  SELECT f.*, w.client_id, w.principal, w.software, w.software_version, w.inferred, w.role, w.addresses,
     CASE
       -- optional to clients, which ask for them where the broker offers them: OffsetForLeaderEpoch, SaslAuthenticate (SaslHandshake v0
       -- goes before it), DescribeCluster and DescribeTopicPartitions (Metadata instead), telemetry
-      WHEN NOT exists AND first_order > target_order AND negotiates <> 'no' AND api_key IN (23, 36, 60, 71, 72, 75) THEN 'does without'
+      WHEN NOT exists AND first_order > target_order AND negotiates <> 'no' AND f.api_key IN (23, 36, 60, 71, 72, 75) THEN 'does without'
       WHEN NOT exists AND first_order > target_order THEN 'is newer'
       WHEN NOT exists THEN 'is gone'
-      WHEN negotiates = 'no' AND least < target_lowest THEN 'fixed, too old'
+      WHEN bound_low IS NOT NULL AND negotiates = 'no' THEN 'fixed, too old'
+      WHEN bound_low IS NOT NULL AND able < target_lowest THEN 'library too old'
+      WHEN bound_low IS NOT NULL THEN 'own limit'
       WHEN negotiates = 'no' AND most > target_highest THEN 'fixed, too new'
-      WHEN most BETWEEN target_lowest AND target_highest THEN 'answered'
       WHEN most > target_highest AND floor > target_highest THEN 'too new'
-      WHEN most > target_highest AND (floor IS NOT NULL OR is_newer_java) THEN 'steps down'
+      WHEN held_low IS NOT NULL THEN 'held down'
+      WHEN most > target_highest AND (floor IS NOT NULL OR able > target_highest) THEN 'steps down'
       WHEN most > target_highest THEN 'may step down'
-      WHEN able < target_lowest THEN 'library too old'
-      WHEN able >= target_lowest OR is_newer_java THEN 'library goes higher'
-      WHEN negotiates = 'yes' AND most < offered THEN 'own limit'
-      ELSE 'held down'
+      WHEN low IS NOT NULL THEN 'library goes higher'
+      ELSE 'answered'
     END AS finding
   FROM facts f
-  WHERE api_key <> 18
+  JOIN who w ON w.client = f.client
 ), worded AS (
   SELECT j.*,
     CASE
@@ -116,7 +103,7 @@ facts AS (
       ELSE 0
     END AS badness,
     concat(
-      api_name, ' v', CAST(most AS STRING),
+      api_name, ' v', CAST(version AS STRING),
       CASE finding
         WHEN 'is newer' THEN concat(': Kafka ', target, ' does not have this API, which came with ', first_release)
         WHEN 'does without' THEN concat(': Kafka ', target, ' does not have this API, and clients do without it')
@@ -134,26 +121,27 @@ facts AS (
           ': Kafka ', target, ' answers v', CAST(target_lowest AS STRING), ' and later; the library goes to v', CAST(able AS STRING))
         WHEN 'own limit' THEN concat(
           ': Kafka ', target, ' answers v', CAST(target_lowest AS STRING), ' and later; the broker here offered up to v',
-          CAST(offered AS STRING), ', and the client asked for no more')
+          CAST(bound_offered AS STRING), ', and the client asked for no more in ', CAST(bound_requests AS STRING),
+          CASE WHEN bound_requests = 1 THEN ' request' ELSE ' requests' END)
         WHEN 'held down' THEN concat(
           ': Kafka ', target, ' answers v', CAST(target_lowest AS STRING), ' and later; ',
           CASE
-            WHEN offered IS NULL THEN 'what the broker here offers was not seen'
-            ELSE concat('the broker here offers no more than v', CAST(offered AS STRING))
+            WHEN held_offered IS NULL THEN 'what the broker here offers was not seen'
+            ELSE concat('the broker here offers no more than v', CAST(held_offered AS STRING))
           END,
           ', and what the library can is not known')
         WHEN 'library goes higher' THEN concat(
           ': held down by the broker here; the library ',
-          coalesce(concat('goes to v', CAST(able AS STRING)), 'is newer than what kproxy knows'))
+          CASE WHEN able = 32767 THEN 'is newer than what kproxy knows' ELSE concat('goes to v', CAST(able AS STRING)) END)
         ELSE ' is answered'
       END,
       CASE
-        WHEN api_key = 0 AND most < 3 AND target_lowest >= 3 THEN ' (message format 0 or 1, which it does not take: KIP-724)'
-        WHEN api_key = 1 AND most < 4 AND target_lowest >= 4 THEN ' (message format 0 or 1, which it does not send: KIP-724)'
+        WHEN api_key = 0 AND version < 3 AND target_lowest >= 3 THEN ' (message format 0 or 1, which it does not take: KIP-724)'
+        WHEN api_key = 1 AND version < 4 AND target_lowest >= 4 THEN ' (message format 0 or 1, which it does not send: KIP-724)'
         ELSE ''
       END
     ) AS words
-  FROM judged j
+  FROM (SELECT *, coalesce(bound_low, held_low, low, most) AS version FROM judged) j
 ), ranked AS (
   SELECT w.*, max(badness) OVER (PARTITION BY client) AS worst FROM worded w
 ), client_rows AS (
@@ -164,7 +152,7 @@ facts AS (
     d.software, d.software_version,
     min(d.inferred) AS inferred,
     d.worst AS badness,
-    min_by(CASE WHEN d.badness = d.worst THEN concat(d.api_name, ' v', CAST(d.most AS STRING)) END,
+    min_by(CASE WHEN d.badness = d.worst THEN concat(d.api_name, ' v', CAST(d.version AS STRING)) END,
       CASE WHEN d.badness = d.worst AND d.worst > 0 THEN struct(d.first_micros, d.api_key) END) AS breaks_first,
     coalesce(
       min_by(CASE WHEN d.badness = d.worst THEN d.words END,
@@ -180,38 +168,31 @@ facts AS (
   FROM ranked d
   GROUP BY d.client, d.client_id, d.principal, d.software, d.software_version, d.worst, d.target
 ),
--- Brokers behind Java clients of the target: the APIs that clients ask them for.
+-- Brokers behind Java clients of the target: the APIs that clients ask them for, as far as they were seen to offer versions.
 broker_asked AS (
-  SELECT c.broker_address, c.broker_port, e.api_key,
-    max(e.api_name) AS api_name,
-    max(CASE WHEN e.response_at IS NOT NULL AND NOT array_contains(e.error_codes, CAST(35 AS SMALLINT)) THEN e.api_version END) AS most,
-    count(*) AS requests,
-    min(unix_micros(e.request_at)) AS first_micros
-  FROM exchanges e JOIN clients c ON c.connection_id = e.connection_id
-  WHERE c.role = 'client' AND e.request_at IS NOT NULL AND e.api_version IS NOT NULL AND e.api_key NOT IN (17, 18, 36)
-  GROUP BY c.broker_address, c.broker_port, e.api_key
+  SELECT u.broker_address, u.broker_port, u.api_key,
+    max(u.api_name) AS api_name,
+    sum(u.requests) AS requests,
+    min(u.first_micros) AS first_micros
+  FROM used_versions u
+  JOIN who w ON w.client = u.client
+  WHERE w.role = 'client' AND u.api_key NOT IN (17, 18, 36)
+  GROUP BY u.broker_address, u.broker_port, u.api_key
 ), broker_judged AS (
   SELECT b.*,
-    t.release AS target, r.lowest AS client_lowest,
-    coalesce(o.highest, b.most) AS highest,
-    o.highest IS NOT NULL AS is_offered,
-    CASE
-      WHEN r.api_key IS NULL OR coalesce(o.highest, b.most) >= r.lowest THEN 0
-      WHEN o.highest IS NOT NULL THEN 2
-      ELSE 1
-    END AS badness
+    t.release AS target, r.lowest AS client_lowest, o.highest,
+    CASE WHEN o.highest < r.lowest THEN 2 ELSE 0 END AS badness
   FROM broker_asked b
   CROSS JOIN target t
-  LEFT JOIN answered r ON r.api_key = b.api_key
-  LEFT JOIN broker_versions o
+  JOIN broker_versions o
     ON o.broker_address = b.broker_address AND o.broker_port = b.broker_port AND o.api_key = b.api_key
+  LEFT JOIN answered r ON r.api_key = b.api_key
 ), broker_words AS (
   SELECT j.*,
     max(j.badness) OVER (PARTITION BY j.broker_address, j.broker_port) AS worst,
     concat(
-      api_name, ': Java clients of ', target, ' speak v', CAST(client_lowest AS STRING), ' and later; the broker ',
-      CASE WHEN is_offered THEN 'offers' ELSE 'was not seen to offer versions, and answered' END,
-      ' no more than v', coalesce(CAST(highest AS STRING), '?')
+      api_name, ': Java clients of ', target, ' speak v', CAST(client_lowest AS STRING), ' and later; the broker offers no more than v',
+      CAST(highest AS STRING)
     ) AS words
   FROM broker_judged j
 ), broker_rows AS (

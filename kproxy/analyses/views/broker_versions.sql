@@ -1,5 +1,7 @@
 /*
-meaning: The versions of each API that brokers offer, as ApiVersions responses have them; one row for each address and API.
+meaning: >-
+  The versions of each API that brokers offer, as ApiVersions responses have them; one row for each address and API. always: the
+  highest version that each of its responses has; it differs from highest where the broker was upgraded between captures.
 stored: true
 */
 WITH ranges AS (
@@ -12,7 +14,7 @@ WITH ranges AS (
   ) o
   JOIN connections c ON c.connection_id = o.connection_id
 )
-SELECT broker_address, broker_port, api_key, min(lowest) AS lowest, max(highest) AS highest
+SELECT broker_address, broker_port, api_key, min(lowest) AS lowest, max(highest) AS highest, min(highest) AS always
 FROM ranges
 WHERE api_key IS NOT NULL AND highest IS NOT NULL
 GROUP BY broker_address, broker_port, api_key

@@ -139,6 +139,7 @@ class Client:
             "api_key": int(api),
             "api_name": "".join(part.title() for part in api.name.split("_")),
             "api_version": 9,
+            "correlation_id": self._exchanges - 1,
             "client_id": self.client_id,
             "request_size": 100,
             "response_size": None if unanswered else 100,

@@ -3,8 +3,9 @@ id: deprecated_versions
 title: Clients that speak versions which newer brokers refuse
 severity: warning
 meaning: >
-  Kafka 4.0 dropped old versions of its APIs (KIP-896). These clients use some of them, and stop working when the brokers are upgraded.
-  Requests between brokers are left out: brokers are upgraded together.
+  Kafka 4.0 dropped old versions of its APIs (KIP-896). These clients asked for some of them although the broker offered more, or do
+  not negotiate versions, or their library has no others: they stop working when the brokers are upgraded. Left out are
+  clients that an old broker holds down, as they go higher with a newer one, and brokers, which are upgraded together.
 columns:
   release: Kafka release that the brokers would have
   api_key: Kafka's number of the API
@@ -41,6 +42,10 @@ WITH known AS (
 )
 SELECT e.*, t.min_version
 FROM client_exchanges AS e
+JOIN clients AS c ON c.connection_id = e.connection_id
 JOIN known AS k ON k.api_key = e.api_key
+JOIN used_versions AS u
+    ON u.client = c.client AND u.client_address = c.client_address AND u.broker_address = c.broker_address
+    AND u.broker_port = c.broker_port AND u.api_key = e.api_key AND u.api_version = e.api_version
 LEFT JOIN target AS t ON t.api_key = e.api_key
-WHERE e.role = 'client' AND (t.api_key IS NULL OR e.api_version < t.min_version)
+WHERE e.role = 'client' AND (t.api_key IS NULL OR (e.api_version < t.min_version AND u.bound < t.min_version))
