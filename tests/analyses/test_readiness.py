@@ -104,7 +104,7 @@ BOTH = {"readiness": "target", "deprecated_versions": "release"}  # say the same
 
 
 def judge(tmp_path: Path, *, offered: str | None, asked: Any, correlation_id: int = 0, **said: Any) -> tuple[str, str]:
-    """The verdict about a client that asked for Produce in a version or in several, of a broker that offered a range of versions."""
+    """The verdict about a client that asked for Produce in these versions, of a broker that offered a range of versions."""
     rows = Rows()
     client = rows.client("app", **said)
     if offered is not None:
