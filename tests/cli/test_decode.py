@@ -225,7 +225,7 @@ def test_a_damaged_capture_is_decoded_up_to_the_damage(kproxy: Kproxy, tmp_path:
         (("/dev/null",), "the file is empty"),
         (("--where", "apikey == 3", str(FIRST)), "did you mean apiKey?"),
         (("--where", "apiKey ==", str(FIRST)), "is wrong at column 10"),
-        (("--where", "apiKey", str(FIRST)), "must give true or false"),
+        (("--where", "apiKey", str(FIRST)), "apiKey is a number, not true or false; write apiKey > 0"),
         (("-o", "r.xyz", str(FIRST)), "-o r.xyz: no format has the suffix .xyz; use .txt, "),
         (("-o", "/nope/out", str(FIRST)), "its folder does not exist"),
         (("-o", str(CAPTURES), str(FIRST)), "is a directory; -o wants a file"),
