@@ -20,6 +20,7 @@ setting has an option of `kproxy run`, add it also to reading.Options, reading.O
 """
 
 from kproxy.config.structs import (
+    NEARLY_ALL,
     Addresses,
     Analysis,
     BrokerTls,
@@ -37,6 +38,7 @@ from kproxy.config.structs import (
 from kproxy.filters.options import Rotated
 
 __all__ = [
+    "NEARLY_ALL",
     "Addresses",
     "Analysis",
     "BrokerTls",

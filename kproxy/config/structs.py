@@ -138,6 +138,9 @@ class Cluster(Struct, frozen=True):
     ] = []
 
 
+NEARLY_ALL = 0.9  # of limits.connections: where files are enough for fewer clients, kproxy says so
+
+
 class Limits(Struct, frozen=True):
     """Limits: of clients, over all workers together; of single frames; of memory, in each worker. Sizes in bytes."""
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from prometheus_client.parser import text_string_to_metric_families
 
 from kproxy import __version__
-from kproxy.config import Cluster, Config
+from kproxy.config import NEARLY_ALL, Cluster, Config
 from kproxy.doctor.broker import date_problems
 from kproxy.doctor.cluster import CLOCK_S
 from kproxy.doctor.findings import Finding, good, note, problem, warning
@@ -32,7 +32,6 @@ from kproxy.protocol.addresses import as_reached_here
 from kproxy.proxy.network.listening import advice_on_binding, check_addresses_are_free, check_admin_address_is_free
 
 FILES_OF_A_CLIENT = 2  # the connection of the client, and the one to its broker
-NEARLY_ALL = 0.9  # of limits.connections: with fewer files kproxy run warns, too
 OWN_FILES = 64  # of kproxy itself: listeners, logs, pipes, shared memory
 TRIED = 65_536  # bytes written to see whether there is space
 FULL = 64 << 20  # bytes

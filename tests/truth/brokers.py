@@ -8,7 +8,7 @@ import base64
 import hashlib
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support.certificates import Authority
@@ -229,9 +229,3 @@ class Cluster:
 def cluster_id(name: str) -> str:
     """The id of the cluster of a workload, which brokers in KRaft mode are given."""
     return base64.urlsafe_b64encode(hashlib.sha256(name.encode()).digest()[:16]).decode().rstrip("=")
-
-
-def nodes_of(cluster: Cluster, topic: str) -> Sequence[int]:
-    """The leader of each partition of a topic."""
-    leaders = metadata(cluster.open, [topic]).leaders
-    return [leaders[topic, partition] for partition in range(len(leaders))]

@@ -59,19 +59,16 @@ def produce(job: Job) -> None:
 
 
 def consume(job: Job) -> None:
-
     commit = job.get("commit", 0)
     settings = {"group.id": job.get("group", "none"), "auto.offset.reset": "earliest", **_rdkafka(job)}
     consumer = Consumer({**settings, **({"enable.auto.commit": False} if commit else {})})
 
-    def told(event: str) -> Any:
+    def on(event: str) -> Any:
         return lambda _consumer, partitions: say(
             event, partitions=sorted(f"{p.topic}-{p.partition}" for p in partitions)
         )
 
-    consumer.subscribe(
-        job["topic"].split(","), on_assign=told("assigned"), on_revoke=told("revoked"), on_lost=told("lost")
-    )
+    consumer.subscribe(job["topic"].split(","), on_assign=on("assigned"), on_revoke=on("revoked"), on_lost=on("lost"))
     while not ended():
         message = consumer.poll(0.2)
         if message is None:

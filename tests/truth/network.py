@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.support.kafka.processes import eventually, spawn, stop
 
-_PROGRAMS = ("ip", "dumpcap", "editcap")
+PROGRAMS = ("ip", "dumpcap", "editcap")
 
 
 def run(*words: str) -> None:
@@ -47,10 +47,6 @@ class Network:
         """The words that run a program on a host."""
         self.address(host)
         return ["ip", "netns", "exec", self._namespace(host)]
-
-    def cut(self, host: str, *, off: bool = True) -> None:
-        """Take a host's cable out, or put it in again."""
-        run("ip", "-n", self._namespace(host), "link", "set", "eth0", "down" if off else "up")
 
     def _namespace(self, host: str) -> str:
         return f"{self._bridge}-{host}"

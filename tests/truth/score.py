@@ -6,27 +6,16 @@ wrong only where the workload denies them.
 """
 
 import datetime
-import json
 import re
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.command import report_json
 from tests.truth.manifest import Manifest, Truth, read_manifests
 
-COMMAND = [
-    sys.executable,
-    "-c",
-    "import sys; from kproxy.cli import main; sys.exit(main())",
-    "report",
-    "-q",
-    "--format",
-    "json",
-]
 SEVERITIES = ("critical", "warning", "notice", "info")
 _WHEN = ("first_at", "began_at", "at")
 _DESCRIBED = {"map", "lag", "inventory", "latency", "topics", "diff"}  # they list what was seen
@@ -86,20 +75,12 @@ def _line(name: str, answers: Sequence[Answer]) -> str:
     return f"{name:28}{count['right']:7}{count['wrong']:7}{count['missed']:7}{recall}{precision}"
 
 
-def report(captures: Iterable[Path], *more: str) -> Report:
-    """What kproxy says of captures as one. Raises AssertionError with its message if it cannot be had."""
-    run = subprocess.run([*COMMAND, *more, *map(str, captures)], capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    made: Report = json.loads(run.stdout)
-    return made
-
-
 def score(folder: Path, names: Sequence[str] = ()) -> Result:
     """Score the workloads of a folder, each capture by itself."""
     result = Result()
     for capture, manifest in read_manifests(folder).items():
         if not names or manifest.name in names:
-            judge(manifest, report([capture], "--all"), result)
+            judge(manifest, report_json("--all", capture), result)
     return result
 
 

@@ -1,22 +1,25 @@
 """What kproxy report says about workloads whose truth was chosen."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Require
+from tests.support.command import report_json
 from tests.support.kafka import jars
 from tests.truth.__main__ import STORED
 from tests.truth.lab import WORKLOADS, make
 from tests.truth.manifest import read_manifests
-from tests.truth.score import Result, judge, report, score
+from tests.truth.network import PROGRAMS
+from tests.truth.score import Result, judge, score
 
 
 def test_promise_33_what_is_said_about_stored_captures_is_true() -> None:
     """All in one report, in which each workload is a cluster of its own."""
     manifests = read_manifests(STORED)
-    made = report(manifests, "--all")
+    made = report_json("--all", *manifests)
     result = Result()
     for manifest in manifests.values():
         judge(manifest, made, result)
@@ -33,8 +36,7 @@ def test_promise_33_what_is_said_about_stored_captures_is_true() -> None:
 )
 def test_promise_33_what_is_said_about_a_new_run_is_true(name: str, tmp_path: Path, require: Require) -> None:
     require("kafka", jars.missing() is None, jars.missing() or "")
-    if os.geteuid() != 0:
-        pytest.skip("namespaces need root")
+    require("netns", os.geteuid() == 0 and all(map(shutil.which, PROGRAMS)), f"needs root, {', '.join(PROGRAMS)}")
     make(WORKLOADS[name], tmp_path)
     result: Result = score(tmp_path)
     assert not result.wrong(), result.wrong()

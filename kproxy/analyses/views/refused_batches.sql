@@ -2,7 +2,8 @@
 meaning: >-
   Each attempt to produce a record batch that the broker refused, and what became of its records (outcome): acknowledged, if batches
   with their sequence numbers, or of another epoch with their timestamps, were acknowledged; lost, if the client then went away, was
-  acknowledged later records only, or did not succeed within two minutes; else unknown. lost: number of its records that are lost, in the
+  acknowledged later records only, or did not succeed within two minutes; else unknown. harm: 2 for lost, 1 for unknown, 0 for
+  acknowledged. lost: number of its records that are lost, in the
   first attempt with this batch, else 0.
 stored: true
 */
@@ -30,14 +31,13 @@ WITH sent AS (
 -- last of them are in batches that were acknowledged.
 compared AS (
   SELECT r.connection_id, r.exchange, r.topic_or_id, r.partition, r.end_us, r.last_us, a.at_us, a.begin_us AS other_begin_us,
+    a.producer_id >= 0 AND a.producer_id = r.producer_id AND a.producer_epoch = r.producer_epoch AS has_same_epoch,
     CASE
-      WHEN a.producer_id >= 0 AND a.producer_id = r.producer_id AND a.producer_epoch = r.producer_epoch
-        THEN r.base_sequence BETWEEN a.base_sequence AND a.last_sequence
+      WHEN has_same_epoch THEN r.base_sequence BETWEEN a.base_sequence AND a.last_sequence
       ELSE a.at_us > r.first_us AND r.begin_us BETWEEN a.begin_us AND a.end_us
     END AS has_first,
     CASE
-      WHEN a.producer_id >= 0 AND a.producer_id = r.producer_id AND a.producer_epoch = r.producer_epoch
-        THEN r.last_sequence BETWEEN a.base_sequence AND a.last_sequence
+      WHEN has_same_epoch THEN r.last_sequence BETWEEN a.base_sequence AND a.last_sequence
       ELSE a.at_us > r.first_us AND r.end_us BETWEEN a.begin_us AND a.end_us
     END AS has_last
   FROM batches r
@@ -70,7 +70,7 @@ compared AS (
 )
 SELECT r.connection_id, r.exchange, r.client_id, r.client_address, r.software, r.broker, r.cluster, r.topic_or_id AS topic, r.partition,
   r.error_code, n.name AS error_name, r.seen_at, r.at_us, r.count, r.size, r.base_offset, r.crc_valid, r.producer_id, r.base_sequence,
-  o.outcome,
+  o.outcome, CASE o.outcome WHEN 'lost' THEN 2 WHEN 'unknown' THEN 1 ELSE 0 END AS harm,
   CASE WHEN o.outcome = 'lost' AND r.connection_id = r.first_attempt.connection_id AND r.exchange = r.first_attempt.exchange
     THEN r.count ELSE 0 END AS lost
 FROM attempts r

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kproxy.config import Config
+from kproxy.config import NEARLY_ALL, Config
 from kproxy.config.files import filter_files, watched_files
 from kproxy.config.reading import Options, config_from_options, refusal
 from kproxy.errors import ConfigError, KproxyError, UsageError
@@ -298,7 +298,7 @@ def allow_files(config: Config) -> None:
     if now != resource.RLIM_INFINITY and now < allowed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most))
     clients = max(allowed - OTHER_FILES, 0) // 2
-    if clients < 0.9 * config.limits.connections:
+    if clients < NEARLY_ALL * config.limits.connections:
         reason = f"the limit of open files (ulimit -n) is {most}, which is enough for about {clients} clients"
         log("warning", "limits.connections will not be reached", reason=reason)
 

@@ -1,9 +1,6 @@
 """Map, time, groups, clients and findings in Chromium show the numbers of kproxy report and kproxy decode."""
 
-import json
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -18,6 +15,7 @@ from kproxy.output.times import render_instant
 from tests.page.asking import decoded
 from tests.page.browser.driving import WIDE, Page, opened
 from tests.page.browser.test_accessibility import axe, looks_right
+from tests.support.command import report_json
 from tests.support.corpus import CAPTURES
 from tests.support.sampled import sampled
 
@@ -31,9 +29,7 @@ __all__ = ["axe"]
 
 def reported(source: Path, *options: str) -> dict[str, Any]:
     """Return the analyses of kproxy report, by id."""
-    command = [sys.executable, "-m", "kproxy", "report", "-q", "--format", "json", *options, str(source)]
-    done = subprocess.run(command, capture_output=True, check=True)
-    answer: dict[str, Any] = json.loads(done.stdout)
+    answer = report_json(*options, source)
     return {one["id"]: one for one in answer["verdicts"]} | answer["analyses"]
 
 

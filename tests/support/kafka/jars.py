@@ -70,11 +70,9 @@ def fetch(kept: Path, artifacts: Sequence[tuple[str, str, str]]) -> None:
         fetched = Path(name) / "jars"
         command = ["mvn", "-q", "-B", "-f", str(project), COPY, f"-DoutputDirectory={fetched}"]
         subprocess.run(command, check=True, timeout=_PATIENCE, stdin=subprocess.DEVNULL)
-        for binding in [
-            *fetched.glob("slf4j-reload4j-*.jar"),
-            *fetched.glob("slf4j-log4j12-*.jar"),
-        ]:  # instead of slf4j-simple
-            binding.unlink()
+        for other in ("reload4j", "log4j12"):  # what old releases bring; only slf4j-simple is to write the log
+            for binding in fetched.glob(f"slf4j-{other}-*.jar"):
+                binding.unlink()
         try:
             fetched.rename(kept)  # whole or not at all, even if another process does the same
         except OSError:

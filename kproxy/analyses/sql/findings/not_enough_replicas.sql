@@ -30,14 +30,13 @@ frame:
     errors: count(*)
     seconds: (max(at_us) - min(at_us)) DIV 1000000
     lost: CAST(sum(lost) AS BIGINT)
-    is_lost: max(CASE WHEN outcome = 'lost' THEN 1 ELSE 0 END)
-    is_unknown: max(CASE WHEN outcome = 'unknown' THEN 1 ELSE 0 END)
+    harm: max(harm)
   derived:
     severity: >-
-      CASE WHEN is_lost = 1 OR (is_unknown = 1 AND seconds >= 30) THEN 'critical' WHEN is_unknown = 1 OR seconds >= 30 THEN 'warning'
+      CASE WHEN harm = 2 OR (harm = 1 AND seconds >= 30) THEN 'critical' WHEN harm = 1 OR seconds >= 30 THEN 'warning'
       ELSE 'notice' END
   having: errors >= :min_errors
-  order_by: is_lost DESC, is_unknown DESC, errors DESC
+  order_by: harm DESC, errors DESC
 */
 SELECT *
 FROM refused_batches

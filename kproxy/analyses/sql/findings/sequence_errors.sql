@@ -31,12 +31,11 @@ frame:
     errors: count(*)
     base_sequence: min(base_sequence)
     lost: CAST(sum(lost) AS BIGINT)
-    is_lost: max(CASE WHEN outcome = 'lost' THEN 1 ELSE 0 END)
-    is_unknown: max(CASE WHEN outcome = 'unknown' THEN 1 ELSE 0 END)
+    harm: max(harm)
   derived:
-    severity: CASE WHEN is_lost = 1 THEN 'critical' WHEN is_unknown = 1 THEN 'notice' ELSE 'info' END
+    severity: CASE harm WHEN 2 THEN 'critical' WHEN 1 THEN 'notice' ELSE 'info' END
   having: errors >= :min_errors
-  order_by: is_lost DESC, lost DESC, is_unknown DESC, errors DESC
+  order_by: harm DESC, lost DESC, errors DESC
 */
 SELECT *
 FROM refused_batches
