@@ -139,18 +139,21 @@ WITH generations AS (
   SELECT n.group_key, n.generation, n.member_id, s.client_id, s.connection_id, s.last_micros, s.closed_micros, s.identity,
     s.last_api,
     least(s.seen_until_micros, coalesce(g.next_micros, s.seen_until_micros)) - s.last_micros AS silent_micros,
-    coalesce(busy.micros > s.last_micros + 1000000, false) AS went_on,
+    coalesce(busy.micros > s.last_micros + 1000000 + s.half_session_micros, false) AS went_on,
+    -- Members send heartbeats every third of the session timeout or more often, fetches all the time: a process that dies between two
+    -- heartbeats has sent requests since its last one, but not for half of the session timeout.
     CASE
       WHEN g.emptied THEN 'went silent' -- no later generation shows why
       -- it sent requests until the end, so it did not join again in time
-      WHEN g.group_type = 'classic' AND NOT g.emptied AND g.formed_micros - s.last_micros < CAST(coalesce(s.session_timeout_ms, 10000) AS BIGINT) * 500 THEN 'poll timeout'
-      WHEN busy.micros > s.last_micros + 1000000 THEN 'poll timeout'
+      WHEN g.group_type = 'classic' AND NOT g.emptied AND g.formed_micros - s.last_micros < s.half_session_micros THEN 'poll timeout'
+      WHEN busy.micros > s.last_micros + 1000000 + s.half_session_micros THEN 'poll timeout'
       WHEN late.group_key IS NOT NULL THEN 'poll timeout'
       ELSE 'session timeout'
     END AS how
   FROM gone n
   JOIN generations g ON g.group_key = n.group_key AND g.generation = n.generation
-  JOIN group_spells s ON s.group_key = n.group_key AND s.member_id = n.member_id AND s.spell = n.spell
+  JOIN (SELECT *, CAST(coalesce(session_timeout_ms, 10000) AS BIGINT) * 500 AS half_session_micros FROM group_spells) s
+    ON s.group_key = n.group_key AND s.member_id = n.member_id AND s.spell = n.spell
   LEFT JOIN busy ON busy.group_key = n.group_key AND busy.member_id = n.member_id AND busy.spell = n.spell
   LEFT JOIN (SELECT DISTINCT group_key, member_id, connection_id FROM leaves WHERE error_code = 25) late
     ON late.group_key = n.group_key AND late.member_id = n.member_id AND late.connection_id = s.connection_id
