@@ -11,7 +11,7 @@ def member_killed(lab: Lab) -> None:
     lab.wait(8)
     killed = goes.kill()
     lab.wait(11)
-    # its last heartbeat was up to 3 s before, its session ends 6 s after that, and the other one hears of it at its next heartbeat
+    # Its last heartbeat was up to 3 s before; its session ends 6 s after that; the other one learns of it at its next heartbeat.
     lab.expect(
         "rebalances", at=killed + 6, within=4, group_id="billing", cause="session timeout", client_id="billing-2"
     )
