@@ -21,7 +21,7 @@ from kproxy.filters.contract import (
 )
 from kproxy.filters.fetching import FETCHES, LimitFetches, limiting
 from kproxy.filters.identify import accept, identifying, note_token
-from kproxy.filters.narrow_api_versions import NarrowApiVersions, is_known, is_refused, refused_version
+from kproxy.filters.narrow_api_versions import NarrowApiVersions, is_known, is_refused, oldest_accepted, refused_version
 from kproxy.filters.passage import Hook, InThread, Kind, Passage, Unusable, kind_of
 from kproxy.filters.rewrite_addresses import RewriteAddresses
 from kproxy.protocol import (
@@ -104,7 +104,7 @@ class Chain:
         runtime: Runtime | None = None,
     ) -> None:
         listed = tuple(filters)
-        self.narrows = any(filter_.required or filter_.refuses for filter_ in listed)
+        self.narrows = any(filter_.required or filter_.refuses or filter_.oldest_versions for filter_ in listed)
         first = (NarrowApiVersions(listed),) if self.narrows else ()
         self.filters: tuple[Filter, ...] = (*first, *listed, *limiting(listed, held_frame_size), *identifying(listed))
         self.wait = wait
@@ -157,7 +157,7 @@ class Chain:
         """Return what to do with frames of an API at a version."""
         if not is_known(api_key, api_version):
             return self.unknown(direction, api_key)
-        if direction == Direction.REQUEST and any(api_key in filter_.refuses for filter_ in self.filters):
+        if direction == Direction.REQUEST and api_version < oldest_accepted(self.filters, api_key):
             return Want.REFUSE
         return _strongest(filter_.wants(direction, api_key, api_version) for filter_ in self.filters)
 
@@ -228,8 +228,8 @@ class Chain:
         api_key, api_version, correlation_id = unpack_from(">hhi", frame, 4)
         if not is_known(api_key, api_version):
             return self._unknown(Direction.REQUEST, api_key, api_version, frame)
-        if any(api_key in filter_.refuses for filter_ in self.filters):
-            return Close(f"api_key {api_key}: a filter refuses it, as its requests would pass it by")
+        if api_version < oldest_accepted(self.filters, api_key):
+            return Close(f"api_key {api_key}, version {api_version}: a filter accepts no such request")
         request = RequestFacts(api_key, api_version, correlation_id)
         filters = self._wanting(connection, Direction.REQUEST, request, frame)
         return Passage(self, connection, Direction.REQUEST, request, frame, filters).go() if filters else Send(frame)

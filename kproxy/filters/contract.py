@@ -1,8 +1,9 @@
 """The contract between kproxy and a filter. Its rules, and what is true of Kafka, are in the package's docstring."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from msgspec import Struct
@@ -362,6 +363,8 @@ class Filter:
     fault_error: int | None = UNKNOWN_SERVER_ERROR
     required: bool = False  # frames of its APIs at versions that are not in the facts must not pass
     refuses: Collection[int] = ()  # API keys with which clients could bypass it: refused, and not offered to clients
+    # By API key: requests at older versions are refused, and not offered to clients
+    oldest_versions: Mapping[int, int] = MappingProxyType({})
     names_topics: bool = False  # needs ``topic_names``
     learns_topics: bool = (
         False  # needs ``topic_names`` to know them already when a reload adds a rule that names topics

@@ -9,6 +9,7 @@ from kproxy.filters.contract import Direction, Filter, Forward, Replace, Respons
 from kproxy.protocol import ApiKey, request_message, response_message
 from kproxy.protocol.error_codes import ErrorCode
 
+BEYOND = 1 << 15  # above every version, an int16
 BODY_START = 8  # size, correlation id: the header of these responses has no tags at any version (KIP-511)
 
 
@@ -26,6 +27,14 @@ def is_refused(filters: Iterable[Filter], api_key: int) -> bool:
         filter_.required and filter_.wants(direction, api_key, beyond) is not Want.PASS
         for filter_ in filters
         for direction in Direction
+    )
+
+
+def oldest_accepted(filters: Iterable[Filter], api_key: int) -> int:
+    """Return the oldest version of an API whose requests all filters accept; above every version if one refuses the API."""
+    return max(
+        (BEYOND if api_key in filter_.refuses else filter_.oldest_versions.get(api_key, 0) for filter_ in filters),
+        default=0,
     )
 
 
@@ -81,9 +90,12 @@ class NarrowApiVersions(Filter):
     def _limit(self, api_key: int) -> tuple[int, int] | None:
         """Return the versions that required filters can read, an empty range for a refused API; None if none wants it."""
         if api_key not in self._limits:
-            refused = any(api_key in filter_.refuses for filter_ in self._filters)
-            readable = self._readable(api_key) if is_refused(self._filters, api_key) else None
-            self._limits[api_key] = (0, -1) if refused else readable
+            oldest = oldest_accepted(self._filters, api_key)
+            if is_refused(self._filters, api_key):
+                lowest, highest = self._readable(api_key)
+                self._limits[api_key] = max(lowest, oldest), highest
+            else:
+                self._limits[api_key] = (oldest, BEYOND) if oldest else None
         return self._limits[api_key]
 
     def _readable(self, api_key: int) -> tuple[int, int]:

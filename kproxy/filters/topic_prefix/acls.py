@@ -31,7 +31,7 @@ OF_CLUSTER = (CLUSTER, DELEGATION_TOKEN, USER)
 ANY, MATCH, LITERAL, PREFIXED = 1, 2, 3, 4  # PatternType
 EVERY = "*"
 ACLS = (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS)
-OLDEST = 1  # version of these APIs that is accepted
+OLDEST = 1  # the oldest version of these APIs that is accepted: version 0 has no pattern types
 MOST_FILTERS = 10_000  # that one DeleteAcls request may become
 NO_NAME = "a tenant deletes ACLs by the names of resources"
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Annotated
 
 from msgspec import Meta
@@ -66,6 +67,8 @@ class TopicPrefix(Filter):
     required = True
     renames_topics = True
 
+    oldest_versions = MappingProxyType(dict.fromkeys(ACLS, OLDEST))
+
     Options = TopicPrefixOptions
 
     def __init__(self, options: TopicPrefixOptions) -> None:
@@ -106,8 +109,6 @@ class TopicPrefix(Filter):
 
     def on_request(self, request: Request) -> Verdict:
         """Prefix the names; refuse what does not belong to the tenant."""
-        if request.api_key in ACLS and request.api_version < OLDEST:
-            return Close(f"api_key {request.api_key}, version {request.api_version} is not for tenants")
         try:
             return Replace(request.message) if self._translate(request) else Forward()
         except Refusal as refusal:

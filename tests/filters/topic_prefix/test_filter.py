@@ -198,7 +198,15 @@ def test_administration_of_the_cluster_is_refused_where_it_is_not_allowed() -> N
 
 def test_what_is_refused_is_not_offered() -> None:
     def offered(**options: Any) -> list[tuple[int, int, int]]:
-        ranges = ((0, 3, 13), (27, 0, 1), (30, 0, 3), (58, 0, 0), (49, 0, 1), (999, 0, 0))
+        ranges = (
+            (0, 3, 13),
+            (27, 0, 1),
+            (29, 0, 0),
+            (30, 0, 3),
+            (58, 0, 0),
+            (49, 0, 1),
+            (999, 0, 0),
+        )  # ACLs as of 1.1, 4.3
         apis = [
             part("ApiVersionsResponse", "ApiVersion", api_key=key, min_version=low, max_version=high)
             for key, low, high in ranges
@@ -210,9 +218,9 @@ def test_what_is_refused_is_not_offered() -> None:
         answer: Any = message("ApiVersionsResponse").decode(3, outcome.frame[8:])
         return [(each.api_key, each.min_version, each.max_version) for each in answer.api_keys]
 
-    assert offered() == [(0, 3, 13), (30, 0, 3), (49, 0, 1)]
-    assert offered(cluster_administration=False) == [(0, 3, 13), (30, 0, 3)]
-    for version, outcome in ((0, Close), (1, Send)):  # without pattern types
+    assert offered() == [(0, 3, 13), (30, 1, 3), (49, 0, 1)]
+    assert offered(cluster_administration=False) == [(0, 3, 13), (30, 1, 3)]
+    for version, outcome in ((0, Close), (1, Send)):
         frame = request_frame("DescribeAclsRequest", version, make("DescribeAclsRequest", resource_type_filter=2))
         assert isinstance(Chain([tenant()]).on_request(connection(), frame), outcome)
 
