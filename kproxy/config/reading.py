@@ -2,16 +2,18 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from kproxy.config.checks import Problem, check_ports, check_values
-from kproxy.config.convert import MOST_TEXT, Conversion, Place, read_tree
 from kproxy.config.files import check_files, check_filters
 from kproxy.config.structs import Addresses, Analysis, Cluster, Config, FilterUse
 from kproxy.errors import ConfigError, Mistake, UsageError
 from kproxy.filters.options import Rotated
+
+if TYPE_CHECKING:
+    from kproxy.config.convert import Place
 
 FAULTS = "faults"  # the filter, and its option
 # Path of the configuration -> the option that sets it, for mistakes of options.
@@ -89,6 +91,8 @@ def refusal(options: Options, sentence: str) -> UsageError:
     path, colon, message = sentence.partition(": ")
     if options.file is None or not colon:
         return UsageError(sentence)
+    from kproxy.config.convert import Conversion, read_tree  # noqa: PLC0415 - with a YAML parser, which only files need
+
     conversion = Conversion()
     conversion.convert(read_tree(_read(options.file), options.file), Config)
     setting = f"{path}.use"
@@ -98,6 +102,8 @@ def refusal(options: Options, sentence: str) -> UsageError:
 
 
 def _parse(text: str, path: str, options: Options, filters: bool = True) -> Config:
+    from kproxy.config.convert import Conversion, read_tree  # noqa: PLC0415 - as in refusal
+
     conversion = Conversion()
     config = _with_options(conversion.convert(read_tree(text, path), Config), options)
     _raise_if_any(_problems(config, filters), conversion.places, conversion.mistakes, path)
@@ -105,6 +111,8 @@ def _parse(text: str, path: str, options: Options, filters: bool = True) -> Conf
 
 
 def _read(path: str) -> str:
+    from kproxy.config.convert import MOST_TEXT  # noqa: PLC0415 - as in refusal
+
     try:
         with Path(path).open("rb") as file:
             return file.read(MOST_TEXT + 1).decode("utf-8-sig")
@@ -169,7 +177,7 @@ def _problems(config: Config, filters: bool) -> Iterator[Problem]:
 
 
 def _raise_if_any(
-    problems: Iterable[Problem], places: Mapping[str, Place], mistakes: Sequence[Mistake], source: str
+    problems: Iterable[Problem], places: Mapping[str, "Place"], mistakes: Sequence[Mistake], source: str
 ) -> None:
     """Raise ConfigError for *mistakes*, and for *problems* with their places, except those of values that could not be read."""
     broken = {mistake.path for mistake in mistakes}
@@ -190,7 +198,7 @@ def _with_parents(path: str) -> Iterator[str]:
         yield path
 
 
-def _place(path: str, places: Mapping[str, Place]) -> Place:
+def _place(path: str, places: Mapping[str, "Place"]) -> "Place":
     """Return line and column of the path in the file, or of what contains it; (0, 0) if there is none."""
     return next((places[part] for part in _with_parents(path) if part in places), (0, 0))
 

@@ -46,7 +46,7 @@ class AddressField:
 def address_fields(api_key: int) -> tuple[AddressField, ...]:
     """Return the address fields of an API's response at all its versions; none for an API that is not in the facts."""
     api = facts().apis.get(api_key)
-    if api is None:
+    if api is None or not facts().mentions(f"{api.name}Response", "Host string "):
         return ()
     layouts = facts().layouts(f"{api.name}Response")
     fields = [place for layout in layouts for place in _find(layout.fields, (), (), layout.versions)]

@@ -123,6 +123,10 @@ class Facts:
         """Return names of all messages, in the order of the file."""
         return list(self._blocks)
 
+    def mentions(self, name: str, text: str) -> bool:
+        """Return whether a line of the message has this text, without reading its fields. Raises KeyError."""
+        return any(text in line for lines in self._blocks[name] for line in lines)
+
     def flexible(self, name: str) -> Versions:
         """Return the flexible versions of a message, without reading its fields. Raises KeyError."""
         return Versions.parse(self._blocks[name][0][0].split(" flexible=", 1)[1].split(" ", 1)[0])

@@ -1,5 +1,6 @@
 """Version ranges as Kafka's schemas write them: ``3``, ``0-12``, ``9+``, ``none``, and lists of these."""
 
+import functools
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
@@ -14,6 +15,7 @@ class Versions(Struct, frozen=True):
     ranges: tuple[tuple[int, int], ...] = ()
 
     @classmethod
+    @functools.lru_cache(4_096)
     def parse(cls, text: str) -> "Versions":
         """Read ``0-3,5``, ``9+``, ``4`` or ``none``. Raises ValueError for anything else."""
         if text == "none":

@@ -3,7 +3,8 @@
 Towards brokers
 
     upstream.py               Upstream: connects to the brokers of one cluster; tries every address of a name in bounded time.
-                              Resolver: names, with a cache. OutboundProxy: SOCKS5 or HTTP CONNECT (setting ``through``)
+                              Resolver: names, with a cache
+    outbound_proxy.py         OutboundProxy: SOCKS5 or HTTP CONNECT (setting ``through``)
 
 Towards clients
 

@@ -1,33 +1,26 @@
 """Connect to brokers: resolve a name, try each address in turn, directly or through another proxy, in bounded time.
 
-    Resolver        resolves names and caches the answers; addresses that failed lately are tried last
-    OutboundProxy   SOCKS5 (RFC 1928, 1929) or HTTP CONNECT (RFC 9110, section 9.3.6) on the way (setting ``through``)
-    Upstream        connects to the brokers of one cluster
-
-python-socks does SOCKS5. For HTTP CONNECT it takes what one read returns for the whole answer, so the rest of an answer in two
-segments would be taken for the broker's bytes; here h11 reads to the answer's end.
+Resolver        resolves names and caches the answers; addresses that failed lately are tried last
+Upstream        connects to the brokers of one cluster
 """
 
 import asyncio
-import base64
 import errno
 import os
 import random
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
-from urllib.parse import SplitResult, unquote, urlsplit
-
-import h11
-from python_socks import ProxyError, ProxyType
-from python_socks.async_.asyncio import Proxy as SocksProxy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from kproxy.config import Cluster
 from kproxy.errors import UpstreamError, UsageError
 from kproxy.protocol.addresses import join_address, parse_ip, split_address, unmapped
 from kproxy.proxy.network.proxy_protocol import V1_OWN, V2_OWN, write_v1, write_v2
 from kproxy.proxy.network.socket_addresses import OWN, OwnConnections, SocketAddress, is_internal, numeric_address
+
+if TYPE_CHECKING:
+    from kproxy.proxy.network.outbound_proxy import OutboundProxy
 
 Address = tuple[int, SocketAddress]  # family, and what socket.connect takes
 Resolve = Callable[[str, int], Awaitable[list[Address]]]
@@ -153,108 +146,10 @@ def _why_unresolved(error: OSError | ValueError) -> str:
     return os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "it is no name of a host"
 
 
-DEFAULT_PORTS = {"socks5": 1080, "http": 3128}
-READ_SIZE = 4_096
+def _proxy_at(url: str) -> "OutboundProxy":
+    from kproxy.proxy.network.outbound_proxy import OutboundProxy  # noqa: PLC0415 - libraries that few need
 
-
-@dataclass(frozen=True, slots=True)
-class OutboundProxy:
-    """The proxy that a URL names (setting ``through``)."""
-
-    kind: Literal["socks5", "http"]
-    host: str
-    port: int
-    user: str = ""
-    password: str = field(default="", repr=False)
-
-    @classmethod
-    def from_url(cls, url: str) -> "OutboundProxy":
-        """Parse "socks5://user:password@host:port" or "http://..."; the port may be left out (1080, 3128).
-
-        Raises UsageError; its text does not repeat the URL, as there may be a password in it.
-        """
-        parts = _split(url)
-        if parts.scheme == "socks5":
-            kind: Literal["socks5", "http"] = "socks5"
-        elif parts.scheme == "http":
-            kind = "http"
-        else:
-            raise UsageError('the URL of the proxy to brokers begins with neither "socks5://" nor "http://"')
-        if not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
-            raise UsageError(f'the URL of the proxy to brokers is not "{kind}://[user:password@]host:port"')
-        port = parts.port or DEFAULT_PORTS[kind]
-        return cls(kind, parts.hostname, port, unquote(parts.username or ""), unquote(parts.password or ""))
-
-    def __str__(self) -> str:
-        return f"{self.kind}://{join_address(self.host, self.port)}"
-
-    async def connect(self, proxy: Address, host: str, port: int) -> socket.socket:
-        """Connect to *host* and *port* through *proxy*, the numeric address of this proxy, which resolves the name.
-
-        Raises:
-            OSError: the proxy itself cannot be reached.
-            UpstreamError: it refuses, or its answer breaks its protocol.
-        """
-        return await (
-            self._connect_socks(proxy, host, port) if self.kind == "socks5" else self._connect_http(proxy, host, port)
-        )
-
-    async def _connect_socks(self, proxy: Address, host: str, port: int) -> socket.socket:
-        numeric_host, numeric_port = proxy[1][:2]
-        socks = SocksProxy(ProxyType.SOCKS5, numeric_host, numeric_port, self.user, self.password, rdns=True)
-        try:
-            return await socks.connect(host, port)
-        except (ProxyError, UnicodeError, ValueError) as error:
-            raise UpstreamError(f"{self} does not connect to {join_address(host, port)}: {error}") from None
-
-    async def _connect_http(self, proxy: Address, host: str, port: int) -> socket.socket:
-        connected = socket.socket(proxy[0], socket.SOCK_STREAM)
-        connected.setblocking(False)
-        try:
-            await asyncio.get_running_loop().sock_connect(connected, proxy[1])
-            await self._ask_http(connected, join_address(host, port))
-        except (h11.RemoteProtocolError, h11.LocalProtocolError) as error:
-            connected.close()
-            raise UpstreamError(f"{self} does not connect to {join_address(host, port)}: {error}") from None
-        except BaseException:
-            connected.close()
-            raise
-        return connected
-
-    async def _ask_http(self, connected: socket.socket, target: str) -> None:
-        loop = asyncio.get_running_loop()
-        dialogue = h11.Connection(h11.CLIENT)
-        headers = [("Host", target)]
-        if self.user:
-            secret = base64.b64encode(f"{self.user}:{self.password}".encode()).decode("ascii")
-            headers.append(("Proxy-Authorization", f"Basic {secret}"))
-        request = dialogue.send(h11.Request(method="CONNECT", target=target, headers=headers))
-        await loop.sock_sendall(connected, (request or b"") + (dialogue.send(h11.EndOfMessage()) or b""))
-        answer = await self._answer(dialogue, connected)
-        if not 200 <= answer.status_code < 300:
-            reason = answer.reason.decode("ascii", "replace")
-            raise UpstreamError(f"{self} does not connect to {target}: {answer.status_code} {reason}".rstrip())
-        if dialogue.trailing_data[0]:  # no broker speaks first
-            raise UpstreamError(f"{self} sends more than that it connected to {target}")
-
-    @staticmethod
-    async def _answer(dialogue: h11.Connection, connected: socket.socket) -> h11.Response:
-        """Read the head of the final answer, in any number of parts; h11 refuses one of more than 16 KiB."""
-        while True:
-            event = dialogue.next_event()
-            if isinstance(event, h11.Response):
-                return event
-            if event is h11.NEED_DATA:
-                dialogue.receive_data(await asyncio.get_running_loop().sock_recv(connected, READ_SIZE))
-
-
-def _split(url: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
-        raise UsageError('the URL of the proxy to brokers is not "socks5://host:port" or "http://host:port"') from None
-    return parts
+    return OutboundProxy.from_url(url)
 
 
 KEEPALIVE = {  # seconds, seconds, probes: a broker that is gone is noticed within two minutes
@@ -292,7 +187,7 @@ class Upstream:
         """
         self._bootstrap = [_parse(endpoint) for endpoint in bootstrap]
         self._first = random.randrange(len(self._bootstrap) or 1)  # workers begin at different brokers
-        self._proxy = OutboundProxy.from_url(through) if through else None
+        self._proxy = _proxy_at(through) if through else None
         self._send_proxy_protocol = send_proxy_protocol
         self._allow_link_local = allow_link_local
         self._own = own

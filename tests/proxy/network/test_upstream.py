@@ -14,6 +14,7 @@ import pytest
 
 from kproxy.config import Cluster
 from kproxy.errors import UpstreamError, UsageError
+from kproxy.proxy.network.outbound_proxy import OutboundProxy
 from kproxy.proxy.network.proxy_protocol import Header, read_header
 from kproxy.proxy.network.upstream import (
     CACHED_S,
@@ -21,7 +22,6 @@ from kproxy.proxy.network.upstream import (
     FAILURE_CACHED_S,
     MOST_NAMES,
     Address,
-    OutboundProxy,
     Resolver,
     Upstream,
 )
