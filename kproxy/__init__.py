@@ -13,7 +13,7 @@ Packages, each above those that import it (extract is apart); the docstring of e
     config      the configuration of `kproxy run`: the file, its types and its checks
     login       how kproxy logs in to a cluster itself, with credentials that a person gives
     proxy       sockets: workers that forward, the supervisor that starts them, the analyzer that reads the tap
-    analyses    answers: analyses in Spark SQL, run on DuckDB; reports
+    analyses    answers: analyses in SQL, run by DuckDB; reports
     spark       the same tables and analyses on Spark: a data source, jobs, streams
     replay      the requests of a capture, sent to another cluster; where its answers differ
     manual      the topics of `kproxy help`, as Markdown

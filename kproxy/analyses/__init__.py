@@ -1,10 +1,10 @@
-"""Analyses of Kafka traffic in Spark SQL: run on DuckDB here, and on Spark by kproxy.spark.
+"""Analyses of Kafka traffic in SQL: run by DuckDB, here and in the tasks of kproxy.spark.
 
     sql/            the analyses; sql/findings/ has those that look for problems
     views/          views that several analyses share
     analysis.py     reads an analysis: a file of SQL with a header in YAML; its frame, which groups evidence; values for ``:name``
     library.py      finds built-in analyses, views, and those in users' folders; the tables that an analysis needs
-    translate.py    Spark SQL to DuckDB's; rewriting.py does it with sqlglot
+    dialect.py      what analyses need of DuckDB; users' files in Spark SQL are translated with sqlglot
     facts.py        tables of facts: API versions of each Kafka release and client library, error codes
     loading.py      sources (captures, decoded logs, directories of tables) to DuckDB's tables; ranges of time and sides of a diff
     duck.py         Database: sources in DuckDB, with views and facts; runs analyses
@@ -18,8 +18,7 @@ Seams
     facts.FACTS_TABLES, facts.arrow_table(name)                      rows of api_versions, releases, error_codes
     duck.Database(sources).run(analysis, **parameters) -> pyarrow.Table
 
-Only this package imports duckdb and sqlglot. Its modules analysis, library, translate and facts do not import duckdb:
-kproxy.spark uses them. SQL names tables (kproxy.output.tables.TABLES), facts and views by their bare names.
+Only this package imports duckdb and sqlglot. SQL names tables (kproxy.output.tables.TABLES), facts and views by their bare names.
 
 How a finding is made. Its SQL selects the evidence: the exchanges, batches, errors or connections that count. Its header has a
 ``frame`` that says how these are grouped into rows, which values each row has, which rows are kept, and after which

@@ -1,4 +1,4 @@
-"""One analysis: a file of Spark SQL that begins with a block comment in YAML.
+"""One analysis: a file of SQL that begins with a block comment in YAML.
 
     /*
     id: acks_below_all
@@ -15,7 +15,7 @@
       requests: with acks below all
     verdict: "{rows:client/clients} with acks below all, {client_id} most: {requests:,} requests"
     */
-    SELECT client_id, count(*) AS requests FROM exchanges ... HAVING count(*) >= :min_requests
+    SELECT client_id, count(*) AS requests FROM exchanges ... HAVING count(*) >= $min_requests
     ORDER BY requests DESC, client_id
 
 Most findings select only their evidence, and let ``frame`` in the header group it: see Frame. ``bind`` gives parameters values.
@@ -86,7 +86,7 @@ OF_EACH = {
     "software": "max(software)",
     "first_at": "min(seen_at)",
     "last_at": "max(seen_at)",
-    "example": "min(struct(at_us, connection_id, exchange))",
+    "example": "min(example_of(at_us, connection_id, exchange))",
 }
 OF_SUMS = {
     "software": "max(software)",
@@ -107,7 +107,7 @@ class Frame(Struct, frozen=True):
           group_by: [client_id, client_address, cluster, resource AS topic]     # one row for each object
           values: {errors: count(*)}                                            # aggregates over its evidence
           derived: {severity: CASE WHEN errors > 9 THEN 'warning' ELSE 'notice' END}     # computed from group_by and values
-          having: errors >= :min_errors
+          having: errors >= $min_errors
           order_by: errors DESC                                                 # ties go by group_by
           pause: pause_seconds                                                  # a parameter; leave it out for one row in all
         */
@@ -150,7 +150,7 @@ class Frame(Struct, frozen=True):
 
 
 class Parameter(Struct, frozen=True):
-    """A value that users may set, such as a threshold; ``:name`` in the SQL, where a whole number is a BIGINT.
+    """A value that users may set, such as a threshold; ``$name`` in the SQL, where a whole number is a BIGINT.
 
     ``least`` and ``most`` limit a number. By default it is between 0 (or a lower default) and MOST, so that a number of seconds
     can be converted to microseconds without overflow.
@@ -202,7 +202,7 @@ class Analysis(Struct, frozen=True):
     """An analysis as the library has it."""
 
     header: Header
-    sql: str  # Spark SQL, the block comment replaced by blank lines: places in it are those of the file
+    sql: str  # DuckDB's, the block comment replaced by blank lines: places in it are those of the file
     path: str
     is_finding: bool = False
 
@@ -310,7 +310,7 @@ def _wrong(header: Header) -> Iterator[tuple[str, str]]:
         elif is_number(parameter.default) and not parameter.range[0] <= parameter.default <= parameter.range[1]:
             yield f"parameters.{name}.default", "it has to be between least and most"
         if not NAME.fullmatch(name):
-            yield f"parameters.{name}", "a name has small letters, digits and _, as :max_rows in the SQL"
+            yield f"parameters.{name}", "a name has small letters, digits and _, as $max_rows in the SQL"
     if header.frame is not None:
         yield from mistakes_in(header.frame, header.columns, set(header.parameters))
     try:
@@ -372,7 +372,7 @@ def _grouped(frame: Frame, evidence: str) -> str:
 def _episodes(pause: str, keys: str) -> tuple[str, str]:
     """Return the SQL before and after the evidence that numbers its episodes."""
     within = f"OVER (PARTITION BY {keys} ORDER BY at_us, connection_id, exchange"
-    begins = f"CASE WHEN at_us - lag(at_us) {within}) > :{pause} * 1000000 THEN 1 ELSE 0 END AS begins"
+    begins = f"CASE WHEN at_us - lag(at_us) {within}) > ${pause} * 1000000 THEN 1 ELSE 0 END AS begins"
     counted = f"sum(begins) {within} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS episode"
     return f"(SELECT *, {counted} FROM (SELECT *, {begins} FROM ", ") AS marked) AS numbered"
 

@@ -17,7 +17,7 @@ import stat
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kproxy.analyses import library
 from kproxy.analyses.analysis import Analysis, Value, View, bind
+from kproxy.analyses.dialect import prepare, refused
 from kproxy.analyses.facts import FACTS_TABLES, arrow_table
 from kproxy.analyses.loading import Loader, Reading, Source, Span, Watch, identify_source, quoted
-from kproxy.analyses.translate import MACROS, save_translations, to_duckdb
-from kproxy.errors import ConfigError, Mistake, NoRoom, UsageError
+from kproxy.errors import NoRoom, UsageError
 from kproxy.output.tables import TABLES
 from kproxy.pipeline.run import Options
 
@@ -41,7 +41,6 @@ Result = TypeVar("Result")
 MEMORY = "96MB"  # in addition to about 90 MB of Python, pyarrow and DuckDB themselves
 LOADING_MEMORY = "64MB"  # while sources are read; more would only cache rows that are written already
 MORE_MEMORY = ("256MB", "2GB")  # tried in turn for the few analyses that need more than MEMORY
-QUOTED = re.compile(r"""["']([^"']+)["']|with name (\w+)""")
 DISK_CAUSES = (
     "No space left on device",
     "File too large",
@@ -61,9 +60,9 @@ LOCK = "in-use"
 
 
 def check_available(*, extra: str = "report", more: Iterable[str] = ()) -> None:
-    """Raise UsageError if DuckDB, pyarrow, sqlglot or one of *more* is not installed."""
+    """Raise UsageError if DuckDB, pyarrow or one of *more* is not installed."""
     # Not imported here: together they take a third of a second
-    for name in ("duckdb", "pyarrow", "pytz", "sqlglot", *more):
+    for name in ("duckdb", "pyarrow", "pytz", *more):
         if sys.modules.get(name, True) is None or (name not in sys.modules and find_spec(name) is None):
             raise UsageError(f"this needs {name}: pip install 'kproxy-kafka[{extra}]'")
 
@@ -107,6 +106,7 @@ class Database:
         compare: the two sources are the sides of a diff.
         spans: two ranges of time in microseconds since the epoch, the sides of a diff.
         reading: what the caller may change while the sources are read.
+        views: all views, where the folders are not at hand.
 
     ``damages`` has a sentence for each source that could not be read to its end.
 
@@ -125,9 +125,10 @@ class Database:
         compare: bool = False,
         spans: tuple[Span, Span] | None = None,
         reading: Reading | None = None,
+        views: Mapping[str, View] | None = None,
     ) -> None:
         check_available()
-        self._views = library.load_views(folders)
+        self._views = library.load_views(folders) if views is None else views
         self._made: set[str] = set()  # views and facts that the connection has
         self._begun: set[str] = set()  # views and facts whose creation was begun, and perhaps completed
         self._memory = memory
@@ -172,9 +173,7 @@ class Database:
             self._connection = duckdb.connect(Path(self._directory.name, "tables"), config=SAFE)
             self._connection.execute(f"SET temp_directory = '{self._directory.name}'")
         self._connection.execute(f"SET memory_limit = '{self._loading_memory}'")
-        self._connection.execute("SET TimeZone = 'UTC'")
-        for macro in MACROS:
-            self._connection.execute(macro)
+        prepare(self._connection)
         return self._connection
 
     @property
@@ -222,7 +221,6 @@ class Database:
 
     def close(self) -> None:
         """Close DuckDB and remove its files."""
-        save_translations()
         if hasattr(self, "_connection"):
             self._connection.close()
         if self._directory is not None:
@@ -240,15 +238,14 @@ class Database:
         import duckdb  # noqa: PLC0415 - as above
 
         self._make_views(source)
-        query = to_duckdb(source.sql, source.path)
         given = {name: _literal(value) for name, value in values.items()}
         try:
             with self._names_the_disk():
                 if self._reading.is_part:
-                    return self._few_rows(query, given)
-                rows = self._with_more_memory(lambda: self._connection.sql(query, params=given).to_arrow_table())
+                    return self._few_rows(source.sql, given)
+                rows = self._with_more_memory(lambda: self._connection.sql(source.sql, params=given).to_arrow_table())
         except duckdb.Error as error:
-            raise _refused(source, error) from None
+            raise refused(source.sql, source.path, error) from None
         return whole_numbers(rows)
 
     def _few_rows(self, query: str, values: dict[str, Any]) -> "pyarrow.Table":
@@ -325,10 +322,10 @@ class Database:
         kind = "TABLE" if view.stored or self._reading.is_part else "VIEW"  # few rows: to plan a view takes longer
         try:
             with self._names_the_disk():
-                create = f"CREATE {self._anew(view.name)} {kind} {view.name} AS {to_duckdb(view.sql, view.path)}"
+                create = f"CREATE {self._anew(view.name)} {kind} {view.name} AS {view.sql}"
                 self._with_more_memory(lambda: self._connection.execute(create))
         except duckdb.Error as error:
-            raise _refused(view, error) from None
+            raise refused(view.sql, view.path, error) from None
 
 
 def _literal(value: Value) -> Any:
@@ -360,22 +357,6 @@ def whole_numbers(table: "pyarrow.Table") -> "pyarrow.Table":
     sums = pa.decimal128(38, 0)
     fields = [field.with_type(pa.int64()) if field.type == sums else field for field in table.schema]
     return table if fields == list(table.schema) else table.cast(pa.schema(fields))
-
-
-def place_of(message: str, text: str) -> tuple[int, int]:
-    """Find in *text* the first name that DuckDB's message quotes: its line and column from 1, or zeros."""
-    for name in ("".join(found) for found in QUOTED.findall(message.splitlines()[0])):
-        for at, line in enumerate(text.splitlines(), 1):
-            if name.lower() in line.lower():
-                return at, line.lower().index(name.lower()) + 1
-    return 0, 0
-
-
-def _refused(source: Analysis | View, error: BaseException) -> ConfigError:
-    """Make a ConfigError of DuckDB's message. Its place in the file has to be searched, since DuckDB ran a translation."""
-    message = str(error).strip().splitlines()[0][:400]
-    line, column = place_of(message, source.sql)
-    return ConfigError([Mistake(line or 1, column or 1, "", message)], source.path)
 
 
 @contextmanager

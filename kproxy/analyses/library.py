@@ -11,13 +11,17 @@ replaces it: users' folders replace built-in analyses, and later folders replace
 import functools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
+
+from msgspec.structs import replace
 
 from kproxy.analyses.analysis import Analysis, View, mistake, read_analysis, read_view
+from kproxy.analyses.dialect import in_duckdbs, tables_in
 from kproxy.analyses.facts import FACTS_TABLES
-from kproxy.analyses.translate import tables_in
 from kproxy.errors import UsageError, did_you_mean
 from kproxy.output.tables.contracts import TABLES
 
+Source = TypeVar("Source", Analysis, View)
 BUILT_IN = Path(__file__).parent
 
 
@@ -25,7 +29,7 @@ def load(folders: Iterable[Path | str] = ()) -> dict[str, Analysis]:
     """All analyses by id, in the order of their ids. Raises ConfigError for a file with mistakes, UsageError for a folder."""
     analyses = dict(_built_in())
     for folder in map(Path, folders):
-        own = dict(_read_folder(folder))
+        own = {name: _in_duckdbs(one) for name, one in _read_folder(folder)}
         analyses |= own
         known = load_views(folders)
         for analysis in own.values():
@@ -38,7 +42,7 @@ def load_views(folders: Iterable[Path | str] = ()) -> dict[str, View]:
     views = dict(_built_in_views())
     for folder in map(Path, folders):
         _check_folder(folder)
-        views |= {path.stem: read_view(path) for path in _files(folder / "views")}
+        views |= {path.stem: _in_duckdbs(read_view(path)) for path in _files(folder / "views")}
     return dict(sorted(views.items()))
 
 
@@ -74,7 +78,11 @@ def tables_needed(analysis: Analysis | View, views: Mapping[str, View]) -> set[s
 
 def tables_of(source: Analysis | View) -> tuple[str, ...]:
     """The names after FROM and JOIN, sorted, without those that WITH defines."""
-    return tables_in(source.sql, source.path)
+    return tables_in(source.sql)
+
+
+def _in_duckdbs(source: Source) -> Source:
+    return replace(source, sql=in_duckdbs(source.sql, source.path))
 
 
 def _check_tables(analysis: Analysis, views: Mapping[str, View]) -> None:

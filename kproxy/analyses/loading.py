@@ -9,7 +9,6 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from kproxy.analyses.translate import to_duckdb
 from kproxy.capture.reader import STANDARD_INPUT
 from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES, Column, Table, schema_of
@@ -126,7 +125,7 @@ class Loader:
 
     def divide(self, spans: tuple[Span, Span] | None) -> None:
         """Create the table ``sides`` of what was loaded; see ``sides_of``."""
-        self._connection.execute(f"CREATE TABLE sides AS {to_duckdb(sides_of(spans))}")
+        self._connection.execute(f"CREATE TABLE sides AS {sides_of(spans)}")
 
     def _decode(self, files: list[Path], inserted: "_Inserter") -> None:
         with Run(self._options, [_Rows(inserted, self._wanted)]) as run:
@@ -227,13 +226,13 @@ def _column(column: Column, kind: str, exists: bool) -> str:
 
 
 def sides_of(spans: tuple[Span, Span] | None) -> str:
-    """The query, in Spark SQL, of the table ``sides`` for two ranges of time; None: for two sources.
+    """The query of the table ``sides`` for two ranges of time; None: for two sources.
 
     Of two sources, the connection ids begin with their side.
     """
     return " UNION ALL ".join(
-        f"SELECT '{side}' AS side, connection_id, timestamp_micros({since}) AS from_at, timestamp_micros({until}) AS to_at"
-        f" FROM connections" + ("" if spans else f" WHERE startswith(connection_id, '{side} ')")
+        f"SELECT '{side}' AS side, connection_id, make_timestamptz({since}) AS from_at, make_timestamptz({until}) AS to_at"
+        f" FROM connections" + ("" if spans else f" WHERE starts_with(connection_id, '{side} ')")
         for side, (since, until) in zip(SIDES, spans or (ALWAYS, ALWAYS), strict=True)
     )
 
@@ -271,6 +270,12 @@ def _refuse_table_formats(directory: Path) -> None:
                 raise UsageError(
                     f"{directory} has tables of {kind}: kproxy-spark report reads them, with a Spark that has {kind}"
                 )
+
+
+def holds_tables(directory: Path) -> bool:
+    """Whether a directory has tables of Parquet files, not those of Delta or Iceberg."""
+    in_lakes = any((directory / name / log).is_dir() for name in TABLES for log in LOGS)
+    return not in_lakes and bool(table_files(directory))
 
 
 def table_files(directory: Path) -> dict[str, list[Path]]:

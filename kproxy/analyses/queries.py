@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kproxy.analyses.duck import Database, check_available, ends_at_interrupt, place_of
-from kproxy.analyses.rewriting import tables_in_duckdb
+from kproxy.analyses.dialect import PLACE, place_of, tables_in
+from kproxy.analyses.duck import Database, check_available, ends_at_interrupt
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 BATCH = 2_048  # rows
-PLACE = re.compile(r"^LINE (\d+): ?(.*)\n( *)\^", re.MULTILINE)
 RUN = {"SELECT", "EXPLAIN", "CREATE"}
 
 
@@ -75,7 +74,7 @@ def check_query(query: str) -> set[str]:
         raise UsageError(
             f"{kind} is not run: a query reads the tables (SELECT, DESCRIBE, SHOW, SUMMARIZE, EXPLAIN, CREATE)"
         )
-    return tables_in_duckdb(query)
+    return set(tables_in(query))
 
 
 def _nothing() -> "pyarrow.RecordBatchReader":
@@ -103,8 +102,5 @@ def mistake_of(error: BaseException, query: str = "") -> str:
     text = str(error).strip()
     place = PLACE.search(text)
     words = printable(" ".join(text[: place.start()].split() if place else text.split()), 500)
-    if place is not None:
-        line, column = int(place[1]), max(len(place[3]) - len(f"LINE {place[1]}: ") + 1, 1)
-    else:
-        line, column = place_of(text, query)
+    line, column = place_of(text, query)
     return f"line {line}, column {column}: {words}" if line else words

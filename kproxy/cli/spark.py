@@ -224,24 +224,24 @@ def run_report(sources: Sequence[str], request: ReportRequest, where: Where) -> 
     first, last = parse_day("--from", where.first), parse_day("--to", where.last)
     if first is not None and last is not None and first > last:
         raise UsageError("--from is a later day than --to")
-    from kproxy.spark.session import open_session  # noqa: PLC0415 - an extra
+    from kproxy.spark.session import open_context  # noqa: PLC0415 - an extra
 
     with ExitStack() as stack:
         meter = stack.enter_context(Meter(wanted=not request.quiet))
         meter.show("Spark is started")
-        spark = open_session("kproxy report", where.master)
+        context = open_context("kproxy report", where.master)
         from kproxy.analyses.report.verdicts import make_report  # noqa: PLC0415
         from kproxy.spark.report import Narrowed, SparkTables  # noqa: PLC0415 - needs pyspark
         from kproxy.spark.rows import Options  # noqa: PLC0415
 
         scratch = None
-        if where.staging is not None or (spark.sparkContext.master or "").startswith("local"):
+        if where.staging is not None or (context.master or "").startswith("local"):
             scratch = tempfile.mkdtemp(prefix="kproxy-report-", dir=where.staging)
             stack.callback(shutil.rmtree, scratch, ignore_errors=True)
         meter.show("the tables are opened")
         keylog = None if request.keylog is None else str(request.keylog)
         tables = SparkTables(
-            spark,
+            context,
             sources,
             folders=request.folders,
             only=Narrowed(where.cluster, first, last),
@@ -252,6 +252,8 @@ def run_report(sources: Sequence[str], request: ReportRequest, where: Where) -> 
         )
         stack.callback(tables.close)
         tables.damages = [damage for damage in tables.damages if not damage.endswith(STILL_GROWING)]
+        meter.show("the analyses are run")
+        tables.prepare(plan.analyses, plan.values)
         made = make_report(
             tables,
             plan.analyses,

@@ -11,7 +11,7 @@
     rows.py         one file to rows in one task; rows to Parquet files by table and day, or to chunks in an RDD; Spark's types
     divided.py      one large capture on all executors, in the stages below; the shuffle through files of the staging folder
     connections.py  one connection to rows; what connections must know of each other: names of topics, roles, numbers
-    report.py       the analyses on Spark, of some clusters or days; sources.py: their sources
+    report.py       the analyses in DuckDB on the executors, of some clusters or days; sources.py: tables that Spark has to copy
     session.py      the Spark session or context of a job
 
 Seams

@@ -1,48 +1,48 @@
-"""``kproxy-spark report``: the analyses of kproxy.analyses on Spark, their SQL unchanged, over tables or captures of any size.
+"""``kproxy-spark report``: the analyses of kproxy.analyses by DuckDB, on tables or captures of any size.
 
-    tables = SparkTables(spark, ["tables"], only=Narrowed("prod", date(2026, 11, 1), date(2026, 11, 7)))
+    tables = SparkTables(context, ["tables"], only=Narrowed("prod", date(2026, 11, 1), date(2026, 11, 7)), scratch=folder)
+    tables.prepare(analyses, {})            many rows: one job answers all of them, in DuckDB on the executors
     tables.run(library.load()["map"])       -> pyarrow.Table: the rows, in their order
     kproxy.analyses.report.verdicts.make_report(tables, analyses, {})
 
-What a source may be is in sources.py. Views and facts are temporary views of the session.
+First there is a folder of Parquet files for each source, which all executors see. A folder of tables is read where it is;
+captures and logs are decoded by ingest, all in one go; Spark copies the rows of lakes, of other file systems, and of single
+clusters or days. Then each task of one job opens the folders in DuckDB and runs a share of the analyses. Tables of less than
+SMALL bytes are not worth a job: DuckDB answers in the driver.
 
 Narrowed to some days: a row belongs to the day (UTC) of its own time, as ingest partitions it; rows of the table records, which
 have no time, to the day of their exchange. A connection belongs to every day from its first byte to its last: exchanges of a day
 need their connection, also if it began long before.
 """
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from functools import reduce
+from functools import cached_property, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from msgspec import Struct
-from pyspark import StorageLevel
-from pyspark.errors import AnalysisException
-from pyspark.sql import functions
+from pyspark.sql import SparkSession, functions
 
 from kproxy.analyses import library
-from kproxy.analyses.analysis import Analysis, Value, View, bind
-from kproxy.analyses.facts import FACTS_TABLES, arrow_table
-from kproxy.analyses.loading import SIDES, Span, sides_of
+from kproxy.analyses.analysis import Analysis, Value, View, known_to
+from kproxy.analyses.duck import MORE_MEMORY, Database
+from kproxy.analyses.loading import Span, holds_tables, table_files
 from kproxy.errors import ConfigError, Mistake, UsageError
-from kproxy.output.tables import TABLES
+from kproxy.output.tables import TABLES, schema_of
 from kproxy.spark.catalog import safe
+from kproxy.spark.ingest import ingest
 from kproxy.spark.rows import TIMES, Options
-from kproxy.spark.sources import open_source
+from kproxy.spark.sources import Source, is_tables, open_source, open_tables
 
 if TYPE_CHECKING:
-    import pyarrow
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark import SparkContext
+    from pyspark.sql import Column, DataFrame
 
-LONGEST_MESSAGE = 400
-PARAMETER = re.compile(
-    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/|(?<![:\w]):(\w+)""", re.DOTALL
-)
-SPARK_TYPES = {"string": "string", "int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean"}
+SMALL = 64 << 20  # bytes of Parquet
 DAY_FORMAT = "yyyy-MM-dd"
 MOST_NAMED = 20
 
@@ -60,18 +60,43 @@ class Narrowed(Struct, frozen=True):
         return self.first is not None or self.last is not None
 
 
+class Folders(Struct, frozen=True):
+    """What a task needs to open the tables: plain values."""
+
+    places: list[str]
+    views: dict[str, View]
+    compare: bool
+    spans: tuple[Span, Span] | None
+
+    def open(self) -> Database:
+        """The tables in DuckDB, in one thread."""
+        database = Database(
+            self.places, views=self.views, compare=self.compare, spans=self.spans, memory=MORE_MEMORY[0], wanted=TABLES
+        )
+        database.connection.execute("SET threads = 1")
+        return database
+
+
+class Answered(Struct, frozen=True):
+    """The rows of an analysis as Arrow's stream, or why there are none."""
+
+    rows: bytes
+    mistakes: list[Mistake]
+    path: str
+
+
 class SparkTables:
-    """The tables, views and facts of some sources in a Spark session.
+    """The tables of some sources, and the answers to analyses of them.
 
     Args:
-        spark: the session; its time zone becomes UTC, as the analyses want it.
-        sources: directories or namespaces of tables, files and patterns; see sources.py.
+        context: of the job.
+        sources: directories or namespaces of tables (see sources.py), files and patterns.
         folders: users' folders of analyses, for their views.
         only: which of their rows.
         options: what rows files give.
         compare: the two sources are the sides of a diff.
         spans: two ranges of time in microseconds since the epoch, the sides of a diff.
-        scratch: an empty folder that all executors see, for the tables of files; None: sources are tables only.
+        scratch: an empty folder that all executors see, for rows that have to be copied; None: there is none.
 
     ``damages`` has a sentence for each place where a source could not be read.
 
@@ -80,7 +105,7 @@ class SparkTables:
 
     def __init__(
         self,
-        spark: "SparkSession",
+        context: "SparkContext",
         sources: Sequence[str],
         *,
         folders: Iterable[Path | str] = (),
@@ -90,137 +115,136 @@ class SparkTables:
         spans: tuple[Span, Span] | None = None,
         scratch: str | None = None,
     ) -> None:
-        self.spark = spark
         self.sources = list(sources)
         self.only = only
-        self._views = library.load_views(folders)
-        self._made: set[str] = set()
-        self._kept: list[DataFrame] = []
-        spark.conf.set("spark.sql.session.timeZone", "UTC")
-        places = [None if scratch is None else f"{scratch}/{at}" for at in range(len(self.sources))]
-        opened = [open_source(spark, name, options, place) for name, place in zip(self.sources, places, strict=True)]
-        self.damages = [damage for source in opened for damage in source.damages]
-        narrowed = [narrow(source.name, source.tables, only) for source in opened]
-        if only.cluster is not None:
-            check_cluster([source.tables["connections"] for source in opened], only.cluster)
-        for name in TABLES:
-            frames = [tables[name].select(*_columns(name)) for tables in narrowed]
-            if compare:
-                frames = [_on_side(side, frame) for side, frame in zip(SIDES, frames, strict=True)]
-            reduce(lambda one, other: one.unionByName(other), frames).createOrReplaceTempView(name)
-        if compare or spans is not None:
-            self._made.add("sides")
-            spark.sql(sides_of(spans)).createOrReplaceTempView("sides")
+        self.damages: list[str] = []
+        self._context = context
+        self._options = options
+        self._scratch = scratch
+        self._answers: dict[str, Answered] = {}
+        groups = [[name] for name in self.sources] if compare else self._grouped(self.sources)
+        places = [place for group in groups for place in self._places(group)]
+        self._folders = Folders(places, library.load_views(folders), compare, spans)
 
-    def run(self, analysis: Analysis, /, **parameters: Value) -> "pyarrow.Table":
-        """The rows of an analysis. Raises UsageError for a parameter, ConfigError for SQL that Spark refuses."""
-        try:
-            return self.frame(analysis, **parameters).toArrow()
-        except AnalysisException as error:
-            raise _refused(analysis, error) from None
+    def prepare(self, analyses: Sequence[Analysis], parameters: Mapping[str, Value]) -> None:
+        """Answer these analyses in one job, unless there are few rows."""
+        files = [file for place in self._folders.places for some in table_files(Path(place)).values() for file in some]
+        if len(analyses) < 2 or sum(file.stat().st_size for file in files) < SMALL:
+            return
+        asked = [(analysis, known_to(analysis, parameters)) for analysis in analyses]
+        shares = shared(asked, self._context.defaultParallelism, self._folders.views)
+        folders = self._folders
+        answers = self._context.parallelize(shares, len(shares)).flatMap(lambda share: answers_of(folders, share))
+        self._answers = dict(answers.collect())
 
-    def select(self, view: View) -> "pyarrow.Table":
-        """The rows of a query that is no analysis. Raises ConfigError for SQL that Spark refuses."""
-        try:
-            self._make_views(view)
-            return self.spark.sql(view.sql.strip()).toArrow()
-        except AnalysisException as error:
-            raise _refused(view, error) from None
+    def run(self, analysis: Analysis, /, **parameters: Value) -> "pa.Table":
+        """The rows of an analysis. Raises UsageError for a parameter, ConfigError for SQL that DuckDB refuses."""
+        answered = self._answers.pop(analysis.id, None)
+        if answered is None:
+            return self._database.run(analysis, **parameters)
+        if answered.mistakes:
+            raise ConfigError(answered.mistakes, answered.path)
+        return pa.ipc.open_stream(answered.rows).read_all()
 
-    def frame(self, analysis: Analysis, /, **parameters: Value) -> "DataFrame":
-        """The rows of an analysis, not computed yet."""
-        self._make_views(analysis)
-        given = bind(analysis, parameters)
-        values = {name: _literal(value) for name, value in given.items()}
-        try:
-            return self.spark.sql(analysis.sql.strip(), args=values)
-        except AnalysisException as error:
-            if "UNBOUND_SQL_PARAMETER" not in str(error):
-                raise
-            # The parser of Delta's extension (4.3.1, with Spark 4.1) drops parameters next to an aggregate.
-            return self.spark.sql(with_values(analysis.sql.strip(), given))
+    def select(self, view: View) -> "pa.Table":
+        """The rows of a query that is no analysis. Raises ConfigError for SQL that DuckDB refuses."""
+        return self._database.select(view)
 
     def close(self) -> None:
-        """Forget what was kept of views."""
-        for frame in self._kept:
-            frame.unpersist()
-        self._kept.clear()
+        """Close the driver's DuckDB."""
+        if "_database" in self.__dict__:
+            self._database.close()
 
-    def _make_views(self, source: Analysis | View) -> None:
-        for view in library.views_needed(source, self._views):
-            self._make_facts(view)
-            if view.name not in self._made:
-                self._made.add(view.name)
-                self._make_view(view)
-        self._make_facts(source)
+    @cached_property
+    def _database(self) -> Database:
+        return self._folders.open()
 
-    def _make_view(self, view: View) -> None:
-        try:
-            frame = self.spark.sql(view.sql.strip())
-        except AnalysisException as error:
-            raise _refused(view, error) from None
-        if view.stored:
-            # cached without its plan: queries that use several views several times would have plans of many thousand nodes
-            frame = frame.localCheckpoint(storageLevel=StorageLevel.MEMORY_AND_DISK)
-            self._kept.append(frame)
-        frame.createOrReplaceTempView(view.name)
+    # Folders of the sources
 
-    def _make_facts(self, source: Analysis | View) -> None:
-        for name in library.tables_of(source):
-            if name in FACTS_TABLES and name not in self._made:
-                self._made.add(name)
-                self._make_facts_table(name)
+    def _grouped(self, names: Sequence[str]) -> Iterator[list[str]]:
+        """Yield each source with tables alone, and all files together: they are decoded in one go."""
+        files = []
+        for name in names:
+            if self._is_local(name) or is_tables(self._context, name):
+                yield [name]
+            else:
+                files.append(name)
+        if files:
+            yield files
 
-    def _make_facts_table(self, name: str) -> None:
-        rows = arrow_table(name)
-        types = ", ".join(f"{field.name} {SPARK_TYPES[str(field.type)]}" for field in rows.schema)
-        listed = [tuple(row.values()) for row in rows.to_pylist()]
-        self.spark.createDataFrame(listed, types).createOrReplaceTempView(name)
+    def _is_local(self, name: str) -> bool:
+        return "://" not in name and Path(name).is_dir() and holds_tables(Path(name))
 
+    def _places(self, names: list[str]) -> Iterator[str]:
+        """Yield the folder of tables of a group of sources."""
+        narrows = self.only.cluster is not None or self.only.has_days
+        name, has_tables = names[0], self._is_local(names[0])
+        if has_tables and not narrows:
+            yield str(Path(name).absolute())
+            return
+        if has_tables or is_tables(self._context, name):
+            yield self._copied(open_source(SparkSession.builder.getOrCreate(), name))
+            return
+        decoded = self._new_folder(name)
+        self.damages += ingest(self._context, names, decoded, options=self._options).problems
+        if narrows:
+            spark = SparkSession.builder.getOrCreate()
+            tables = {table: rows.drop("cluster", "day") for table, rows in open_tables(spark, decoded).items()}
+            decoded = self._copied(Source(name, tables))
+        yield decoded
 
-def _literal(value: Value) -> Any:
-    """Bind a whole number as BIGINT: an INT times 1,000,000 overflows."""
-    return functions.expr(f"{value}L") if isinstance(value, int) and not isinstance(value, bool) else value
+    def _copied(self, source: Source) -> str:
+        """Write the rows of a source that are wanted as Parquet, and return the folder."""
+        SparkSession.builder.getOrCreate().conf.set("spark.sql.session.timeZone", "UTC")
+        tables = narrow(source.name, source.tables, self.only)
+        if self.only.cluster is not None:
+            check_cluster([source.tables["connections"]], self.only.cluster)
+        folder = self._new_folder(source.name)
+        for name, rows in tables.items():
+            if name != "records" or self._options.records:
+                columns = [column.name for column in TABLES[name].columns]
+                rows.select(columns).write.mode("append").parquet(f"file://{folder}/{name}")
+        return folder
 
-
-def with_values(sql: str, values: Mapping[str, Value]) -> str:
-    """Replace the parameters of a query by literals, but not inside texts, names and comments."""
-
-    def put(match: re.Match[str]) -> str:
-        return _as_sql(values[match[1]]) if match[1] in values else match[0]
-
-    return PARAMETER.sub(put, sql)
-
-
-def _as_sql(value: Value) -> str:
-    if value is None or isinstance(value, bool):
-        return "NULL" if value is None else str(value).lower()
-    if isinstance(value, int):
-        return f"{value}L"
-    if isinstance(value, float):
-        return f"CAST('{value!r}' AS DOUBLE)"
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _columns(table: str) -> list[str]:
-    return [column.name for column in TABLES[table].columns]
-
-
-def _on_side(side: str, frame: "DataFrame") -> "DataFrame":
-    """Prefix connection ids with their side, since a source may be compared with itself."""
-    marked = functions.concat(functions.lit(f"{side} "), functions.col("connection_id"))
-    return frame.withColumn("connection_id", marked)
+    def _new_folder(self, name: str) -> str:
+        """Make a folder with tables that have no rows yet."""
+        if self._scratch is None:
+            raise UsageError(f"{name} cannot be read in place: give --staging, or run kproxy-spark ingest before")
+        folder = Path(self._scratch, str(len(list(Path(self._scratch).iterdir()))))
+        (folder / "connections").mkdir(parents=True)
+        pq.write_table(schema_of(TABLES["connections"]).empty_table(), folder / "connections" / "none.parquet")
+        return str(folder.absolute())
 
 
-def _refused(source: Analysis | View, error: AnalysisException) -> ConfigError:
-    """Make a ConfigError of Spark's message, with the place in the file if Spark names it."""
-    line, column = 1, 1
-    for context in error.getQueryContext()[:1]:
-        above = len(source.sql) - len(source.sql.lstrip())  # lines of the file, which Spark did not get
-        before = source.sql[: above + context.startIndex()]
-        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-    message = str(error).strip().splitlines()[0][:LONGEST_MESSAGE]
-    return ConfigError([Mistake(line, column, "", message)], source.path)
+Asked = tuple[Analysis, dict[str, Value]]
+
+
+def shared(asked: Sequence[Asked], count: int, views: Mapping[str, View]) -> list[list[Asked]]:
+    """Divide analyses into at most *count* shares: those with the most SQL first, each to the share that has least."""
+    costs = [(sum(len(each.sql) for each in (one[0], *library.views_needed(one[0], views))), one) for one in asked]
+    shares: list[tuple[int, list[Asked]]] = [(0, []) for _ in range(min(count, len(asked)))]
+    for cost, one in sorted(costs, key=lambda pair: -pair[0]):
+        least = min(range(len(shares)), key=lambda at: shares[at][0])
+        shares[least] = (shares[least][0] + cost, [*shares[least][1], one])
+    return [share for _, share in shares]
+
+
+def answers_of(folders: Folders, share: Sequence[Asked]) -> Iterator[tuple[str, Answered]]:
+    """Run a share of the analyses, in a task."""
+    database = folders.open()
+    try:
+        for analysis, parameters in share:
+            try:
+                rows = database.run(analysis, **parameters)
+            except ConfigError as error:
+                yield analysis.id, Answered(b"", list(error.mistakes), analysis.path)
+                continue
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, rows.schema) as writer:
+                writer.write_table(rows)
+            yield analysis.id, Answered(sink.getvalue().to_pybytes(), [], "")
+    finally:
+        database.close()
 
 
 def narrow(source: str, tables: "Mapping[str, DataFrame]", to: Narrowed) -> "dict[str, DataFrame]":

@@ -1,31 +1,31 @@
-"""The sources of ``kproxy-spark report`` as DataFrames: directories and namespaces of tables, and files.
+"""The sources of ``kproxy-spark report`` that have tables, as DataFrames: directories and namespaces.
 
     tables/, s3a://bucket/tables       directories of Parquet, as ingest and kproxy decode write them
     lake/, hdfs://node/lake            directories of Delta tables, or of Iceberg tables in a Hadoop catalog
     lake.kafka                         a namespace of an Iceberg catalog of the session
-    captures, decoded logs, patterns   read by ingest into a folder that all executors see
 
 A frame has the columns of its contract; columns that older tables lack are NULL. It has ``cluster`` and ``day`` if the tables do.
 """
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
-from pyspark.sql import functions
+from pyspark.sql import SparkSession, functions
 
 from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES, Table
 from kproxy.spark.files import is_hadoop
 from kproxy.spark.folders import Folder, open_folder
-from kproxy.spark.ingest import ingest
-from kproxy.spark.rows import Options, contract, spark_schema
+from kproxy.spark.rows import contract, spark_schema
 from kproxy.spark.writers import DELTA, ICEBERG, PARQUET, check_format
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 PARTITIONS = ("cluster", "day")
@@ -35,42 +35,43 @@ LONGEST_REASON = 300
 
 
 class Source(Struct, frozen=True):
-    """One source. damages: why files could not be read to their end."""
+    """One source."""
 
     name: str
     tables: "dict[str, DataFrame]"
-    damages: list[str] = []
 
 
-def open_source(spark: "SparkSession", name: str, options: Options, scratch: str | None) -> Source:
-    """Find out what kind of source it is, and open it.
+def is_tables(context: "SparkContext", name: str) -> bool:
+    """Whether it is a folder of tables, or a namespace. Raises UsageError for a place that Hadoop cannot open."""
+    if _folder_of_tables(context, name) is not None:
+        return True
+    return bool(NAMESPACE.fullmatch(name)) and not Path(name).exists() and _is_namespace(name)
 
-    Args:
-        spark: the session.
-        name: as the user wrote it.
-        options: which rows to make of files.
-        scratch: a new folder for the tables of files, which all executors see; None: files cannot be read.
 
-    Raises UsageError for a source that is none, or needs what the session does not have.
-    """
-    if NAMESPACE.fullmatch(name) and _is_namespace(spark, name):
-        return Source(name, {table.name: _of_namespace(spark, name, table) for table in TABLES.values()})
-    folder = _folder(spark, name)
-    if folder is not None and any(map(folder.has_folder, TABLES)):
+def open_source(spark: "SparkSession", name: str) -> Source:
+    """Open a folder of tables, or a namespace. Raises UsageError if it needs what the session does not have."""
+    folder = _folder_of_tables(spark.sparkContext, name)
+    if folder is not None:
         return Source(name, _tables_in(spark, folder))
-    if scratch is None:
-        raise UsageError(f"{name} has no tables; files are read with --staging, or by kproxy-spark ingest before")
-    ingested = ingest(spark.sparkContext, [name], scratch, options=options)
-    tables = _tables_in(spark, open_folder(None, scratch))
-    return Source(name, {table: frame.drop(*PARTITIONS) for table, frame in tables.items()}, ingested.problems)
+    return Source(name, {table.name: _of_namespace(spark, name, table) for table in TABLES.values()})
 
 
-def _folder(spark: "SparkSession", name: str) -> Folder | None:
+def open_tables(spark: "SparkSession", folder: str) -> "dict[str, DataFrame]":
+    """The tables in a folder on a disk."""
+    return _tables_in(spark, open_folder(None, folder))
+
+
+def _folder_of_tables(context: "SparkContext", name: str) -> Folder | None:
+    folder = _folder(context, name)
+    return folder if folder is not None and any(map(folder.has_folder, TABLES)) else None
+
+
+def _folder(context: "SparkContext", name: str) -> Folder | None:
     """The directory of this name; None for patterns, and for schemes that Hadoop does not know."""
     if any(letter in name for letter in "*?[") and "://" in name:
         return None
     try:
-        folder = open_folder(spark.sparkContext, name)
+        folder = open_folder(context, name)
         folder.has_folder("")
     except Py4JJavaError as error:
         if not is_hadoop(name):  # pyarrow's schemes, which Hadoop need not know
@@ -80,7 +81,10 @@ def _folder(spark: "SparkSession", name: str) -> Folder | None:
     return folder
 
 
-def _is_namespace(spark: "SparkSession", name: str) -> bool:
+def _is_namespace(name: str) -> bool:
+    if "." not in name:
+        return False
+    spark = SparkSession.builder.getOrCreate()
     try:
         return any(spark.catalog.tableExists(f"{name}.{table}") for table in TABLES)
     except AnalysisException:  # no such catalog

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
+from kproxy.analyses.analysis import View
 from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES
 from kproxy.spark.catalog import Report
 from kproxy.spark.files import copy_from_hadoop, find_in_hadoop, is_hadoop, read_by_hadoop
 from kproxy.spark.folders import Folder, HadoopFolder, LocalFolder, open_folder
 from kproxy.spark.ingest import Output, ingest
+from kproxy.spark.report import SparkTables
 from kproxy.spark.rows import ChunkWriter, Options
 from kproxy.spark.session import open_context, open_session
 from kproxy.spark.source import register
-from kproxy.spark.sources import open_source
 from kproxy.spark.writers import Origin, open_writer, rows_of
 from tests.spark.test_tasks import offsets
 from tests.support.corpus import CAPTURES
@@ -153,9 +154,16 @@ def test_a_pattern_of_compressed_files_is_read_and_a_bad_one_costs_itself(
 
 
 def count(spark: "SparkSession", name: str, scratch: str | None = None) -> dict[str, int]:
-    source = open_source(spark, name, Options(), scratch)
-    assert source.damages == []
-    return {table: source.tables[table].count() for table in ("exchanges", "records")}
+    if scratch is not None:
+        Path(scratch).mkdir()
+    opened = SparkTables(spark.sparkContext, [name], scratch=scratch)
+    assert opened.damages == []
+    sizes = {
+        table: opened.select(View("n", "", f"SELECT count(*) AS n FROM {table}", "")).to_pylist()[0]["n"]
+        for table in ("exchanges", "records")
+    }
+    opened.close()
+    return sizes
 
 
 def test_each_kind_of_source_has_the_rows_of_the_capture(spark: "SparkSession", tmp_path: Path) -> None:
@@ -173,21 +181,21 @@ def test_each_kind_of_source_has_the_rows_of_the_capture(spark: "SparkSession", 
 
 def test_damages_of_files_are_told(spark: "SparkSession", tmp_path: Path) -> None:
     (tmp_path / "cut.pcap").write_bytes(CAPTURE.read_bytes()[:-5])
-    source = open_source(spark, str(tmp_path / "cut.pcap"), Options(), str(tmp_path / "tables"))
-    [damage] = source.damages
+    (tmp_path / "tables").mkdir()
+    [damage] = SparkTables(spark.sparkContext, [str(tmp_path / "cut.pcap")], scratch=str(tmp_path / "tables")).damages
     assert "cut.pcap: byte" in damage
 
 
 def test_what_is_no_source_says_so(spark: "SparkSession", tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nowhere: no such file"):
-        open_source(spark, str(tmp_path / "nowhere"), Options(), str(tmp_path / "tables"))
+        SparkTables(spark.sparkContext, [str(tmp_path / "nowhere")], scratch=str(tmp_path / "tables"))
     with pytest.raises(UsageError, match="nowhere: no such file"):
-        open_source(spark, "nowhere", Options(), str(tmp_path / "tables"))
+        SparkTables(spark.sparkContext, ["nowhere"], scratch=str(tmp_path / "tables"))
     view = view_of(spark, tmp_path)
-    with pytest.raises(UsageError, match="files are read with --staging"):
-        open_source(spark, f"{view}/x.pcap", Options(), None)
+    with pytest.raises(UsageError, match="cannot be read in place: give --staging"):
+        SparkTables(spark.sparkContext, [f"{view}/x.pcap"], scratch=None)
     with pytest.raises(UsageError, match=r"nope://a/b: Spark's Hadoop cannot open it: .*nope"):
-        open_source(spark, "nope://a/b", Options(), None)
+        SparkTables(spark.sparkContext, ["nope://a/b"], scratch=None)
 
 
 @pytest.mark.parametrize(("folder", "format_name"), [("_delta_log", "delta"), ("metadata", "iceberg")])
@@ -196,7 +204,7 @@ def test_a_format_that_the_session_lacks_is_named(
 ) -> None:
     (tmp_path / "exchanges" / folder).mkdir(parents=True)
     with pytest.raises(UsageError, match=f"this Spark session has no {format_name}: run spark-submit"):
-        open_source(spark, str(tmp_path), Options(), None)
+        SparkTables(spark.sparkContext, [str(tmp_path)], scratch=None)
 
 
 def test_a_session_and_a_context_that_are_there_are_taken(spark: "SparkSession") -> None:

@@ -1,9 +1,7 @@
-"""Every analysis gives the same rows, in the same order, on DuckDB and on Spark: on all captures, with all thresholds at
-0."""
+"""kproxy-spark report has the rows of kproxy report, in the same order; of clusters and days only theirs."""
 
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -12,19 +10,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kproxy.analyses import library
-from kproxy.analyses.analysis import Value
+from kproxy.analyses.analysis import Value, View, known_to
 from kproxy.analyses.duck import Database
 from kproxy.analyses.report.verdicts import make_report, summarize
 from kproxy.errors import ConfigError, UsageError
 from kproxy.output.tables import TABLES
+from kproxy.spark import report
 from kproxy.spark.ingest import ingest
-from kproxy.spark.report import Narrowed, SparkTables, with_values
+from kproxy.spark.report import Narrowed, SparkTables
 from kproxy.spark.rows import Options
-from tests.analyses.test_library import largest
 from tests.bench.traffic import SHAPES
 from tests.support.corpus import CAPTURES
-from tests.support.scenes import SCENES
-from tests.support.scenes.together import play_all
 from tests.support.split_captures import packets_of
 from tests.support.tables import decode, query
 
@@ -34,13 +30,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]  # Spark takes seconds for each
 ANALYSES = library.load()
 CAPTURED = sorted(CAPTURES.glob("*.pcap*"))
-IN_README_COMMAND = {  # the others are slow: each takes Spark seconds
-    "map",
-    "latency",
-    "tiny_batches",  # evidence that is summed up
-    "slow_broker",  # its example is not the first
-    "open_transaction",  # no groups
-}
 NAME = "03-classic-rebalance-range.pcap"
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=UTC)
 ON = {"record_batches": "seen_at", "offsets": "seen_at", "group_events": "request_at", "exchanges": "request_at"}
@@ -55,26 +44,6 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = [folder / "tiny.pcap", folder / "mixed.pcap"]
     assert decode("--records", "-o", folder / "tables", *CAPTURED, *made) == 0
     return folder / "tables"
-
-
-@contextmanager
-def cached_tables(spark: "SparkSession", tables: Path) -> Iterator[SparkTables]:
-    """The tables of a directory, in one partition each: they are small."""
-    spark.conf.set("spark.sql.shuffle.partitions", "1")
-    opened = SparkTables(spark, [str(tables)])
-    for name in TABLES:
-        spark.table(name).cache()
-    yield opened
-    opened.close()
-    for name in TABLES:
-        spark.table(name).unpersist()
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
-
-
-@pytest.fixture(scope="module")
-def on_spark(spark: "SparkSession", tables: Path) -> Iterator[SparkTables]:
-    with cached_tables(spark, tables) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -106,30 +75,22 @@ def loosened(name: str) -> dict[str, Value]:
     return {key: type(value)(0) for key, value in numbers.items() if value is not None}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in IN_README_COMMAND else pytest.mark.slow) for name in ANALYSES]
-)
-def test_an_analysis_is_the_same_on_both(on_spark: SparkTables, on_duckdb: Database, name: str) -> None:
-    expected = on_duckdb.run(ANALYSES[name], **loosened(name))
-    found = on_spark.run(ANALYSES[name], **loosened(name))
-    assert found.column_names == expected.column_names
-    assert rows(found) == rows(expected)
-
-
-def test_whole_numbers_have_64_bits(on_spark: SparkTables, on_duckdb: Database) -> None:
-    """An hour in microseconds is more than 32 bits hold; transactions of captures are shorter."""
-    given: dict[str, Value] = {"min_connections": 1, "min_idle_seconds": 3600}
-    ours, theirs = (each.run(ANALYSES["idle_connections"], **given) for each in (on_spark, on_duckdb))
-    assert rows(ours) == rows(theirs)
-    assert dict(on_spark.frame(ANALYSES["near_max_message"]).dtypes)["max_message_bytes"] == "bigint"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", [name for name, analysis in ANALYSES.items() if largest(analysis)])
-def test_they_are_the_same_with_the_largest_parameters(on_spark: SparkTables, on_duckdb: Database, name: str) -> None:
-    most = largest(ANALYSES[name])
-    for given in (most, {key: min(value, 10**7) for key, value in most.items()}):
-        assert rows(on_spark.run(ANALYSES[name], **given)) == rows(on_duckdb.run(ANALYSES[name], **given))
+def test_executors_answer_as_duckdb_does(
+    spark: "SparkSession", tables: Path, on_duckdb: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With every threshold at 0: in one job with a task for each core, whatever the number of analyses."""
+    monkeypatch.setattr(report, "SMALL", 0)
+    chosen = [one for one in ANALYSES.values() if "least" not in one.parameters]
+    given = {name: value for one in chosen for name, value in loosened(one.id).items()}
+    ours = SparkTables(spark.sparkContext, [str(tables)], options=Options(records=True))
+    tracker = spark.sparkContext.statusTracker()
+    before = len(tracker.getJobIdsForGroup(None))
+    ours.prepare(chosen, given)
+    assert len(tracker.getJobIdsForGroup(None)) == before + 1
+    for one in chosen:
+        expected = on_duckdb.run(one, **known_to(one, given))
+        assert rows(ours.run(one)) == rows(expected), one.id
+    ours.close()
 
 
 def test_most_of_them_had_rows_to_compare(on_duckdb: Database) -> None:
@@ -144,9 +105,15 @@ def test_a_report_of_what_ingest_wrote_is_that_of_the_captures(spark: "SparkSess
     ingest(spark.sparkContext, [str(CAPTURED[0])], out, cluster="one", options=Options())
     ingest(spark.sparkContext, [str(CAPTURED[2])], out, cluster="two", options=Options())
     november = Narrowed("two", date(2026, 11, 1), date(2026, 11, 30))
-    alone = make_report(SparkTables(spark, [out], only=november), chosen, {})
-    nothing = make_report(SparkTables(spark, [out], only=Narrowed(first=date(2026, 12, 1))), chosen, {})
-    direct = make_report(SparkTables(spark, [str(CAPTURED[2])], scratch=str(tmp_path / "scratch")), chosen, {})
+    alone = make_report(SparkTables(spark.sparkContext, [out], only=november, scratch=made(tmp_path / "a")), chosen, {})
+    nothing = make_report(
+        SparkTables(spark.sparkContext, [out], only=Narrowed(first=date(2026, 12, 1)), scratch=made(tmp_path / "b")),
+        chosen,
+        {},
+    )
+    direct = make_report(
+        SparkTables(spark.sparkContext, [str(CAPTURED[2])], scratch=made(tmp_path / "scratch")), chosen, {}
+    )
     assert (alone.summary.requests, nothing.summary.requests) == (126, 0)
     assert [rows(answer.rows) for answer in alone.answers] == [rows(answer.rows) for answer in direct.answers]
     assert [answer.verdict for answer in alone.answers] == [answer.verdict for answer in direct.answers]
@@ -159,7 +126,7 @@ def test_a_diff_of_two_sources_and_of_two_ranges_is_that_of_duckdb(spark: "Spark
     for folder, capture in ((before, CAPTURED[0]), (after, CAPTURED[2])):
         assert decode("-o", folder, capture) == 0
     diff = ANALYSES["diff"]
-    ours = SparkTables(spark, [str(before), str(after)], compare=True)
+    ours = SparkTables(spark.sparkContext, [str(before), str(after)], compare=True)
     with Database([before, after], compare=True) as database:
         expected = rows(database.run(diff))
     assert rows(ours.run(diff)) == expected
@@ -168,7 +135,7 @@ def test_a_diff_of_two_sources_and_of_two_ranges_is_that_of_duckdb(spark: "Spark
         sql = "SELECT epoch_us(min(request_at)), epoch_us(max(request_at)) FROM exchanges"
         [(first, last)] = database.connection.execute(sql).fetchall()
     spans = ((first, first + (last - first) // 3), (first + (last - first) // 2, last + 1))
-    parts = SparkTables(spark, [str(after)], spans=spans)
+    parts = SparkTables(spark.sparkContext, [str(after)], spans=spans)
     with Database([after], spans=spans) as database:
         assert rows(parts.run(diff)) == rows(database.run(diff))
     ours.close()
@@ -181,33 +148,12 @@ def test_a_mistake_in_a_users_file_has_its_place(spark: "SparkSession", tmp_path
         "/*\nid: mine\ntitle: Mine\nseverity: info\nmeaning: None.\n*/\nSELECT api_name,\n  no_such FROM exchanges\n"
     )
     [mine] = [one for one in library.load([tmp_path]).values() if one.id == "mine"]
-    tables = SparkTables(spark, [str(CAPTURED[0])], scratch=str(tmp_path / "scratch"))
+    tables = SparkTables(spark.sparkContext, [str(CAPTURED[0])], scratch=made(tmp_path / "scratch"))
     with pytest.raises(ConfigError) as refused:
         tables.run(mine)
     [mistake] = refused.value.mistakes
     assert (mistake.line, mistake.column) == (8, 3)
     assert "no_such" in mistake.message
-
-
-def test_parameters_as_literals(spark: "SparkSession") -> None:
-    """What Spark computes is what was given, and texts, names and comments stay as they are."""
-    given = {"a": "it's \\ here", "b": 3_000_000_000, "c": 0.1, "d": True, "e": None}
-    sql = "SELECT :a, :b, :c, :d, :e, ':a', 1 AS `:b`, \":a\" /* :a */ -- :a\n"
-    [row] = spark.sql(with_values(sql, given)).collect()
-    assert list(row) == [*given.values(), ":a", 1, ":a"]
-    assert row.asDict()[":b"] == 1
-
-
-@pytest.mark.long
-def test_findings_fire_alike_on_both(spark: "SparkSession", tmp_path: Path) -> None:
-    """All scenes at once, each in a cluster of its own."""
-    least = {finding: sum(scene.rows for scene in SCENES if scene.finding == finding) for finding, *_ in SCENES}
-    scenes = play_all().write(tmp_path / "tables")
-    with cached_tables(spark, scenes) as ours, Database([scenes], wanted=TABLES) as theirs:
-        for name, fewest in least.items():
-            found = rows(ours.run(ANALYSES[name]))
-            assert found == rows(theirs.run(ANALYSES[name])), name
-            assert len(found) >= fewest, name
 
 
 @pytest.fixture(scope="module")
@@ -221,6 +167,18 @@ def over_midnight(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "night.pcap").write_bytes(header + b"".join(shifted))
     assert decode("--records", "-o", folder / "decoded", folder / "night.pcap") == 0
     return folder
+
+
+def made(folder: Path) -> str:
+    """A new folder."""
+    folder.mkdir()
+    return str(folder)
+
+
+def count(tables: SparkTables, what: str) -> int:
+    """How many rows there are of a table, or of tables that are joined."""
+    [row] = tables.select(View("n", "", f"SELECT count(*) AS n FROM {what}", "")).to_pylist()
+    return int(row["n"])
 
 
 def of_day(tables: Path, table: str, day: date) -> int:
@@ -241,19 +199,20 @@ def test_the_exchanges_of_a_day_have_their_connections(spark: "SparkSession", ov
     for first, last in ((MIDNIGHT, None), (None, MIDNIGHT - timedelta(days=1))):
         day = (first or last or MIDNIGHT).date()
         only = Narrowed(first=first and first.date(), last=last and last.date())
-        scratch = str(over_midnight / f"scratch-{kind}-{day}")
-        tables = SparkTables(spark, [str(source)], only=only, options=Options(records=True), scratch=scratch)
+        scratch = made(over_midnight / f"scratch-{kind}-{day}")
+        tables = SparkTables(
+            spark.sparkContext, [str(source)], only=only, options=Options(records=True), scratch=scratch
+        )
         for name in ON:
             expected = of_day(decoded, name, day)
-            assert spark.table(name).count() == expected, name
+            assert count(tables, name) == expected, name
         assert of_day(decoded, "exchanges", day) > 50
-        lost = spark.sql("SELECT count(*) FROM exchanges LEFT ANTI JOIN connections USING (connection_id)").collect()
-        assert lost[0][0] == 0
+        assert count(tables, "exchanges ANTI JOIN connections USING (connection_id)") == 0
         open_then = f"select count(distinct connection_id) from exchanges where {_is_on(day)}"
-        assert spark.table("connections").count() == query(decoded, open_then)[0][0]
+        assert count(tables, "connections") == query(decoded, open_then)[0][0]
         records = f"select count(*) from records join exchanges using (connection_id, exchange) where {_is_on(day)}"
         if kind != "ingested":  # which has them by the day of the batch
-            assert spark.table("records").count() == query(decoded, records)[0][0]
+            assert count(tables, "records") == query(decoded, records)[0][0]
         assert summarize(tables, [], by_exchanges=True).requests == of_day(decoded, "exchanges", day)
         tables.close()
 
@@ -263,12 +222,17 @@ def _is_on(day: date, time: str = "request_at") -> str:
 
 
 @pytest.mark.slow
-def test_both_days_together_are_everything(spark: "SparkSession", over_midnight: Path) -> None:
+def test_both_days_together_are_everything(spark: "SparkSession", over_midnight: Path, tmp_path: Path) -> None:
     """What is counted by exchanges is what is counted by connections."""
     source = str(over_midnight / "decoded")
-    every = SparkTables(spark, [source])
+    every = SparkTables(spark.sparkContext, [source])
     by_connections = summarize(every, [])
-    one = SparkTables(spark, [source], only=Narrowed(first=date(2026, 3, 1), last=date(2026, 3, 2)))
+    one = SparkTables(
+        spark.sparkContext,
+        [source],
+        only=Narrowed(first=date(2026, 3, 1), last=date(2026, 3, 2)),
+        scratch=str(tmp_path),
+    )
     found = summarize(one, [], by_exchanges=True)
     assert (found.requests, found.errors, found.bytes) == (
         by_connections.requests,
@@ -286,15 +250,18 @@ def test_clusters_are_told_apart_by_name(spark: "SparkSession", tmp_path: Path) 
         ingest(spark.sparkContext, [str(CAPTURES / capture)], str(tmp_path / "out"), cluster=name)
     found = {}
     for name in names:
-        SparkTables(spark, [str(tmp_path / "out")], only=Narrowed(name))
-        found[name] = spark.table("exchanges").count()
+        scratch = tmp_path / f"scratch-{len(found)}"
+        scratch.mkdir()
+        opened = SparkTables(spark.sparkContext, [str(tmp_path / "out")], only=Narrowed(name), scratch=str(scratch))
+        found[name] = count(opened, "exchanges")
+        opened.close()
     assert (found["007"], found["7"]) == (23, 41)  # as their manifests count them
     assert found["Zürich / 1"] > 100
     with pytest.raises(UsageError, match="there is no cluster 'prod' in these tables; there are 007, 7, "):
-        SparkTables(spark, [str(tmp_path / "out")], only=Narrowed("prod"))
+        SparkTables(spark.sparkContext, [str(tmp_path / "out")], only=Narrowed("prod"))
 
 
 @pytest.mark.parametrize("name", ["night.pcap", "decoded"])
 def test_what_has_no_clusters_says_so(spark: "SparkSession", over_midnight: Path, tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="--cluster is for tables of kproxy-spark ingest"):
-        SparkTables(spark, [str(over_midnight / name)], only=Narrowed("x"), scratch=str(tmp_path))
+        SparkTables(spark.sparkContext, [str(over_midnight / name)], only=Narrowed("x"), scratch=str(tmp_path))

@@ -21,18 +21,18 @@ def _query(sql: str) -> View:
 SEVERITY = "severity"  # a column with a severity for each row
 CONNECTIONS = _query("""
     SELECT count(*) AS connections, count_if(requests + responses > 0) AS kafka_connections,
-        (SELECT count(DISTINCT id) FROM connections LATERAL VIEW explode(client_ids) ids AS id) AS clients,
+        (SELECT count(DISTINCT id) FROM connections CROSS JOIN unnest(client_ids) AS ids(id)) AS clients,
         coalesce(sum(requests), 0) AS requests, coalesce(sum(errors), 0) AS errors,
         coalesce(sum(request_bytes + response_bytes), 0) AS bytes,
-        min(unix_micros(first_seen_at)) AS first_micros, max(unix_micros(last_seen_at)) AS last_micros
+        min(epoch_us(first_seen_at)) AS first_micros, max(epoch_us(last_seen_at)) AS last_micros
     FROM connections
 """)
 EXCHANGES = _query("""
     SELECT count(DISTINCT connection_id) AS kafka_connections, count_if(request_size IS NOT NULL) AS requests,
-        count_if(size(error_codes) > 0) AS errors,
+        count_if(len(error_codes) > 0) AS errors,
         coalesce(sum(coalesce(request_size, 0) + coalesce(response_size, 0)), 0) AS bytes,
-        min(unix_micros(coalesce(request_at, response_at))) AS first_micros,
-        max(unix_micros(coalesce(response_at, request_at))) AS last_micros
+        min(epoch_us(coalesce(request_at, response_at))) AS first_micros,
+        max(epoch_us(coalesce(response_at, request_at))) AS last_micros
     FROM exchanges
 """)
 NOT_KAFKA = _query("""
@@ -40,7 +40,7 @@ NOT_KAFKA = _query("""
     GROUP BY not_kafka ORDER BY connections DESC, not_kafka
 """)
 ERROR_CODES = _query("""
-    SELECT code, count(*) AS exchanges FROM exchanges LATERAL VIEW explode(error_codes) codes AS code
+    SELECT code, count(*) AS exchanges FROM exchanges CROSS JOIN unnest(error_codes) AS codes(code)
     GROUP BY code ORDER BY exchanges DESC, code
 """)
 Watch: TypeAlias = Callable[[int, int, str], None]  # called with: analyses done, analyses in all, name of the next one

@@ -41,10 +41,10 @@ WITH sided AS (
     coalesce(c.client_id, '') AS client_id,
     coalesce(c.principal, '') AS principal,
     concat_ws(' ', c.software, c.software_version) AS software,
-    coalesce(e.api_name, concat('API ', CAST(e.api_key AS STRING))) AS api_name,
+    coalesce(e.api_name, 'API ' || CAST(e.api_key AS VARCHAR)) AS api_name,
     e.api_version,
-    unix_micros(e.request_at) AS micros,
-    CASE WHEN size(e.error_codes) > 0 THEN 1 ELSE 0 END AS failed,
+    epoch_us(e.request_at) AS micros,
+    CASE WHEN len(e.error_codes) > 0 THEN 1 ELSE 0 END AS failed,
     e.request_size + coalesce(e.response_size, 0) AS bytes,
     CASE WHEN a.kind = 'work' THEN a.micros END AS latency
   FROM exchanges e
@@ -61,8 +61,8 @@ WITH sided AS (
   SELECT client_id, principal,
     count(CASE WHEN side = 'before' THEN 1 END) AS n1,
     count(CASE WHEN side = 'after' THEN 1 END) AS n2,
-    array_join(sort_array(collect_set(CASE WHEN side = 'before' THEN nullif(software, '') END)), ', ') AS software1,
-    array_join(sort_array(collect_set(CASE WHEN side = 'after' THEN nullif(software, '') END)), ', ') AS software2
+    array_to_string(sorted_set(CASE WHEN side = 'before' THEN nullif(software, '') END), ', ') AS software1,
+    array_to_string(sorted_set(CASE WHEN side = 'after' THEN nullif(software, '') END), ', ') AS software2
   FROM sided
   GROUP BY client_id, principal
 ), by_api AS (
@@ -95,8 +95,8 @@ samples AS (
     CAST(count(CASE WHEN side = 'after' THEN 1 END) AS DOUBLE) AS n2,
     CAST(sum(CASE WHEN side = 'after' THEN rank2 ELSE 0 END) AS DOUBLE) / 2 AS ranks2,
     CAST(sum(CAST(ties * ties - 1 AS DECIMAL(38, 0))) AS DOUBLE) AS tied,
-    percentile(CASE WHEN side = 'before' THEN value END, 0.5) AS median1,
-    percentile(CASE WHEN side = 'after' THEN value END, 0.5) AS median2
+    quantile_cont(CASE WHEN side = 'before' THEN value END, 0.5) AS median1,
+    quantile_cont(CASE WHEN side = 'after' THEN value END, 0.5) AS median2
   FROM ranked
   GROUP BY client_id, principal, api_name, aspect
 ), whitney AS (
@@ -104,7 +104,7 @@ samples AS (
     ranks2 - n2 * (n2 + 1) / 2 AS u,
     n1 * n2 / 12 * ((n1 + n2 + 1) - tied / ((n1 + n2) * (n1 + n2 - 1))) AS variance
   FROM sums s
-  WHERE n1 >= greatest(:min_requests, 1) AND n2 >= greatest(:min_requests, 1)
+  WHERE n1 >= greatest($min_requests, 1) AND n2 >= greatest($min_requests, 1)
 ), numbers AS (
   SELECT client_id, principal, api_name, aspect,
     CASE WHEN aspect = 'latency' THEN median1 / 1000 ELSE median1 END AS before_value,
@@ -123,7 +123,7 @@ samples AS (
     END,
     CAST(NULL AS DOUBLE)
   FROM by_api
-  WHERE n1 >= greatest(:min_requests, 1) AND n2 >= greatest(:min_requests, 1) AND f1 + f2 > 0
+  WHERE n1 >= greatest($min_requests, 1) AND n2 >= greatest($min_requests, 1) AND f1 + f2 > 0
   UNION ALL
   SELECT
     a.client_id, a.principal, a.api_name, 'rate', a.n1 * 1e6 / t.before_micros, a.n2 * 1e6 / t.after_micros, a.n1, a.n2, 'requests/s', 'two Poisson rates',
@@ -132,7 +132,7 @@ samples AS (
     CAST(NULL AS DOUBLE)
   FROM by_api a
   CROSS JOIN spans t
-  WHERE a.n1 >= greatest(:min_requests, 1) AND a.n2 >= greatest(:min_requests, 1) AND t.before_micros > 0 AND t.after_micros > 0
+  WHERE a.n1 >= greatest($min_requests, 1) AND a.n2 >= greatest($min_requests, 1) AND t.before_micros > 0 AND t.after_micros > 0
 ), tested AS (
   SELECT n.*,
     -- two-sided p of z: Abramowitz and Stegun 26.2.17, exact to 0.0000001
@@ -143,28 +143,28 @@ samples AS (
   FROM (SELECT m.*, 1 / (1 + 0.2316419e0 * abs(z)) AS k FROM numbers m) n
 ), every AS (
   SELECT 1 AS aspect_order, 'client' AS aspect, CASE WHEN n1 = 0 THEN 'new' ELSE 'lost' END AS change_kind, client_id, principal,
-    CAST(NULL AS STRING) AS api_name, nullif(software1, '') AS before_text, nullif(software2, '') AS after_text,
+    CAST(NULL AS VARCHAR) AS api_name, nullif(software1, '') AS before_text, nullif(software2, '') AS after_text,
     CAST(n1 AS DOUBLE) AS before_value, CAST(n2 AS DOUBLE) AS after_value, CAST(NULL AS DOUBLE) AS change, 'requests' AS unit,
-    n1, n2, CAST(NULL AS STRING) AS method, CAST(NULL AS DOUBLE) AS z, CAST(NULL AS DOUBLE) AS p, CAST(NULL AS DOUBLE) AS superiority,
+    n1, n2, CAST(NULL AS VARCHAR) AS method, CAST(NULL AS DOUBLE) AS z, CAST(NULL AS DOUBLE) AS p, CAST(NULL AS DOUBLE) AS superiority,
     false AS is_significant
   FROM by_client WHERE n1 = 0 OR n2 = 0
   UNION ALL
-  SELECT 2, 'software', 'changed', client_id, principal, CAST(NULL AS STRING), nullif(software1, ''), nullif(software2, ''),
-    CAST(NULL AS DOUBLE), CAST(NULL AS DOUBLE), CAST(NULL AS DOUBLE), CAST(NULL AS STRING), n1, n2, CAST(NULL AS STRING),
+  SELECT 2, 'software', 'changed', client_id, principal, CAST(NULL AS VARCHAR), nullif(software1, ''), nullif(software2, ''),
+    CAST(NULL AS DOUBLE), CAST(NULL AS DOUBLE), CAST(NULL AS DOUBLE), CAST(NULL AS VARCHAR), n1, n2, CAST(NULL AS VARCHAR),
     CAST(NULL AS DOUBLE), CAST(NULL AS DOUBLE), CAST(NULL AS DOUBLE), false
   FROM by_client WHERE n1 > 0 AND n2 > 0 AND software1 <> software2
   UNION ALL
   SELECT 3, 'version', CASE WHEN high2 < high1 THEN 'lower' ELSE 'changed' END, client_id, principal, api_name,
-    concat('v', CAST(low1 AS STRING), CASE WHEN high1 > low1 THEN concat('-', CAST(high1 AS STRING)) ELSE '' END),
-    concat('v', CAST(low2 AS STRING), CASE WHEN high2 > low2 THEN concat('-', CAST(high2 AS STRING)) ELSE '' END),
-    CAST(high1 AS DOUBLE), CAST(high2 AS DOUBLE), CAST(NULL AS DOUBLE), 'version', n1, n2, CAST(NULL AS STRING),
+    'v' || CAST(low1 AS VARCHAR) || CASE WHEN high1 > low1 THEN '-' || CAST(high1 AS VARCHAR) ELSE '' END,
+    'v' || CAST(low2 AS VARCHAR) || CASE WHEN high2 > low2 THEN '-' || CAST(high2 AS VARCHAR) ELSE '' END,
+    CAST(high1 AS DOUBLE), CAST(high2 AS DOUBLE), CAST(NULL AS DOUBLE), 'version', n1, n2, CAST(NULL AS VARCHAR),
     CAST(NULL AS DOUBLE), CAST(NULL AS DOUBLE), CAST(NULL AS DOUBLE), false
   FROM by_api WHERE n1 > 0 AND n2 > 0 AND (low1 <> low2 OR high1 <> high2)
   UNION ALL
   SELECT CASE aspect WHEN 'errors' THEN 4 WHEN 'latency' THEN 5 WHEN 'rate' THEN 6 ELSE 7 END, aspect,
     CASE WHEN after_value > before_value THEN 'more' WHEN after_value < before_value THEN 'less' ELSE 'same' END, client_id, principal, api_name,
-    CAST(NULL AS STRING), CAST(NULL AS STRING), before_value, after_value, change, unit, CAST(n1 AS BIGINT), CAST(n2 AS BIGINT), method, z, p,
-    superiority, p < :alpha AND (change IS NULL OR abs(change) >= :min_change)
+    CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), before_value, after_value, change, unit, CAST(n1 AS BIGINT), CAST(n2 AS BIGINT), method, z, p,
+    superiority, p < $alpha AND (change IS NULL OR abs(change) >= $min_change)
   FROM tested
 )
 SELECT aspect, change_kind,
@@ -180,16 +180,16 @@ SELECT aspect, change_kind,
   round(p, 4) AS p,
   round(superiority, 3) AS superiority,
   is_significant,
-  concat(
-    coalesce(nullif(client_id, ''), '(no client id)'),
-    CASE WHEN api_name IS NOT NULL THEN concat(' ', api_name) ELSE '' END,
+  
+    coalesce(nullif(client_id, ''), '(no client id)') ||
+    CASE WHEN api_name IS NOT NULL THEN ' ' || api_name ELSE '' END ||
     CASE aspect
-      WHEN 'client' THEN concat(' is ', change_kind)
-      WHEN 'software' THEN concat(' was ', coalesce(before_text, 'unknown'), ', is ', coalesce(after_text, 'unknown'))
-      WHEN 'version' THEN concat(' ', before_text, ' -> ', after_text)
-      ELSE concat(' ', aspect, ' ', CAST(CAST(round(before_value, 2) AS DECIMAL(20, 2)) AS STRING), ' -> ',
-        CAST(CAST(round(after_value, 2) AS DECIMAL(20, 2)) AS STRING), ' ', unit)
+      WHEN 'client' THEN ' is ' || change_kind
+      WHEN 'software' THEN ' was ' || coalesce(before_text, 'unknown') || ', is ' || coalesce(after_text, 'unknown')
+      WHEN 'version' THEN ' ' || before_text || ' -> ' || after_text
+      ELSE ' ' || aspect || ' ' || CAST(CAST(round(before_value, 2) AS DECIMAL(20, 2)) AS VARCHAR) || ' -> ' ||
+        CAST(CAST(round(after_value, 2) AS DECIMAL(20, 2)) AS VARCHAR) || ' ' || unit
     END
-  ) AS words
+   AS words
 FROM every
 ORDER BY aspect_order, CASE WHEN is_significant THEN 0 ELSE 1 END, coalesce(p, 0), change_kind, client_id, principal, api_name

@@ -28,10 +28,10 @@ default: false
 WITH requests AS (
   SELECT c.client,
     e.*,
-    unix_micros(e.request_at) AS micros
+    epoch_us(e.request_at) AS micros
   FROM exchanges e
   JOIN clients c ON c.connection_id = e.connection_id
-  WHERE c.role = 'client' AND e.request_at IS NOT NULL AND (:client = '' OR c.client_id = :client)
+  WHERE c.role = 'client' AND e.request_at IS NOT NULL AND ($client = '' OR c.client_id = $client)
 ),
 -- Values that requests carry: one row for each, counted.
 -- Most requests of a client are alike: equal ones are parsed once.
@@ -43,45 +43,45 @@ alike AS (
     rebalance_timeout_ms, protocols, group_id, group_instance_id
 ), sent AS (
   SELECT client, said.setting AS setting, said.value AS value, said.api AS api, sum(times) AS times
-  FROM alike LATERAL VIEW explode(array(
-    named_struct('api', 'Produce', 'setting', 'acks', 'value',
-      CASE WHEN api_key = 0 THEN CASE acks WHEN -1 THEN 'all' ELSE CAST(acks AS STRING) END END),
-    named_struct('api', 'Produce', 'setting', 'request.timeout.ms', 'value', CASE WHEN api_key = 0 THEN CAST(timeout_ms AS STRING) END),
-    named_struct('api', 'InitProducerId', 'setting', 'transactional.id', 'value', CASE WHEN api_key = 22 THEN transactional_id END),
-    named_struct('api', 'InitProducerId', 'setting', 'transaction.timeout.ms', 'value',
-      CASE WHEN api_key = 22 AND transactional_id IS NOT NULL THEN CAST(timeout_ms AS STRING) END),
-    named_struct('api', 'Fetch', 'setting', 'fetch.min.bytes', 'value', CASE WHEN api_key = 1 THEN CAST(min_bytes AS STRING) END),
-    named_struct('api', 'Fetch', 'setting', 'fetch.max.wait.ms (fetch.wait.max.ms)', 'value',
-      CASE WHEN api_key = 1 THEN CAST(max_wait_ms AS STRING) END),
-    named_struct('api', 'Fetch', 'setting', 'fetch.max.bytes', 'value', CASE WHEN api_key = 1 THEN CAST(max_bytes AS STRING) END),
-    named_struct('api', 'Fetch', 'setting', 'isolation.level', 'value',
-      CASE WHEN api_key = 1 THEN CASE isolation_level WHEN 1 THEN 'read_committed' WHEN 0 THEN 'read_uncommitted' END END),
-    named_struct('api', 'ShareFetch', 'setting', 'fetch.min.bytes', 'value', CASE WHEN api_key = 78 THEN CAST(min_bytes AS STRING) END),
-    named_struct('api', 'ShareFetch', 'setting', 'fetch.max.wait.ms', 'value', CASE WHEN api_key = 78 THEN CAST(max_wait_ms AS STRING) END),
-    named_struct('api', 'JoinGroup', 'setting', 'session.timeout.ms', 'value', CASE WHEN api_key = 11 THEN CAST(session_timeout_ms AS STRING) END),
-    named_struct('api', 'JoinGroup', 'setting', 'max.poll.interval.ms', 'value',
-      CASE WHEN api_key = 11 THEN CAST(rebalance_timeout_ms AS STRING) END),
-    named_struct('api', 'ConsumerGroupHeartbeat', 'setting', 'max.poll.interval.ms', 'value',
-      CASE WHEN api_key = 68 AND rebalance_timeout_ms >= 0 THEN CAST(rebalance_timeout_ms AS STRING) END),
-    named_struct('api', 'JoinGroup', 'setting', 'partition.assignment.strategy', 'value',
-      CASE WHEN api_key = 11 AND size(protocols) > 0 THEN array_join(protocols, ', ') END),
-    named_struct('api', 'ConsumerGroupHeartbeat', 'setting', 'group.remote.assignor', 'value',
-      CASE WHEN api_key = 68 AND size(protocols) > 0 THEN nullif(array_join(protocols, ', '), '') END),
-    named_struct('api', coalesce(api_name, ''), 'setting', 'group.protocol', 'value',
-      CASE api_key WHEN 11 THEN 'classic' WHEN 68 THEN 'consumer' WHEN 76 THEN 'share' WHEN 88 THEN 'streams' END),
-    named_struct('api', coalesce(api_name, ''), 'setting', 'group.id', 'value', CASE WHEN api_key IN (11, 68, 76, 88) THEN group_id END),
-    named_struct('api', coalesce(api_name, ''), 'setting', 'group.instance.id', 'value',
-      CASE WHEN api_key IN (11, 68, 88) THEN group_instance_id END)
-  )) said AS said
+  FROM alike CROSS JOIN unnest([
+    {'api': 'Produce', 'setting': 'acks', 'value':
+      CASE WHEN api_key = 0 THEN CASE acks WHEN -1 THEN 'all' ELSE CAST(acks AS VARCHAR) END END},
+    {'api': 'Produce', 'setting': 'request.timeout.ms', 'value': CASE WHEN api_key = 0 THEN CAST(timeout_ms AS VARCHAR) END},
+    {'api': 'InitProducerId', 'setting': 'transactional.id', 'value': CASE WHEN api_key = 22 THEN transactional_id END},
+    {'api': 'InitProducerId', 'setting': 'transaction.timeout.ms', 'value':
+      CASE WHEN api_key = 22 AND transactional_id IS NOT NULL THEN CAST(timeout_ms AS VARCHAR) END},
+    {'api': 'Fetch', 'setting': 'fetch.min.bytes', 'value': CASE WHEN api_key = 1 THEN CAST(min_bytes AS VARCHAR) END},
+    {'api': 'Fetch', 'setting': 'fetch.max.wait.ms (fetch.wait.max.ms)', 'value':
+      CASE WHEN api_key = 1 THEN CAST(max_wait_ms AS VARCHAR) END},
+    {'api': 'Fetch', 'setting': 'fetch.max.bytes', 'value': CASE WHEN api_key = 1 THEN CAST(max_bytes AS VARCHAR) END},
+    {'api': 'Fetch', 'setting': 'isolation.level', 'value':
+      CASE WHEN api_key = 1 THEN CASE isolation_level WHEN 1 THEN 'read_committed' WHEN 0 THEN 'read_uncommitted' END END},
+    {'api': 'ShareFetch', 'setting': 'fetch.min.bytes', 'value': CASE WHEN api_key = 78 THEN CAST(min_bytes AS VARCHAR) END},
+    {'api': 'ShareFetch', 'setting': 'fetch.max.wait.ms', 'value': CASE WHEN api_key = 78 THEN CAST(max_wait_ms AS VARCHAR) END},
+    {'api': 'JoinGroup', 'setting': 'session.timeout.ms', 'value': CASE WHEN api_key = 11 THEN CAST(session_timeout_ms AS VARCHAR) END},
+    {'api': 'JoinGroup', 'setting': 'max.poll.interval.ms', 'value':
+      CASE WHEN api_key = 11 THEN CAST(rebalance_timeout_ms AS VARCHAR) END},
+    {'api': 'ConsumerGroupHeartbeat', 'setting': 'max.poll.interval.ms', 'value':
+      CASE WHEN api_key = 68 AND rebalance_timeout_ms >= 0 THEN CAST(rebalance_timeout_ms AS VARCHAR) END},
+    {'api': 'JoinGroup', 'setting': 'partition.assignment.strategy', 'value':
+      CASE WHEN api_key = 11 AND len(protocols) > 0 THEN array_to_string(protocols, ', ') END},
+    {'api': 'ConsumerGroupHeartbeat', 'setting': 'group.remote.assignor', 'value':
+      CASE WHEN api_key = 68 AND len(protocols) > 0 THEN nullif(array_to_string(protocols, ', '), '') END},
+    {'api': coalesce(api_name, ''), 'setting': 'group.protocol', 'value':
+      CASE api_key WHEN 11 THEN 'classic' WHEN 68 THEN 'consumer' WHEN 76 THEN 'share' WHEN 88 THEN 'streams' END},
+    {'api': coalesce(api_name, ''), 'setting': 'group.id', 'value': CASE WHEN api_key IN (11, 68, 76, 88) THEN group_id END},
+    {'api': coalesce(api_name, ''), 'setting': 'group.instance.id', 'value':
+      CASE WHEN api_key IN (11, 68, 88) THEN group_instance_id END}
+  ]) AS said(said)
   WHERE said.value IS NOT NULL
   GROUP BY client, said.setting, said.value, said.api
 ), sent_best AS (
   SELECT client, setting,
-    max_by(value, struct(times, value)) AS value,
+    max_by(value, {'times': times, 'value': value}) AS value,
     'sent' AS certainty,
-    concat(CAST(max(times) AS STRING), ' of ', CAST(sum(times) AS STRING), ' ', array_join(sort_array(collect_set(api)), ', '), ' requests')
+    CAST(max(times) AS VARCHAR) || ' of ' || CAST(sum(times) AS VARCHAR) || ' ' || array_to_string(sorted_set(api), ', ') || ' requests'
       AS evidence,
-    sort_array(collect_list(struct(-times AS rank, value))) AS all_values
+    list_sort(list({'rank': -times, 'value': value})) AS all_values
   FROM sent
   GROUP BY client, setting
 ),
@@ -92,15 +92,15 @@ batches AS (
     b.size, b.count, b.connection_id, b.exchange,
     coalesce(b.topic, b.topic_id) AS topic,
     b.partition, b.producer_id, b.producer_epoch, b.base_sequence,
-    unix_micros(b.base_timestamp) AS begun,
+    epoch_us(b.base_timestamp) AS begun,
     b.magic,
-    CASE WHEN b.magic = 2 AND b.timestamp_type = 'CreateTime' THEN unix_micros(b.max_timestamp) - unix_micros(b.base_timestamp) END AS spread
+    CASE WHEN b.magic = 2 AND b.timestamp_type = 'CreateTime' THEN epoch_us(b.max_timestamp) - epoch_us(b.base_timestamp) END AS spread
   FROM record_batches b
   JOIN clients c ON c.connection_id = b.connection_id
-  WHERE b.direction = 'produce' AND b.magic IS NOT NULL AND c.role = 'client' AND (:client = '' OR c.client_id = :client)
+  WHERE b.direction = 'produce' AND b.magic IS NOT NULL AND c.role = 'client' AND ($client = '' OR c.client_id = $client)
 ), codecs AS (
-  SELECT client, max_by(codec, struct(batches, codec)) AS codec, max(batches) AS most, sum(batches) AS batches,
-    sort_array(collect_list(struct(-batches AS rank, codec AS value))) AS all_values
+  SELECT client, max_by(codec, {'batches': batches, 'codec': codec}) AS codec, max(batches) AS most, sum(batches) AS batches,
+    list_sort(list({'rank': -batches, 'value': codec})) AS all_values
   FROM (SELECT client, codec, count(*) AS batches FROM batches GROUP BY client, codec) k
   GROUP BY client
 ), produced AS (
@@ -108,10 +108,10 @@ batches AS (
     count(*) AS batches,
     sum(count) AS records,
     max(size) AS largest,
-    percentile(size, 0.5) AS median_size,
+    quantile_cont(size, 0.5) AS median_size,
     -- backlog makes batches longer, not shorter
-    CAST(round(percentile(CASE WHEN count > 1 THEN spread END, 0.25), 0) AS BIGINT) AS spread_p25,
-    CAST(round(percentile(CASE WHEN count > 1 THEN spread / (count - 1) END, 0.5), 0) AS BIGINT) AS between_p50,
+    CAST(round(quantile_cont(CASE WHEN count > 1 THEN spread END, 0.25), 0) AS BIGINT) AS spread_p25,
+    CAST(round(quantile_cont(CASE WHEN count > 1 THEN spread / (count - 1) END, 0.5), 0) AS BIGINT) AS between_p50,
     max(spread) AS spread_max,
     sum(CASE WHEN count > 1 THEN 1 ELSE 0 END) AS of_many,
     sum(CASE WHEN size * 10 >= largest_size * 9 THEN 1 ELSE 0 END) AS of_large,
@@ -122,7 +122,7 @@ batches AS (
 ),
 -- Time between the first records of consecutive batches of a partition: a producer that lingers begins no other batch meanwhile.
 steps AS (
-  SELECT client, CAST(round(percentile(begun - begun_before, 0.1), 0) AS BIGINT) AS step_p10
+  SELECT client, CAST(round(quantile_cont(begun - begun_before, 0.1), 0) AS BIGINT) AS step_p10
   FROM (
     SELECT client, begun, lag(begun) OVER (PARTITION BY client, connection_id, topic, partition ORDER BY exchange, begun) AS begun_before
     FROM batches WHERE spread IS NOT NULL
@@ -134,7 +134,7 @@ steps AS (
 repeats AS (
   SELECT client, max(times) - 1 AS most, sum(CASE WHEN times > 1 THEN 1 ELSE 0 END) AS repeated, count(*) AS batches
   FROM (
-    SELECT client, count(DISTINCT struct(connection_id, exchange)) AS times
+    SELECT client, count(DISTINCT {'connection_id': connection_id, 'exchange': exchange}) AS times
     FROM batches WHERE producer_id >= 0 AND base_sequence >= 0
     GROUP BY client, topic, partition, producer_id, producer_epoch, base_sequence
   ) b
@@ -146,16 +146,16 @@ flights AS (
   FROM (
     SELECT client, sum(step) OVER (PARTITION BY connection_id ORDER BY micros, step ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS open
     FROM (
-      SELECT client, connection_id, unix_micros(request_at) AS micros, 1 AS step FROM requests WHERE api_key = 0 AND response_at IS NOT NULL
+      SELECT client, connection_id, epoch_us(request_at) AS micros, 1 AS step FROM requests WHERE api_key = 0 AND response_at IS NOT NULL
       UNION ALL
-      SELECT client, connection_id, unix_micros(response_at), -1 FROM requests WHERE api_key = 0 AND response_at IS NOT NULL
+      SELECT client, connection_id, epoch_us(response_at), -1 FROM requests WHERE api_key = 0 AND response_at IS NOT NULL
     ) steps
   ) running
   GROUP BY client
 ),
 -- Requests that recur regularly: the median time between two.
 gaps AS (
-  SELECT client, api_key, round(percentile(gap, 0.5), 3) AS gap, round(percentile(gap, 0.75), 3) - round(percentile(gap, 0.25), 3) AS middle, count(gap) AS gaps
+  SELECT client, api_key, round(quantile_cont(gap, 0.5), 3) AS gap, round(quantile_cont(gap, 0.75), 3) - round(quantile_cont(gap, 0.25), 3) AS middle, count(gap) AS gaps
   FROM (
     SELECT client, api_key,
       micros - lag(micros) OVER (PARTITION BY client, connection_id, api_key, group_id ORDER BY micros, exchange) AS gap
@@ -184,7 +184,7 @@ members AS (
   FROM offsets o
   JOIN clients c ON c.connection_id = o.connection_id
   WHERE o.kind IN ('list', 'committed') AND c.role = 'client' AND coalesce(o.replica_id, -1) < 0
-    AND (:client = '' OR c.client_id = :client)
+    AND ($client = '' OR c.client_id = $client)
   GROUP BY c.client
 ), security AS (
   SELECT c.client,
@@ -198,76 +198,76 @@ members AS (
     count(*) AS connections
   FROM clients c
   JOIN connections k ON k.connection_id = c.connection_id
-  WHERE c.role = 'client' AND k.not_kafka IS NULL AND k.requests > 0 AND (:client = '' OR c.client_id = :client)
+  WHERE c.role = 'client' AND k.not_kafka IS NULL AND k.requests > 0 AND ($client = '' OR c.client_id = $client)
   GROUP BY c.client
 ), found AS (
   SELECT client, setting, value, certainty, evidence,
-    array_join(transform(filter(all_values, each -> each.value <> value), each -> concat(each.value, ' (', CAST(-each.rank AS STRING), ')')), ', ')
+    array_to_string(list_transform(list_filter(all_values, lambda each: each.value <> value), lambda each: each.value || ' (' || CAST(-each.rank AS VARCHAR) || ')'), ', ')
       AS others
   FROM sent_best
   UNION ALL
   SELECT client, 'compression.type', codec, CASE WHEN codec = 'none' THEN 'inferred' ELSE 'sent' END,
-    concat(CAST(most AS STRING), ' of ', CAST(batches AS STRING), ' batches'),
-    array_join(transform(filter(all_values, each -> each.value <> codec), each -> concat(each.value, ' (', CAST(-each.rank AS STRING), ')')), ', ')
+    CAST(most AS VARCHAR) || ' of ' || CAST(batches AS VARCHAR) || ' batches',
+    array_to_string(list_transform(list_filter(all_values, lambda each: each.value <> codec), lambda each: each.value || ' (' || CAST(-each.rank AS VARCHAR) || ')'), ', ')
   FROM codecs
   UNION ALL
   SELECT client, 'enable.idempotence', CASE WHEN idempotent > 0 THEN 'true' ELSE 'false' END, 'inferred',
-    concat(CAST(idempotent AS STRING), ' of ', CAST(batches AS STRING), ' batches have a producer id'), ''
+    CAST(idempotent AS VARCHAR) || ' of ' || CAST(batches AS VARCHAR) || ' batches have a producer id', ''
   FROM produced
   WHERE magic = 2
   UNION ALL
-  SELECT client, 'batch.size', CAST(largest AS STRING), 'at least',
-    concat('largest of ', CAST(batches AS STRING), ' batches as they came, compressed; median ', CAST(CAST(round(median_size, 0) AS BIGINT) AS STRING),
-      ' bytes, ', CAST(round(records / batches, 1) AS STRING), ' records a batch'), ''
+  SELECT client, 'batch.size', CAST(largest AS VARCHAR), 'at least',
+    'largest of ' || CAST(batches AS VARCHAR) || ' batches as they came, compressed; median ' || CAST(CAST(round(median_size, 0) AS BIGINT) AS VARCHAR) ||
+      ' bytes, ' || CAST(round(records / batches, 1) AS VARCHAR) || ' records a batch', ''
   FROM produced
   UNION ALL
   SELECT p.client,
     'linger.ms',
     CASE
-      WHEN of_many * 2 <= batches THEN CAST(s.step_p10 DIV 1000 AS STRING)
-      WHEN of_large * 2 > batches THEN CAST(spread_p25 DIV 1000 AS STRING)
-      ELSE concat(CAST(spread_p25 DIV 1000 AS STRING), ' to ', CAST((spread_p25 + between_p50) DIV 1000 + 1 AS STRING)) -- the next record came too late
+      WHEN of_many * 2 <= batches THEN CAST(s.step_p10 // 1000 AS VARCHAR)
+      WHEN of_large * 2 > batches THEN CAST(spread_p25 // 1000 AS VARCHAR)
+      ELSE (CAST(spread_p25 // 1000 AS VARCHAR) || ' to ' || CAST((spread_p25 + between_p50) // 1000 + 1 AS VARCHAR)) -- the next record came too late
     END,
     CASE WHEN of_many * 2 <= batches THEN 'at most' WHEN of_large * 2 > batches THEN 'at least' ELSE 'inferred' END,
     CASE
-      WHEN of_many * 2 <= batches THEN concat(CAST(batches - of_many AS STRING), ' of ', CAST(batches AS STRING),
-        ' batches have one record, and one in ten began no later than this after the batch before')
-      ELSE concat('from the first to the last record of a batch, by their timestamps; of three in four it is more (', CAST(of_many AS STRING), ' of ',
-        CAST(batches AS STRING), ' batches have several; longest ', CAST(spread_max DIV 1000 AS STRING), ' ms); ',
+      WHEN of_many * 2 <= batches THEN CAST(batches - of_many AS VARCHAR) || ' of ' || CAST(batches AS VARCHAR) ||
+        ' batches have one record, and one in ten began no later than this after the batch before'
+      ELSE 'from the first to the last record of a batch, by their timestamps; of three in four it is more (' || CAST(of_many AS VARCHAR) || ' of ' ||
+        CAST(batches AS VARCHAR) || ' batches have several; longest ' || CAST(spread_max // 1000 AS VARCHAR) || ' ms); ' ||
         CASE WHEN of_large * 2 > batches THEN 'most are about as large as the largest, and may have left because they were full'
-          ELSE 'waiting for an earlier request looks the same' END)
+          ELSE 'waiting for an earlier request looks the same' END
     END,
     ''
   FROM produced p
   LEFT JOIN steps s ON s.client = p.client
   WHERE (of_many * 2 > batches AND spread_p25 IS NOT NULL) OR (of_many * 2 <= batches AND s.step_p10 IS NOT NULL)
   UNION ALL
-  SELECT client, 'retries', CAST(most AS STRING), 'at least',
-    concat(CAST(repeated AS STRING), ' of ', CAST(batches AS STRING), ' batches were sent again, with the same sequence number'), ''
+  SELECT client, 'retries', CAST(most AS VARCHAR), 'at least',
+    CAST(repeated AS VARCHAR) || ' of ' || CAST(batches AS VARCHAR) || ' batches were sent again, with the same sequence number', ''
   FROM repeats
   WHERE most > 0
   UNION ALL
-  SELECT client, 'max.in.flight.requests.per.connection', CAST(open AS STRING), 'at least', 'Produce requests without a response at one time', ''
+  SELECT client, 'max.in.flight.requests.per.connection', CAST(open AS VARCHAR), 'at least', 'Produce requests without a response at one time', ''
   FROM flights
   UNION ALL
-  SELECT client, 'max.request.size (message.max.bytes)', CAST(max(request_size) AS STRING), 'at least', 'largest Produce request', ''
+  SELECT client, 'max.request.size (message.max.bytes)', CAST(max(request_size) AS VARCHAR), 'at least', 'largest Produce request', ''
   FROM requests WHERE api_key = 0 GROUP BY client
   UNION ALL
   SELECT client,
     CASE api_key WHEN 8 THEN 'auto.commit.interval.ms' WHEN 3 THEN 'metadata.max.age.ms (topic.metadata.refresh.interval.ms)'
       ELSE 'heartbeat.interval.ms' END,
-    CAST(CAST(round(gap / 1000, 0) AS BIGINT) AS STRING),
+    CAST(CAST(round(gap / 1000, 0) AS BIGINT) AS VARCHAR),
     'inferred',
-    concat('median of ', CAST(gaps AS STRING), ' times between two ', CASE api_key WHEN 8 THEN 'OffsetCommit' WHEN 3 THEN 'Metadata' WHEN 12 THEN 'Heartbeat'
-      WHEN 68 THEN 'ConsumerGroupHeartbeat' ELSE 'ShareGroupHeartbeat' END, ' requests',
+    'median of ' || CAST(gaps AS VARCHAR) || ' times between two ' || CASE api_key WHEN 8 THEN 'OffsetCommit' WHEN 3 THEN 'Metadata' WHEN 12 THEN 'Heartbeat'
+      WHEN 68 THEN 'ConsumerGroupHeartbeat' ELSE 'ShareGroupHeartbeat' END || ' requests' ||
       CASE api_key WHEN 8 THEN '; or the application commits by itself' WHEN 3 THEN '; new topics and errors ask sooner' 
-        WHEN 12 THEN '; librdkafka sends them up to 500 ms late' ELSE '; the broker sets it' END),
+        WHEN 12 THEN '; librdkafka sends them up to 500 ms late' ELSE '; the broker sets it' END,
     ''
   FROM gaps
   WHERE middle <= 0.25 * gap
   UNION ALL
   SELECT m.client, 'enable.auto.commit', CASE WHEN m.commits = 0 THEN 'false' ELSE 'true' END, 'inferred',
-    CASE WHEN m.commits = 0 THEN concat('no OffsetCommit in ', CAST(m.micros DIV 1000000 AS STRING), ' s, although it fetched ', CAST(m.records AS STRING), ' records')
+    CASE WHEN m.commits = 0 THEN 'no OffsetCommit in ' || CAST(m.micros // 1000000 AS VARCHAR) || ' s, although it fetched ' || CAST(m.records AS VARCHAR) || ' records'
       ELSE 'OffsetCommit requests come at regular times; or the application commits by itself' END,
     ''
   FROM members m
@@ -275,12 +275,12 @@ members AS (
   WHERE (m.commits = 0 AND m.records > 0 AND m.micros >= 10000000) OR g.middle <= 0.25 * g.gap
   UNION ALL
   SELECT client, 'auto.offset.reset', CASE WHEN earliest > latest THEN 'earliest' ELSE 'latest' END, 'inferred',
-    concat(CAST(without AS STRING), ' partitions without a committed offset; ListOffsets asked for the earliest of ', CAST(earliest AS STRING),
-      ', for the latest of ', CAST(latest AS STRING)), ''
+    CAST(without AS VARCHAR) || ' partitions without a committed offset; ListOffsets asked for the earliest of ' || CAST(earliest AS VARCHAR) ||
+      ', for the latest of ' || CAST(latest AS VARCHAR), ''
   FROM resets
   WHERE without > 0 AND earliest + latest > 0
   UNION ALL
-  SELECT client, 'security.protocol', protocol, 'sent', concat(CAST(connections AS STRING), ' connections'), '' FROM security
+  SELECT client, 'security.protocol', protocol, 'sent', CAST(connections AS VARCHAR) || ' connections', '' FROM security
   UNION ALL
   SELECT client, 'sasl.mechanism', mechanism, 'sent', 'SaslHandshake', '' FROM security WHERE mechanism IS NOT NULL
 ),
@@ -292,34 +292,34 @@ wanted AS (
     SELECT client, 0, 0, 1, 0 FROM requests WHERE api_key = 1 AND coalesce(replica_id, -1) < 0 GROUP BY client
     UNION ALL
     SELECT client, is_newer, 0, 0, 1 FROM members WHERE is_special = 0) r
-  LATERAL VIEW explode(array(
-    named_struct('applies', produces, 'setting', 'linger.ms', 'why', 'no two batches with times of their records were seen'),
-    named_struct('applies', produces, 'setting', 'batch.size', 'why', 'no record batch was seen'),
-    named_struct('applies', produces, 'setting', 'compression.type', 'why', 'no record batch was seen'),
-    named_struct('applies', produces, 'setting', 'enable.idempotence', 'why', 'no record batch of message format 2 was seen'),
-    named_struct('applies', produces, 'setting', 'retries', 'why', 'no batch was seen to be sent again'),
-    named_struct('applies', produces, 'setting', 'delivery.timeout.ms (message.timeout.ms)', 'why', 'clients keep it to themselves'),
-    named_struct('applies', consumes, 'setting', 'max.partition.fetch.bytes (fetch.message.max.bytes)', 'why',
-      'each Fetch has it for each partition, as partitionMaxBytes: kproxy decode -v'),
-    named_struct('applies', consumes, 'setting', 'max.poll.records', 'why', 'clients keep it to themselves'),
-    named_struct('applies', is_member, 'setting', 'heartbeat.interval.ms', 'why', 'too few heartbeats were seen, or they came at irregular times'),
-    named_struct('applies', is_member, 'setting', 'enable.auto.commit', 'why',
-      'no regular commits were seen, nor records for ten seconds without one'),
-    named_struct('applies', is_member, 'setting', 'session.timeout.ms', 'why',
+  CROSS JOIN unnest([
+    {'applies': produces, 'setting': 'linger.ms', 'why': 'no two batches with times of their records were seen'},
+    {'applies': produces, 'setting': 'batch.size', 'why': 'no record batch was seen'},
+    {'applies': produces, 'setting': 'compression.type', 'why': 'no record batch was seen'},
+    {'applies': produces, 'setting': 'enable.idempotence', 'why': 'no record batch of message format 2 was seen'},
+    {'applies': produces, 'setting': 'retries', 'why': 'no batch was seen to be sent again'},
+    {'applies': produces, 'setting': 'delivery.timeout.ms (message.timeout.ms)', 'why': 'clients keep it to themselves'},
+    {'applies': consumes, 'setting': 'max.partition.fetch.bytes (fetch.message.max.bytes)', 'why':
+      'each Fetch has it for each partition, as partitionMaxBytes: kproxy decode -v'},
+    {'applies': consumes, 'setting': 'max.poll.records', 'why': 'clients keep it to themselves'},
+    {'applies': is_member, 'setting': 'heartbeat.interval.ms', 'why': 'too few heartbeats were seen, or they came at irregular times'},
+    {'applies': is_member, 'setting': 'enable.auto.commit', 'why':
+      'no regular commits were seen, nor records for ten seconds without one'},
+    {'applies': is_member, 'setting': 'session.timeout.ms', 'why':
       CASE WHEN is_newer = 1 THEN 'what counts is group.consumer.session.timeout.ms of the broker, which no request has'
-        ELSE 'no JoinGroup was seen' END),
-    named_struct('applies', is_member, 'setting', 'max.poll.interval.ms', 'why',
-      CASE WHEN is_newer = 1 THEN 'no first heartbeat was seen' ELSE 'no JoinGroup was seen' END)
-  )) named AS named
+        ELSE 'no JoinGroup was seen' END},
+    {'applies': is_member, 'setting': 'max.poll.interval.ms', 'why':
+      CASE WHEN is_newer = 1 THEN 'no first heartbeat was seen' ELSE 'no JoinGroup was seen' END}
+  ]) AS named(named)
   WHERE named.applies = 1
 ), every AS (
   SELECT client, setting, value, certainty, evidence, others FROM found
   UNION ALL
-  SELECT w.client, w.setting, CAST(NULL AS STRING), 'unknown', w.why, ''
+  SELECT w.client, w.setting, CAST(NULL AS VARCHAR), 'unknown', w.why, ''
   FROM wanted w
   WHERE NOT EXISTS (SELECT 1 FROM found f WHERE f.client = w.client AND f.setting = w.setting)
 ), who AS (
-  SELECT client, client_id, principal, software, software_version, sort_array(collect_set(client_address)) AS addresses
+  SELECT client, client_id, principal, software, software_version, sorted_set(client_address) AS addresses
   FROM clients
   WHERE role = 'client'
   GROUP BY client, client_id, principal, software, software_version

@@ -33,24 +33,23 @@ order: 40
 */
 WITH requests AS (
   SELECT c.client, e.api_key,
-    max(coalesce(e.api_name, concat('API ', CAST(e.api_key AS STRING)))) AS api_name,
+    max(coalesce(e.api_name, 'API ' || CAST(e.api_key AS VARCHAR))) AS api_name,
     min(e.api_version) AS lowest,
     max(e.api_version) AS highest,
     count(*) AS requests,
-    sum(CASE WHEN size(e.error_codes) > 0 THEN 1 ELSE 0 END) AS failed
+    sum(CASE WHEN len(e.error_codes) > 0 THEN 1 ELSE 0 END) AS failed
   FROM exchanges e
   JOIN clients c ON c.connection_id = e.connection_id
   WHERE e.api_key IS NOT NULL
   GROUP BY c.client, e.api_key
 ), uses AS (
   SELECT client,
-    transform(
-      sort_array(collect_list(struct(
-        api_key,
-        concat(api_name, ' v', CAST(lowest AS STRING), CASE WHEN highest > lowest THEN concat('-', CAST(highest AS STRING)) ELSE '' END)
-          AS text
-      ))),
-      each -> each.text
+    list_transform(
+      list_sort(list({
+        'api_key': api_key,
+        'text': api_name || ' v' || CAST(lowest AS VARCHAR) || CASE WHEN highest > lowest THEN '-' || CAST(highest AS VARCHAR) ELSE '' END
+      })),
+      lambda each: each.text
     ) AS uses,
     sum(requests) AS requests,
     sum(failed) AS failed_requests
@@ -59,17 +58,17 @@ WITH requests AS (
 ), who AS (
   SELECT c.client, c.client_id, c.principal, c.software, c.software_version,
     min(c.inferred) AS inferred,
-    array_join(sort_array(collect_set(c.evidence)), ', ') AS evidence,
+    array_to_string(sorted_set(c.evidence), ', ') AS evidence,
     min(c.library) AS library,
     CASE WHEN min(c.role) = 'broker' THEN 'broker' ELSE 'client' END AS role,
-    sort_array(collect_set(c.client_address)) AS addresses,
-    sort_array(collect_set(concat(c.broker_address, ':', CAST(c.broker_port AS STRING)))) AS brokers,
-    sort_array(collect_set(k.sasl_mechanism)) AS sasl_mechanisms,
-    sort_array(collect_set(k.tls_version)) AS tls_versions,
+    sorted_set(c.client_address) AS addresses,
+    sorted_set(c.broker_address || ':' || CAST(c.broker_port AS VARCHAR)) AS brokers,
+    sorted_set(k.sasl_mechanism) AS sasl_mechanisms,
+    sorted_set(k.tls_version) AS tls_versions,
     count(*) AS connections,
     sum(k.request_bytes) AS request_bytes,
     sum(k.response_bytes) AS response_bytes,
-    min(unix_micros(k.first_seen_at)) AS first_micros, max(unix_micros(k.last_seen_at)) AS last_micros
+    min(epoch_us(k.first_seen_at)) AS first_micros, max(epoch_us(k.last_seen_at)) AS last_micros
   FROM clients c
   JOIN connections k ON k.connection_id = c.connection_id
   WHERE k.not_kafka IS NULL

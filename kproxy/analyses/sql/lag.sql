@@ -30,7 +30,7 @@ WITH all_ends AS (
   SELECT k.cluster,
     coalesce(topic, topic_id) AS topic,
     partition,
-    unix_micros(seen_at) AS micros,
+    epoch_us(seen_at) AS micros,
     CASE WHEN kind = 'fetch' THEN high_watermark ELSE partition_offset END AS end_offset
   FROM offsets o JOIN connection_clusters k ON k.connection_id = o.connection_id
   WHERE seen_at IS NOT NULL AND coalesce(error_code, 0) = 0
@@ -39,7 +39,7 @@ WITH all_ends AS (
   SELECT k.cluster,
     coalesce(b.topic, b.topic_id),
     b.partition,
-    unix_micros(coalesce(e.response_at, b.seen_at)),
+    epoch_us(coalesce(e.response_at, b.seen_at)),
     b.appended_offset + b.count
   FROM record_batches b
   JOIN exchanges e ON e.connection_id = b.connection_id AND e.exchange = b.exchange
@@ -54,7 +54,7 @@ WITH all_ends AS (
   SELECT k.cluster, o.group_id,
     coalesce(o.topic, o.topic_id) AS topic,
     o.partition,
-    unix_micros(o.seen_at) AS micros,
+    epoch_us(o.seen_at) AS micros,
     o.partition_offset, o.kind, t.producer_id
   FROM offsets o JOIN connection_clusters k ON k.connection_id = o.connection_id
   LEFT JOIN (SELECT connection_id, exchange, producer_id FROM exchanges WHERE api_key = 28 AND producer_id >= 0) t
@@ -62,16 +62,16 @@ WITH all_ends AS (
   WHERE o.kind IN ('commit', 'committed') AND o.group_id IS NOT NULL AND o.partition_offset >= 0 AND o.seen_at IS NOT NULL AND coalesce(o.error_code, 0) = 0
 ), in_transactions AS (  -- offsets that transactions commit, each with the first end after it
   SELECT *,
-    last_value(ending) IGNORE NULLS OVER (
+    last_value(ending IGNORE NULLS) OVER (
       PARTITION BY cluster, producer_id ORDER BY micros DESC, ending DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS outcome,
-    last_value(known_micros) IGNORE NULLS OVER (
+    last_value(known_micros IGNORE NULLS) OVER (
       PARTITION BY cluster, producer_id ORDER BY micros DESC, ending DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS end_micros
   FROM (
-    SELECT cluster, group_id, topic, partition, micros, partition_offset, kind, producer_id, CAST(NULL AS STRING) AS ending,
+    SELECT cluster, group_id, topic, partition, micros, partition_offset, kind, producer_id, CAST(NULL AS VARCHAR) AS ending,
       CAST(NULL AS BIGINT) AS known_micros
     FROM all_positions WHERE producer_id IS NOT NULL
     UNION ALL
-    SELECT t.cluster, CAST(NULL AS STRING), CAST(NULL AS STRING), CAST(NULL AS INT), t.at_us, CAST(NULL AS BIGINT), CAST(NULL AS STRING), t.producer_id,
+    SELECT t.cluster, CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), CAST(NULL AS INT), t.at_us, CAST(NULL AS BIGINT), CAST(NULL AS VARCHAR), t.producer_id,
       t.outcome, t.known_us
     FROM transaction_ends t JOIN (SELECT DISTINCT cluster, producer_id FROM all_positions WHERE producer_id IS NOT NULL) p
       ON p.cluster = t.cluster AND p.producer_id = t.producer_id
@@ -101,8 +101,8 @@ WITH all_ends AS (
   GROUP BY cluster, group_id, topic, partition, life
 ), bucket AS (  -- length of a bucket: as given, or such that there are about 20,000 rows and the last one of each partition
   SELECT 1000 * CASE
-    WHEN :bucket_ms > 0 THEN :bucket_ms
-    ELSE least(greatest(1000, ((max(e.until_micros) - min(e.since_micros)) DIV 20000000 + 1) * max(f.pairs)), CAST(1000000000000 AS BIGINT))
+    WHEN $bucket_ms > 0 THEN $bucket_ms
+    ELSE least(greatest(1000, ((max(e.until_micros) - min(e.since_micros)) // 20000000 + 1) * max(f.pairs)), CAST(1000000000000 AS BIGINT))
     END AS micros
   FROM (
     SELECT min(micros) AS since_micros, max(micros) AS until_micros FROM ends
@@ -113,16 +113,16 @@ WITH all_ends AS (
   SELECT f.cluster, f.group_id, f.topic, f.partition, f.life, e.bucket, e.micros, 0 AS kind_order, e.end_offset,
     CAST(NULL AS BIGINT) AS partition_offset, CAST(NULL AS BIGINT) AS committed_micros
   FROM (
-    SELECT cluster, topic, partition, life, n.micros DIV b.micros AS bucket, max(n.micros) AS micros, max(end_offset) AS end_offset
+    SELECT cluster, topic, partition, life, n.micros // b.micros AS bucket, max(n.micros) AS micros, max(end_offset) AS end_offset
     FROM ends n CROSS JOIN bucket b
-    GROUP BY cluster, topic, partition, life, n.micros DIV b.micros
+    GROUP BY cluster, topic, partition, life, n.micros // b.micros
   ) e
   JOIN followed f ON f.cluster = e.cluster AND f.topic = e.topic AND f.partition = e.partition AND f.life = e.life
   UNION ALL
-  SELECT cluster, group_id, topic, partition, life, p.micros DIV b.micros, max(p.micros), 1, CAST(NULL AS BIGINT),
-    max_by(partition_offset, struct(p.micros, partition_offset)), max(CASE WHEN kind = 'commit' THEN p.micros END)
+  SELECT cluster, group_id, topic, partition, life, p.micros // b.micros, max(p.micros), 1, CAST(NULL AS BIGINT),
+    max_by(partition_offset, {'micros': p.micros, 'partition_offset': partition_offset}), max(CASE WHEN kind = 'commit' THEN p.micros END)
   FROM positions p CROSS JOIN bucket b
-  GROUP BY cluster, group_id, topic, partition, life, p.micros DIV b.micros
+  GROUP BY cluster, group_id, topic, partition, life, p.micros // b.micros
 ), running AS (
   SELECT m.*,
     max(end_offset) OVER (PARTITION BY cluster, group_id, topic, partition, life ORDER BY micros, kind_order ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
@@ -146,10 +146,10 @@ WITH all_ends AS (
   WHERE from_end = 1 AND commits > 0
 )
 SELECT group_id, topic, partition,
-  micros DIV 1000 AS at_ms,
+  micros // 1000 AS at_ms,
   committed AS committed_offset, seen_end AS end_offset, lag,
   CASE WHEN seen_end IS NULL THEN 'no end seen' ELSE 'as seen here' END AS seen,
-  (micros - commit_micros) DIV 1000 AS since_commit_ms,
+  (micros - commit_micros) // 1000 AS since_commit_ms,
   from_last = 1 AS is_last,
   cluster
 FROM last_lags

@@ -38,7 +38,7 @@ WITH batches AS (
     sum(CASE WHEN b.direction = 'produce' AND b.error_code <> 0 THEN 0 ELSE b.count END) AS records,
     sum(CASE WHEN b.direction = 'produce' AND b.error_code <> 0 THEN b.count ELSE 0 END) AS refused_records,
     sum(b.size) AS bytes,
-    min(unix_micros(b.seen_at)) AS first_micros, max(unix_micros(b.seen_at)) AS last_micros
+    min(epoch_us(b.seen_at)) AS first_micros, max(epoch_us(b.seen_at)) AS last_micros
   FROM record_batches b
   JOIN clients c ON c.connection_id = b.connection_id
   JOIN connection_clusters k ON k.connection_id = b.connection_id
@@ -49,7 +49,7 @@ WITH batches AS (
   SELECT k.cluster, c.client,
     CASE WHEN c.role = 'broker' OR o.replica_id >= 0 THEN 'replicate' ELSE 'fetch' END AS direction,
     coalesce(o.topic, o.topic_id) AS topic,
-    min(unix_micros(o.seen_at)) AS first_micros, max(unix_micros(o.seen_at)) AS last_micros
+    min(epoch_us(o.seen_at)) AS first_micros, max(epoch_us(o.seen_at)) AS last_micros
   FROM offsets o
   JOIN clients c ON c.connection_id = o.connection_id
   JOIN connection_clusters k ON k.connection_id = o.connection_id
@@ -62,11 +62,11 @@ WITH batches AS (
       ELSE 'administer'
     END AS direction,
     topic, e.api_name, e.group_id,
-    unix_micros(coalesce(e.request_at, e.response_at)) AS micros
+    epoch_us(coalesce(e.request_at, e.response_at)) AS micros
   FROM (
     SELECT connection_id, api_key, api_name, group_id, request_at, response_at, topic
     FROM exchanges
-    LATERAL VIEW explode(CASE WHEN size(topics) > 0 THEN topics ELSE array(CAST(NULL AS STRING)) END) named AS topic
+    CROSS JOIN unnest(CASE WHEN len(topics) > 0 THEN topics ELSE [CAST(NULL AS VARCHAR)] END) AS named(topic)
   ) e
   JOIN clients c ON c.connection_id = e.connection_id
   JOIN connection_clusters k ON k.connection_id = e.connection_id
@@ -78,8 +78,8 @@ WITH batches AS (
     )
 ), administered AS (
   SELECT cluster, client, direction, topic,
-    sort_array(collect_set(CASE WHEN direction = 'administer' THEN api_name END)) AS apis,
-    sort_array(collect_set(CASE WHEN direction = 'administer' THEN group_id END)) AS group_ids,
+    sorted_set(CASE WHEN direction = 'administer' THEN api_name END) AS apis,
+    sorted_set(CASE WHEN direction = 'administer' THEN group_id END) AS group_ids,
     min(micros) AS first_micros, max(micros) AS last_micros
   FROM named
   GROUP BY cluster, client, direction, topic
@@ -88,14 +88,14 @@ WITH batches AS (
   FROM (
     SELECT o.connection_id, o.group_id,
       coalesce(o.topic, o.topic_id) AS topic,
-      unix_micros(o.seen_at) AS micros,
+      epoch_us(o.seen_at) AS micros,
       CASE WHEN e.api_key = 8 AND e.generation_id >= 0 THEN 1 ELSE 0 END AS is_member -- not Admin, not a producer
     FROM offsets o
     JOIN exchanges e ON e.connection_id = o.connection_id AND e.exchange = o.exchange
     WHERE o.kind = 'commit' AND o.group_id IS NOT NULL
     UNION ALL
-    SELECT connection_id, group_id, regexp_replace(assigned, '-[0-9]+$', '') AS topic, unix_micros(seen_at) AS micros, 1 AS is_member
-    FROM group_events LATERAL VIEW explode(assignment) assigned AS assigned
+    SELECT connection_id, group_id, regexp_replace(assigned, '-[0-9]+$', '', 'g') AS topic, epoch_us(seen_at) AS micros, 1 AS is_member
+    FROM group_events CROSS JOIN unnest(assignment) AS assigned(assigned)
     WHERE event IN ('sync', 'heartbeat', 'join') AND coalesce(group_type, '') <> 'streams'
   ) m
   JOIN clients c ON c.connection_id = m.connection_id
@@ -103,25 +103,25 @@ WITH batches AS (
   WHERE c.role = 'client'
 ), groups AS (
   SELECT cluster, client, topic,
-    sort_array(collect_set(group_id)) AS group_ids,
+    sorted_set(group_id) AS group_ids,
     min(micros) AS first_micros, max(micros) AS last_micros,
     max(is_member) AS is_member
   FROM memberships
   GROUP BY cluster, client, topic
 ), others AS (  -- members of groups that distribute something other than partitions
   SELECT k.cluster, c.client,
-    sort_array(collect_set(e.group_id)) AS group_ids,
-    min(unix_micros(e.seen_at)) AS first_micros, max(unix_micros(e.seen_at)) AS last_micros
+    sorted_set(e.group_id) AS group_ids,
+    min(epoch_us(e.seen_at)) AS first_micros, max(epoch_us(e.seen_at)) AS last_micros
   FROM group_events e
   JOIN clients c ON c.connection_id = e.connection_id
   JOIN connection_clusters k ON k.connection_id = e.connection_id
   WHERE e.event IN ('join', 'sync') AND e.protocol_type <> 'consumer' AND e.protocol_type <> '' AND c.role = 'client'
   GROUP BY k.cluster, c.client
 ), described AS (
-  SELECT k.cluster, topic, min(unix_micros(response_at)) AS first_micros, max(unix_micros(response_at)) AS last_micros
-  FROM (SELECT connection_id, response_at, topic FROM exchanges LATERAL VIEW explode(described_topics) described AS topic) d
+  SELECT k.cluster, topic, min(epoch_us(response_at)) AS first_micros, max(epoch_us(response_at)) AS last_micros
+  FROM (SELECT connection_id, response_at, topic FROM exchanges CROSS JOIN unnest(described_topics) AS described(topic)) d
   JOIN connection_clusters k ON k.connection_id = d.connection_id
-  WHERE NOT startswith(topic, '__')
+  WHERE NOT starts_with(topic, '__')
   GROUP BY k.cluster, topic
 ), every AS (
   SELECT cluster, client, direction, topic, records, refused_records, bytes, first_micros, last_micros FROM batches
@@ -132,9 +132,9 @@ WITH batches AS (
   UNION ALL
   SELECT cluster, client, 'subscribe', topic, 0, 0, 0, first_micros, last_micros FROM groups WHERE is_member = 1
   UNION ALL
-  SELECT cluster, client, 'join', CAST(NULL AS STRING), 0, 0, 0, first_micros, last_micros FROM others
+  SELECT cluster, client, 'join', CAST(NULL AS VARCHAR), 0, 0, 0, first_micros, last_micros FROM others
   UNION ALL
-  SELECT cluster, CAST(NULL AS STRING), 'none', topic, 0, 0, 0, first_micros, last_micros FROM described
+  SELECT cluster, CAST(NULL AS VARCHAR), 'none', topic, 0, 0, 0, first_micros, last_micros FROM described
 ), summed AS (
   SELECT cluster, client, direction, topic,
     CAST(sum(records) AS BIGINT) AS records,
@@ -154,7 +154,7 @@ WITH batches AS (
 ), who AS (
   SELECT client, client_id, principal, software, software_version,
     min(inferred) AS inferred,
-    sort_array(collect_set(client_address)) AS addresses
+    sorted_set(client_address) AS addresses
   FROM clients
   GROUP BY client, client_id, principal, software, software_version
 )
@@ -164,7 +164,7 @@ SELECT w.client_id, w.principal, w.software, w.software_version, w.inferred, w.a
     WHEN u.is_written = 1 AND u.is_read = 1 THEN 'written and read'
     WHEN u.is_written = 1 THEN 'only written'
     WHEN u.is_read = 1 THEN 'only read'
-    WHEN startswith(u.topic, '__') THEN 'internal'
+    WHEN starts_with(u.topic, '__') THEN 'internal'
     WHEN u.is_administered = 1 THEN 'only administered'
     WHEN u.direction = 'replicate' THEN 'only replicated'
     ELSE 'untouched'
@@ -184,5 +184,5 @@ LEFT JOIN administered a
   ON a.cluster = u.cluster AND a.client = u.client AND a.direction = u.direction AND u.direction = 'administer' AND coalesce(a.topic, '') = coalesce(u.topic, '')
 WHERE (u.direction <> 'none' OR u.rows_of_it = 1)
   AND (u.direction <> 'subscribe' OR u.is_fetched_by_it = 0)
-  AND (:topic = '' OR u.topic = :topic)
+  AND ($topic = '' OR u.topic = $topic)
 ORDER BY u.records DESC, u.direction, u.topic, w.client_id, w.principal, w.software, w.software_version, u.cluster

@@ -34,10 +34,10 @@ gate: critical
 WITH target AS (
   SELECT max_by(release, release_order) AS release, max(release_order) AS release_order
   FROM releases
-  WHERE coalesce(:target, '') = ''
-    OR release = :target
-    OR :target LIKE concat(release, '.%')
-    OR release LIKE concat(regexp_replace(:target, '[.]x$', ''), '.%')
+  WHERE coalesce($target, '') = ''
+    OR release = $target
+    OR $target LIKE (release || '.%')
+    OR release LIKE (regexp_replace($target, '[.]x$', '', 'g') || '.%')
 ), answered AS (  -- versions that brokers of the target answer
   SELECT v.api_key, v.api_name, v.min_version AS lowest, v.max_version AS highest
   FROM api_versions v JOIN target t ON v.release = t.release
@@ -49,7 +49,7 @@ WITH target AS (
 -- The versions of each API that each client used: bound_low is the lowest that the release refuses and the client would ask for again.
 who AS (
   SELECT client, client_id, principal, software, software_version, min(inferred) AS inferred, min(role) AS role,
-    collect_set(client_address) AS addresses
+    list(DISTINCT client_address) AS addresses
   FROM clients
   GROUP BY client, client_id, principal, software, software_version
 ), facts AS (
@@ -102,45 +102,45 @@ who AS (
       WHEN finding IN ('is newer', 'may step down', 'held down') THEN 1
       ELSE 0
     END AS badness,
-    concat(
-      api_name, ' v', CAST(version AS STRING),
+    
+      api_name || ' v' || CAST(version AS VARCHAR) ||
       CASE finding
-        WHEN 'is newer' THEN concat(': Kafka ', target, ' does not have this API, which came with ', first_release)
-        WHEN 'does without' THEN concat(': Kafka ', target, ' does not have this API, and clients do without it')
-        WHEN 'is gone' THEN concat(': Kafka ', target, ' no longer has this API')
-        WHEN 'fixed, too old' THEN concat(
-          ': Kafka ', target, ' answers v', CAST(target_lowest AS STRING), ' and later; the client does not negotiate')
-        WHEN 'fixed, too new' THEN concat(
-          ': Kafka ', target, ' answers up to v', CAST(target_highest AS STRING), '; the client does not negotiate')
-        WHEN 'too new' THEN concat(
-          ': Kafka ', target, ' answers up to v', CAST(target_highest AS STRING), ', the client speaks v', CAST(floor AS STRING),
-          ' and later')
-        WHEN 'may step down' THEN concat(
-          ': Kafka ', target, ' answers up to v', CAST(target_highest AS STRING), '; the client has to step down')
-        WHEN 'library too old' THEN concat(
-          ': Kafka ', target, ' answers v', CAST(target_lowest AS STRING), ' and later; the library goes to v', CAST(able AS STRING))
-        WHEN 'own limit' THEN concat(
-          ': Kafka ', target, ' answers v', CAST(target_lowest AS STRING), ' and later; the broker here offered up to v',
-          CAST(bound_offered AS STRING), ', and the client asked for no more in ', CAST(bound_requests AS STRING),
-          CASE WHEN bound_requests = 1 THEN ' request' ELSE ' requests' END)
-        WHEN 'held down' THEN concat(
-          ': Kafka ', target, ' answers v', CAST(target_lowest AS STRING), ' and later; ',
+        WHEN 'is newer' THEN ': Kafka ' || target || ' does not have this API, which came with ' || first_release
+        WHEN 'does without' THEN ': Kafka ' || target || ' does not have this API, and clients do without it'
+        WHEN 'is gone' THEN ': Kafka ' || target || ' no longer has this API'
+        WHEN 'fixed, too old' THEN 
+          ': Kafka ' || target || ' answers v' || CAST(target_lowest AS VARCHAR) || ' and later; the client does not negotiate'
+        WHEN 'fixed, too new' THEN 
+          ': Kafka ' || target || ' answers up to v' || CAST(target_highest AS VARCHAR) || '; the client does not negotiate'
+        WHEN 'too new' THEN 
+          ': Kafka ' || target || ' answers up to v' || CAST(target_highest AS VARCHAR) || ', the client speaks v' || CAST(floor AS VARCHAR) ||
+          ' and later'
+        WHEN 'may step down' THEN 
+          ': Kafka ' || target || ' answers up to v' || CAST(target_highest AS VARCHAR) || '; the client has to step down'
+        WHEN 'library too old' THEN 
+          ': Kafka ' || target || ' answers v' || CAST(target_lowest AS VARCHAR) || ' and later; the library goes to v' || CAST(able AS VARCHAR)
+        WHEN 'own limit' THEN 
+          ': Kafka ' || target || ' answers v' || CAST(target_lowest AS VARCHAR) || ' and later; the broker here offered up to v' ||
+          CAST(bound_offered AS VARCHAR) || ', and the client asked for no more in ' || CAST(bound_requests AS VARCHAR) ||
+          CASE WHEN bound_requests = 1 THEN ' request' ELSE ' requests' END
+        WHEN 'held down' THEN 
+          ': Kafka ' || target || ' answers v' || CAST(target_lowest AS VARCHAR) || ' and later; ' ||
           CASE
             WHEN held_offered IS NULL THEN 'what the broker here offers was not seen'
-            ELSE concat('the broker here offers no more than v', CAST(held_offered AS STRING))
-          END,
-          ', and what the library can is not known')
-        WHEN 'library goes higher' THEN concat(
-          ': held down by the broker here; the library ',
-          CASE WHEN able = 32767 THEN 'is newer than what kproxy knows' ELSE concat('goes to v', CAST(able AS STRING)) END)
+            ELSE 'the broker here offers no more than v' || CAST(held_offered AS VARCHAR)
+          END ||
+          ', and what the library can is not known'
+        WHEN 'library goes higher' THEN 
+          ': held down by the broker here; the library ' ||
+          CASE WHEN able = 32767 THEN 'is newer than what kproxy knows' ELSE 'goes to v' || CAST(able AS VARCHAR) END
         ELSE ' is answered'
-      END,
+      END ||
       CASE
         WHEN api_key = 0 AND version < 3 AND target_lowest >= 3 THEN ' (message format 0 or 1, which it does not take: KIP-724)'
         WHEN api_key = 1 AND version < 4 AND target_lowest >= 4 THEN ' (message format 0 or 1, which it does not send: KIP-724)'
         ELSE ''
       END
-    ) AS words
+     AS words
   FROM (SELECT *, coalesce(bound_low, held_low, low, most) AS version FROM judged) j
 ), ranked AS (
   SELECT w.*, max(badness) OVER (PARTITION BY client) AS worst FROM worded w
@@ -148,20 +148,20 @@ who AS (
   SELECT
     CASE WHEN min(d.role) = 'broker' THEN 'broker to broker' ELSE 'client' END AS asker,
     d.client_id, d.principal,
-    sort_array(array_distinct(flatten(collect_list(d.addresses)))) AS addresses,
+    list_sort(array_distinct(flatten(list(d.addresses)))) AS addresses,
     d.software, d.software_version,
     min(d.inferred) AS inferred,
     d.worst AS badness,
-    min_by(CASE WHEN d.badness = d.worst THEN concat(d.api_name, ' v', CAST(d.version AS STRING)) END,
-      CASE WHEN d.badness = d.worst AND d.worst > 0 THEN struct(d.first_micros, d.api_key) END) AS breaks_first,
+    min_by(CASE WHEN d.badness = d.worst THEN d.api_name || ' v' || CAST(d.version AS VARCHAR) END,
+      CASE WHEN d.badness = d.worst AND d.worst > 0 THEN {'first_micros': d.first_micros, 'api_key': d.api_key} END) AS breaks_first,
     coalesce(
       min_by(CASE WHEN d.badness = d.worst THEN d.words END,
-        CASE WHEN d.badness = d.worst AND d.worst > 0 THEN struct(d.first_micros, d.api_key) END),
+        CASE WHEN d.badness = d.worst AND d.worst > 0 THEN {'first_micros': d.first_micros, 'api_key': d.api_key} END),
       min_by(CASE WHEN d.finding = 'library goes higher' THEN d.words END,
-        CASE WHEN d.finding = 'library goes higher' THEN struct(d.first_micros, d.api_key) END),
-      concat('every API that it asked for is answered (', CAST(count(CASE WHEN d.finding <> 'does without' THEN 1 END) AS STRING), ')')
+        CASE WHEN d.finding = 'library goes higher' THEN {'first_micros': d.first_micros, 'api_key': d.api_key} END),
+      'every API that it asked for is answered (' || CAST(count(CASE WHEN d.finding <> 'does without' THEN 1 END) AS VARCHAR) || ')'
     ) AS reason,
-    sort_array(collect_set(CASE WHEN d.badness > 0 THEN d.words END)) AS problems,
+    sorted_set(CASE WHEN d.badness > 0 THEN d.words END) AS problems,
     d.target,
     CAST(count(*) AS BIGINT) AS apis,
     CAST(sum(d.requests) AS BIGINT) AS requests
@@ -190,27 +190,27 @@ broker_asked AS (
 ), broker_words AS (
   SELECT j.*,
     max(j.badness) OVER (PARTITION BY j.broker_address, j.broker_port) AS worst,
-    concat(
-      api_name, ': Java clients of ', target, ' speak v', CAST(client_lowest AS STRING), ' and later; the broker offers no more than v',
-      CAST(highest AS STRING)
-    ) AS words
+    
+      api_name || ': Java clients of ' || target || ' speak v' || CAST(client_lowest AS VARCHAR) || ' and later; the broker offers no more than v' ||
+      CAST(highest AS VARCHAR)
+     AS words
   FROM broker_judged j
 ), broker_rows AS (
   SELECT 'broker' AS asker,
-    concat(broker_address, ':', CAST(broker_port AS STRING)) AS client_id,
-    CAST(NULL AS STRING) AS principal,
-    array(broker_address) AS addresses,
-    CAST(NULL AS STRING) AS software,
-    CAST(NULL AS STRING) AS software_version,
+    broker_address || ':' || CAST(broker_port AS VARCHAR) AS client_id,
+    CAST(NULL AS VARCHAR) AS principal,
+    [broker_address] AS addresses,
+    CAST(NULL AS VARCHAR) AS software,
+    CAST(NULL AS VARCHAR) AS software_version,
     false AS inferred, worst AS badness,
     min_by(CASE WHEN badness = worst THEN api_name END,
-      CASE WHEN badness = worst AND worst > 0 THEN struct(first_micros, api_key) END) AS breaks_first,
+      CASE WHEN badness = worst AND worst > 0 THEN {'first_micros': first_micros, 'api_key': api_key} END) AS breaks_first,
     coalesce(
       min_by(CASE WHEN badness = worst THEN words END,
-        CASE WHEN badness = worst AND worst > 0 THEN struct(first_micros, api_key) END),
-      concat('it speaks every API that it was asked for as Java clients of ', target, ' do (', CAST(count(*) AS STRING), ')')
+        CASE WHEN badness = worst AND worst > 0 THEN {'first_micros': first_micros, 'api_key': api_key} END),
+      'it speaks every API that it was asked for as Java clients of ' || target || ' do (' || CAST(count(*) AS VARCHAR) || ')'
     ) AS reason,
-    sort_array(collect_set(CASE WHEN badness > 0 THEN words END)) AS problems,
+    sorted_set(CASE WHEN badness > 0 THEN words END) AS problems,
     target,
     CAST(count(*) AS BIGINT) AS apis,
     CAST(sum(requests) AS BIGINT) AS requests
@@ -218,16 +218,16 @@ broker_asked AS (
   GROUP BY broker_address, broker_port, worst, target
 ), unknown_target AS (
   SELECT 'release' AS asker,
-    :target AS client_id,
-    CAST(NULL AS STRING) AS principal,
-    sort_array(collect_set(CAST(NULL AS STRING))) AS addresses,
-    CAST(NULL AS STRING) AS software,
-    CAST(NULL AS STRING) AS software_version,
+    $target AS client_id,
+    CAST(NULL AS VARCHAR) AS principal,
+    sorted_set(CAST(NULL AS VARCHAR)) AS addresses,
+    CAST(NULL AS VARCHAR) AS software,
+    CAST(NULL AS VARCHAR) AS software_version,
     false AS inferred, 1 AS badness,
-    CAST(NULL AS STRING) AS breaks_first,
-    concat('no such release; known are ', min_by(release, release_order), ' to ', max_by(release, release_order)) AS reason,
-    sort_array(collect_set(CAST(NULL AS STRING))) AS problems,
-    :target AS target,
+    CAST(NULL AS VARCHAR) AS breaks_first,
+    'no such release; known are ' || min_by(release, release_order) || ' to ' || max_by(release, release_order) AS reason,
+    sorted_set(CAST(NULL AS VARCHAR)) AS problems,
+    $target AS target,
     CAST(0 AS BIGINT) AS apis,
     CAST(0 AS BIGINT) AS requests
   FROM releases

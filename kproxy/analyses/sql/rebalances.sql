@@ -67,7 +67,7 @@ WITH generations AS (
 ), late_joins AS (
   -- a static member that comes back before its session times out, which keeps the generation
   SELECT e.group_key, e.group_type, e.response_generation AS generation, e.member_id, e.client_id, e.connection_id,
-    e.group_instance_id, e.protocol, unix_micros(e.request_at) AS micros, unix_micros(e.seen_at) AS known,
+    e.group_instance_id, e.protocol, epoch_us(e.request_at) AS micros, epoch_us(e.seen_at) AS known,
     row_number() OVER (PARTITION BY e.group_key, e.member_id ORDER BY e.request_at, e.exchange) AS place,
     EXISTS (
       SELECT 1 FROM keyed_group_events f WHERE f.group_key = e.group_key AND f.error_code = 82 AND f.member_id <> e.member_id
@@ -75,17 +75,17 @@ WITH generations AS (
   FROM keyed_group_events e
   JOIN generations g ON g.group_key = e.group_key AND g.generation = e.response_generation
   WHERE e.event = 'join' AND e.error_code = 0 AND e.group_instance_id IS NOT NULL
-    AND unix_micros(e.request_at) > g.formed_micros
+    AND epoch_us(e.request_at) > g.formed_micros
     AND EXISTS (
       SELECT 1 FROM group_spells s WHERE s.group_key = e.group_key AND s.identity = e.group_instance_id
-        AND s.first_micros < unix_micros(e.request_at) AND (s.member_id <> e.member_id OR e.group_type <> 'classic'))
+        AND s.first_micros < epoch_us(e.request_at) AND (s.member_id <> e.member_id OR e.group_type <> 'classic'))
 ), restarts AS (
   -- members that left and came back: with the same client id, or as the same instance
   SELECT d.group_key, d.member_id AS went, a.member_id AS came, d.micros AS from_micros, greatest(a.micros, d.known_micros) AS to_micros,
     row_number() OVER (PARTITION BY d.group_key, d.member_id ORDER BY a.micros, a.member_id) AS nearest
   FROM departures d
   JOIN arrivals a ON a.group_key = d.group_key AND a.client_id = d.client_id AND a.micros > d.micros AND a.member_id <> d.member_id
-    AND a.micros - d.micros <= :restart_gap_ms * 1000
+    AND a.micros - d.micros <= $restart_gap_ms * 1000
   UNION ALL
   SELECT group_key, group_instance_id AS went, member_id AS came, micros AS from_micros, known AS to_micros, 1 AS nearest
   FROM late_joins WHERE place = 1
@@ -95,7 +95,7 @@ WITH generations AS (
 ), restart_gaps AS (
   SELECT *, CASE WHEN from_micros - max(to_micros) OVER (
     PARTITION BY group_key ORDER BY from_micros, came ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-  ) <= :restart_gap_ms * 1000 THEN 0 ELSE 1 END AS begins
+  ) <= $restart_gap_ms * 1000 THEN 0 ELSE 1 END AS begins
   FROM restarts WHERE nearest = 1
 ), restart_series AS (
   SELECT *, sum(begins) OVER (PARTITION BY group_key ORDER BY from_micros, came ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
@@ -114,12 +114,12 @@ WITH generations AS (
   FROM chains GROUP BY group_key, series
 ), deployments AS (
   SELECT group_key, from_micros, to_micros, members, 'deployment' AS cause,
-    concat(CAST(members AS STRING), ' members were restarted in ', CAST((to_micros - from_micros) DIV 1000000 AS STRING), ' s') AS words
+    CAST(members AS VARCHAR) || ' members were restarted in ' || CAST((to_micros - from_micros) // 1000000 AS VARCHAR) || ' s' AS words
   FROM restart_sums WHERE members >= 2 AND came >= 2
   UNION ALL
   SELECT group_key, from_micros, to_micros, members, 'restart loop' AS cause,
-    concat('one member was restarted ', CAST(again + 1 AS STRING), ' times in ',
-      CAST((to_micros - from_micros) DIV 1000000 AS STRING), ' s') AS words
+    'one member was restarted ' || CAST(again + 1 AS VARCHAR) || ' times in ' ||
+      CAST((to_micros - from_micros) // 1000000 AS VARCHAR) || ' s' AS words
   FROM restart_sums WHERE members < 2 AND again >= 2
 ), ends AS (
   -- when each member of the earlier generation stopped consuming
@@ -133,8 +133,8 @@ WITH generations AS (
     AND s.first_generation <= g.previous_generation AND s.last_generation >= g.previous_generation
   GROUP BY g.group_key, g.generation, s.identity
 ), rejoins AS (
-  SELECT e.group_key, e.response_generation AS generation, s.identity, min(unix_micros(e.request_at)) AS micros,
-    max(size(e.owned)) AS owned
+  SELECT e.group_key, e.response_generation AS generation, s.identity, min(epoch_us(e.request_at)) AS micros,
+    max(len(e.owned)) AS owned
   FROM keyed_group_events e
   JOIN group_spells s ON s.group_key = e.group_key AND s.member_id = e.member_id
   WHERE e.event = 'join' AND e.group_type = 'classic' AND e.error_code = 0
@@ -165,7 +165,7 @@ WITH generations AS (
     SELECT 1 FROM group_generations z WHERE z.group_key = o.group_key AND z.emptied
       AND z.place > o.previous_place AND z.place < o.place)
 ), moves AS (
-  SELECT group_key, generation, count(*) AS moved, array_join(slice(sort_array(collect_list(partition)), 1, 10), ', ') AS first_moved,
+  SELECT group_key, generation, count(*) AS moved, array_to_string(list_sort(list(partition))[1:10], ', ') AS first_moved,
     max(CASE WHEN started_micros > stopped_micros THEN started_micros - stopped_micros END) AS longest_micros
   FROM moved GROUP BY group_key, generation
 ), added AS (
@@ -175,14 +175,14 @@ WITH generations AS (
   SELECT group_key, response_generation AS generation, max(protocol) AS protocol
   FROM keyed_group_events WHERE event IN ('join', 'sync') AND error_code = 0 GROUP BY group_key, response_generation
 ), others AS (
-  SELECT group_key, generation, array_join(slice(sort_array(collect_set(concat(coalesce(client_id, 'a member'), ' ', how))), 1, 3), ', ')
+  SELECT group_key, generation, array_to_string(sorted_set(coalesce(client_id, 'a member') || ' ' || how)[1:3], ', ')
     AS more
   FROM group_changes WHERE place > 1 GROUP BY group_key, generation
 ), assignments_known AS (
   -- whether the earlier assignment of every member is known; not if the capture began during the life of the group
   SELECT g.group_key, g.generation, min(CASE WHEN EXISTS (
       SELECT 1 FROM keyed_group_events a WHERE a.group_key = s.group_key AND a.member_id = s.member_id AND a.assignment IS NOT NULL
-        AND unix_micros(a.seen_at) < g.formed_micros) THEN 1 ELSE 0 END) AS known,
+        AND epoch_us(a.seen_at) < g.formed_micros) THEN 1 ELSE 0 END) AS known,
     max(CASE WHEN EXISTS (SELECT 1 FROM group_owners o WHERE o.group_key = g.group_key AND o.place < g.place) THEN 1 ELSE 0 END)
       AS had_some
   FROM generations g
@@ -240,24 +240,24 @@ WITH generations AS (
   SELECT j.group_key, j.group_type, j.micros AS began_micros, j.known AS last_micros, j.generation AS generation_from,
     j.generation AS generation_to, CASE WHEN j.fences THEN 'static member replaced' ELSE 'static member back' END AS trigger,
     j.client_id, j.member_id, j.connection_id,
-    concat('instance ', j.group_instance_id, CASE WHEN j.fences THEN ' joined while another process had that instance id'
-      ELSE ' joined again while its place was kept' END) AS evidence,
-    CAST(0 AS BIGINT) AS pause_micros, 0 AS moved, CAST(NULL AS STRING) AS first_moved, CAST(NULL AS BIGINT) AS longest_micros,
-    0 AS added, m.members_after AS members_before, m.members_after, j.protocol, CAST(NULL AS STRING) AS more
+    'instance ' || j.group_instance_id || CASE WHEN j.fences THEN ' joined while another process had that instance id'
+      ELSE ' joined again while its place was kept' END AS evidence,
+    CAST(0 AS BIGINT) AS pause_micros, 0 AS moved, CAST(NULL AS VARCHAR) AS first_moved, CAST(NULL AS BIGINT) AS longest_micros,
+    0 AS added, m.members_after AS members_before, m.members_after, j.protocol, CAST(NULL AS VARCHAR) AS more
   FROM late_joins j
   LEFT JOIN membership m ON m.group_key = j.group_key AND m.generation = j.generation
   WHERE j.place = 1
   UNION ALL
-  SELECT x.group_key, CAST(NULL AS STRING) AS group_type, x.began_micros, x.micros AS last_micros, x.generation AS generation_from,
-    x.generation AS generation_to, 'coordinator moved' AS trigger, CAST(NULL AS STRING) AS client_id,
-    CAST(NULL AS STRING) AS member_id, CAST(NULL AS STRING) AS connection_id, x.evidence, CAST(0 AS BIGINT) AS pause_micros,
-    0 AS moved, CAST(NULL AS STRING) AS first_moved, CAST(NULL AS BIGINT) AS longest_micros, 0 AS added,
-    CAST(NULL AS BIGINT) AS members_before, CAST(NULL AS BIGINT) AS members_after, CAST(NULL AS STRING) AS protocol, CAST(NULL AS STRING) AS more
+  SELECT x.group_key, CAST(NULL AS VARCHAR) AS group_type, x.began_micros, x.micros AS last_micros, x.generation AS generation_from,
+    x.generation AS generation_to, 'coordinator moved' AS trigger, CAST(NULL AS VARCHAR) AS client_id,
+    CAST(NULL AS VARCHAR) AS member_id, CAST(NULL AS VARCHAR) AS connection_id, x.evidence, CAST(0 AS BIGINT) AS pause_micros,
+    0 AS moved, CAST(NULL AS VARCHAR) AS first_moved, CAST(NULL AS BIGINT) AS longest_micros, 0 AS added,
+    CAST(NULL AS BIGINT) AS members_before, CAST(NULL AS BIGINT) AS members_after, CAST(NULL AS VARCHAR) AS protocol, CAST(NULL AS VARCHAR) AS more
   FROM group_coordinator_moves x WHERE NOT x.rebalanced
 )
 SELECT l.group_id, t.group_type,
-  timestamp_micros(t.began_micros) AS began_at,
-  timestamp_micros(t.last_micros) AS ended_at,
+  make_timestamptz(t.began_micros) AS began_at,
+  make_timestamptz(t.last_micros) AS ended_at,
   round((t.last_micros - t.began_micros) / 1000, 3) AS duration_ms,
   t.generation_from, t.generation_to,
   CASE WHEN d.group_key IS NOT NULL AND t.trigger IN ('left', 'session timeout', 'went silent', 'joined', 'static member back', 'follow-up', 'unknown')
@@ -266,9 +266,9 @@ SELECT l.group_id, t.group_type,
   round(t.pause_micros / 1000, 3) AS pause_ms,
   round(t.longest_micros / 1000, 3) AS partition_pause_ms,
   t.moved, t.first_moved, t.added, t.members_before, t.members_after, t.protocol,
-  concat(t.evidence,
-    CASE WHEN t.more <> '' THEN concat('; also: ', t.more) ELSE '' END,
-    CASE WHEN d.group_key IS NOT NULL THEN concat('; ', d.words) ELSE '' END) AS evidence,
+  t.evidence ||
+    CASE WHEN t.more <> '' THEN '; also: ' || t.more ELSE '' END ||
+    CASE WHEN d.group_key IS NOT NULL THEN '; ' || d.words ELSE '' END AS evidence,
   l.cluster
 FROM timeline t
 JOIN group_lives l ON l.group_key = t.group_key

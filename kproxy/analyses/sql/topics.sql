@@ -47,11 +47,11 @@ WITH batches AS (
     b.size,
     coalesce(b.codec, 'unknown') AS codec,
     b.magic, c.client, b.is_transactional, b.error_code,
-    unix_micros(b.seen_at) - lag(unix_micros(b.seen_at)) OVER (
+    epoch_us(b.seen_at) - lag(epoch_us(b.seen_at)) OVER (
       PARTITION BY n.cluster, coalesce(b.topic, b.topic_id), b.direction, c.role, b.partition
-      ORDER BY unix_micros(b.seen_at), b.connection_id, b.exchange
+      ORDER BY epoch_us(b.seen_at), b.connection_id, b.exchange
     ) AS gap_micros,
-    unix_micros(b.seen_at) AS micros
+    epoch_us(b.seen_at) AS micros
   FROM record_batches b
   JOIN clients c ON c.connection_id = b.connection_id
   JOIN connection_clusters n ON n.connection_id = b.connection_id
@@ -60,12 +60,12 @@ WITH batches AS (
   SELECT cluster, topic, direction,
     count(*) AS partitions,
     max(records) AS most_records,
-    max_by(partition, struct(records, -CAST(partition AS BIGINT))) AS busiest_partition
+    max_by(partition, {'records': records, 'order': -CAST(partition AS BIGINT)}) AS busiest_partition
   FROM (SELECT cluster, topic, direction, partition, sum(records) AS records FROM batches GROUP BY cluster, topic, direction, partition) p
   GROUP BY cluster, topic, direction
 ), codecs AS (
   SELECT cluster, topic, direction,
-    sort_array(collect_list(concat(codec, ' ', CAST(batches AS STRING)))) AS codecs
+    coalesce(list_sort(list(codec || ' ' || CAST(batches AS VARCHAR)) FILTER (codec IS NOT NULL)), []) AS codecs
   FROM (SELECT cluster, topic, direction, codec, count(*) AS batches FROM batches GROUP BY cluster, topic, direction, codec) k
   GROUP BY cluster, topic, direction
 )
@@ -81,7 +81,7 @@ SELECT b.topic, b.direction,
   round(sum(b.records) / count(*), 3) AS records_per_batch,
   round(sum(b.size) / count(*), 3) AS bytes_per_batch,
   CAST(min(b.size) AS BIGINT) AS least_batch_bytes,
-  round(percentile(b.size, 0.5), 3) AS median_batch_bytes,
+  round(quantile_cont(b.size, 0.5), 3) AS median_batch_bytes,
   CAST(max(b.size) AS BIGINT) AS most_batch_bytes,
   round(sum(b.size) / nullif(sum(b.records), 0), 3) AS bytes_per_record,
   k.codecs,
@@ -92,7 +92,7 @@ SELECT b.topic, b.direction,
       / nullif(sum(CASE WHEN b.codec NOT IN ('none', 'unknown') THEN b.records END), 0), 0), 3) AS compression_ratio,
   round(p.most_records * p.partitions / nullif(sum(b.records), 0), 3) AS skew,
   p.busiest_partition,
-  round(percentile(b.gap_micros, 0.5) / 1000, 3) AS median_gap_ms,
+  round(quantile_cont(b.gap_micros, 0.5) / 1000, 3) AS median_gap_ms,
   sum(CASE WHEN b.is_transactional THEN 1 ELSE 0 END) AS transactional_batches,
   sum(CASE WHEN b.magic < 2 THEN 1 ELSE 0 END) AS format_old,
   min(b.micros) AS first_micros, max(b.micros) AS last_micros,

@@ -10,7 +10,7 @@ WITH ranges AS (
     try_cast(regexp_extract(text, ':(-?[0-9]+)-(-?[0-9]+)$', 1) AS SMALLINT) AS lowest,
     try_cast(regexp_extract(text, ':(-?[0-9]+)-(-?[0-9]+)$', 2) AS SMALLINT) AS highest
   FROM (
-    SELECT connection_id, text FROM exchanges LATERAL VIEW explode(offered_versions) offered AS text
+    SELECT connection_id, text FROM exchanges CROSS JOIN unnest(offered_versions) AS offered(text)
   ) o
   JOIN connections c ON c.connection_id = o.connection_id
 )

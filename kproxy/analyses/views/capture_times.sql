@@ -5,7 +5,7 @@ meaning: >-
 stored: true
 */
 WITH seen AS (
-  SELECT connection_id, capture, unix_micros(first_seen_at) AS first_us, unix_micros(last_seen_at) AS last_us
+  SELECT connection_id, capture, epoch_us(first_seen_at) AS first_us, epoch_us(last_seen_at) AS last_us
   FROM connections
   WHERE first_seen_at IS NOT NULL
 ), marked AS (

@@ -3,6 +3,6 @@ meaning: Each record batch with its client, broker and cluster, and with acks an
 */
 SELECT b.*,
     e.client_id, e.client_address, e.software, e.broker, e.cluster, e.acks, e.replica_id, e.transactional_id,
-    unix_micros(b.seen_at) AS at_us
+    epoch_us(b.seen_at) AS at_us
 FROM record_batches AS b
 JOIN client_exchanges AS e ON e.connection_id = b.connection_id AND e.exchange = b.exchange

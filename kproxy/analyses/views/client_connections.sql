@@ -8,10 +8,10 @@ SELECT c.connection_id, c.capture, k.client_id, c.client_address, k.role,
         ELSE k.software || coalesce(' ' || k.software_version, '') || CASE WHEN k.inferred THEN ' (inferred)' ELSE '' END
     END AS software,
     CASE WHEN instr(c.broker_address, ':') > 0 THEN '[' || c.broker_address || ']' ELSE c.broker_address END
-        || ':' || CAST(c.broker_port AS STRING) AS broker,
+        || ':' || CAST(c.broker_port AS VARCHAR) AS broker,
     l.cluster, c.first_seen_at, c.last_seen_at,
-    unix_micros(c.first_seen_at) AS first_seen_us,
-    unix_micros(c.last_seen_at) AS last_seen_us,
+    epoch_us(c.first_seen_at) AS first_seen_us,
+    epoch_us(c.last_seen_at) AS last_seen_us,
     c.requests, c.unanswered, c.sasl_mechanism, c.user_name, c.tls_version, c.tls_decrypted, c.not_kafka, c.gaps,
     c.closed_by, c.closed
 FROM connections AS c

@@ -3,6 +3,6 @@ meaning: Each row of keyed_group_events with its client and broker, and its time
 */
 SELECT g.*,
     c.client_address, c.software, c.broker,
-    unix_micros(g.seen_at) AS at_us
+    epoch_us(g.seen_at) AS at_us
 FROM keyed_group_events AS g
 JOIN client_connections AS c ON c.connection_id = g.connection_id

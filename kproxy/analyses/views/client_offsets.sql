@@ -2,7 +2,7 @@
 meaning: Each row of offsets with its client, broker and cluster, and with the topic's id if its name is not known.
 */
 SELECT o.connection_id, o.exchange, o.seen_at,
-    unix_micros(o.seen_at) AS at_us,
+    epoch_us(o.seen_at) AS at_us,
     o.kind, o.client_id, c.client_address, c.software, c.broker, c.cluster, o.group_id,
     coalesce(o.replica_id, -1) AS replica_id,
     coalesce(o.topic, o.topic_id) AS topic,

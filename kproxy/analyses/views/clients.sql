@@ -9,7 +9,7 @@ stored: true
 */
 WITH conn AS (
   SELECT connection_id, capture,
-    coalesce(try_element_at(filter(client_ids, each -> each <> ''), 1), try_element_at(client_ids, 1)) AS client_id,
+    coalesce(list_filter(client_ids, lambda each: each <> '')[1], client_ids[1]) AS client_id,
     client_address, broker_address, broker_port,
     coalesce(user_name, tls_client_certificate) AS principal,
     client_software_name AS said_name, client_software_version AS said_version
@@ -40,7 +40,7 @@ inter_broker AS (
       WHEN is_broker THEN 'broker'
       WHEN works THEN 'client'
       WHEN of_broker = 1 AND client_id IS NOT NULL THEN 'broker' -- another connection of a broker
-      WHEN client_id RLIKE '^(broker-[0-9]+-.*|raft-client-[0-9]+|controller-[0-9]+-.*|AddPartitionsManager-client-[0-9]+)$'
+      WHEN regexp_matches(client_id, '^(broker-[0-9]+-.*|raft-client-[0-9]+|controller-[0-9]+-.*|AddPartitionsManager-client-[0-9]+)$')
         THEN 'broker'
       ELSE 'client'
     END AS role
@@ -49,11 +49,11 @@ inter_broker AS (
 -- Software that other connections of the client name: in the same capture, or to the same broker in another one. Not for a connection
 -- whose ApiVersions request has no name: software that has a name sends it in each ApiVersions request.
 named AS (
-  SELECT concat('capture ', capture) AS scope, client_address, coalesce(client_id, '') AS id, said_name, said_version
+  SELECT 'capture ' || capture AS scope, client_address, coalesce(client_id, '') AS id, said_name, said_version
   FROM conn
   WHERE said_name IS NOT NULL
   UNION ALL
-  SELECT concat('broker ', broker_address, ':', CAST(broker_port AS STRING)), client_address, coalesce(client_id, ''), said_name,
+  SELECT 'broker ' || broker_address || ':' || CAST(broker_port AS VARCHAR), client_address, coalesce(client_id, ''), said_name,
     said_version
   FROM conn
   WHERE said_name IS NOT NULL
@@ -84,8 +84,8 @@ used AS (
 ), used_apis AS (
   SELECT capture, client_address, id,
     count(DISTINCT api_key) AS apis,
-    array_join(sort_array(collect_set(concat_ws(':', CAST(api_key AS STRING), CAST(api_version AS STRING), CAST(newest AS STRING),
-      coalesce(CAST(offered AS STRING), '-')))), ',') AS pattern
+    array_to_string(sorted_set(concat_ws(':', CAST(api_key AS VARCHAR), CAST(api_version AS VARCHAR), CAST(newest AS VARCHAR),
+      coalesce(CAST(offered AS VARCHAR), '-'))), ',') AS pattern
   FROM used
   GROUP BY capture, client_address, id
 ), used_patterns AS (  -- ten thousand clients have few different sets of versions: each set is compared once
@@ -117,9 +117,9 @@ used AS (
       WHEN f.library = 'librdkafka' AND f.id = 'rdkafka' THEN 1
       WHEN f.library IN ('sarama', 'kafkajs', 'kgo') AND f.id = f.library THEN 1
       WHEN f.library = 'kafka-node' AND f.id LIKE 'kafka-node-client%' THEN 1
-      WHEN f.library IN ('kafka-python', 'aiokafka') AND f.id LIKE concat(f.library, '-%') THEN 1
+      WHEN f.library IN ('kafka-python', 'aiokafka') AND f.id LIKE (f.library || '-%') THEN 1
       WHEN f.library = 'kafka-go' AND f.id LIKE '%(github.com/segmentio/kafka-go)' THEN 1
-      WHEN f.library = 'apache-kafka-java' AND f.id RLIKE '^(producer|consumer|adminclient)-([^ ]+-)?[0-9]+$' THEN 1
+      WHEN f.library = 'apache-kafka-java' AND regexp_matches(f.id, '^(producer|consumer|adminclient)-([^ ]+-)?[0-9]+$') THEN 1
       ELSE 0
     END AS is_default_id
   FROM fits f
@@ -130,12 +130,12 @@ used AS (
   WHERE (h.telling >= 3 OR (h.is_default_id = 1 AND h.telling >= 1)) AND h.known + 1 >= h.apis
 ), fingerprints AS (
   SELECT capture, client_address, id,
-    array_join(sort_array(collect_set(library)), ' or ') AS name,
+    array_to_string(sorted_set(library), ' or ') AS name,
     CASE
-      WHEN count(DISTINCT library) > 1 THEN CAST(NULL AS STRING)
+      WHEN count(DISTINCT library) > 1 THEN CAST(NULL AS VARCHAR)
       WHEN min_by(first_version, first_order) = max_by(coalesce(last_version, ''), last_order) THEN min_by(first_version, first_order)
-      WHEN max_by(coalesce(last_version, ''), last_order) = '' THEN concat(min_by(first_version, first_order), ' or later')
-      ELSE concat(min_by(first_version, first_order), ' to ', max_by(coalesce(last_version, ''), last_order))
+      WHEN max_by(coalesce(last_version, ''), last_order) = '' THEN min_by(first_version, first_order) || ' or later'
+      ELSE min_by(first_version, first_order) || ' to ' || max_by(coalesce(last_version, ''), last_order)
     END AS version,
     CASE WHEN count(DISTINCT library) = 1 THEN min(library) END AS library,
     CASE WHEN count(DISTINCT library) = 1 THEN min(first_order) END AS library_order
@@ -160,9 +160,9 @@ default_ids AS (
   FROM roles c
   LEFT JOIN nameless l ON l.connection_id = c.connection_id
   LEFT JOIN neighbours n
-    ON n.scope = concat('capture ', c.capture) AND n.client_address = c.client_address AND n.id = coalesce(c.client_id, '')
+    ON n.scope = ('capture ' || c.capture) AND n.client_address = c.client_address AND n.id = coalesce(c.client_id, '')
   LEFT JOIN neighbours b
-    ON b.scope = concat('broker ', c.broker_address, ':', CAST(c.broker_port AS STRING))
+    ON b.scope = ('broker ' || c.broker_address || ':' || CAST(c.broker_port AS VARCHAR))
     AND b.client_address = c.client_address AND b.id = coalesce(c.client_id, '')
 ), found AS (
   SELECT c.connection_id, c.client_id, c.client_address, c.broker_address, c.broker_port, c.role, c.principal,
@@ -187,12 +187,12 @@ default_ids AS (
   SELECT f.*,
     CASE
       WHEN evidence = 'API versions' THEN fitting
-      WHEN software_version RLIKE 'rdkafka-[0-9]' OR software LIKE '%rdkafka%' THEN 'librdkafka'
+      WHEN regexp_matches(software_version, 'rdkafka-[0-9]') OR software LIKE '%rdkafka%' THEN 'librdkafka'
       WHEN software = 'franz-go' THEN 'kgo'
       ELSE software
     END AS library,
     CASE
-      WHEN software_version RLIKE 'rdkafka-[0-9]' THEN regexp_extract(software_version, 'rdkafka-([0-9.]+)', 1)
+      WHEN regexp_matches(software_version, 'rdkafka-[0-9]') THEN regexp_extract(software_version, 'rdkafka-([0-9.]+)', 1)
       ELSE regexp_extract(software_version, '([0-9]+[.][0-9.]+)', 1)
     END AS number
   FROM found f
@@ -213,7 +213,7 @@ SELECT connection_id,
     WHEN evidence = 'API versions' THEN fitting_order
     -- Confluent's builds have their own numbers: 7.6.0-ccs is Kafka 3.6
     WHEN major >= 1000 OR minor >= 1000 THEN NULL
-    WHEN library = 'apache-kafka-java' AND software_version RLIKE '-(ccs|ce)' THEN CASE major
+    WHEN library = 'apache-kafka-java' AND regexp_matches(software_version, '-(ccs|ce)') THEN CASE major
       WHEN 5 THEN 2000000 + minor * 1000
       WHEN 6 THEN 2006000 + minor * 1000
       ELSE (major - 4) * 1000000 + minor * 1000

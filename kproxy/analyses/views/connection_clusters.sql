@@ -10,8 +10,8 @@ WITH said AS (
   FROM exchanges WHERE cluster_id <> ''
   GROUP BY connection_id HAVING count(DISTINCT cluster_id) = 1
 ), every AS (
-  SELECT c.connection_id, c.capture, c.client_address, coalesce(try_element_at(c.client_ids, 1), '') AS client_id,
-    concat(c.broker_address, ':', CAST(c.broker_port AS STRING)) AS broker, s.cluster_id
+  SELECT c.connection_id, c.capture, c.client_address, coalesce(c.client_ids[1], '') AS client_id,
+    c.broker_address || ':' || CAST(c.broker_port AS VARCHAR) AS broker, s.cluster_id
   FROM connections c LEFT JOIN said s ON s.connection_id = c.connection_id
 ), of_broker_here AS (
   SELECT capture, broker, min(cluster_id) AS cluster_id FROM every WHERE cluster_id IS NOT NULL
@@ -46,5 +46,5 @@ pairs AS (
 ), brokers_2 AS (
   SELECT p.broker, min(c.least) AS least FROM pairs p JOIN captures_2 c ON c.capture = p.capture GROUP BY p.broker
 )
-SELECT k.connection_id, k.cluster_id, coalesce(k.cluster_id, concat('brokers at ', b.least)) AS cluster
+SELECT k.connection_id, k.cluster_id, coalesce(k.cluster_id, 'brokers at ' || b.least) AS cluster
 FROM known k LEFT JOIN brokers_2 b ON b.broker = k.broker

@@ -33,14 +33,14 @@ WITH generations AS (
 ), leaves AS (
   -- a leave without a reason whose process goes on: the client left because its application did not poll
   SELECT e.group_key, e.member_id, e.group_instance_id, coalesce(m.client_id, e.sender) AS client_id, e.connection_id, e.generation,
-    e.group_type, e.error_code, unix_micros(coalesce(e.request_at, e.seen_at)) AS micros, e.reason, e.sender, c.client_address,
+    e.group_type, e.error_code, epoch_us(coalesce(e.request_at, e.seen_at)) AS micros, e.reason, e.sender, c.client_address,
     CASE
-      WHEN e.reason LIKE '%removed by an admin%' OR (m.client_id IS NOT NULL AND NOT (e.sender <=> m.client_id))
+      WHEN e.reason LIKE '%removed by an admin%' OR (m.client_id IS NOT NULL AND NOT (e.sender IS NOT DISTINCT FROM m.client_id))
         THEN 'removed by an administrator'
       WHEN e.reason LIKE '%poll timeout%' THEN 'poll timeout'
       WHEN e.reason IS NOT NULL THEN 'left'
-      WHEN unix_micros(c.last_seen_at) - unix_micros(coalesce(e.request_at, e.seen_at)) <= 2000000 AND (c.closed_at IS NULL
-        OR unix_micros(c.closed_at) - unix_micros(coalesce(e.request_at, e.seen_at)) <= 10000000) THEN 'left'
+      WHEN epoch_us(c.last_seen_at) - epoch_us(coalesce(e.request_at, e.seen_at)) <= 2000000 AND (c.closed_at IS NULL
+        OR epoch_us(c.closed_at) - epoch_us(coalesce(e.request_at, e.seen_at)) <= 10000000) THEN 'left'
       ELSE 'poll timeout'
     END AS how
   FROM leaves_sent e
@@ -48,21 +48,21 @@ WITH generations AS (
   LEFT JOIN members m ON m.group_key = e.group_key AND m.member_id = e.member_id
 ), fenced AS (
   -- FENCED_INSTANCE_ID: another member has taken the group.instance.id of a member that still runs
-  SELECT group_key, member_id, min(unix_micros(seen_at)) AS micros
+  SELECT group_key, member_id, min(epoch_us(seen_at)) AS micros
   FROM keyed_group_events WHERE error_code = 82 AND member_id <> '' GROUP BY group_key, member_id
 ), errors_seen AS (
   -- errors that report a rebalance to members (REBALANCE_IN_PROGRESS)
-  SELECT group_key, generation, min(unix_micros(seen_at)) AS micros FROM keyed_group_events
+  SELECT group_key, generation, min(epoch_us(seen_at)) AS micros FROM keyed_group_events
   WHERE event IN ('heartbeat', 'commit', 'sync') AND error_code = 27 GROUP BY group_key, generation
 ), joins AS (
   SELECT e.group_key, e.response_generation AS generation, e.member_id, e.client_id, e.connection_id, e.group_instance_id,
-    e.reason, e.is_leader, e.protocol_type, size(e.owned) AS owned, array_join(sort_array(e.subscribed_topics), ',') AS subscribed,
-    unix_micros(coalesce(e.request_at, e.seen_at)) AS micros, unix_micros(e.seen_at) AS known
+    e.reason, e.is_leader, e.protocol_type, len(e.owned) AS owned, array_to_string(list_sort(e.subscribed_topics), ',') AS subscribed,
+    epoch_us(coalesce(e.request_at, e.seen_at)) AS micros, epoch_us(e.seen_at) AS known
   FROM keyed_group_events e
   WHERE e.event = 'join' AND e.error_code = 0 AND e.response_generation IS NOT NULL
 ), attempts AS (
   -- the first attempt of each member to join, also one that only got MEMBER_ID_REQUIRED
-  SELECT group_key, member_id, min(unix_micros(coalesce(request_at, seen_at))) AS micros
+  SELECT group_key, member_id, min(epoch_us(coalesce(request_at, seen_at))) AS micros
   FROM keyed_group_events WHERE event = 'join' GROUP BY group_key, member_id
 ), gone AS (
   SELECT b.group_key, b.generation, b.member_id, b.spell, b.identity
@@ -93,7 +93,7 @@ WITH generations AS (
   FROM (
     SELECT client_address, client_id, formed_micros AS micros, group_key, member_id, spell FROM gone_clients
     UNION ALL
-    SELECT c.client_address, e.client_id, unix_micros(e.request_at), CAST(NULL AS STRING), CAST(NULL AS STRING), CAST(NULL AS BIGINT)
+    SELECT c.client_address, e.client_id, epoch_us(e.request_at), CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), CAST(NULL AS BIGINT)
     FROM exchanges e JOIN connections c ON c.connection_id = e.connection_id
     JOIN (SELECT DISTINCT client_address, client_id FROM gone_clients) w
       ON w.client_address = c.client_address AND w.client_id = e.client_id
@@ -105,7 +105,7 @@ WITH generations AS (
   UNION ALL
   SELECT client_address, client_id, member_id, last_micros, 0, group_key, spell FROM gone_clients
   UNION ALL
-  SELECT s.client_address, s.client_id, s.member_id, s.micros, s.step, CAST(NULL AS STRING), CAST(NULL AS BIGINT)
+  SELECT s.client_address, s.client_id, s.member_id, s.micros, s.step, CAST(NULL AS VARCHAR), CAST(NULL AS BIGINT)
   FROM (
     SELECT client_address, client_id, member_id, first_micros AS micros, 1 AS step FROM group_spells WHERE last_micros IS NOT NULL
     UNION ALL
@@ -167,7 +167,7 @@ WITH generations AS (
     lag(owned) OVER (PARTITION BY group_key, member_id ORDER BY micros, known) AS owned_before
   FROM joins
 ), assigned AS (
-  SELECT group_key, response_generation AS generation, member_id, size(assignment) AS given, unix_micros(seen_at) AS micros
+  SELECT group_key, response_generation AS generation, member_id, len(assignment) AS given, epoch_us(seen_at) AS micros
   FROM keyed_group_events WHERE event = 'sync' AND error_code = 0
 ), asks AS (
   -- members of classic groups that join again for a reason of their own
@@ -197,9 +197,9 @@ WITH generations AS (
 ), changed_subscriptions AS (
   SELECT group_key, member_id, client_id, connection_id, micros, said, said_before
   FROM (
-    SELECT group_key, member_id, client_id, connection_id, unix_micros(coalesce(request_at, seen_at)) AS micros,
-      concat(coalesce(array_join(sort_array(subscribed_topics), ','), ''), ' ', coalesce(subscribed_regex, '')) AS said,
-      lag(concat(coalesce(array_join(sort_array(subscribed_topics), ','), ''), ' ', coalesce(subscribed_regex, ''))) OVER (
+    SELECT group_key, member_id, client_id, connection_id, epoch_us(coalesce(request_at, seen_at)) AS micros,
+      coalesce(array_to_string(list_sort(subscribed_topics), ','), '') || ' ' || coalesce(subscribed_regex, '') AS said,
+      lag(coalesce(array_to_string(list_sort(subscribed_topics), ','), '') || ' ' || coalesce(subscribed_regex, '')) OVER (
         PARTITION BY group_key, member_id ORDER BY seen_at, exchange) AS said_before
     FROM keyed_group_events
     WHERE group_type <> 'classic' AND event IN ('join', 'heartbeat')
@@ -209,19 +209,19 @@ WITH generations AS (
 ), candidates AS (
   SELECT g.group_key, g.generation, l.micros, 1 AS rank, l.how, l.member_id, l.client_id, l.connection_id,
     CASE WHEN l.how = 'removed by an administrator'
-        THEN concat('by ', coalesce(nullif(l.sender, ''), '(no client id)'), ' at ', l.client_address, coalesce(concat(': ', l.reason), ''))
-      ELSE concat('it left', CASE WHEN l.reason IS NULL THEN
+        THEN 'by ' || coalesce(nullif(l.sender, ''), '(no client id)') || ' at ' || l.client_address || coalesce(': ' || l.reason, '')
+      ELSE 'it left' || CASE WHEN l.reason IS NULL THEN
       CASE WHEN l.how = 'left' THEN ' and closed its connection' ELSE ' without a reason, and its connection stayed open' END
-      ELSE concat(': ', l.reason) END) END AS evidence
+      ELSE ': ' || l.reason END END AS evidence
   FROM generations g JOIN leaves l ON l.group_key = g.group_key AND l.micros > g.previous_micros AND l.micros <= g.formed_micros
   WHERE coalesce(l.error_code, 0) = 0 AND coalesce(l.generation, 0) <> -2
   UNION ALL
   SELECT n.group_key, n.generation, g.began_micros AS micros, 4 AS rank, n.how, n.member_id, n.client_id, n.connection_id,
-    concat(CASE WHEN g.emptied THEN concat('no traffic of it for ', CAST(n.silent_micros DIV 1000 AS STRING), ' ms since its last ', n.last_api, ', ')
-        ELSE concat('not heard of for ', CAST((g.formed_micros - n.last_micros) DIV 1000 AS STRING), ' ms, ') END, CASE
+    CASE WHEN g.emptied THEN 'no traffic of it for ' || CAST(n.silent_micros // 1000 AS VARCHAR) || ' ms since its last ' || n.last_api || ', '
+        ELSE 'not heard of for ' || CAST((g.formed_micros - n.last_micros) // 1000 AS VARCHAR) || ' ms, ' END || CASE
       WHEN n.how = 'poll timeout' OR (g.emptied AND n.went_on) THEN 'while its process went on'
       WHEN n.closed_micros IS NULL OR n.closed_micros > g.formed_micros THEN 'its connection stayed open: it stood still or was cut off'
-      ELSE 'its connection was closed without leaving' END) AS evidence
+      ELSE 'its connection was closed without leaving' END AS evidence
   FROM evicted n
   JOIN generations g ON g.group_key = n.group_key AND g.generation = n.generation
   UNION ALL
@@ -230,8 +230,8 @@ WITH generations AS (
       WHEN m.replaced IS NOT NULL AND m.replaced <> m.member_id THEN 'static member back'
       WHEN m.replaced IS NOT NULL AND s.group_instance_id IS NOT NULL THEN 'static member back' ELSE 'joined' END AS how,
     m.member_id, s.client_id, s.connection_id,
-    CASE WHEN f.member_id IS NOT NULL THEN concat('instance ', m.identity, ' joined while another process had that instance id')
-      WHEN m.replaced IS NOT NULL THEN concat('instance ', m.identity, ' under a new member id')
+    CASE WHEN f.member_id IS NOT NULL THEN 'instance ' || m.identity || ' joined while another process had that instance id'
+      WHEN m.replaced IS NOT NULL THEN 'instance ' || m.identity || ' under a new member id'
       WHEN g.previous_generation IS NULL THEN 'the first that was seen of the group'
       WHEN s.spell > 1 THEN 'it had been in the group before'
       ELSE 'a new member' END AS evidence
@@ -243,16 +243,16 @@ WITH generations AS (
     AND a.micros > g.previous_micros
   UNION ALL
   SELECT group_key, generation, micros, 3 AS rank, how, member_id, client_id, connection_id,
-    coalesce(concat('it joined again: ', reason), 'it joined again by itself') AS evidence
+    coalesce('it joined again: ' || reason, 'it joined again by itself') AS evidence
   FROM asks WHERE how IS NOT NULL
   UNION ALL
   SELECT g.group_key, g.generation, c.micros, 3 AS rank, 'subscription changed' AS how, c.member_id, c.client_id, c.connection_id,
-    concat('from ', trim(c.said_before), ' to ', trim(c.said)) AS evidence
+    'from ' || trim(c.said_before) || ' to ' || trim(c.said) AS evidence
   FROM generations g JOIN changed_subscriptions c ON c.group_key = g.group_key
     AND c.micros > g.previous_micros AND c.micros <= g.formed_micros
   UNION ALL
-  SELECT g.group_key, g.generation, m.began_micros AS micros, 0 AS rank, 'coordinator moved' AS how, CAST(NULL AS STRING) AS member_id,
-    CAST(NULL AS STRING) AS client_id, CAST(NULL AS STRING) AS connection_id,
+  SELECT g.group_key, g.generation, m.began_micros AS micros, 0 AS rank, 'coordinator moved' AS how, CAST(NULL AS VARCHAR) AS member_id,
+    CAST(NULL AS VARCHAR) AS client_id, CAST(NULL AS VARCHAR) AS connection_id,
     m.evidence
   FROM generations g JOIN group_coordinator_moves m ON m.group_key = g.group_key
     AND m.rebalanced AND m.micros > g.previous_micros AND m.began_micros <= g.formed_micros

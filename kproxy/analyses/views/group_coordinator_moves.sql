@@ -5,13 +5,13 @@ meaning: >-
 stored: true
 */
 WITH coordinators AS (
-  SELECT group_key, coordinator_id, coordinator, unix_micros(seen_at) AS micros,
+  SELECT group_key, coordinator_id, coordinator, epoch_us(seen_at) AS micros,
     lag(coordinator_id) OVER (PARTITION BY group_key ORDER BY seen_at, coordinator_id) AS previous_id,
     lag(coordinator) OVER (PARTITION BY group_key ORDER BY seen_at, coordinator_id) AS previous
   FROM keyed_group_events WHERE event = 'coordinator' AND error_code = 0
 ), refusals AS (
   -- COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
-  SELECT group_key, event, unix_micros(seen_at) AS micros FROM keyed_group_events
+  SELECT group_key, event, epoch_us(seen_at) AS micros FROM keyed_group_events
   WHERE event IN ('join', 'sync', 'heartbeat', 'leave', 'commit') AND error_code IN (14, 15, 16)
 ), moves AS (
   SELECT c.group_key, c.micros, c.coordinator, c.previous,
@@ -40,7 +40,7 @@ WITH coordinators AS (
   GROUP BY m.group_key, m.micros
 )
 SELECT m.group_key, m.began_micros, m.micros, g.generation, coalesce(f.rebalanced, 0) = 1 AS rebalanced,
-  concat('from ', coalesce(m.previous, 'another broker'), ' to ', m.coordinator) AS evidence
+  'from ' || coalesce(m.previous, 'another broker') || ' to ' || m.coordinator AS evidence
 FROM coordinator_moves m
 LEFT JOIN formed f ON f.group_key = m.group_key AND f.micros = m.micros
 LEFT JOIN group_generations g ON g.group_key = m.group_key AND g.place = f.place

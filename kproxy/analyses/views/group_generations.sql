@@ -7,11 +7,11 @@ meaning: >-
 stored: true
 */
 WITH classic AS (
-  SELECT group_key, response_generation AS generation, unix_micros(request_at) AS asked, unix_micros(seen_at) AS known, member_id
+  SELECT group_key, response_generation AS generation, epoch_us(request_at) AS asked, epoch_us(seen_at) AS known, member_id
   FROM keyed_group_events
   WHERE event = 'join' AND group_type = 'classic' AND error_code = 0 AND response_generation IS NOT NULL
 ), syncs AS (
-  SELECT group_key, response_generation AS generation, member_id, unix_micros(seen_at) AS known, size(assignment) AS given
+  SELECT group_key, response_generation AS generation, member_id, epoch_us(seen_at) AS known, len(assignment) AS given
   FROM keyed_group_events
   WHERE event = 'sync' AND error_code = 0 AND response_generation IS NOT NULL
 ), first_syncs AS (
@@ -30,9 +30,9 @@ WITH classic AS (
   SELECT group_key, generation, 'classic' AS group_type, min(asked) AS asked_micros, max(known) AS formed_micros
   FROM in_time GROUP BY group_key, generation
 ), epochs AS (
-  SELECT group_key, group_type, response_generation AS generation, event, unix_micros(request_at) AS asked,
-    unix_micros(seen_at) AS known, generation AS before, size(assignment) AS given, member_id, exchange, connection_id,
-    array_join(sort_array(assignment), ',') AS assigned, array_join(sort_array(owned), ',') AS owned
+  SELECT group_key, group_type, response_generation AS generation, event, epoch_us(request_at) AS asked,
+    epoch_us(seen_at) AS known, generation AS before, len(assignment) AS given, member_id, exchange, connection_id,
+    array_to_string(list_sort(assignment), ',') AS assigned, array_to_string(list_sort(owned), ',') AS owned
   FROM keyed_group_events
   WHERE group_type <> 'classic' AND error_code = 0 AND response_generation > 0 AND event IN ('join', 'heartbeat')
 ), epochs_formed AS (
@@ -83,7 +83,7 @@ WITH classic AS (
     formed = 1 AS formed, false AS emptied
   FROM epoch_generations
 ), departures AS (
-  SELECT group_key, member_id, group_instance_id, unix_micros(coalesce(request_at, seen_at)) AS asked, unix_micros(seen_at) AS known
+  SELECT group_key, member_id, group_instance_id, epoch_us(coalesce(request_at, seen_at)) AS asked, epoch_us(seen_at) AS known
   FROM keyed_group_events WHERE event = 'leave' AND coalesce(error_code, 0) = 0 AND coalesce(generation, 0) <> -2
 ), followed AS (
   SELECT group_key, generation, group_type, asked_micros, formed_micros,
@@ -91,12 +91,12 @@ WITH classic AS (
   FROM known_generations
 ), waiting AS (
   -- groups in which the coordinator still holds a join or sync, and so is active
-  SELECT l.group_key, max(unix_micros(e.request_at)) AS micros
+  SELECT l.group_key, max(epoch_us(e.request_at)) AS micros
   FROM exchanges e
   JOIN connections c ON c.connection_id = e.connection_id
   JOIN connection_clusters k ON k.connection_id = e.connection_id
-  JOIN group_lives l ON l.cluster = k.cluster AND l.group_id = e.group_id AND unix_micros(e.request_at) >= l.since_micros
-    AND (l.until_micros IS NULL OR unix_micros(e.request_at) < l.until_micros)
+  JOIN group_lives l ON l.cluster = k.cluster AND l.group_id = e.group_id AND epoch_us(e.request_at) >= l.since_micros
+    AND (l.until_micros IS NULL OR epoch_us(e.request_at) < l.until_micros)
   WHERE e.api_key IN (11, 14) AND e.request_at IS NOT NULL AND e.response_at IS NULL AND c.closed_at IS NULL
   GROUP BY l.group_key
 ), expiries AS (
@@ -131,7 +131,7 @@ WITH classic AS (
   FROM emptied
   UNION ALL
   -- generations that began before the capture, of which only members are seen
-  SELECT s.group_key, s.first_generation AS generation, CAST(NULL AS STRING) AS group_type, min(s.first_micros) AS asked_micros,
+  SELECT s.group_key, s.first_generation AS generation, CAST(NULL AS VARCHAR) AS group_type, min(s.first_micros) AS asked_micros,
     min(s.first_micros) AS formed_micros, min(s.first_micros) AS last_micros, CAST(NULL AS BIGINT) AS resumed_micros,
     false AS formed, false AS emptied
   FROM group_spells s
@@ -148,14 +148,14 @@ WITH classic AS (
   FROM found
 ), signs AS (
   -- first signs of a rebalance: a member leaves, gets REBALANCE_IN_PROGRESS, or asks to join and gets MEMBER_ID_REQUIRED
-  SELECT group_key, unix_micros(coalesce(request_at, seen_at)) AS micros, CAST(NULL AS INT) AS of_generation,
-    CAST(NULL AS STRING) AS member_id
+  SELECT group_key, epoch_us(coalesce(request_at, seen_at)) AS micros, CAST(NULL AS INT) AS of_generation,
+    CAST(NULL AS VARCHAR) AS member_id
   FROM keyed_group_events WHERE event = 'leave' AND coalesce(error_code, 0) = 0 AND coalesce(generation, 0) <> -2
   UNION ALL
-  SELECT group_key, unix_micros(seen_at) AS micros, generation AS of_generation, CAST(NULL AS STRING) AS member_id
+  SELECT group_key, epoch_us(seen_at) AS micros, generation AS of_generation, CAST(NULL AS VARCHAR) AS member_id
   FROM keyed_group_events WHERE event IN ('heartbeat', 'commit', 'sync') AND error_code = 27
   UNION ALL
-  SELECT group_key, unix_micros(coalesce(request_at, seen_at)) AS micros, CAST(NULL AS INT) AS of_generation, member_id
+  SELECT group_key, epoch_us(coalesce(request_at, seen_at)) AS micros, CAST(NULL AS INT) AS of_generation, member_id
   FROM keyed_group_events WHERE event = 'join' AND group_type = 'classic' AND error_code = 79
 ), began AS (
   SELECT g.group_key, g.generation, min(s.micros) AS micros

@@ -7,7 +7,7 @@ stored: true
 */
 WITH events AS (
   SELECT c.cluster, e.group_id, e.event, e.member_id, e.error_code, e.response_generation, e.connection_id, e.exchange,
-    unix_micros(coalesce(e.request_at, e.seen_at)) AS asked, unix_micros(e.seen_at) AS known
+    epoch_us(coalesce(e.request_at, e.seen_at)) AS asked, epoch_us(e.seen_at) AS known
   FROM group_events e JOIN connection_clusters c ON c.connection_id = e.connection_id
 ), joins AS (
   SELECT cluster, group_id, member_id, asked, known, response_generation,
@@ -39,5 +39,5 @@ WITH events AS (
   FROM starts
 )
 SELECT cluster, group_id, CAST(life AS BIGINT) AS life, since_micros, until_micros,
-  concat(cluster, ' ', group_id, CASE WHEN life > 1 THEN concat(' life ', CAST(life AS STRING)) ELSE '' END) AS group_key
+  cluster || ' ' || group_id || CASE WHEN life > 1 THEN ' life ' || CAST(life AS VARCHAR) ELSE '' END AS group_key
 FROM numbered

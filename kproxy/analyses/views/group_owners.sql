@@ -9,13 +9,13 @@ WITH identities AS (
   SELECT group_key, member_id, max(identity) AS identity FROM group_spells GROUP BY group_key, member_id
 ), given AS (
   SELECT e.group_key, e.group_type, e.member_id, e.response_generation, e.generation, e.event, e.assignment,
-    unix_micros(e.seen_at) AS micros, e.connection_id, e.exchange
+    epoch_us(e.seen_at) AS micros, e.connection_id, e.exchange
   FROM keyed_group_events e
   WHERE e.event IN ('sync', 'assign', 'join', 'heartbeat') AND e.error_code = 0 AND e.assignment IS NOT NULL
 ), classic AS (
   -- assignments sent by the leader and received by the member: the later time is when the member had it
   SELECT group_key, generation, member_id, partition, max(micros) AS micros
-  FROM given LATERAL VIEW explode(assignment) AS partition
+  FROM given CROSS JOIN unnest(assignment) AS partitions(partition)
   WHERE group_type = 'classic' GROUP BY group_key, generation, member_id, partition
 ), latest AS (
   -- the last assignment that a member got before the next epoch began
@@ -27,7 +27,7 @@ WITH identities AS (
     AND s.first_generation <= g.generation AND s.last_generation >= g.generation AND h.micros >= s.first_micros
 ), epochs AS (
   SELECT group_key, generation, member_id, partition, micros
-  FROM latest LATERAL VIEW explode(assignment) AS partition
+  FROM latest CROSS JOIN unnest(assignment) AS partitions(partition)
   WHERE recency = 1
 ), owned AS (
   SELECT * FROM classic UNION ALL SELECT * FROM epochs

@@ -7,33 +7,33 @@ stored: true
 */
 WITH heard AS (
   -- every request that a member sends for itself; LeaveGroup is left out, as others may send it, and without a generation
-  SELECT e.connection_id, l.group_key, e.member_id, e.api_name, unix_micros(e.request_at) AS micros,
+  SELECT e.connection_id, l.group_key, e.member_id, e.api_name, epoch_us(e.request_at) AS micros,
     CASE WHEN e.api_name LIKE '%GroupHeartbeat' THEN e.response_generation_id ELSE e.generation_id END AS generation,
-    CASE WHEN e.api_name LIKE '%GroupHeartbeat' AND e.generation_id = 0 AND size(e.error_codes) = 0 THEN 1 ELSE 0 END AS begins,
-    CASE WHEN size(e.error_codes) = 0 AND e.response_at IS NOT NULL THEN 1 ELSE 0 END AS succeeded,
+    CASE WHEN e.api_name LIKE '%GroupHeartbeat' AND e.generation_id = 0 AND len(e.error_codes) = 0 THEN 1 ELSE 0 END AS begins,
+    CASE WHEN len(e.error_codes) = 0 AND e.response_at IS NOT NULL THEN 1 ELSE 0 END AS succeeded,
     -- 27 is REBALANCE_IN_PROGRESS; other errors mean that it is no longer in the group
-    CASE WHEN size(e.error_codes) = 0 OR array_contains(e.error_codes, CAST(27 AS SMALLINT)) THEN 1 ELSE 0 END AS itself
+    CASE WHEN len(e.error_codes) = 0 OR array_contains(e.error_codes, CAST(27 AS SMALLINT)) THEN 1 ELSE 0 END AS itself
   FROM exchanges e
   JOIN connection_clusters k ON k.connection_id = e.connection_id
-  JOIN group_lives l ON l.cluster = k.cluster AND l.group_id = e.group_id AND unix_micros(e.request_at) >= l.since_micros
-    AND (l.until_micros IS NULL OR unix_micros(e.request_at) < l.until_micros)
+  JOIN group_lives l ON l.cluster = k.cluster AND l.group_id = e.group_id AND epoch_us(e.request_at) >= l.since_micros
+    AND (l.until_micros IS NULL OR epoch_us(e.request_at) < l.until_micros)
   WHERE e.member_id <> '' AND e.request_at IS NOT NULL
     AND e.api_name IN (
       'Heartbeat', 'SyncGroup', 'OffsetCommit', 'ConsumerGroupHeartbeat', 'ShareGroupHeartbeat', 'StreamsGroupHeartbeat')
 ), joined AS (
-  SELECT connection_id, group_key, member_id, unix_micros(coalesce(request_at, seen_at)) AS micros,
+  SELECT connection_id, group_key, member_id, epoch_us(coalesce(request_at, seen_at)) AS micros,
     CASE WHEN error_code = 0 THEN response_generation END AS generation
   FROM keyed_group_events WHERE event = 'join' AND group_type = 'classic' AND member_id <> ''
 ), owned AS (
   -- the earlier generation that a member names when it joins: the only source if the capture began later
-  SELECT e.connection_id, e.group_key, e.member_id, unix_micros(coalesce(e.request_at, e.seen_at)) AS micros, e.generation
+  SELECT e.connection_id, e.group_key, e.member_id, epoch_us(coalesce(e.request_at, e.seen_at)) AS micros, e.generation
   FROM keyed_group_events e
   WHERE e.event = 'join' AND e.group_type = 'classic' AND e.error_code = 0 AND e.generation > 0 AND NOT EXISTS (
     SELECT 1 FROM keyed_group_events f WHERE f.group_key = e.group_key AND f.member_id = e.member_id AND f.error_code = 79)
 ), listed AS (
   -- the leader's JoinGroup response lists all members, also those whose own connections are not in the capture
-  SELECT group_key, member AS member_id, unix_micros(seen_at) AS micros, response_generation AS generation
-  FROM keyed_group_events LATERAL VIEW explode(members) AS member
+  SELECT group_key, member AS member_id, epoch_us(seen_at) AS micros, response_generation AS generation
+  FROM keyed_group_events CROSS JOIN unnest(members) AS members(member)
   WHERE event = 'join' AND group_type = 'classic' AND error_code = 0 AND is_leader
 ), all_heard AS (
   SELECT connection_id, group_key, member_id, micros, begins, itself, api_name,
@@ -44,7 +44,7 @@ WITH heard AS (
   UNION ALL
   SELECT connection_id, group_key, member_id, micros, 0 AS begins, 1 AS itself, 'JoinGroup' AS api_name, generation FROM owned
   UNION ALL
-  SELECT NULL AS connection_id, group_key, member_id, micros, 0 AS begins, 0 AS itself, CAST(NULL AS STRING) AS api_name,
+  SELECT NULL AS connection_id, group_key, member_id, micros, 0 AS begins, 0 AS itself, CAST(NULL AS VARCHAR) AS api_name,
     generation FROM listed
 ), numbered AS (
   SELECT *, sum(begins) OVER (
@@ -54,11 +54,11 @@ WITH heard AS (
 ), spells AS (
   SELECT group_key, member_id, CAST(spell AS BIGINT) AS spell,
     min(generation) AS first_generation, max(generation) AS last_generation,
-    min(micros) AS first_micros, max(CASE WHEN itself = 1 THEN struct(micros, api_name) END) AS last_heard,
+    min(micros) AS first_micros, max(CASE WHEN itself = 1 THEN {'micros': micros, 'api_name': api_name} END) AS last_heard,
     max(connection_id) AS connection_id
   FROM numbered GROUP BY group_key, member_id, spell
 ), capture_ends AS (
-  SELECT capture, max(unix_micros(last_seen_at)) AS micros FROM connections GROUP BY capture
+  SELECT capture, max(epoch_us(last_seen_at)) AS micros FROM connections GROUP BY capture
 ), named AS (
   SELECT group_key, member_id, coalesce(max(CASE WHEN event <> 'leave' THEN client_id END), max(client_id)) AS client_id, max(group_instance_id) AS group_instance_id,
     max(session_timeout_ms) AS session_timeout_ms, max(rebalance_timeout_ms) AS rebalance_timeout_ms
@@ -75,7 +75,7 @@ SELECT s.group_key, s.member_id, s.spell, s.first_generation, s.last_generation,
   n.client_id, n.group_instance_id, n.session_timeout_ms, n.rebalance_timeout_ms,
   coalesce(n.group_instance_id, s.member_id) AS identity,
   c.connection_id, k.client_address, k.client_port,
-  unix_micros(k.closed_at) AS closed_micros, unix_micros(k.last_seen_at) AS connection_last_micros, e.micros AS seen_until_micros
+  epoch_us(k.closed_at) AS closed_micros, epoch_us(k.last_seen_at) AS connection_last_micros, e.micros AS seen_until_micros
 FROM spells s
 LEFT JOIN named n ON n.group_key = s.group_key AND n.member_id = s.member_id
 LEFT JOIN chosen c ON c.group_key = s.group_key AND c.member_id = s.member_id AND c.spell = s.spell AND c.place = 1

@@ -5,5 +5,5 @@ SELECT e.*, l.cluster, l.group_key
 FROM group_events e
 JOIN connection_clusters c ON c.connection_id = e.connection_id
 JOIN group_lives l ON l.cluster = c.cluster AND l.group_id = e.group_id
-  AND unix_micros(coalesce(e.request_at, e.seen_at)) >= l.since_micros
-  AND (l.until_micros IS NULL OR unix_micros(coalesce(e.request_at, e.seen_at)) < l.until_micros)
+  AND epoch_us(coalesce(e.request_at, e.seen_at)) >= l.since_micros
+  AND (l.until_micros IS NULL OR epoch_us(coalesce(e.request_at, e.seen_at)) < l.until_micros)

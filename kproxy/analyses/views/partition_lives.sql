@@ -7,11 +7,11 @@ meaning: >-
 stored: true
 */
 WITH positions AS (
-  SELECT k.cluster, o.topic, o.topic_id, o.partition, unix_micros(o.seen_at) AS micros
+  SELECT k.cluster, o.topic, o.topic_id, o.partition, epoch_us(o.seen_at) AS micros
   FROM offsets o JOIN connection_clusters k ON k.connection_id = o.connection_id
   WHERE o.seen_at IS NOT NULL AND coalesce(o.error_code, 0) = 0
   UNION ALL
-  SELECT k.cluster, b.topic, b.topic_id, b.partition, unix_micros(b.seen_at)
+  SELECT k.cluster, b.topic, b.topic_id, b.partition, epoch_us(b.seen_at)
   FROM record_batches b JOIN connection_clusters k ON k.connection_id = b.connection_id
   WHERE b.seen_at IS NOT NULL AND coalesce(b.error_code, 0) = 0
 ), ids AS (
@@ -22,50 +22,50 @@ WITH positions AS (
 ), topic_starts AS (
   SELECT cluster, topic, micros FROM ids WHERE place > 1
   UNION
-  SELECT k.cluster, d.topic, unix_micros(d.response_at)
+  SELECT k.cluster, d.topic, epoch_us(d.response_at)
   FROM (
-    SELECT connection_id, response_at, topic FROM exchanges LATERAL VIEW explode(topics) deleted AS topic
-    WHERE api_key = 20 AND response_at IS NOT NULL AND size(error_codes) = 0
+    SELECT connection_id, response_at, topic FROM exchanges CROSS JOIN unnest(topics) AS deleted(topic)
+    WHERE api_key = 20 AND response_at IS NOT NULL AND len(error_codes) = 0
   ) d JOIN connection_clusters k ON k.connection_id = d.connection_id
 ), appends AS (
-  SELECT k.cluster, coalesce(b.topic, b.topic_id) AS topic, b.partition, unix_micros(e.request_at) AS asked_micros,
-    unix_micros(e.response_at) AS micros, b.appended_offset AS partition_offset
+  SELECT k.cluster, coalesce(b.topic, b.topic_id) AS topic, b.partition, epoch_us(e.request_at) AS asked_micros,
+    epoch_us(e.response_at) AS micros, b.appended_offset AS partition_offset
   FROM record_batches b
   JOIN exchanges e ON e.connection_id = b.connection_id AND e.exchange = b.exchange
   JOIN connection_clusters k ON k.connection_id = b.connection_id
   WHERE b.direction = 'produce' AND b.appended_offset >= 0 AND coalesce(b.error_code, 0) = 0
     AND e.request_at IS NOT NULL AND e.response_at IS NOT NULL
 ), watermarks AS (
-  SELECT k.cluster, coalesce(o.topic, o.topic_id) AS topic, o.partition, o.connection_id, unix_micros(o.seen_at) AS micros, o.high_watermark
+  SELECT k.cluster, coalesce(o.topic, o.topic_id) AS topic, o.partition, o.connection_id, epoch_us(o.seen_at) AS micros, o.high_watermark
   FROM offsets o JOIN connection_clusters k ON k.connection_id = o.connection_id
   WHERE o.kind = 'fetch' AND o.high_watermark >= 0 AND o.seen_at IS NOT NULL AND coalesce(o.error_code, 0) = 0
 ), seconds AS (
   -- for each second the end offset known at its end (is_known = 1), and the requested offsets; connection '' stands for all
-  SELECT cluster, topic, partition, '' AS connection_id, micros DIV 1000000 AS second, 1 AS is_known, max(end_offset) AS partition_offset,
+  SELECT cluster, topic, partition, '' AS connection_id, micros // 1000000 AS second, 1 AS is_known, max(end_offset) AS partition_offset,
     CAST(NULL AS BIGINT) AS micros
   FROM (
     SELECT cluster, topic, partition, micros, partition_offset + 1 AS end_offset FROM appends WHERE partition_offset < 9223372036854775807
     UNION ALL
     SELECT cluster, topic, partition, micros, high_watermark FROM watermarks
   ) ends
-  GROUP BY cluster, topic, partition, micros DIV 1000000
+  GROUP BY cluster, topic, partition, micros // 1000000
   UNION ALL
   SELECT cluster, topic, partition, '' AS connection_id, second, 0, lowest.partition_offset, lowest.micros
   FROM (
-    SELECT cluster, topic, partition, asked_micros DIV 1000000 AS second, min(struct(partition_offset, micros)) AS lowest
-    FROM appends GROUP BY cluster, topic, partition, asked_micros DIV 1000000
+    SELECT cluster, topic, partition, asked_micros // 1000000 AS second, min({'partition_offset': partition_offset, 'micros': micros}) AS lowest
+    FROM appends GROUP BY cluster, topic, partition, asked_micros // 1000000
   ) a
   UNION ALL
-  SELECT cluster, topic, partition, connection_id, micros DIV 1000000, 1, max(high_watermark), CAST(NULL AS BIGINT)
-  FROM watermarks GROUP BY cluster, topic, partition, connection_id, micros DIV 1000000
+  SELECT cluster, topic, partition, connection_id, micros // 1000000, 1, max(high_watermark), CAST(NULL AS BIGINT)
+  FROM watermarks GROUP BY cluster, topic, partition, connection_id, micros // 1000000
   UNION ALL
   SELECT cluster, topic, partition, connection_id, second, 0, lowest.partition_offset, lowest.micros
   FROM (
-    SELECT cluster, topic, partition, connection_id, micros DIV 1000000 AS second, min(struct(high_watermark AS partition_offset, micros)) AS lowest
-    FROM watermarks GROUP BY cluster, topic, partition, connection_id, micros DIV 1000000
+    SELECT cluster, topic, partition, connection_id, micros // 1000000 AS second, min({'partition_offset': high_watermark, 'micros': micros}) AS lowest
+    FROM watermarks GROUP BY cluster, topic, partition, connection_id, micros // 1000000
   ) w
 ), compared AS (
-  SELECT *, last_value(CASE WHEN is_known = 1 THEN partition_offset END) IGNORE NULLS OVER (
+  SELECT *, last_value(CASE WHEN is_known = 1 THEN partition_offset END IGNORE NULLS) OVER (
     PARTITION BY cluster, topic, partition, connection_id ORDER BY second, is_known ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
   ) AS known
   FROM seconds

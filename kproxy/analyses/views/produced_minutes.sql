@@ -9,13 +9,13 @@ SELECT client_id, client_address, cluster,
     coalesce(topic, topic_id) AS topic,
     acks, codec, magic,
     count IS NOT NULL AS is_counted,
-    at_us DIV 60000000 AS minute,
+    at_us // 60000000 AS minute,
     max(software) AS software,
     count(*) AS batches,
     CAST(sum(count) AS BIGINT) AS records,
     CAST(sum(size) AS BIGINT) AS bytes,
     min(seen_at) AS first_at, max(seen_at) AS last_at,
-    min(struct(at_us, connection_id, exchange)) AS example
+    min(example_of(at_us, connection_id, exchange)) AS example
 FROM client_batches
 WHERE direction = 'produce'
-GROUP BY client_id, client_address, cluster, coalesce(topic, topic_id), acks, codec, magic, count IS NOT NULL, at_us DIV 60000000
+GROUP BY client_id, client_address, cluster, coalesce(topic, topic_id), acks, codec, magic, count IS NOT NULL, at_us // 60000000

@@ -10,15 +10,15 @@ stored: true
 WITH sent AS (
   SELECT b.*, coalesce(b.topic, b.topic_id) AS topic_or_id,
     b.base_sequence + b.count - 1 AS last_sequence,
-    coalesce(unix_micros(b.base_timestamp), unix_micros(b.max_timestamp)) AS begin_us,
-    unix_micros(b.max_timestamp) AS end_us
+    coalesce(epoch_us(b.base_timestamp), epoch_us(b.max_timestamp)) AS begin_us,
+    epoch_us(b.max_timestamp) AS end_us
   FROM client_batches b
   WHERE b.direction = 'produce' AND b.acks <> 0
 ), attempts AS (
   SELECT s.*,
     min(at_us) OVER same AS first_us,
     max(at_us) OVER same AS last_us,
-    min(struct(at_us, connection_id, exchange)) OVER same AS first_attempt
+    min(example_of(at_us, connection_id, exchange)) OVER same AS first_attempt
   FROM sent s
   WHERE error_code <> 0
   WINDOW same AS (
@@ -41,7 +41,7 @@ compared AS (
       ELSE a.at_us > r.first_us AND r.end_us BETWEEN a.begin_us AND a.end_us
     END AS has_last
   FROM batches r
-  JOIN sent a ON a.client_id <=> r.client_id AND a.client_address = r.client_address AND a.cluster = r.cluster
+  JOIN sent a ON a.client_id IS NOT DISTINCT FROM r.client_id AND a.client_address = r.client_address AND a.cluster = r.cluster
     AND a.topic_or_id = r.topic_or_id AND a.partition = r.partition
   WHERE a.error_code = 0 AND a.at_us BETWEEN r.first_us - 120000000 AND r.last_us + 120000000
 ), answered AS (
@@ -66,7 +66,7 @@ compared AS (
   FROM batches r
   LEFT JOIN answered a ON a.connection_id = r.connection_id AND a.exchange = r.exchange AND a.topic_or_id = r.topic_or_id
     AND a.partition = r.partition
-  LEFT JOIN clients_here c ON c.client_id <=> r.client_id AND c.client_address = r.client_address AND c.cluster = r.cluster
+  LEFT JOIN clients_here c ON c.client_id IS NOT DISTINCT FROM r.client_id AND c.client_address = r.client_address AND c.cluster = r.cluster
 )
 SELECT r.connection_id, r.exchange, r.client_id, r.client_address, r.software, r.broker, r.cluster, r.topic_or_id AS topic, r.partition,
   r.error_code, n.name AS error_name, r.seen_at, r.at_us, r.count, r.size, r.base_offset, r.crc_valid, r.producer_id, r.base_sequence,

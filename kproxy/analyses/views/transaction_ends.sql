@@ -4,8 +4,8 @@ meaning: >-
   of the same producer id (restarted), which aborts it. at_us is the time of the request, known_us that of its answer.
 */
 SELECT k.cluster, e.producer_id,
-    unix_micros(coalesce(e.request_at, e.response_at)) AS at_us,
-    unix_micros(coalesce(e.response_at, e.request_at)) AS known_us,
+    epoch_us(coalesce(e.request_at, e.response_at)) AS at_us,
+    epoch_us(coalesce(e.response_at, e.request_at)) AS known_us,
     CASE WHEN e.api_key = 22 THEN 'restarted' WHEN e.committed THEN 'committed' ELSE 'aborted' END AS outcome
 FROM exchanges AS e
 JOIN connection_clusters AS k ON k.connection_id = e.connection_id

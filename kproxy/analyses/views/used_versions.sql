@@ -9,7 +9,7 @@ WITH asked AS (
   SELECT c.client, c.client_id, c.client_address, c.broker_address, c.broker_port, e.api_key, e.api_version,
     max(e.api_name) AS api_name,
     count(*) AS requests,
-    min(unix_micros(e.request_at)) AS first_micros
+    min(epoch_us(e.request_at)) AS first_micros
   FROM exchanges e
   JOIN clients c ON c.connection_id = e.connection_id
   WHERE e.request_at IS NOT NULL AND e.api_version IS NOT NULL

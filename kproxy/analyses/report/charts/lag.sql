@@ -7,9 +7,9 @@ WITH fetches AS (
   SELECT k.cluster,
     coalesce(client_id, '') AS client,
     coalesce(topic, topic_id) AS topic,
-    unix_micros(seen_at) AS micros,
+    epoch_us(seen_at) AS micros,
     high_watermark,
-    last_value(partition_offset) IGNORE NULLS OVER (
+    last_value(partition_offset IGNORE NULLS) OVER (
       PARTITION BY o.connection_id, coalesce(topic, topic_id), partition ORDER BY exchange ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
     ) AS position
   FROM offsets o JOIN connection_clusters k ON k.connection_id = o.connection_id
@@ -17,11 +17,11 @@ WITH fetches AS (
 ), span AS (
   SELECT min(micros) AS begins, max(micros) + 1 AS ends FROM fetches
 ), parts AS (
-  SELECT f.cluster, f.client, f.topic, (f.micros - s.begins) * 60 DIV (s.ends - s.begins) AS part, greatest(f.high_watermark - f.position, 0) AS lag
+  SELECT f.cluster, f.client, f.topic, (f.micros - s.begins) * 60 // (s.ends - s.begins) AS part, greatest(f.high_watermark - f.position, 0) AS lag
   FROM fetches f CROSS JOIN span s
   WHERE f.high_watermark >= 0 AND f.position >= 0
 )
-SELECT p.cluster, p.client, p.topic, (s.begins + p.part * (s.ends - s.begins) DIV 60) DIV 1000 AS at_ms, max(p.lag) AS lag
+SELECT p.cluster, p.client, p.topic, (s.begins + p.part * (s.ends - s.begins) // 60) // 1000 AS at_ms, max(p.lag) AS lag
 FROM parts p CROSS JOIN span s
 WHERE p.topic IS NOT NULL
 GROUP BY p.cluster, p.client, p.topic, p.part, s.begins, s.ends

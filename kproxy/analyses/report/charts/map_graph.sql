@@ -16,21 +16,21 @@ WITH moved AS (
     SELECT connection_id, client_id, coalesce(topic, topic_id) AS topic, group_id FROM offsets
     WHERE kind = 'commit' AND group_id IS NOT NULL
     UNION ALL
-    SELECT connection_id, client_id, regexp_replace(assigned, '-[0-9]+$', '') AS topic, group_id
-    FROM group_events LATERAL VIEW explode(assignment) assigned AS assigned
+    SELECT connection_id, client_id, regexp_replace(assigned, '-[0-9]+$', '', 'g') AS topic, group_id
+    FROM group_events CROSS JOIN unnest(assignment) AS assigned(assigned)
     WHERE event IN ('join', 'sync', 'heartbeat')
     UNION ALL
-    SELECT connection_id, client_id, CAST(NULL AS STRING) AS topic, group_id FROM group_events
+    SELECT connection_id, client_id, CAST(NULL AS VARCHAR) AS topic, group_id FROM group_events
     WHERE event IN ('join', 'sync', 'heartbeat')
   ) AS m
   JOIN connections c ON c.connection_id = m.connection_id
   JOIN connection_clusters k ON k.connection_id = m.connection_id
 ), of_topics AS (
-  SELECT cluster, client, client_address, topic, sort_array(collect_set(group_id)) AS group_ids
+  SELECT cluster, client, client_address, topic, sorted_set(group_id) AS group_ids
   FROM members WHERE topic IS NOT NULL
   GROUP BY cluster, client, client_address, topic
 ), of_clients AS (
-  SELECT cluster, client, client_address, sort_array(collect_set(group_id)) AS group_ids
+  SELECT cluster, client, client_address, sorted_set(group_id) AS group_ids
   FROM members
   GROUP BY cluster, client, client_address
 ), parties AS (
@@ -44,9 +44,9 @@ WITH moved AS (
   SELECT cluster, direction, topic, records,
     CASE
       WHEN group_ids IS NULL THEN client
-      WHEN size(group_ids) = 1 THEN concat('group ', array_join(group_ids, ''))
-      WHEN size(group_ids) <= 3 THEN concat('groups ', array_join(group_ids, ', '))
-      ELSE concat('groups ', array_join(slice(group_ids, 1, 2), ', '), ' and ', CAST(size(group_ids) - 2 AS STRING), ' more')
+      WHEN len(group_ids) = 1 THEN 'group ' || array_to_string(group_ids, '')
+      WHEN len(group_ids) <= 3 THEN 'groups ' || array_to_string(group_ids, ', ')
+      ELSE 'groups ' || array_to_string(group_ids[1:2], ', ') || ' and ' || CAST(len(group_ids) - 2 AS VARCHAR) || ' more'
     END AS party
   FROM parties
 )

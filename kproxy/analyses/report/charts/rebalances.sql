@@ -8,7 +8,7 @@ WITH events AS (
     coalesce(client_id, '') AS client,
     coalesce(member_id, '') AS member_id,
     coalesce(nullif(member_id, ''), client_id, '') AS member,
-    unix_micros(seen_at) DIV 1000 AS at_ms,
+    epoch_us(seen_at) // 1000 AS at_ms,
     CASE
       WHEN event = 'leave' THEN 'leave'
       WHEN coalesce(error_code, 0) NOT IN (0, 79) THEN 'error'

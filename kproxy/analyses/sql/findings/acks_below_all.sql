@@ -26,7 +26,7 @@ frame:
     bytes: CAST(sum(bytes) AS BIGINT)
   derived:
     severity: CASE WHEN acks = 0 THEN 'warning' ELSE 'notice' END
-  having: batches >= :min_batches
+  having: batches >= $min_batches
   order_by: acks, records DESC
   is_summed: true
 */

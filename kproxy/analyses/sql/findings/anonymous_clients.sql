@@ -26,9 +26,9 @@ frame:
     connections: count(DISTINCT connection_id)
   derived:
     shown_client_id: CASE WHEN coalesce(client_id, '') = '' THEN 'empty' ELSE client_id END
-  having: requests >= :min_requests
+  having: requests >= $min_requests
   order_by: requests DESC
 */
 SELECT *
 FROM client_exchanges
-WHERE api_key IS NOT NULL AND api_key <> 7 AND coalesce(client_id, '') RLIKE :default_ids
+WHERE api_key IS NOT NULL AND api_key <> 7 AND regexp_matches(coalesce(client_id, ''), $default_ids)

@@ -19,14 +19,14 @@ order: 21
 frame:
   group_by: [client_id, client_address, cluster, group_key, group_id]
   values:
-    offered: max(array_join(protocols, ', '))
+    offered: max(array_to_string(protocols, ', '))
     in_use: max(in_use)
     errors: count(*)
-  having: errors >= :min_errors
+  having: errors >= $min_errors
   order_by: errors DESC
 */
 WITH used AS (
-    SELECT group_key, array_join(sort_array(collect_set(protocol)), ', ') AS in_use
+    SELECT group_key, array_to_string(sorted_set(protocol), ', ') AS in_use
     FROM client_group_events
     WHERE event = 'join' AND coalesce(error_code, 0) = 0 AND protocol IS NOT NULL AND protocol <> ''
     GROUP BY group_key

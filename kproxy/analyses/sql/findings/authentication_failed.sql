@@ -20,7 +20,7 @@ order: 25
 frame:
   group_by: [client_id, client_address, user_name, sasl_mechanism, broker, error_name]
   values: {failures: count(*)}
-  having: failures >= :min_failures
+  having: failures >= $min_failures
   order_by: failures DESC
 */
 SELECT r.*, c.user_name, c.sasl_mechanism

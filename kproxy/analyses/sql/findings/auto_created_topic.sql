@@ -29,12 +29,12 @@ WITH missing AS (
 ), described AS (
     SELECT cluster, topic, seen_at, at_us
     FROM client_exchanges
-    LATERAL VIEW explode(described_topics) t AS topic
+    CROSS JOIN unnest(described_topics) AS t(topic)
     WHERE api_key = 3
 ), created AS (
     SELECT cluster, topic, count(*) AS requests
     FROM client_exchanges
-    LATERAL VIEW explode(topics) t AS topic
+    CROSS JOIN unnest(topics) AS t(topic)
     WHERE api_key = 19
     GROUP BY cluster, topic
 ), found AS (
@@ -51,4 +51,4 @@ WITH missing AS (
 SELECT f.*, f.seen_at AS first_at, f.there_at AS last_at, round((f.there_us - f.at_us) / 1000, 1) AS ms_until_it_was_there
 FROM found AS f
 LEFT JOIN created AS c ON c.cluster = f.cluster AND c.topic = f.topic
-WHERE c.topic IS NULL AND f.there_us > f.at_us AND f.there_us - f.at_us <= :max_seconds * 1000000
+WHERE c.topic IS NULL AND f.there_us > f.at_us AND f.there_us - f.at_us <= $max_seconds * 1000000

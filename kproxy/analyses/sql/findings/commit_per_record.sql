@@ -28,7 +28,7 @@ frame:
     commits_in_busiest_minute: max(commits)
   derived:
     records_per_commit: round(records / commits, 1)
-  having: commits_in_busiest_minute >= :min_commits_per_minute AND records <= commits * :max_records_per_commit
+  having: commits_in_busiest_minute >= $min_commits_per_minute AND records <= commits * $max_records_per_commit
   order_by: commits DESC
   is_summed: true
 */
@@ -41,12 +41,12 @@ WITH commits AS (
     WHERE kind = 'commit' AND coalesce(error_code, 0) = 0
 )
 SELECT group_id, client_id, client_address, cluster, topic,
-    at_us DIV 60000000 AS minute,
+    at_us // 60000000 AS minute,
     max(software) AS software,
     count(*) AS commits,
     CAST(sum(step) AS BIGINT) AS records,
     min(seen_at) AS first_at, max(seen_at) AS last_at,
-    min(struct(at_us, connection_id, exchange)) AS example
+    min(example_of(at_us, connection_id, exchange)) AS example
 FROM commits
 WHERE step > 0
-GROUP BY group_id, client_id, client_address, cluster, topic, at_us DIV 60000000
+GROUP BY group_id, client_id, client_address, cluster, topic, at_us // 60000000

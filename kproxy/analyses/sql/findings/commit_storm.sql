@@ -23,7 +23,7 @@ frame:
     commits_in_busiest_minute: max(commits)
     repeated_percent: coalesce(max(repeated_percent), 0)
   is_summed: true
-  having: commits_in_busiest_minute >= :min_commits_per_minute
+  having: commits_in_busiest_minute >= $min_commits_per_minute
   order_by: commits_in_busiest_minute DESC, commits DESC
 */
 WITH steps AS (
@@ -34,7 +34,7 @@ WITH steps AS (
     FROM offsets
     WHERE kind = 'commit'
 ), repeats AS (
-    SELECT connection_id, group_id, 100 * count(CASE WHEN partition_offset = before THEN 1 END) DIV count(*) AS repeated_percent
+    SELECT connection_id, group_id, 100 * count(CASE WHEN partition_offset = before THEN 1 END) // count(*) AS repeated_percent
     FROM steps
     GROUP BY connection_id, group_id
 ), minutes AS (
@@ -42,11 +42,11 @@ WITH steps AS (
         max(software) AS software,
         count(*) AS commits,
         min(seen_at) AS first_at, max(seen_at) AS last_at,
-        min(struct(at_us, connection_id, exchange)) AS example
+        min(example_of(at_us, connection_id, exchange)) AS example
     FROM client_exchanges
     WHERE api_key = 8
-    GROUP BY group_id, client_id, client_address, cluster, connection_id, at_us DIV 60000000
+    GROUP BY group_id, client_id, client_address, cluster, connection_id, at_us // 60000000
 )
 SELECT m.*, r.repeated_percent
 FROM minutes AS m
-LEFT JOIN repeats AS r ON r.connection_id = m.connection_id AND r.group_id <=> m.group_id
+LEFT JOIN repeats AS r ON r.connection_id = m.connection_id AND r.group_id IS NOT DISTINCT FROM m.group_id

@@ -25,7 +25,7 @@ frame:
     requests: CAST(sum(requests) AS BIGINT)
   derived:
     requests_per_connection: round(requests / connections, 1)
-  having: connections_in_busiest_minute >= :min_connections_per_minute
+  having: connections_in_busiest_minute >= $min_connections_per_minute
   order_by: connections_in_busiest_minute DESC, connections DESC
   is_summed: true
 */
@@ -38,14 +38,14 @@ WITH working AS (
     SELECT c.*, w.exchange
     FROM client_connections AS c
     JOIN working AS w ON w.connection_id = c.connection_id
-    WHERE c.closed <> 'end of capture' AND c.last_seen_us - c.first_seen_us <= :max_seconds * 1000000
+    WHERE c.closed <> 'end of capture' AND c.last_seen_us - c.first_seen_us <= $max_seconds * 1000000
 )
 SELECT client_id, client_address, broker,
-    first_seen_us DIV 60000000 AS minute,
+    first_seen_us // 60000000 AS minute,
     max(software) AS software,
     count(*) AS connections,
     CAST(sum(requests) AS BIGINT) AS requests,
     min(first_seen_at) AS first_at, max(last_seen_at) AS last_at,
-    min(struct(first_seen_us, connection_id, exchange)) AS example
+    min({'first_seen_us': first_seen_us, 'connection_id': connection_id, 'exchange': exchange}) AS example
 FROM short
-GROUP BY client_id, client_address, broker, first_seen_us DIV 60000000
+GROUP BY client_id, client_address, broker, first_seen_us // 60000000

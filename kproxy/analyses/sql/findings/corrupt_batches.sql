@@ -38,7 +38,7 @@ frame:
     is_harmless: min(is_harmless)
   derived:
     severity: CASE WHEN is_harmless THEN 'notice' ELSE 'critical' END
-  having: batches >= :min_batches
+  having: batches >= $min_batches
   order_by: is_harmless, batches DESC
 */
 WITH damaged AS (

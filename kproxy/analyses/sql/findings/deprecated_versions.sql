@@ -25,20 +25,20 @@ frame:
   group_by: [client_id, client_address, api_key, api_name, min_version]
   values: {requests: count(*), lowest_version: min(api_version), highest_version: max(api_version)}
   derived:
-    release: CAST(:release AS STRING)
-    taken: CASE WHEN min_version IS NULL THEN 'none' ELSE 'v' || CAST(min_version AS STRING) || '+' END
+    release: CAST($release AS VARCHAR)
+    taken: CASE WHEN min_version IS NULL THEN 'none' ELSE 'v' || CAST(min_version AS VARCHAR) || '+' END
   order_by: requests DESC
 */
 WITH known AS (
     SELECT v.api_key, max(v.api_name) AS api_name
     FROM api_versions AS v
     JOIN releases AS r ON r.release = v.release
-    JOIN releases AS t ON t.release = :release AND r.release_order < t.release_order
+    JOIN releases AS t ON t.release = $release AND r.release_order < t.release_order
     GROUP BY v.api_key
 ), target AS (
     SELECT api_key, min_version
     FROM api_versions
-    WHERE release = :release
+    WHERE release = $release
 )
 SELECT e.*, t.min_version
 FROM client_exchanges AS e

@@ -27,7 +27,7 @@ frame:
     empty_in_busiest_minute: max(empty)
     max_wait_ms: min(max_wait_ms)
     min_bytes: min(min_bytes)
-  having: empty_in_busiest_minute >= :min_empty_per_minute AND empty * 100 >= fetches * :min_empty_percent
+  having: empty_in_busiest_minute >= $min_empty_per_minute AND empty * 100 >= fetches * $min_empty_percent
   is_summed: true
   order_by: empty_in_busiest_minute DESC
 */
@@ -37,13 +37,13 @@ WITH fetched AS (
     WHERE api_key = 1 AND coalesce(replica_id, -1) < 0 AND response_at IS NOT NULL AND error_name IS NULL
 )
 SELECT client_id, client_address, broker, connection_id,
-    at_us DIV 60000000 AS minute,
+    at_us // 60000000 AS minute,
     max(software) AS software,
     count(*) AS fetches,
     CAST(sum(is_empty) AS BIGINT) AS empty,
     min(max_wait_ms) AS max_wait_ms,
     min(min_bytes) AS min_bytes,
     min(seen_at) AS first_at, max(seen_at) AS last_at,
-    min(CASE WHEN is_empty = 1 THEN struct(at_us, connection_id, exchange) END) AS example
+    min(CASE WHEN is_empty = 1 THEN example_of(at_us, connection_id, exchange) END) AS example
 FROM fetched
-GROUP BY client_id, client_address, broker, connection_id, at_us DIV 60000000
+GROUP BY client_id, client_address, broker, connection_id, at_us // 60000000

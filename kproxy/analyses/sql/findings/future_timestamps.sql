@@ -23,12 +23,12 @@ frame:
   values:
     batches: count(*)
     records: CAST(sum(count) AS BIGINT)
-    most_seconds_ahead: max(unix_millis(max_timestamp) - at_us DIV 1000) DIV 1000
-  having: batches >= :min_batches
+    most_seconds_ahead: max(epoch_ms(max_timestamp) - at_us // 1000) // 1000
+  having: batches >= $min_batches
   order_by: batches DESC
 */
 SELECT *
 FROM client_batches
 WHERE direction = 'produce'
     AND timestamp_type = 'CreateTime'
-    AND unix_millis(max_timestamp) - at_us DIV 1000 >= :min_ahead_seconds * 1000
+    AND epoch_ms(max_timestamp) - at_us // 1000 >= $min_ahead_seconds * 1000

@@ -22,8 +22,8 @@ order: 27
 frame:
   group_by: [client_id, client_address, cluster, group_id]
   pause: pause_seconds
-  values: {records: CAST(sum(records) AS BIGINT), seconds: (max(at_us) - min(at_us)) DIV 1000000}
-  having: records >= :min_records AND seconds >= :min_seconds
+  values: {records: CAST(sum(records) AS BIGINT), seconds: (max(at_us) - min(at_us)) // 1000000}
+  having: records >= $min_records AND seconds >= $min_seconds
   order_by: records DESC
 */
 WITH members AS (
@@ -40,6 +40,6 @@ WITH members AS (
 SELECT
     f.client_id, f.client_address, f.software, f.cluster, m.group_id, f.records, f.seen_at, f.at_us, f.connection_id, f.exchange
 FROM members AS m
-JOIN client_exchanges AS f ON f.client_id <=> m.client_id AND f.client_address = m.client_address AND f.cluster = m.cluster
+JOIN client_exchanges AS f ON f.client_id IS NOT DISTINCT FROM m.client_id AND f.client_address = m.client_address AND f.cluster = m.cluster
 LEFT JOIN committed AS c ON c.cluster = m.cluster AND c.group_id = m.group_id
 WHERE c.group_id IS NULL AND f.api_key = 1 AND coalesce(f.replica_id, -1) < 0 AND f.at_us >= m.joined_us

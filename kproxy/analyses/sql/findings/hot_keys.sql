@@ -28,8 +28,8 @@ order: 42
 frame:
   derived:
     key_hex: substring(hex(key), 1, 64)
-    key_bytes: length(hex(key)) DIV 2
-    percent: 100 * records DIV topic_records
+    key_bytes: length(hex(key)) // 2
+    percent: 100 * records // topic_records
     first_at: seen_at
     last_at: seen_at
   order_by: records DESC, topic, key_hex, key_bytes, cluster
@@ -40,7 +40,7 @@ WITH keyed AS (
         key,
         count(*) AS records,
         min(partition) AS partition,
-        min(struct(r.connection_id, exchange)) AS example
+        min({'connection_id': r.connection_id, 'exchange': exchange}) AS example
     FROM records AS r
     JOIN connection_clusters AS c ON c.connection_id = r.connection_id
     WHERE key IS NOT NULL
@@ -55,7 +55,7 @@ WITH keyed AS (
 SELECT s.*, e.client_id, e.client_address, e.software, e.seen_at, e.connection_id, e.exchange
 FROM shares AS s
 JOIN client_exchanges AS e ON e.connection_id = s.example.connection_id AND e.exchange = s.example.exchange
-WHERE s.topic_records >= :min_records
-    AND s.keys >= :min_keys
-    AND s.records * 100 >= s.topic_records * :min_percent
+WHERE s.topic_records >= $min_records
+    AND s.keys >= $min_keys
+    AND s.records * 100 >= s.topic_records * $min_percent
     AND s.direction = CASE WHEN s.only_fetched = 1 THEN 'fetch' ELSE 'produce' END

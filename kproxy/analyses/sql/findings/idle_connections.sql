@@ -21,11 +21,11 @@ frame:
   group_by: [client_id, client_address, broker]
   values:
     connections: count(*)
-    longest_idle_seconds: max(until_us - last_seen_us) DIV 1000000
+    longest_idle_seconds: max(until_us - last_seen_us) // 1000000
     first_at: min(first_seen_at)
     last_at: max(last_seen_at)
-    example: min(struct(last_seen_us, connection_id, exchange))
-  having: connections >= :min_connections
+    example: min(struct_pack(last_seen_us := last_seen_us, connection_id := connection_id, exchange := exchange))
+  having: connections >= $min_connections
   order_by: connections DESC
 */
 WITH openings AS (
@@ -37,4 +37,4 @@ SELECT c.*, o.exchange, t.until_us
 FROM client_connections AS c
 JOIN openings AS o ON o.connection_id = c.connection_id
 JOIN capture_times AS t ON t.connection_id = c.connection_id
-WHERE c.closed = 'end of capture' AND t.until_us - c.last_seen_us >= :min_idle_seconds * 1000000
+WHERE c.closed = 'end of capture' AND t.until_us - c.last_seen_us >= $min_idle_seconds * 1000000

@@ -24,9 +24,9 @@ frame:
     client_id: max(client_id)
     client_address: max(client_address)
     members: count(DISTINCT member_id)
-    idle: count(DISTINCT CASE WHEN size(assignment) = 0 THEN member_id END)
-    partitions: CAST(sum(size(assignment)) AS BIGINT)
-  having: idle >= :min_idle AND partitions > 0
+    idle: count(DISTINCT CASE WHEN len(assignment) = 0 THEN member_id END)
+    partitions: CAST(sum(len(assignment)) AS BIGINT)
+  having: idle >= $min_idle AND partitions > 0
   order_by: idle DESC
 */
 WITH assigned AS (

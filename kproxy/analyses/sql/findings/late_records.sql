@@ -24,14 +24,14 @@ frame:
   values:
     batches: count(*)
     records: CAST(sum(count) AS BIGINT)
-    most_seconds_late: max(before_ms - stamp_ms) DIV 1000
-  having: batches >= :min_batches
+    most_seconds_late: max(before_ms - stamp_ms) // 1000
+  having: batches >= $min_batches
   order_by: batches DESC
 */
 WITH stamped AS (
     SELECT *,
-        unix_millis(max_timestamp) AS stamp_ms,
-        max(unix_millis(max_timestamp)) OVER (
+        epoch_ms(max_timestamp) AS stamp_ms,
+        max(epoch_ms(max_timestamp)) OVER (
             PARTITION BY cluster, coalesce(topic, topic_id), partition
             ORDER BY at_us, connection_id, exchange, base_sequence, base_offset
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
@@ -40,9 +40,9 @@ WITH stamped AS (
     WHERE direction = 'produce'
         AND timestamp_type = 'CreateTime'
         AND max_timestamp IS NOT NULL
-        AND unix_millis(max_timestamp) >= 0
+        AND epoch_ms(max_timestamp) >= 0
         AND coalesce(error_code, 0) = 0
 )
 SELECT *
 FROM stamped
-WHERE before_ms - stamp_ms >= :min_late_seconds * 1000
+WHERE before_ms - stamp_ms >= $min_late_seconds * 1000

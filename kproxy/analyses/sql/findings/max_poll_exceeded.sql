@@ -29,7 +29,7 @@ frame:
     away_ms: round((back_us - at_us) / 1000, 0)
     first_at: seen_at
     last_at: coalesce(back_at, seen_at)
-  having: says_so = 1 OR (coalesce(reason, '') = '' AND back_us - at_us >= :min_away_ms * 1000)
+  having: says_so = 1 OR (coalesce(reason, '') = '' AND back_us - at_us >= $min_away_ms * 1000)
   order_by: says_so DESC, first_at, group_id, member_id, connection_id, exchange, cluster
 */
 WITH joined AS (

@@ -30,7 +30,7 @@ frame:
     harm: max(harm)
   derived:
     severity: CASE harm WHEN 2 THEN 'critical' WHEN 1 THEN 'notice' ELSE 'info' END
-  having: errors >= :min_errors
+  having: errors >= $min_errors
   order_by: harm DESC, lost DESC, errors DESC
 */
 SELECT *

@@ -24,18 +24,18 @@ frame:
     requests: count(*)
     requests_in_busiest_minute: max(requests_in_minute)
     connections: count(DISTINCT connection_id)
-    without_topics: count(CASE WHEN coalesce(size(topics), 0) = 0 THEN 1 END)
+    without_topics: count(CASE WHEN coalesce(len(topics), 0) = 0 THEN 1 END)
     response_bytes: CAST(sum(response_size) AS BIGINT)
-  having: requests_in_busiest_minute >= :min_requests_per_minute
+  having: requests_in_busiest_minute >= $min_requests_per_minute
   order_by: requests_in_busiest_minute DESC, requests DESC
 */
 WITH minutes AS (
-    SELECT client_id, client_address, at_us DIV 60000000 AS minute, count(*) AS requests_in_minute
+    SELECT client_id, client_address, at_us // 60000000 AS minute, count(*) AS requests_in_minute
     FROM client_exchanges
     WHERE api_key = 3
-    GROUP BY client_id, client_address, at_us DIV 60000000
+    GROUP BY client_id, client_address, at_us // 60000000
 )
 SELECT e.*, m.requests_in_minute
 FROM client_exchanges AS e
-JOIN minutes AS m ON m.client_id <=> e.client_id AND m.client_address = e.client_address AND m.minute = e.at_us DIV 60000000
+JOIN minutes AS m ON m.client_id IS NOT DISTINCT FROM e.client_id AND m.client_address = e.client_address AND m.minute = e.at_us // 60000000
 WHERE e.api_key = 3

@@ -24,29 +24,29 @@ verdict: "{rows:group/groups} whose members read different topics. Longest: {gro
 order: 26
 frame:
   derived:
-    seconds: together_us DIV 1000000
-    last_at: timestamp_micros(to_us)
+    seconds: together_us // 1000000
+    last_at: make_timestamptz(to_us)
     connection_id: example.connection_id
     exchange: example.exchange
-  having: nth = 1 AND together_us >= :min_seconds * 1000000
+  having: nth = 1 AND together_us >= $min_seconds * 1000000
   order_by: seconds DESC, group_key
 */
 WITH subscribed AS (
     SELECT g.cluster, g.group_key, g.group_id,
-        array_join(sort_array(g.subscribed_topics), ', ') AS topics,
-        sort_array(g.subscribed_topics) AS topic_list,
+        array_to_string(list_sort(g.subscribed_topics), ', ') AS topics,
+        list_sort(g.subscribed_topics) AS topic_list,
         g.client_id, g.client_address, g.software, g.member_id, g.seen_at, g.at_us, g.connection_id, g.exchange,
         greatest(c.last_seen_us, g.at_us) AS until_us
     FROM client_group_events AS g
     JOIN client_connections AS c ON c.connection_id = g.connection_id
-    WHERE g.event IN ('join', 'heartbeat') AND size(g.subscribed_topics) > 0 AND coalesce(g.error_code, 0) IN (0, 79)
+    WHERE g.event IN ('join', 'heartbeat') AND len(g.subscribed_topics) > 0 AND coalesce(g.error_code, 0) IN (0, 79)
 ), latest AS (
     SELECT *,
         least(coalesce(lead(at_us) OVER (PARTITION BY group_key, connection_id ORDER BY at_us, exchange), until_us), until_us) AS to_us
     FROM subscribed
 ), marked AS (  -- a new period of use begins if no member had the subscription for min_seconds
     SELECT *,
-        CASE WHEN at_us > :min_seconds * 1000000 + max(to_us) OVER (
+        CASE WHEN at_us > $min_seconds * 1000000 + max(to_us) OVER (
             PARTITION BY group_key, topics ORDER BY at_us, connection_id, exchange ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) THEN 1 ELSE 0 END AS begins
     FROM latest
@@ -64,7 +64,7 @@ WITH subscribed AS (
         count(DISTINCT connection_id) AS connections,
         min(at_us) AS from_us, max(to_us) AS to_us,
         min(seen_at) AS first_at,
-        min(struct(at_us, connection_id, exchange)) AS example
+        min(example_of(at_us, connection_id, exchange)) AS example
     FROM numbered
     GROUP BY cluster, group_key, group_id, topics, period
 ), paired AS (
@@ -77,7 +77,7 @@ WITH subscribed AS (
         ) AS nth
     FROM spans AS a
     JOIN spans AS b ON b.group_key = a.group_key AND b.topics > a.topics
-    WHERE size(array_except(a.topic_list, b.topic_list)) > 0 AND size(array_except(b.topic_list, a.topic_list)) > 0
+    WHERE len(list_filter(a.topic_list, lambda x: NOT list_contains(b.topic_list, x))) > 0 AND len(list_filter(b.topic_list, lambda x: NOT list_contains(a.topic_list, x))) > 0
 )
 SELECT *
 FROM paired

@@ -24,15 +24,15 @@ frame:
   values:
     batches: count(*)
     largest_bytes: max(size)
-    example: max(struct(size, connection_id, exchange))
+    example: max(struct_pack(size := size, connection_id := connection_id, exchange := exchange))
   derived:
-    percent_of_max: 100 * largest_bytes DIV nullif(CAST(:max_message_bytes AS BIGINT), 0)
-    max_message_bytes: CAST(:max_message_bytes AS BIGINT)
+    percent_of_max: 100 * largest_bytes // nullif(CAST($max_message_bytes AS BIGINT), 0)
+    max_message_bytes: CAST($max_message_bytes AS BIGINT)
   order_by: largest_bytes DESC
 */
 SELECT *
 FROM client_batches
 WHERE direction = 'produce'
     AND coalesce(error_code, 0) = 0
-    AND count <= :max_records
-    AND size * 100 >= :max_message_bytes * :min_percent
+    AND count <= $max_records
+    AND size * 100 >= $max_message_bytes * $min_percent

@@ -24,8 +24,8 @@ frame:
     batches: CAST(sum(batches) AS BIGINT)
     records: CAST(sum(records) AS BIGINT)
     bytes: CAST(sum(bytes) AS BIGINT)
-  derived: {bytes_per_batch: bytes DIV batches}
-  having: bytes >= :min_bytes AND bytes >= batches * :min_batch_bytes
+  derived: {bytes_per_batch: bytes // batches}
+  having: bytes >= $min_bytes AND bytes >= batches * $min_batch_bytes
   order_by: bytes DESC
   is_summed: true
 */

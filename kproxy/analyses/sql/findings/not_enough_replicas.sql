@@ -28,14 +28,14 @@ frame:
   values:
     error_name: max(error_name)
     errors: count(*)
-    seconds: (max(at_us) - min(at_us)) DIV 1000000
+    seconds: (max(at_us) - min(at_us)) // 1000000
     lost: CAST(sum(lost) AS BIGINT)
     harm: max(harm)
   derived:
     severity: >-
       CASE WHEN harm = 2 OR (harm = 1 AND seconds >= 30) THEN 'critical' WHEN harm = 1 OR seconds >= 30 THEN 'warning'
       ELSE 'notice' END
-  having: errors >= :min_errors
+  having: errors >= $min_errors
   order_by: harm DESC, errors DESC
 */
 SELECT *

@@ -22,8 +22,8 @@ frame:
     connections: count(*)
     first_at: min(first_seen_at)
     last_at: max(last_seen_at)
-    example: min(struct(connection_id, CAST(NULL AS BIGINT) AS exchange))
-  having: connections >= :min_connections
+    example: min(struct_pack(connection_id := connection_id, exchange := CAST(NULL AS BIGINT)))
+  having: connections >= $min_connections
   order_by: connections DESC
 */
 SELECT *

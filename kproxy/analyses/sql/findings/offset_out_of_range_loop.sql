@@ -22,8 +22,8 @@ order: 12
 frame:
   group_by: [client_id, client_address, cluster, resource AS topic, partition]
   pause: pause_seconds
-  values: {errors: CAST(sum(count) AS BIGINT), seconds: (max(at_us) - min(at_us)) DIV 1000000}
-  having: errors >= :min_errors
+  values: {errors: CAST(sum(count) AS BIGINT), seconds: (max(at_us) - min(at_us)) // 1000000}
+  having: errors >= $min_errors
   order_by: errors DESC
 */
 SELECT *

@@ -29,7 +29,7 @@ frame:
     direction: CASE WHEN to_offset > partition_offset THEN 'skipped' ELSE 'reread' END
     first_at: seen_at
     last_at: next_at
-  having: error_code = 1 AND next_error_code = 0 AND abs(to_offset - partition_offset) >= :min_records
+  having: error_code = 1 AND next_error_code = 0 AND abs(to_offset - partition_offset) >= $min_records
   order_by: records DESC, first_at, client_id, client_address, topic, partition, connection_id, exchange, cluster
 */
 WITH asked AS (

@@ -22,7 +22,7 @@ frame:
     batches: CAST(sum(batches) AS BIGINT)
     records: CAST(sum(records) AS BIGINT)
     bytes: CAST(sum(bytes) AS BIGINT)
-  having: batches >= :min_batches
+  having: batches >= $min_batches
   order_by: records DESC
   is_summed: true
 */

@@ -28,18 +28,18 @@ order: 16
 frame:
   derived:
     severity: CASE ending WHEN 'committed' THEN 'notice' WHEN 'aborted' THEN 'warning' WHEN 'restarted' THEN 'warning' ELSE 'critical' END
-    seconds: open_us DIV 1000000
+    seconds: open_us // 1000000
     outcome: coalesce(ending, 'unfinished')
     connection_id: example.connection_id
     exchange: example.exchange
-  having: open_us >= :min_seconds * 1000000
+  having: open_us >= $min_seconds * 1000000
   order_by: CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, seconds DESC, first_at, producer_id, producer_epoch, client_id, client_address, cluster
 */
 WITH marks AS (  -- batches of transactions, and ends of transactions
     SELECT client_id, client_address, cluster, software, transactional_id, producer_id, producer_epoch,
         coalesce(topic, topic_id) AS topic,
         count, seen_at, at_us, connection_id, exchange,
-        CAST(NULL AS STRING) AS outcome
+        CAST(NULL AS VARCHAR) AS outcome
     FROM client_batches
     WHERE direction = 'produce'
         AND is_transactional
@@ -48,15 +48,15 @@ WITH marks AS (  -- batches of transactions, and ends of transactions
         AND coalesce(error_code, 0) = 0
     UNION ALL
     SELECT
-        CAST(NULL AS STRING), CAST(NULL AS STRING), cluster, CAST(NULL AS STRING), CAST(NULL AS STRING), producer_id, CAST(NULL AS SMALLINT),
-        CAST(NULL AS STRING), CAST(NULL AS BIGINT), CAST(NULL AS TIMESTAMP), at_us, CAST(NULL AS STRING), CAST(NULL AS BIGINT), outcome
+        CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), cluster, CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), producer_id, CAST(NULL AS SMALLINT),
+        CAST(NULL AS VARCHAR), CAST(NULL AS BIGINT), CAST(NULL AS TIMESTAMP), at_us, CAST(NULL AS VARCHAR), CAST(NULL AS BIGINT), outcome
     FROM transaction_ends
 ), ended AS (  -- each batch with the first end after it; at equal times, the batch comes after the end
     SELECT *,
-        last_value(CASE WHEN outcome IS NOT NULL THEN at_us END) IGNORE NULLS OVER (
+        last_value(CASE WHEN outcome IS NOT NULL THEN at_us END IGNORE NULLS) OVER (
             PARTITION BY cluster, producer_id ORDER BY at_us DESC, CASE WHEN outcome IS NULL THEN 0 ELSE 1 END, outcome DESC
             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS ending_us,
-        last_value(outcome) IGNORE NULLS OVER (
+        last_value(outcome IGNORE NULLS) OVER (
             PARTITION BY cluster, producer_id ORDER BY at_us DESC, CASE WHEN outcome IS NULL THEN 0 ELSE 1 END, outcome DESC
             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS ending
     FROM marks
@@ -66,11 +66,11 @@ WITH marks AS (  -- batches of transactions, and ends of transactions
         max(transactional_id) AS transactional_id,
         producer_id, producer_epoch, ending_us,
         max(ending) AS ending,
-        sort_array(collect_set(topic)) AS topics,
+        sorted_set(topic) AS topics,
         CAST(sum(count) AS BIGINT) AS records,
         min(seen_at) AS first_at, max(seen_at) AS last_at,
         min(at_us) AS first_us,
-        min(struct(at_us, connection_id, exchange)) AS example
+        min(example_of(at_us, connection_id, exchange)) AS example
     FROM ended
     WHERE outcome IS NULL
     GROUP BY client_id, client_address, cluster, producer_id, producer_epoch, ending_us

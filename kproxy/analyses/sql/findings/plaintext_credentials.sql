@@ -22,8 +22,8 @@ frame:
     connections: count(*)
     first_at: min(first_seen_at)
     last_at: max(last_seen_at)
-    example: min(struct(coalesce(first_seen_us, 0) AS seen_us, connection_id, exchange))
-  having: connections >= :min_connections
+    example: min(struct_pack(seen_us := coalesce(first_seen_us, 0), connection_id := connection_id, exchange := exchange))
+  having: connections >= $min_connections
   order_by: connections DESC
 */
 WITH logins AS (

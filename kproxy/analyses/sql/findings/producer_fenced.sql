@@ -26,8 +26,8 @@ frame:
   pause: pause_seconds
   values: {error_name: max(error_name), errors: count(*), connections: count(DISTINCT connection_id)}
   derived:
-    severity: CASE WHEN errors >= :min_for_warning THEN 'warning' ELSE 'notice' END
-  having: errors >= :min_errors
+    severity: CASE WHEN errors >= $min_for_warning THEN 'warning' ELSE 'notice' END
+  having: errors >= $min_errors
   order_by: errors DESC
 */
 SELECT r.*, e.transactional_id

@@ -24,9 +24,9 @@ verdict: "{rows:partition/partitions} where a consumer waits for an open transac
 order: 17
 frame:
   group_by: [connection_id, client_id, client_address, cluster, broker, topic, partition, last_stable_offset]
-  values: {fetches: count(*), high_watermark: max(high_watermark), seconds: (max(at_us) - min(at_us)) DIV 1000000}
+  values: {fetches: count(*), high_watermark: max(high_watermark), seconds: (max(at_us) - min(at_us)) // 1000000}
   derived: {waiting: high_watermark - last_stable_offset}
-  having: seconds >= :min_seconds AND fetches >= :min_fetches
+  having: seconds >= $min_seconds AND fetches >= $min_fetches
   order_by: seconds DESC
 */
 SELECT *

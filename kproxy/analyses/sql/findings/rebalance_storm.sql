@@ -35,9 +35,9 @@ frame:
     generations: count(DISTINCT formed_generation)
     members: count(DISTINCT nullif(member_id, ''))
     addresses: count(DISTINCT client_address)
-    seconds: (max(at_us) - min(at_us)) DIV 1000000
+    seconds: (max(at_us) - min(at_us)) // 1000000
   derived:
-    severity: CASE WHEN generations >= 3 * :min_rebalances THEN 'critical' ELSE 'warning' END
+    severity: CASE WHEN generations >= 3 * $min_rebalances THEN 'critical' ELSE 'warning' END
   order_by: generations DESC
 */
 WITH named AS (
@@ -67,8 +67,8 @@ WITH named AS (
 ), periods AS (  -- from each generation to the last of min_rebalances generations, if these formed within period_seconds
     SELECT a.group_key, a.at_us AS from_us, max(b.at_us) AS to_us
     FROM numbered AS a
-    JOIN numbered AS b ON b.group_key = a.group_key AND b.nth = a.nth + :min_rebalances - 1
-    WHERE b.at_us - a.at_us <= :period_seconds * 1000000
+    JOIN numbered AS b ON b.group_key = a.group_key AND b.nth = a.nth + $min_rebalances - 1
+    WHERE b.at_us - a.at_us <= $period_seconds * 1000000
     GROUP BY a.group_key, a.at_us
 ), followed AS (  -- each event with the end of the last period that began before it
     SELECT g.*, max(p.to_us) OVER (PARTITION BY g.group_key ORDER BY g.at_us) AS to_us

@@ -37,7 +37,7 @@ frame:
     closed_by_broker: CAST(sum(closed_by_broker) AS BIGINT)
     connections_that_worked: coalesce(max(connections_that_worked), 0)
   is_summed: true
-  having: connections_in_busiest_five_minutes >= :min_connections AND connections > connections_that_worked
+  having: connections_in_busiest_five_minutes >= $min_connections AND connections > connections_that_worked
   order_by: connections DESC
 */
 WITH worked AS (
@@ -52,7 +52,7 @@ WITH worked AS (
     SELECT c.*, w.error_name, w.exchange
     FROM client_connections AS c
     JOIN worked AS w ON w.connection_id = c.connection_id
-    WHERE w.work = 0 AND c.closed <> 'end of capture' AND c.last_seen_us - c.first_seen_us <= :max_seconds * 1000000
+    WHERE w.work = 0 AND c.closed <> 'end of capture' AND c.last_seen_us - c.first_seen_us <= $max_seconds * 1000000
 ), periods AS (
     SELECT client_id, client_address, broker,
         max(software) AS software,
@@ -63,9 +63,9 @@ WITH worked AS (
         count(error_name) AS errors,
         count(CASE WHEN closed_by = 'broker' THEN 1 END) AS closed_by_broker,
         min(first_seen_at) AS first_at, max(last_seen_at) AS last_at,
-        min(struct(first_seen_us, connection_id, exchange)) AS example
+        min({'first_seen_us': first_seen_us, 'connection_id': connection_id, 'exchange': exchange}) AS example
     FROM idle
-    GROUP BY client_id, client_address, broker, first_seen_us DIV 300000000
+    GROUP BY client_id, client_address, broker, first_seen_us // 300000000
 ), working AS (
     SELECT c.client_id, c.client_address, count(*) AS connections
     FROM client_connections AS c
@@ -75,4 +75,4 @@ WITH worked AS (
 )
 SELECT p.*, w.connections AS connections_that_worked
 FROM periods AS p
-LEFT JOIN working AS w ON w.client_id <=> p.client_id AND w.client_address = p.client_address
+LEFT JOIN working AS w ON w.client_id IS NOT DISTINCT FROM p.client_id AND w.client_address = p.client_address

@@ -21,7 +21,7 @@ order: 23
 frame:
   group_by: [client_id, client_address, cluster, group_id, member_id, error_name]
   values: {commits: count(*)}
-  having: commits >= :min_commits
+  having: commits >= $min_commits
   order_by: commits DESC
 */
 SELECT *

@@ -27,7 +27,7 @@ verdict: "{rows:partition gets/partitions get} far more than the others of the t
 order: 41
 frame:
   derived:
-    percent: 100 * records DIV nullif(topic_records, 0)
+    percent: 100 * records // nullif(topic_records, 0)
     times_others: round(records * other_partitions / nullif(topic_records - records, 0), 1)
     connection_id: example.connection_id
     exchange: example.exchange
@@ -42,7 +42,7 @@ WITH by_client AS (
         CAST(sum(count) AS BIGINT) AS records,
         CAST(sum(size) AS BIGINT) AS bytes,
         min(seen_at) AS first_at, max(seen_at) AS last_at,
-        min(struct(at_us, connection_id, exchange)) AS example
+        min(example_of(at_us, connection_id, exchange)) AS example
     FROM client_batches
     WHERE direction = 'produce' AND coalesce(error_code, 0) = 0
     GROUP BY cluster, coalesce(topic, topic_id), partition, client_id, client_address
@@ -75,6 +75,6 @@ WITH by_client AS (
 SELECT *
 FROM compared
 WHERE other_partitions > 0
-    AND topic_records >= :min_records
-    AND topic_batches >= :min_batches
-    AND records * other_partitions >= :times_others * (topic_records - records)
+    AND topic_records >= $min_records
+    AND topic_batches >= $min_batches
+    AND records * other_partitions >= $times_others * (topic_records - records)

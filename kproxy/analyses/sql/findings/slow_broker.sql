@@ -29,19 +29,19 @@ frame:
   group_by: [broker, api_name]
   values:
     requests: count(*)
-    slow: count(CASE WHEN took_us >= :slow_ms * 1000 THEN 1 END)
-    longest_ms: max(took_us) DIV 1000
+    slow: count(CASE WHEN took_us >= $slow_ms * 1000 THEN 1 END)
+    longest_ms: max(took_us) // 1000
     clients: count(DISTINCT client_id)
-    first_at: min(CASE WHEN took_us >= :slow_ms * 1000 THEN seen_at END)
-    last_at: max(CASE WHEN took_us >= :slow_ms * 1000 THEN seen_at END)
-    example: max(struct(took_us, client_id, client_address, software, connection_id, exchange))
+    first_at: min(CASE WHEN took_us >= $slow_ms * 1000 THEN seen_at END)
+    last_at: max(CASE WHEN took_us >= $slow_ms * 1000 THEN seen_at END)
+    example: max(struct_pack(took_us := took_us, client_id := client_id, client_address := client_address, software := software, connection_id := connection_id, exchange := exchange))
   derived:
     client_id: example.client_id
     client_address: example.client_address
     software: example.software
-    percent: 100 * slow DIV requests
-    slow_ms: CAST(:slow_ms AS BIGINT)
-  having: requests >= :min_requests AND slow > 0 AND slow * 100 >= requests * :min_percent
+    percent: 100 * slow // requests
+    slow_ms: CAST($slow_ms AS BIGINT)
+  having: requests >= $min_requests AND slow > 0 AND slow * 100 >= requests * $min_percent
   order_by: percent DESC, slow DESC
 */
 SELECT e.*, a.own_micros AS took_us

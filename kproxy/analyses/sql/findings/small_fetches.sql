@@ -30,8 +30,8 @@ frame:
     lag: max(lag)
     lags: CAST(sum(lag) AS BIGINT)
     max_bytes: max(max_bytes)
-  derived: {bytes_per_fetch: bytes DIV fetches}
-  having: fetches >= :min_fetches AND bytes <= fetches * :max_fetch_bytes AND lags >= :times_fetched * records
+  derived: {bytes_per_fetch: bytes // fetches}
+  having: fetches >= $min_fetches AND bytes <= fetches * $max_fetch_bytes AND lags >= $times_fetched * records
   order_by: lag DESC
 */
 WITH behind AS (
@@ -44,4 +44,4 @@ WITH behind AS (
 SELECT e.*, b.lag
 FROM behind AS b
 JOIN client_exchanges AS e ON e.connection_id = b.connection_id AND e.exchange = b.exchange
-WHERE b.lag >= :min_lag AND e.record_batches > 0
+WHERE b.lag >= $min_lag AND e.record_batches > 0

@@ -29,8 +29,8 @@ frame:
     api_name: max(api_name)
     error_name: max(error_name)
     errors: count(*)
-    seconds: (max(at_us) - min(at_us)) DIV 1000000
-  having: errors >= :min_errors AND seconds >= :min_seconds
+    seconds: (max(at_us) - min(at_us)) // 1000000
+  having: errors >= $min_errors AND seconds >= $min_seconds
   order_by: errors DESC
 */
 SELECT *

@@ -31,13 +31,13 @@ frame:
     joins: count(nth)
     addresses: count(DISTINCT client_address)
     joins_within_period: count(is_frequent)
-    example: coalesce(min(CASE WHEN is_conflict = 1 THEN struct(at_us, connection_id, exchange) END), min(struct(at_us, connection_id, exchange)))
-  having: conflicts >= :min_conflicts OR joins_within_period > 0
+    example: coalesce(min(CASE WHEN is_conflict = 1 THEN example_of(at_us, connection_id, exchange) END), min(example_of(at_us, connection_id, exchange)))
+  having: conflicts >= $min_conflicts OR joins_within_period > 0
   order_by: conflicts DESC, joins DESC
 */
 WITH joins AS (  -- the first join of each member id
     SELECT group_key, group_instance_id, member_id,
-        min(struct(at_us, connection_id, exchange)) AS place
+        min(example_of(at_us, connection_id, exchange)) AS place
     FROM client_group_events
     WHERE event = 'join' AND coalesce(error_code, 0) = 0 AND coalesce(member_id, '') <> '' AND coalesce(group_instance_id, '') <> ''
     GROUP BY group_key, group_instance_id, member_id
@@ -45,10 +45,10 @@ WITH joins AS (  -- the first join of each member id
     SELECT *, row_number() OVER (PARTITION BY group_key, group_instance_id ORDER BY place.at_us, member_id) AS nth
     FROM joins
 ), compared AS (
-    SELECT a.*, CASE WHEN b.place.at_us - a.place.at_us <= :period_seconds * 1000000 THEN 1 END AS is_frequent
+    SELECT a.*, CASE WHEN b.place.at_us - a.place.at_us <= $period_seconds * 1000000 THEN 1 END AS is_frequent
     FROM numbered AS a
     LEFT JOIN numbered AS b
-        ON b.group_key = a.group_key AND b.group_instance_id = a.group_instance_id AND b.nth = a.nth + :min_joins - 1
+        ON b.group_key = a.group_key AND b.group_instance_id = a.group_instance_id AND b.nth = a.nth + $min_joins - 1
 )
 SELECT e.*, j.nth, j.is_frequent, CASE WHEN e.error_code IN (82, 111) THEN 1 END AS is_conflict
 FROM client_group_events AS e

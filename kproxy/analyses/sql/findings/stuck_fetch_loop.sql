@@ -28,7 +28,7 @@ sampled: Fetches of other offsets in between may be among the exchanges that are
 verdict: "{rows:partition is/partitions are} stuck: a consumer fetches the same offset again and again. Most: {client_id} at {client_address}, offset {partition_offset:d} of {topic}-{partition}, {fetches:time/times} in {seconds:,} s, {with_records:,} of them with records; the partition goes on to {readable_end:d}. Look for a record there that it cannot handle."
 order: 15
 frame:
-  derived: {partition_offset: position, seconds: us DIV 1000000}
+  derived: {partition_offset: position, seconds: us // 1000000}
   order_by: fetches DESC, client_id, client_address, topic, partition, partition_offset, connection_id, cluster
 */
 WITH asked AS (
@@ -46,7 +46,7 @@ WITH asked AS (
     FROM asked
     WHERE error_code = 0 AND readable_end > position
     GROUP BY connection_id, client_id, client_address, cluster, broker, topic, partition, position
-    HAVING count(*) >= :min_fetches AND max(at_us) - min(at_us) >= :min_seconds * 1000000
+    HAVING count(*) >= $min_fetches AND max(at_us) - min(at_us) >= $min_seconds * 1000000
 ), delivered AS (
     SELECT DISTINCT connection_id, exchange, coalesce(topic, topic_id) AS topic, partition, 1 AS yes
     FROM record_batches
@@ -70,7 +70,7 @@ WITH asked AS (
     FROM repeated AS r
     JOIN meanwhile AS m ON m.connection_id = r.connection_id
         AND m.topic = r.topic AND m.partition = r.partition AND m.position = r.position
-    WHERE r.fetches * 100 >= m.all_fetches * :min_percent
+    WHERE r.fetches * 100 >= m.all_fetches * $min_percent
 )
 SELECT *
 FROM ranked

@@ -27,8 +27,8 @@ frame:
     longest_ms: max(throttle_time_ms)
     first_at: min(CASE WHEN throttle_time_ms > 0 THEN seen_at END)
     last_at: max(CASE WHEN throttle_time_ms > 0 THEN seen_at END)
-    example: max(struct(coalesce(throttle_time_ms, 0) AS longest, connection_id, exchange))
-  having: throttled >= :min_throttled AND throttled_ms >= :min_total_ms
+    example: max(struct_pack(longest := coalesce(throttle_time_ms, 0), connection_id := connection_id, exchange := exchange))
+  having: throttled >= $min_throttled AND throttled_ms >= $min_total_ms
   order_by: throttled_ms DESC
 */
 SELECT *

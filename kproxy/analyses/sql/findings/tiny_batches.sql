@@ -31,8 +31,8 @@ frame:
     batches_in_busiest_minute: CAST(max(batches) AS BIGINT)
   derived:
     records_per_batch: round(records / batches, 1)
-    bytes_per_batch: bytes DIV batches
-  having: batches_in_busiest_minute >= :min_batches_per_minute AND records <= batches * :max_records_per_batch AND bytes <= batches * :max_batch_bytes
+    bytes_per_batch: bytes // batches
+  having: batches_in_busiest_minute >= $min_batches_per_minute AND records <= batches * $max_records_per_batch AND bytes <= batches * $max_batch_bytes
   order_by: batches DESC
   is_summed: true
 */

@@ -23,4 +23,4 @@ frame:
 */
 SELECT *
 FROM client_exchanges
-WHERE api_key = 1 AND coalesce(replica_id, -1) < 0 AND request_at IS NOT NULL AND partitions >= :min_partitions
+WHERE api_key = 1 AND coalesce(replica_id, -1) < 0 AND request_at IS NOT NULL AND partitions >= $min_partitions

@@ -26,9 +26,9 @@ frame:
     requests: count(*)
     connections: count(DISTINCT connection_id)
     closed_by_broker: count(DISTINCT CASE WHEN closed_by = 'broker' THEN connection_id END)
-    apis: sort_array(collect_set(api_name))
+    apis: sorted_set(api_name)
     reason: max(unanswered)
-  having: requests >= :min_requests
+  having: requests >= $min_requests
   order_by: requests DESC
 */
 WITH unanswered AS (
@@ -43,10 +43,10 @@ WITH unanswered AS (
     UNION
     SELECT u.connection_id, u.exchange
     FROM unanswered AS u
-    JOIN client_connections AS o ON o.client_id <=> u.client_id AND o.client_address = u.client_address
+    JOIN client_connections AS o ON o.client_id IS NOT DISTINCT FROM u.client_id AND o.client_address = u.client_address
     WHERE o.connection_id <> u.connection_id
         AND o.first_seen_us <= u.at_us
-        AND o.last_seen_us >= u.at_us + :min_alive_ms * 1000
+        AND o.last_seen_us >= u.at_us + $min_alive_ms * 1000
 )
 SELECT e.*
 FROM unanswered AS e

@@ -23,7 +23,7 @@ frame:
   values: {errors: count(*)}
   derived:
     resource: CASE WHEN resource_type = 'cluster' THEN 'kafka-cluster' ELSE resource END
-  having: errors >= :min_errors
+  having: errors >= $min_errors
   order_by: errors DESC
 */
 SELECT r.*,

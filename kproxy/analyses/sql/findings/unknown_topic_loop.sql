@@ -26,8 +26,8 @@ frame:
     errors: count(*)
     api_name: max(api_name)
     error_name: max(error_name)
-    seconds: (max(at_us) - min(at_us)) DIV 1000000
-  having: errors >= :min_errors AND seconds >= :min_seconds
+    seconds: (max(at_us) - min(at_us)) // 1000000
+  having: errors >= $min_errors AND seconds >= $min_seconds
   order_by: errors DESC
 */
 SELECT *
