@@ -23,7 +23,6 @@ from kproxy.analyses.analysis import (
 )
 from kproxy.analyses.duck import Database
 from kproxy.analyses.report.templates import fields_of
-from kproxy.analyses.translate import to_duckdb
 from kproxy.errors import ConfigError, UsageError
 from kproxy.output.tables import TABLES
 from tests.support.scenes import SCENES, Rows
@@ -93,7 +92,7 @@ def test_a_built_in_analysis_says_what_it_needs() -> None:
     for name, analysis in ANALYSES.items():
         header = analysis.header
         assert Path(analysis.path).stem == name
-        assert set(re.findall(r"\$(\w+)", to_duckdb(analysis.sql))) == set(analysis.parameters), name
+        assert set(re.findall(r"\$(\w+)", analysis.sql)) == set(analysis.parameters), name
         assert header.verdict, "a verdict is what the summary shows"
         assert re.search(r"ORDER\s+BY", analysis.sql, re.IGNORECASE), "rows without an order differ between engines"
         if analysis.is_finding:

@@ -82,7 +82,7 @@ def test_executors_answer_as_duckdb_does(
     monkeypatch.setattr(report, "SMALL", 0)
     chosen = [one for one in ANALYSES.values() if "least" not in one.parameters]
     given = {name: value for one in chosen for name, value in loosened(one.id).items()}
-    ours = SparkTables(spark.sparkContext, [str(tables)], options=Options(records=True))
+    ours = opened(spark.sparkContext, [str(tables)], options=Options(records=True))
     tracker = spark.sparkContext.statusTracker()
     before = len(tracker.getJobIdsForGroup(None))
     ours.prepare(chosen, given)
@@ -105,15 +105,13 @@ def test_a_report_of_what_ingest_wrote_is_that_of_the_captures(spark: "SparkSess
     ingest(spark.sparkContext, [str(CAPTURED[0])], out, cluster="one", options=Options())
     ingest(spark.sparkContext, [str(CAPTURED[2])], out, cluster="two", options=Options())
     november = Narrowed("two", date(2026, 11, 1), date(2026, 11, 30))
-    alone = make_report(SparkTables(spark.sparkContext, [out], only=november, scratch=made(tmp_path / "a")), chosen, {})
+    alone = make_report(opened(spark.sparkContext, [out], only=november, scratch=made(tmp_path / "a")), chosen, {})
     nothing = make_report(
-        SparkTables(spark.sparkContext, [out], only=Narrowed(first=date(2026, 12, 1)), scratch=made(tmp_path / "b")),
+        opened(spark.sparkContext, [out], only=Narrowed(first=date(2026, 12, 1)), scratch=made(tmp_path / "b")),
         chosen,
         {},
     )
-    direct = make_report(
-        SparkTables(spark.sparkContext, [str(CAPTURED[2])], scratch=made(tmp_path / "scratch")), chosen, {}
-    )
+    direct = make_report(opened(spark.sparkContext, [str(CAPTURED[2])], scratch=made(tmp_path / "scratch")), chosen, {})
     assert (alone.summary.requests, nothing.summary.requests) == (126, 0)
     assert [rows(answer.rows) for answer in alone.answers] == [rows(answer.rows) for answer in direct.answers]
     assert [answer.verdict for answer in alone.answers] == [answer.verdict for answer in direct.answers]
@@ -126,7 +124,7 @@ def test_a_diff_of_two_sources_and_of_two_ranges_is_that_of_duckdb(spark: "Spark
     for folder, capture in ((before, CAPTURED[0]), (after, CAPTURED[2])):
         assert decode("-o", folder, capture) == 0
     diff = ANALYSES["diff"]
-    ours = SparkTables(spark.sparkContext, [str(before), str(after)], compare=True)
+    ours = opened(spark.sparkContext, [str(before), str(after)], compare=True)
     with Database([before, after], compare=True) as database:
         expected = rows(database.run(diff))
     assert rows(ours.run(diff)) == expected
@@ -135,7 +133,7 @@ def test_a_diff_of_two_sources_and_of_two_ranges_is_that_of_duckdb(spark: "Spark
         sql = "SELECT epoch_us(min(request_at)), epoch_us(max(request_at)) FROM exchanges"
         [(first, last)] = database.connection.execute(sql).fetchall()
     spans = ((first, first + (last - first) // 3), (first + (last - first) // 2, last + 1))
-    parts = SparkTables(spark.sparkContext, [str(after)], spans=spans)
+    parts = opened(spark.sparkContext, [str(after)], spans=spans)
     with Database([after], spans=spans) as database:
         assert rows(parts.run(diff)) == rows(database.run(diff))
     ours.close()
@@ -148,7 +146,7 @@ def test_a_mistake_in_a_users_file_has_its_place(spark: "SparkSession", tmp_path
         "/*\nid: mine\ntitle: Mine\nseverity: info\nmeaning: None.\n*/\nSELECT api_name,\n  no_such FROM exchanges\n"
     )
     [mine] = [one for one in library.load([tmp_path]).values() if one.id == "mine"]
-    tables = SparkTables(spark.sparkContext, [str(CAPTURED[0])], scratch=made(tmp_path / "scratch"))
+    tables = opened(spark.sparkContext, [str(CAPTURED[0])], scratch=made(tmp_path / "scratch"))
     with pytest.raises(ConfigError) as refused:
         tables.run(mine)
     [mistake] = refused.value.mistakes
@@ -167,6 +165,22 @@ def over_midnight(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "night.pcap").write_bytes(header + b"".join(shifted))
     assert decode("--records", "-o", folder / "decoded", folder / "night.pcap") == 0
     return folder
+
+
+OPEN: list[SparkTables] = []
+
+
+def opened(*given: Any, **options: Any) -> SparkTables:
+    """SparkTables that are closed after the test."""
+    OPEN.append(SparkTables(*given, **options))
+    return OPEN[-1]
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    while OPEN:
+        OPEN.pop().close()
 
 
 def made(folder: Path) -> str:
@@ -225,7 +239,7 @@ def _is_on(day: date, time: str = "request_at") -> str:
 def test_both_days_together_are_everything(spark: "SparkSession", over_midnight: Path, tmp_path: Path) -> None:
     """What is counted by exchanges is what is counted by connections."""
     source = str(over_midnight / "decoded")
-    every = SparkTables(spark.sparkContext, [source])
+    every = opened(spark.sparkContext, [source])
     by_connections = summarize(every, [])
     one = SparkTables(
         spark.sparkContext,
@@ -252,16 +266,15 @@ def test_clusters_are_told_apart_by_name(spark: "SparkSession", tmp_path: Path) 
     for name in names:
         scratch = tmp_path / f"scratch-{len(found)}"
         scratch.mkdir()
-        opened = SparkTables(spark.sparkContext, [str(tmp_path / "out")], only=Narrowed(name), scratch=str(scratch))
-        found[name] = count(opened, "exchanges")
-        opened.close()
+        tables = opened(spark.sparkContext, [str(tmp_path / "out")], only=Narrowed(name), scratch=str(scratch))
+        found[name] = count(tables, "exchanges")
     assert (found["007"], found["7"]) == (23, 41)  # as their manifests count them
     assert found["Zürich / 1"] > 100
     with pytest.raises(UsageError, match="there is no cluster 'prod' in these tables; there are 007, 7, "):
-        SparkTables(spark.sparkContext, [str(tmp_path / "out")], only=Narrowed("prod"))
+        opened(spark.sparkContext, [str(tmp_path / "out")], only=Narrowed("prod"))
 
 
 @pytest.mark.parametrize("name", ["night.pcap", "decoded"])
 def test_what_has_no_clusters_says_so(spark: "SparkSession", over_midnight: Path, tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="--cluster is for tables of kproxy-spark ingest"):
-        SparkTables(spark.sparkContext, [str(over_midnight / name)], only=Narrowed("x"), scratch=str(tmp_path))
+        opened(spark.sparkContext, [str(over_midnight / name)], only=Narrowed("x"), scratch=str(tmp_path))
