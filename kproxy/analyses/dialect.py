@@ -7,6 +7,7 @@ in_duckdbs(sql, path)    a user's query as DuckDB runs it
 
 import functools
 import re
+import threading
 from typing import TYPE_CHECKING, Any
 
 from kproxy.analyses.analysis import mistake
@@ -25,6 +26,7 @@ MACROS = (
 TABLE = re.compile(r'"type":"BASE_TABLE"[^{}]*?"table_name":"(\w+)"')
 DEFINED = re.compile(r'"key":"(\w+)","value":{"aliases"')
 CALLED = re.compile(r'"function_name":"(\w+)"')
+PARSING = threading.Lock()  # a connection is for one thread at a time
 PARAMETER = re.compile(r"\$(?=[a-z])")
 PLACE = re.compile(r"^LINE (\d+): ?(.*)\n( *)\^", re.MULTILINE)
 QUOTED = re.compile(r"""["']([^"']+)["']|with name (\w+)""")
@@ -48,26 +50,31 @@ def tables_in(sql: str) -> tuple[str, ...]:
 
 def in_duckdbs(sql: str, path: str) -> str:
     """Return the query as it is if DuckDB knows its syntax and functions, else translated from Spark SQL. Raises ConfigError."""
+    if not (message := _refusal(sql)):
+        return sql
+    translation = _translated(sql)
+    if translation is None or (message := _refusal(translation)):
+        raise refused(sql, path, message)
+    return translation
+
+
+def _refusal(sql: str) -> str:
+    """Why DuckDB would not run this as a query, as far as its syntax and functions say; "" if it would."""
     import duckdb  # noqa: PLC0415 - heavy, and an extra
 
     try:
         statements = duckdb.extract_statements(sql)
-        if len(statements) == 1 and statements[0].type == duckdb.StatementType.SELECT:
-            unknown = set(CALLED.findall(_parsed(sql))) - _functions()
-            if not unknown:
-                return sql
-            raise duckdb.CatalogException(f"There is no function '{min(unknown)}'")
     except duckdb.Error as error:
-        translation = _translated(sql)
-        if translation is None:
-            raise refused(sql, path, error) from None
-        return translation
-    raise mistake(path, 1, 1, "write one SELECT (WITH ... SELECT): nothing else is run")
+        return str(error)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        return "write one SELECT (WITH ... SELECT): nothing else is run"
+    unknown = set(CALLED.findall(_parsed(sql))) - _functions()
+    return f"There is no function '{min(unknown)}'" if unknown else ""
 
 
-def refused(sql: str, path: str, error: BaseException) -> Exception:
+def refused(sql: str, path: str, message: str) -> Exception:
     """Make a ConfigError of DuckDB's message, with its place in the file where it can be found."""
-    text = str(error).strip()
+    text = message.strip()
     line, column = place_of(text, sql)
     return mistake(path, line or 1, column or 1, text.splitlines()[0][:400])
 
@@ -84,13 +91,15 @@ def place_of(message: str, sql: str) -> tuple[int, int]:
 
 
 def _parsed(sql: str) -> str:
-    [(tree,)] = _parser().execute("SELECT json_serialize_sql($1::VARCHAR)", [sql]).fetchall()
+    with PARSING:
+        [(tree,)] = _parser().execute("SELECT json_serialize_sql($1::VARCHAR)", [sql]).fetchall()
     return str(tree)
 
 
 @functools.cache
 def _functions() -> frozenset[str]:
-    rows = _parser().execute("SELECT DISTINCT lower(function_name) FROM duckdb_functions()").fetchall()
+    with PARSING:
+        rows = _parser().execute("SELECT DISTINCT lower(function_name) FROM duckdb_functions()").fetchall()
     return frozenset(name for (name,) in rows)
 
 
@@ -105,18 +114,20 @@ def _parser() -> "duckdb.DuckDBPyConnection":
 
 def _translated(sql: str) -> str | None:
     """One SELECT of Spark SQL in DuckDB's; None if it is none."""
-    import sqlglot  # noqa: PLC0415 - heavy, and rarely needed
-    from sqlglot import exp  # noqa: PLC0415
-
+    try:
+        import sqlglot  # noqa: PLC0415 - heavy, and rarely needed
+        from sqlglot import exp  # noqa: PLC0415
+    except ImportError:  # DuckDB's message says what it did not understand
+        return None
     try:
         (query,) = sqlglot.parse(PARAMETER.sub(":", sql), read="spark")
     except (sqlglot.ParseError, sqlglot.TokenError, ValueError):
         return None
     if not isinstance(query, exp.Query):
         return None
-    for node in query.find_all(exp.Anonymous):
-        if node.name.lower() == "timestamp_micros":
-            node.set("this", "make_timestamptz")
+    for call in query.find_all(exp.Anonymous):
+        if call.name.lower() == "timestamp_micros":
+            call.set("this", "make_timestamptz")
     for kind, rewrite in ((exp.Quantile, _percentile), (exp.ArrayUniqueAgg, _collected), (exp.ArrayAgg, _collected)):
         for node in reversed(list(query.find_all(kind))):  # inner nodes first
             node.replace(rewrite(node))

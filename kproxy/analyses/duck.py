@@ -245,7 +245,7 @@ class Database:
                     return self._few_rows(source.sql, given)
                 rows = self._with_more_memory(lambda: self._connection.sql(source.sql, params=given).to_arrow_table())
         except duckdb.Error as error:
-            raise refused(source.sql, source.path, error) from None
+            raise refused(source.sql, source.path, str(error)) from None
         return whole_numbers(rows)
 
     def _few_rows(self, query: str, values: dict[str, Any]) -> "pyarrow.Table":
@@ -325,7 +325,7 @@ class Database:
                 create = f"CREATE {self._anew(view.name)} {kind} {view.name} AS {view.sql}"
                 self._with_more_memory(lambda: self._connection.execute(create))
         except duckdb.Error as error:
-            raise refused(view.sql, view.path, error) from None
+            raise refused(view.sql, view.path, str(error)) from None
 
 
 def _literal(value: Value) -> Any:

@@ -112,7 +112,7 @@ class DemoProxy(Proxy):
 
     def page(self) -> str:
         """Return the address of the live page; "" where the packages that it needs are missing."""
-        if not all(map(find_spec, ("duckdb", "pyarrow", "sqlglot"))):
+        if not all(map(find_spec, ("duckdb", "pyarrow"))):
             return ""
         self.wait_for("the page", START_S)
         file = PAGE_FILE.search("".join(self.log()))
@@ -189,9 +189,11 @@ class Digest:
         self._ending.set()
         for thread in self._threads:
             thread.join(END_S)
-        if self._decoder.poll() is None:
+        try:
+            self._decoder.wait(END_S)
+        except subprocess.TimeoutExpired:
             self._decoder.kill()
-        self._decoder.wait()
+            self._decoder.wait()
 
     def _choose(self) -> None:
         lines = self._decoder.stdout

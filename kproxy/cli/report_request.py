@@ -139,7 +139,7 @@ class Plan(Struct, frozen=True):
 
 def load_analyses(request: ReportRequest) -> "dict[str, Analysis]":
     """All analyses. Raises as library.load does."""
-    from kproxy.analyses import library  # noqa: PLC0415 - needs sqlglot for folders of users
+    from kproxy.analyses import library  # noqa: PLC0415 - needs DuckDB
 
     return library.load(request.folders)
 

@@ -168,7 +168,9 @@ def ingest(
 @click.option("--from", "first", metavar="DAY", help="Only from this day (UTC) on: 2026-11-21.")
 @click.option("--to", "last", metavar="DAY", help="Only up to this day.")
 @click.option(
-    "--staging", metavar="DIR", help="A disk that all executors see; a cluster needs it to read captures and logs."
+    "--staging",
+    metavar="DIR",
+    help="A disk that all executors see; a cluster needs it for captures, logs, lakes, and --cluster, --from, --to.",
 )
 @click.option("--master", metavar="URL", help="Spark's master; by default that of spark-submit, else local[*].")
 def report(

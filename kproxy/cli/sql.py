@@ -136,7 +136,7 @@ def _is_path(text: str) -> bool:
 
 def _wanted(names: set[str], folders: tuple[Path, ...]) -> set[str]:
     """The tables that a query needs, directly or through views; all of them if it names none (SHOW TABLES, a mistake)."""
-    from kproxy.analyses import library  # noqa: PLC0415 - needs sqlglot
+    from kproxy.analyses import library  # noqa: PLC0415 - needs DuckDB
     from kproxy.output.tables import TABLES  # noqa: PLC0415
 
     views = library.load_views(folders)

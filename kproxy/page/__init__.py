@@ -96,5 +96,5 @@ An exchange has a number, from 1, in the order in which exchanges were complete 
 are stable while a source is open; of a source that drops its oldest exchanges they begin with a higher one. ``generation`` grows
 whenever rows came or left.
 
-Needs DuckDB, pyarrow and sqlglot: ``pip install 'kproxy-kafka[page]'``. The supervisor of ``kproxy run`` does not import it.
+Needs DuckDB and pyarrow: ``pip install 'kproxy-kafka[page]'``. The supervisor of ``kproxy run`` does not import it.
 """

@@ -96,7 +96,7 @@ class SparkTables:
         options: what rows files give.
         compare: the two sources are the sides of a diff.
         spans: two ranges of time in microseconds since the epoch, the sides of a diff.
-        scratch: an empty folder that all executors see, for rows that have to be copied; None: there is none.
+        scratch: an empty or a new folder that all executors see, for rows that have to be copied; None: there is none.
 
     ``damages`` has a sentence for each place where a source could not be read.
 
@@ -210,6 +210,7 @@ class SparkTables:
         """Make a folder with tables that have no rows yet."""
         if self._scratch is None:
             raise UsageError(f"{name} cannot be read in place: give --staging, or run kproxy-spark ingest before")
+        Path(self._scratch).mkdir(parents=True, exist_ok=True)
         folder = Path(self._scratch, str(len(list(Path(self._scratch).iterdir()))))
         (folder / "connections").mkdir(parents=True)
         pq.write_table(schema_of(TABLES["connections"]).empty_table(), folder / "connections" / "none.parquet")
@@ -221,7 +222,9 @@ Asked = tuple[Analysis, dict[str, Value]]
 
 def shared(asked: Sequence[Asked], count: int, views: Mapping[str, View]) -> list[list[Asked]]:
     """Divide analyses into at most *count* shares: those with the most SQL first, each to the share that has least."""
-    costs = [(sum(len(each.sql) for each in (one[0], *library.views_needed(one[0], views))), one) for one in asked]
+    costs = [
+        (len(one[0].sql) + sum(len(view.sql) for view in library.views_needed(one[0], views)), one) for one in asked
+    ]
     shares: list[tuple[int, list[Asked]]] = [(0, []) for _ in range(min(count, len(asked)))]
     for cost, one in sorted(costs, key=lambda pair: -pair[0]):
         least = min(range(len(shares)), key=lambda at: shares[at][0])

@@ -116,5 +116,5 @@ def test_without_a_terminal_the_query_is_read_from_standard_input() -> None:
 
 
 def test_without_an_optional_package_it_names_the_extra(sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sqlglot", None)
-    assert sql(ORDERS, "SELECT 1") == (2, "", "kproxy: this needs sqlglot: pip install 'kproxy-kafka[sql]'\n")
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    assert sql(ORDERS, "SELECT 1") == (2, "", "kproxy: this needs duckdb: pip install 'kproxy-kafka[sql]'\n")

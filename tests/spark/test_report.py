@@ -214,9 +214,7 @@ def test_the_exchanges_of_a_day_have_their_connections(spark: "SparkSession", ov
         day = (first or last or MIDNIGHT).date()
         only = Narrowed(first=first and first.date(), last=last and last.date())
         scratch = made(over_midnight / f"scratch-{kind}-{day}")
-        tables = SparkTables(
-            spark.sparkContext, [str(source)], only=only, options=Options(records=True), scratch=scratch
-        )
+        tables = opened(spark.sparkContext, [str(source)], only=only, options=Options(records=True), scratch=scratch)
         for name in ON:
             expected = of_day(decoded, name, day)
             assert count(tables, name) == expected, name
@@ -228,7 +226,6 @@ def test_the_exchanges_of_a_day_have_their_connections(spark: "SparkSession", ov
         if kind != "ingested":  # which has them by the day of the batch
             assert count(tables, "records") == query(decoded, records)[0][0]
         assert summarize(tables, [], by_exchanges=True).requests == of_day(decoded, "exchanges", day)
-        tables.close()
 
 
 def _is_on(day: date, time: str = "request_at") -> str:
@@ -241,7 +238,7 @@ def test_both_days_together_are_everything(spark: "SparkSession", over_midnight:
     source = str(over_midnight / "decoded")
     every = opened(spark.sparkContext, [source])
     by_connections = summarize(every, [])
-    one = SparkTables(
+    one = opened(
         spark.sparkContext,
         [source],
         only=Narrowed(first=date(2026, 3, 1), last=date(2026, 3, 2)),

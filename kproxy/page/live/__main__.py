@@ -13,7 +13,7 @@ from kproxy.proxy.scheduling import take_what_is_left
 
 PATIENCE_S = 3.0
 AT_ONCE = "--at-once"
-HEAVY = ("kproxy.page.live.process", "duckdb", "pyarrow.parquet", "sqlglot.optimizer")
+HEAVY = ("kproxy.page.live.process", "duckdb", "pyarrow.parquet")
 
 
 def main() -> None:

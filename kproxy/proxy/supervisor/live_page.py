@@ -36,7 +36,7 @@ from kproxy.proxy.supervisor.fleet import Fleet
 from kproxy.proxy.supervisor.processes import environment
 
 MODULE = "kproxy.page.live"
-NEEDED = ("duckdb", "pyarrow", "sqlglot")
+NEEDED = ("duckdb", "pyarrow")
 MOST_ASKING = MOST_REQUESTS * 3 // 4  # requests at a time; the rest is for probes, scrapers and breakpoints
 IDLE_S = 60.0  # without a request, after which the process is ended
 START_S = 60.0  # that the process may take to start

@@ -51,7 +51,7 @@ def test_what_matters_most_comes_first() -> None:
         analysis("info", "SELECT 1 AS n"),
         analysis("silent", "SELECT 1 AS n WHERE false", severity="critical"),
         analysis("late", "SELECT 1 AS n", severity="warning", order=90),
-        analysis("many", "SELECT explode(array(1, 2)) AS n", severity="warning"),
+        analysis("many", "SELECT unnest([1, 2]) AS n", severity="warning"),
         analysis("few", "SELECT 1 AS n", severity="warning"),
         analysis("worst", "SELECT 'critical' AS severity"),
     ]
