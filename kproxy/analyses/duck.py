@@ -108,7 +108,7 @@ class Database:
         reading: what the caller may change while the sources are read.
         views: all views, where the folders are not at hand.
 
-    ``damages`` has a sentence for each source that could not be read to its end.
+    ``damages`` has a sentence for each source that could not be read to its end, ``notes`` for each that is a copy of another.
 
     Raises UsageError for a source that cannot be read, ConfigError for a view with mistakes, NoRoom where the disk is full.
     """
@@ -159,7 +159,7 @@ class Database:
         if spans is not None:
             loader.divide(spans)
         self._made |= {"sides"} if compare or spans is not None else set()
-        self.damages = loader.damages
+        self.damages, self.notes = loader.damages, loader.notes
         self._parquet = loader.parquet
 
     def _connect(self) -> "duckdb.DuckDBPyConnection":

@@ -1,7 +1,6 @@
 """Load sources into DuckDB: decode captures and logs into tables, read Parquet directories as views; two sources for a diff."""
 
 import functools
-import os
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -13,8 +12,8 @@ from kproxy.capture.reader import STANDARD_INPUT
 from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES, Column, Table, schema_of
 from kproxy.output.tables.parquet import MARKER
-from kproxy.pipeline.decoded_log import open_named
-from kproxy.pipeline.run import Input, Options, Run
+from kproxy.pipeline.inputs import Files, Input, files_of, find_inputs
+from kproxy.pipeline.run import Options, Run
 from kproxy.pipeline.table_output import TableOutput
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ SIDES = ("before", "after")
 Span: TypeAlias = tuple[int, int]  # microseconds since the epoch: from, and until
 ALWAYS: Span = (-2_208_988_800_000_000, 253_402_300_799_000_000)  # 1900 to 9999, the times that tables hold
 MOST_UNCOMMITTED = 64_000_000  # bytes of rows as Arrow has them
-Watch: TypeAlias = Callable[[Path, Input, Iterator[None]], None]
+Watch: TypeAlias = Callable[[Files, Input, Iterator[None]], None]
 Connect: TypeAlias = Callable[[], "duckdb.DuckDBPyConnection"]
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:/")  # of a URI; Path makes one slash of two
 LOGS = {"_delta_log": "Delta", "metadata": "Iceberg"}  # folders with which a table lists its current files
@@ -36,11 +35,13 @@ class Reading:
 
     ``holds``: rows are kept in memory and DuckDB is not started, since its threads would not survive a fork.
     ``ended``: no other source is opened.
+    ``separate``: captures are read one by one, not as one.
     ``is_part``: only the beginning of the sources was read, so that there are few rows; this process is one of several.
     """
 
-    def __init__(self, *, holds: bool = False) -> None:
+    def __init__(self, *, holds: bool = False, separate: bool = False) -> None:
         self.holds = holds
+        self.separate = separate
         self.ended = False
         self.is_part = False
 
@@ -69,13 +70,15 @@ class Loader:
         watch: reads a source to its end, and shows how far it is.
         reading: what the caller may change meanwhile.
 
-    ``damages`` has a sentence for each place where a source could not be read, ``parquet`` the files that views read.
+    ``damages`` has a sentence for each place where a source could not be read, ``notes`` for each file that was left out as it
+    is a copy; ``parquet`` are the files that views read.
     """
 
     def __init__(
         self, connect: Connect, wanted: set[str], options: Options, watch: Watch | None, reading: Reading
     ) -> None:
         self.damages: list[str] = []
+        self.notes: list[str] = []
         self.parquet: list[Path] = []  # files that are read in place
         self._connect = connect
         self._wanted = wanted
@@ -128,13 +131,15 @@ class Loader:
         self._connection.execute(f"CREATE TABLE sides AS {sides_of(spans)}")
 
     def _decode(self, files: list[Path], inserted: "_Inserter") -> None:
+        inputs = find_inputs(files, separate=self._reading.separate)
         with Run(self._options, [_Rows(inserted, self._wanted)]) as run:
-            for path in files:
+            for each in inputs.files:
                 if self._reading.ended:
                     break
-                with open_named(path) as source:
-                    self._watch(path, source, run.read(source))
-            self.damages += run.damages
+                with each.open() as source:
+                    self._watch(each, source, run.read(source))
+            self.damages += [*inputs.damages, *run.damages]
+        self.notes += inputs.notes
 
     def _create(self, table: Table, name: str) -> None:
         self._connection.register("_empty", schema_of(table).empty_table())
@@ -215,7 +220,7 @@ class _Rows(TableOutput):
             self._inserted.add(table.name, batch)
 
 
-def _read_all(path: Path, source: Input, steps: Iterator[None]) -> None:
+def _read_all(files: Files, source: Input, steps: Iterator[None]) -> None:
     for _ in steps:
         pass
 
@@ -243,22 +248,19 @@ def quoted(text: str) -> str:
 
 
 def identify_source(path: Path) -> Source:
-    """Find out what kind of source a path is. Raises UsageError if it is none, or cannot be read."""
+    """Find out what kind of source a path is: a file, folder or pattern. Raises UsageError if it is not there."""
     if str(path) == STANDARD_INPUT:
         return Source(path, Kind.EVENTS)
     if not path.exists():
         if SCHEME.match(str(path)):
             raise UsageError(f"{path}: this reads files of this machine; kproxy-spark report reads object stores, too")
-        raise UsageError(f"{path}: no such file")
+        files_of(path)  # a pattern; raises UsageError if nothing matches
     if path.is_dir():
         _refuse_table_formats(path)
         if table_files(path):
             return Source(path, Kind.TABLES)
         if (path / MARKER).is_file():
             raise UsageError(f"{path} has no tables: its Parquet files are gone")
-        raise UsageError(f"{path} is a directory without tables; name captures or logs, for instance {path / '*'}")
-    if path.is_file() or path.samefile(os.devnull):  # a pipe can be opened only once
-        open_named(path).close()
     return Source(path, Kind.EVENTS)
 
 

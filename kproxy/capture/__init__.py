@@ -4,6 +4,7 @@ Bytes pass through: reader -> scanners -> links (-> unwrap) -> reassembly -> (tl
 
     reader.py         a path or standard input, plain, gzip or zstd -> Capture: one buffer, one scanner; keeps damage instead of
                       raising it; read_flows
+    merging.py        MergedCapture: many files as one capture, their packets in the order of their times
     scanners.pyx      PacketBatch, PcapScanner, PcapngScanner: where the packets lie in that buffer
     links.pyx         a packet's TCP segment, or the reason why it has none
     unwrap.py         packets inside other packets: IP fragments, tunnels (VXLAN, GRE ...)
@@ -21,6 +22,8 @@ Seams
         for item in read_flows(capture, limits):     Opened, Data, Gap, Ended, Differs, Closed
             ...
         capture.damage                               CaptureError when the file could not be read to its end, else None
+
+    with MergedCapture(files) as capture:            the same, for many files that are one capture
 
 Items know nothing of Kafka. The client is known if the flow's SYN or SYN-ACK was captured (``flow.client_known``), otherwise
 guessed; ``flow.swap()`` corrects the guess for all later items. Missing bytes become a Gap; ``flow.half(direction).from_start``
@@ -40,12 +43,14 @@ To add
 """
 
 from kproxy.capture.items import Closed, CloseReason, Differs, Ended, FlowItem, Gap, Limits, Opened, Packet
+from kproxy.capture.merging import CaptureFile, MergedCapture
 from kproxy.capture.reader import Capture, open_capture, read_flows
 from kproxy.capture.reassembly import Data, Flow, Flows, Uncopied
 from kproxy.capture.scanners import PacketBatch
 
 __all__ = [
     "Capture",
+    "CaptureFile",
     "CloseReason",
     "Closed",
     "Data",
@@ -56,6 +61,7 @@ __all__ = [
     "Flows",
     "Gap",
     "Limits",
+    "MergedCapture",
     "Opened",
     "Packet",
     "PacketBatch",

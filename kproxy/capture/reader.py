@@ -11,13 +11,21 @@ from io import FileIO
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeAlias
 
 from msgspec import Struct
 
 from kproxy.capture.items import FlowItem, Limits, Packet
 from kproxy.capture.reassembly import Data, Flows
-from kproxy.capture.scanners import FILE_HEADER_SIZE, MAGICS, SECTION_MAGIC, PacketBatch, PcapngScanner, PcapScanner
+from kproxy.capture.scanners import (
+    BATCH_PACKETS,
+    FILE_HEADER_SIZE,
+    MAGICS,
+    SECTION_MAGIC,
+    PacketBatch,
+    PcapngScanner,
+    PcapScanner,
+)
 from kproxy.capture.unwrap import Unwrapper
 from kproxy.errors import CaptureError
 
@@ -236,6 +244,8 @@ def see_through(raw: RawFile, name: str) -> ByteSource:
 
 
 BUFFER_SIZE = 1 << 20
+BYTES_PER_PACKET = 256  # a small buffer gets a batch for so many
+PacketRun: TypeAlias = tuple[PacketBatch, int, int]  # the packets of a batch from the first to before the second number
 
 
 class Scanner(Protocol):
@@ -267,13 +277,14 @@ class Capture:
     reason (else None). *secrets* are the decryption secrets blocks so far: (type, bytes).
     """
 
-    def __init__(self, source: ByteSource, name: str) -> None:
+    def __init__(self, source: ByteSource, name: str, buffer_size: int = BUFFER_SIZE) -> None:
         self.name = name
         self.damage: CaptureError | None = None
         self.counters = CaptureCounters()
         self.flows: Flows | None = None
         self._source = source
-        self._buffer: bytearray | mmap = bytearray(BUFFER_SIZE)
+        self._buffer_size = buffer_size
+        self._buffer: bytearray | mmap = bytearray(buffer_size)
         self._base = 0  # position in the file of the buffer's first byte
         self._start = 0  # position in the buffer of the first byte not yet scanned
         self._stop = 0
@@ -293,6 +304,11 @@ class Capture:
         return self._base + self._start
 
     @property
+    def damages(self) -> list[str]:
+        """The damage, as a sentence, if there is any."""
+        return [] if self.damage is None else [str(self.damage)]
+
+    @property
     def secrets(self) -> list[tuple[int, bytes]]:
         """Decryption secrets blocks so far: (type, bytes); type 0x544c534b is an NSS key log."""
         return self._scanner.secrets if isinstance(self._scanner, PcapngScanner) else []
@@ -304,7 +320,7 @@ class Capture:
 
     def batches(self) -> Iterator[PacketBatch]:
         """Yield packets many at a time; each batch is valid until the next one."""
-        batch = PacketBatch()
+        batch = PacketBatch(min(BATCH_PACKETS, self._buffer_size // BYTES_PER_PACKET))
         while self.damage is None and not self._stopped:
             batch.lend(self._buffer)
             self._start = self._scanner.scan(batch, self._start, self._stop)
@@ -317,6 +333,11 @@ class Capture:
             if self._scanner.problem is not None:
                 self._damage_at(self.position, self._scanner.problem)
         batch.clear()
+
+    def runs(self) -> Iterator[PacketRun]:
+        """Yield packets many at a time, in their order; each run is valid until the next one."""
+        for batch in self.batches():
+            yield batch, 0, batch.count
 
     def __iter__(self) -> Iterator[Packet]:
         for batch in self.batches():
@@ -367,7 +388,7 @@ class Capture:
     def _refill(self) -> bool:
         """Move the unscanned bytes to the front of the buffer and read more; return False at the end of the file."""
         rest = self._stop - self._start
-        size = max(BUFFER_SIZE, self._scanner.needed)
+        size = max(self._buffer_size, self._scanner.needed)
         if self._map is not None:
             return self._refill_mapped(self._map, size)
         assert isinstance(self._buffer, bytearray)
@@ -425,13 +446,21 @@ def open_capture(path: str | Path) -> Capture:
         raise
 
 
-def read_flows(capture: Capture, limits: Limits | None = None) -> Iterator[FlowItem | Data]:
+class PacketSource(Protocol):
+    """A Capture, or a MergedCapture."""
+
+    flows: Flows | None
+
+    def runs(self) -> Iterator[PacketRun]: ...
+
+
+def read_flows(capture: PacketSource, limits: Limits | None = None) -> Iterator[FlowItem | Data]:
     """Yield the items of the TCP connections of a capture; counters are in ``capture.flows``.
 
     Items of one flow are in the order of its conversation, items of different flows roughly in capture order.
     """
     flows = Flows(limits, Unwrapper(limits))
     capture.flows = flows
-    for batch in capture.batches():
-        yield from flows.receive(batch)
+    for batch, first, stop in capture.runs():
+        yield from flows.receive(batch, first, stop)
     yield from flows.close()

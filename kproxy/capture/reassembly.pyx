@@ -413,13 +413,14 @@ cdef class Uncopied:
 cdef class Flow:
     """One TCP connection of a capture.
 
-    number: counts from 1 in the order of first packets. client_known: the SYN or SYN-ACK was captured; otherwise the client is a
+    number: counts from 1 in the order of first packets. origin: see Flows. client_known: the SYN or SYN-ACK was captured; otherwise the client is a
     guess (kproxy.capture.roles), which a consumer can correct with ``swap``. attached: free for the consumer, which sets it to
     None when the flow is closed (the flow stays in the table for a while, for late packets). wanted: set it to False to get
     Uncopied instead of the flow's Data. opened: Opened was delivered.
     """
 
     cdef readonly uint64_t number
+    cdef readonly str origin
     cdef readonly bint client_known
     cdef readonly bint opened
     cdef FlowState state
@@ -448,9 +449,10 @@ cdef class Flow:
     cdef int64_t first_end_ns
     cdef bint in_lingering  # of Flows
 
-    def __init__(self, uint64_t number, bytes key, Budget budget):
+    def __init__(self, uint64_t number, bytes key, Budget budget, str origin=""):
         self.number = number
         self.key = key
+        self.origin = origin
         self.budget = budget
         self.wanted = True
         self.low = Half(budget)
@@ -951,9 +953,11 @@ cdef class Flows:
 
     The capture counts as *shuffled* once a time goes back by more than DISORDER_NS.
 
+    origin: the name of the capture that the next packets are from; a Flow keeps that of its first packet.
     packets and byte_count count the input; evicted and reused count flows; stray counts resets that belong to no flow.
     """
 
+    cdef public str origin
     cdef readonly Budget budget
     cdef readonly uint64_t packets
     cdef readonly uint64_t byte_count
@@ -978,6 +982,7 @@ cdef class Flows:
         endpoints: Endpoints | None = None, uint64_t shuffled_from=0,
     ):
         limits = limits or Limits()
+        self.origin = ""
         self.budget = Budget(limits, endpoints)
         self._shuffled_from = shuffled_from
         self._max_flows = max(1, limits.flows)
@@ -1005,10 +1010,14 @@ cdef class Flows:
         """Number of TCP segments."""
         return self._outcomes[<int>SEGMENT]
 
-    def receive(self, batch: PacketBatch) -> list[FlowItem | Data]:
-        """Receive the packets of a PacketBatch in their order; return the resulting items."""
+    def expect_disorder(self) -> None:
+        """Take the capture for shuffled from now on, whatever the times of its packets say."""
+        self.budget.shuffled = True
+
+    def receive(self, batch: PacketBatch, Py_ssize_t first=0, Py_ssize_t stop=-1) -> list[FlowItem | Data]:
+        """Receive packets *first* to *stop* (by default all) of a PacketBatch in their order; return the resulting items."""
         out = []
-        self._receive(batch, out, 0)
+        self._receive(batch, first, batch.count if stop < 0 else stop, out, 0)
         return out
 
     def receive_packet(self, packet: Packet) -> list[FlowItem | Data]:
@@ -1078,13 +1087,13 @@ cdef class Flows:
         self._oldest = self._newest = None
         return out
 
-    cdef int _receive(self, PacketBatch batch, list out, int depth) except -1:
+    cdef int _receive(self, PacketBatch batch, Py_ssize_t first, Py_ssize_t stop, list out, int depth) except -1:
         cdef Py_ssize_t i
         cdef PacketRef* ref
         cdef Segment segment
         cdef Outcome outcome
         cdef const uint8_t* data
-        for i in range(batch.count):
+        for i in range(max(0, first), min(stop, batch.count)):
             ref = &batch.refs[i]
             data = batch.data(ref)
             if depth == 0:
@@ -1109,7 +1118,7 @@ cdef class Flows:
             batch = PacketBatch(1)
             batch.lend(packet.data)
             batch.add_packet(packet)
-            self._receive(batch, out, depth + 1)
+            self._receive(batch, 0, batch.count, out, depth + 1)
         return 0
 
     cdef int _receive_segment(self, Segment* segment, const uint8_t* data, int64_t time_ns, list out) except -1:
@@ -1161,7 +1170,7 @@ cdef class Flows:
             self._oldest.close(self._oldest.last_time_ns, CloseReason.EVICTED, out)
             self._remove(self._oldest)
         self.opened += 1
-        flow = Flow(self.packets if self._from_blocks else self.opened, key, self.budget)
+        flow = Flow(self.packets if self._from_blocks else self.opened, key, self.budget, self.origin)
         self._table[key] = flow
         self._link(flow)
         self.budget.endpoints.count(key)

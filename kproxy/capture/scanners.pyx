@@ -102,8 +102,26 @@ cdef class PacketBatch:
         if not 0 <= index < self.count:
             raise IndexError(index)
         cdef PacketRef* ref = &self.refs[index]
-        data = PyBytes_FromStringAndSize(<const char*>self.data(ref), ref.size)
-        return Packet(ref.time_ns, ref.link_type, data, ref.original_size, self._comment(ref))
+        return Packet(ref.time_ns, ref.link_type, self.bytes_at(index), ref.original_size, self._comment(ref))
+
+    def time_at(self, Py_ssize_t index) -> int:
+        """Return the time of packet *index* in ns."""
+        if not 0 <= index < self.count:
+            raise IndexError(index)
+        return self.refs[index].time_ns
+
+    def first_after(self, Py_ssize_t index, int64_t time_ns) -> int:
+        """Return the first packet from *index* on that is later than a time; ``count`` if there is none."""
+        while 0 <= index < self.count and self.refs[index].time_ns <= time_ns:
+            index += 1
+        return index
+
+    def bytes_at(self, Py_ssize_t index) -> bytes:
+        """Return the bytes of packet *index*."""
+        if not 0 <= index < self.count:
+            raise IndexError(index)
+        cdef PacketRef* ref = &self.refs[index]
+        return PyBytes_FromStringAndSize(<const char*>self.data(ref), ref.size)
 
     cdef bytes copy(self, Py_ssize_t start, Py_ssize_t stop):
         # Returns a copy of the bytes from start to stop of the buffer.

@@ -15,18 +15,18 @@ from typing import Any
 
 import click
 
-from kproxy.capture import Capture, open_capture
 from kproxy.capture.reader import open_raw
 from kproxy.cli.formats import OUTPUTS, STANDARD_INPUT, SUFFIXES, Format, OutputOptions, format_of
-from kproxy.cli.options import KEYLOG, pop_condition, selection_options
+from kproxy.cli.options import KEYLOG, SEPARATE, pop_condition, selection_options
 from kproxy.cli.progress import progress
 from kproxy.errors import UsageError
 from kproxy.output.times import Clock
 from kproxy.pipeline.decoded_log import DecodedLog, open_named
+from kproxy.pipeline.inputs import Files, Inputs, check_standard_input, find_inputs
 from kproxy.pipeline.line_output import ListedLines
 from kproxy.pipeline.output import Output
-from kproxy.pipeline.run import Input, Run
 from kproxy.pipeline.run import Options as RunOptions
+from kproxy.pipeline.run import Run
 from kproxy.pipeline.summary import Summary
 
 POLL_S = 0.1  # between two looks for more
@@ -39,6 +39,7 @@ DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
 
 @click.command()
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=Path)
+@SEPARATE
 @click.option(
     "--format",
     "format_name",
@@ -85,11 +86,14 @@ def decode(
     utc: bool,
     keylog: Path | None,
     jobs: int | None,
+    separate: bool,
     **others: Any,
 ) -> int:
     """Decode captures of Kafka traffic.
 
     FILE is a capture: pcap or pcapng, plain, gzip or zstd; - is standard input. Kafka is found by content, on any port.
+    Several files, folders and patterns are one capture: packets are read in the order of their times, connections go on from
+    file to file, and what several files have counts once.
     Decoded logs (what --format jsonl and kproxy run --log write) are read too, for text, jsonl and parquet; a damaged line is
     reported and skipped. Credentials are withheld from every output: SASL tokens, HMACs of delegation tokens, salts and
     passwords of SCRAM, values of settings and of JSON keys that hold passwords. Records are shown only with --records: as
@@ -104,6 +108,7 @@ def decode(
     kproxy decode --where 'errors.exists(e, e.code == 16)' trace.pcapng
     kproxy decode -v --where 'size(errors) > 0' kafka.*.jsonl kafka.jsonl
     tcpdump -i any -U -w - tcp port 9092 | kproxy decode --format jsonl -
+    kproxy decode trace.pcap0 trace.pcap1 trace.pcap2
     kproxy decode --keylog keys.log trace.pcapng
     kproxy decode --format parquet -o tables trace.pcapng
     kproxy decode -o clear.pcapng trace.pcapng
@@ -146,30 +151,30 @@ def decode(
          or a decoded log: all complete lines were
     130  interrupted; everything before was decoded
     """
-    files, output_format = list(paths), format_of(output, format_name, SUFFIXES, Format.TEXT)
+    names, output_format = list(paths), format_of(output, format_name, SUFFIXES, Format.TEXT)
     where = pop_condition(others)
-    live = follow or any(map(is_live, files))
-    options = OutputOptions(output_format, output, files, live=live, clock=Clock(local=not utc), **others)
+    live = follow or any(map(is_live, names))
+    options = OutputOptions(output_format, output, names, live=live, clock=Clock(local=not utc), **others)
     _check_options(options)
     run = Run(RunOptions(where=where, keylog=keylog, records=options.records))
-    needs_captures = _needs_captures(options)
-    _check_inputs(files, needs_captures)
+    inputs = _find(names, _needs_captures(options), follow=follow, separate=separate)
     open_output = OUTPUTS[output_format](options)
     summary = Summary()
     with run:
         lines = open_output()
         run.add_output(lines)
         run.add_output(summary)
-        decoder = _Decoder(run, lines, options, needs_captures, jobs)
-        for file in files:
-            decoder.decode(file, follow=follow and file is files[-1])
+        decoder = _Decoder(run, lines, options, jobs)
+        for files in inputs.files:
+            decoder.decode(files, follow=follow and files is inputs.files[-1])
     if options.most is not None:
         summary.shown = min(summary.shown, options.most)
+    damages = [*inputs.damages, *run.damages]
     if not options.quiet:
         _print_summary(run, summary)
-    for damage in run.damages:
-        print(f"kproxy: {damage}", file=sys.stderr)
-    return INTERRUPTED if run.interrupted and not follow else DAMAGED if run.damages else DONE
+    for sentence in [*inputs.notes, *damages]:
+        print(f"kproxy: {sentence}", file=sys.stderr)
+    return INTERRUPTED if run.interrupted and not follow else DAMAGED if damages else DONE
 
 
 def _check_options(options: OutputOptions) -> None:
@@ -197,79 +202,72 @@ def _check_options(options: OutputOptions) -> None:
 
 
 class _Decoder:
-    """Decodes one file after the other to the outputs of a run.
+    """Decodes one source after the other to the outputs of a run.
 
     Args:
         output: of the events, one of the outputs.
-        needs_captures: see _needs_captures.
         jobs: --jobs.
     """
 
-    def __init__(
-        self, run: Run, output: Output, options: OutputOptions, needs_captures: str | None, jobs: int | None
-    ) -> None:
+    def __init__(self, run: Run, output: Output, options: OutputOptions, jobs: int | None) -> None:
         self._run = run
         self._output = output
         self._options = options
-        self._needs_captures = needs_captures
         self._jobs = jobs
         self._shows_progress = not (options.on_terminal or options.quiet)
 
-    def decode(self, file: Path, *, follow: bool) -> None:
-        """Decode one capture or decoded log. Raises UsageError when it is neither; damage further in is kept for later.
+    def decode(self, files: Files, *, follow: bool) -> None:
+        """Decode captures or decoded logs. Raises UsageError for a pipe that is neither; damage further in is kept for later.
 
-        An interrupt (Ctrl-C) ends the file there: requests in flight are written as at any other end. Files after it are not
+        An interrupt (Ctrl-C) ends them there: requests in flight are written as at any other end. Sources after them are not
         read, nor any after the last line of -n.
         """
         if self._run.interrupted or self._is_full:
             return
-        with _open(file, self._needs_captures, follow=follow) as source:
-            live = follow or is_live(file)
-            if isinstance(source, Capture) and not live:
-                self._start_clock(file)
-                number = _jobs_for(file, self._jobs) if self._options.most is None else 1
-                if number > 1 and self._decode_in_parts(file, number):
-                    return
-            with progress(file, source, wanted=self._shows_progress and not follow) as advance:
-                try:
-                    for _ in self._run.read(source, name=file.name, wait_for_names=not live):
-                        if advance is not None:
-                            advance()
-                        if self._is_full:
-                            break
-                except KeyboardInterrupt:
-                    self._run.interrupt()
+        live = follow or is_live(files.path)
+        if files.first_ns is not None:
+            self._options.clock.start(files.first_ns)  # the date that lines omit, before processes of --jobs are forked
+            number = _jobs_for(files, self._jobs) if self._options.most is None else 1
+            if number > 1 and self._decode_in_parts(files, number):
+                return
+        with (
+            open_named(files.path, GrowingFile(files.path)) if follow else files.open() as source,
+            progress(files, source, wanted=self._shows_progress and not follow) as advance,
+        ):
+            if isinstance(source, DecodedLog):
+                _check_log(files, _needs_captures(self._options))
+            try:
+                for _ in self._run.read(source, name=files.path.name, wait_for_names=not live):
+                    if advance is not None:
+                        advance()
+                    if self._is_full:
+                        break
+            except KeyboardInterrupt:
+                self._run.interrupt()
 
     @property
     def _is_full(self) -> bool:
         return isinstance(self._output, ListedLines) and self._output.is_full
 
-    def _start_clock(self, file: Path) -> None:
-        """Set the date that lines omit to that of the first packet, before processes of --jobs are forked."""
-        with open_capture(file) as capture:
-            for packet in capture:
-                self._options.clock.start(packet.time_ns)
-                break
-
-    def _decode_in_parts(self, file: Path, jobs: int) -> bool:
+    def _decode_in_parts(self, files: Files, jobs: int) -> bool:
         from kproxy.cli.jobs import Progress, decode_in_parts  # noqa: PLC0415 - only for large captures
 
         shown = Progress()
-        with progress(file, shown, wanted=self._shows_progress) as advance:
-            return decode_in_parts(self._run, file, jobs, shown, advance or (lambda: None))
+        with progress(files, shown, wanted=self._shows_progress) as advance:
+            return decode_in_parts(self._run, files, jobs, shown, advance or (lambda: None))
 
 
 def is_live(file: Path) -> bool:
     """Whether a source is standard input, a pipe or a device, which may be written while it is read."""
-    return file == STANDARD_INPUT or not file.is_file()
+    return file == STANDARD_INPUT or (file.exists() and not (file.is_file() or file.is_dir()))
 
 
-def _jobs_for(file: Path, wanted: int | None) -> int:
-    """How many processes shall decode a file: as many as wanted, or by its size if that is None."""
+def _jobs_for(files: Files, wanted: int | None) -> int:
+    """How many processes shall decode files: as many as wanted, or by their size if that is None."""
     cores = min(len(os.sched_getaffinity(0)), MOST_JOBS)
     if wanted is not None:
         return min(wanted, 2 * cores)  # more processes only take more time
-    return cores if file.stat().st_size >= AUTOMATIC_SIZE else 1
+    return cores if sum(path.stat().st_size for path in files.paths) >= AUTOMATIC_SIZE else 1
 
 
 def _print_summary(run: Run, summary: Summary) -> None:
@@ -289,33 +287,29 @@ def _needs_captures(options: OutputOptions) -> str | None:
     return "--records" if options.records else None
 
 
-def _check_inputs(files: list[Path], needs_captures: str | None) -> None:
-    if files.count(STANDARD_INPUT) > 1:
-        raise UsageError("standard input can be read only once: use one -")
-    for file in files:
-        _check_input(file, needs_captures)
+def _find(names: list[Path], needs_captures: str | None, *, follow: bool, separate: bool) -> Inputs:
+    """Find what to decode, before any output is changed; the file that is followed is the last one, and read alone.
+
+    Raises UsageError if there is nothing, or a decoded log where captures are needed.
+    """
+    check_standard_input(names)
+    followed = names.pop() if follow else None
+    inputs = find_inputs(names, separate=separate) if names else Inputs()
+    for files in inputs.files:
+        if files.are_logs:
+            _check_log(files, needs_captures)
+    if followed is not None:
+        inputs.files.append(Files([followed]))
+        if followed.is_file():
+            open_named(followed).close()
+    return inputs
 
 
-def _check_input(file: Path, needs_captures: str | None) -> None:
-    """Raise UsageError if the file cannot be read or is no capture, before any output is changed."""
-    if file == STANDARD_INPUT:
-        return
-    if file.is_dir():
-        raise UsageError(f"{file} is a directory; name captures, for instance {file / '*.pcap'}")
-    if not file.exists():
-        raise UsageError(f"{file}: no such file")
-    if file.is_file() or file.samefile(os.devnull):  # a pipe can be opened only once
-        _open(file, needs_captures).close()
-
-
-def _open(file: Path, needs_captures: str | None, *, follow: bool = False) -> Input:
-    source = open_named(file, GrowingFile(file) if follow else None)
-    if isinstance(source, DecodedLog) and needs_captures is not None:
-        source.close()
+def _check_log(files: Files, needs_captures: str | None) -> None:
+    if needs_captures is not None:
         raise UsageError(
-            f"{source.name} is a decoded log, which has no bytes of frames and records: {needs_captures} needs captures"
+            f"{files.path} is a decoded log, which has no bytes of frames and records: {needs_captures} needs captures"
         )
-    return source
 
 
 class GrowingFile:

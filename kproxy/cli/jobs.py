@@ -26,14 +26,14 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from operator import itemgetter
-from pathlib import Path
 from types import FrameType
 from typing import Any, TypeAlias
 
-from kproxy.capture import Capture
+from kproxy.capture import Capture, MergedCapture
 from kproxy.output.bodies import Bodies
-from kproxy.pipeline.decoded_log import open_input
+from kproxy.pipeline.decoded_log import DecodedLog, MergedLog
 from kproxy.pipeline.division import HEAD, CannotDivide, Division, Fact
+from kproxy.pipeline.inputs import Files
 from kproxy.pipeline.line_output import Lines
 from kproxy.pipeline.output import Observer
 from kproxy.pipeline.run import Part, Run
@@ -55,9 +55,9 @@ class Progress:
 
 
 def decode_in_parts(
-    run: Run, file: Path, jobs: int, shown: Progress, advance: Callable[[], None], *, head: int = HEAD
+    run: Run, files: Files, jobs: int, shown: Progress, advance: Callable[[], None], *, head: int = HEAD
 ) -> bool:
-    """Decode *file* in *jobs* processes to the outputs of *run*; an interrupt ends it as it does ``run.read``.
+    """Decode captures in *jobs* processes to the outputs of *run*; an interrupt ends it as it does ``run.read``.
 
     Args:
         shown: is kept up to date for a progress bar.
@@ -73,7 +73,7 @@ def decode_in_parts(
     collects = gc.isenabled()
     gc.disable()  # what the parent keeps has no cycles
     try:
-        parent.start(file, jobs, head)
+        parent.start(files, jobs, head)
         with _interrupts(parent.interrupt):
             parent.collect(shown, advance)
     except (OSError, EOFError):  # no memory for another process, or one was killed
@@ -151,14 +151,14 @@ class _Parent:
         self._facts: list[tuple[_Child, Fact]] = []  # as they came
         self._values: dict[tuple[str, str], Any] = {}
 
-    def start(self, file: Path, jobs: int, head: int) -> None:
+    def start(self, files: Files, jobs: int, head: int) -> None:
         """Fork the tasks. Raises OSError."""
         self._run.flush()  # else each task would write the buffered output again
         context = get_context("fork")
         for task in range(jobs):
             ours, theirs = context.Pipe()
             process = context.Process(
-                target=_decode_part, args=(self._run, file, (task, jobs, head), theirs), daemon=True
+                target=_decode_part, args=(self._run, files, (task, jobs, head), theirs), daemon=True
             )
             process.start()
             theirs.close()
@@ -240,11 +240,11 @@ class _Parent:
 # In a task
 
 
-def _decode_part(run: Run, file: Path, division: tuple[int, int, int], pipe: Connection) -> None:
+def _decode_part(run: Run, files: Files, division: tuple[int, int, int], pipe: Connection) -> None:
     gc.freeze()
     gc.enable()
     try:
-        _Task(run, file, division, pipe).decode()
+        _Task(run, files, division, pipe).decode()
     except BaseException as error:
         pipe.send(f"{type(error).__name__}: {error}")
 
@@ -255,15 +255,15 @@ class _Task:
     In the head all tasks have the same events, and only those of task 0 count.
     """
 
-    def __init__(self, run: Run, file: Path, division: tuple[int, int, int], pipe: Connection) -> None:
+    def __init__(self, run: Run, files: Files, division: tuple[int, int, int], pipe: Connection) -> None:
         task, tasks, head = division
         self._run = run
-        self._file = file
+        self._files = files
         self._pipe = pipe
         self._counts = task == 0
         self._division = Division(task, tasks, self, head=head, on_divide=self._begin_part)
         self._interrupted = False
-        self._source: Capture | None = None
+        self._source: Capture | MergedCapture | None = None
         self._summary = Summary()
         self._notes_before = len(run.condition.notes) if run.condition is not None else 0
         self._notes: list[tuple[int, str]] = []
@@ -277,13 +277,15 @@ class _Task:
         run = self._run
         lines = next(output for output in run.outputs if isinstance(output, Lines))
         run.begin_part([_PartLines(lines, self), self._summary])
-        with open_input(self._file) as source:
-            if not isinstance(source, Capture):
+        with self._files.open() as source:
+            if isinstance(source, DecodedLog | MergedLog):
                 raise CannotDivide("a decoded log")
             self._source = source
-            source.map_file(self._file)  # if reading the mapping kills this task, the parent decodes everything
+            if isinstance(source, Capture):
+                # If reading the mapping kills this task, the parent decodes everything
+                source.map_file(self._files.path)
             try:
-                for _ in run.read_part(source, self._division, name=self._file.name):
+                for _ in run.read_part(source, self._division, name=self._files.path.name):
                     self._collect_notes()
                     self._check_interrupt()
             except KeyboardInterrupt:

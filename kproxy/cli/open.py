@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kproxy.cli.options import KEYLOG
+from kproxy.cli.options import KEYLOG, SEPARATE
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
 from kproxy.pipeline.run import Options
@@ -41,6 +41,7 @@ HOST = "127.0.0.1"
     help="Keep so much of captures and logs; the oldest exchanges leave.",
 )
 @click.option("--spill", metavar="DIR", type=Path, help="Keep the exchanges that leave in a file here.")
+@SEPARATE
 @KEYLOG
 def open_(
     sources: tuple[Path, ...],
@@ -49,12 +50,13 @@ def open_(
     records: bool,
     memory: int,
     spill: Path | None,
+    separate: bool,
     keylog: Path | None,
 ) -> int:
     """Open captures, decoded logs or tables in the browser.
 
-    SOURCE is a capture (pcap or pcapng, plain, gzip or zstd), a decoded log, or a directory of tables (kproxy decode
-    --format parquet). "-" is standard input: what comes is shown as it comes.
+    SOURCE is a capture (pcap or pcapng, plain, gzip or zstd), a folder of them, which are one capture, a decoded log, or a
+    directory of tables (kproxy decode --format parquet). "-" is standard input: what comes is shown as it comes.
 
     \b
     kproxy open trace.pcapng
@@ -83,8 +85,14 @@ def open_(
         raise UsageError(f"{spill} is no directory")
     keep_large_blocks_apart()
     store = open_sources(
-        sources, Options(keylog=keylog, records=records, contain=(Exception,)), most=memory << 20, spill=spill
+        sources,
+        Options(keylog=keylog, records=records, contain=(Exception,)),
+        most=memory << 20,
+        spill=spill,
+        separate=separate,
     )
+    for note in getattr(store, "notes", ()):
+        print(f"kproxy: {printable(note, 400)}", file=sys.stderr)
     try:
         _serve(store, port, browse=not no_browser)
     finally:

@@ -1,6 +1,6 @@
 """Options that several commands have, and what a shell completes for the options of all commands.
 
-KEYLOG, form_option, bootstrap_option   --keylog; --format text or json; --bootstrap
+KEYLOG, SEPARATE, form_option, bootstrap_option   --keylog; --separate; --format text or json; --bootstrap
 selection_options   a decorator: gives a command --where, and --api, --topic, --client and --group, short for conditions
 pop_condition       takes their values out of the command's options, as one condition in CEL (condition_of)
 complete_...        what Click calls for completion (``shell_complete=`` of an option or argument)
@@ -30,6 +30,11 @@ FORMER_NAMES = {
 }
 KEYLOG = click.option(
     "--keylog", metavar="FILE", type=Path, help="Session keys of TLS (NSS key log); see kproxy help captures."
+)
+SEPARATE = click.option(
+    "--separate",
+    is_flag=True,
+    help="Read each file or folder as a capture of its own; otherwise all are one capture. See kproxy help captures.",
 )
 SELECTION = ("apis", "topics", "clients", "groups", "where")  # the names of what selection_options gives
 WORD = re.compile(r"\w*$")

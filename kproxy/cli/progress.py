@@ -4,14 +4,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Protocol
 
 from kproxy.output.escaping import printable
+from kproxy.pipeline.inputs import Files
 
 UPDATE_S = 0.1  # between two updates of the bar
 EVENTS = 256  # between two reads of the clock
-COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # gzip, zstd: the size after decompression is not known
 
 
 class Positioned(Protocol):
@@ -23,7 +22,7 @@ class Positioned(Protocol):
 
 
 @contextmanager
-def progress(file: Path, capture: Positioned, *, wanted: bool) -> Iterator[Callable[[], None] | None]:
+def progress(files: Files, capture: Positioned, *, wanted: bool) -> Iterator[Callable[[], None] | None]:
     """Show a bar while the block runs. Yields the function to call after every event; None if no bar is shown."""
     if not wanted or not sys.stderr.isatty():
         yield None
@@ -34,7 +33,7 @@ def progress(file: Path, capture: Positioned, *, wanted: bool) -> Iterator[Calla
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(printable(file.name, 40).replace("[", "\\["), total=plain_size(file))
+        task = bar.add_task(printable(files.name, 40).replace("[", "\\["), total=files.plain_size)
         seen, last = 0, time.monotonic()
 
         def advance() -> None:
@@ -45,12 +44,3 @@ def progress(file: Path, capture: Positioned, *, wanted: bool) -> Iterator[Calla
                 bar.update(task, completed=capture.position)
 
         yield advance
-
-
-def plain_size(file: Path) -> int | None:
-    """Return the size of a plain file; None for a pipe or a compressed file, whose size is not known."""
-    if not file.is_file():
-        return None
-    with file.open("rb") as start:
-        magic = start.read(4)
-    return None if magic.startswith(COMPRESSED) else file.stat().st_size

@@ -18,9 +18,10 @@ from typing import NoReturn
 
 from kproxy.analyses.loading import Reading
 from kproxy.capture.reader import end_waiting_read
-from kproxy.cli.progress import plain_size, progress
+from kproxy.cli.progress import progress
+from kproxy.errors import UsageError
 from kproxy.output.times import render_size
-from kproxy.pipeline.run import Input
+from kproxy.pipeline.inputs import Files, Input, files_of, plain_size
 
 AFTER_S = 0.1  # of reading, on a processor
 AFTER_WAITING_S = 2.0  # of reading where the source or the processor is slow
@@ -125,6 +126,7 @@ class SourceReader:
     Args:
         sources: all of them.
         bar: show a bar where standard error is a terminal.
+        separate: see Reading.
         first: the first answer, if one is wanted.
         show: called with the text of the first answer.
     """
@@ -134,13 +136,14 @@ class SourceReader:
         sources: Sequence[Path],
         *,
         bar: bool,
+        separate: bool = False,
         first: FirstAnswer | None = None,
         show: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self.state = Reading(holds=first is not None)
+        self.state = Reading(holds=first is not None, separate=separate)
         self.interrupted = False
         self.first = first
-        sizes = [plain_size(source) for source in sources]
+        sizes = [plain_size(file) for source in sources for file in _files_of(source)]
         self._sources = len(sources)
         self._total = None if None in sizes else sum(size for size in sizes if size is not None)
         self._bar = bar
@@ -163,12 +166,12 @@ class SourceReader:
     def _read(self) -> int:
         return self._before + (0 if self._source is None else self._source.position)
 
-    def read(self, path: Path, source: Input, steps: Iterator[None]) -> None:
+    def read(self, files: Files, source: Input, steps: Iterator[None]) -> None:
         """Read a source to its end, or until Ctrl-C."""
         self._source = source
         with self._ends_at_interrupt(source):
             if not self.state.holds or not self._read_first_part(source, steps):
-                while not self._read_on(path, source, steps):
+                while not self._read_on(files, source, steps):
                     pass
         self._before, self._source = self._read, None
 
@@ -211,11 +214,11 @@ class SourceReader:
                 pass
         return first.is_here
 
-    def _read_on(self, path: Path, source: Input, steps: Iterator[None]) -> bool:
+    def _read_on(self, files: Files, source: Input, steps: Iterator[None]) -> bool:
         """Read on until the end of the source, the first answer, or the time for a bar. Returns whether it was the end."""
         text = ""
         has_bar = self._bar and time.monotonic() - self._began > BAR_AFTER_S
-        with progress(path, source, wanted=has_bar) as advance:
+        with progress(files, source, wanted=has_bar) as advance:
             for count, _ in enumerate(steps):
                 if advance is not None:
                     advance()
@@ -258,3 +261,11 @@ class SourceReader:
             yield
         finally:
             signal.signal(signal.SIGINT, before)
+
+
+def _files_of(source: Path) -> list[Path]:
+    """Return the files of a source; a mistake in its name is reported when it is read."""
+    try:
+        return files_of(source)
+    except UsageError:
+        return [source]

@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from kproxy.cli.options import KEYLOG, form_option, pop_condition, selection_options
+from kproxy.cli.options import KEYLOG, SEPARATE, form_option, pop_condition, selection_options
 from kproxy.config import BrokerTls
 from kproxy.errors import CaptureError, OutputClosed, UsageError
 from kproxy.login.client_settings import ClientSettings, read_settings
@@ -63,6 +63,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic
 @click.option("--to", metavar="HOST:PORT", required=True, help="A broker of the cluster that the requests are sent to.")
 @click.option("--yes", is_flag=True, help="Send the requests; without it, only say what they would do.")
 @selection_options
+@SEPARATE
 @click.option(
     "--speed",
     metavar="FACTOR|max",
@@ -92,6 +93,7 @@ def replay(
     sources: tuple[Path, ...],
     to: str,
     yes: bool,
+    separate: bool,
     speed: float | str,
     create_topics: bool,
     timeout: float,
@@ -147,11 +149,11 @@ def replay(
     broker_tls = _tls(settings, **others)
     _check(sources)
     try:
-        recording = read_recording(sources, where=where, keylog=keylog)
+        recording = read_recording(sources, where=where, keylog=keylog, separate=separate)
     except CaptureError as error:
         raise UsageError(str(error)) from error
-    for damage in recording.damages:
-        print(f"kproxy: {damage}", file=sys.stderr)
+    for sentence in [*recording.notes, *recording.damages]:
+        print(f"kproxy: {sentence}", file=sys.stderr)
     options = Options(None if speed == AS_FAST_AS_IT_GOES else float(speed), timeout)
 
     async def work() -> int:
@@ -255,10 +257,6 @@ def _check(sources: Sequence[Path]) -> None:
     for source in sources:
         if (source / MANIFEST).is_file() or source.suffix == ".parquet":
             raise UsageError(f"{source} has tables, in which are no bytes to send: replay needs captures")
-        if source.is_dir():
-            raise UsageError(f"{source} is a directory; name captures, for instance {source / '*.pcap'}")
-        if str(source) != "-" and not source.exists():
-            raise UsageError(f"{source}: no such file")
 
 
 @contextmanager

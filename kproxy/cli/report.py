@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kproxy.cli.options import SEPARATE
 from kproxy.cli.reading import FirstAnswer, SourceReader
 from kproxy.cli.report_request import (
     Format,
@@ -42,12 +43,14 @@ FIRST_ANALYSES_S = 0.2  # CPU time for the analyses of the first answer
 
 @click.command()
 @click.argument("sources", metavar="SOURCE...", nargs=-1, type=Path)
+@SEPARATE
 @report_options
-def report(sources: tuple[Path, ...], **options: Any) -> int:
+def report(sources: tuple[Path, ...], *, separate: bool, **options: Any) -> int:
     """Report what matters in captures, decoded logs and tables.
 
     SOURCE is a capture (pcap or pcapng, plain, gzip or zstd; - is standard input), a decoded log, which kproxy run may still
-    be writing, or a directory of tables (kproxy decode --format parquet). Several sources make one report.
+    be writing, or a directory of tables (kproxy decode --format parquet). Several sources make one report. Several captures,
+    also folders and patterns of them, are read as one capture, unless --separate is given.
 
     \b
     kproxy report trace.pcapng
@@ -98,6 +101,7 @@ def report(sources: tuple[Path, ...], **options: Any) -> int:
     reader = SourceReader(
         sources,
         bar=not request.quiet,
+        separate=separate,
         first=FirstAnswer() if _wants_first_answer(sources, request) else None,
         show=shown.show_first,
     )
@@ -118,6 +122,7 @@ def report(sources: tuple[Path, ...], **options: Any) -> int:
             reader.send(_first_answer(database, plan, reader.part, shown))
         growing = [damage for damage in database.damages if damage.endswith(STILL_GROWING)]
         database.damages = [damage for damage in database.damages if damage not in growing]
+        tell(database.notes)
         with Meter(wanted=not request.quiet, poll=reader.poll) as meter:
             made = make_report(
                 database,

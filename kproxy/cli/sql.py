@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kproxy.cli.options import KEYLOG
+from kproxy.cli.options import KEYLOG, SEPARATE
 from kproxy.cli.reading import SourceReader
 from kproxy.errors import UsageError
 from kproxy.output.escaping import printable
@@ -50,6 +50,7 @@ class Format(StrEnum):
 )
 @click.option("--records", is_flag=True, help="Fill the table records, too.")
 @click.option("--analyses", "folders", metavar="DIR", multiple=True, type=Path, help="Add the views of this folder.")
+@SEPARATE
 @KEYLOG
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress bar.")
 def sql(
@@ -57,6 +58,7 @@ def sql(
     format_name: str,
     records: bool,
     folders: tuple[Path, ...],
+    separate: bool,
     keylog: Path | None,
     quiet: bool,
 ) -> int:
@@ -95,7 +97,7 @@ def sql(
     wanted = None if query is None else _wanted(check_query(query), folders)
     if records:
         wanted = _all_tables() if wanted is None else wanted | {"records"}
-    reader = SourceReader(sources, bar=not quiet)
+    reader = SourceReader(sources, bar=not quiet, separate=separate)
     with Database(
         sources,
         folders=folders,
@@ -112,7 +114,7 @@ def sql(
             show(query)
         else:
             _prompt(queries, show)
-        for damage in database.damages:
+        for damage in [*database.notes, *database.damages]:
             print(f"kproxy: {printable(damage, 400)}", file=sys.stderr)
         return INTERRUPTED if reader.interrupted else DAMAGED if database.damages else DONE
 

@@ -50,6 +50,7 @@ LINE_ERRORS = (
     AttributeError,
     RecursionError,
 )
+MOST_NUMBERS = 100_000  # of connections, that are kept from other connections
 MOST_CONNECTIONS = 1_000  # whose authentication and fetch sessions are remembered
 MOST_PARTITIONS = 10_000  # of one fetch session
 MOST_TOPICS = 100_000  # whose names are remembered
@@ -251,6 +252,8 @@ class LogReader:
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[int, str, str], _Known] = OrderedDict()
+        self._numbers: dict[int, tuple[int, str, str]] = {}  # whose they are: logs of several hosts share numbers
+        self._last_number = 0
         self._topics: OrderedDict[str, str] = OrderedDict()  # id -> name: a fetch session has ids of earlier lines
 
     def read(self, line: bytes) -> tuple[Event, Bodies | None]:
@@ -268,12 +271,23 @@ class LogReader:
         key = line.connection, line.client, line.broker
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = _Known(Connection(*key))
+            known = self._known[key] = _Known(Connection(self._number(key), line.client, line.broker))
             if len(self._known) > MOST_CONNECTIONS:
                 self._known.popitem(last=False)
         else:
             self._known.move_to_end(key)
         return known
+
+    def _number(self, key: tuple[int, str, str]) -> int:
+        """Return the number that the log gives to a connection; the next free one if another connection has it."""
+        number = key[0]
+        if self._numbers.get(number, key) != key:
+            number = self._last_number + 1
+        self._last_number = max(self._last_number, number)
+        self._numbers[number] = key
+        if len(self._numbers) > MOST_NUMBERS:
+            del self._numbers[next(iter(self._numbers))]
+        return number
 
     def _learn_topics(self, names: dict[str, str]) -> None:
         for topic_id, name in names.items():

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kproxy.analyses.duck import Database
+from kproxy.capture import MergedCapture
 from kproxy.capture.reader import name_of, open_raw, see_through
 from kproxy.errors import KproxyError
 from kproxy.output.bodies import Bodies, why_cut
@@ -25,7 +26,8 @@ from kproxy.page.blocks import Blocks, Item, Side, SpillFiles
 from kproxy.page.columns import ADDED
 from kproxy.page.left_out import clock
 from kproxy.page.store import GONE, Loading, Store
-from kproxy.pipeline.decoded_log import open_stream
+from kproxy.pipeline.decoded_log import MergedLog, open_stream
+from kproxy.pipeline.inputs import Files, Input, find_inputs
 from kproxy.pipeline.run import Options, Run
 from kproxy.pipeline.summary import Summary
 from kproxy.pipeline.table_output import TableOutput
@@ -52,6 +54,9 @@ class Recorded(Store):
         options: how to decode them.
         most: bytes of exchanges that are kept in memory.
         spill: a directory for older exchanges; None: they are dropped.
+        separate: captures are read one by one, not as one.
+
+    ``notes`` has a sentence for each file that is left out as it is a copy. Raises UsageError where nothing can be read.
     """
 
     def __init__(
@@ -60,17 +65,21 @@ class Recorded(Store):
         options: Options = Options(),  # noqa: B008 - frozen
         most: int = MOST_KEPT,
         spill: Path | None = None,
+        *,
+        separate: bool = False,
     ) -> None:
         super().__init__()
         self.name = ", ".join(Path(name_of(source)).name for source in sources)
+        self._inputs = find_inputs(sources, separate=separate)
+        self.notes = self._inputs.notes
         self.blocks: Blocks[Item] = Blocks(most, None if spill is None else SpillFiles(spill))
-        self.sources = list(sources)
+        self.sources = [path for files in self._inputs.files for path in files.paths]
         self.options = options
         self._database = Database([], memory=MEMORY)
         self._writer = self._database.connection.cursor()
         for column, kind in ADDED.items():
             self._writer.execute(f"ALTER TABLE exchanges ADD COLUMN {column} {kind}")
-        self._total = sum(source.stat().st_size for source in sources if source.is_file())
+        self._total = sum(path.stat().st_size for path in self.sources if path.is_file())
         self._read_before = 0
         self._whole: dict[Path, tuple[int, int]] = {}  # files read to their end: size, and when, in ns
         self._ended = threading.Event()
@@ -136,11 +145,12 @@ class Recorded(Store):
     def _load(self, run: Run, output: "RowOutput", summary: Summary) -> None:
         try:
             with run:
-                for path in self.sources:
-                    self._read(run, path, output)
-                    with contextlib.suppress(OSError):  # it is gone
-                        self._whole[path] = path.stat().st_size, time.time_ns()
-                    self.damages = list(run.damages)
+                for files in self._inputs.files:
+                    self._read(run, files, output)
+                    for path in files.paths:
+                        with contextlib.suppress(OSError):  # it is gone
+                            self._whole[path] = path.stat().st_size, time.time_ns()
+                    self.damages = [*self._inputs.damages, *run.damages]
             self.damages += [f"{count} connections were given up: {name}" for name, count in run.faults.items()]
         except KproxyError as error:
             self.damages.append(str(error))
@@ -154,20 +164,32 @@ class Recorded(Store):
             self.loading = None
             self._ended.set()
 
-    def _read(self, run: Run, path: Path, output: "RowOutput") -> None:
-        """Read a source. Progress is counted in bytes of the file, as the decompressed size is not known beforehand."""
+    def _read(self, run: Run, files: Files, output: "RowOutput") -> None:
+        """Read a source. Progress is counted in bytes of the files, as the decompressed size is not known beforehand."""
+        if len(files.parts) > 1:
+            with files.open() as source:
+                assert isinstance(source, MergedCapture | MergedLog)
+                self._read_on(run, source, output, lambda: source.file_position)
+                self._read_before += source.file_position
+            return
+        path = files.path
         raw, name = open_raw(path, await_writer=False), name_of(path)  # a wait in open(2) cannot be stopped
         is_pipe = not raw.seekable()
         arriving = Arriving(raw, lambda: self._waits(output)) if is_pipe else raw
         with open_stream(see_through(arriving, name), name) as source:
-            for count, _ in enumerate(run.read(source, wait_for_names=not is_pipe)):
-                if count % LOOK == 0:
-                    done = self._read_before + (0 if is_pipe else raw.tell())
-                    self.loading = Loading(min(done, self._total), self._total)
-                    self._show_when_due(output)
-                    if self._stop.is_set():
-                        source.stop()
+            self._read_on(run, source, output, (lambda: 0) if is_pipe else raw.tell, is_live=is_pipe)
             self._read_before += 0 if is_pipe else raw.tell()
+
+    def _read_on(
+        self, run: Run, source: Input, output: "RowOutput", read: Callable[[], int], *, is_live: bool = False
+    ) -> None:
+        """Read an open source to its end; *read*: how many bytes of its files were read."""
+        for count, _ in enumerate(run.read(source, wait_for_names=not is_live)):
+            if count % LOOK == 0:
+                self.loading = Loading(min(self._read_before + read(), self._total), self._total)
+                self._show_when_due(output)
+                if self._stop.is_set():
+                    source.stop()
 
     def _waits(self, output: "RowOutput") -> bool:
         """Show what a silent pipe has brought so far; return whether to go on waiting."""

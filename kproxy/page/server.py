@@ -59,6 +59,7 @@ def open_sources(
     *,
     most: int = MOST_KEPT,
     spill: Path | None = None,
+    separate: bool = False,
 ) -> Store:
     """Return the store of these sources; captures and logs are read while it is used. Raises UsageError for what is no source."""
     identified = [identify_source(source) for source in sources]
@@ -67,7 +68,7 @@ def open_sources(
         raise UsageError("directories of tables cannot be opened together with captures or logs")
     if kinds == {Kind.TABLES}:
         return Tabled([source.path for source in identified])
-    store = Recorded([source.path for source in identified], options, most, spill)
+    store = Recorded([source.path for source in identified], options, most, spill, separate=separate)
     try:
         store.start()
     except UsageError:

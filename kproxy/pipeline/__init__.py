@@ -2,7 +2,8 @@
 
     reading.py         read(): events of files, for other programs; decode_packets(), decode_flows(): for tasks of a Spark cluster
     run.py             Run: options in, sources read, events written to outputs; counts, damages and faults kept
-    decoded_log.py     tells captures and decoded logs apart; reads a decoded log line by line
+    decoded_log.py     tells captures and decoded logs apart; reads one, or many as one, line by line
+    inputs.py          the files that names stand for: files, folders, patterns; which are read as one, which are copies
     flow_reader.py     one flow of a capture: Kafka or not, which side is the client; its states are a table there
     division.py        divides the connections of a capture among processes (``kproxy decode --jobs``)
     sides.py           finds the client of a flow whose beginning was not captured
@@ -32,7 +33,7 @@ each output. Nothing here waits, reads a clock or opens a socket, and no module 
 Seams
 
     Run(Options(where=..., keylog=..., contain=...), [output, ...])
-        .read(Capture | DecodedLog)      -> Iterator[None]    to the end, or .interrupt()
+        .read(Input)                     -> Iterator[None]    to the end, or .interrupt(); see inputs.py
         .read_flow_items(items)          -> Iterator[None]    flows that the caller has reassembled
         .read_part(Capture, Division)    -> Iterator[None]    one process's share of the connections
         .open_live(name)                 -> Connections       .open .receive .lose .end .close .close_all

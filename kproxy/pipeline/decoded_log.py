@@ -1,13 +1,26 @@
 """Read decoded logs (written by ``--format jsonl`` and ``kproxy run --log``) line by line; tell them apart from captures."""
 
+import heapq
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path, PurePath
 from typing import Self
 
+from msgspec import Struct
+
 from kproxy.capture import Capture
-from kproxy.capture.reader import ByteSource, PlainSource, RawFile, name_of, open_raw, open_source, see_through
+from kproxy.capture.reader import (
+    BUFFER_SIZE,
+    ByteSource,
+    PlainSource,
+    RawFile,
+    name_of,
+    open_raw,
+    open_source,
+    see_through,
+)
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.jsonl import START
 from kproxy.output.times import render_size
@@ -17,6 +30,8 @@ LONGEST_LINE = 64 * 1024 * 1024  # kproxy opens bodies up to 16 MB of JSON; deco
 LONGEST_FIRST = 1024 * 1024  # bytes of the first line searched for "event"
 MOST_NAMED = 10  # unreadable lines of one file that are named in ``damages``
 EVENT = re.compile(rb'\{\s*"event"\s*:\s*"')
+TIME = re.compile(rb'"(?:requestAt|responseAt|at)"\s*:\s*"(\d{4}-[^"]{1,32})"')
+LONGEST_START = 2048  # bytes of a line searched for its times
 
 
 class DecodedLog:
@@ -109,6 +124,99 @@ class DecodedLog:
             yield line if line.endswith(b"\n") else line + b"\n"
 
 
+class LogFile(Struct, frozen=True, order=True):
+    """A decoded log, as far as its first line: the time of that."""
+
+    first_at: bytes
+    path: Path
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no line with a time."""
+        return not self.first_at
+
+
+class MergedLog:
+    """Several decoded logs that are read as one DecodedLog: their lines in the order of their times.
+
+    The time of a line is the latest one in its beginning, since a line is written when the response comes. Each log keeps its
+    own order, and is open from the time of its first line on. ``part`` is the name of the log that the latest line is from.
+    """
+
+    def __init__(self, files: Sequence[LogFile]) -> None:
+        self.name = str(files[0].path)
+        self.part = ""
+        self.damages: list[str] = []
+        self._files = sorted(files)
+        self._open: list[DecodedLog] = []
+        self._latest: DecodedLog | None = None
+        self._read = 0  # bytes of the logs that were read to their end
+        self._stopped = False
+
+    @property
+    def position(self) -> int:
+        """Bytes read so far, after decompression."""
+        return self._read + sum(log.position for log in self._open)
+
+    @property
+    def file_position(self) -> int:
+        """The same: bytes before decompression are not counted."""
+        return self.position
+
+    def __iter__(self) -> Iterator[bytes]:
+        for _, log, line in heapq.merge(*map(self._lines, self._files), key=itemgetter(0)):
+            if log is not None:
+                self._latest, self.part = log, PurePath(log.name).name
+                yield line
+
+    def _lines(self, file: LogFile) -> Iterator[tuple[bytes, DecodedLog | None, bytes]]:
+        """Yield the lines of a log with their times, and before them the time of the first one, without opening the log."""
+        at = file.first_at
+        yield at, None, b""
+        if self._stopped:
+            return
+        try:
+            log = DecodedLog(open_source(file.path), name_of(file.path))
+        except CaptureError as error:  # it is gone
+            self.damages.append(str(error))
+            return
+        self._open.append(log)
+        for line in log:
+            at = time_of_line(line) or at
+            yield at, log, line
+        self._open.remove(log)
+        self._read += log.position
+        self.damages += log.damages
+        log.close()
+
+    def stop(self) -> None:
+        """Read no further, as DecodedLog.stop."""
+        self._stopped = True
+        for log in self._open:
+            log.stop()
+
+    def refuse(self, reason: str) -> None:
+        """Record that the latest line cannot be read, and why."""
+        assert self._latest is not None
+        self._latest.refuse(reason)
+
+    def close(self) -> None:
+        """Close the files."""
+        for log in self._open:
+            log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def time_of_line(line: bytes) -> bytes:
+    """Return the latest time in the beginning of a line, as it is written there; b"" if there is none."""
+    return max(TIME.findall(line, 0, LONGEST_START), default=b"")
+
+
 def open_input(file: Path) -> Capture | DecodedLog:
     """Open a capture or a decoded log ("-" is standard input); its content decides which one it is.
 
@@ -130,15 +238,18 @@ def open_named(file: Path, raw: RawFile | None = None) -> Capture | DecodedLog:
         raise UsageError(str(error)) from error
 
 
-def open_stream(stream: ByteSource, name: str) -> Capture | DecodedLog:
-    """As ``open_input``, for any stream of decompressed bytes; closing the result, or an error, closes the stream."""
+def open_stream(stream: ByteSource, name: str, buffer_size: int = BUFFER_SIZE) -> Capture | DecodedLog:
+    """As ``open_input``, for any stream of decompressed bytes; closing the result, or an error, closes the stream.
+
+    *buffer_size*: of a capture, in bytes.
+    """
     source = PlainSource(stream, name)
     try:
         if _is_log(source, PurePath(name)):
             return DecodedLog(source, name)
         if source.peek(1) == b"{":
             raise CaptureError(f'{name}: line 1: neither a capture nor a line of a decoded log, an object with "event"')
-        return Capture(source, name)
+        return Capture(source, name, buffer_size)
     except CaptureError:
         source.close()
         raise

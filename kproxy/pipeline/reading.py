@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Self
 
 from kproxy.capture import Data, FlowItem, Flows, Packet
-from kproxy.capture.reader import STANDARD_INPUT
 from kproxy.capture.unwrap import Unwrapper
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.bodies import Bodies, Opener, read_bodies
-from kproxy.pipeline.decoded_log import open_input
+from kproxy.pipeline.inputs import Files, Inputs, find_inputs
 from kproxy.pipeline.output import Observer
 from kproxy.pipeline.run import Options, Run
 from kproxy.pipeline.summary import Summary
@@ -26,8 +25,9 @@ def read(
     keylog: str | Path | None = None,
     records: bool = False,
     strict: bool = True,
+    separate: bool = False,
 ) -> "Reader":
-    """Read the events of captures and decoded logs, file after file.
+    """Read the events of captures and decoded logs; several captures are read as one, in the order of their packets.
 
         for event in kproxy.read("trace.pcapng", where='apiName == "Fetch"'):
             print(event.client_id, event.request_body().max_bytes)
@@ -46,8 +46,9 @@ def read(
         where: a condition (CEL) on the fields of the decoded log; other events are skipped.
         keylog: TLS session keys (NSS key log), in addition to those inside the captures.
         records: let ``Reader.bodies`` open the records of all topics, not only those of Kafka's internal topics.
-        strict: raise CaptureError for a damaged file, after the last event before the damage. False: go on with the next file
-            and list the damage in ``Reader.damages``.
+        strict: raise CaptureError for a damaged file: before the first event where it is no capture at all, otherwise after
+            the last event. False: list the damage in ``Reader.damages``.
+        separate: read captures one by one, not as one capture.
 
     Raises:
         CaptureError: a file cannot be opened, or is neither a capture nor a decoded log.
@@ -62,22 +63,22 @@ def read(
                 f"a path is str or Path, not {type(path).__name__}; pass several paths as arguments: kproxy.read(*paths)"
             )
     options = Options(where=where, keylog=None if keylog is None else Path(keylog), records=records)
-    return Reader([Path(path) for path in paths], options, strict=strict)
+    return Reader([Path(path) for path in paths], options, strict=strict, separate=separate)
 
 
 class Reader(Iterator[Event]):
     """The events of files; iterate once. The end, ``close`` or the end of a ``with`` block closes the files."""
 
-    def __init__(self, paths: Iterable[Path], options: Options, *, strict: bool) -> None:
-        paths = list(paths)
-        for path in paths:
-            _check(path)
+    def __init__(self, paths: Iterable[Path], options: Options, *, strict: bool, separate: bool = False) -> None:
+        self._inputs = _find(paths, separate=separate)
+        if strict and self._inputs.damages:
+            raise CaptureError("\n".join(self._inputs.damages))
         self._opener = Opener(Viewers() if options.records else None)
         self._collector = _Collector(self._opener)
         self._summary = Summary()
         self._run = Run(options, [self._collector, self._summary])
         self._close_run = weakref.finalize(self, self._run.close)  # at the latest when the Reader is dropped
-        self._events = _read(paths, self._run, self._collector, strict=strict)
+        self._events = _read(self._inputs.files, self._run, self._collector, strict=strict)
 
     def __next__(self) -> Event:
         return next(self._events)
@@ -93,7 +94,7 @@ class Reader(Iterator[Event]):
     @property
     def damages(self) -> list[str]:
         """Return one sentence for each damaged file so far: where and how."""
-        return self._run.damages
+        return [*self._inputs.damages, *self._run.damages]
 
     @property
     def summary(self) -> list[str]:
@@ -112,10 +113,10 @@ class Reader(Iterator[Event]):
         self.close()
 
 
-def _read(paths: list[Path], run: Run, collector: "_Collector", *, strict: bool) -> Generator[Event]:
+def _read(inputs: list[Files], run: Run, collector: "_Collector", *, strict: bool) -> Generator[Event]:
     with run:
-        for path in paths:
-            with open_input(path) as source:
+        for files in inputs:
+            with files.open() as source:
                 for _ in run.read(source):
                     yield from collector.shown()
             if strict and run.damages:
@@ -175,8 +176,9 @@ def _reassemble(packets: Iterable[Packet]) -> Iterator[FlowItem | Data]:
     yield from flows.close()
 
 
-def _check(path: Path) -> None:
-    """Raise CaptureError for an unreadable file, before the first event of any file."""
-    may_be_opened_twice = path.is_file() or path.is_dir() or not path.exists()  # others are pipes
-    if may_be_opened_twice and str(path) != STANDARD_INPUT:
-        open_input(path).close()
+def _find(paths: Iterable[Path], *, separate: bool) -> Inputs:
+    """Find the files. Raises CaptureError where there is none, before the first event of any file."""
+    try:
+        return find_inputs(paths, separate=separate)
+    except UsageError as error:
+        raise CaptureError(str(error)) from error

@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct, field
 
-from kproxy.capture import Capture, Data, FlowItem, read_flows
+from kproxy.capture import Capture, Data, FlowItem, MergedCapture, read_flows
 from kproxy.capture.tls import KeyLog, KeyLogFile
 from kproxy.errors import CaptureError
 from kproxy.output.bodies import Opener, Protocols, read_bodies
 from kproxy.output.escaping import printable
 from kproxy.pipeline.connections import Clusters, Connections
-from kproxy.pipeline.decoded_log import DecodedLog
+from kproxy.pipeline.decoded_log import DecodedLog, MergedLog
 from kproxy.pipeline.division import Division
 from kproxy.pipeline.flow_reader import FlowEvents
+from kproxy.pipeline.inputs import Input
 from kproxy.pipeline.late_names import LateNames
 from kproxy.pipeline.output import End, Output, Source
 from kproxy.pipeline.sink import Closing
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from kproxy.output.where import Where
     from kproxy.protocol.embedded import Viewers
 
-Input: TypeAlias = Capture | DecodedLog  # what decoded_log.open_input opens
 OnFault: TypeAlias = Callable[[int, BaseException], None]
 
 
@@ -153,7 +153,7 @@ class Run(Closing):
             wait_for_names: hold events back until their topics have names (late_names.py); False for live display.
             cluster: the topic names that the connections of a capture share; by default a new view.
         """
-        if isinstance(source, DecodedLog):
+        if isinstance(source, DecodedLog | MergedLog):
             return self._read_log(source, name)
         self.secrets.read_from(source)
         return self._read_flows(
@@ -164,7 +164,9 @@ class Run(Closing):
             cluster=cluster,
         )
 
-    def read_part(self, source: Capture, division: Division, *, name: str | None = None) -> Iterator[None]:
+    def read_part(
+        self, source: Capture | MergedCapture, division: Division, *, name: str | None = None
+    ) -> Iterator[None]:
         """As ``read``, for the connections that a Division gives to this run, in a process of its own."""
         self._opener = division.opener(self._opener)
         self.secrets.read_from(source)
@@ -296,7 +298,7 @@ class Run(Closing):
         self,
         items: Iterator[FlowItem | Data],
         name: str,
-        capture: Capture | None,
+        capture: Capture | MergedCapture | None,
         *,
         wait_for_names: bool,
         division: Division | None = None,
@@ -332,12 +334,11 @@ class Run(Closing):
         capture = file.capture
         if capture is None:
             return
-        if capture.damage is not None:
-            self.damages.append(str(capture.damage))
+        self.damages += capture.damages
         for name, count in capture.flows.passed_over.items() if capture.flows is not None else ():
             self.packets_passed_over[name] = self.packets_passed_over.get(name, 0) + count
 
-    def _read_log(self, log: DecodedLog, name: str | None) -> Iterator[None]:
+    def _read_log(self, log: DecodedLog | MergedLog, name: str | None) -> Iterator[None]:
         self.switch_source(self._new_source(name or Path(log.name).name))
         if self._log_reader is None:
             self._log_reader = _log_reader()
@@ -348,10 +349,12 @@ class Run(Closing):
         finally:
             self.damages += log.damages
 
-    def _write_line(self, reader: "LogReader", log: DecodedLog, line: bytes) -> None:
+    def _write_line(self, reader: "LogReader", log: DecodedLog | MergedLog, line: bytes) -> None:
         """Write the event of a line; a line that cannot be read or shown is listed in the log's damages."""
         try:
             event, bodies = reader.read(line)
+            if isinstance(log, MergedLog) and not event.connection.capture:
+                event.connection.capture = log.part
             shown = self.condition is None or self.condition(event, bodies, line)
             for output in self._outputs:
                 output.write(event, bodies, shown=shown, line=line)
@@ -394,7 +397,7 @@ class _File(Struct):
 
     flows: FlowEvents
     names: LateNames
-    capture: Capture | None
+    capture: Capture | MergedCapture | None
 
 
 class _Live:

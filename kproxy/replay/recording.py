@@ -9,7 +9,8 @@ from kproxy.errors import DecodeError, UsageError
 from kproxy.output.bodies import Bodies
 from kproxy.output.times import render_size
 from kproxy.output.tls import why_not_decrypted
-from kproxy.pipeline.decoded_log import DecodedLog, open_named
+from kproxy.pipeline.decoded_log import DecodedLog, MergedLog
+from kproxy.pipeline.inputs import find_inputs
 from kproxy.pipeline.output import Observer, Source
 from kproxy.pipeline.run import Options, Run
 from kproxy.protocol import ApiKey
@@ -78,6 +79,7 @@ class Recording:
     leaders: dict[tuple[str, int], int] = field(default_factory=dict)  # topic, partition -> the first leader, a node id
     names: dict[str, str] = field(default_factory=dict)  # topic id -> topic
     damages: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # files that were left out, as they are copies
     unframed: dict[str, int] = field(default_factory=dict)  # other events, in words -> how often
     seen: int = 0  # requests in all, selected or not
 
@@ -93,25 +95,33 @@ class Recording:
 
 
 def read_recording(
-    paths: Sequence[Path], *, where: str | None = None, keylog: Path | None = None, most_held: int = MOST_HELD
+    paths: Sequence[Path],
+    *,
+    where: str | None = None,
+    keylog: Path | None = None,
+    separate: bool = False,
+    most_held: int = MOST_HELD,
 ) -> Recording:
-    """Read captures completely.
+    """Read captures completely, as one capture unless each is *separate*.
 
     Raises:
         UsageError: a source is no capture, *where* is no condition, or the selected requests exceed *most_held* bytes.
     """
     collector = _Collector(most_held)
     with Run(Options(where=where, keylog=keylog), [collector]) as run:
-        for path in paths:
-            with open_named(path) as source:
-                if isinstance(source, DecodedLog):
+        inputs = find_inputs(paths, separate=separate)
+        for files in inputs.files:
+            with files.open() as source:
+                if isinstance(source, DecodedLog | MergedLog):
                     raise UsageError(
                         f"{source.name} is a decoded log, which has no records and no bytes to send: replay needs captures"
                     )
-                for _ in run.read(source, name=path.name):
+                for _ in run.read(source):
                     pass
-        damages = list(run.damages)
-    return collector.finish(damages)
+        damages = [*inputs.damages, *run.damages]
+    recording = collector.finish(damages)
+    recording.notes = inputs.notes
+    return recording
 
 
 class _Collector(Observer):

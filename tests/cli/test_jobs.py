@@ -13,6 +13,7 @@ from kproxy.cli.formats import text_renderer
 from kproxy.cli.jobs import Progress, decode_in_parts
 from kproxy.output.jsonl import event_line
 from kproxy.pipeline.decoded_log import open_input
+from kproxy.pipeline.inputs import Files
 from kproxy.pipeline.line_output import Lines, Render
 from kproxy.pipeline.run import Options, Run
 from kproxy.pipeline.sink import Sink
@@ -38,7 +39,7 @@ def decode(
     """Decode; return whether it was divided, what was written, and the summary with all else that a person is told."""
     summary = Summary()
     with Run(options, [Lines(render, Sink(output, live=False)), summary]) as run:
-        divided = jobs > 1 and decode_in_parts(run, path, jobs, Progress(), advance, head=head)
+        divided = jobs > 1 and decode_in_parts(run, Files([path]), jobs, Progress(), advance, head=head)
         if not divided:
             with open_input(path) as source:
                 for _ in run.read(source):

@@ -17,6 +17,7 @@ from kproxy.cli import progress as progress_module
 from kproxy.cli import reading as module
 from kproxy.cli.progress import progress
 from kproxy.cli.reading import FirstAnswer
+from kproxy.pipeline.inputs import Files
 from tests.bench.traffic import SHAPES
 from tests.support.corpus import CAPTURES
 from tests.support.sampled import sampled
@@ -265,7 +266,7 @@ FIRST = CAPTURES / "01-java-produce-consume-group.pcap"
 
 @pytest.mark.parametrize("wanted", [True, False])
 def test_there_is_none_without_a_terminal(wanted: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    with open_capture(FIRST) as capture, progress(FIRST, capture, wanted=wanted) as advance:
+    with open_capture(FIRST) as capture, progress(Files([FIRST]), capture, wanted=wanted) as advance:
         assert advance is None
     assert capsys.readouterr().err == ""
 
@@ -276,7 +277,7 @@ def test_on_a_terminal_it_tells_the_file_and_leaves_nothing_behind(
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes standard error for a terminal then
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setattr(progress_module, "UPDATE_S", 0.0)
-    with open_capture(FIRST) as capture, progress(FIRST, capture, wanted=True) as advance:
+    with open_capture(FIRST) as capture, progress(Files([FIRST]), capture, wanted=True) as advance:
         assert advance is not None
         for _ in range(1000):
             advance()
@@ -288,6 +289,6 @@ def test_on_a_terminal_it_tells_the_file_and_leaves_nothing_behind(
 def test_the_size_is_known_of_plain_files_only(tmp_path: Path) -> None:
     packed = tmp_path / "a.pcap.gz"
     packed.write_bytes(gzip.compress(FIRST.read_bytes()))
-    assert progress_module.plain_size(FIRST) == FIRST.stat().st_size
-    assert progress_module.plain_size(packed) is None
-    assert progress_module.plain_size(Path("-")) is None
+    assert Files([FIRST]).plain_size == FIRST.stat().st_size
+    assert Files([FIRST, packed]).plain_size is None
+    assert Files([Path("-")]).plain_size is None

@@ -205,12 +205,6 @@ def test_a_capture_without_kafka_says_so(report: Report, tmp_path: Path) -> None
     assert "Evidence" not in out
 
 
-def test_a_directory_of_captures_is_named_as_such(report: Report) -> None:
-    code, _, err = report(CAPTURES)
-    assert code == 2
-    assert "is a directory without tables; name captures or logs, for instance" in err
-
-
 def test_without_an_optional_package_it_names_the_extra(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys  # noqa: PLC0415
 

@@ -1,0 +1,239 @@
+"""Read several capture files as one: MergedCapture gives their packets in the order of their times.
+
+    files = [begin_of(path) for path in paths]        reads each file up to its first packet
+    with MergedCapture(files) as capture:             is read as a Capture is
+        for item in read_flows(capture): ...
+
+Files that do not overlap in time are read one after the other. A file is begun when the packets before it reach the time of its
+first packet, and files that overlap are merged, each in its own order. So a connection goes on from file to file, a missing file
+is a gap of the connections that it cuts, and what several files have of a connection (both sides, a mirror port) counts once,
+as retransmissions do in one file. A packet that another file has too, with the same bytes at the same time, is passed over.
+
+Memory and descriptors are bounded for any number of files: a file is open only while it is being read, and the buffers of files
+that overlap share MOST_BUFFERED bytes, with SMALLEST_BUFFER for each at least.
+"""
+
+import heapq
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from msgspec import Struct
+
+from kproxy.capture.items import Packet
+from kproxy.capture.reader import BUFFER_SIZE, Capture, PacketRun, name_of, open_raw, see_through
+from kproxy.capture.reassembly import Flows
+from kproxy.capture.scanners import PacketBatch
+from kproxy.errors import CaptureError
+
+MOST_BUFFERED = 64 << 20
+SMALLEST_BUFFER = 64 << 10
+NEVER = (1 << 63) - 1  # ns: after all packets
+NO_PACKETS = -(1 << 63)  # the time of a file without packets, which may still have secrets of TLS
+TURNS = 64  # turns back to an earlier file, after which the files overlap, and their clocks may differ
+
+
+class CaptureFile(Struct, frozen=True, order=True):
+    """A capture file, as far as its first packet: when that was, and the TLS secrets before it."""
+
+    first_ns: int
+    path: Path
+    secrets: tuple[tuple[int, bytes], ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no packet."""
+        return self.first_ns == NO_PACKETS
+
+
+def begin_of(path: Path, capture: Capture) -> CaptureFile:
+    """Read an open capture up to its first packet."""
+    first = next((batch.time_at(0) for batch in capture.batches()), NO_PACKETS)
+    return CaptureFile(first, path, tuple(capture.secrets))
+
+
+class ReopenedFile:
+    """A file as a RawFile that is open only while it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.position = 0
+        self._path = path
+        self._identity: tuple[int, int] | None = None
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """See RawFile. Raises CaptureError if another file has its name by now."""
+        with open_raw(self._path) as file:
+            state = os.fstat(file.fileno())
+            identity = state.st_dev, state.st_ino
+            if self._identity not in (None, identity):
+                raise CaptureError(f"{self._path}: it was replaced by another file while it was being read")
+            self._identity = identity
+            file.seek(self.position)
+            count = file.readinto(buffer)
+        self.position += count or 0
+        return count
+
+    def close(self) -> None:
+        """See RawFile."""
+
+
+class _Reading:
+    """A file that is being read, and its place in the merge: the packet at *index* of the batch is next."""
+
+    def __init__(self, file: CaptureFile, buffer_size: int) -> None:
+        self.name = file.path.name
+        self.raw = ReopenedFile(file.path)
+        self.capture = Capture(see_through(self.raw, name_of(file.path)), name_of(file.path), buffer_size)
+        self.batch = PacketBatch(1)
+        self.index = 0
+        self._batches = self.capture.batches()
+        self._known = len(file.secrets)
+
+    def has_more(self) -> bool:
+        """Go on to the next batch if this one has no packet left; return whether there is a packet."""
+        while self.index >= self.batch.count:
+            batch = next(self._batches, None)
+            if batch is None:
+                return False
+            self.batch, self.index = batch, 0
+        return True
+
+    def fresh_secrets(self) -> list[tuple[int, bytes]]:
+        """Return the secrets that were read since the last call."""
+        known, self._known = self._known, len(self.capture.secrets)
+        return self.capture.secrets[known:]
+
+
+class MergedCapture:
+    """Several capture files that are read as one Capture; iterate once. *files*: in any order.
+
+    Damage ends the file that has it; ``damages`` has a sentence for each. ``flows.origin`` is the name of the current file.
+    """
+
+    def __init__(self, files: Sequence[CaptureFile]) -> None:
+        self.name = str(files[0].path)
+        self.damages: list[str] = []
+        self.flows: Flows | None = None
+        self.secrets = [secret for file in files for secret in file.secrets]
+        self._waiting = deque(enumerate(sorted(files)))
+        self._reading: list[
+            tuple[int, int, _Reading]
+        ] = []  # a heap: the time of its next packet, its place in the order
+        self._read = [0, 0]  # bytes of the files that were read to their end: after decompression, and before
+        self._stopped = False
+        self._latest = 0  # the place of the file that had the last turn
+        self._turns_back = 0
+        self._seen_at = NO_PACKETS
+        self._seen: set[bytes] = set()  # packets with this time
+
+    @property
+    def position(self) -> int:
+        """Bytes read so far, after decompression."""
+        return self._read[0] + sum(one.capture.position for _, _, one in self._reading)
+
+    @property
+    def file_position(self) -> int:
+        """Bytes read so far, as they are in the files."""
+        return self._read[1] + sum(one.raw.position for _, _, one in self._reading)
+
+    def runs(self) -> Iterator[PacketRun]:
+        """See Capture."""
+        reading = self._reading
+        while not self._stopped:
+            self._begin_due()
+            if not reading:
+                break
+            _, place, one = reading[0]
+            until = min((at for at, _, _ in reading[1:3]), default=NEVER)  # the second of a heap is its second or third
+            if self._waiting:
+                until = min(until, self._waiting[0][1].first_ns)
+            stop = max(one.batch.first_after(one.index, until), one.index + 1)
+            self._note_turn(place, one)
+            yield from self._without_seen(one, stop)
+            self._note_seen(one, stop, until)
+            one.index = stop
+            more = one.has_more()
+            self.secrets += one.fresh_secrets()
+            if more:
+                heapq.heapreplace(reading, (one.batch.time_at(one.index), place, one))
+            else:
+                heapq.heappop(reading)
+                self._end(one)
+
+    def __iter__(self) -> Iterator[Packet]:
+        for batch, first, stop in self.runs():
+            yield from (batch.packet(index) for index in range(first, stop))
+
+    def stop(self) -> None:
+        """Read no further, as Capture.stop."""
+        self._stopped = True
+        for _, _, one in self._reading:
+            one.capture.stop()
+
+    def close(self) -> None:
+        """Close the files."""
+        while self._reading:
+            self._reading.pop()[2].capture.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _begin_due(self) -> None:
+        """Begin to read the files whose first packets are due."""
+        while self._waiting and (not self._reading or self._waiting[0][1].first_ns < self._reading[0][0]):
+            place, file = self._waiting.popleft()
+            size = max(SMALLEST_BUFFER, min(BUFFER_SIZE, MOST_BUFFERED // (len(self._reading) + 1)))
+            try:
+                one = _Reading(file, size)
+            except CaptureError as error:  # it is gone, or another file has its name
+                self.damages.append(str(error))
+                continue
+            if one.has_more():
+                heapq.heappush(self._reading, (one.batch.time_at(one.index), place, one))
+                self.secrets += one.fresh_secrets()
+            else:
+                self._end(one)
+
+    def _end(self, one: _Reading) -> None:
+        self.damages += one.capture.damages
+        self._read[0] += one.capture.position
+        self._read[1] += one.raw.position
+        one.capture.close()
+
+    def _note_turn(self, place: int, one: _Reading) -> None:
+        if self.flows is None:
+            return
+        self.flows.origin = one.name
+        self._turns_back += place < self._latest
+        self._latest = place
+        if self._turns_back == TURNS:
+            self.flows.expect_disorder()
+
+    def _note_seen(self, one: _Reading, stop: int, until: int) -> None:
+        """Remember the packets of a run that have the time at which another file goes on."""
+        index = stop
+        while index > one.index and one.batch.time_at(index - 1) == until:
+            index -= 1
+            if until != self._seen_at:
+                self._seen_at, self._seen = until, set()
+            self._seen.add(one.batch.bytes_at(index))
+
+    def _without_seen(self, one: _Reading, stop: int) -> Iterator[PacketRun]:
+        """Yield a run without the packets that other files had at the same time."""
+        first = index = one.index
+        while index < stop and one.batch.time_at(index) == self._seen_at:
+            if one.batch.bytes_at(index) in self._seen:
+                if first < index:
+                    yield one.batch, first, index
+                first = index + 1
+            index += 1
+        if first < stop:
+            yield one.batch, first, stop

@@ -1,0 +1,81 @@
+"""Cut captures into files as tcpdump -C, -G and dumpcap do; also into files that overlap, and those of another host."""
+
+import gzip
+import random
+import struct
+from itertools import pairwise
+from pathlib import Path
+
+import zstandard
+
+from tests.support.corpus import CAPTURES
+
+SECTION, INTERFACE, SIMPLE, ENHANCED = 0x0A0D0D0A, 1, 3, 6
+COMPRESSORS = (lambda data: data, gzip.compress, zstandard.compress)
+
+
+class Packets:
+    """A little-endian capture: what stands at the beginning of each of its files, and its packets with what precedes each."""
+
+    def __init__(self, data: bytes) -> None:
+        self.is_ng = data[:4] == struct.pack("<I", SECTION)
+        self.head, self.packets, self.between = b"", [], b""
+        if self.is_ng:
+            self._walk_blocks(data)
+        else:
+            self.head, at = data[:24], 24
+            while at < len(data):
+                size = 16 + struct.unpack_from("<I", data, at + 8)[0]
+                self.packets.append(data[at : at + size])
+                at += size
+
+    def _walk_blocks(self, data: bytes) -> None:
+        at, before = 0, b""
+        while at < len(data):
+            kind, size = struct.unpack_from("<II", data, at)
+            block = data[at : at + size]
+            if kind in (SECTION, INTERFACE):
+                self.head += block
+            elif kind in (SIMPLE, ENHANCED):
+                self.packets.append(before + block)
+                before = b""
+            else:
+                before += block
+            at += size
+
+    def file(self, first: int, stop: int) -> bytes:
+        """The content of a file that has these packets."""
+        return self.head + b"".join(self.packets[first:stop])
+
+    def later(self, seconds: int) -> "Packets":
+        """The same packets as a host saw them whose clock is *seconds* ahead; of a pcap."""
+        assert not self.is_ng
+        other = Packets(self.head)
+        for packet in self.packets:
+            (at,) = struct.unpack_from("<I", packet)
+            other.packets.append(struct.pack("<I", at + seconds) + packet[4:])
+        return other
+
+
+def packets_of(name: str) -> Packets:
+    """The packets of a capture of ``captures/``."""
+    data = (CAPTURES / name).read_bytes()
+    return Packets(gzip.decompress(data) if name.endswith(".gz") else data)
+
+
+def cut(packets: Packets, folder: Path, seed: int, *, most: int = 12, overlap: int = 0) -> list[Path]:
+    """Cut a capture into 2 to *most* files at random points, each compressed or not; the names do not sort by time.
+
+    *overlap*: packets before and after a part that it has too.
+    """
+    chance = random.Random(seed)
+    count = len(packets.packets)
+    points = sorted(chance.sample(range(1, count), min(count - 1, chance.randint(1, most - 1))))
+    ranges = list(pairwise([0, *points, count]))
+    names = chance.sample(range(1_000, 9_999), len(ranges))
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / f"part{number}.pcap" for number in names]
+    for file, (first, stop) in zip(files, ranges, strict=True):
+        content = packets.file(max(0, first - overlap), stop + overlap)
+        file.write_bytes(chance.choice(COMPRESSORS)(content))
+    return files
