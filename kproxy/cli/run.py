@@ -1,12 +1,15 @@
-"""``kproxy run``: check the options, then replace this process by the supervisor, which does not need Click in memory."""
+"""``kproxy run``: check the options, then be the supervisor."""
 
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
 from kproxy.cli.options import bootstrap_option, complete_faults
 from kproxy.config.reading import Options, config_from_options
-from kproxy.proxy.supervisor.processes import become_supervisor
+from kproxy.proxy.supervisor.start import main
 
 
 @click.command()
@@ -31,7 +34,7 @@ from kproxy.proxy.supervisor.processes import become_supervisor
     help="Fail on purpose: 'api_name=Produce error=... times=2'; repeatable.",
 )
 @click.option("--reload-filters", is_flag=True, help="Load filters again when their files change: for development.")
-def run(no_analysis: bool, faults: tuple[str, ...], **others: Any) -> None:
+def run(no_analysis: bool, faults: tuple[str, ...], **others: Any) -> int:
     """Forward Kafka traffic, and analyze it.
 
     \b
@@ -66,5 +69,29 @@ def run(no_analysis: bool, faults: tuple[str, ...], **others: Any) -> None:
     object a line, whose keys kproxy/proxy/logs.py lists, or text on a terminal.
     """
     options = Options(analysis=not no_analysis, faults=list(faults), **others)
-    config_from_options(options)  # raises ConfigError
-    become_supervisor(options)
+    _forget_current_directory()
+    _check(options)
+    return main(options)
+
+
+def _forget_current_directory() -> None:
+    """Import no module from the current directory, where `python -m kproxy` looks first."""
+    if not sys.flags.safe_path and Path(sys.path[0]) == Path.cwd():
+        del sys.path[0]
+
+
+def _check(options: Options) -> None:
+    """Check the configuration; with filters in a process of its own, so that only workers have them in memory.
+
+    Raises ConfigError with every mistake; in this process SystemExit after the other one has shown them.
+    """
+    if options.file is None and not options.faults:  # no filter can be loaded
+        config_from_options(options)
+        return
+    checking = os.fork()
+    if checking == 0:
+        config_from_options(options)
+        raise SystemExit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(checking, 0)[1])
+    if code:
+        raise SystemExit(abs(code))

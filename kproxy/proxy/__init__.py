@@ -3,7 +3,7 @@
 Three kinds of process
 
     supervisor   `kproxy run` itself: reads the configuration, starts and restarts the others, handles signals and changed files,
-                 writes the log, serves the admin port. Carries no traffic. Enter at supervisor/process.py
+                 writes the log, serves the admin port. Carries no traffic. Enter at supervisor/start.py
     worker       forwards. Each has a uvloop event loop; all share the ports (SO_REUSEPORT). Enter at worker.py
     analyzer     reads the taps of all workers, decodes, writes the decoded log and captures, counts. Traffic goes on unaffected
                  when it is killed, hangs or is slow. Enter at analyzer/process.py

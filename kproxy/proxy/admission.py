@@ -72,7 +72,7 @@ class MemoryReserve:
 
     def __init__(self, size: int = RESERVE) -> None:
         self._size = size
-        self._held: bytearray | None = bytearray(size)  # calloc(3): zero pages that are not there yet
+        self._held: bytes | None = bytes(size)  # calloc(3): zero pages that are not there yet
 
     def release(self) -> None:
         """Give the reserve up."""
@@ -82,7 +82,7 @@ class MemoryReserve:
         """Take the reserve back if it was given up; return whether it is held now."""
         if self._held is None:
             try:
-                self._held = bytearray(self._size)
+                self._held = bytes(self._size)
             except MemoryError:
                 return False
         return True

@@ -1,6 +1,6 @@
-"""How a child process begins: `python -m kproxy.proxy.child_process MODULE WORD...` takes its title, then runs MODULE.main().
+"""How a child process begins, which the supervisor has forked: it takes its title, then runs main() of a module.
 
-The words are those of ChildArguments. This module imports little, so that the title appears at once. `ps`, `top` and `pgrep` show
+`ps`, `top` and `pgrep` show
 
     kproxy run --listen ... --bootstrap ...    the supervisor (or: kproxy run -c FILE); name: kproxy
     kproxy: worker 0                           a worker, numbered as in the log and at /connections; name: kproxy:worker0
@@ -13,18 +13,21 @@ import importlib
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from setproctitle import setproctitle, setthreadtitle
 
 PR_SET_PDEATHSIG = 1
 STACK_SIGNAL = signal.SIGQUIT  # a child writes its stack; it is in a process group of its own, away from Ctrl-\
-ANALYZER_NAME = "kproxy-analyzer"  # in the analyzer's command line from its start on: scripts look for it
+ANALYZER_NAME = "kproxy-analyzer"  # in the analyzer's title: scripts look for it
+IGNORED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # which are the supervisor's
+FIRST_OTHER_FD = 3  # after standard input, output and error
 
 
 class ChildArguments(NamedTuple):
-    """What a child's command line tells it, as words like ``control=5``. The numbers are inherited file descriptors."""
+    """What the supervisor gives a child. The numbers are file descriptors, of which it inherits no others."""
 
     parent: int  # process id of the supervisor
     control: int
@@ -35,27 +38,9 @@ class ChildArguments(NamedTuple):
     counts: int = -1  # SharedCounts, of all workers; -1: none
     stack: int = -1  # where to write the stack on STACK_SIGNAL; -1: nowhere
 
-    def words(self) -> list[str]:
-        """The words for the command line."""
-        return [f"{name}={_joined(value)}" for name, value in self._asdict().items()]
-
     def fds(self) -> list[int]:
-        """The file descriptors that the child inherits."""
+        """The file descriptors that the child inherits, besides the standard ones."""
         return [fd for fd in (self.control, self.counters, *self.taps, self.limits, self.counts, self.stack) if fd >= 0]
-
-
-def parse_child_arguments(words: Sequence[str]) -> ChildArguments:
-    """Invert ``ChildArguments.words()``; skip other words. Raises ValueError or KeyError."""
-    values = dict(word.split("=", 1) for word in words if "=" in word)
-    taps = tuple(int(fd) for fd in values["taps"].split(",") if fd)
-    parent, control, counters, limits, worker, counts, stack = (
-        int(values[name]) for name in ("parent", "control", "counters", "limits", "worker", "counts", "stack")
-    )
-    return ChildArguments(parent, control, counters, taps, limits, worker, counts, stack)
-
-
-def _joined(value: int | tuple[int, ...]) -> str:
-    return str(value) if isinstance(value, int) else ",".join(str(fd) for fd in value)
 
 
 def set_process_title(title: str, name: str) -> None:
@@ -74,7 +59,7 @@ def begin_child(arguments: ChildArguments) -> None:
     Linux kills the child with its parent (prctl(2), PR_SET_PDEATHSIG), so a child that hangs ends as well. Exits at once if the
     parent is gone already.
     """
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in IGNORED_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     if arguments.stack >= 0:
         faulthandler.register(STACK_SIGNAL, os.fdopen(os.dup(arguments.stack), "wb"), all_threads=True)
@@ -87,12 +72,37 @@ def begin_child(arguments: ChildArguments) -> None:
         set_process_title(f"kproxy: worker {arguments.worker}", f"kproxy:worker{arguments.worker}")
 
 
-def main(words: Sequence[str]) -> None:
-    """Run a child: *words* are its module and its arguments."""
-    arguments = parse_child_arguments(words[1:])
-    begin_child(arguments)
-    importlib.import_module(words[0]).main(arguments)
+def become_child(module: str, arguments: ChildArguments) -> NoReturn:
+    """Run a child to its end in this process, a fork whose signals are blocked, and exit as Python does.
+
+    The supervisor's event loop and connections stay on the stack, unused: their file descriptors are closed here, and destroying
+    the objects would close others with the same numbers.
+    """
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        os.setpgid(0, 0)
+        _close_other_fds(arguments.fds())
+        begin_child(arguments)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED_SIGNALS)
+        importlib.import_module(module).main(arguments)
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(code)
 
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def _close_other_fds(inherited: Sequence[int]) -> None:
+    """Close all file descriptors but the standard ones and *inherited*; read nothing from standard input."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    first = FIRST_OTHER_FD
+    for fd in sorted(inherited):
+        os.closerange(first, fd)
+        first = fd + 1
+    os.closerange(first, os.sysconf("SC_OPEN_MAX"))

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from kproxy.config import Cluster, Config
-from kproxy.proxy.child_process import ChildArguments, parse_child_arguments
+from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.logs import log_dropped_message
 from kproxy.proxy.messages import (
     LONGEST_LINE,
@@ -186,14 +186,6 @@ def test_why_a_configuration_cannot_be_used_fits_the_channel(why: str) -> None:
 )
 def test_what_children_send_comes_back(message: LogEvent | AnalyzerCounts) -> None:
     assert msgspec.json.decode(msgspec.json.encode(message), type=ToSupervisor) == message
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [ChildArguments(1, 2), ChildArguments(1, 2, 3, (4,), 5, 7, 8), ChildArguments(1, 2, taps=(4, 5, 6))],
-)
-def test_a_childs_arguments_come_back_from_its_command_line(arguments: ChildArguments) -> None:
-    assert parse_child_arguments(["kproxy-analyzer", *arguments.words()]) == arguments
 
 
 def test_a_child_inherits_what_it_is_told_of() -> None:

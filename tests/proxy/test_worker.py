@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import socket
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,12 +34,13 @@ from kproxy.proxy.messages import (
     ToSupervisor,
 )
 from kproxy.proxy.network.socket_addresses import to_sockaddr
-from kproxy.proxy.supervisor.processes import WORKER, child_command, environment
+from kproxy.proxy.supervisor.processes import WORKER
 from kproxy.proxy.tap.counted import Total
 from kproxy.proxy.tap.counters import Counters, SharedLimits
 from kproxy.proxy.tap.ring import TapReader, create_ring
 from kproxy.proxy.tap.tapped import TapKind
 from tests.support.backend import HeldBroker
+from tests.support.child import spawn_child
 from tests.support.frames import heartbeat, heartbeat_answer
 from tests.support.ports import free_ports
 
@@ -61,7 +61,7 @@ class WorkerProcess:
         self._lines = self.control.makefile("rb")
         self.heard: list[ToSupervisor] = []
         given = ChildArguments(os.getpid(), theirs.fileno(), self.counters.fd, (self.ring,), worker=3)
-        self.process = subprocess.Popen(child_command(WORKER, given), pass_fds=given.fds(), env=environment())
+        self.process = spawn_child(WORKER, given)
         theirs.close()
 
     def send(self, message: Message) -> None:

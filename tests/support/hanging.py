@@ -16,8 +16,8 @@ from kproxy.proxy.analyzer.process import main as analyze
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.supervisor import child
 from kproxy.proxy.supervisor.fleet import Modules
-from kproxy.proxy.supervisor.process import main as supervise
 from kproxy.proxy.supervisor.processes import WORKER
+from kproxy.proxy.supervisor.start import main as supervise
 from kproxy.session import Session
 
 HANG_S = 3.0

@@ -16,7 +16,7 @@ import msgspec
 
 from kproxy.config.reading import Options
 from kproxy.proxy.supervisor.fleet import Modules
-from kproxy.proxy.supervisor.process import main
+from kproxy.proxy.supervisor.start import main
 
 STAND_IN = "tests.support.stand_in_worker"
 LONG = 240.0  # seconds after which a test that waits has failed; the watchdog counts CPU seconds, which come slowly under load

@@ -3,7 +3,6 @@
 import json
 import os
 import socket
-import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -15,9 +14,10 @@ from kproxy.capture import Closed, Data, Ended, Gap, open_capture, read_flows
 from kproxy.config import Analysis, Cluster, Config
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.messages import AnalyzerCounts, Configure, Drain, Drained, Failed, Message, Ready, ToSupervisor
-from kproxy.proxy.supervisor.processes import ANALYZER, child_command, environment
+from kproxy.proxy.supervisor.processes import ANALYZER
 from kproxy.proxy.tap.ring import TapWriter, await_reader, create_ring
 from kproxy.proxy.tap.tapped import TapKind
+from tests.support.child import spawn_child
 
 RING_SIZE = 4 << 20
 Item = tuple[int, int, int, int, bytes]  # a TapItem but for when it was sent on
@@ -73,8 +73,7 @@ class AnalyzerProcess:
         self.control = ours
         self._lines = ours.makefile("rb")
         arguments = ChildArguments(os.getpid(), theirs.fileno(), taps=tuple(self.rings))
-        command = child_command(ANALYZER, arguments)
-        self.process = subprocess.Popen(command, pass_fds=arguments.fds(), env=environment())
+        self.process = spawn_child(ANALYZER, arguments)
         theirs.close()
         self.configure(self._config.analysis)
         assert self.until(Ready, Failed) == Ready()

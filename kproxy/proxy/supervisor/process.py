@@ -8,7 +8,6 @@ SIGHUP              read the configuration and the TLS files again, as after a c
 
 import asyncio
 import os
-import resource
 import signal
 import sys
 import tempfile
@@ -17,27 +16,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kproxy.config import NEARLY_ALL, Config
+from kproxy.config import Config
 from kproxy.config.files import filter_files, watched_files
 from kproxy.config.reading import Options, config_from_options, refusal
-from kproxy.errors import ConfigError, KproxyError, UsageError
+from kproxy.errors import ConfigError, UsageError
 from kproxy.protocol.addresses import as_reached_here
-from kproxy.proxy.child_process import set_process_title
-from kproxy.proxy.logs import log, start_logging
+from kproxy.proxy.logs import log
 from kproxy.proxy.messages import ReloadCertificates
 from kproxy.proxy.network.listening import advice_on_binding, check_addresses_are_free
 from kproxy.proxy.supervisor.fleet import OURS, Fleet, Modules
 from kproxy.proxy.supervisor.overview import Overview
-from kproxy.proxy.supervisor.processes import inherited_options, supervisor_title
 
 if TYPE_CHECKING:
     from kproxy.proxy.supervisor.admin import AdminServer, PageEntry
     from kproxy.proxy.supervisor.live_page import LivePage
 
-DONE, FAILED, USAGE = 0, 1, 2
+DONE, FAILED = 0, 1
 STDIN = 0
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-OTHER_FILES = 200  # file descriptors of a worker that are not for clients: listeners, memory, the channel
 TOGETHER = 0.1  # seconds; signals within it count as one
 LOOK_EVERY = 0.25  # seconds between two counts of clients, with outlive
 
@@ -290,19 +286,6 @@ async def _first_of(*awaitables: Awaitable[Any]) -> Any:
             task.cancel()
 
 
-def allow_files(config: Config) -> None:
-    """Raise the limit of open files as far as needed and allowed. Workers inherit it; a client takes two files."""
-    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 2 * config.limits.connections + OTHER_FILES
-    allowed = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
-    if now != resource.RLIM_INFINITY and now < allowed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, most))
-    clients = max(allowed - OTHER_FILES, 0) // 2
-    if clients < NEARLY_ALL * config.limits.connections:
-        reason = f"the limit of open files (ulimit -n) is {most}, which is enough for about {clients} clients"
-        log("warning", "limits.connections will not be reached", reason=reason)
-
-
 def _log_mistakes(error: UsageError) -> None:
     if not isinstance(error, ConfigError):
         log("error", "the configuration before stays", reason=str(error))
@@ -410,24 +393,3 @@ def _write_url_file(url: str) -> Path:
     with os.fdopen(fd, "w", encoding="ascii") as file:
         file.write(f"{url}\n")
     return Path(path)
-
-
-def main(options: Options, modules: Modules = OURS) -> int:
-    """Run with *options* until asked to stop. Return the exit code."""
-    set_process_title(supervisor_title(options), "kproxy")
-    try:
-        config = config_from_options(options, filters=False)
-    except KproxyError as error:
-        print(error, file=sys.stderr)
-        return USAGE
-    start_logging(config.logs)
-    allow_files(config)
-
-    async def run() -> int:
-        return await Supervisor(options, config, modules).run()
-
-    return asyncio.run(run())
-
-
-if __name__ == "__main__":
-    sys.exit(main(inherited_options(int(sys.argv[1]))))

@@ -1,45 +1,38 @@
-"""How processes are started: the supervisor replaces the command line's process, and starts children.
+"""How processes are started, and their ends.
 
-The supervisor gets its options through a memfd, so that none of them can be seen in its command line.
+`kproxy run` becomes the supervisor. As a command of its own (kproxy.testing) the supervisor gets its options through a memfd, so
+that none of them can be seen in its command line.
+
+Children are forked from the supervisor, which has imported what they need (start.py): they start at once, and share its memory.
+A page of memory is shared until one of the processes writes to it, so the garbage collector leaves alone what was there before.
+The supervisor holds no lock that a child could miss: it has no thread that works while it forks, but for the removal of a folder.
 """
 
 import asyncio
+import gc
 import os
 import signal
-import subprocess
 import sys
 import sysconfig
 from pathlib import Path
-from typing import NoReturn
 
 import msgspec
 
 from kproxy.config.reading import Options
-from kproxy.proxy.child_process import ANALYZER_NAME, ChildArguments
+from kproxy.proxy.child_process import IGNORED_SIGNALS, ChildArguments, become_child
 
 WORKER = "kproxy.proxy.worker"
 ANALYZER = "kproxy.proxy.analyzer.process"
-SUPERVISOR = "kproxy.proxy.supervisor.process"
-CHILD = "kproxy.proxy.child_process"
-
-
-def become_supervisor(options: Options) -> NoReturn:
-    """Replace this process by the supervisor: same pid and terminal, without the command line's libraries (17 MB)."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    words, _ = supervisor_command(options)
-    os.execve(sys.executable, words, environment())
+SUPERVISOR = "kproxy.proxy.supervisor.start"
 
 
 def supervisor_command(options: Options) -> tuple[list[str], int]:
     """Return the command line of a supervisor, and the file descriptor with its options, which it inherits."""
     fd = os.memfd_create("kproxy options", 0)
     os.write(fd, msgspec.json.encode(options))
-    return [
-        *_python(SUPERVISOR),
-        str(fd),
-        *supervisor_title(options).split(),
-    ], fd  # found by `pgrep -f` from the start on
+    title = supervisor_title(options).split()  # found by `pgrep -f` from the start on
+    # -P: do not import modules from the current directory
+    return [sys.executable, "-P", "-m", SUPERVISOR, str(fd), *title], fd
 
 
 def inherited_options(fd: int) -> Options:
@@ -64,11 +57,10 @@ def supervisor_title(options: Options) -> str:
 class Process:
     """A child process, by its pidfd (pidfd_open(2)): no thread waits for it, and no signal hits a later process with its id."""
 
-    def __init__(self, started: subprocess.Popen[bytes]) -> None:
-        self.pid = started.pid
-        self._started = started
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
         self._loop = asyncio.get_running_loop()
-        self._pidfd = os.pidfd_open(started.pid)
+        self._pidfd = os.pidfd_open(pid)
         self._code: asyncio.Future[int] = self._loop.create_future()
         self._loop.add_reader(self._pidfd, self._reap)
 
@@ -88,36 +80,38 @@ class Process:
 
     def _reap(self) -> None:
         self._loop.remove_reader(self._pidfd)
-        self._code.set_result(self._started.wait())
+        self._code.set_result(_wait_for(self.pid))
         os.close(self._pidfd)
 
 
 def start_child(module: str, arguments: ChildArguments) -> Process:
-    """Start a child in a process group of its own, so that Ctrl-C reaches only the supervisor. Raises OSError."""
-    started = subprocess.Popen(
-        child_command(module, arguments),
-        stdin=subprocess.DEVNULL,
-        pass_fds=arguments.fds(),
-        process_group=0,
-        env=environment(),
-    )
+    """Fork a child, which runs main() of the module with *arguments*. Raises OSError.
+
+    It gets a process group of its own, so that Ctrl-C reaches only the supervisor; a signal for the group that comes before that
+    waits until the child ignores it.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    gc.collect()
+    gc.freeze()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED_SIGNALS)
     try:
-        return Process(started)
+        pid = os.fork()
+        if pid == 0:
+            become_child(module, arguments)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    try:
+        return Process(pid)
     except OSError:
-        started.kill()
-        started.wait()
+        os.kill(pid, signal.SIGKILL)
+        _wait_for(pid)
         raise
 
 
-def child_command(module: str, arguments: ChildArguments) -> list[str]:
-    """Return the command line of a child, before it takes its title."""
-    name = [ANALYZER_NAME] if arguments.worker < 0 else []
-    return [*_python(CHILD), module, *name, *arguments.words()]
-
-
-def _python(module: str) -> list[str]:
-    """-P: do not import modules from the current directory."""
-    return [sys.executable, "-P", "-m", module]
+def _wait_for(pid: int) -> int:
+    """Wait for the end of a child; return its exit code, negative for a signal."""
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def environment() -> dict[str, str]:

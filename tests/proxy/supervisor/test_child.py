@@ -480,7 +480,7 @@ def test_a_process_that_hangs_in_c_says_where_its_threads_are() -> None:
         with subprocess.Popen(words, stdout=subprocess.PIPE, pass_fds=[fd]) as started:
             assert started.stdout is not None
             started.stdout.readline()
-            process = Process(started)
+            process = Process(started.pid)
             found = await stack_of(process, fd)
             process.kill()
             await process.ended
