@@ -179,7 +179,9 @@ class Header(Struct, frozen=True):
     action: str = ""
     reference: str = ""
     parameters: dict[str, Parameter] = {}  # noqa: RUF012 - msgspec copies it
-    needs: list[str] = []  # noqa: RUF012 - as above; tables and views, for people who read the file; nothing uses it
+    only_if: str = (
+        ""  # FROM ... WHERE ... of tables, perhaps with HAVING: if that selects nothing, there are no rows either
+    )
     verdict: str = ""  # a template, see kproxy.analyses.report.templates; empty: no line in the summary
     otherwise: str = ""  # the sentence if there are no rows; empty: none
     order: int = 50  # sorts verdicts of the same severity

@@ -25,7 +25,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kproxy.analyses import library
-from kproxy.analyses.analysis import Analysis, Value, View, bind
+from kproxy.analyses.analysis import Analysis, Value, View, bind, mistake
 from kproxy.analyses.dialect import prepare, refused
 from kproxy.analyses.facts import FACTS_TABLES, arrow_table
 from kproxy.analyses.loading import Loader, Reading, Source, Span, Watch, identify_source, quoted
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 MEMORY = "96MB"  # in addition to about 90 MB of Python, pyarrow and DuckDB themselves
 LOADING_MEMORY = "64MB"  # while sources are read; more would only cache rows that are written already
+FEW_ROWS = 20_000  # in all tables: views are computed once, rows are fetched as Python values, one thread is enough
+PARAMETER = re.compile(r"\$(\w+)")
 MORE_MEMORY = ("256MB", "2GB")  # tried in turn for the few analyses that need more than MEMORY
 DISK_CAUSES = (
     "No space left on device",
@@ -130,6 +132,7 @@ class Database:
         check_available()
         self._views = library.load_views(folders) if views is None else views
         self._made: set[str] = set()  # views and facts that the connection has
+        self._has_few_rows = False
         self._begun: set[str] = set()  # views and facts whose creation was begun, and perhaps completed
         self._memory = memory
         self._reading = Reading() if reading is None else reading
@@ -161,6 +164,11 @@ class Database:
         self._made |= {"sides"} if compare or spans is not None else set()
         self.damages, self.notes = loader.damages, loader.notes
         self._parquet = loader.parquet
+        counted = " + ".join(f"(SELECT count(*) FROM {name})" for name in TABLES)
+        [(rows,)] = self._connection.execute(f"SELECT {counted}").fetchall()
+        self._has_few_rows = rows <= FEW_ROWS
+        if self._has_few_rows:
+            self._connection.execute("SET threads = 1")
 
     def _connect(self) -> "duckdb.DuckDBPyConnection":
         """Open DuckDB: a compressed file in a temporary directory; for a first answer, in memory."""
@@ -189,11 +197,28 @@ class Database:
         other = copy.copy(self)
         other._connection = connection
         other._made, other._begun = set(), set()
+        other._has_few_rows = False  # there may be more later
         return other
 
     def run(self, analysis: Analysis, /, **parameters: Value) -> "pyarrow.Table":
         """The rows of an analysis. Raises UsageError for a parameter, ConfigError for SQL that DuckDB refuses."""
-        return self._rows(analysis, bind(analysis, parameters))
+        import pyarrow as pa  # noqa: PLC0415 - heavy, and an extra
+
+        values = bind(analysis, parameters)
+        if analysis.header.only_if and not self._selects_any(analysis, values):
+            return pa.table({name: pa.nulls(0) for name in analysis.columns})
+        return self._rows(analysis, values)
+
+    def _selects_any(self, analysis: Analysis, values: Mapping[str, Value]) -> bool:
+        """Whether the tables have a row without which the analysis has none: that is found out in a millisecond."""
+        import duckdb  # noqa: PLC0415 - as above
+
+        condition = analysis.header.only_if
+        used = {name: values[name] for name in PARAMETER.findall(condition) if name in values}
+        try:
+            return bool(self._few_rows(f"SELECT 1 AS found {condition} LIMIT 1", used).num_rows)
+        except duckdb.Error as error:
+            raise mistake(analysis.path, 1, 1, f"only_if: {str(error).splitlines()[0]}") from None
 
     def select(self, view: View) -> "pyarrow.Table":
         """The rows of a view. Raises ConfigError for SQL that DuckDB refuses."""
@@ -238,21 +263,21 @@ class Database:
         import duckdb  # noqa: PLC0415 - as above
 
         self._make_views(source)
-        given = {name: _literal(value) for name, value in values.items()}
         try:
             with self._names_the_disk():
-                if self._reading.is_part:
-                    return self._few_rows(source.sql, given)
+                if self._reading.is_part or self._has_few_rows:
+                    return self._with_more_memory(lambda: self._few_rows(source.sql, values))
+                given = {name: _literal(value) for name, value in values.items()}
                 rows = self._with_more_memory(lambda: self._connection.sql(source.sql, params=given).to_arrow_table())
         except duckdb.Error as error:
             raise refused(source.sql, source.path, str(error)) from None
         return whole_numbers(rows)
 
-    def _few_rows(self, query: str, values: dict[str, Any]) -> "pyarrow.Table":
+    def _few_rows(self, query: str, values: Mapping[str, Value]) -> "pyarrow.Table":
         """Fetch the rows as Python values: unlike an Arrow result, that plans the query only once."""
         import pyarrow as pa  # noqa: PLC0415 - as above
 
-        result = self._connection.execute(query, values)
+        result = self._connection.execute(query, {name: _literal(value) for name, value in values.items()})
         names = [column[0] for column in result.description]
         columns = list(zip(*result.fetchall(), strict=True)) or [()] * len(names)
         return pa.table(dict(zip(names, columns, strict=True)))
@@ -261,11 +286,14 @@ class Database:
         """Call *run*. If it runs out of memory, call it again with more, and restore the limit afterwards."""
         import duckdb  # noqa: PLC0415 - as above
 
+        with suppress(duckdb.OutOfMemoryException):
+            return run()
         try:
-            for more in MORE_MEMORY:
+            for more in MORE_MEMORY[:-1]:
+                self._connection.execute(f"SET memory_limit = '{more}'")
                 with suppress(duckdb.OutOfMemoryException):
                     return run()
-                self._connection.execute(f"SET memory_limit = '{more}'")
+            self._connection.execute(f"SET memory_limit = '{MORE_MEMORY[-1]}'")
             return run()
         finally:
             self._connection.execute(f"SET memory_limit = '{self._memory}'")
@@ -319,7 +347,8 @@ class Database:
     def _execute_view(self, view: View) -> None:
         import duckdb  # noqa: PLC0415 - as above
 
-        kind = "TABLE" if view.stored or self._reading.is_part else "VIEW"  # few rows: to plan a view takes longer
+        is_small = self._reading.is_part or self._has_few_rows
+        kind = "TABLE" if view.stored or is_small else "VIEW"  # few rows: to plan a view takes longer
         try:
             with self._names_the_disk():
                 create = f"CREATE {self._anew(view.name)} {kind} {view.name} AS {view.sql}"

@@ -9,6 +9,7 @@ replaces it: users' folders replace built-in analyses, and later folders replace
 """
 
 import functools
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -73,7 +74,20 @@ def views_needed(analysis: Analysis | View, views: Mapping[str, View]) -> list[V
 def tables_needed(analysis: Analysis | View, views: Mapping[str, View]) -> set[str]:
     """The tables of kproxy.output.tables that it reads, directly or through views."""
     used = {*tables_of(analysis), *(name for view in views_needed(analysis, views) for name in tables_of(view))}
+    if isinstance(analysis, Analysis) and analysis.header.only_if:
+        used |= set(tables_in(f"SELECT 1 {analysis.header.only_if}"))
     return used & TABLES.keys()
+
+
+def reads_records(analysis: Analysis, views: Mapping[str, View]) -> bool:
+    """Whether it reads the table records. Few do: SQL is parsed only if the name stands where a table can."""
+    texts = [analysis.sql, *(view.sql for view in views.values())]
+    return any(map(_may_read_records, texts)) and "records" in tables_needed(analysis, views)
+
+
+@functools.lru_cache(maxsize=1024)
+def _may_read_records(sql: str) -> bool:
+    return any(before.split()[-1:] in (["FROM"], ["JOIN"]) for before in re.split(r'"?\bRECORDS\b', sql.upper())[:-1])
 
 
 def tables_of(source: Analysis | View) -> tuple[str, ...]:

@@ -147,13 +147,17 @@ def load_analyses(request: ReportRequest) -> "dict[str, Analysis]":
 def make_plan(request: ReportRequest, sources: Sequence[str], command: str) -> Plan:
     """Check the options before anything is read. *command*: the program, for hints. Raises UsageError."""
     from kproxy.analyses import library  # noqa: PLC0415
+    from kproxy.output.tables.contracts import TABLES  # noqa: PLC0415
 
     analyses = load_analyses(request)
     values = _values(request)
     chosen = _chosen(analyses, request)
     _check_values(chosen, values, command)
     views = library.load_views(request.folders)
-    tables = {table for analysis in chosen for table in library.tables_needed(analysis, views)}
+    if request.only or request.target is not None:
+        tables = {table for analysis in chosen for table in library.tables_needed(analysis, views)}
+    else:
+        tables = {name for name, table in TABLES.items() if request.records or not table.optional}
     if request.form is Format.HTML:
         from kproxy.analyses.duck import check_available  # noqa: PLC0415
         from kproxy.analyses.report.charts.gallery import tables_of_charts  # noqa: PLC0415 - only for pages
@@ -209,7 +213,7 @@ def _chosen(analyses: "dict[str, Analysis]", request: ReportRequest) -> "list[An
     return [
         one
         for one in analyses.values()
-        if one.header.default and (request.records or "records" not in library.tables_needed(one, views))
+        if one.header.default and (request.records or not library.reads_records(one, views))
     ]
 
 

@@ -100,7 +100,7 @@ class Findings:
 
     def _has(self, analysis: Analysis) -> bool:
         """Return whether the tables that an analysis needs are filled: all but those of records."""
-        return "records" not in library.tables_needed(analysis, self._views)
+        return not library.reads_records(analysis, self._views)
 
     def _span(self, start: int | None, end: int | None) -> _Span:
         key = self._store.generation, start, end

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kproxy.analyses import library
+from kproxy.analyses import duck, library
 from kproxy.analyses.duck import LOCK, PREFIX, Database, ScratchDirectory, ends_at_interrupt
 from kproxy.analyses.loading import ALWAYS, Kind, identify_source, parse_span, table_files
 from kproxy.cli import main
@@ -70,6 +70,35 @@ def test_sql_that_duckdb_refuses_names_its_file(orders: Database, tmp_path: Path
     )
     with pytest.raises(ConfigError, match=r"mine\.sql:7:8: .*no_such"):
         orders.run(library.load([tmp_path])["mine"])
+
+
+def test_only_if_of_a_user_is_asked_first_and_its_mistake_is_named(orders: Database, tmp_path: Path) -> None:
+    text = (
+        "/*\nid: mine\ntitle: T\nseverity: info\nmeaning: M\ncolumns: {n: number}\nonly_if: FROM errors WHERE {}\n*/\n"
+        "SELECT 1 AS n"
+    )
+    found = []
+    for number, condition in enumerate(("error_code = 99", "error_code = 15", "no_such = 1")):
+        path = tmp_path / str(number) / "mine.sql"
+        path.parent.mkdir()
+        path.write_text(text.replace("{}", condition), encoding="utf-8")
+        try:
+            found.append(orders.run(library.load([path.parent])["mine"]).to_pydict())
+        except ConfigError as error:
+            found.append(error.lines()[0].partition("mine.sql:")[2][:40])
+    assert found == [{"n": []}, {"n": [1]}, "1:1: only_if: Binder Error: Referenced c"]  # FindCoordinator got 15 once
+
+
+@pytest.mark.slow
+def test_a_large_source_has_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows are computed in another way: views once, rows as Python values, one thread."""
+    analyses = [one for one in library.load().values() if one.header.default]
+    answers = []
+    for most in (duck.FEW_ROWS, 0):
+        monkeypatch.setattr(duck, "FEW_ROWS", most)
+        with Database([CAPTURES / "04-transactions.pcap"]) as database:
+            answers.append({one.id: database.run(one).to_pylist() for one in analyses})
+    assert answers[0] == answers[1]
 
 
 def test_a_capture_and_a_log_are_sources_of_events(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ parameters:
   min_batches: {default: 1, meaning: "A client with fewer such record batches to a topic is not listed."}
 verdict: "{count client_id:producer/producers} with acks=0 or acks=1. Most: {client_id} to {topic}, {records:record/records} with acks={acks:d}. They can be lost when a broker fails: set acks=all."
 order: 30
+only_if: FROM exchanges WHERE acks IN (0, 1)
 frame:
   group_by: [client_id, client_address, cluster, topic, acks]
   values:

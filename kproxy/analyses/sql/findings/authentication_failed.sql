@@ -17,6 +17,7 @@ parameters:
   min_failures: {default: 1, meaning: "Fewer failures of a user from an address are not listed."}
 verdict: "{rows:login/logins} refused. Most: user {user_name} from {client_address} ({client_id}), {failures:time/times} by {sasl_mechanism}: {error_name}. Correct its credentials or mechanism; many users from one address may be an attack."
 order: 25
+only_if: FROM errors WHERE error_code IN (33, 34, 58)
 frame:
   group_by: [client_id, client_address, user_name, sasl_mechanism, broker, error_name]
   values: {failures: count(*)}

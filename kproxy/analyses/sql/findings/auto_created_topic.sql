@@ -17,6 +17,7 @@ parameters:
 sampled: The request that created the topic may be among the exchanges that are missing.
 verdict: "{rows:topic/topics} probably created because a client named them. First: {topic}, named by {client_id} at {client_address}. If the name is a mistake, correct it and delete the topic; set auto.create.topics.enable=false."
 order: 40
+only_if: FROM errors WHERE api_key = 3 AND error_code IN (3, 5)
 frame:
   order_by: first_at, topic, cluster
 */

@@ -20,6 +20,7 @@ parameters:
 sampled: Larger steps of the committed offsets may be among the exchanges that are missing.
 verdict: "{count client_id:consumer commits/consumers commit} after every record. Most: {client_id} in group {group_id}, {commits:,} commits for {records:,} records of {topic}. Commit once per poll or every few seconds."
 order: 40
+only_if: FROM offsets WHERE kind = 'commit' HAVING count(*) >= $min_commits_per_minute
 frame:
   group_by: [group_id, client_id, client_address, cluster, topic]
   values:

@@ -17,6 +17,7 @@ parameters:
   max_seconds: {default: 10, meaning: "Longest life of a connection that counts as short."}
 verdict: "{rows:client connects/clients connect} anew for each piece of work. Most: {client_id} at {client_address}, {connections_in_busiest_minute:,} short connections to {broker} in one minute. Keep one client for the life of the process."
 order: 43
+only_if: FROM connections HAVING count(*) >= $min_connections_per_minute
 frame:
   group_by: [client_id, client_address, broker]
   values:

@@ -20,6 +20,7 @@ parameters:
 sampled: Answers without an error in between may be among the exchanges that are missing.
 verdict: "{rows:group or transactional id/groups or transactional ids} without a steady coordinator. Most: {resource} for {client_id} at {client_address}, {errors:time/times} {error_name} in {seconds:,} s. Check the leaders of __consumer_offsets and __transaction_state."
 order: 14
+only_if: FROM errors WHERE error_code IN (14, 15, 16) HAVING count(*) >= $min_errors
 frame:
   group_by: [client_id, client_address, cluster, coordinated AS resource]
   pause: pause_seconds

@@ -17,6 +17,7 @@ parameters:
 sampled: Requests of these connections may be among the exchanges that are missing.
 verdict: "{rows:client leaves/clients leave} connections open. Most: {client_id} at {client_address} to {broker}, {connections:,} idle for up to {longest_idle_seconds:,} s. Close clients that are no longer used."
 order: 49
+only_if: FROM connections HAVING count(*) >= $min_connections
 frame:
   group_by: [client_id, client_address, broker]
   values:

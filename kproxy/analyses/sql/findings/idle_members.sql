@@ -18,6 +18,7 @@ parameters:
 sampled: A later assignment may be among the exchanges that are missing.
 verdict: "{rows:group/groups} with more members than partitions. Most: {group_id}, where {idle:,} of {members:,} members have none. Add partitions, or run fewer members."
 order: 50
+only_if: FROM group_events WHERE event = 'assign'
 frame:
   group_by: [cluster, group_key, group_id, generation]
   values:

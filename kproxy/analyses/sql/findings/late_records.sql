@@ -19,6 +19,7 @@ parameters:
   min_batches: {default: 5, meaning: "Fewer such batches of a client in a topic are not listed."}
 verdict: "{count client_id:producer writes/producers write} records out of time order. Most: {client_id} at {client_address} to {topic}, {records:record/records} up to {most_seconds_late:,} s older than earlier ones. Check its clock, or whether it replays."
 order: 43
+only_if: FROM record_batches WHERE direction = 'produce' HAVING count(*) >= $min_batches
 frame:
   group_by: [client_id, client_address, cluster, "coalesce(topic, topic_id) AS topic"]
   values:

@@ -19,6 +19,7 @@ parameters:
   max_records: {default: 1, meaning: "Records in a batch up to which it counts."}
 verdict: "{count client_id:producer sends/producers send} records near the size limit. Largest: {client_id} to {topic}, {largest_bytes:bytes}, {percent_of_max:d} % of what the broker takes. Send smaller records, or raise max.message.bytes before one is refused."
 order: 40
+only_if: FROM record_batches WHERE direction = 'produce' AND size * 100 >= $max_message_bytes * $min_percent
 frame:
   group_by: [client_id, client_address, cluster, "coalesce(topic, topic_id) AS topic"]
   values:

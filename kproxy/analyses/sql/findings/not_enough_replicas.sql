@@ -22,6 +22,7 @@ parameters:
   pause_seconds: {default: 600, meaning: "After so long without such an answer, the next one begins another episode, with a row of its own."}
 verdict: "{rows:partition/partitions} refusing records because too few replicas are in sync. Most: {topic}-{partition} for {client_id} at {client_address}, {errors:time/times} in {seconds:,} s; {lost:record/records} never acknowledged. If it lasts, bring the missing brokers back: kafka-topics.sh --describe --under-min-isr-partitions."
 order: 10
+only_if: FROM record_batches WHERE error_code IN (19, 20)
 frame:
   group_by: [client_id, client_address, cluster, broker, topic, partition]
   pause: pause_seconds

@@ -15,6 +15,7 @@ parameters:
   min_connections: {default: 3, meaning: "Fewer such connections from an address to a broker are not listed."}
 verdict: "{rows:address speaks/addresses speak} something else to a Kafka port. Most: {client_address} to {broker}, {not_kafka}, {connections:connection/connections}. Correct its security.protocol or port."
 order: 44
+only_if: FROM connections WHERE not_kafka IS NOT NULL HAVING count(*) >= $min_connections
 frame:
   group_by: [client_address, broker, not_kafka]
   values:

@@ -19,6 +19,7 @@ parameters:
   pause_seconds: {default: 600, meaning: "After so long without such an answer, the next one begins another episode, with a row of its own."}
 verdict: "{rows:partition/partitions} where a consumer keeps asking for offsets that are gone. Most: {client_id} at {client_address} on {topic}-{partition}, {errors:time/times} in {seconds:,} s. It reads nothing: reset its group's offsets or set auto.offset.reset."
 order: 12
+only_if: FROM errors WHERE api_key = 1 AND error_code = 1
 frame:
   group_by: [client_id, client_address, cluster, resource AS topic, partition]
   pause: pause_seconds

@@ -22,6 +22,7 @@ parameters:
 sampled: Fetches between the two offsets may be among the exchanges that are missing.
 verdict: "{rows:time/times} a consumer jumped because its offset was gone. Largest jump: {client_id} at {client_address} on {topic}-{partition}, from {from_offset:d} to {to_offset:d}: {records:offset/offsets} {direction}. Check retention.ms against its lag."
 order: 13
+only_if: FROM offsets WHERE kind = 'fetch' AND error_code = 1
 frame:
   derived:
     from_offset: partition_offset

@@ -16,6 +16,7 @@ parameters:
   min_batches: {default: 1, meaning: "Fewer such messages of a client to a topic are not listed."}
 verdict: "{count client_id:producer writes/producers write} an old message format. Most: {client_id} at {client_address} to {topic}, {records:record/records} in format {magic}. Kafka 4 refuses it: update the client."
 order: 46
+only_if: FROM record_batches WHERE direction = 'produce' AND magic < 2
 frame:
   group_by: [client_id, client_address, cluster, topic, magic]
   values:

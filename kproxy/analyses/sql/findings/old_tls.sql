@@ -13,6 +13,7 @@ parameters:
   min_connections: {default: 1, meaning: "Fewer such connections of a client to a broker are not listed."}
 verdict: "{rows:client uses/clients use} an unsafe version of TLS. Most: {client_id} at {client_address} to {broker}, {tls_version}, {connections:connection/connections}. Update it to TLS 1.2 or 1.3."
 order: 47
+only_if: FROM connections WHERE tls_version IN ('SSL 2.0', 'SSL 3.0', 'TLS 1.0', 'TLS 1.1')
 frame:
   group_by: [client_id, client_address, broker, tls_version]
   values:

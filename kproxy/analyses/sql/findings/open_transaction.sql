@@ -25,6 +25,7 @@ parameters:
 sampled: The end of the transaction may be among the exchanges that are missing.
 verdict: "{rows:transaction/transactions} open for too long. Longest: {client_id} at {client_address}, transactional.id {transactional_id}, {seconds:,} s ({outcome}). read_committed consumers of {topics} wait meanwhile: commit more often, or end it with kafka-transactions.sh."
 order: 16
+only_if: FROM record_batches WHERE direction = 'produce' AND is_transactional
 frame:
   derived:
     severity: CASE ending WHEN 'committed' THEN 'notice' WHEN 'aborted' THEN 'warning' WHEN 'restarted' THEN 'warning' ELSE 'critical' END

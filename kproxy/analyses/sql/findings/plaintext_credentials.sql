@@ -16,6 +16,7 @@ parameters:
   min_connections: {default: 1, meaning: "Fewer such connections of a user are not listed."}
 verdict: "{rows:user sends/users send} credentials in the clear. Most: {user_name} from {client_address} ({client_id}) by {sasl_mechanism} to {broker}, {connections:connection/connections}. Use SASL_SSL, then change what was sent."
 order: 30
+only_if: FROM connections WHERE sasl_mechanism IN ('PLAIN', 'OAUTHBEARER') AND tls_version IS NULL
 frame:
   group_by: [client_id, client_address, user_name, sasl_mechanism, broker]
   values:

@@ -21,6 +21,7 @@ parameters:
   pause_seconds: {default: 600, meaning: "After so long without such an answer, the next one begins another episode, with a row of its own."}
 verdict: "{rows:producer/producers} fenced. Most: {client_id} at {client_address}, transactional.id {transactional_id}, {errors:time/times}. Once after a restart is normal; if it repeats, two instances share the id, or transactions time out."
 order: 31
+only_if: FROM errors WHERE error_code IN (47, 90)
 frame:
   group_by: [client_id, client_address, cluster, "coalesce(CASE WHEN resource_type = 'transactional_id' THEN resource END, transactional_id) AS transactional_id"]
   pause: pause_seconds

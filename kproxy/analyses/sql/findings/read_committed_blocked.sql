@@ -22,6 +22,7 @@ parameters:
 sampled: Fetches that brought records may be among the exchanges that are missing.
 verdict: "{rows:partition/partitions} where a consumer waits for an open transaction. Longest: {client_id} at {client_address}, at offset {last_stable_offset:d} of {topic}-{partition} for {seconds:,} s; {waiting:offset is/offsets are} held back. End that transaction: kafka-transactions.sh find-hanging."
 order: 17
+only_if: FROM offsets WHERE kind = 'fetch' AND last_stable_offset >= 0 AND high_watermark > last_stable_offset
 frame:
   group_by: [connection_id, client_id, client_address, cluster, broker, topic, partition, last_stable_offset]
   values: {fetches: count(*), high_watermark: max(high_watermark), seconds: (max(at_us) - min(at_us)) // 1000000}

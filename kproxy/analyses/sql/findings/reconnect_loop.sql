@@ -25,6 +25,7 @@ parameters:
 sampled: What these connections did after the login may be among the exchanges that are missing.
 verdict: "{rows:client reconnects/clients reconnect} in a loop without getting to work. Most: {client_id} at {client_address} to {broker}, {connections:,} connections; errors: {error_name}; {closed_by_broker:,} closed by the broker. Check its login and security protocol."
 order: 20
+only_if: FROM connections HAVING count(*) >= $min_connections
 frame:
   group_by: [client_id, client_address, broker]
   values:

@@ -24,6 +24,7 @@ parameters:
   min_errors: {default: 1, meaning: "Fewer such answers to a producer for a partition are not listed."}
 verdict: "[{rows where severity=critical:?}{sum lost:record/records} never acknowledged after a gap in a producer's sequence. Most: {client_id} at {client_address} to {topic}-{partition}, {lost:record/records}, {error_name}. Send them again, and look in its log for why it gave up|[{rows where severity=notice:partition/partitions} where a producer's sequence was out of order; whether all was acknowledged later was not seen. Most: {client_id} at {client_address} to {topic}-{partition}, {errors:time/times} {error_name}|{rows:partition/partitions} where a producer's sequence was out of order for a moment; all records were sent again and acknowledged. Most: {client_id} at {client_address} to {topic}-{partition}, {errors:time/times} {error_name}]]."
 order: 12
+only_if: FROM record_batches WHERE error_code IN (45, 46, 59)
 frame:
   group_by: [client_id, client_address, cluster, topic, partition, producer_id]
   values:

@@ -20,6 +20,7 @@ parameters:
 sampled: That the member left by itself may be in an exchange that is missing.
 verdict: "{rows:running member was/running members were} thrown out by a group. First: {client_id} at {client_address} from {group_id}, {silence_ms:ms} after its heartbeat before. Look for a pause of that process (garbage collection, CPU, container) or a cut network."
 order: 22
+only_if: FROM group_events WHERE event = 'heartbeat' AND error_code IN (25, 110)
 frame:
   derived: {silence_ms: (at_us - before_us) // 1000, first_at: seen_at, last_at: seen_at}
   having: coalesce(at_us - before_us, 0) >= $min_silence_ms * 1000

@@ -25,6 +25,7 @@ parameters:
 sampled: What the other partitions got may be among the exchanges that are missing.
 verdict: "{rows:partition gets/partitions get} far more than the others of the topic. Most: {topic}-{partition}, {records:,} of {topic_records:,} records ({percent:d} %). Look for a key that most records share; more consumers do not help."
 order: 41
+only_if: FROM record_batches WHERE direction = 'produce' HAVING sum(count) >= $min_records
 frame:
   derived:
     percent: 100 * records // nullif(topic_records, 0)

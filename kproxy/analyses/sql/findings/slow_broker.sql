@@ -25,6 +25,7 @@ parameters:
 sampled: The request that an answer waited behind may be among the exchanges that are missing.
 verdict: "{rows:API is/APIs are} slow at {count broker:broker/brokers}. Worst: {api_name} at {broker}, where {slow:,} of {requests:,} answers ({percent:d} %) took over {slow_ms:ms}, the longest {longest_ms:ms}. Check that broker's disk, pauses and request queue."
 order: 19
+only_if: FROM exchanges HAVING count(*) >= $min_requests
 frame:
   group_by: [broker, api_name]
   values:

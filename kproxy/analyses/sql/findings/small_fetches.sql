@@ -21,6 +21,7 @@ parameters:
   min_fetches: {default: 50, meaning: "Fewer such fetches on one connection are not listed."}
 verdict: "{rows:consumer lags/consumers lag} and yet fetch little at a time. Worst: {client_id} at {client_address}, {bytes_per_fetch:bytes} a fetch, {lag:,} offsets behind. Raise max.partition.fetch.bytes and fetch.max.bytes."
 order: 45
+only_if: FROM exchanges WHERE record_batches > 0 HAVING count(*) >= $min_fetches
 frame:
   group_by: [client_id, client_address, broker, connection_id]
   values:

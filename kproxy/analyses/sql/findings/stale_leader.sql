@@ -22,6 +22,7 @@ parameters:
 sampled: Metadata requests and fetches elsewhere in between may be among the exchanges that are missing.
 verdict: "{rows:partition/partitions} whose new leader a client does not follow. Most: {client_id} at {client_address} asks {broker} for {topic}-{partition}, {errors:time/times} in {seconds:,} s. Restart that client; then check advertised.listeners and update it."
 order: 18
+only_if: FROM errors WHERE api_key IN (0, 1, 2) AND error_code IN (6, 74) HAVING count(*) >= $min_errors
 frame:
   group_by: [connection_id, client_id, client_address, cluster, broker, resource AS topic, partition]
   pause: pause_seconds

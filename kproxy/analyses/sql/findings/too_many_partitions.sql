@@ -16,6 +16,7 @@ parameters:
   min_partitions: {default: 1000, meaning: "Partitions in one Fetch request from which it is listed."}
 verdict: "{rows:consumer fetches/consumers fetch} from very many partitions at once. Most: {client_id} at {client_address}, {partitions:,} in one request to {broker}. Add consumers to its group."
 order: 48
+only_if: FROM exchanges WHERE api_key = 1 AND partitions >= $min_partitions
 frame:
   group_by: [client_id, client_address, broker]
   values: {requests: count(*), partitions: max(partitions), largest_request_bytes: max(request_size)}

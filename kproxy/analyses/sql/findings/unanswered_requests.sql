@@ -20,6 +20,7 @@ parameters:
   min_alive_ms: {default: 1000, meaning: "How long the client has to go on, on connections that it had already, if it ended this one."}
 verdict: "{rows:client/clients} left without answers. Most: {client_id} at {client_address} got none from {broker} to {requests:request/requests} ({apis}) on {connections:connection/connections}. Check the broker's log, and firewalls or load balancers in between."
 order: 19
+only_if: FROM exchanges WHERE unanswered IS NOT NULL HAVING count(*) >= $min_requests
 frame:
   group_by: [client_id, client_address, broker]
   values:

@@ -18,6 +18,7 @@ parameters:
   min_errors: {default: 1, meaning: "Fewer refusals of a client for one resource and API are not listed."}
 verdict: "{rows:access/accesses} refused. Most: {client_id} at {client_address}, user {user_name}, {api_name} on {resource_type} {resource}, {errors:time/times}. Grant the ACL, or correct the name."
 order: 25
+only_if: FROM errors WHERE error_code IN (29, 30, 31, 53, 65)
 frame:
   group_by: [client_id, client_address, cluster, user_name, api_name, error_name, asked_for AS resource_type, resource]
   values: {errors: count(*)}

@@ -19,6 +19,7 @@ parameters:
   pause_seconds: {default: 600, meaning: "After so long without such an answer, the next one begins another episode, with a row of its own."}
 verdict: "{count client_id:client keeps/clients keep} asking for topics that do not exist. Most: {client_id} at {client_address} for {topic}, {errors:time/times} in {seconds:,} s. Correct the name or create the topic."
 order: 21
+only_if: FROM errors WHERE error_code IN (3, 100) HAVING count(*) >= $min_errors
 frame:
   group_by: [client_id, client_address, cluster, resource AS topic]
   pause: pause_seconds
