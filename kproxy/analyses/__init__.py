@@ -25,6 +25,9 @@ How a finding is made. Its SQL selects the evidence: the exchanges, batches, err
 pause the same evidence is another episode. The frame adds the columns that all findings have: client, cluster, first and last
 time, an example. An analysis without a frame is run as it is written.
 
+``only_if`` in a header selects rows of the tables without which the analysis has no rows either (errors with these codes, so many
+connections). If there are none, it is not run: that is what makes a report of a small capture fast.
+
 To add
     an analysis     sql/ID.sql, or sql/findings/ID.sql with a frame; the docstrings of analysis.py and of Frame show one. Users
                     put the same files into a folder for --analyses
