@@ -12,3 +12,4 @@ cdef int put_float(Buffer *b, double value) except -1
 cdef int put_string(Buffer *b, const uint8_t *text, int32_t size) except -1
 cdef int put_base64(Buffer *b, const uint8_t *data, int64_t size) except -1
 cdef int put_uuid(Buffer *b, const uint8_t *data) except -1
+cdef str uuid_text(const uint8_t *data)

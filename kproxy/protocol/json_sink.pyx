@@ -668,6 +668,17 @@ cdef int put_uuid(Buffer *b, const uint8_t *data) except -1:
     return put8(b, b'"')
 
 
+cdef str uuid_text(const uint8_t *data):
+    """Return the text that put_uuid writes, without its quotes."""
+    cdef Buffer text
+    memset(&text, 0, sizeof(Buffer))
+    try:
+        put_uuid(&text, data)
+        return (<char *>text.data)[1 : text.size - 1].decode("ascii")
+    finally:
+        free(text.data)
+
+
 cdef int encode64(Buffer *b, const uint8_t *data, int64_t size, const char *alphabet) except -1:
     cdef uint32_t bits
     cdef char[4] quad

@@ -35,6 +35,13 @@ cdef enum Secrecy:
     MARKS_THE_VALUE = 4  # a bool: whether the setting's value is a secret
 
 
+cdef enum Role:  # what a field is, whatever its message; see kproxy.protocol.found
+    ROLE_ERROR_CODE = 1
+    ROLE_THROTTLE_TIME = 2
+    ROLE_TOPIC_ID = 4
+    ROLE_GROUP_ID = 8
+
+
 cdef struct Member:  # one attribute of a class, for all versions
     Py_ssize_t offset  # of the slot in an instance
     PyObject *default  # shared and immutable; NULL: a new list, or a new instance of struct
@@ -64,6 +71,8 @@ cdef struct Op:  # one field at one version
     int rank  # tagged fields: number of tagged fields before it in the definition
     int64_t smallest  # the least bytes of one value, or of one element
     int secrecy
+    int role  # a Role, or 0
+    int roles  # all Roles of the field and of what is inside it
     Struct *struct
     Member *member
     PyObject *name  # str: Kafka's JSON name
@@ -104,6 +113,7 @@ cdef struct Struct:  # a struct at one version
     Step *fused  # the same with consecutive fields of fixed size merged
     int fused_count
     bint flexible
+    int roles  # all Roles of its fields, at any depth
     int marker  # index of the untagged field that marks the setting's value as a secret; -1: none
     int64_t smallest
     Class *cls
@@ -189,6 +199,7 @@ cdef struct Trail:  # where a fault happened, innermost first
 cdef int walk_struct(Struct *s, Cursor *c, bint fused, Trail *trail) noexcept nogil
 cdef int walk_value(Op *op, Cursor *c, bint fused, Trail *trail) noexcept nogil
 cdef int walk_tags(Struct *s, Cursor *c, bint fused, Trail *trail) noexcept nogil
+cdef int64_t integer_at(Op *op, const uint8_t *at) except? -1
 
 
 cdef void begin(Cursor *c, const uint8_t *data, Py_ssize_t size) noexcept nogil

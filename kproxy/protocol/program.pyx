@@ -84,6 +84,7 @@ cdef class Program:
         return order
 
     cdef Struct *_make_struct(self, fields, str name, tuple path, layout, dict classes, secrecy) except NULL:
+        cdef int i
         cdef Struct *s = <Struct *>self.allocate(sizeof(Struct))
         cdef list plain = [f for f in fields if self.version in f.versions and self.version not in f.tagged]
         cdef list tagged = [f for f in fields if self.version in f.tagged]
@@ -110,6 +111,10 @@ cdef class Program:
             op.rank = tagged.index(field)
             self._make_op(op, field, path, layout, classes, secrecy)
             s.tagged_count += 1
+        for i in range(s.count):
+            s.roles |= s.ops[i].roles
+        for i in range(s.tagged_count):
+            s.roles |= s.tagged[i].roles
         self._note_absent(s, {f.attribute for f in plain + tagged})
         s.steps = self._make_steps(s, False, &s.step_count)
         s.fused = self._make_steps(s, True, &s.fused_count)
@@ -128,9 +133,11 @@ cdef class Program:
         op.secrecy = secrecy(self.message, path)
         self.holds_secrets |= op.secrecy != OPEN_FIELD
         op.name = self.keep(field.json_name)
+        op.role = op.roles = _role(field.json_name, op.kind)
         self._make_keys(op, field)
         if op.kind == KIND_STRUCT:
             op.struct = self._make_struct(field.fields, field.type, path, layout, classes, secrecy)
+            op.roles |= op.struct.roles
             op.smallest = 1 if op.nullable and not op.is_array else op.struct.smallest
         elif op.kind <= KIND_UUID:
             op.width = op.smallest = WIDTHS[op.kind]
@@ -268,6 +275,17 @@ cdef class Program:
         else:
             raise KeyError(name)
         raise self.error(base, PyBytes_GET_SIZE(data) - start)
+
+
+cdef int _role(str name, int kind) except -1:
+    """Return the Role of a field with that JSON name."""
+    if name.endswith("rrorCode") and kind == KIND_INT16:
+        return ROLE_ERROR_CODE
+    if name == "throttleTimeMs" and kind == KIND_INT32:
+        return ROLE_THROTTLE_TIME
+    if name == "topicId" and kind == KIND_UUID:
+        return ROLE_TOPIC_ID
+    return ROLE_GROUP_ID if name == "groupId" and kind == KIND_STRING else 0
 
 
 cdef int64_t integer_at(Op *op, const uint8_t *at) except? -1:

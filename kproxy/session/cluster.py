@@ -188,9 +188,7 @@ class TopicNames(Mapping[str, str]):
 
     def _all_ids(self) -> frozenset[str]:
         if self._ids is None:
-            structs = (struct for frame in self._frames for struct in _structs_of(frame))
-            ids = (getattr(struct, "topic_id", None) for struct in structs)
-            self._ids = frozenset(topic_id for topic_id in ids if topic_id and topic_id != ZERO_UUID)
+            self._ids = frozenset(one for frame in self._frames if frame is not None for one in frame.topic_ids())
         return self._ids
 
 
@@ -201,12 +199,6 @@ def _decode(frame: Frame) -> Any:
         return frame.decode()
     except DecodeError:
         return None
-
-
-def _structs_of(frame: Frame | None) -> Iterator[Any]:
-    body = None if frame is None else _decode(frame)
-    if body is not None:
-        yield from _structs(body)
 
 
 def _structs(struct: Struct) -> Iterator[Any]:

@@ -22,7 +22,9 @@ cdef class Frame:
     cdef public int64_t trailing  # bytes after the message, which brokers and clients ignore
     cdef public int64_t sent_at
     cdef int cut_code  # of ``cut``
+    cdef Program program  # the layout of the body, if it is the newest one of its version and fits exactly
 
+    cdef Program layout_program(self)
     cpdef bint has_end(self) noexcept
 
 

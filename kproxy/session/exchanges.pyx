@@ -22,11 +22,13 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from kproxy.protocol.headers cimport read_response_header, request_header_version, ResponseHeader
-from kproxy.protocol.program cimport Program
+from kproxy.protocol.found cimport Found
+from kproxy.protocol.program cimport Program, ROLE_TOPIC_ID
 
 from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey, Message, request_message, RequestHeader, response_header_version, response_message
 from kproxy.protocol.error_codes import ErrorCode
+from kproxy.protocol.json_sink import to_json
 from kproxy.protocol.facts import facts
 from kproxy.session.cluster import has_topic_ids, REQUESTS_WITH_NAMES, RESPONSES_WITH_NAMES
 from kproxy.session.endings import CAPTURE_ENDED, inside
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from kproxy.session.limits import Limits
 
 TOKEN: tuple[Exchange | None, Route | None] = (None, None)
+cdef Found _found = Found()
 cdef tuple _CUTS = tuple(Cut)
 cdef int _NEVER_SENT = Cut.RESET
 cdef int MOST_SOUGHT = 64  # requests in flight whose responses a hunt searches for
@@ -145,8 +148,31 @@ cdef class Frame:
         except DecodeError:
             return self.message.decode(self.body_version, self.data, self.body_start, trailing=self.trailing, nulls=True)
 
+    cdef Program layout_program(self):
+        """Return the layout of the body, or for a cut one of its beginning; None if it cannot be read."""
+        if self.program is not None:
+            return self.program
+        if self.message is None or self.error is not None or self.unread:
+            return None
+        programs = self.message.programs(self.body_version)
+        if not self.cut_code:
+            for program in programs if len(programs) > 1 else ():
+                if (<Program>program).check(self.data, self.body_start) is None:
+                    return program
+        return programs[0]
+
+    def topic_ids(self) -> list[str]:
+        """Return the topic ids in a complete body, as Kafka writes them, in their order."""
+        cdef Program program = None if self.cut_code else self.layout_program()
+        if program is None:
+            return []
+        _found.search(program, self.data, self.body_start, ROLE_TOPIC_ID)
+        return _found.topic_ids
+
     def to_json(self) -> bytes:
         """Return the body as Kafka's JSON (UTF-8), credentials withheld. Needs a message; raises DecodeError."""
+        if self.program is not None:
+            return to_json(self.program, self.data, self.body_start, True, 0)
         try:
             return self.message.to_json(self.body_version, self.data, self.body_start, withhold=True, trailing=self.trailing)
         except DecodeError:
@@ -400,6 +426,7 @@ cdef int read_as(Frame frame, message, Program newest, int api_version) except -
         return read_body(frame, message, api_version)
     frame.message = message
     frame.body_version = api_version
+    frame.program = newest
     return 0
 
 
@@ -432,6 +459,7 @@ cdef int read_refusal(Frame frame, message) except -1:
     if refusal.error is not None or (refusal.trailing and (frame.error is None or not is_refusal(refusal))):
         return 0
     frame.message = message
+    frame.program = None
     frame.body_version = 0
     frame.layout = frame.assumed_version = frame.error = None
     frame.trailing = refusal.trailing
