@@ -10,10 +10,11 @@ A field's role is found once, when the program of its message and version is com
 add a role: Role in program.pxd, _role in program.pyx, ``take`` here.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from kproxy.protocol.json_sink cimport uuid_text
 from kproxy.protocol.program cimport (
@@ -22,53 +23,67 @@ from kproxy.protocol.program cimport (
 )
 from kproxy.protocol.wire cimport be16, be32, Cursor, need, put, read_uvarint
 
+cdef enum:
+    KEPT = 1 << 20  # bytes of a buffer that are kept for the next search
+
 
 cdef class Found:
-    """What the latest ``search`` found; one can be used again and again."""
+    """What the latest ``search`` found; one is used again and again."""
 
     def __dealloc__(self):
         free(self._errors.data)
         free(self._topic_ids.data)
         free(self._groups.data)
 
-    cdef bint search(self, Program program, bytes data, Py_ssize_t start, int roles) except -1:
-        """Look for fields with these roles; return whether the body is complete. What is found before a fault is kept."""
+    cdef int clear(self) except -1:
+        """Forget what was found, and return the memory that an unusual body took."""
+        self.throttle_ms = 0
+        self._data = None
+        empty(&self._errors)
+        empty(&self._topic_ids)
+        empty(&self._groups)
+        return 0
+
+    cdef int search(self, Program program, bytes data, Py_ssize_t start, int roles) except -1:
+        """Look for fields with these roles. Of a body that is cut or malformed, what comes before that is found."""
         cdef Cursor c
         cdef const unsigned char *base = slice_start(data, &start)
-        self.throttle_ms = 0
-        self._errors.size = self._topic_ids.size = self._groups.size = 0
+        self.clear()
         self._data = data
-        self.is_complete = True
         if program.root.roles & roles:
             begin(&c, base, PyBytes_GET_SIZE(data) - start)
-            self.is_complete = find_struct(program.root, &c, roles, self) == 0
-        return self.is_complete
+            find_struct(program.root, &c, roles, self)
+        return 0
 
     cdef bint has_errors(self) noexcept:
         return self._errors.size > 0
 
-    @property
-    def error_codes(self) -> list[int]:
-        """Every error code other than 0, in the order of the body."""
+    cdef list error_codes(self):
+        """Return every error code other than 0, in the order of the body."""
         cdef size_t i
         return [(<int16_t *>self._errors.data)[i] for i in range(self._errors.size // sizeof(int16_t))]
 
-    @property
-    def topic_ids(self) -> list[str]:
-        """The topic ids, as Kafka writes them, in the order of the body."""
+    cdef list topic_ids(self):
+        """Return the topic ids, as Kafka writes them, in the order of the body."""
         cdef size_t i
         return [uuid_text(self._topic_ids.data + i * 16) for i in range(self._topic_ids.size // 16)]
 
-    @property
-    def groups(self) -> list[str]:
-        """The groups, in the order of the body."""
+    cdef list group_ids(self):
+        """Return the ids of groups, in the order of the body."""
         cdef int64_t *places = <int64_t *>self._groups.data
-        cdef const char *data = PyBytes_AS_STRING(self._data)
+        cdef const char *data = PyBytes_AS_STRING(self._data) if self._data is not None else NULL
         cdef size_t i
         return [
-            PyBytes_FromStringAndSize(data + places[2 * i], places[2 * i + 1]).decode("utf-8", "surrogateescape")
+            PyUnicode_DecodeUTF8(data + places[2 * i], places[2 * i + 1], b"surrogateescape")
             for i in range(self._groups.size // (2 * sizeof(int64_t)))
         ]
+
+
+cdef void empty(Buffer *buffer) noexcept:
+    buffer.size = 0
+    if buffer.capacity > KEPT:
+        free(buffer.data)
+        memset(buffer, 0, sizeof(Buffer))
 
 
 cdef int find_struct(Struct *s, Cursor *c, int roles, Found found) except? -1:

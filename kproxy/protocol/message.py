@@ -136,6 +136,17 @@ class Message:
             return Fit(version, None, False, 0, nulls=True)
         raise error
 
+    def program_of(self, version: int, fit: Fit) -> Program:
+        """Return the program that reads the layout which ``check`` found for that version."""
+        programs = self.programs(version)
+        if fit.nulls:
+            return self._with_nulls(version, programs)[-1]
+        return next((program for program in programs if program.release == fit.release), programs[0])
+
+    def lenient_program(self, version: int) -> Program:
+        """Return the newest layout of a version, with null allowed for all strings and bytes, to read a body without its end."""
+        return self._with_nulls(version, self.programs(version))[-1]
+
     def _with_nulls(self, version: int, programs: tuple[Program, ...]) -> tuple[Program, ...]:
         """Return the programs, and the newest layout with null allowed for all strings and bytes."""
         if version not in self.versions:

@@ -199,7 +199,6 @@ cdef struct Trail:  # where a fault happened, innermost first
 cdef int walk_struct(Struct *s, Cursor *c, bint fused, Trail *trail) noexcept nogil
 cdef int walk_value(Op *op, Cursor *c, bint fused, Trail *trail) noexcept nogil
 cdef int walk_tags(Struct *s, Cursor *c, bint fused, Trail *trail) noexcept nogil
-cdef int64_t integer_at(Op *op, const uint8_t *at) except? -1
 
 
 cdef void begin(Cursor *c, const uint8_t *data, Py_ssize_t size) noexcept nogil

@@ -3,6 +3,7 @@
 
 from libc.stdint cimport int64_t
 
+from kproxy.protocol.found cimport Found
 from kproxy.protocol.program cimport Program
 
 
@@ -22,9 +23,10 @@ cdef class Frame:
     cdef public int64_t trailing  # bytes after the message, which brokers and clients ignore
     cdef public int64_t sent_at
     cdef int cut_code  # of ``cut``
-    cdef Program program  # the layout of the body, if it is the newest one of its version and fits exactly
+    cdef Program program  # the layout of a complete body; None until it is needed, or if the body was not checked
 
     cdef Program layout_program(self)
+    cdef Found find(self, int roles)
     cpdef bint has_end(self) noexcept
 
 

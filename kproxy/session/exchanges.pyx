@@ -23,7 +23,7 @@ from libc.stdint cimport int64_t
 
 from kproxy.protocol.headers cimport read_response_header, request_header_version, ResponseHeader
 from kproxy.protocol.found cimport Found
-from kproxy.protocol.program cimport Program, ROLE_TOPIC_ID
+from kproxy.protocol.program cimport Program, ROLE_ERROR_CODE, ROLE_GROUP_ID, ROLE_THROTTLE_TIME, ROLE_TOPIC_ID
 
 from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey, Message, request_message, RequestHeader, response_header_version, response_message
@@ -149,34 +149,42 @@ cdef class Frame:
             return self.message.decode(self.body_version, self.data, self.body_start, trailing=self.trailing, nulls=True)
 
     cdef Program layout_program(self):
-        """Return the layout of the body, or for a cut one of its beginning; None if it cannot be read."""
-        if self.program is not None:
-            return self.program
+        """Return the layout of the body, or of its beginning if it is cut. Needs a message; raises DecodeError."""
+        if self.program is None:
+            if self.cut_code:
+                return self.message.lenient_program(self.body_version)
+            fit = self.message.check(self.body_version, self.data, self.body_start, trailing=True, nulls=True)
+            self.program = self.message.program_of(self.body_version, fit)
+        return self.program
+
+    cdef Found find(self, int roles):
+        """Find fields with these roles in the body, or in what is here of it. The result is overwritten by the next call."""
         if self.message is None or self.error is not None or self.unread:
-            return None
-        programs = self.message.programs(self.body_version)
-        if not self.cut_code:
-            for program in programs if len(programs) > 1 else ():
-                if (<Program>program).check(self.data, self.body_start) is None:
-                    return program
-        return programs[0]
+            _found.clear()
+        else:
+            _found.search(self.layout_program(), self.data, self.body_start, roles)
+        return _found
 
     def topic_ids(self) -> list[str]:
         """Return the topic ids in a complete body, as Kafka writes them, in their order."""
-        cdef Program program = None if self.cut_code else self.layout_program()
-        if program is None:
-            return []
-        _found.search(program, self.data, self.body_start, ROLE_TOPIC_ID)
-        return _found.topic_ids
+        return [] if self.cut_code else self.find(ROLE_TOPIC_ID).topic_ids()
+
+    def group_ids(self) -> list[str]:
+        """Return the values of all fields groupId in a body, cut or complete, in their order."""
+        return self.find(ROLE_GROUP_ID).group_ids()
+
+    def error_codes(self) -> list[int]:
+        """Return all error codes other than 0 in a response, cut or complete, in their order."""
+        return self.find(ROLE_ERROR_CODE).error_codes()
+
+    def refusal(self) -> tuple[list[int], int] | None:
+        """Return ``error_codes`` and the throttle time in ms of a response; None if it has neither."""
+        cdef Found found = self.find(ROLE_ERROR_CODE | ROLE_THROTTLE_TIME)
+        return (found.error_codes(), found.throttle_ms) if found.has_errors() or found.throttle_ms else None
 
     def to_json(self) -> bytes:
         """Return the body as Kafka's JSON (UTF-8), credentials withheld. Needs a message; raises DecodeError."""
-        if self.program is not None:
-            return to_json(self.program, self.data, self.body_start, True, 0)
-        try:
-            return self.message.to_json(self.body_version, self.data, self.body_start, withhold=True, trailing=self.trailing)
-        except DecodeError:
-            return self.message.to_json(self.body_version, self.data, self.body_start, withhold=True, nulls=True)
+        return to_json(self.layout_program(), self.data, self.body_start, True, self.trailing)
 
     def beginning(self) -> dict[str, Any] | None:
         """Return the complete fields of a cut body as Kafka's JSON in a dict, credentials withheld; None if there are none.
@@ -440,6 +448,7 @@ cpdef int read_body(Frame frame, message: Message | None, int api_version) excep
         frame.error = error
         return 0
     frame.message = message
+    frame.program = message.program_of(layout.version, layout)
     frame.body_version = layout.version
     frame.layout = layout.release
     frame.trailing = layout.trailing
@@ -459,7 +468,7 @@ cdef int read_refusal(Frame frame, message) except -1:
     if refusal.error is not None or (refusal.trailing and (frame.error is None or not is_refusal(refusal))):
         return 0
     frame.message = message
-    frame.program = None
+    frame.program = refusal.program
     frame.body_version = 0
     frame.layout = frame.assumed_version = frame.error = None
     frame.trailing = refusal.trailing

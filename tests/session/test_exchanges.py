@@ -22,6 +22,7 @@ from kproxy.session.exchanges import (
 )
 from kproxy.session.limits import Limits
 from tests.support.conversation import broker, client, events_of
+from tests.support.corpus import golden_exchanges
 from tests.support.frames import (
     api_versions_refusal,
     heartbeat,
@@ -331,3 +332,25 @@ def test_an_answer_at_its_own_version_stays_one_with_bytes_after_it(version: int
 def test_what_is_no_refusal_is_not_read_as_one() -> None:
     frame = api_versions(3, bytes(2) + bytes(4) + b"neither version 3 nor version 0")
     assert frame.message is None and frame.error is not None and frame.trailing == 0
+
+
+def named(value: object, ending: str) -> list[object]:
+    """The values of all fields in Kafka's JSON whose names end so, other than those that say nothing."""
+    if isinstance(value, dict):
+        here = [one for name, one in value.items() if name.endswith(ending) and one not in (0, None, "A" * 22)]
+        return here + [one for inner in value.values() for one in named(inner, ending)]
+    return [one for inner in value for one in named(inner, ending)] if isinstance(value, list) else []
+
+
+def test_what_a_walk_finds_in_a_body_is_in_kafkas_json() -> None:
+    found = [0, 0, 0]
+    for asked, answered, exchange in golden_exchanges():
+        for line, frame in ((asked, exchange.request), (answered, exchange.response)):
+            assert frame is not None and frame.error is None
+            codes, topic_ids = named(line["json"], "rrorCode"), named(line["json"], "topicId")
+            groups = [one for one in named(line["json"], "groupId") if isinstance(one, str)]
+            assert sorted(frame.error_codes()) == sorted(map(int, map(str, codes)))
+            assert sorted(frame.topic_ids()) == sorted(map(str, topic_ids))
+            assert sorted(group for group in frame.group_ids() if group) == sorted(filter(None, groups))
+            found = [n + len(more) for n, more in zip(found, (codes, topic_ids, groups), strict=True)]
+    assert min(found) > 100

@@ -2,22 +2,20 @@
 rows of each kind; the last one is for all other names. For names that peers choose, those that send most are kept (series.py).
 """
 
-import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
 from typing import Final, TypeAlias
 
 import msgspec
 
 from kproxy.errors import DecodeError
-from kproxy.output.bodies import NONZERO_ERROR, Bodies, count_errors, read_beginning
+from kproxy.output.bodies import Bodies, read_beginning
 from kproxy.output.escaping import printable, well_formed
-from kproxy.output.text.body_fields import FetchResponse, Group, ProduceRequest
+from kproxy.output.text.body_fields import FetchResponse, ProduceRequest
 from kproxy.output.text.body_fields import Topic as TopicFields
 from kproxy.pipeline.output import End, Observer, Source
-from kproxy.protocol import ApiKey, Message
+from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
 from kproxy.proxy.analyzer.lag import GroupLag
@@ -30,7 +28,6 @@ MOST_GROUPS = 10_000
 MOST_CLIENTS = 1_000  # whose numbers wait to be added to their series
 MOST_NAMED = 100  # groups of one request that are counted
 LARGEST_COUNTED = 4 * 1024 * 1024  # bytes of JSON that topics are looked up in
-THROTTLED = re.compile(rb'"throttleTimeMs":([1-9][0-9]{0,9})')
 
 # cluster, client id, name and version of its software
 Client: TypeAlias = tuple[str, str | None, str | None, str | None]
@@ -38,10 +35,10 @@ Client: TypeAlias = tuple[str, str | None, str | None, str | None]
 _produce = msgspec.json.Decoder(ProduceRequest)
 _fetch = msgspec.json.Decoder(FetchResponse)
 
-# APIs whose requests name a group (classic, consumer, share, streams): most begin with its name, these have it further inside
-_NAMED_INSIDE = frozenset((ApiKey.OFFSET_FETCH, ApiKey.TXN_OFFSET_COMMIT))
+# APIs whose requests name a group (classic, consumer, share, streams)
 _GROUP_APIS = (
-    *_NAMED_INSIDE,
+    ApiKey.OFFSET_FETCH,
+    ApiKey.TXN_OFFSET_COMMIT,
     ApiKey.OFFSET_COMMIT,
     ApiKey.JOIN_GROUP,
     ApiKey.HEARTBEAT,
@@ -52,33 +49,12 @@ _GROUP_APIS = (
     ApiKey.STREAMS_GROUP_HEARTBEAT,
 )
 
-_WITH_GENERATION = frozenset(
-    (
-        ApiKey.JOIN_GROUP,
-        ApiKey.CONSUMER_GROUP_HEARTBEAT,
-        ApiKey.SHARE_GROUP_HEARTBEAT,
-        ApiKey.STREAMS_GROUP_HEARTBEAT,
-    )
-)
-
-
-class GroupRequest(msgspec.Struct):
-    """TxnOffsetCommit, and OffsetFetch, which has several groups since version 8."""
-
-    groupId: str | None = None
-    groups: list[Group] = []
-
-
-class GroupResponse(msgspec.Struct):
-    """Any response of the APIs in _WITH_GENERATION."""
-
-    errorCode: int = 0
-    generationId: int = -1
-    memberEpoch: int = -1
-
-
-_group_request = msgspec.json.Decoder(GroupRequest)
-_group_response = msgspec.json.Decoder(GroupResponse)
+_GENERATIONS: Final[dict[int | None, str]] = {  # the field of a response that says which generation it is of
+    ApiKey.JOIN_GROUP: "generationId",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "memberEpoch",
+    ApiKey.SHARE_GROUP_HEARTBEAT: "memberEpoch",
+    ApiKey.STREAMS_GROUP_HEARTBEAT: "memberEpoch",
+}
 
 
 class AnalysisCounts(Observer):
@@ -108,7 +84,7 @@ class AnalysisCounts(Observer):
         self._source = 0
         self._generations: OrderedDict[tuple[str, str], int] = OrderedDict()  # by cluster and group
         self._names = {key: api.name for key, api in facts().apis.items()}
-        self._by_api: dict[int | None, Callable[[Exchange, bytes | None, bytes | None], None]] = {
+        self._by_api: dict[int | None, Callable[[Exchange, Bodies | None, bool], None]] = {
             ApiKey.PRODUCE: self._count_produced,
             ApiKey.FETCH: self._count_fetched,
             ApiKey.API_VERSIONS: self._count_software,
@@ -149,17 +125,12 @@ class AnalysisCounts(Observer):
         self._count_frames(event, bodies)
         if event.api_key in SASL_APIS or self.logins.has_begun:
             self.logins.note((self._source, peer.number), event)
-        response = _json(response_frame, None if bodies is None else bodies.response)
-        if response is not None:
-            if NONZERO_ERROR.search(response) is not None:
-                sent[3] += 1
-                self.has_failed = True
-                for code in count_errors(response):
-                    self.errors.add(self._name(event), error_name(code))
-            self._count_throttling(event, response, sent)
+        refusal = None if response_frame is None else response_frame.refusal()
+        if refusal is not None:
+            self._count_refusal(event, *refusal, sent)
         count = self._by_api.get(event.api_key)
         if count is not None:
-            count(event, None if bodies is None else bodies.request, response)
+            count(event, bodies, refusal is not None and bool(refusal[0]))
 
     def _count_frames(self, event: Exchange, bodies: Bodies | None) -> None:
         """Count frames that could not be read, were cut, or have trailing bytes."""
@@ -174,11 +145,14 @@ class AnalysisCounts(Observer):
         if event.unanswered is not None:
             self.unanswered += 1
 
-    def _count_throttling(self, event: Exchange, response: bytes, sent: list[int]) -> None:
-        """Count how long the broker tells the client to wait (KIP-219)."""
-        throttled = THROTTLED.search(response)
-        if throttled is not None:
-            throttle_ms = int(throttled[1])
+    def _count_refusal(self, event: Exchange, codes: list[int], throttle_ms: int, sent: list[int]) -> None:
+        """Count the error codes of a response, and how long the broker tells the client to wait (KIP-219)."""
+        if codes:
+            sent[3] += 1
+            self.has_failed = True
+            for code in dict.fromkeys(codes):
+                self.errors.add(self._name(event), error_name(code))
+        if throttle_ms:
             sent[4] += throttle_ms
             self.throttled.add(self._name(event))
             self.throttle_ms.add(self._name(event), n=throttle_ms)
@@ -246,14 +220,15 @@ class AnalysisCounts(Observer):
     def _name(self, exchange: Exchange) -> str:
         return self._names.get(-1 if exchange.api_key is None else exchange.api_key, OTHER)
 
-    def _count_produced(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
-        body = _json(exchange.request, request)
-        if body is not None and len(body) <= LARGEST_COUNTED:
-            self._count_sizes("produce", _produce.decode(body).topicData, exchange)
+    def _count_produced(self, exchange: Exchange, bodies: Bodies | None, refused: bool) -> None:
+        request, response = _both(exchange, bodies)
+        if request is not None and len(request) <= LARGEST_COUNTED:
+            self._count_sizes("produce", _produce.decode(request).topicData, exchange)
         if response is not None and len(response) <= LARGEST_COUNTED:
             self.lag.note_produced(exchange, response)
 
-    def _count_fetched(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
+    def _count_fetched(self, exchange: Exchange, bodies: Bodies | None, refused: bool) -> None:
+        response = _json(exchange.response, None if bodies is None else bodies.response)
         if response is not None and len(response) <= LARGEST_COUNTED and b'"highWatermark":' in response:
             topics = _fetch.decode(response).responses
             self._count_sizes("fetch", topics, exchange)
@@ -266,7 +241,7 @@ class AnalysisCounts(Observer):
             if size:
                 self.topics.add((cluster, topic.name_or_id(names), direction), 1, size)
 
-    def _count_software(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
+    def _count_software(self, exchange: Exchange, bodies: Bodies | None, refused: bool) -> None:
         """Count a connection once by its software, which ApiVersions names, perhaps several times."""
         peer = exchange.connection
         connection = self._source, peer.number
@@ -274,34 +249,34 @@ class AnalysisCounts(Observer):
             self._software_known.add(connection)
             self.software.add((peer.cluster, peer.client_software_name, peer.client_software_version), 0, 1)
 
-    def _count_group(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
+    def _count_group(self, exchange: Exchange, bodies: Bodies | None, refused: bool) -> None:
         """Count a request about a group."""
-        failed = response is not None and NONZERO_ERROR.search(response) is not None
-        cluster = exchange.connection.cluster
-        for group in _groups_of(exchange, request):
-            self.groups.add((cluster, group), 1, failed, self._is_rebalance(group, exchange, response))
+        cluster, response = exchange.connection.cluster, exchange.response
+        for group in [] if exchange.request is None else exchange.request.group_ids()[:MOST_NAMED]:
+            is_rebalance = response is not None and self._is_rebalance(group, exchange, response)
+            self.groups.add((cluster, group), 1, refused, is_rebalance)
 
-    def _count_commit(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
+    def _count_commit(self, exchange: Exchange, bodies: Bodies | None, refused: bool) -> None:
         """Count a request about the offsets that a group has committed."""
-        self._count_group(exchange, request, response)
-        request_json = _json(exchange.request, request)
-        if request_json is not None and response is not None and len(request_json) + len(response) <= LARGEST_COUNTED:
-            self.lag.note_committed(exchange, request_json, response)
+        self._count_group(exchange, bodies, refused)
+        request, response = _both(exchange, bodies)
+        if request is not None and response is not None and len(request) + len(response) <= LARGEST_COUNTED:
+            self.lag.note_committed(exchange, request, response)
 
-    def _count_ends(self, exchange: Exchange, request: bytes | None, response: bytes | None) -> None:
-        """Note the ends of partitions that a client has request_json for."""
-        request_json = _json(exchange.request, request)
-        if request_json is not None and response is not None and len(request_json) + len(response) <= LARGEST_COUNTED:
-            self.lag.note_listed(exchange, request_json, response)
+    def _count_ends(self, exchange: Exchange, bodies: Bodies | None, refused: bool) -> None:
+        """Note the ends of partitions that a client has asked for."""
+        request, response = _both(exchange, bodies)
+        if request is not None and response is not None and len(request) + len(response) <= LARGEST_COUNTED:
+            self.lag.note_listed(exchange, request, response)
 
-    def _is_rebalance(self, group: str, exchange: Exchange, response: bytes | None) -> bool:
+    def _is_rebalance(self, group: str, exchange: Exchange, response: Frame) -> bool:
         """Return whether a response has a generation of the group, or a member's epoch, that no earlier response had."""
         api_key, key = exchange.api_key, (exchange.connection.cluster, group)
-        if api_key not in _WITH_GENERATION or response is None or len(response) > LARGEST_COUNTED:
+        field = _GENERATIONS.get(api_key)
+        if field is None or peeked(response, "errorCode"):
             return False
-        body = _group_response.decode(response)
-        generation = max(body.generationId, body.memberEpoch)
-        if body.errorCode or generation < 0 or (api_key != ApiKey.JOIN_GROUP and generation == 0):
+        generation = peeked(response, field)
+        if generation is None or generation < 0 or (api_key != ApiKey.JOIN_GROUP and generation == 0):
             return False
         known = self._generations.pop(key, -1)
         # Members reach an epoch one after the other; the generations of a classic group that was empty for long start anew.
@@ -312,45 +287,10 @@ class AnalysisCounts(Observer):
         return is_new
 
 
-def _groups_of(exchange: Exchange, request: bytes | None) -> list[str]:
-    """Return the groups that a request of _GROUP_APIS names."""
-    if exchange.api_key not in _NAMED_INSIDE:
-        first = _first_string(exchange)
-        return [] if first is None else [first]
-    body = _json(exchange.request, request)
-    if body is None or len(body) > LARGEST_COUNTED:
-        return []
-    decoded = _group_request.decode(body)
-    named = (
-        [decoded.groupId] if decoded.groupId is not None else [group.groupId for group in decoded.groups[:MOST_NAMED]]
-    )
-    return [group for group in named if group is not None]
-
-
-@cache
-def _is_flexible(message: Message, version: int) -> bool:
-    """Return whether strings begin with a varint. The cache stays small: one entry for each version in the facts."""
-    return version in message.flexible_versions
-
-
-def _first_string(exchange: Exchange) -> str | None:
-    """Return the string that a request begins with; None if there is none, or only a part of it."""
-    frame = exchange.request
-    if frame is None or frame.message is None or frame.error is not None:
-        return None
-    data, start = frame.data, frame.body_start
-    if _is_flexible(frame.message, frame.body_version):
-        size = shift = 0
-        for byte in data[start : start + 3]:
-            size |= (byte & 0x7F) << shift
-            start, shift = start + 1, shift + 7
-            if byte < 0x80:
-                break
-        size -= 1
-    else:
-        size, start = int.from_bytes(data[start : start + 2], "big", signed=True), start + 2
-    text = data[start : start + size] if size >= 0 else b""
-    return text.decode("utf-8", "surrogateescape") if len(text) == size else None
+def _both(exchange: Exchange, bodies: Bodies | None) -> tuple[bytes | None, bytes | None]:
+    """Return the request and the response as JSON."""
+    request, response = (None, None) if bodies is None else (bodies.request, bodies.response)
+    return _json(exchange.request, request), _json(exchange.response, response)
 
 
 def _json(frame: Frame | None, body: bytes | None) -> bytes | None:

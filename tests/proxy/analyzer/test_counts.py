@@ -5,14 +5,13 @@ from collections import Counter
 import msgspec
 import pytest
 
-from kproxy.output.bodies import Bodies
 from kproxy.output.escaping import LONGEST_NAME, printable
 from kproxy.output.text.body_fields import Partition
 from kproxy.pipeline.output import End
 from kproxy.proxy.analyzer.counts import MOST_BEGUN, OTHER, AnalysisCounts, Logins
 from kproxy.proxy.analyzer.series import MOST_SERIES, BoundedCounter, Row
 from kproxy.proxy.messages import LONGEST_LINE, AnalyzerCounts
-from kproxy.session import Connection, Cut, Exchange
+from kproxy.session import Connection, Cut
 from tests.support.conversation import broker, client, closing, events_of, new_session
 from tests.support.corpus import golden_exchanges
 from tests.support.frames import (
@@ -263,14 +262,6 @@ def test_attack_19_many_groups_are_bounded_and_their_names_are_cut() -> None:
 
 def test_a_fetch_that_brings_nothing_names_no_topic() -> None:
     assert topics(counts_of(client >> fetch(1, 0, -1, partitions=((0, 5),)), broker >> fetch_answer(1, 0))) == []
-
-
-def test_the_bodies_are_not_read_twice() -> None:
-    exchange = next(exchange for *_, exchange in golden_exchanges() if exchange.api_key == 12)
-    counts = AnalysisCounts()
-    counts.write(exchange, Bodies(b"{}", b'{"errorCode":16}'))
-    assert counts.message(0).errors == [("Heartbeat", "NOT_COORDINATOR", 1)]
-    assert isinstance(exchange, Exchange)
 
 
 UNSUPPORTED, FAILED = 33, 58  # UNSUPPORTED_SASL_MECHANISM, SASL_AUTHENTICATION_FAILED
