@@ -91,6 +91,11 @@ def kproxy_spark() -> None:
 )
 @click.option("--parts", metavar="N", type=click.IntRange(min=1), help="Divide each large capture into N parts.")
 @click.option("--again", is_flag=True, help="Also read files that are in the tables already.")
+@click.option(
+    "--separate",
+    is_flag=True,
+    help="Files of different folders are different captures, even if their connections have the same addresses.",
+)
 @click.option("--follow", is_flag=True, help="Keep running, and read files as they appear.")
 @click.option("--once", is_flag=True, help="With --follow: end when all present files were read.")
 @click.option("--checkpoint", metavar="DIR", help="With --follow: a folder where Spark keeps which files were read.")
@@ -108,6 +113,7 @@ def ingest(
     split_from: int,
     parts: int | None,
     again: bool,
+    separate: bool,
     follow: bool,
     once: bool,
     checkpoint: str | None,
@@ -116,11 +122,12 @@ def ingest(
 ) -> int:
     """Read captures and decoded logs into Parquet tables, by cluster and day.
 
-    INPUT is a file, a folder, or a pattern in quotes. Run again, it reads only new and changed files. Files that cannot be
-    read to their end are listed in DIR/_kproxy/quarantine, with the reason.
+    INPUT is a file, a folder, or a pattern in quotes. Files with packets of the same connections are one capture, for
+    instance rotated files. Run again, it reads only new and changed files. Files that cannot be read to their end are
+    listed in DIR/_kproxy/quarantine, with the reason.
 
     \b
-    Exit status: 0 everything was read; 3 something could not be read, the rest was.
+    Exit status: 0 everything was read; 3 something could not be read, now or earlier; the rest was.
     """
     if follow and checkpoint is None:
         raise UsageError("--follow needs --checkpoint DIR")
@@ -149,6 +156,7 @@ def ingest(
         "split_from": split_from << 20,
         "parts": parts,
         "again": again,
+        "separate": separate,
         "note": _note,
     }
     if checkpoint is not None and follow:

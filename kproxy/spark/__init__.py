@@ -3,7 +3,8 @@
     source.py       spark.read.format("kproxy") and readStream: one table of files, one file (or a share of its connections) a
                     partition; follow: files that appear in a folder, ingested
     ingest.py       files to Parquet, by cluster and day; what is there already is not read again. Small files, compressed ones
-                    and logs many at a time, large captures through divided.py
+                    and logs many at a time, captures in many files in shares, large files through divided.py
+    grouping.py     which files are one capture
     catalog.py      the output directory: each input file is in it completely or not at all; the quarantine
     writers.py      outputs that Spark writes: Parquet through Hadoop, Delta, Iceberg
     files.py        inputs: paths, patterns, object stores, files that only Hadoop reaches
@@ -57,6 +58,10 @@ memory has room for the capture, even the copies are saved: only the places of p
 Not divided, but read by one task: gzip and zstd (reading cannot begin in the middle), captures with IP fragments (a fragment
 names no connection until its datagram is complete) and pcapng with packets without times. ``ingest`` says so, and reads files
 side by side.
+
+A capture in many files (rotated, or of several hosts) is read as MergedCapture by each of its tasks, which make the rows of
+their shares of the connections: one task for each PARTITION_SIZE bytes. Which files are one capture, the connections in
+them tell. In the catalog the first file has the rows of all, and they are replaced together.
 
 Where it differs from ``kproxy decode``: with more than 32,768 open connections, that gives up the one that was silent longest
 (``closed`` is "evicted"); here none is given up. Also, that waits for late names anywhere, here only in the first 32 MiB.

@@ -15,18 +15,21 @@ folders that begin with ``_``.
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from datetime import date, timedelta
 from hashlib import blake2b
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kproxy.output.tables import TABLES, Table, Tables, schema_of
 from kproxy.output.tables.parquet import GROUP_ROWS, LEVEL
 from kproxy.spark.divided import Result
-from kproxy.spark.files import InputFile
+from kproxy.spark.files import InputFile, find_files
 from kproxy.spark.folders import Folder, LocalFolder, open_folder
 from kproxy.spark.rows import Options, PartFile, numbered
 
@@ -54,6 +57,8 @@ class Entry(Struct):
     parts: list[str] = field(default_factory=list)  # below OUT
     rows: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    first: str = ""  # path of the file that has the rows, if this one is not the first of its capture
+    others: list[InputFile] = field(default_factory=list)  # files that are one capture with it
 
 
 class Catalog:
@@ -88,6 +93,66 @@ class Catalog:
     def entry(self, file: InputFile) -> Entry | None:
         """The entry of a file, if there is one."""
         return self._read(f"{FILES}/{file.key}.json")
+
+    def problems(self, files: Iterable[InputFile]) -> list[str]:
+        """The reasons why files in the output could not be read to their end, in the order of their paths."""
+        return [problem for file in sorted(files) for problem in self._of(file).problems]
+
+    def with_others(self, files: list[InputFile], note: Callable[[str], None]) -> list[InputFile]:
+        """Return files, and those that were read as one capture with them: their rows are replaced together.
+
+        *note*: called with a sentence about each file that is gone by now.
+        """
+        wanted = {file.path: file for file in files}
+        for file in files:
+            entry = self._of(file)
+            first = self._of(InputFile(entry.first or file.path, 0, 0))
+            for path in (first.path, *(other.path for other in first.others)):
+                if path in wanted:
+                    continue
+                if Path(path).exists():
+                    wanted[path] = find_files([path])[0]
+                else:
+                    note(f"{path}: it is gone, and so are its rows: a file of the same capture is read again")
+        return sorted(wanted.values())
+
+    def continued(self, files: Iterable[InputFile]) -> int:
+        """Count the connections of files whose beginnings were read earlier: between the same endpoints, and open at the end."""
+        keys = {one.key for file in files for one in (file, *file.others)}
+        paths = [path for path in self.folder.files("connections", depth=2) if not path.endswith(EMPTY)]
+        own = [path for path in paths if path.rpartition("/")[2].partition("-")[0] in keys]
+        days = {_day(path) for path in own}
+        days |= {(date.fromisoformat(day) - timedelta(days=1)).isoformat() for day in days}
+        ended = {}
+        for path in sorted(set(paths) - set(own)):
+            if _day(path) in days:
+                ended.update(
+                    {ends: last for ends, _, last, closed in self._ends(path) if closed == "end of capture" and last}
+                )
+        first = [(ends, first) for path in own for ends, first, _, _ in self._ends(path)]
+        return sum(ended.get(ends, at) < at for ends, at in first if at is not None)
+
+    def _ends(self, path: str) -> Iterator[tuple[frozenset[tuple[str, int]], Any, Any, str]]:
+        """Yield the endpoints of each connection in a file, its first and last time, and how it was closed."""
+        from pyarrow import parquet as pq  # noqa: PLC0415 - heavy, and an extra
+
+        names = [
+            "client_address",
+            "client_port",
+            "broker_address",
+            "broker_port",
+            "first_seen_at",
+            "last_seen_at",
+            "closed",
+        ]
+        table = pq.read_table(BytesIO(self.folder.read(path) or b""), columns=names)
+        for client, port, broker, broker_port, *rest in zip(
+            *(column.to_pylist() for column in table.columns), strict=True
+        ):
+            yield frozenset(((client, port), (broker, broker_port))), *rest
+
+    def _of(self, file: InputFile) -> Entry:
+        return self.entry(file) or Entry(file.path, file.size, file.modified_ns, file.identity, "", "")
 
     def entries(self) -> list[Entry]:
         """The entries of all files, sorted by path."""
@@ -135,23 +200,33 @@ class Catalog:
         self, file: InputFile, options: str, rows: dict[str, int], problems: list[str], places: Iterable[str] = ()
     ) -> Entry:
         """Write an Entry in the state COMMITTING, with all parts of the file, old and new."""
-        before = self.entry(file)
+        before = [entry for one in (file, *file.others) if (entry := self.entry(one)) is not None]
         entry = Entry(file.path, file.size, file.modified_ns, file.identity, options, COMMITTING)
-        entry.parts, entry.problems = sorted({*(before.parts if before else ()), *places}), problems[:MOST_REASONS]
+        entry.parts = sorted({*places, *(place for each in before for place in each.parts)})
+        entry.problems, entry.others = problems, list(file.others)
         entry.rows = {name: count for name, count in rows.items() if count}
         self._write(entry)
         return entry
 
     def finish(self, entry: Entry, places: Iterable[str] = ()) -> None:
-        """Write the Entry in the state DONE."""
+        """Write the Entry in the state DONE, and those of the files that are one capture with it."""
+        own = entry.problems
+        for file in entry.others:
+            of_file = [problem for problem in own if problem.startswith(f"{file.path}: ")]
+            own = [problem for problem in own if problem not in of_file]
+            other = Entry(file.path, file.size, file.modified_ns, file.identity, entry.options, DONE, first=entry.path)
+            self._finish(other, of_file)
+        entry.state, entry.parts = DONE, list(places)
+        self._finish(entry, own)
+
+    def _finish(self, entry: Entry, problems: list[str]) -> None:
         path = f"{QUARANTINE}/{_key(entry)}.json"
-        if entry.problems:
-            text = {"path": entry.path, "reasons": entry.problems, "rows": sum(entry.rows.values())}
+        if problems:
+            text = {"path": entry.path, "reasons": problems[:MOST_REASONS], "rows": sum(entry.rows.values())}
             self.folder.write(path, (json.dumps(text) + "\n").encode())
         else:
             self.folder.remove(path)
-        entry.state, entry.parts = DONE, list(places)
-        self._write(entry)
+        self._write(replace(entry, problems=problems[:MOST_REASONS]))
 
     def recover(self) -> list[str]:
         """Remove files that a killed job was putting into place, and staging folders. Returns the paths of its input files."""
@@ -186,6 +261,10 @@ class Catalog:
 
     def _write(self, entry: Entry) -> None:
         self.folder.write(f"{FILES}/{_key(entry)}.json", msgspec.json.encode(entry))
+
+
+def _day(path: str) -> str:
+    return path.partition("/day=")[2].partition("/")[0]
 
 
 def _key(entry: Entry) -> str:
@@ -230,8 +309,8 @@ class Report(Struct):
     problems: list[str] = field(default_factory=list)
 
     def add(self, entry: Entry) -> None:
-        """Count an ingested file."""
-        self.read += 1
+        """Count an ingested file, and those that are one capture with it."""
+        self.read += 1 + len(entry.others)
         self.problems += entry.problems
         for table, count in entry.rows.items():
             self.rows[table] = self.rows.get(table, 0) + count

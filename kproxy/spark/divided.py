@@ -152,6 +152,7 @@ class Result(Struct):
     cluster_ids: set[str] = field(default_factory=set)
     numbers: list[int] | None = None  # first packets of all flows, in order; None: connections are numbered already
     rows: Any = None
+    notes: list[str] = field(default_factory=list)  # which files are copies
 
 
 def decode_divided(

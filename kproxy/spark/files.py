@@ -38,11 +38,11 @@ def grouped(
     group: list[InputFile] = []
     size = 0
     for file in files:
-        if group and (len(group) == most_files or size + file.size > most_bytes):
+        if group and (len(group) == most_files or size + file.total > most_bytes):
             yield group
             group, size = [], 0
         group.append(file)
-        size += file.size
+        size += file.total
     if group:
         yield group
 
@@ -54,6 +54,17 @@ class InputFile(Struct, frozen=True, order=True):
     size: int
     modified_ns: int
     copied_to: str = ""  # a copy that is read instead, if Python cannot reach the file
+    others: "tuple[InputFile, ...]" = ()  # files that are one capture with it
+
+    @property
+    def total(self) -> int:
+        """Bytes of all files of the capture."""
+        return self.size + sum(other.size for other in self.others)
+
+    @property
+    def paths(self) -> list[str]:
+        """Where all files of the capture are."""
+        return [self.path, *(other.path for other in self.others)]
 
     @property
     def place(self) -> str:

@@ -2,8 +2,9 @@
 
     ingest(context, ["captures/*.pcapng"], "tables")  -> Report
 
-Small files, compressed ones and logs are read in one piece, each by one task, many at a time. A capture of SPLIT_FROM bytes or
-more is divided among all executors (divided.py). Unchanged files that are in the output already are not read. A damaged file
+Files with packets of the same connections are one capture (grouping.py), of which each task makes the rows of some connections.
+Other small files, compressed ones and logs are read in one piece, each by one task, many at a time. A file of SPLIT_FROM bytes
+or more is divided among all executors (divided.py). Unchanged files that are in the output already are not read. A damaged file
 gives its rows before the damage, gets an entry in the quarantine, and does not affect other files.
 """
 
@@ -27,7 +28,7 @@ from pyspark.errors import PySparkException
 from kproxy.capture.splitting import begin
 from kproxy.errors import CaptureError, UsageError
 from kproxy.spark.catalog import Catalog, FilesOnDisk, Report, Target, mark_of, tables_of
-from kproxy.spark.divided import Result, Undividable, decode_divided, open_writer
+from kproxy.spark.divided import PARTITION_SIZE, Result, Undividable, decode_divided, open_writer
 from kproxy.spark.files import (
     MOST_IN_MEMORY,
     InputFile,
@@ -40,7 +41,8 @@ from kproxy.spark.files import (
     read_by_hadoop,
 )
 from kproxy.spark.folders import LocalFolder, open_folder
-from kproxy.spark.rows import Chunk, FileRows, Options, PartWriter, day_of
+from kproxy.spark.grouping import group_files
+from kproxy.spark.rows import Chunk, FileRows, Options, PartWriter, Share, day_of
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -48,6 +50,10 @@ if TYPE_CHECKING:
 Note = Callable[[str], None]
 BUNDLE = 4 << 20
 CAPTURE_ERROR = re.compile(r"^kproxy\.errors\.CaptureError: (.*)$", re.MULTILINE)  # in the text of a task's failure
+CONTINUED = (
+    "{} connections go on from files that were read earlier, and each has a second row in the table connections;"
+    " --again reads all files as one capture"
+)
 SPLIT_FROM = 256 << 20  # bytes of a capture
 FILES_AT_A_TIME = 1_000  # files read in one piece are put into the output in groups, of at most so many files
 BYTES_AT_A_TIME = 1 << 30  # and bytes for each core: what a killed job loses
@@ -111,19 +117,19 @@ class Reading:
             self._target.put([(file, Result(damages=[reason]))], None)
         given: list[RDD[Any]] = []
         if here := list(bundles(file for file in files if not is_hadoop(file.path))):
-            given.append(
-                self._context.parallelize(here, len(here)).flatMap(lambda bundle: [(file, None) for file in bundle])
-            )
+            tasks = [task for bundle in here for task in tasks_of(bundle, self._context.defaultParallelism)]
+            given.append(self._context.parallelize(tasks, len(tasks)).flatMap(lambda some: some))
         if some := [file for file in elsewhere if file not in set(too_large)]:
-            given.append(read_by_hadoop(self._context, some))
+            given.append(read_by_hadoop(self._context, some).map(lambda pair: Task(*pair)))
         staging = None if self._target.as_chunks else self._staging
         for rows in given:
             made = rows.flatMap(partial(decode_whole, self._options, staging))
-            if staging is not None:
-                self._target.put(made.collect(), None)  # type: ignore[arg-type]
-                continue
-            kept = made.persist(StorageLevel.DISK_ONLY)
-            self._target.put(kept.filter(lambda item: isinstance(item, tuple)).collect(), kept)  # type: ignore[arg-type]
+            kept = made if staging is not None else made.persist(StorageLevel.DISK_ONLY)
+            done = merged(kept.filter(lambda item: isinstance(item, tuple)).collect())  # type: ignore[arg-type]
+            for _, result in done:
+                for sentence in result.notes:
+                    self._note(sentence)
+            self._target.put(done, None if staging is not None else kept)
 
 
 def bundles(files: Iterable[InputFile]) -> Iterator[list[InputFile]]:
@@ -131,17 +137,44 @@ def bundles(files: Iterable[InputFile]) -> Iterator[list[InputFile]]:
     return grouped(files, BUNDLE)
 
 
-def decode_whole(
-    options: Options, staging: str | None, given: tuple[InputFile, bytes | None]
-) -> Iterator[Chunk | tuple[InputFile, Result]]:
-    """Run as a task: decode one file into *staging*, or into chunks. A failure concerns this file only.
+class Task(Struct, frozen=True):
+    """What a task decodes: a file with those that are one capture with it, or a share of their connections. data: its bytes."""
+
+    file: InputFile
+    data: bytes | None = None
+    share: Share = Share()
+
+
+def tasks_of(bundle: list[InputFile], most: int) -> Iterator[list[Task]]:
+    """Yield what each Spark task decodes: many small files, or a share of a large capture that is in many files."""
+    [first, *more] = bundle
+    number = 1 if more or not first.others else min(most, -(-first.total // PARTITION_SIZE))
+    if number == 1:
+        yield [Task(file) for file in bundle]
+    else:
+        yield from ([Task(first, share=Share(each, number))] for each in range(number))
+
+
+def merged(done: Iterable[tuple[InputFile, Result]]) -> list[tuple[InputFile, Result]]:
+    """Put the results of all shares of a capture together; each share has read all of it, so that they say the same of it."""
+    results: dict[InputFile, Result] = {}
+    for file, result in done:
+        if file in results:
+            results[file].files += result.files
+            results[file].damages += [each for each in result.damages if each not in results[file].damages]
+        else:
+            results[file] = result
+    return list(results.items())
+
+
+def decode_whole(options: Options, staging: str | None, task: Task) -> Iterator[Chunk | tuple[InputFile, Result]]:
+    """Run as a task: decode one capture or log into *staging*, or into chunks. A failure concerns its files only.
 
     Yields the chunks, then the file and its Result.
     """
-    file, data = given
-    result = Result()
+    file, result = task.file, Result()
     try:
-        yield from _decode_whole(options, staging, file, data, result)
+        yield from _decode_whole(options, staging, task, result)
     except Exception as error:  # its text may contain a record
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}"
@@ -149,18 +182,17 @@ def decode_whole(
     yield file, result
 
 
-def _decode_whole(
-    options: Options, staging: str | None, file: InputFile, data: bytes | None, result: Result
-) -> Iterator[Chunk]:
-    reader = FileRows(file.path, file.name, options, data=data)
+def _decode_whole(options: Options, staging: str | None, task: Task, result: Result) -> Iterator[Chunk]:
+    file = task.file
+    reader = FileRows(file.path, file.name, options, task.share, task.data, file.paths[1:])
     writer: PartWriter | None = None
     for table, rows in reader.read():
         if writer is None:
-            writer = open_writer(staging, file, 0, day_of(reader.first_at))
+            writer = open_writer(staging, file, task.share.number, day_of(reader.first_at))
         writer.day = day_of(reader.at)
         writer.write(table, rows)
         yield from writer.take()
-    result.damages, result.cluster_ids = reader.damages, reader.cluster_ids
+    result.damages, result.notes, result.cluster_ids = reader.damages, reader.notes, reader.cluster_ids
     if writer is not None:
         result.files = writer.close()
         yield from writer.take()
@@ -209,6 +241,8 @@ def ingest(
     split_from: int = SPLIT_FROM,
     parts: int | None = None,
     again: bool = False,
+    separate: bool = False,
+    together: bool = True,
     note: Note = lambda sentence: None,
 ) -> Report:
     """Read files into the tables of a directory. Run again, it reads only new and changed files.
@@ -222,6 +256,8 @@ def ingest(
         split_from: bytes from which a capture is divided.
         parts: into how many a capture is divided; None: by its size.
         again: also read files that are in the output already.
+        separate: files of different folders are different captures, even if they have connections of the same addresses.
+        together: files with packets of the same connections are one capture; otherwise each file is one.
         note: called with a sentence about each file that is read in another way than requested.
 
     Raises UsageError for an input that is not there, and for an output that the session cannot write.
@@ -234,6 +270,9 @@ def ingest(
     found = _find(context, inputs)
     wanted = [file for file in found if again or not catalog.has(file, mark)]
     report.skipped = len(found) - len(wanted)
+    report.problems += catalog.problems(set(found) - set(wanted))
+    if together:
+        wanted = group_files(context, catalog.with_others(wanted, note), separate=separate)
     job = uuid.uuid4().hex
     with ExitStack() as stack:
         staging = catalog.staging(job)
@@ -248,12 +287,14 @@ def ingest(
         reading = Reading(context, options, target, staging, note)
         undivided = []
         for file in wanted:
-            if file.size < split_from or not reading.divide(file, parts):
+            if file.others or file.size < split_from or not reading.divide(file, parts):
                 undivided.append(file)
         for group in groups(undivided, BYTES_AT_A_TIME * context.defaultParallelism):
             reading.read_whole(group)
         if output.format == "parquet":
             catalog.complete(tables_of(options))
+            if report.skipped and (count := catalog.continued(wanted)):
+                note(CONTINUED.format(count))
     return report
 
 

@@ -13,7 +13,7 @@ day, as with files.
 are those of an undivided run, but makes only the rows of its share of the connections. Making rows is what costs most.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,11 +25,12 @@ from pyarrow.types import is_timestamp
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from kproxy.capture import Capture, MergedCapture
 from kproxy.errors import CaptureError, UsageError
 from kproxy.output.bodies import Bodies
 from kproxy.output.tables import TABLES, Column, Table, Tables, schema_of
 from kproxy.output.tables.parquet import TableFile
-from kproxy.pipeline.decoded_log import DecodedLog
+from kproxy.pipeline.inputs import Input, find_inputs
 from kproxy.pipeline.output import End
 from kproxy.pipeline.run import Options as RunOptions
 from kproxy.pipeline.run import Run
@@ -100,8 +101,8 @@ class Rows(TableOutput):
 class FileRows:
     """The rows of all tables of one file, some thousands of one table at a time.
 
-    After ``read``, ``damages`` has a sentence for each place where the file could not be read, and ``cluster_ids`` the ids of the
-    clusters whose traffic it has.
+    After ``read``, ``damages`` has a sentence for each place where the file could not be read, ``notes`` one for each file that
+    is a copy of another, and ``cluster_ids`` the ids of the clusters whose traffic it has.
 
     Args:
         path: of a capture or a decoded log.
@@ -109,6 +110,7 @@ class FileRows:
         options: which rows to make.
         share: which connections.
         data: the bytes of the file, if they were read already.
+        others: paths of files that are one capture with it.
     """
 
     def __init__(
@@ -118,26 +120,30 @@ class FileRows:
         options: Options,
         share: Share = Share(),  # noqa: B008 - frozen
         data: bytes | None = None,
+        others: Sequence[str] = (),
     ) -> None:
         self.damages: list[str] = []
+        self.notes: list[str] = []
         self.cluster_ids: set[str] = set()
         self.first_at = 0  # ns: of the first event
         self.at = 0  # ns: of the event whose rows were yielded last
-        self._path, self._name, self._options, self._data = path, name, options, data
+        self._path, self._name, self._options, self._data, self._others = path, name, options, data, others
         self._ready: list[tuple[Table, pa.RecordBatch]] = []
         self._output = Rows(lambda table, rows: self._ready.append((table, rows)), options, share)
 
     def read(self) -> Iterator[tuple[Table, pa.RecordBatch]]:
         """Yield the rows; of a damaged file, those before the damage."""
         try:
-            source = open_file(self._path, self._data)
-        except CaptureError as error:
+            source = self._open()
+        except (CaptureError, UsageError) as error:
             self.damages.append(str(error))
             return
         view = View(lambda: 0)
         with source, Run(self._options.run_options()) as run:
             run.add_output(self._output)
-            for _ in run.read(source, name=self._name, cluster=None if isinstance(source, DecodedLog) else view):
+            for _ in run.read(
+                source, name=self._name, cluster=view if isinstance(source, Capture | MergedCapture) else None
+            ):
                 self.first_at = self.first_at or self._output.at
                 yield from self._take()
             self._output.tables.flush()
@@ -145,6 +151,13 @@ class FileRows:
         view.read_all()
         self.cluster_ids = view.cluster_ids
         yield from self._take()
+
+    def _open(self) -> Input:
+        if not self._others:
+            return open_file(self._path, self._data)
+        inputs = find_inputs(map(Path, (self._path, *self._others)))
+        self.damages, self.notes = inputs.damages, inputs.notes
+        return inputs.files[0].open()
 
     def _take(self) -> list[tuple[Table, pa.RecordBatch]]:
         ready, self._ready = self._ready, []

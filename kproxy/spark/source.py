@@ -361,4 +361,4 @@ def _ingest_batch(
 ) -> None:
     paths = [row["path"] for row in frame.collect() if is_remote(row["path"]) or Path(row["path"]).exists()]
     if paths:
-        on_batch(ingest(frame.sparkSession.sparkContext, paths, output, **options))
+        on_batch(ingest(frame.sparkSession.sparkContext, paths, output, together=False, **options))

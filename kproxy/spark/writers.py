@@ -220,10 +220,11 @@ class TablesBySpark(Target):
         self, done: list[tuple[InputFile, Result]], chunks: "RDD[Any]", writer: Writer, *, only_with_rows: bool
     ) -> None:
         origins = {file.key: Origin(safe(self.cluster_of(result)), result.numbers) for file, result in done}
+        keys = [one.key for file, _ in done for one in (file, *file.others)]
         with_rows = {part.table for _, result in done for part in result.files}
         for table in tables_of(self.options):
             if table.name in with_rows or not only_with_rows:
-                writer.write(table, rows_of(self._spark, chunks, table, origins), list(origins))
+                writer.write(table, rows_of(self._spark, chunks, table, origins), keys)
 
 
 def _counted(parts: list[PartFile], counts: list[PartFile]) -> list[PartFile]:

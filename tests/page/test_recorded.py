@@ -92,7 +92,7 @@ def test_bytes_are_those_of_the_capture() -> None:
 
 
 def test_the_oldest_exchanges_leave_all_tables() -> None:
-    with opened(*[CAPTURES / "10-kraft-interbroker.pcap"] * 3, most=1) as store:
+    with opened(*[CAPTURES / "10-kraft-interbroker.pcap"] * 3, most=1, separate=True) as store:
         assert store.left > 0
         page = store.page(Work(), limit=1)
         assert page.numbers == [store.first] and page.rows[0][0] == store.first

@@ -18,7 +18,7 @@ from kproxy.output.tables import TABLES, schema_of
 from kproxy.spark.catalog import Catalog, Report, number_connections, safe
 from kproxy.spark.divided import Result
 from kproxy.spark.files import InputFile, find_files
-from kproxy.spark.ingest import BUNDLE, bundles, decode_whole, groups, ingest
+from kproxy.spark.ingest import BUNDLE, Task, bundles, decode_whole, groups, ingest
 from kproxy.spark.rows import Chunk, Options, PartFile
 from tests.support.corpus import CAPTURES
 from tests.support.split_captures import decoded, differences, packets_of, rowset
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.xdist_group("spark")
-GOOD = "01-java-produce-consume-group.pcap"
+GOOD, CUT = "01-java-produce-consume-group.pcap", "03-classic-rebalance-range.pcap"
 FILE = InputFile("/captures/a.pcap", 100, 5)
 CHANGED = InputFile("/captures/a.pcap", 120, 6)
 DATA = (CAPTURES / GOOD).read_bytes()
@@ -41,8 +41,8 @@ def inputs(tmp_path: Path) -> Path:
     folder.mkdir()
     data = (CAPTURES / GOOD).read_bytes()
     (folder / "a.pcap").write_bytes(data)
-    (folder / "b.pcap.gz").write_bytes(gzip.compress(data))
-    (folder / "cut.pcap").write_bytes(data[:60_000])
+    (folder / "b.pcap.gz").write_bytes(gzip.compress((CAPTURES / "05-admin.pcap").read_bytes()))
+    (folder / "cut.pcap").write_bytes((CAPTURES / CUT).read_bytes()[:60_000])
     (folder / "odd.pcap").write_bytes(b"this is no capture")
     return folder
 
@@ -59,7 +59,7 @@ def test_bad_files_cost_themselves_and_are_quarantined(spark: "SparkSession", in
     together = {table: sorted(row for each in alone.values() for row in each[table]) for table in rows}
     assert differences(together, rows) == {}
     assert len(alone["a.pcap"]["exchanges"]) == 23
-    assert 0 < len(alone["cut.pcap"]["exchanges"]) < 23
+    assert 0 < len(alone["cut.pcap"]["exchanges"]) < 126
     quarantine = [json.loads(path.read_text()) for path in (tmp_path / "out/_kproxy/quarantine").iterdir()]
     reasons = {Path(each["path"]).name: each["reasons"][0].partition(": ")[2] for each in quarantine}
     assert sorted(reasons) == ["cut.pcap", "odd.pcap"]
@@ -109,11 +109,13 @@ def _folder(path: Path) -> Path:
 
 
 def test_only_what_is_new_or_changed_is_read(spark: "SparkSession", inputs: Path, tmp_path: Path) -> None:
-    run(spark, inputs, tmp_path / "out")
+    first = run(spark, inputs, tmp_path / "out")
     before = rowset(tmp_path / "out")
-    assert run(spark, inputs, tmp_path / "out") == Report(skipped=4)
+    again = run(spark, inputs, tmp_path / "out")
+    assert (again.read, again.skipped, again.problems) == (0, 4, first.problems)
+    assert len(first.problems) == 2
     assert rowset(tmp_path / "out") == before
-    (inputs / "cut.pcap").write_bytes((CAPTURES / GOOD).read_bytes()[:80_000])
+    (inputs / "cut.pcap").write_bytes((CAPTURES / CUT).read_bytes()[:80_000])
     assert run(spark, inputs, tmp_path / "out").read == 1
     assert run(spark, inputs, tmp_path / "out", again=True).read == 4
     after = rowset(tmp_path / "out")
@@ -139,7 +141,7 @@ def test_spark_reads_partitions_by_cluster_and_day(spark: "SparkSession", inputs
 def test_the_cluster_is_the_one_that_the_traffic_names(tmp_path: Path) -> None:
     """Divided or not: every cluster id that any connection showed, and the first of them by name."""
     [file] = find_files([str(CAPTURES / GOOD)])
-    [done] = decode_whole(Options(), str(tmp_path), (file, None))
+    [done] = decode_whole(Options(), str(tmp_path), Task(file))
     assert isinstance(done, tuple)
     result = done[1]
     log = (CAPTURES / "broker-log" / "01-java-produce-consume-group.jsonl.gz").read_bytes()
@@ -308,7 +310,7 @@ def test_rows_are_those_of_kproxy_decode(tmp_path: Path, shape: str, *, as_chunk
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / name).write_bytes(make())
     [file] = find_files([str(tmp_path / "in")])
-    *chunks, done = decode_whole(ALL_ROWS, None if as_chunks else str(tmp_path / "out"), (file, None))
+    *chunks, done = decode_whole(ALL_ROWS, None if as_chunks else str(tmp_path / "out"), Task(file))
     assert isinstance(done, tuple)
     found, result = done
     expected = decoded(Path(file.path), tmp_path, "--records")
@@ -326,7 +328,7 @@ def test_rows_are_those_of_kproxy_decode(tmp_path: Path, shape: str, *, as_chunk
 
 def outcome(path: Path, folder: Path) -> Result:
     [file] = find_files([str(path)])
-    [done] = decode_whole(ALL_ROWS, str(folder), (file, None))
+    [done] = decode_whole(ALL_ROWS, str(folder), Task(file))
     assert isinstance(done, tuple)
     return done[1]
 
@@ -337,7 +339,7 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     (gone := tmp_path / "gone.pcap").write_bytes(DATA)
     [file] = find_files([str(gone)])
     gone.unlink()
-    [done] = decode_whole(ALL_ROWS, str(tmp_path / "out"), (file, None))
+    [done] = decode_whole(ALL_ROWS, str(tmp_path / "out"), Task(file))
     assert isinstance(done, tuple)
     assert "No such file" in done[1].damages[0]
     if os.geteuid():

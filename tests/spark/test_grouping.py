@@ -1,0 +1,127 @@
+"""Files of one capture on Spark: rotated, copied, damaged, changed later; captures that only look alike."""
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kproxy.spark.catalog import Report
+from kproxy.spark.files import find_files
+from kproxy.spark.grouping import look, put_together
+from kproxy.spark.ingest import CONTINUED, Task, decode_whole, ingest, merged
+from kproxy.spark.rows import Options, Share
+from tests.support.corpus import CAPTURES
+from tests.support.rotated import cut, packets_of
+from tests.support.split_captures import Rowset, decoded, differences, rowset
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
+GROUP, OTHER = "03-classic-rebalance-range.pcap", "05-admin.pcap"
+
+
+def names(folder: Path, *, separate: bool = False) -> list[set[str]]:
+    looked = [look(file) for file in find_files([str(folder / "*" / "*")])]
+    return [set(file.paths) for file in put_together(looked, separate=separate)]
+
+
+def test_files_of_the_same_connections_are_one_capture_in_the_order_of_their_packets(tmp_path: Path) -> None:
+    parts = cut(packets_of(GROUP), tmp_path / "east", 1)
+    shutil.copy(CAPTURES / OTHER, tmp_path / "east")
+    (tmp_path / "east" / "bad.pcap").write_bytes(b"bad")
+    looked = [look(file) for file in find_files([str(tmp_path / "east")])]
+    found = {tuple(file.paths) for file in put_together(looked, separate=False)}
+    alone = {(str(tmp_path / "east" / name),) for name in (OTHER, "bad.pcap")}
+    assert found == {tuple(map(str, parts))} | alone
+
+
+def test_the_same_addresses_in_two_folders_are_two_captures_if_a_person_says_so(tmp_path: Path) -> None:
+    east, west = (set(map(str, cut(packets_of(GROUP), tmp_path / side, 2))) for side in ("east", "west"))
+    assert names(tmp_path) == [east | west]
+    assert sorted(names(tmp_path, separate=True), key=sorted) == sorted([east, west], key=sorted)
+
+
+def test_shares_of_a_capture_in_many_files_make_the_rows_of_all(tmp_path: Path) -> None:
+    cut(packets_of(GROUP), tmp_path / "parts", 3)
+    looked = [look(file) for file in find_files([str(tmp_path / "parts")])]
+    [file] = put_together(looked, separate=False)
+    tasks = [Task(file, share=Share(number, 3)) for number in range(3)]
+    options, out = Options(records=True), tmp_path / "out"
+    done = [item for task in tasks for item in decode_whole(options, str(out), task) if isinstance(item, tuple)]
+    [(_, result)] = merged(done)
+    assert (result.damages, result.notes) == ([], [])
+    assert differences(of_whole(tmp_path, GROUP), without_names(rowset(out))) == {}
+
+
+def of_whole(folder: Path, *captures: str) -> Rowset:
+    together: Rowset = {}
+    for name in captures:
+        (folder / f"{name}.tables").mkdir()
+        for table, rows in decoded(CAPTURES / name, folder / f"{name}.tables", "--records").items():
+            together[table] = sorted([*together.get(table, []), *rows])
+    return without_names(together)
+
+
+def without_names(rows: Rowset) -> Rowset:
+    """Rows without the names of captures, which parts have not in common."""
+    return {table: sorted(_without_name(row) for row in some) for table, some in rows.items()}
+
+
+def _without_name(row: str) -> str:
+    before, capture, rest = row.partition("'capture': '")
+    return before + capture + rest.partition("'")[2] if capture else row
+
+
+def test_rotated_files_give_the_rows_of_the_whole_and_a_changed_one_replaces_them(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    """A copy counts once; a bad file is named by each later ingest, too."""
+    inputs, output, notes = tmp_path / "in", tmp_path / "out", []
+    parts = cut(packets_of(GROUP), inputs, 4)
+    shutil.copy(parts[0], inputs / "zz-copy.pcap")
+    shutil.copy(CAPTURES / OTHER, inputs)
+    (inputs / "bad.pcap").write_bytes(b"bad")
+
+    def read() -> Report:
+        return ingest(spark.sparkContext, [str(inputs)], str(output), options=Options(records=True), note=notes.append)
+
+    report = read()
+    expected = of_whole(tmp_path, GROUP, OTHER)
+    assert report.read == len(parts) + 3
+    assert differences(expected, without_names(rowset(output))) == {}
+    assert len(notes) == 1 and "zz-copy.pcap has the same content as" in notes[0]
+    assert len(report.problems) == 1 and "bad.pcap: " in report.problems[0]
+    assert read() == Report(skipped=len(parts) + 3, problems=report.problems)
+    whole = parts[1].read_bytes()
+    shutil.copy(parts[0], parts[1])
+    assert read().read == len(parts) + 1
+    assert differences(expected, without_names(rowset(output))) != {}
+    parts[1].write_bytes(whole)
+    assert read().read == len(parts) + 1
+    assert differences(expected, without_names(rowset(output))) == {}
+
+
+def test_files_of_a_later_ingest_that_go_on_are_counted_until_all_are_read_again(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    packets, inputs, output, notes = packets_of(GROUP), tmp_path / "in", tmp_path / "out", []
+    inputs.mkdir()
+    halves = []
+    for number, (first, stop) in enumerate([(0, 200), (200, len(packets.packets))]):
+        (inputs / f"{number}.pcap").write_bytes(packets.file(first, stop))
+        (tmp_path / f"{number}.tables").mkdir()
+        halves.append(decoded(inputs / f"{number}.pcap", tmp_path / f"{number}.tables"))
+        ingest(spark.sparkContext, [str(inputs)], str(output), note=notes.append)
+    ports = [{row.partition("'client_port': ")[2].partition(",")[0] for row in half["connections"]} for half in halves]
+    assert len(ports[0] & ports[1]) > 1
+    assert notes == [CONTINUED.format(len(ports[0] & ports[1]))]
+    assert (
+        differences(halves[0], {t: [r for r in rows if r in halves[0][t]] for t, rows in rowset(output).items()}) == {}
+    )
+    ingest(spark.sparkContext, [str(inputs)], str(output), again=True, note=notes.append)
+    (tmp_path / "whole").mkdir()
+    whole = without_names(decoded(CAPTURES / GROUP, tmp_path / "whole"))
+    assert differences(whole, without_names(rowset(output))) == {}
+    assert len(notes) == 1
