@@ -224,13 +224,14 @@ class Database:
         """The rows of a view. Raises ConfigError for SQL that DuckDB refuses."""
         return self._rows(view, {})
 
-    def make_all(self) -> None:
-        """Create every view and table of facts, for users' queries."""
+    def make_all(self) -> set[str]:
+        """Create every view and table of facts, for users' queries; return the names of the views."""
         for name in FACTS_TABLES:
             self._make_facts_table(name)
         for view in self._views.values():
             self._make_views(view)
             self._make_view(view)
+        return set(self._views)
 
     def seal(self) -> None:
         """Cut DuckDB off from files and the network, irrevocably. It still reads the Parquet files of the sources.

@@ -30,10 +30,11 @@ JAVA = "apache-kafka-java"
 
 
 class FactsTable(NamedTuple):
-    """Columns as names and Arrow types, and the function that gives the rows in their order."""
+    """Columns as names and Arrow types, the function that gives the rows in their order, and what a row is, in words."""
 
     columns: str
     rows: Callable[[], list[tuple[object, ...]]]
+    row: str = ""  # empty: only analyses use it
 
 
 def arrow_table(name: str) -> "pyarrow.Table":
@@ -98,15 +99,21 @@ def _releases() -> list[tuple[object, ...]]:
 
 FACTS_TABLES = {
     "api_versions": FactsTable(
-        "release string, api_key int16, api_name string, min_version int16, max_version int16", _api_versions
+        "release string, api_key int16, api_name string, min_version int16, max_version int16",
+        _api_versions,
+        "an API that brokers of a release of Kafka answer, with its lowest and its highest version",
     ),
-    "releases": FactsTable("release string, release_order int32", _releases),
+    "releases": FactsTable("release string, release_order int32", _releases, "a release of Kafka, in their order"),
     "client_versions": FactsTable(
         "library string, first_version string, last_version string, first_order int64, last_order int64, negotiates bool,"
         " api_key int16, lowest int16, highest int16",
         _client_versions,
     ),
-    "error_codes": FactsTable("code int16, name string, retriable bool, message string", _error_codes),
+    "error_codes": FactsTable(
+        "code int16, name string, retriable bool, message string",
+        _error_codes,
+        "an error code of Kafka, and whether clients try again after it",
+    ),
 }
 
 

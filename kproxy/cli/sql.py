@@ -6,8 +6,10 @@ import itertools
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
 
 DONE, DAMAGED, INTERRUPTED = 0, 3, 130  # exit status, see app.py
 MOST_ROWS = 1_000  # of a table
+EXAMPLES = "examples.sql"  # in kproxy.analyses
 WIDEST_CELL = 80
+LEAST_MEANING = 30  # characters a line, on a narrow terminal
 CRLF = "\r\n"
 
 
@@ -53,6 +57,7 @@ class Format(StrEnum):
 @SEPARATE
 @KEYLOG
 @click.option("-q", "--quiet", is_flag=True, help="Show no progress bar.")
+@click.option("--examples", is_flag=True, help="Print questions with their queries, and end.")
 def sql(
     arguments: tuple[str, ...],
     format_name: str,
@@ -61,6 +66,7 @@ def sql(
     separate: bool,
     keylog: Path | None,
     quiet: bool,
+    examples: bool,
 ) -> int:
     """Query Kafka traffic with SQL.
 
@@ -73,6 +79,7 @@ def sql(
     kproxy sql trace.pcapng "SELECT topic, records FROM topic_activity LIMIT 9"
     kproxy sql trace.pcapng
     kproxy sql trace.pcapng "DESCRIBE exchanges"
+    kproxy sql --examples
     kproxy sql tables/ "FROM offsets LIMIT 5" --format csv > offsets.csv
 
     A query reads the tables and nothing else: no other files, no network.
@@ -84,6 +91,9 @@ def sql(
       3  a source is damaged: everything before the damage is in the tables
     130  interrupted; the query ran over what was read until then
     """
+    if examples:
+        print(files("kproxy.analyses").joinpath(EXAMPLES).read_text(encoding="utf-8"), end="")
+        return DONE
     from kproxy.analyses.duck import Database, check_available  # noqa: PLC0415 - only this command and report
 
     check_available(extra="sql")
@@ -191,11 +201,27 @@ def _write_table(reader: "pyarrow.RecordBatchReader", sink: Sink) -> None:
     on_terminal = sys.stdout.isatty()
     style = style_for(sys.stdout, dict(os.environ)) if on_terminal else PLAIN
     width = shutil.get_terminal_size((100, 24)).columns if on_terminal else 10_000
-    for line in row_lines(table, style=style, width=width, most=MOST_ROWS, widest=WIDEST_CELL):
+    if reader.schema.names[-1:] == ["meaning"]:
+        lines = _with_meanings(table, width)
+    else:
+        lines = row_lines(table, style=style, width=width, most=MOST_ROWS, widest=WIDEST_CELL)
+    for line in lines:
         sink.write(f"{line}\n".encode())
     more = sum(1 for _ in rows)
     if more:
         sink.write(f"... {more:,} more rows: --format csv has all\n".encode())
+
+
+def _with_meanings(table: "pyarrow.Table", width: int) -> Iterator[str]:
+    """Yield a table whose last column is prose: wrapped, never cut."""
+    rows = [table.column_names, *([str(value) for value in row.values()] for row in table.to_pylist())]
+    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
+    margin = sum(widths) + 2 * len(widths)
+    for *others, meaning in rows:
+        head = "".join(f"{printable(text, 200):<{size}}  " for text, size in zip(others, widths, strict=True))
+        first, *more = textwrap.wrap(printable(meaning, 2_000), max(width - margin, LEAST_MEANING)) or [""]
+        yield f"{head}{first}".rstrip()
+        yield from (" " * margin + line for line in more)
 
 
 def _write_csv(reader: "pyarrow.RecordBatchReader", sink: Sink) -> None:

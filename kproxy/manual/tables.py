@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from kproxy.analyses.facts import FACTS_TABLES
-from kproxy.output.tables.contracts import TABLES, Column
+from kproxy.output.tables.contracts import TABLES
 from kproxy.protocol.vocabulary import table_rows
 
 RELEASES = ("0.8.2", "0.9.0", "0.11.0", "1.1", "2.0", "2.8", "3.9", "4.0", "4.3")
@@ -38,12 +38,8 @@ def columns() -> str:
 
 def _columns_of(name: str) -> str:
     table = TABLES[name]
-    rows = ([f"`{column.name}`", column.type, _meaning(column)] for column in table.columns)
+    rows = ([f"`{column.name}`", column.type, column.explained] for column in table.columns)
     return f"## {name}\n\nA row is {table.row}.\n\n{_table(['column', 'type', 'meaning'], rows)}"
-
-
-def _meaning(column: Column) -> str:
-    return f"{column.meaning} ({column.unit})" if column.unit else column.meaning
 
 
 def _table(head: list[str], rows: Iterable[list[str]]) -> str:

@@ -9,8 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.analyses.duck import Database
+from kproxy.analyses.queries import Queries
 from kproxy.cli import main
+from kproxy.output.tables import TABLES
+from kproxy.protocol import facts
 from tests.support.corpus import CAPTURES, ROOT
+from tests.support.tables import MANIFEST
 
 ORDERS = CAPTURES / "01-java-produce-consume-group.pcap"
 COUNT = "SELECT api_name, count(*) AS n FROM exchanges GROUP BY ALL ORDER BY n DESC, api_name LIMIT 2"
@@ -118,3 +123,35 @@ def test_without_a_terminal_the_query_is_read_from_standard_input() -> None:
 def test_without_an_optional_package_it_names_the_extra(sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
     assert sql(ORDERS, "SELECT 1") == (2, "", "kproxy: this needs duckdb: pip install 'kproxy-kafka[sql]'\n")
+
+
+def test_each_example_runs(sql: Sql) -> None:
+    code, out, _ = sql("--examples")
+    examples = [part.strip() for part in out.split(";")][:-1]
+    assert code == 0 and len(examples) >= 20
+    for capture, answered in ((ORDERS, 14), (CAPTURES / "04-transactions.pcap", 15)):
+        with Database([capture]) as database:
+            queries = Queries(database)
+            rows = {example.splitlines()[0]: queries.run(example).read_all().to_pylist() for example in examples}
+        assert sum(map(bool, rows.values())) >= answered
+        (manifest,) = (row for row in MANIFEST if row["file"] == capture.name)
+        keys = {api.name: key for key, api in facts().apis.items()}
+        used = {
+            f"{keys[row['api_name']]} v{row['api_version']}": row["requests"]
+            for row in rows["-- Which APIs are used, at which versions, how often?"]
+        }
+        assert used == manifest["requests_by_api_and_version"]
+        written = [
+            row for row in rows["-- Who writes to each topic, and who reads it?"] if row["direction"] == "produce"
+        ]
+        assert sum(row["records"] for row in written) >= sum(manifest["expect"]["records_produced_acked"].values())
+
+
+def test_tables_and_columns_say_what_they_mean(sql: Sql) -> None:
+    """The ten tables of the manual, not the views that analyses are built on; with what a column means, never cut."""
+    names = [line.split()[0] for line in sql(ORDERS, "SHOW TABLES")[1].splitlines()[1:]]
+    assert names == [*TABLES, "api_versions", "releases", "error_codes"]
+    described = sql(ORDERS, "describe offsets;")[1].splitlines()
+    assert described[0].split() == ["column_name", "column_type", "meaning"]
+    assert [line.split()[0] for line in described[1:]] == [column.name for column in TABLES["offsets"].columns]
+    assert described[4].endswith("offset in the response to ListOffsets, -1 for none")

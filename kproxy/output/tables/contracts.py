@@ -40,6 +40,11 @@ class Column:
     since: str = FIRST
     from_log: str = ""  # its contents in tables of a decoded log, if they differ from those of the capture
 
+    @property
+    def explained(self) -> str:
+        """The meaning, with the unit."""
+        return f"{self.meaning} ({self.unit})" if self.unit else self.meaning
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
