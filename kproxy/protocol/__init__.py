@@ -33,6 +33,7 @@ Map
                       pointers into wire bytes
     program.pyx       compiles a layout at one version to a table of operations; checks bytes by it and locates errors
     json_sink.pyx     the same table -> Kafka's JSON, directly into a buffer
+    found.pyx         the same table -> error codes, topics, partitions and groups, for counts
     object_codec.pyx  the same table -> one slotted, mutable object for each struct (structs.py), and objects -> bytes
     slots.pxd         where an attribute is inside an instance of a struct
     message.py        Message: the public interface to all of these; former layouts, versions newer than the facts

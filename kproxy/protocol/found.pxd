@@ -1,18 +1,33 @@
 # cython: language_level=3
 """What a walk finds in a body, for compiled code."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int16_t, int32_t, int64_t
 
 from kproxy.protocol.program cimport Program
 from kproxy.protocol.wire cimport Buffer
 
 
+cdef class NamedPartition:
+    cdef readonly str group_id  # "" where the message names none before it
+    cdef readonly str topic  # "" where the message has an id in place of the name
+    cdef readonly str topic_id  # as Kafka writes it; "" for none or zero
+    cdef readonly int32_t index
+    cdef readonly int16_t error_code
+    cdef readonly int64_t offset  # base, committed or requested offset, or high watermark; -1 for none
+    cdef readonly int64_t timestamp  # 0 for none
+    cdef readonly int64_t records_size  # bytes
+
+
 cdef class Found:
     cdef int64_t throttle_ms  # the first throttle time above 0; 0 without one
-    cdef Buffer _errors  # int16 each
+    cdef Buffer _errors  # int16 each, no code twice
     cdef Buffer _topic_ids  # 16 bytes each
-    cdef Buffer _groups  # offset and size of each: int64
-    cdef bytes _data
+    cdef list _groups
+    cdef list _partitions
+    cdef NamedPartition _partition  # the one that is being read
+    cdef str _group_id
+    cdef str _topic
+    cdef str _topic_id
 
     cdef int clear(self) except -1
     cdef int search(self, Program program, bytes data, Py_ssize_t start, int roles) except -1
@@ -20,3 +35,4 @@ cdef class Found:
     cdef list error_codes(self)
     cdef list topic_ids(self)
     cdef list group_ids(self)
+    cdef list partitions(self)

@@ -1,16 +1,19 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
 """Found: what one walk over a body finds of chosen fields, at any depth, without objects or text for the rest.
 
-    ROLE_ERROR_CODE     every int16 whose name ends in errorCode, other than 0
+    ROLE_ERROR_CODE     int16 whose name ends in errorCode: each code other than 0, once
     ROLE_THROTTLE_TIME  throttleTimeMs
     ROLE_TOPIC_ID       topicId, other than zero
     ROLE_GROUP_ID       groupId
+    ROLE_PARTITION      partitionIndex, index or partition: a NamedPartition for each struct that has one, with its other fields
+                        that have a role, and with the topic and the group that are named before it
 
 A field's role is found once, when the program of its message and version is compiled; structs without any are walked over. To
-add a role: Role in program.pxd, _role in program.pyx, ``take`` here.
+add a role: Role in program.pxd, _ROLES in program.pyx, ``take`` here. Memory is bounded by MOST_CODES, MOST_GROUPS and
+MOST_PARTITIONS; topic ids take no more than their body.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t
 from libc.stdlib cimport free
@@ -18,13 +21,24 @@ from libc.string cimport memcpy, memset
 
 from kproxy.protocol.json_sink cimport uuid_text
 from kproxy.protocol.program cimport (
-    KIND_STRUCT, Op, Program, ROLE_ERROR_CODE, ROLE_THROTTLE_TIME, ROLE_TOPIC_ID, Struct, begin, find_tag,
-    read_count, read_presence, read_size, slice_start, walk_value,
+    KIND_STRUCT, Op, Program, ROLE_ERROR_CODE, ROLE_GROUP_ID, ROLE_OFFSET, ROLE_PARTITION, ROLE_RECORDS, ROLE_THROTTLE_TIME,
+    ROLE_TIMESTAMP, ROLE_TOPIC_ID, ROLE_TOPIC_NAME, Struct, begin, find_tag, read_count, read_presence, read_size, slice_start,
+    walk_value,
 )
-from kproxy.protocol.wire cimport be16, be32, Cursor, need, put, read_uvarint
+from kproxy.protocol.wire cimport be16, be32, be64, Cursor, FAULT_SHORT, need, put, read_uvarint
 
 cdef enum:
     KEPT = 1 << 20  # bytes of a buffer that are kept for the next search
+    MOST_CODES = 256
+    MOST_GROUPS = 100
+    MOST_PARTITIONS = 50_000
+    OF_PARTITIONS = (
+        ROLE_PARTITION | ROLE_TOPIC_NAME | ROLE_TOPIC_ID | ROLE_GROUP_ID | ROLE_ERROR_CODE | ROLE_OFFSET | ROLE_TIMESTAMP | ROLE_RECORDS
+    )
+
+
+cdef class NamedPartition:
+    """Some fields of a partition in a request or response, whatever their names in its API and version."""
 
 
 cdef class Found:
@@ -33,15 +47,14 @@ cdef class Found:
     def __dealloc__(self):
         free(self._errors.data)
         free(self._topic_ids.data)
-        free(self._groups.data)
 
     cdef int clear(self) except -1:
         """Forget what was found, and return the memory that an unusual body took."""
         self.throttle_ms = 0
-        self._data = None
         empty(&self._errors)
         empty(&self._topic_ids)
-        empty(&self._groups)
+        self._groups = self._partitions = self._partition = None
+        self._group_id = self._topic = self._topic_id = ""
         return 0
 
     cdef int search(self, Program program, bytes data, Py_ssize_t start, int roles) except -1:
@@ -49,17 +62,18 @@ cdef class Found:
         cdef Cursor c
         cdef const unsigned char *base = slice_start(data, &start)
         self.clear()
-        self._data = data
         if program.root.roles & roles:
             begin(&c, base, PyBytes_GET_SIZE(data) - start)
-            find_struct(program.root, &c, roles, self)
+            find_struct(program.root, &c, OF_PARTITIONS if roles & ROLE_PARTITION else roles, self)
+            if self._partition is not None:
+                self._partitions.append(self._partition)
         return 0
 
     cdef bint has_errors(self) noexcept:
         return self._errors.size > 0
 
     cdef list error_codes(self):
-        """Return every error code other than 0, in the order of the body."""
+        """Return every error code other than 0 once, in the order of the body."""
         cdef size_t i
         return [(<int16_t *>self._errors.data)[i] for i in range(self._errors.size // sizeof(int16_t))]
 
@@ -70,13 +84,11 @@ cdef class Found:
 
     cdef list group_ids(self):
         """Return the ids of groups, in the order of the body."""
-        cdef int64_t *places = <int64_t *>self._groups.data
-        cdef const char *data = PyBytes_AS_STRING(self._data) if self._data is not None else NULL
-        cdef size_t i
-        return [
-            PyUnicode_DecodeUTF8(data + places[2 * i], places[2 * i + 1], b"surrogateescape")
-            for i in range(self._groups.size // (2 * sizeof(int64_t)))
-        ]
+        return self._groups or []
+
+    cdef list partitions(self):
+        """Return the partitions, in the order of the body; the last one of a cut body may lack fields."""
+        return self._partitions or []
 
 
 cdef void empty(Buffer *buffer) noexcept:
@@ -89,10 +101,31 @@ cdef void empty(Buffer *buffer) noexcept:
 cdef int find_struct(Struct *s, Cursor *c, int roles, Found found) except? -1:
     """Take the fields with these roles; return -1 without an exception at malformed or missing bytes."""
     cdef int i
+    cdef bint is_partition = s.is_partition and roles & ROLE_PARTITION
+    if is_partition and begin_partition(found) < 0:
+        return -1
     for i in range(s.count):
         if (find_field if s.ops[i].roles & roles else walk_over)(&s.ops[i], c, roles, found) < 0:
             return -1
-    return find_tags(s, c, roles, found) if s.flexible else 0
+    if s.flexible and find_tags(s, c, roles, found) < 0:
+        return -1
+    if is_partition:
+        found._partitions.append(found._partition)
+        found._partition = None
+    return 0
+
+
+cdef int begin_partition(Found found) except? -1:
+    """Begin a partition; return -1 if there are too many."""
+    cdef NamedPartition partition
+    if found._partitions is None:
+        found._partitions = []
+    if len(found._partitions) >= MOST_PARTITIONS:
+        return -1
+    partition = found._partition = NamedPartition.__new__(NamedPartition)
+    partition.group_id, partition.topic, partition.topic_id = found._group_id, found._topic, found._topic_id
+    partition.offset = -1
+    return 0
 
 
 cdef int walk_over(Op *op, Cursor *c, int roles, Found found) except? -1:
@@ -105,7 +138,7 @@ cdef int find_field(Op *op, Cursor *c, int roles, Found found) except? -1:
     cdef bint present = True
     if not op.is_array:
         if op.kind != KIND_STRUCT:
-            return take(op, c, roles, found)
+            return take_fixed(op, c, found, roles) if op.width else take_sized(op, c, found, roles)
         if op.nullable and read_presence(op, c, &present) < 0:
             return -1
         return find_struct(op.struct, c, roles, found) if present else 0
@@ -139,32 +172,78 @@ cdef int find_tags(Struct *s, Cursor *c, int roles, Found found) except? -1:
     return 0
 
 
-cdef int take(Op *op, Cursor *c, int roles, Found found) except? -1:
-    """Take a single field that has one of these roles."""
-    cdef int32_t size
-    cdef int16_t code
-    cdef int64_t[2] place
-    if op.width:
-        if need(c, op.width) < 0:
-            return -1
-        if op.role == ROLE_ERROR_CODE:
-            code = <int16_t>be16(c.at)
-            if code:
-                put(&found._errors, &code, sizeof(code))
-        elif op.role == ROLE_THROTTLE_TIME and found.throttle_ms == 0:
-            found.throttle_ms = max(0, <int32_t>be32(c.at))
-        elif op.role == ROLE_TOPIC_ID and not is_zero(c.at):
-            put(&found._topic_ids, c.at, 16)
-        c.at += op.width
-        return 0
-    if read_size(op, c, &size) < 0:
+cdef int take_fixed(Op *op, Cursor *c, Found found, int roles) except? -1:
+    """Take a single field of fixed size that has one of these roles."""
+    cdef NamedPartition partition = found._partition
+    if need(c, op.width) < 0:
         return -1
-    if size >= 0:
-        place[0] = c.at - <const unsigned char *>PyBytes_AS_STRING(found._data)
-        place[1] = size
-        put(&found._groups, place, sizeof(place))
-        c.at += size
+    if op.role == ROLE_TOPIC_ID:
+        take_topic_id(c, found, roles)
+    elif op.role == ROLE_THROTTLE_TIME:
+        found.throttle_ms = found.throttle_ms or max(0, <int32_t>be32(c.at))
+    elif partition is None:
+        if op.role == ROLE_ERROR_CODE:
+            take_error_code(<int16_t>be16(c.at), found)
+    elif op.role == ROLE_ERROR_CODE:
+        partition.error_code = <int16_t>be16(c.at)
+    elif op.role == ROLE_PARTITION:
+        partition.index = <int32_t>be32(c.at)
+    elif op.role == ROLE_OFFSET:
+        partition.offset = <int64_t>be64(c.at)
+    elif op.role == ROLE_TIMESTAMP:
+        partition.timestamp = <int64_t>be64(c.at)
+    c.at += op.width
     return 0
+
+
+cdef int take_topic_id(Cursor *c, Found found, int roles) except -1:
+    if roles & ROLE_PARTITION:
+        found._topic_id = "" if is_zero(c.at) else uuid_text(c.at)
+    elif not is_zero(c.at):
+        put(&found._topic_ids, c.at, 16)
+    return 0
+
+
+cdef int take_error_code(int16_t code, Found found) except -1:
+    cdef size_t i
+    cdef size_t count = found._errors.size // sizeof(int16_t)
+    if code == 0 or count >= MOST_CODES:
+        return 0
+    for i in range(count):
+        if (<int16_t *>found._errors.data)[i] == code:
+            return 0
+    put(&found._errors, &code, sizeof(code))
+    return 0
+
+
+cdef int take_sized(Op *op, Cursor *c, Found found, int roles) except? -1:
+    """Take a single string or records field that has one of these roles."""
+    cdef int32_t size = 0
+    if read_size(op, c, &size) < 0:
+        if op.role == ROLE_RECORDS and found._partition is not None and c.fault == FAULT_SHORT:
+            found._partition.records_size = size  # of records that are cut, but whose size is here
+        return -1
+    if size < 0:
+        if op.role == ROLE_TOPIC_NAME:
+            found._topic = ""
+        return 0
+    if op.role == ROLE_RECORDS:
+        if found._partition is not None:
+            found._partition.records_size = size
+    elif op.role == ROLE_TOPIC_NAME:
+        found._topic = text_of(c.at, size)
+    elif op.role == ROLE_GROUP_ID and roles & ROLE_PARTITION:
+        found._group_id = text_of(c.at, size)
+    elif op.role == ROLE_GROUP_ID:
+        found._groups = found._groups or []
+        if len(found._groups) < MOST_GROUPS:
+            found._groups.append(text_of(c.at, size))
+    c.at += size
+    return 0
+
+
+cdef inline str text_of(const unsigned char *at, int32_t size):
+    return PyUnicode_DecodeUTF8(<const char *>at, size, b"surrogateescape")
 
 
 cdef inline bint is_zero(const unsigned char *uuid) noexcept:

@@ -40,6 +40,11 @@ cdef enum Role:  # what a field is, whatever its message; see kproxy.protocol.fo
     ROLE_THROTTLE_TIME = 2
     ROLE_TOPIC_ID = 4
     ROLE_GROUP_ID = 8
+    ROLE_TOPIC_NAME = 16
+    ROLE_PARTITION = 32
+    ROLE_OFFSET = 64
+    ROLE_TIMESTAMP = 128
+    ROLE_RECORDS = 256
 
 
 cdef struct Member:  # one attribute of a class, for all versions
@@ -114,6 +119,7 @@ cdef struct Struct:  # a struct at one version
     int fused_count
     bint flexible
     int roles  # all Roles of its fields, at any depth
+    bint is_partition  # whether one of its fields is a partition's index
     int marker  # index of the untagged field that marks the setting's value as a secret; -1: none
     int64_t smallest
     Class *cls

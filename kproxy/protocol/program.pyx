@@ -113,6 +113,7 @@ cdef class Program:
             s.tagged_count += 1
         for i in range(s.count):
             s.roles |= s.ops[i].roles
+            s.is_partition |= s.ops[i].role == ROLE_PARTITION and not s.ops[i].is_array
         for i in range(s.tagged_count):
             s.roles |= s.tagged[i].roles
         self._note_absent(s, {f.attribute for f in plain + tagged})
@@ -277,15 +278,24 @@ cdef class Program:
         raise self.error(base, PyBytes_GET_SIZE(data) - start)
 
 
+cdef dict _ROLES = {
+    ("throttleTimeMs", KIND_INT32): ROLE_THROTTLE_TIME,
+    ("topicId", KIND_UUID): ROLE_TOPIC_ID,
+    ("groupId", KIND_STRING): ROLE_GROUP_ID,
+    **{(name, KIND_STRING): ROLE_TOPIC_NAME for name in ("name", "topic", "topicName")},
+    **{(name, KIND_INT32): ROLE_PARTITION for name in ("partitionIndex", "index", "partition")},
+    **{(name, KIND_INT64): ROLE_OFFSET for name in ("offset", "baseOffset", "committedOffset", "highWatermark")},
+    ("timestamp", KIND_INT64): ROLE_TIMESTAMP,
+}
+
+
 cdef int _role(str name, int kind) except -1:
-    """Return the Role of a field with that JSON name."""
-    if name.endswith("rrorCode") and kind == KIND_INT16:
+    """Return the Role of a field with that JSON name; 0 for one without."""
+    if kind == KIND_RECORDS:
+        return ROLE_RECORDS
+    if kind == KIND_INT16 and name.endswith("rrorCode"):
         return ROLE_ERROR_CODE
-    if name == "throttleTimeMs" and kind == KIND_INT32:
-        return ROLE_THROTTLE_TIME
-    if name == "topicId" and kind == KIND_UUID:
-        return ROLE_TOPIC_ID
-    return ROLE_GROUP_ID if name == "groupId" and kind == KIND_STRING else 0
+    return _ROLES.get((name, kind), 0)
 
 
 cdef int64_t integer_at(Op *op, const uint8_t *at) except? -1:

@@ -22,8 +22,8 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from kproxy.protocol.headers cimport read_response_header, request_header_version, ResponseHeader
-from kproxy.protocol.found cimport Found
-from kproxy.protocol.program cimport Program, ROLE_ERROR_CODE, ROLE_GROUP_ID, ROLE_THROTTLE_TIME, ROLE_TOPIC_ID
+from kproxy.protocol.found cimport Found, NamedPartition
+from kproxy.protocol.program cimport Program, ROLE_ERROR_CODE, ROLE_GROUP_ID, ROLE_PARTITION, ROLE_THROTTLE_TIME, ROLE_TOPIC_ID
 
 from kproxy.errors import DecodeError
 from kproxy.protocol import ApiKey, Message, request_message, RequestHeader, response_header_version, response_message
@@ -170,11 +170,15 @@ cdef class Frame:
         return [] if self.cut_code else self.find(ROLE_TOPIC_ID).topic_ids()
 
     def group_ids(self) -> list[str]:
-        """Return the values of all fields groupId in a body, cut or complete, in their order."""
+        """Return the values of the fields groupId in a body, cut or complete, in their order; at most 100."""
         return self.find(ROLE_GROUP_ID).group_ids()
 
+    def partitions(self) -> list[NamedPartition]:
+        """Return the partitions in a body, cut or complete, in their order; at most 50,000."""
+        return self.find(ROLE_PARTITION).partitions()
+
     def error_codes(self) -> list[int]:
-        """Return all error codes other than 0 in a response, cut or complete, in their order."""
+        """Return each error code other than 0 in a response, cut or complete, once, in their order."""
         return self.find(ROLE_ERROR_CODE).error_codes()
 
     def refusal(self) -> tuple[list[int], int] | None:

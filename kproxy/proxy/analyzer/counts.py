@@ -3,22 +3,18 @@ rows of each kind; the last one is for all other names. For names that peers cho
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-import msgspec
-
-from kproxy.errors import DecodeError
-from kproxy.output.bodies import Bodies, read_beginning
+from kproxy.output.bodies import Bodies
 from kproxy.output.escaping import printable, well_formed
-from kproxy.output.text.body_fields import FetchResponse, ProduceRequest
-from kproxy.output.text.body_fields import Topic as TopicFields
 from kproxy.pipeline.output import End, Observer, Source
 from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
-from kproxy.proxy.analyzer.lag import GroupLag
+from kproxy.protocol.found import NamedPartition
+from kproxy.proxy.analyzer.lag import GroupLag, name_of
 from kproxy.proxy.analyzer.series import OTHER, BoundedCounter, Series
 from kproxy.proxy.messages import AnalyzerCounts, AnalyzerSeries
 from kproxy.session import BadFrame, Connection, Event, Exchange, Frame, Gap, NotKafka, SaslToken
@@ -26,14 +22,9 @@ from kproxy.session.exchanges import peeked
 
 MOST_GROUPS = 10_000
 MOST_CLIENTS = 1_000  # whose numbers wait to be added to their series
-MOST_NAMED = 100  # groups of one request that are counted
-LARGEST_COUNTED = 4 * 1024 * 1024  # bytes of JSON that topics are looked up in
 
 # cluster, client id, name and version of its software
 Client: TypeAlias = tuple[str, str | None, str | None, str | None]
-
-_produce = msgspec.json.Decoder(ProduceRequest)
-_fetch = msgspec.json.Decoder(FetchResponse)
 
 # APIs whose requests name a group (classic, consumer, share, streams)
 _GROUP_APIS = (
@@ -84,7 +75,7 @@ class AnalysisCounts(Observer):
         self._source = 0
         self._generations: OrderedDict[tuple[str, str], int] = OrderedDict()  # by cluster and group
         self._names = {key: api.name for key, api in facts().apis.items()}
-        self._by_api: dict[int | None, Callable[[Exchange, Bodies | None, bool], None]] = {
+        self._by_api: dict[int | None, Callable[[Exchange, bool], None]] = {
             ApiKey.PRODUCE: self._count_produced,
             ApiKey.FETCH: self._count_fetched,
             ApiKey.API_VERSIONS: self._count_software,
@@ -130,7 +121,7 @@ class AnalysisCounts(Observer):
             self._count_refusal(event, *refusal, sent)
         count = self._by_api.get(event.api_key)
         if count is not None:
-            count(event, bodies, refusal is not None and bool(refusal[0]))
+            count(event, refusal is not None and bool(refusal[0]))
 
     def _count_frames(self, event: Exchange, bodies: Bodies | None) -> None:
         """Count frames that could not be read, were cut, or have trailing bytes."""
@@ -220,28 +211,29 @@ class AnalysisCounts(Observer):
     def _name(self, exchange: Exchange) -> str:
         return self._names.get(-1 if exchange.api_key is None else exchange.api_key, OTHER)
 
-    def _count_produced(self, exchange: Exchange, bodies: Bodies | None, refused: bool) -> None:
-        request, response = _both(exchange, bodies)
-        if request is not None and len(request) <= LARGEST_COUNTED:
-            self._count_sizes("produce", _produce.decode(request).topicData, exchange)
-        if response is not None and len(response) <= LARGEST_COUNTED:
-            self.lag.note_produced(exchange, response)
+    def _count_produced(self, exchange: Exchange, refused: bool) -> None:
+        if exchange.request is not None:
+            self._count_sizes("produce", exchange.request.partitions(), exchange)
+        if exchange.response is not None:
+            self.lag.note_produced(exchange, exchange.response.partitions())
 
-    def _count_fetched(self, exchange: Exchange, bodies: Bodies | None, refused: bool) -> None:
-        response = _json(exchange.response, None if bodies is None else bodies.response)
-        if response is not None and len(response) <= LARGEST_COUNTED and b'"highWatermark":' in response:
-            topics = _fetch.decode(response).responses
-            self._count_sizes("fetch", topics, exchange)
-            self.lag.note_fetched(exchange, topics)
+    def _count_fetched(self, exchange: Exchange, refused: bool) -> None:
+        if exchange.response is not None:
+            partitions = exchange.response.partitions()
+            self._count_sizes("fetch", partitions, exchange)
+            self.lag.note_fetched(exchange, partitions)
 
-    def _count_sizes(self, direction: str, topics: Iterable[TopicFields], exchange: Exchange) -> None:
-        cluster, names = exchange.connection.cluster, exchange.topic_names
-        for topic in topics:
-            size = sum(partition.size for partition in topic.all_partitions())
-            if size:
-                self.topics.add((cluster, topic.name_or_id(names), direction), 1, size)
+    def _count_sizes(self, operation: str, partitions: list[NamedPartition], exchange: Exchange) -> None:
+        """Count the bytes of records by topic."""
+        sizes: dict[str, int] = {}
+        for partition in partitions:
+            if partition.records_size:
+                name = name_of(partition, exchange.topic_names)
+                sizes[name] = sizes.get(name, 0) + partition.records_size
+        for name, size in sizes.items():
+            self.topics.add((exchange.connection.cluster, name, operation), 1, size)
 
-    def _count_software(self, exchange: Exchange, bodies: Bodies | None, refused: bool) -> None:
+    def _count_software(self, exchange: Exchange, refused: bool) -> None:
         """Count a connection once by its software, which ApiVersions names, perhaps several times."""
         peer = exchange.connection
         connection = self._source, peer.number
@@ -249,25 +241,21 @@ class AnalysisCounts(Observer):
             self._software_known.add(connection)
             self.software.add((peer.cluster, peer.client_software_name, peer.client_software_version), 0, 1)
 
-    def _count_group(self, exchange: Exchange, bodies: Bodies | None, refused: bool) -> None:
+    def _count_group(self, exchange: Exchange, refused: bool) -> None:
         """Count a request about a group."""
         cluster, response = exchange.connection.cluster, exchange.response
-        for group in [] if exchange.request is None else exchange.request.group_ids()[:MOST_NAMED]:
+        for group in [] if exchange.request is None else exchange.request.group_ids():
             is_rebalance = response is not None and self._is_rebalance(group, exchange, response)
             self.groups.add((cluster, group), 1, refused, is_rebalance)
 
-    def _count_commit(self, exchange: Exchange, bodies: Bodies | None, refused: bool) -> None:
+    def _count_commit(self, exchange: Exchange, refused: bool) -> None:
         """Count a request about the offsets that a group has committed."""
-        self._count_group(exchange, bodies, refused)
-        request, response = _both(exchange, bodies)
-        if request is not None and response is not None and len(request) + len(response) <= LARGEST_COUNTED:
-            self.lag.note_committed(exchange, request, response)
+        self._count_group(exchange, refused)
+        self.lag.note_committed(exchange)
 
-    def _count_ends(self, exchange: Exchange, bodies: Bodies | None, refused: bool) -> None:
+    def _count_ends(self, exchange: Exchange, refused: bool) -> None:
         """Note the ends of partitions that a client has asked for."""
-        request, response = _both(exchange, bodies)
-        if request is not None and response is not None and len(request) + len(response) <= LARGEST_COUNTED:
-            self.lag.note_listed(exchange, request, response)
+        self.lag.note_listed(exchange)
 
     def _is_rebalance(self, group: str, exchange: Exchange, response: Frame) -> bool:
         """Return whether a response has a generation of the group, or a member's epoch, that no earlier response had."""
@@ -285,24 +273,6 @@ class AnalysisCounts(Observer):
         if len(self._generations) > MOST_GROUPS:
             self._generations.popitem(last=False)
         return is_new
-
-
-def _both(exchange: Exchange, bodies: Bodies | None) -> tuple[bytes | None, bytes | None]:
-    """Return the request and the response as JSON."""
-    request, response = (None, None) if bodies is None else (bodies.request, bodies.response)
-    return _json(exchange.request, request), _json(exchange.response, response)
-
-
-def _json(frame: Frame | None, body: bytes | None) -> bytes | None:
-    """Return the body as JSON if it was read or can be; of a cut one, what is here."""
-    if body is not None or frame is None or frame.message is None or frame.error is not None:
-        return body
-    if frame.cut:
-        return read_beginning(frame).json
-    try:
-        return frame.to_json()
-    except DecodeError:
-        return None
 
 
 SASL_APIS: Final = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))

@@ -9,15 +9,14 @@ were seen. Memory is bounded: the groups and partitions that were not named for 
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import nlargest
+from itertools import groupby
 
-import msgspec
-
-from kproxy.output.text.body_fields import Partition, Topic
 from kproxy.protocol import ApiKey
+from kproxy.protocol.found import NamedPartition
 from kproxy.proxy.analyzer.series import IDLE, MOST_SERIES, OTHER, Row, labels_of
-from kproxy.session import Exchange
+from kproxy.session import Exchange, Frame
 
 MOST_PARTITIONS = 50_000  # whose ends are remembered
 MOST_COMMITS = 50_000  # partitions of all groups together
@@ -29,28 +28,6 @@ LATEST = -1  # timestamp in ListOffsets: the end of the partition
 Place = tuple[str, str, int]  # cluster, topic, partition
 GroupKey = tuple[str, str]  # cluster, group
 Lag = tuple[int, int, GroupKey]  # sum over the partitions, and the largest
-
-
-class _Committed(msgspec.Struct):
-    """OffsetCommit and TxnOffsetCommit; also a group of OffsetFetch."""
-
-    groupId: str = ""
-    topics: list[Topic] | None = None
-
-
-class _Fetched(_Committed):
-    """OffsetFetch; one group before version 8."""
-
-    groups: list[_Committed] = []
-
-
-class _Produced(msgspec.Struct):
-    responses: list[Topic] = []
-
-
-_committed = msgspec.json.Decoder(_Committed)
-_fetched = msgspec.json.Decoder(_Fetched)
-_produced = msgspec.json.Decoder(_Produced)
 
 
 class _Group:
@@ -71,41 +48,41 @@ class GroupLag:
         self._most, self._idle = MOST_SERIES, IDLE
         self._now = 0.0
 
-    def note_fetched(self, exchange: Exchange, topics: Iterable[Topic]) -> None:
+    def note_fetched(self, exchange: Exchange, partitions: Iterable[NamedPartition]) -> None:
         """Note the ends in a Fetch response."""
-        for place, partition in _places(exchange, topics):
-            if not partition.errorCode and partition.highWatermark is not None and partition.highWatermark >= 0:
-                self._note_end(place, partition.highWatermark)
-
-    def note_produced(self, exchange: Exchange, response: bytes) -> None:
-        """Note how far partitions reach at least: each ends after the base offset in its Produce response."""
-        for place, partition in _places(exchange, _produced.decode(response).responses):
-            if not partition.errorCode and partition.baseOffset is not None and partition.baseOffset >= 0:
-                self._note_end(place, max(partition.baseOffset + 1, self._ends.get(place, 0)))
-
-    def note_listed(self, exchange: Exchange, request: bytes, response: bytes) -> None:
-        """Note the ends in a ListOffsets response."""
-        requested = _places(exchange, _committed.decode(request).topics)
-        latest = {place for place, partition in requested if partition.timestamp == LATEST}
-        for place, partition in _places(exchange, _committed.decode(response).topics):
-            if place in latest and not partition.errorCode and partition.offset is not None and partition.offset >= 0:
+        for place, partition in _places(exchange, partitions):
+            if not partition.error_code and partition.offset >= 0:
                 self._note_end(place, partition.offset)
 
-    def note_committed(self, exchange: Exchange, request: bytes, response: bytes) -> None:
+    def note_produced(self, exchange: Exchange, partitions: Iterable[NamedPartition]) -> None:
+        """Note how far partitions reach at least: each ends after the base offset in its Produce response."""
+        for place, partition in _places(exchange, partitions):
+            if not partition.error_code and partition.offset >= 0:
+                self._note_end(place, max(partition.offset + 1, self._ends.get(place, 0)))
+
+    def note_listed(self, exchange: Exchange) -> None:
+        """Note the ends in a ListOffsets response."""
+        requested = _places(exchange, _partitions(exchange.request))
+        latest = {place for place, partition in requested if partition.timestamp == LATEST}
+        for place, partition in _places(exchange, _partitions(exchange.response)) if latest else ():
+            if place in latest and not partition.error_code and partition.offset >= 0:
+                self._note_end(place, partition.offset)
+
+    def note_committed(self, exchange: Exchange) -> None:
         """Note a commit, or the committed offsets that a group asks for."""
-        cluster = exchange.connection.cluster
-        if exchange.api_key != ApiKey.OFFSET_FETCH:
-            committed = _committed.decode(request)
-            results = _places(exchange, _committed.decode(response).topics)
-            accepted = {place for place, partition in results if not partition.errorCode}
-            commits = [one for one in _places(exchange, committed.topics) if one[0] in accepted]
-            self._note_commits((cluster, committed.groupId), commits)
+        answered = list(_places(exchange, _partitions(exchange.response)))
+        if not answered or exchange.request is None:
             return
-        fetched = _fetched.decode(response)
-        for group in fetched.groups:
-            self._note_commits((cluster, group.groupId), _places(exchange, group.topics))
-        if not fetched.groups:
-            self._note_commits((cluster, _fetched.decode(request).groupId), _places(exchange, fetched.topics))
+        if exchange.api_key == ApiKey.OFFSET_FETCH:
+            asked = _group_of(exchange.request)  # responses name their groups since version 8
+            for group_id, found in groupby(answered, lambda one: one[1].group_id):
+                offsets = {place: one.offset for place, one in found if not one.error_code and one.offset >= 0}
+                self._note_commits((exchange.connection.cluster, group_id or asked), offsets)
+            return
+        accepted = {place for place, partition in answered if not partition.error_code}
+        requested = _places(exchange, exchange.request.partitions())
+        commits = {place: one.offset for place, one in requested if place in accepted and one.offset >= 0}
+        self._note_commits((exchange.connection.cluster, _group_of(exchange.request)), commits)
 
     def _note_end(self, place: Place, end: int) -> None:
         ends = self._ends
@@ -114,13 +91,8 @@ class GroupLag:
         if len(ends) > MOST_PARTITIONS:
             ends.popitem(last=False)
 
-    def _note_commits(self, key: GroupKey, commits: Iterable[tuple[Place, Partition]]) -> None:
+    def _note_commits(self, key: GroupKey, offsets: dict[Place, int]) -> None:
         """Note the offsets that a group has committed; forget the groups used least lately if there are too many."""
-        offsets = {
-            place: partition.committedOffset
-            for place, partition in commits
-            if not partition.errorCode and partition.committedOffset is not None and partition.committedOffset >= 0
-        }
         if not offsets or not 0 < len(key[1]) <= LONGEST_GROUP or len(offsets) > MOST_COMMITS:
             return
         group = self._groups.get(key)
@@ -179,12 +151,23 @@ def _add(rows: dict[tuple[str, ...], list[int]], labels: tuple[str, ...], total:
     rows[labels] = [before[0] + total, max(before[1], largest)]
 
 
-def _places(exchange: Exchange, topics: Iterable[Topic] | None) -> Iterator[tuple[Place, Partition]]:
-    """Yield the place of each partition that has a name and a number, and the partition."""
+def _partitions(frame: Frame | None) -> list[NamedPartition]:
+    return [] if frame is None else frame.partitions()
+
+
+def _group_of(request: Frame) -> str:
+    return next(iter(request.group_ids()), "")
+
+
+def _places(exchange: Exchange, partitions: Iterable[NamedPartition]) -> Iterator[tuple[Place, NamedPartition]]:
+    """Yield the place of each partition whose topic is named, and the partition."""
     cluster, names = exchange.connection.cluster, exchange.topic_names
-    for topic in topics or ():
-        name = topic.name or topic.topic or names.get(topic.topicId or "", topic.topicId)
-        if name and len(name) <= LONGEST_TOPIC:
-            for partition in topic.all_partitions():
-                if partition.number is not None:
-                    yield (cluster, name, partition.number), partition
+    for partition in partitions:
+        name = name_of(partition, names)
+        if 0 < len(name) <= LONGEST_TOPIC:
+            yield (cluster, name, partition.index), partition
+
+
+def name_of(partition: NamedPartition, names: Mapping[str, str]) -> str:
+    """Return the name of a partition's topic, or its id if the name is not known; "" if it has neither."""
+    return partition.topic or (names.get(partition.topic_id, partition.topic_id) if partition.topic_id else "")

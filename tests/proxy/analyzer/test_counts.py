@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from kproxy.output.escaping import LONGEST_NAME, printable
-from kproxy.output.text.body_fields import Partition
 from kproxy.pipeline.output import End
 from kproxy.proxy.analyzer.counts import MOST_BEGUN, OTHER, AnalysisCounts, Logins
 from kproxy.proxy.analyzer.series import MOST_SERIES, BoundedCounter, Row
@@ -244,8 +243,7 @@ def test_attack_19_each_kind_of_series_fits_the_channel_whatever_the_names(name:
         counts.groups.add((hostile, hostile), *[2**50] * 3)
         counts.topics.add((hostile, hostile, "produce"), *[2**50] * 2)
         counts.lag._note_end(("c", hostile[:200], 0), 2**50)
-        committed = Partition(partitionIndex=0, committedOffset=number)
-        counts.lag._note_commits((hostile, hostile), [(("c", hostile[:200], 0), committed)])
+        counts.lag._note_commits((hostile, hostile), {("c", hostile[:200], 0): number})
     for message in counts.series():
         assert len(message.rows) == MOST_SERIES
         assert len(msgspec.json.encode(message)) < LONGEST_LINE

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from kproxy.output.escaping import LONGEST_NAME
-from kproxy.output.text.body_fields import FetchResponse
+from kproxy.protocol import Message, request_message, response_message
+from kproxy.protocol.structs import struct_types
 from kproxy.proxy.analyzer import lag as module
 from kproxy.proxy.analyzer.counts import AnalysisCounts
 from kproxy.proxy.analyzer.lag import GroupLag
@@ -23,7 +24,7 @@ from kproxy.proxy.analyzer.series import (
     BoundedCounter,
     Series,
 )
-from kproxy.session import Connection, Exchange
+from kproxy.session import Connection, Exchange, Frame
 
 
 def clients(most: int = MOST_SERIES, idle: float = IDLE) -> Series:
@@ -180,34 +181,69 @@ def test_long_names_take_the_room_of_many() -> None:
     assert sum(count for *_, count in counter.rows()) == 5_000
 
 
-OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT, FETCH, LIST_OFFSETS, PRODUCE = 8, 9, 28, 1, 2, 0
-encode = msgspec.json.encode
+OFFSET_COMMIT, OFFSET_FETCH, FETCH, LIST_OFFSETS, PRODUCE = 8, 9, 1, 2, 0
+BY_NAME, BY_ID = 9, 10  # versions of OffsetCommit: what its topics are named by
+ID_TEXT = "AAECAwQFBgcICQoLDA0ODw"
+
+Fields = dict[str, Any]
 
 
-def exchange(api_key: int, cluster: str = "c", names: dict[str, str] | None = None) -> Exchange:
-    made = Exchange(Connection(1, "a:1", "b:2", cluster=cluster), 0, api_key, 8, 1, "app")
+def exchange(
+    api_key: int,
+    version: int,
+    asked: Fields | None = None,
+    answered: Fields | None = None,
+    cluster: str = "c",
+    names: dict[str, str] | None = None,
+) -> Exchange:
+    """An exchange whose bodies have these fields, and defaults for the others."""
+    made = Exchange(Connection(1, "a:1", "b:2", cluster=cluster), 0, api_key, version, 1, "app")
     made.topic_names = names or {}
+    if asked is not None:
+        made.request = body(request_message(api_key), version, asked)
+    if answered is not None:
+        made.response = body(response_message(api_key), version, answered)
     return made
 
 
-def topics(**partitions: dict[str, Any]) -> list[dict[str, Any]]:
-    """Kafka's JSON: t_0={...} is partition 0 of the topic t."""
+def body(message: Message | None, version: int, fields: Fields) -> Frame:
+    assert message is not None
+    data = message.encode(version, filled(message.name, message.name, fields))
+    return Frame(data, 0, 0, message=message, body_version=version)
+
+
+def filled(message: str, struct: str, fields: Fields) -> Any:
+    kind = struct_types(message)[struct]
+    types = {field.attribute: field.type for field in kind.fields}
+    return kind(
+        **{
+            name: [filled(message, types[name], one) for one in value] if isinstance(value, list) else value
+            for name, value in fields.items()
+        }
+    )
+
+
+def topics(partitions: str = "partitions", index: str = "partition_index", **places: Fields) -> list[Fields]:
+    """t_0={...} is partition 0 of the topic t."""
     return [
-        {"name": name.rpartition("_")[0], "partitions": [{"partitionIndex": int(name.rpartition("_")[2])} | fields]}
-        for name, fields in partitions.items()
+        {"name": name.rpartition("_")[0], partitions: [{index: int(name.rpartition("_")[2])} | fields]}
+        for name, fields in places.items()
     ]
 
 
 def fetched(lag: GroupLag, cluster: str = "c", **ends: int) -> None:
-    found = topics(**{name: {"highWatermark": end, "errorCode": 0} for name, end in ends.items()})
-    lag.note_fetched(exchange(FETCH, cluster), msgspec.convert({"responses": found}, FetchResponse).responses)
+    found = topics(**{name: {"high_watermark": end} for name, end in ends.items()})
+    found = [{"topic": topic.pop("name")} | topic for topic in found]
+    made = exchange(FETCH, 12, answered={"responses": found}, cluster=cluster)
+    assert made.response is not None
+    lag.note_fetched(made, made.response.partitions())
 
 
 def committed(lag: GroupLag, group: str = "g", cluster: str = "c", error: int = 0, **offsets: int) -> None:
-    asked = topics(**{name: {"committedOffset": offset} for name, offset in offsets.items()})
-    answered = topics(**{name: {"errorCode": error} for name in offsets})
-    body = {"groupId": group, "topics": asked}
-    lag.note_committed(exchange(OFFSET_COMMIT, cluster), encode(body), encode({"topics": answered}))
+    asked = topics(**{name: {"committed_offset": offset} for name, offset in offsets.items()})
+    answered = topics(**{name: {"error_code": error} for name in offsets})
+    bodies = {"group_id": group, "topics": asked}, {"topics": answered}
+    lag.note_committed(exchange(OFFSET_COMMIT, BY_NAME, *bodies, cluster=cluster))
 
 
 def rows(lag: GroupLag) -> dict[tuple[str, ...], list[int]]:
@@ -241,8 +277,10 @@ def test_the_end_is_not_before_a_commit_nor_before_what_was_produced() -> None:
     committed(lag, t_0=20)
     committed(lag, "slow", t_0=15)
     assert rows(lag) == {("c", "g"): [0, 0], ("c", "slow"): [5, 5]}
-    produced = [{"name": "t", "partitionResponses": [{"index": 0, "errorCode": 0, "baseOffset": 29}]}]
-    lag.note_produced(exchange(PRODUCE), encode({"responses": produced}))
+    produced = topics("partition_responses", "index", t_0={"base_offset": 29})
+    made = exchange(PRODUCE, 9, answered={"responses": produced})
+    assert made.response is not None
+    lag.note_produced(made, made.response.partitions())
     assert rows(lag) == {("c", "g"): [10, 10], ("c", "slow"): [15, 15]}
     fetched(lag, t_0=20)  # the topic was made anew
     assert rows(lag)["c", "g"] == [0, 0]
@@ -254,8 +292,8 @@ def test_list_offsets_has_the_end_where_the_latest_offset_is_asked_for(
 ) -> None:
     lag = GroupLag()
     committed(lag, t_3=30)
-    asked = encode({"topics": topics(t_3={"timestamp": timestamp})})
-    lag.note_listed(exchange(LIST_OFFSETS), asked, encode({"topics": topics(t_3={"errorCode": 0, "offset": 100})}))
+    asked = {"topics": topics(t_3={"timestamp": timestamp})}
+    lag.note_listed(exchange(LIST_OFFSETS, 7, asked, {"topics": topics(t_3={"offset": 100})}))
     assert rows(lag).get(("c", "g")) == expected
 
 
@@ -263,11 +301,10 @@ def test_list_offsets_has_the_end_where_the_latest_offset_is_asked_for(
 def test_what_a_group_asks_for_is_what_it_has_committed(several: bool) -> None:
     lag = GroupLag()
     fetched(lag, t_0=100, t_1=100)
-    told = topics(t_0={"committedOffset": 40, "errorCode": 0}, t_1={"committedOffset": -1, "errorCode": 0})
-    group = {"groupId": "g", "topics": told}
-    asked = {"groups": [{"groupId": "g"}]} if several else {"groupId": "g"}
-    answered = {"groups": [group]} if several else {"topics": told}
-    lag.note_committed(exchange(OFFSET_FETCH), encode(asked), encode(answered))
+    offsets = topics(t_0={"committed_offset": 40}, t_1={"committed_offset": -1})
+    asked = {"groups": [{"group_id": "g"}]} if several else {"group_id": "g"}
+    answered = {"groups": [{"group_id": "g", "topics": offsets}]} if several else {"topics": offsets}
+    lag.note_committed(exchange(OFFSET_FETCH, 8 if several else 7, asked, answered))
     assert rows(lag) == {("c", "g"): [60, 60]}
 
 
@@ -275,10 +312,10 @@ def test_topics_of_ids_are_those_of_their_names_and_clusters_are_told_apart() ->
     lag = GroupLag()
     fetched(lag, t_0=100)
     fetched(lag, "another", t_0=1_000)
-    body = [{"topicId": "id-of-t", "partitions": [{"partitionIndex": 0, "committedOffset": 99}]}]
-    answered = [{"topicId": "id-of-t", "partitions": [{"partitionIndex": 0, "errorCode": 0}]}]
-    by_id = exchange(OFFSET_COMMIT, names={"id-of-t": "t"})
-    lag.note_committed(by_id, encode({"groupId": "g", "topics": body}), encode({"topics": answered}))
+    asked = [{"topic_id": ID_TEXT, "partitions": [{"committed_offset": 99}]}]
+    answered = {"topics": [{"topic_id": ID_TEXT, "partitions": [{}]}]}
+    bodies = {"group_id": "g", "topics": asked}, answered
+    lag.note_committed(exchange(OFFSET_COMMIT, BY_ID, *bodies, names={ID_TEXT: "t"}))
     assert rows(lag) == {("c", "g"): [1, 1]}
     committed(lag, cluster="another", t_0=997)
     assert rows(lag) == {("c", "g"): [1, 1], ("another", "g"): [3, 3]}
