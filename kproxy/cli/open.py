@@ -102,7 +102,7 @@ def open_(
 
 def _serve(store: "Store", port: int, *, browse: bool) -> None:
     from kproxy.page.server import page_app, serve  # noqa: PLC0415 - as above
-    from kproxy.proxy.network.http_server import listen_for_pages  # noqa: PLC0415 - as above
+    from kproxy.proxy.network.listening import listen_for_pages  # noqa: PLC0415 - as above
     from kproxy.proxy.supervisor.browser_guard import new_token  # noqa: PLC0415 - as above
 
     token, once = new_token(), new_token() if browse else ""

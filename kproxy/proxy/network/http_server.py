@@ -1,34 +1,14 @@
-"""Serve pages over HTTP: the listening socket, and uvicorn's settings, for the supervisor and the live page."""
+"""Serve pages over HTTP: uvicorn's settings, for the supervisor and the live page."""
 
 import asyncio
-import socket
 
 import h11
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from kproxy.proxy.network.listening import unbound_socket
-
 MOST_REQUESTS = 64  # at a time; further ones get 503
-BACKLOG = 64
 REQUEST_S = 30.0  # within which a request must arrive
-
-
-def listen_for_pages(host: str, port: int) -> socket.socket:
-    """Return a listening socket; host "": all addresses of both families, port 0: any free port.
-
-    Raises OSError if the address is in use or not one of this machine.
-    """
-    listener, name = unbound_socket(host, port)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(name)
-        listener.listen(BACKLOG)
-    except BaseException:
-        listener.close()
-        raise
-    return listener
 
 
 class BoundedProtocol(H11Protocol):

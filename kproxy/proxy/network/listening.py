@@ -19,6 +19,7 @@ from kproxy.proxy.network.socket_addresses import SocketAddress, numeric_address
 from kproxy.proxy.network.upstream import KEEPALIVE
 
 BACKLOG = 4_096
+PAGES_BACKLOG = 64
 # A client that resets discards what it could not send yet. The kernel's first window is 64 KiB, and a broker's
 # (socket.receive.buffer.bytes) 100 KiB: with a smaller buffer more would be lost than without a proxy.
 RECEIVE_BUFFER = 1_048_576
@@ -51,6 +52,22 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise _listen_error(host, port, error) from error
+    return listener
+
+
+def listen_for_pages(host: str, port: int) -> socket.socket:
+    """Return a listening socket; host "": all addresses of both families, port 0: any free port.
+
+    Raises OSError if the address is in use or not one of this machine.
+    """
+    listener, name = unbound_socket(host, port)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(name)
+        listener.listen(PAGES_BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
     return listener
 
 

@@ -49,9 +49,8 @@ from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kproxy.output.metrics import Metrics, Scrape
-from kproxy.protocol.addresses import parse_address
 from kproxy.proxy.messages import ClusterState
-from kproxy.proxy.network.http_server import listen_for_pages, server_settings
+from kproxy.proxy.network.http_server import server_settings
 from kproxy.proxy.supervisor.browser_guard import READING, TOKEN_PAGE_STYLE, BrowserGuard, token_page
 from kproxy.proxy.supervisor.fleet import Fleet
 from kproxy.proxy.supervisor.live_page import LivePage
@@ -248,13 +247,6 @@ def _wants_json(request: Request) -> bool:
 
 PATH = "/page/api"
 OFF = "breakpoints are off: set page.edits in the configuration"
-
-
-def listen_admin(address: str) -> socket.socket:
-    """Return a listening socket. Raises OSError if the address is in use or not one of this machine."""
-    listener = listen_for_pages(*parse_address(address, any_host=True))
-    listener.setblocking(False)
-    return listener
 
 
 class AdminServer:

@@ -7,6 +7,7 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kproxy.config import Config
@@ -69,6 +70,19 @@ class Questions:
         for (its_worker, _), question in self._open.items():
             if its_worker == worker and not question.answered.done():
                 question.answered.set_result(False)
+
+
+PAGE_NEEDS = ("duckdb", "pyarrow")
+
+
+def is_page_installed() -> bool:
+    """Return whether there can be a live page."""
+    return all(find_spec(name) is not None for name in PAGE_NEEDS)
+
+
+def kept_for_page(config: Config) -> int:
+    """Return how many bytes of the last exchanges the analyzer keeps for a live page that is not there yet."""
+    return config.page.past if is_page_installed() else 0
 
 
 ANALYZER_START_S = 3.0  # longest wait for the analyzer before the fleet counts as started

@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qs
@@ -32,11 +31,10 @@ from kproxy.proxy.logs import log
 from kproxy.proxy.messages import FeedPage
 from kproxy.proxy.network.http_server import MOST_REQUESTS
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
-from kproxy.proxy.supervisor.fleet import Fleet
+from kproxy.proxy.supervisor.fleet import Fleet, is_page_installed, kept_for_page
 from kproxy.proxy.supervisor.processes import environment
 
 MODULE = "kproxy.page.live"
-NEEDED = ("duckdb", "pyarrow")
 MOST_ASKING = MOST_REQUESTS * 3 // 4  # requests at a time; the rest is for probes, scrapers and breakpoints
 IDLE_S = 60.0  # without a request, after which the process is ended
 START_S = 60.0  # that the process may take to start
@@ -103,15 +101,9 @@ class LivePage:
             self._asking -= 1
             self._asked_at = loop.time()
 
-    async def keep_past(self) -> None:
-        """Have the analyzer keep the last exchanges from now on, if there can be a page."""
-        if self._past:
-            await self._fleet.feed(FeedPage("", self._past))
-
     @property
     def _past(self) -> int:
-        """Bytes of the last exchanges that the analyzer keeps for a page that is not there yet."""
-        return self._fleet.config.page.past if _is_installed() else 0
+        return kept_for_page(self._fleet.config)
 
     def configure(self) -> None:
         """Pass the present configuration on to the process, if there is one."""
@@ -133,7 +125,7 @@ class LivePage:
             if self._process is not None and not self._process.has_ended:
                 self.configure()  # another configuration may have been taken while it started
                 return self._process
-            if not _is_installed():
+            if not is_page_installed():
                 raise NoPage("the page needs packages that are missing: pip install 'kproxy-kafka[page]'")
             if not self._fleet.config.analysis.enabled:
                 raise NoPage("the page shows what is analyzed: set analysis.enabled, and start kproxy again")
@@ -285,10 +277,6 @@ class PageProcess:
         self._ending.close()
         self._process._transport.close()  # type: ignore[attr-defined]  # its pipes: no method of Process does that
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)  # large files take a while
-
-
-def _is_installed() -> bool:
-    return all(find_spec(name) is not None for name in NEEDED)
 
 
 async def _end_of(pid: int) -> None:

@@ -9,6 +9,7 @@ SIGHUP              read the configuration and the TLS files again, as after a c
 import asyncio
 import os
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -20,11 +21,12 @@ from kproxy.config import Config
 from kproxy.config.files import filter_files, watched_files
 from kproxy.config.reading import Options, config_from_options, refusal
 from kproxy.errors import ConfigError, UsageError
-from kproxy.protocol.addresses import as_reached_here
+from kproxy.protocol.addresses import as_reached_here, parse_address
 from kproxy.proxy.logs import log
-from kproxy.proxy.messages import ReloadCertificates
-from kproxy.proxy.network.listening import advice_on_binding, check_addresses_are_free
-from kproxy.proxy.supervisor.fleet import OURS, Fleet, Modules
+from kproxy.proxy.messages import FeedPage, ReloadCertificates
+from kproxy.proxy.network.listening import advice_on_binding, check_addresses_are_free, listen_for_pages
+from kproxy.proxy.supervisor.browser_guard import BrowserGuard, new_token
+from kproxy.proxy.supervisor.fleet import OURS, Fleet, Modules, kept_for_page
 from kproxy.proxy.supervisor.overview import Overview
 
 if TYPE_CHECKING:
@@ -211,7 +213,7 @@ class Supervisor:
 
 
 class Admin:
-    """The admin server at its present address; without an address uvicorn is not even imported."""
+    """The admin server at its present address. It is loaded for the first connection, as it takes 10 MB."""
 
     def __init__(self, overview: Overview, fleet: Fleet) -> None:
         self._overview = overview
@@ -221,34 +223,43 @@ class Admin:
         self._token = ""  # of the page; the same wherever the admin server moves
         self._page_address = PageAddress()
         self._address: str | None = None
-        self._server: AdminServer | None = None
+        self._listener: socket.socket | None = None
+        self._serving: asyncio.Task[AdminServer] | None = None
 
     async def move(self, config: Config) -> None:
-        """Serve at the address in *config*, or stop if there is none. Raises OSError, and then nothing has changed."""
+        """Listen at the address in *config*, or stop if there is none. Raises OSError, and then nothing has changed."""
         address = config.admin
         if address == self._address:
             return
         if address is None:
             await self.stop()
             return
-        from kproxy.proxy.supervisor.admin import (  # noqa: PLC0415
-            AdminServer,
-            PageEntry,
-            listen_admin,
-        )
-        from kproxy.proxy.supervisor.browser_guard import BrowserGuard, new_token  # noqa: PLC0415
+        listener = listen_for_pages(*parse_address(address, any_host=True))
+        listener.setblocking(False)
+        self._token = self._token or new_token()
+        await self.stop()
+        self._address, self._listener = address, listener
+        asyncio.get_running_loop().add_reader(listener, self._begin, listener, config.admin_hosts)
+        past = kept_for_page(config)
+        if past:
+            await self._fleet.feed(FeedPage("", past))
+
+    def _begin(self, listener: socket.socket, hosts: list[str]) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listener)
+        self._serving = loop.create_task(self._serve(listener, hosts), name="admin")
+        self._serving.add_done_callback(_log_fault)
+
+    async def _serve(self, listener: socket.socket, hosts: list[str]) -> "AdminServer":
+        from kproxy.proxy.supervisor.admin import AdminServer, PageEntry  # noqa: PLC0415
         from kproxy.proxy.supervisor.live_page import LivePage  # noqa: PLC0415
 
-        listener = listen_admin(address)
-        self._token = self._token or new_token()
-        guard = BrowserGuard(config.admin_hosts, self._token)
-        page = LivePage(self._fleet, guard, config.admin_hosts)
+        guard = BrowserGuard(hosts, self._token)
+        self._page = LivePage(self._fleet, guard, hosts)
         self._entry = self._entry or PageEntry(self._fleet, self._overview.on_ended_workers)
-        server = AdminServer(listener, self._overview, config.admin_hosts, guard, [self._entry.mount()], page)
-        await self.stop()
+        server = AdminServer(listener, self._overview, hosts, guard, [self._entry.mount()], self._page)
         await server.start()
-        self._address, self._server, self._page = address, server, page
-        await page.keep_past()
+        return server
 
     def log_page(self, config: Config) -> None:
         """Make the address of the page known, and whether breakpoints may be set in it."""
@@ -262,14 +273,24 @@ class Admin:
             self._page.configure()
 
     async def stop(self) -> None:
-        """Stop serving."""
+        """Stop listening and serving."""
         self._page_address.remove()
-        server, self._server, self._address = self._server, None, None
-        if self._page is not None:
-            await self._page.stop()
-            self._page = None
-        if server is not None:
-            await server.stop()
+        serving, listener, page = self._serving, self._listener, self._page
+        self._address = self._serving = self._listener = self._page = None
+        if page is not None:
+            await page.stop()
+        if serving is not None:
+            with suppress(Exception):  # which was logged
+                await (await serving).stop()
+        if listener is not None:
+            asyncio.get_running_loop().remove_reader(listener)
+            listener.close()
+
+
+def _log_fault(task: asyncio.Task[Any]) -> None:
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        log("error", "a fault", reason=repr(error))
 
 
 async def _first_of(*awaitables: Awaitable[Any]) -> Any:

@@ -13,7 +13,8 @@ import uvicorn
 from kproxy.page.left_out import Analyzed
 from kproxy.page.live.store import Live
 from kproxy.page.server import page_app
-from kproxy.proxy.network.http_server import listen_for_pages, server_settings
+from kproxy.proxy.network.http_server import server_settings
+from kproxy.proxy.network.listening import listen_for_pages
 from kproxy.proxy.page_records import Begun, Record, Shown, Side, Tally
 from tests.page.browser.driving import Page
 from tests.page.feeding import live

@@ -15,7 +15,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from kproxy.proxy.network.http_server import MOST_REQUESTS, listen_for_pages, server_settings
+from kproxy.proxy.network.http_server import MOST_REQUESTS, server_settings
+from kproxy.proxy.network.listening import listen_for_pages
 from tests.support.ports import free_ports
 
 PATIENCE_S = 60

@@ -25,7 +25,8 @@ from starlette.types import Receive, Scope, Send
 from kproxy.config import Analysis, Cluster, Config, Page
 from kproxy.page.live.process import SAYS
 from kproxy.proxy.messages import FeedPage
-from kproxy.proxy.network.http_server import MOST_REQUESTS, listen_for_pages, server_settings
+from kproxy.proxy.network.http_server import MOST_REQUESTS, server_settings
+from kproxy.proxy.network.listening import listen_for_pages
 from kproxy.proxy.supervisor.admin import admin_app
 from kproxy.proxy.supervisor.browser_guard import BrowserGuard
 from kproxy.proxy.supervisor.live_page import NICE, OWN_PREFIX, TAIL_SIZE, Ending, LivePage, forward
