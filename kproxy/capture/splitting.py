@@ -1,4 +1,4 @@
-"""Split one plain capture file into ranges of bytes, at packet boundaries.
+"""Split the files of a capture into ranges of bytes, at packet boundaries.
 
     begin(raw)                              -> Start          the beginning of the file, or None if it cannot be split
     guess_boundary(window, start)           -> int | None     where a packet begins in bytes from anywhere in the file
@@ -13,6 +13,7 @@ before. It does the same if a part of a pcapng was read with other interfaces (i
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -47,6 +48,8 @@ class SeekableFile(Protocol):
 
     def seek(self, position: int, whence: int = ..., /) -> int: ...
 
+    def close(self) -> None: ...
+
 
 class Start(Struct, frozen=True):
     """The beginning of a capture: *preamble* is the pcap header, or the first section header with its interfaces."""
@@ -68,6 +71,7 @@ class Part(Struct, frozen=True):
     stop: int
     preamble: bytes
     known: bool
+    file: int = 0  # of the files of the capture, which one
 
 
 class PartSurvey(Struct):
@@ -323,25 +327,32 @@ def survey_part(raw: SeekableFile, part: Part, start: Start) -> PartSurvey:
     return result
 
 
-def divide(start: Start, size: int, parts: int) -> list[Part]:
-    """Return about *parts* parts of equal size; only the first one is known to begin with a packet."""
+def divide(start: Start, size: int, parts: int, file: int = 0) -> list[Part]:
+    """Return about *parts* parts of equal size of a file; only the first one is known to begin with a packet."""
     least = max(1, (size - start.first) // max(1, parts))
     begins = [start.first + number * least for number in range(parts)]
     ends = [*begins[1:], size]
     return [
-        Part(begin, end, start.preamble, known=not number)
+        Part(begin, end, start.preamble, known=not number, file=file)
         for number, (begin, end) in enumerate(zip(begins, ends, strict=True))
         if begin < end or not number
     ]
 
 
 def settle(surveys: Iterable[PartSurvey], resurvey: Callable[[Part], PartSurvey]) -> list[PartSurvey]:
-    """Check that each part begins where the one before ends, survey it again if not, and number the packets.
+    """Check that each part begins where the one before in its file ends, survey it again if not, and number the packets.
 
-    Parts behind damage are left out, as an undivided reader ends there, too.
+    Parts behind damage in their file are left out, as an undivided reader ends there, too.
     """
     settled: list[PartSurvey] = []
-    number = 1
+    for _, of_file in groupby(surveys, key=lambda survey: survey.part.file):
+        number = settled[-1].first_number + settled[-1].packets if settled else 1
+        settled += _settle(of_file, resurvey, number)
+    return settled
+
+
+def _settle(surveys: Iterable[PartSurvey], resurvey: Callable[[Part], PartSurvey], number: int) -> list[PartSurvey]:
+    settled: list[PartSurvey] = []
     end, preamble = -1, b""
     for survey in surveys:
         checked = survey
@@ -349,7 +360,7 @@ def settle(surveys: Iterable[PartSurvey], resurvey: Callable[[Part], PartSurvey]
             if end >= survey.part.stop > survey.part.start:
                 continue  # it lies completely inside a packet of the part before
             if survey.start != end or survey.part.preamble != preamble:
-                checked = resurvey(Part(end, survey.part.stop, preamble, known=True))
+                checked = resurvey(Part(end, survey.part.stop, preamble, known=True, file=survey.part.file))
         checked.first_number = number
         number += checked.packets
         end, preamble = checked.end, checked.next_preamble

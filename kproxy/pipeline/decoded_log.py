@@ -11,6 +11,7 @@ from typing import Self
 from msgspec import Struct
 
 from kproxy.capture import Capture
+from kproxy.capture.merging import ReopenedFile
 from kproxy.capture.reader import (
     BUFFER_SIZE,
     ByteSource,
@@ -140,7 +141,8 @@ class MergedLog:
     """Several decoded logs that are read as one DecodedLog: their lines in the order of their times.
 
     The time of a line is the latest one in its beginning, since a line is written when the response comes. Each log keeps its
-    own order, and is open from the time of its first line on. ``part`` is the name of the log that the latest line is from.
+    own order, and is read from the time of its first line on; a file is open only while it is read. ``part`` is the name of
+    the log that the latest line is from.
     """
 
     def __init__(self, files: Sequence[LogFile]) -> None:
@@ -176,7 +178,7 @@ class MergedLog:
         if self._stopped:
             return
         try:
-            log = DecodedLog(open_source(file.path), name_of(file.path))
+            log = DecodedLog(see_through(ReopenedFile(file.path), name_of(file.path)), name_of(file.path))
         except CaptureError as error:  # it is gone
             self.damages.append(str(error))
             return

@@ -3,14 +3,15 @@
     source.py       spark.read.format("kproxy") and readStream: one table of files, one file (or a share of its connections) a
                     partition; follow: files that appear in a folder, ingested
     ingest.py       files to Parquet, by cluster and day; what is there already is not read again. Small files, compressed ones
-                    and logs many at a time, captures in many files in shares, large files through divided.py
+                    and logs many at a time, large captures through divided.py
     grouping.py     which files are one capture
     catalog.py      the output directory: each input file is in it completely or not at all; the quarantine
     writers.py      outputs that Spark writes: Parquet through Hadoop, Delta, Iceberg
     files.py        inputs: paths, patterns, object stores, files that only Hadoop reaches
     folders.py      the output directory as the driver sees it
     rows.py         one file to rows in one task; rows to Parquet files by table and day, or to chunks in an RDD; Spark's types
-    divided.py      one large capture on all executors, in the stages below; the shuffle through files of the staging folder
+    divided.py      one large capture, in one file or many, on all executors, in the stages below; the shuffle through files of
+                    the staging folder
     connections.py  one connection to rows; what connections must know of each other: names of topics, roles, numbers
     report.py       the analyses in DuckDB on the executors, of some clusters or days; sources.py: tables that Spark has to copy
     session.py      the Spark session or context of a job
@@ -22,7 +23,7 @@ Seams
     divided.decode_divided(context, file, options, staging, parts)   -> Result, or Undividable
     rows.FileRows(path, name, options, share).read()                 -> (table, rows) ...
 
-A large capture, stage by stage (divided.py). B is its size, P the number of parts (128 MiB each), C its connections.
+A large capture, stage by stage (divided.py). B is the size of its files, P the number of parts (128 MiB each), C its connections.
 
     stage     tasks  reads                    gives                                         memory of a task
     survey    P      the packet headers of    where packets begin and end, connections,     1 MiB of the file, 65,536 keys
@@ -55,13 +56,14 @@ the CPU of the decode. N tasks that each read the whole file and decode their ow
 reading: that is what the data source does with the option ``partitions``, and what suits compressed files. On one machine whose
 memory has room for the capture, even the copies are saved: only the places of payloads are shuffled (``stays_in_place``).
 
-Not divided, but read by one task: gzip and zstd (reading cannot begin in the middle), captures with IP fragments (a fragment
-names no connection until its datagram is complete) and pcapng with packets without times. ``ingest`` says so, and reads files
-side by side.
+Not divided, but read by one task: a single file with gzip or zstd (reading cannot begin in the middle), captures with IP
+fragments (a fragment names no connection until its datagram is complete) and pcapng with packets without times. ``ingest``
+says so, and reads files side by side.
 
-A capture in many files (rotated, or of several hosts) is read as MergedCapture by each of its tasks, which make the rows of
-their shares of the connections: one task for each PARTITION_SIZE bytes. Which files are one capture, the connections in
-them tell. In the catalog the first file has the rows of all, and they are replaced together.
+A capture in many files. The connections in files tell which are one capture (grouping.py). Where it is large, its parts are
+ranges of bytes of its files, one after the other, and a compressed file is one part. Files that overlap in time (of several
+hosts) are read by each task as a MergedCapture, which orders their packets, and each task makes the rows of its share of the
+connections. In the catalog the first file has the rows of all, and they are replaced together.
 
 Where it differs from ``kproxy decode``: with more than 32,768 open connections, that gives up the one that was silent longest
 (``closed`` is "evicted"); here none is given up. Also, that waits for late names anywhere, here only in the first 32 MiB.

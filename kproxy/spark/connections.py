@@ -189,18 +189,20 @@ class HasSecrets(Struct):
 
 
 def read_head(
-    raw: SeekableFile, start: Start, size: int, run: Run, secrets: list[tuple[int, bytes]], *, head: int = HEAD
+    files: Iterable[tuple[SeekableFile, Start, int]],
+    run: Run,
+    secrets: list[tuple[int, bytes]],
+    *,
+    head: int = HEAD,
 ) -> Head:
-    """Follow the first *head* bytes of a capture of *size* bytes: names of topics, and which events are held back for a name.
+    """Follow the first *head* bytes of a capture: names of topics, and which events are held back for a name.
 
     An undivided run holds events back until their topics have names, but only at the beginning (late_names.py). Which events
     it holds depends on all connections together, so one task finds out: it follows the capture without making rows until no
     event is held any more, or *head* bytes are read.
 
     Args:
-        raw: the file.
-        start: how it begins.
-        size: where it ends, at the latest.
+        files: of the capture: each with how it begins, and where it ends, at the latest.
         run: has the options, and the key log.
         secrets: of TLS, from all of the capture.
         head: see HEAD.
@@ -218,9 +220,8 @@ def read_head(
             waits[number] = max(now, waits.get(number, 0))
 
     names = LateNames(write, lambda end: None)
-    reader = PartReader(raw, start.first, min(size, start.first + head), start.preamble, packets=1)
     events = FlowEvents(
-        _items(reader, flows, at, to_end=size <= start.first + head),
+        _items(files, flows, at, head),
         keylog=run.keylog,
         limits=run.options.limits,
         on_end=names.end,
@@ -248,12 +249,21 @@ class _Position:
         return END if self.ended else self._flows.packets
 
 
-def _items(reader: PartReader, flows: Flows, at: _Position, *, to_end: bool) -> Iterator[FlowItem | Data | Any]:
-    for batch in reader.batches():
-        yield from flows.receive(batch)
-    if to_end or reader.problem is not None:
-        at.ended = True
-        yield from flows.close()
+def _items(
+    files: Iterable[tuple[SeekableFile, Start, int]], flows: Flows, at: _Position, left: int
+) -> Iterator[FlowItem | Data | Any]:
+    for raw, start, size in files:
+        if left <= 0:
+            return
+        stop = min(size, start.first + left)
+        reader = PartReader(raw, start.first, stop, start.preamble, packets=1)
+        for batch in reader.batches():
+            yield from flows.receive(batch)
+        if stop < size and reader.problem is None and not reader.at_end:
+            return
+        left -= reader.position - start.first
+    at.ended = True
+    yield from flows.close()
 
 
 class Learned(Struct):

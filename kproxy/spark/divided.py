@@ -6,14 +6,15 @@ what bounds memory: a task reads one connection after the other, block by block.
 Spark does not scan again.
 """
 
+import filecmp
 import os
 import shutil
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import partial
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
@@ -21,11 +22,21 @@ from msgspec import Struct, field
 from pyspark import StorageLevel, TaskContext
 
 from kproxy.capture.segments import BlockWriter, fill
-from kproxy.capture.splitting import Part, PartReader, PartSurvey, Start, begin, divide, settle, survey_part
+from kproxy.capture.splitting import (
+    Part,
+    PartReader,
+    PartSurvey,
+    SeekableFile,
+    Start,
+    begin,
+    divide,
+    settle,
+    survey_part,
+)
 from kproxy.errors import CaptureError
 from kproxy.pipeline.run import Run
-from kproxy.spark.connections import HEAD, ConnectionReader, Head, Learned, answers, gather, merge, read_head
-from kproxy.spark.files import InputFile, is_remote, open_raw
+from kproxy.spark.connections import END, HEAD, ConnectionReader, Head, Learned, answers, gather, merge, read_head
+from kproxy.spark.files import InputFile, Unpacked, is_remote, open_packets, open_raw
 from kproxy.spark.rows import Chunk, ChunkWriter, Options, PartFile, PartWriter, Rows, day_of, faults_of
 
 if TYPE_CHECKING:
@@ -60,14 +71,14 @@ class BlockFiles:
         folder: that all tasks see.
         parts: of the capture.
         partitions: of the connections.
-        capture: the path of the file that has the payloads; empty: blocks have them.
+        captures: for each part the path of the file that has the payloads; empty: blocks have them.
     """
 
-    def __init__(self, folder: str, parts: int, partitions: int, capture: str = "") -> None:
+    def __init__(self, folder: str, parts: int, partitions: int, captures: Sequence[str] = ()) -> None:
         self.folder = folder
         self.parts = parts
         self.partitions = partitions
-        self.capture = capture
+        self.captures = captures
 
     def write(self, part: int, blocks: Iterable[Block], partition_of: Callable[[Key], int], attempt: str) -> None:
         """Write the blocks of a part."""
@@ -96,17 +107,22 @@ class BlockFiles:
 
         Raises CaptureError if payloads stayed in the capture, and it has changed.
         """
-        if not self.capture:
-            yield from self._read(partition)
-            return
-        with closing(open_raw(self.capture)) as capture:
-            for key, block in self._read(partition):
+        with ExitStack() as stack:
+            opened: dict[str, Any] = {}
+            for key, block, part in self._read(partition):
+                if not self.captures:
+                    yield key, block
+                    continue
+                path = self.captures[part]
+                if path not in opened:
+                    _make_room(opened, stack)
+                    opened[path] = stack.enter_context(closing(open_raw(path)))
                 try:
-                    yield key, fill(block, capture.fileno())
+                    yield key, fill(block, opened[path].fileno())
                 except (OSError, EOFError) as error:
-                    raise CaptureError(f"{self.capture}: it changed while it was being read") from error
+                    raise CaptureError(f"{path}: it changed while it was being read") from error
 
-    def _read(self, partition: int) -> Iterator[tuple[Key, bytes]]:
+    def _read(self, partition: int) -> Iterator[tuple[Key, bytes, int]]:
         places: list[tuple[bytes, int, int, int, int]] = []
         for part in range(self.parts):
             with (Path(self.folder) / f"{part}.index").open("rb") as index:
@@ -119,12 +135,16 @@ class BlockFiles:
         with ExitStack() as stack:
             opened: dict[int, BinaryIO] = {}
             for key, first, part, at, length in places:
-                if part not in opened and len(opened) >= MOST_OPEN:
-                    stack.close()
-                    opened.clear()
                 if part not in opened:
+                    _make_room(opened, stack)
                     opened[part] = stack.enter_context((Path(self.folder) / f"{part}.blocks").open("rb", buffering=0))
-                yield (key, first), os.pread(opened[part].fileno(), length, at)
+                yield (key, first), os.pread(opened[part].fileno(), length, at), part
+
+
+def _make_room(opened: dict[Any, Any], stack: ExitStack) -> None:
+    if len(opened) >= MOST_OPEN:
+        stack.close()
+        opened.clear()
 
 
 class Undividable(Exception):
@@ -183,10 +203,11 @@ def decode_divided(
     plan = plan_capture(context, file, parts)
     default_day = day_of(min((survey.minima[0][1] for survey in plan.surveys if survey.minima), default=0))
     shared = gather(plan.surveys)
-    read_beginning = partial(_head, file, plan.start, options, shared.secrets, head)
+    read_beginning = partial(_head, file, plan.starts, options, shared.secrets, head)
     [beginning] = context.parallelize([None], 1).map(read_beginning).collect()
     shared.names, shared.waits = beginning.names, beginning.waits
-    in_place = file.place if stays_in_place(context.master or "", file) else ""
+    places = [file.files[survey.part.file].place for survey in plan.surveys]
+    in_place = places if not plan.is_packed and stays_in_place(context.master or "", file) else []
     files = BlockFiles(f"{staging}/blocks-{file.key}", len(plan.surveys), plan.partitions, in_place)
     try:
         blocks = _by_spark(context, file, plan) if sorted_by_spark else _by_files(context, file, plan, files)
@@ -198,6 +219,7 @@ def decode_divided(
                 None if as_chunks else staging,
                 default_day,
                 context.broadcast(shared),
+                plan.names(file),
                 None if sorted_by_spark else files,
             )
             results = blocks.mapPartitionsWithIndex(task)
@@ -221,55 +243,90 @@ def decode_divided(
 
 def _by_spark(context: "SparkContext", file: InputFile, plan: "Plan") -> Any:
     return (
-        context.parallelize(plan.surveys, len(plan.surveys))
-        .flatMap(partial(scan_pairs, file, plan.start))
+        context.parallelize(plan.surveys, min(len(plan.surveys), plan.partitions))
+        .flatMap(partial(scan_pairs, file))
         .repartitionAndSortWithinPartitions(plan.partitions, partial(partition_of, plan.owners, plan.partitions))
     )
 
 
 def _by_files(context: "SparkContext", file: InputFile, plan: "Plan", files: BlockFiles) -> Any:
     surveys = list(enumerate(plan.surveys))
-    context.parallelize(surveys, len(surveys)).foreach(partial(scan_to_files, file, plan.start, plan.owners, files))
+    tasks = min(len(surveys), plan.partitions)
+    context.parallelize(surveys, tasks).foreach(partial(scan_to_files, file, plan.owners, files))
     return context.parallelize(range(plan.partitions), plan.partitions)
 
 
 def _result(file: InputFile, plan: "Plan", decoded: list[Decoded]) -> Result:
-    last = plan.surveys[-1]
-    damages = [f"{file.path}: byte {last.end}: {last.problem}"] if last.problem is not None else []
+    paths, broken = file.paths, [survey for survey in plan.surveys if survey.problem is not None]
+    damages = [f"{paths[survey.part.file]}: byte {survey.end}: {survey.problem}" for survey in broken]
     return Result(
         [part for each in decoded for part in each.files],
         [*damages, *(damage for each in decoded for damage in each.damages)],
         {cluster_id for each in decoded for cluster_id in each.learned.cluster_ids},
         sorted(number for each in decoded for number in each.learned.flows),
+        notes=plan.notes,
     )
 
 
 class Plan(Struct):
-    """How a capture is divided."""
+    """How a capture is divided. is_packed: some of its files are compressed. notes: which of them are copies, and left out."""
 
-    start: Start
+    starts: list[Start | None]
     surveys: list[PartSurvey]
     partitions: int  # of the shuffle
     owners: dict[bytes, int]  # the partitions of large connections; the others go by a hash of their key
+    is_packed: bool
+    notes: list[str]
+
+    def names(self, file: InputFile) -> list[tuple[int, str]]:
+        """The number of the first packet of each file, and its name."""
+        return [(part.first_number, file.files[part.part.file].name) for part in self.surveys]
 
 
 def plan_capture(context: "SparkContext", file: InputFile, parts: int | None) -> Plan:
     """Find the packet boundaries of a capture, and survey its parts. Raises Undividable, CaptureError."""
-    raw = open_raw(file.place)
-    try:
-        start = begin(raw)
-        if start is None:
-            raise Undividable("it is compressed, or damaged at its beginning")
-        number = parts or max(context.defaultParallelism, -(-file.size // PARTITION_SIZE))
-        divided = divide(start, file.size, number)
-        given: list[PartSurvey] = context.parallelize(divided, len(divided)).map(partial(survey, file, start)).collect()
-        settled = settle(given, lambda part: survey_part(raw, part, start))
-    finally:
-        raw.close()
+    number = parts or max(context.defaultParallelism, -(-file.total // PARTITION_SIZE))
+    starts: list[Start | None] = []
+    divided: list[Part] = []
+    notes: list[str] = []
+    is_packed = False
+    for index, one in enumerate(file.files):
+        if index and _is_copy(one, file.files[index - 1]):
+            notes.append(f"{one.path} has the same content as {file.files[index - 1].path}: it counts once")
+            starts.append(None)
+            continue
+        with closing(open_packets(one.place)) as raw:
+            start = begin(raw)
+            if start is None or (isinstance(raw, Unpacked) and not file.others):
+                raise Undividable("it is compressed, or damaged at its beginning")
+            if isinstance(raw, Unpacked):
+                is_packed = True
+                divided.append(Part(start.first, END, start.preamble, known=True, file=index))
+            else:
+                divided += divide(start, one.size, max(1, number * one.size // file.total), index)
+            starts.append(start)
+    look = partial(survey, file, starts)
+    given: list[PartSurvey] = context.parallelize(divided, min(len(divided), number)).map(look).collect()
+    settled = settle(given, look)
     reason = next((each.unsplittable for each in settled if each.unsplittable is not None), None)
     if reason is not None:
         raise Undividable(reason)
-    return Plan(start, settled, number, _owners(settled, number))
+    _check_order(settled)
+    return Plan(starts, settled, number, _owners(settled, number), is_packed, notes)
+
+
+def _is_copy(file: InputFile, other: InputFile) -> bool:
+    return file.size == other.size and filecmp.cmp(file.place, other.place, shallow=False)
+
+
+def _check_order(surveys: list[PartSurvey]) -> None:
+    """Raise Undividable if packets of a file are earlier than some of the files before it: numbers give the order of packets."""
+    latest = before = 0
+    for last, each in pairwise([surveys[0], *surveys]):
+        before = latest if each.part.file != last.part.file else before
+        if any(time < before for _, time in each.minima):
+            raise Undividable("its files overlap in time")
+        latest = max(latest, each.latest_ns)
 
 
 def _owners(surveys: list[PartSurvey], partitions: int) -> dict[bytes, int]:
@@ -296,7 +353,7 @@ def stays_in_place(master: str, file: InputFile) -> bool:
     Each task reads small pieces from all over the capture. That is fast only from memory, where the system keeps files that
     were just read: so all tasks have to run on this machine, and its memory has to have room for the capture.
     """
-    return master.startswith("local") and not is_remote(file.place) and file.size <= SHARE_OF_MEMORY * memory()
+    return master.startswith("local") and not is_remote(file.place) and file.total <= SHARE_OF_MEMORY * memory()
 
 
 def memory() -> int:
@@ -307,21 +364,23 @@ def memory() -> int:
     return min(sizes)
 
 
-def survey(file: InputFile, start: Start, part: Part) -> PartSurvey:
+def survey(file: InputFile, starts: list[Start | None], part: Part) -> PartSurvey:
     """Run as a task: read the packet headers of a part."""
-    raw = open_raw(file.place)
-    try:
-        return survey_part(raw, part, start)
-    finally:
-        raw.close()
+    start = starts[part.file]
+    assert start is not None
+    with closing(open_packets(file.files[part.file].place)) as raw:
+        surveyed = survey_part(raw, part, start)
+        if isinstance(raw, Unpacked) and raw.problem is not None:
+            surveyed.problem = raw.problem
+        return surveyed
 
 
-def scan(file: InputFile, start: Start, surveyed: PartSurvey, *, in_place: bool = False) -> Iterator[Block]:
+def scan(file: InputFile, surveyed: PartSurvey, *, in_place: bool = False) -> Iterator[Block]:
     """Yield the blocks of a part; *in_place*: with the places of payloads in the file instead of payloads."""
     if surveyed.start is None:
         return
-    raw = open_raw(file.place)
-    try:
+    one = file.files[surveyed.part.file]
+    with closing(open_packets(one.place)) as raw:
         reader, writer = PartReader(raw, surveyed.start, surveyed.part.stop, surveyed.part.preamble), BlockWriter()
         number = surveyed.first_number
         for batch in reader.batches():
@@ -329,26 +388,24 @@ def scan(file: InputFile, start: Start, surveyed: PartSurvey, *, in_place: bool 
             number += batch.count
         yield from writer.flush()
         if number != surveyed.first_number + surveyed.packets:
-            raise CaptureError(f"{file.path}: it changed while it was being read")
+            raise CaptureError(f"{one.path}: it changed while it was being read")
         if writer.fragments:
             yield FRAGMENTS, 0, b""
-    finally:
-        raw.close()
 
 
-def scan_pairs(file: InputFile, start: Start, surveyed: PartSurvey) -> Iterator[tuple[Key, bytes]]:
+def scan_pairs(file: InputFile, surveyed: PartSurvey) -> Iterator[tuple[Key, bytes]]:
     """Run as a task: yield the blocks of a part, with their keys for Spark's shuffle."""
-    for key, first, block in scan(file, start, surveyed):
+    for key, first, block in scan(file, surveyed):
         yield (key, first), block
 
 
 def scan_to_files(
-    file: InputFile, start: Start, owners: dict[bytes, int], files: BlockFiles, numbered: tuple[int, PartSurvey]
+    file: InputFile, owners: dict[bytes, int], files: BlockFiles, numbered: tuple[int, PartSurvey]
 ) -> None:
     """Run as a task: write the blocks of a part into files."""
     part, surveyed = numbered
     where = partial(partition_of, owners, files.partitions)
-    files.write(part, scan(file, start, surveyed, in_place=bool(files.capture)), where, prefix_of(file, part))
+    files.write(part, scan(file, surveyed, in_place=bool(files.captures)), where, prefix_of(file, part))
 
 
 def partition_of(owners: dict[bytes, int], partitions: int, key: Key) -> int:
@@ -363,6 +420,7 @@ def decode(
     staging: str | None,
     default_day: str,
     shared: Any,
+    names: list[tuple[int, str]],
     files: BlockFiles | None,
     partition: int,
     given: Iterator[Any],
@@ -370,7 +428,7 @@ def decode(
     """Run as a task: decode the connections of a partition, one after the other, into files; without *staging*, into chunks."""
     blocks: Iterator[tuple[Key, bytes]] = given if files is None else files.read(partition)
     writer = open_writer(staging, file, partition, default_day)
-    output = Rows(lambda table, rows: _write_rows(writer, output, table, rows), options)
+    output = Rows(lambda table, rows: _write_rows(writer, output, table, rows), options, names=names)
     with Run(options.run_options(), [output]) as run:
         reader = ConnectionReader(run, file.name, shared.value)
         for key, some in groupby(blocks, key=lambda item: item[0][0]):
@@ -406,11 +464,20 @@ def _write_rows(writer: PartWriter, output: Rows, table: Any, rows: Any) -> None
 
 
 def _head(
-    file: InputFile, start: Start, options: Options, secrets: list[tuple[int, bytes]], head: int, _: object
+    file: InputFile,
+    starts: list[Start | None],
+    options: Options,
+    secrets: list[tuple[int, bytes]],
+    head: int,
+    _: object,
 ) -> Head:
-    raw = open_raw(file.place)
-    try:
-        with Run(options.run_options()) as run:
-            return read_head(raw, start, file.size, run, secrets, head=head)
-    finally:
-        raw.close()
+    with Run(options.run_options()) as run, closing(_opened(file, starts)) as files:
+        return read_head(files, run, secrets, head=head)
+
+
+def _opened(file: InputFile, starts: list[Start | None]) -> Generator[tuple[SeekableFile, Start, int]]:
+    """Open one file of a capture after the other; each is closed before the next."""
+    for one, start in zip(file.files, starts, strict=True):
+        if start is not None:
+            with closing(open_packets(one.place)) as raw:
+                yield raw, start, END if isinstance(raw, Unpacked) else one.size

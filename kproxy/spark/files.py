@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from kproxy.capture import Capture
-from kproxy.capture.reader import RawFile, see_through
+from kproxy.capture.reader import GZIP_MAGIC, ZSTD_MAGICS, ByteSource, RawFile, see_through
+from kproxy.capture.splitting import SeekableFile, read_at
 from kproxy.errors import CaptureError, UsageError
 from kproxy.pipeline.decoded_log import DecodedLog, open_stream
 
@@ -59,12 +60,17 @@ class InputFile(Struct, frozen=True, order=True):
     @property
     def total(self) -> int:
         """Bytes of all files of the capture."""
-        return self.size + sum(other.size for other in self.others)
+        return sum(file.size for file in self.files)
+
+    @property
+    def files(self) -> "list[InputFile]":
+        """All files of the capture, in the order of their packets."""
+        return [self, *self.others]
 
     @property
     def paths(self) -> list[str]:
         """Where all files of the capture are."""
-        return [self.path, *(other.path for other in self.others)]
+        return [file.path for file in self.files]
 
     @property
     def place(self) -> str:
@@ -122,6 +128,45 @@ def open_raw(path: str) -> Any:
         return open(path, "rb", buffering=0)  # noqa: PTH123 - the caller closes it
     except (OSError, ValueError) as error:
         raise CaptureError(f"{path}: cannot be opened: {getattr(error, 'strerror', None) or error}") from error
+
+
+def open_packets(path: str) -> "SeekableFile":
+    """Open a capture: a file as it is, or what is in a compressed one. Raises CaptureError."""
+    raw = open_raw(path)
+    is_packed = read_at(raw, 0, 4).startswith((GZIP_MAGIC, *ZSTD_MAGICS))
+    raw.seek(0)
+    return Unpacked(see_through(raw, path), path) if is_packed else raw
+
+
+class Unpacked:
+    """The content of a compressed file, read forward only, up to the damage (*problem*) if there is any."""
+
+    def __init__(self, source: ByteSource, path: str) -> None:
+        self.problem: str | None = None
+        self._source = source
+        self._path = path
+        self._position = 0
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """See SeekableFile."""
+        try:
+            count = 0 if self.problem is not None else self._source.readinto(buffer)
+        except CaptureError as error:
+            self.problem, count = str(error).removeprefix(f"{self._path}: "), 0
+        self._position += count
+        return count
+
+    def seek(self, position: int, whence: int = os.SEEK_SET, /) -> int:
+        """See SeekableFile. Raises ValueError for a position behind which it is already."""
+        if position < self._position or whence != os.SEEK_SET:
+            raise ValueError("a compressed file is read once, from its beginning")
+        while position > self._position and self.readinto(memoryview(bytearray(position - self._position))):
+            pass
+        return self._position
+
+    def close(self) -> None:
+        """See SeekableFile."""
+        self._source.close()
 
 
 class _Remote:

@@ -2,10 +2,10 @@
 
     ingest(context, ["captures/*.pcapng"], "tables")  -> Report
 
-Files with packets of the same connections are one capture (grouping.py), of which each task makes the rows of some connections.
-Other small files, compressed ones and logs are read in one piece, each by one task, many at a time. A file of SPLIT_FROM bytes
-or more is divided among all executors (divided.py). Unchanged files that are in the output already are not read. A damaged file
-gives its rows before the damage, gets an entry in the quarantine, and does not affect other files.
+Files with packets of the same connections are one capture (grouping.py). Small captures, compressed files and logs are read in
+one piece, each by one task, many at a time. A capture of SPLIT_FROM bytes or more is divided among all executors (divided.py).
+Unchanged files that are in the output already are not read. A damaged file gives its rows before the damage, gets an entry in
+the quarantine, and does not affect other files.
 """
 
 import re
@@ -78,7 +78,7 @@ class Reading:
             copy_from_hadoop(self._context, file, copied)
             file = replace(file, copied_to=copied)
         try:
-            return _is_plain(file) and self._divide(file, parts)
+            return (bool(file.others) or _is_plain(file)) and self._divide(file, parts)
         finally:
             if file.copied_to:
                 Path(file.copied_to).unlink()
@@ -98,15 +98,24 @@ class Reading:
         except Undividable as error:
             self._note(f"{file.path}: it is read in one piece: {error}")
             return False
-        except CaptureError as error:
-            result = Result(damages=[str(error)])
-        except (Py4JJavaError, PySparkException) as error:  # a session translates the first into the second
-            reason = _reason(error)
+        except (
+            CaptureError,
+            Py4JJavaError,
+            PySparkException,
+        ) as error:  # a session translates the second into the third
+            reason = str(error) if isinstance(error, CaptureError) else _reason(error)
             if reason is None:
                 raise
+            if file.others:
+                return False  # only one of its files changed, or is gone
             result = Result(damages=[reason])
+        self._tell(result)
         self._target.put([(file, result)], result.rows)
         return True
+
+    def _tell(self, result: Result) -> None:
+        for sentence in result.notes:
+            self._note(sentence)
 
     def read_whole(self, files: list[InputFile]) -> None:
         """Read files side by side: each task reads one, or several small ones."""
@@ -127,8 +136,7 @@ class Reading:
             kept = made if staging is not None else made.persist(StorageLevel.DISK_ONLY)
             done = merged(kept.filter(lambda item: isinstance(item, tuple)).collect())  # type: ignore[arg-type]
             for _, result in done:
-                for sentence in result.notes:
-                    self._note(sentence)
+                self._tell(result)
             self._target.put(done, None if staging is not None else kept)
 
 
@@ -287,7 +295,7 @@ def ingest(
         reading = Reading(context, options, target, staging, note)
         undivided = []
         for file in wanted:
-            if file.others or file.size < split_from or not reading.divide(file, parts):
+            if file.total < split_from or not reading.divide(file, parts):
                 undivided.append(file)
         for group in groups(undivided, BYTES_AT_A_TIME * context.defaultParallelism):
             reading.read_whole(group)

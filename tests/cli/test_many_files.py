@@ -181,6 +181,18 @@ def test_a_thousand_files_need_few_descriptors_and_little_memory(deal: str, tmp_
     assert found[2] < expected[2] + (100 << 10)
 
 
+@pytest.mark.slow
+def test_logs_of_many_hosts_need_few_descriptors(kproxy: Kproxy, tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    lines = kproxy("decode", "-q", "--format", "jsonl", CAPTURES / GROUP)[1]
+    for number in range(60):
+        text = lines.replace('"client":"127.0.0.1:', f'"client":"10.0.{number}.1:')
+        (tmp_path / "logs" / f"{number}.jsonl").write_text(text, encoding="utf-8")
+    status, said, _ = _decode(tmp_path / "logs", tmp_path / "all.jsonl")
+    assert (status, (tmp_path / "all.jsonl").read_bytes().count(b"\n")) == (0, 60 * lines.count("\n"))
+    assert f"{60 * 9} connections" in said
+
+
 def _decode(path: Path, output: Path) -> tuple[int, str, int]:
     """Decode with at most 40 open files; the exit status, what it says, and the most memory it had (KiB)."""
     code = (

@@ -91,8 +91,8 @@ def test_a_capture_that_changes_while_it_is_read_costs_itself(
 ) -> None:
     """It does so between two stages: at a call that the driver makes."""
     (tmp_path / "in").mkdir()
-    for name in ("a.pcap", "b.pcap"):
-        (tmp_path / "in" / name).write_bytes((CAPTURES / "06-sasl-scram.pcap").read_bytes())
+    for name, capture in (("a.pcap", "03-classic-rebalance-range.pcap"), ("b.pcap", "06-sasl-scram.pcap")):
+        (tmp_path / "in" / name).write_bytes((CAPTURES / capture).read_bytes())
 
     def changed(surveys: object) -> object:
         path = tmp_path / "in" / "a.pcap"

@@ -2,18 +2,18 @@
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kproxy.spark.catalog import Report
 from kproxy.spark.files import find_files
 from kproxy.spark.grouping import look, put_together
-from kproxy.spark.ingest import CONTINUED, Task, decode_whole, ingest, merged
+from kproxy.spark.ingest import CONTINUED, SPLIT_FROM, Task, decode_whole, ingest, merged
 from kproxy.spark.rows import Options, Share
 from tests.support.corpus import CAPTURES
 from tests.support.rotated import cut, packets_of
-from tests.support.split_captures import Rowset, decoded, differences, rowset
+from tests.support.split_captures import PLAIN, Rowset, decoded, differences, rowset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,8 +74,9 @@ def _without_name(row: str) -> str:
     return before + capture + rest.partition("'")[2] if capture else row
 
 
+@pytest.mark.parametrize("split_from", [0, pytest.param(SPLIT_FROM, marks=pytest.mark.slow)])
 def test_rotated_files_give_the_rows_of_the_whole_and_a_changed_one_replaces_them(
-    spark: "SparkSession", tmp_path: Path
+    spark: "SparkSession", tmp_path: Path, split_from: int
 ) -> None:
     """A copy counts once; a bad file is named by each later ingest, too."""
     inputs, output, notes = tmp_path / "in", tmp_path / "out", []
@@ -85,7 +86,8 @@ def test_rotated_files_give_the_rows_of_the_whole_and_a_changed_one_replaces_the
     (inputs / "bad.pcap").write_bytes(b"bad")
 
     def read() -> Report:
-        return ingest(spark.sparkContext, [str(inputs)], str(output), options=Options(records=True), note=notes.append)
+        options: dict[str, Any] = {"options": Options(records=True), "split_from": split_from, "note": notes.append}
+        return ingest(spark.sparkContext, [str(inputs)], str(output), **options)
 
     report = read()
     expected = of_whole(tmp_path, GROUP, OTHER)
@@ -125,3 +127,15 @@ def test_files_of_a_later_ingest_that_go_on_are_counted_until_all_are_read_again
     whole = without_names(decoded(CAPTURES / GROUP, tmp_path / "whole"))
     assert differences(whole, without_names(rowset(output))) == {}
     assert len(notes) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLAIN)
+def test_files_cut_at_random_give_the_rows_of_the_whole(spark: "SparkSession", tmp_path: Path, name: str) -> None:
+    """Divided by connections, over all files."""
+    cut(packets_of(name), tmp_path / "in", 5)
+    notes: list[str] = []
+    options: dict[str, Any] = {"options": Options(records=True), "split_from": 0, "parts": 5, "note": notes.append}
+    report = ingest(spark.sparkContext, [str(tmp_path / "in")], str(tmp_path / "out"), **options)
+    assert (report.problems, notes) == ([], [])
+    assert differences(of_whole(tmp_path, name), without_names(rowset(tmp_path / "out"))) == {}

@@ -252,7 +252,7 @@ def head_of(path: Path, size: int | None = None) -> Head:
     with path.open("rb", buffering=0) as raw, Run() as run:
         start = begin(raw)
         assert start is not None
-        return read_head(raw, start, path.stat().st_size, run, [], **({} if size is None else {"head": size}))
+        return read_head([(raw, start, path.stat().st_size)], run, [], **({} if size is None else {"head": size}))
 
 
 def test_names_come_with_the_packet_that_shows_them() -> None:

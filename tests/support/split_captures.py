@@ -93,7 +93,7 @@ def in_parts(capture: Path, parts: int, *, block: int = BLOCK_SIZE, options: Opt
         )
         shared = gather(surveys)
         with Run(options.run_options()) as run:
-            head = read_head(raw, start, size, run, shared.secrets)
+            head = read_head([(raw, start, size)], run, shared.secrets)
         shared.names, shared.waits = head.names, head.waits
         blocks: list[tuple[bytes, int, bytes]] = []
         for survey in surveys:
