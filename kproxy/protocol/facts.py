@@ -129,7 +129,11 @@ class Facts:
 
     def flexible(self, name: str) -> Versions:
         """Return the flexible versions of a message, without reading its fields. Raises KeyError."""
-        return Versions.parse(self._blocks[name][0][0].split(" flexible=", 1)[1].split(" ", 1)[0])
+        return Versions.parse(_option(self._blocks[name][0][0], "flexible"))
+
+    def versions(self, name: str) -> Versions:
+        """Return all versions of a message, without reading its fields. Raises KeyError."""
+        return Versions.union(Versions.parse(_option(lines[0], "versions")) for lines in self._blocks[name])
 
     @functools.cache  # noqa: B019 - one Facts lives as long as the process
     def layouts(self, name: str) -> tuple[Layout, ...]:
@@ -159,6 +163,11 @@ def snake_case(name: str) -> str:
             out.append("_")
         out.append(char.lower())
     return "".join(out)
+
+
+def _option(line: str, name: str) -> str:
+    """Return an option of a message's first line."""
+    return line.split(f" {name}=", 1)[1].split(" ", 1)[0]
 
 
 def _parse_layout(lines: list[str]) -> Layout:

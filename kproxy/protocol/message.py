@@ -14,7 +14,7 @@ from kproxy.protocol.from_json import read_json, read_shown
 from kproxy.protocol.program import Program
 from kproxy.protocol.secrets import secrecy
 from kproxy.protocol.structs import MessageStruct, struct_types
-from kproxy.protocol.versions import OPEN, Versions
+from kproxy.protocol.versions import OPEN
 
 T = TypeVar("T")
 
@@ -54,17 +54,24 @@ class Message:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.layouts: tuple[Layout, ...] = facts().layouts(name)
-        newest = self.layouts[0]
-        self.api_key = newest.api_key
-        self.versions = Versions.union(layout.versions for layout in self.layouts)
-        self.flexible_versions = newest.flexible
+        self.versions = facts().versions(name)
+        self.flexible_versions = facts().flexible(name)
         self._programs: dict[int, tuple[Program, ...]] = {}
         self._nulls: dict[int, Program] = {}
         self._fits: dict[int, Fit] = {}  # the Fit of each version's first program, the result of nearly every check
 
     def __repr__(self) -> str:
         return f"<Message {self.name} v{self.versions}>"
+
+    @functools.cached_property
+    def layouts(self) -> tuple[Layout, ...]:
+        """The layouts, newest first. They are read when first used: a proxy needs those of few messages."""
+        return facts().layouts(self.name)
+
+    @property
+    def api_key(self) -> int | None:
+        """The API, of a request or response."""
+        return self.layouts[0].api_key
 
     # Not keyword-only: looking up such defaults would take a fifth of the time for a small message.
 

@@ -16,12 +16,14 @@ import uvloop
 
 from kproxy.config import Cluster, Config, Page
 from kproxy.errors import KproxyError
+from kproxy.filters.chain import Chain
 from kproxy.proxy import messages
 from kproxy.proxy.admission import OF_THIS_PROCESS, Admission
 from kproxy.proxy.child_process import ChildArguments
 from kproxy.proxy.codec_thread import end_codec_thread
 from kproxy.proxy.filter_runtime import Journals
 from kproxy.proxy.forwarding.lane import Worker
+from kproxy.proxy.forwarding.plan import Plan
 from kproxy.proxy.logs import EVENTS_LOST, event_of, log, log_dropped_message
 from kproxy.proxy.messages import Channel
 from kproxy.proxy.otlp.exporter import FLUSH_S, Exporters
@@ -367,6 +369,12 @@ async def _run(arguments: ChildArguments) -> None:
     tap = TapWriter(arguments.taps[0]) if arguments.taps else None
     counts = SharedCounts(arguments.counts) if arguments.counts >= 0 else None
     await Forwarding(arguments.worker, channel, counters, tap, limits, counts).run()
+
+
+def prepare() -> None:
+    """Fill the caches that every worker uses; in the supervisor, before workers are forked."""
+    Plan(Chain(()), None, 0)
+    "localhost".encode("idna")  # as getaddrinfo does
 
 
 def main(arguments: ChildArguments) -> None:

@@ -61,6 +61,7 @@ def test_the_lines_beside_the_messages() -> None:
     )
     assert found.layouts("SampleKey")[0].record_id == 7
     assert str(found.flexible("SampleRequest")) == "2+"
+    assert str(found.versions("SampleRequest")) == "0-2"
 
 
 def test_an_unknown_message_is_a_key_error() -> None:

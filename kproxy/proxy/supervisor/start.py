@@ -31,6 +31,11 @@ def allow_files(config: Config) -> None:
         log("warning", "limits.connections will not be reached", reason=reason)
 
 
+def _prepare(module: str) -> None:
+    """Import the module of a child, and do what each of its processes would do again: a page that one writes to is not shared."""
+    getattr(import_module(module), "prepare", lambda: None)()
+
+
 def main(options: Options, modules: Modules = OURS) -> int:
     """Run with *options* until asked to stop. Return the exit code."""
     set_process_title(supervisor_title(options), "kproxy")
@@ -41,9 +46,9 @@ def main(options: Options, modules: Modules = OURS) -> int:
         return USAGE
     start_logging(config.logs)
     allow_files(config)
-    import_module(modules.worker)
+    _prepare(modules.worker)
     if config.analysis.enabled:
-        import_module(modules.analyzer)
+        _prepare(modules.analyzer)
 
     async def run() -> int:
         return await Supervisor(options, config, modules).run()
