@@ -151,7 +151,7 @@ def ingest(
 
     target = job.Output(output, output_format, state, staging)
     options: dict[str, Any] = {
-        "options": Options(bodies=bodies, records=records, where=where, keylog=keylog),
+        "options": Options(bodies=bodies, records=records, where=where, keylog=keylog and str(Path(keylog).absolute())),
         "cluster": cluster,
         "split_from": split_from << 20,
         "parts": parts,

@@ -12,6 +12,7 @@ second run writes the same names and adds nothing. Only one job at a time may wr
 folders that begin with ``_``.
 """
 
+import filecmp
 import json
 import re
 from abc import ABC, abstractmethod
@@ -115,6 +116,29 @@ class Catalog:
                 else:
                     note(f"{path}: it is gone, and so are its rows: a file of the same capture is read again")
         return sorted(wanted.values())
+
+    def leave_out_copies(self, files: list[InputFile], options: str, note: Callable[[str], None]) -> list[InputFile]:
+        """Return the files without new ones whose content another file has, which is in the output already.
+
+        *note*: called with a sentence about each copy.
+        """
+        of_size: dict[int, list[Entry]] = {}
+        for entry in self.entries() if files else ():
+            if entry.state == DONE and entry.options == options:
+                of_size.setdefault(entry.size, []).append(entry)
+        left = []
+        for file in files:
+            is_new = Path(file.path).is_file() and self.entry(file) is None
+            alike = (entry for entry in of_size.get(file.size, []) if is_new and Path(entry.path).is_file())
+            original = next((entry for entry in alike if filecmp.cmp(file.path, entry.path, shallow=False)), None)
+            if original is None:
+                left.append(file)
+                continue
+            note(f"{file.path} has the same content as {original.path}: it counts once")
+            first = self._of(InputFile(original.first or original.path, 0, 0))
+            self._write(replace(first, others=[*first.others, file]))
+            self._write(Entry(file.path, file.size, file.modified_ns, file.identity, options, DONE, first=first.path))
+        return left
 
     def continued(self, files: Iterable[InputFile]) -> int:
         """Count the connections of files whose beginnings were read earlier: between the same endpoints, and open at the end."""

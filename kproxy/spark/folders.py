@@ -47,7 +47,7 @@ class Folder(Protocol):
 def open_folder(context: "SparkContext | None", name: str) -> Folder:
     """Open a directory. Only file systems of Hadoop need a context."""
     if "://" not in name or name.startswith("file://"):
-        return LocalFolder(Path(name.removeprefix("file://")))
+        return LocalFolder(Path(name.removeprefix("file://")).absolute())  # executors work in folders of their own
     assert context is not None
     return HadoopFolder(context, name)
 

@@ -280,7 +280,8 @@ def ingest(
     report.skipped = len(found) - len(wanted)
     report.problems += catalog.problems(set(found) - set(wanted))
     if together:
-        wanted = group_files(context, catalog.with_others(wanted, note), separate=separate)
+        new = catalog.leave_out_copies(wanted, mark, note)
+        wanted = group_files(context, catalog.with_others(new, note), separate=separate)
     job = uuid.uuid4().hex
     with ExitStack() as stack:
         staging = catalog.staging(job)

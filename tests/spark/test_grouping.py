@@ -1,9 +1,13 @@
 """Files of one capture on Spark: rotated, copied, damaged, changed later; captures that only look alike."""
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyspark
 import pytest
 
 from kproxy.spark.catalog import Report
@@ -96,6 +100,11 @@ def test_rotated_files_give_the_rows_of_the_whole_and_a_changed_one_replaces_the
     assert len(notes) == 1 and "zz-copy.pcap has the same content as" in notes[0]
     assert len(report.problems) == 1 and "bad.pcap: " in report.problems[0]
     assert read() == Report(skipped=len(parts) + 3, problems=report.problems)
+    shutil.copy(parts[1], inputs / "later-copy.pcap")
+    assert read() == Report(skipped=len(parts) + 3, problems=report.problems)
+    assert len(notes) == 2 and notes[1].startswith(f"{inputs}/later-copy.pcap has the same content as {parts[1]}")
+    assert read() == Report(skipped=len(parts) + 4, problems=report.problems)
+    (inputs / "later-copy.pcap").unlink()
     whole = parts[1].read_bytes()
     shutil.copy(parts[0], parts[1])
     assert read().read == len(parts) + 1
@@ -139,3 +148,15 @@ def test_files_cut_at_random_give_the_rows_of_the_whole(spark: "SparkSession", t
     report = ingest(spark.sparkContext, [str(tmp_path / "in")], str(tmp_path / "out"), **options)
     assert (report.problems, notes) == ([], [])
     assert differences(of_whole(tmp_path, name), without_names(rowset(tmp_path / "out"))) == {}
+
+
+@pytest.mark.slow
+def test_executors_that_are_other_processes_find_relative_paths(tmp_path: Path) -> None:
+    cut(packets_of(GROUP), tmp_path / "in", 6)
+    words = ["ingest", "--master", "local-cluster[2,1,1024]", "--records", "--split-from", "0", "-o", "tables", "in"]
+    command = [sys.executable, "-c", "from kproxy.cli.spark import main; main()", *words]
+    environment = {**os.environ, "SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment |= {"PYTHONPATH": str(Path(__file__).parents[2]), "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3_000:]
+    assert differences(of_whole(tmp_path, GROUP), without_names(rowset(tmp_path / "tables"))) == {}
