@@ -245,12 +245,15 @@ class Connections:
         self._ended.clear()
 
     def _hand_over(self, connection: LiveConnection, events: list[Event]) -> None:
-        before = self._listener.taken
+        listener = self._listener
+        before = listener.taken
         try:
-            self._listener.receive_events(events)
+            listener.receive_events(events)
         finally:
-            delivered = events[: self._listener.taken - before]
-            requests = sum(type(event) is Exchange and event.request is not None for event in delivered)
+            requests = 0
+            for event in events[: listener.taken - before]:
+                if type(event) is Exchange and event.request is not None:
+                    requests += 1
             connection.reported += requests
             self.requests += requests
 

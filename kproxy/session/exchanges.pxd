@@ -27,6 +27,7 @@ cdef class Frame:
 
     cdef Program layout_program(self)
     cdef Found find(self, int roles)
+    cdef int find_refusal(self, bint *has_errors, int64_t *throttle_ms) except -1
     cpdef bint has_end(self) noexcept
 
 

@@ -181,10 +181,12 @@ cdef class Frame:
         """Return each error code other than 0 in a response, cut or complete, once, in their order."""
         return self.find(ROLE_ERROR_CODE).error_codes()
 
-    def refusal(self) -> tuple[list[int], int] | None:
-        """Return ``error_codes`` and the throttle time in ms of a response; None if it has neither."""
+    cdef int find_refusal(self, bint *has_errors, int64_t *throttle_ms) except -1:
+        """Find whether a response, cut or complete, has an error code, and the throttle time in it."""
         cdef Found found = self.find(ROLE_ERROR_CODE | ROLE_THROTTLE_TIME)
-        return (found.error_codes(), found.throttle_ms) if found.has_errors() or found.throttle_ms else None
+        has_errors[0] = found.has_errors()
+        throttle_ms[0] = found.throttle_ms
+        return 0
 
     def to_json(self) -> bytes:
         """Return the body as Kafka's JSON (UTF-8), credentials withheld. Needs a message; raises DecodeError."""

@@ -5,6 +5,7 @@
     tap_decoder.py    TapDecoder: tap records -> the pipeline's connections
     settling.py       which requests of the rings are in the decoded log for good, for exact counts after a kill
     counts.py         AnalysisCounts: an output that counts for /metrics, within bounds; Logins. lag.py: GroupLag
+    client_counts.pyx ClientCounts: exchanges and bytes by client, compiled, as every exchange passes here
     series.py         Series: numbers by client id, software, topic and group, for those that send most; BoundedCounter
     traces.py         TraceExport: exchanges as spans, exported over OTLP (kproxy.proxy.otlp), if the configuration asks for them
     page_feed.py      PageFeed: exchanges for the live page while a browser has it open. Where the page is too slow: a sample, and

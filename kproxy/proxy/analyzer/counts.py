@@ -5,7 +5,7 @@ rows of each kind; the last one is for all other names. For names that peers cho
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from kproxy.output.bodies import Bodies
 from kproxy.output.escaping import printable, well_formed
@@ -14,6 +14,7 @@ from kproxy.protocol import ApiKey
 from kproxy.protocol.error_codes import error_name
 from kproxy.protocol.facts import facts
 from kproxy.protocol.found import NamedPartition
+from kproxy.proxy.analyzer.client_counts import Client, ClientCounts
 from kproxy.proxy.analyzer.lag import GroupLag, name_of
 from kproxy.proxy.analyzer.series import OTHER, BoundedCounter, Series
 from kproxy.proxy.messages import AnalyzerCounts, AnalyzerSeries
@@ -21,10 +22,6 @@ from kproxy.session import BadFrame, Connection, Event, Exchange, Frame, Gap, No
 from kproxy.session.exchanges import peeked
 
 MOST_GROUPS = 10_000
-MOST_CLIENTS = 1_000  # whose numbers wait to be added to their series
-
-# cluster, client id, name and version of its software
-Client: TypeAlias = tuple[str, str | None, str | None, str | None]
 
 # APIs whose requests name a group (classic, consumer, share, streams)
 _GROUP_APIS = (
@@ -52,8 +49,6 @@ class AnalysisCounts(Observer):
     """Counts events."""
 
     def __init__(self) -> None:
-        self.exchanges = 0
-        self.frames = 0
         self.unanswered = 0
         self.events: Counter[type[Event]] = Counter()
         self.undecoded = BoundedCounter()
@@ -70,7 +65,7 @@ class AnalysisCounts(Observer):
         self.topics = Series(2, labels=3)  # by cluster, topic and operation: requests, bytes of records
         self.groups = Series(3, labels=2)  # by cluster and group: requests, responses with an error, rebalances
         self.lag = GroupLag()
-        self._sent: dict[Client, list[int]] = {}  # for ``clients`` and ``software``: one look-up each exchange
+        self._exchanges = ClientCounts(self._add_client)
         self._software_known: set[tuple[int, int]] = set()  # connections counted in ``software``: source, number
         self._source = 0
         self._generations: OrderedDict[tuple[str, str], int] = OrderedDict()  # by cluster and group
@@ -99,36 +94,25 @@ class AnalysisCounts(Observer):
             if isinstance(event, SaslToken):
                 self.logins.note_token((self._source, event.connection.number), event.connection)
             return
-        self.exchanges += 1
-        self.has_failed = event.unanswered is not None or event.undecoded is not None
-        request_frame, response_frame = event.request, event.response
-        self.frames += (request_frame is not None) + (response_frame is not None)
-        peer = event.connection
-        key = peer.cluster, event.client_id, peer.client_software_name, peer.client_software_version
-        sent = self._sent.get(key)
-        if sent is None:
-            sent = self._begin_client(key)
-        sent[0] += 1
-        if request_frame is not None:
-            sent[1] += request_frame.wire_size
-        if response_frame is not None:
-            sent[2] += response_frame.wire_size
-        self._count_frames(event, bodies)
+        exchanges = self._exchanges
+        exchanges.add(event)
+        refused = exchanges.is_refused
+        self.has_failed = refused or event.unanswered is not None or event.undecoded is not None
+        if not exchanges.is_whole or (bodies is not None and bodies.undecoded is not None):
+            self._count_frames(event, bodies)
         if event.api_key in SASL_APIS or self.logins.has_begun:
-            self.logins.note((self._source, peer.number), event)
-        refusal = None if response_frame is None else response_frame.refusal()
-        if refusal is not None:
-            self._count_refusal(event, *refusal, sent)
+            self.logins.note((self._source, event.connection.number), event)
+        if refused or exchanges.throttle_ms:
+            self._count_refusal(event, exchanges.throttle_ms)
         count = self._by_api.get(event.api_key)
         if count is not None:
-            count(event, refusal is not None and bool(refusal[0]))
+            count(event, refused)
 
     def _count_frames(self, event: Exchange, bodies: Bodies | None) -> None:
         """Count frames that could not be read, were cut, or have trailing bytes."""
-        request, response = event.request, event.response
         if event.undecoded is not None or (bodies is not None and bodies.undecoded is not None):
             self.undecoded.add(self._name(event))
-        for direction, frame in (("request", request), ("response", response)):
+        for direction, frame in (("request", event.request), ("response", event.response)):
             if frame is not None and frame.trailing:
                 self.trailing.add(self._name(event), direction)
             if frame is not None and frame.cut:
@@ -136,24 +120,25 @@ class AnalysisCounts(Observer):
         if event.unanswered is not None:
             self.unanswered += 1
 
-    def _count_refusal(self, event: Exchange, codes: list[int], throttle_ms: int, sent: list[int]) -> None:
+    def _count_refusal(self, event: Exchange, throttle_ms: int) -> None:
         """Count the error codes of a response, and how long the broker tells the client to wait (KIP-219)."""
-        if codes:
-            sent[3] += 1
-            self.has_failed = True
-            for code in dict.fromkeys(codes):
-                self.errors.add(self._name(event), error_name(code))
+        for code in [] if event.response is None else event.response.error_codes():
+            self.errors.add(self._name(event), error_name(code))
         if throttle_ms:
-            sent[4] += throttle_ms
             self.throttled.add(self._name(event))
             self.throttle_ms.add(self._name(event), n=throttle_ms)
+
+    @property
+    def exchanges(self) -> int:
+        """Exchanges counted so far."""
+        return self._exchanges.exchanges
 
     def message(self, at: int) -> AnalyzerCounts:
         """Return the counts of sessions; the caller adds the rest."""
         return AnalyzerCounts(
             at=at,
             exchanges=self.exchanges,
-            frames=self.frames,
+            frames=self._exchanges.frames,
             undecoded=self.undecoded.rows(),
             trailing=self.trailing.rows(),
             cut=self.cut.rows(),
@@ -168,22 +153,14 @@ class AnalysisCounts(Observer):
             sasl_tokens=self.events[SaslToken],
         )
 
-    def _begin_client(self, key: Client) -> list[int]:
-        if len(self._sent) >= MOST_CLIENTS:
-            self._count_clients()
-        sent = self._sent[key] = [0, 0, 0, 0, 0]
-        return sent
-
-    def _count_clients(self) -> None:
-        """Add what was counted since the last call to the series of clients and software."""
-        sent, self._sent = self._sent, {}
-        for (cluster, client_id, *software), numbers in sent.items():
-            self.clients.add((cluster, client_id), *numbers)
-            self.software.add((cluster, *software), numbers[0], 0)
+    def _add_client(self, client: Client, numbers: tuple[int, int, int, int, int]) -> None:
+        cluster, client_id, *software = client
+        self.clients.add((cluster, client_id), *numbers)
+        self.software.add((cluster, *software), numbers[0], 0)
 
     def series(self) -> list[AnalyzerSeries]:
         """Return the numbers by names from traffic, one message for each kind."""
-        self._count_clients()
+        self._exchanges.flush()
         messages = [AnalyzerSeries(name, series.rows()) for name, series in self._series.items()]
         return [*messages, AnalyzerSeries("lag", self.lag.rows(), is_gauge=True)]
 
@@ -195,7 +172,7 @@ class AnalysisCounts(Observer):
 
     def age(self, now: float) -> None:
         """End series that are idle; see Series.age."""
-        self._count_clients()
+        self._exchanges.flush()
         for series in self._series.values():
             series.age(now)
         self.lag.age(now)

@@ -9,7 +9,7 @@ were seen. Memory is bounded: the groups and partitions that were not named for 
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from heapq import nlargest
 from itertools import groupby
 
@@ -50,27 +50,29 @@ class GroupLag:
 
     def note_fetched(self, exchange: Exchange, partitions: Iterable[NamedPartition]) -> None:
         """Note the ends in a Fetch response."""
-        for place, partition in _places(exchange, partitions):
-            if not partition.error_code and partition.offset >= 0:
-                self._note_end(place, partition.offset)
+        for place, partition in _with_offsets(exchange, partitions):
+            self._note_end(place, partition.offset)
 
     def note_produced(self, exchange: Exchange, partitions: Iterable[NamedPartition]) -> None:
         """Note how far partitions reach at least: each ends after the base offset in its Produce response."""
-        for place, partition in _places(exchange, partitions):
-            if not partition.error_code and partition.offset >= 0:
-                self._note_end(place, max(partition.offset + 1, self._ends.get(place, 0)))
+        for place, partition in _with_offsets(exchange, partitions):
+            end = partition.offset + 1
+            if self._ends.get(place, 0) < end:
+                self._note_end(place, end)
+            else:
+                self._ends.move_to_end(place)
 
     def note_listed(self, exchange: Exchange) -> None:
         """Note the ends in a ListOffsets response."""
         requested = _places(exchange, _partitions(exchange.request))
         latest = {place for place, partition in requested if partition.timestamp == LATEST}
-        for place, partition in _places(exchange, _partitions(exchange.response)) if latest else ():
-            if place in latest and not partition.error_code and partition.offset >= 0:
+        for place, partition in _with_offsets(exchange, _partitions(exchange.response)) if latest else ():
+            if place in latest:
                 self._note_end(place, partition.offset)
 
     def note_committed(self, exchange: Exchange) -> None:
         """Note a commit, or the committed offsets that a group asks for."""
-        answered = list(_places(exchange, _partitions(exchange.response)))
+        answered = _places(exchange, _partitions(exchange.response))
         if not answered or exchange.request is None:
             return
         if exchange.api_key == ApiKey.OFFSET_FETCH:
@@ -159,13 +161,19 @@ def _group_of(request: Frame) -> str:
     return next(iter(request.group_ids()), "")
 
 
-def _places(exchange: Exchange, partitions: Iterable[NamedPartition]) -> Iterator[tuple[Place, NamedPartition]]:
-    """Yield the place of each partition whose topic is named, and the partition."""
+def _places(exchange: Exchange, partitions: Iterable[NamedPartition]) -> list[tuple[Place, NamedPartition]]:
+    """Return the place of each partition whose topic is named, and the partition."""
     cluster, names = exchange.connection.cluster, exchange.topic_names
-    for partition in partitions:
-        name = name_of(partition, names)
-        if 0 < len(name) <= LONGEST_TOPIC:
-            yield (cluster, name, partition.index), partition
+    return [
+        ((cluster, name, partition.index), partition)
+        for partition in partitions
+        if 0 < len(name := name_of(partition, names)) <= LONGEST_TOPIC
+    ]
+
+
+def _with_offsets(exchange: Exchange, partitions: Iterable[NamedPartition]) -> list[tuple[Place, NamedPartition]]:
+    """As ``_places``, for the partitions that have an offset and no error."""
+    return _places(exchange, [one for one in partitions if one.offset >= 0 and not one.error_code])
 
 
 def name_of(partition: NamedPartition, names: Mapping[str, str]) -> str:
