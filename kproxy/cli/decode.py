@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from kproxy.capture.reader import open_raw
 from kproxy.cli.formats import OUTPUTS, STANDARD_INPUT, SUFFIXES, Format, OutputOptions, format_of
@@ -158,6 +159,7 @@ def decode(
     _check_options(options)
     run = Run(RunOptions(where=where, keylog=keylog, records=options.records))
     inputs = _find(names, _needs_captures(options), follow=follow, separate=separate)
+    options = replace(options, inputs=[*paths, *(path for files in inputs.files for path in files.paths)])
     open_output = OUTPUTS[output_format](options)
     summary = Summary()
     with run:
@@ -299,6 +301,8 @@ def _find(names: list[Path], needs_captures: str | None, *, follow: bool, separa
         if files.are_logs:
             _check_log(files, needs_captures)
     if followed is not None:
+        if followed.is_dir():
+            raise UsageError(f"{followed} is a folder; --follow reads on in a file, the last one that is named")
         inputs.files.append(Files([followed]))
         if followed.is_file():
             open_named(followed).close()

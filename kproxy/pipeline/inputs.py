@@ -11,11 +11,11 @@ capture of its own, so that the files of a folder are still read together: for c
 Standard input and pipes are always read alone, as their beginning cannot be read twice.
 """
 
+import filecmp
 import glob
 import os
 import re
 from collections.abc import Iterable, Sequence
-from hashlib import blake2b
 from pathlib import Path
 from typing import TypeAlias
 
@@ -41,7 +41,6 @@ Input: TypeAlias = Capture | MergedCapture | DecodedLog | MergedLog
 WILDCARDS = re.compile(r"[*?\[]")
 # In a folder, other files are left out without a word if they are none of kproxy's inputs
 USUAL_NAME = re.compile(r"\.(pcap|pcapng|cap|dmp|ntar|jsonl|ndjson)\d*([._-]|$)", re.IGNORECASE)
-HASHED = 1 << 20  # bytes at a time
 COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # gzip, zstd: the size after decompression is not known
 
 
@@ -178,7 +177,7 @@ class _Found:
         """Return the file that this one is a copy of."""
         size = path.stat().st_size
         alike = self._known.setdefault((size, begun.first_ns if isinstance(begun, CaptureFile) else begun.first_at), [])
-        original = next((other for other in alike if other == path or _hash(other) == _hash(path)), None)
+        original = next((other for other in alike if other == path or filecmp.cmp(other, path, shallow=False)), None)
         if original is None:
             alike.append(path)
         return original
@@ -212,14 +211,6 @@ def _is_other_json(path: Path) -> bool:
     except msgspec.MsgspecError:
         return False
     return bool(line)
-
-
-def _hash(path: Path) -> bytes:
-    digest = blake2b(digest_size=16)
-    with path.open("rb") as file:
-        while data := file.read(HASHED):
-            digest.update(data)
-    return digest.digest()
 
 
 def plain_size(file: Path) -> int | None:

@@ -6,7 +6,6 @@ the schemes of Hadoop (s3a://, hdfs://) it is Spark: that passes a task its file
 and the driver copies a capture that is to be divided to a folder that all tasks see (``copy_from_hadoop``).
 """
 
-import glob
 import os
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
@@ -22,6 +21,7 @@ from kproxy.capture.reader import GZIP_MAGIC, ZSTD_MAGICS, ByteSource, RawFile, 
 from kproxy.capture.splitting import SeekableFile, read_at
 from kproxy.errors import CaptureError, UsageError
 from kproxy.pipeline.decoded_log import DecodedLog, open_stream
+from kproxy.pipeline.inputs import files_of
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -102,9 +102,10 @@ def find_files(names: Iterable[str]) -> list[InputFile]:
     """
     files: set[InputFile] = set()
     for name in names:
-        some = (
-            _find_remote(name) if is_remote(name) else _find_local(name.removeprefix("file://").removeprefix("file:"))
-        )
+        if is_remote(name):
+            some = _find_remote(name)
+        else:
+            some = list(map(_local, files_of(Path(name.removeprefix("file://").removeprefix("file:")))))
         if not some:
             raise UsageError(f"{name}: no such file")
         files.update(some)
@@ -193,24 +194,9 @@ def is_remote(name: str) -> bool:
     return "://" in name and not name.startswith("file://")
 
 
-def _find_local(name: str) -> list[InputFile]:
-    if Path(name).exists():
-        paths = [name]
-    elif any(letter in name for letter in WILDCARDS):
-        paths = glob.glob(name, recursive=True)  # noqa: PTH207 - patterns are absolute, too
-    else:
-        return []
-    return [_local(path) for each in paths for path in (_inside(each) if Path(each).is_dir() else [each])]
-
-
-def _inside(folder: str) -> list[str]:
-    return [str(path) for path in sorted(Path(folder).iterdir()) if path.is_file() and path.name[0] not in "_."]
-
-
-def _local(path: str) -> InputFile:
-    path = os.path.abspath(path)  # noqa: PTH100 - links stay as they are
-    state = os.stat(path)  # noqa: PTH116
-    return InputFile(path, state.st_size, state.st_mtime_ns)
+def _local(path: Path) -> InputFile:
+    state = path.stat()
+    return InputFile(os.path.abspath(path), state.st_size, state.st_mtime_ns)  # noqa: PTH100 - links stay as they are
 
 
 def _file_system(name: str) -> tuple[Any, str]:

@@ -229,6 +229,8 @@ def test_a_damaged_capture_is_decoded_up_to_the_damage(kproxy: Kproxy, tmp_path:
         (("-o", "/nope/out", str(FIRST)), "its folder does not exist"),
         (("-o", str(CAPTURES), str(FIRST)), "is a directory; -o wants a file"),
         (("-o", str(FIRST), str(FIRST)), "is also an input"),
+        (("-o", str(FIRST), str(CAPTURES)), "is also an input"),
+        (("--follow", str(CAPTURES)), "is a folder; --follow reads on in a file"),
         (("-v", "--format", "jsonl", str(FIRST)), "-v is for --format text"),
         (("--format", "xml", str(FIRST)), "'xml' is not one of 'text', 'jsonl', 'pcapng'"),
         (("-v", "--format", "pcapng", str(FIRST)), "-v is for --format text"),
