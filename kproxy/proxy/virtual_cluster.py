@@ -205,7 +205,7 @@ class VirtualCluster:
 
     def links(self) -> list[Link]:
         """Return the links of this cluster in this worker."""
-        return [link for link in self.worker.links if link.owner is self]
+        return list(self.worker.links_of.get(self, ()))
 
     # Listeners
 

@@ -32,7 +32,7 @@ class Limits:
     in_flight: int = 10_000
 
 
-@dataclass
+@dataclass(eq=False)
 class Owner:
     """What a virtual cluster is to its links; judges with the functions it is given."""
 

@@ -163,7 +163,7 @@ async def front(
             await asyncio.sleep(0)
     left = {gauge: made.total(gauge) for gauge in GAUGES if gauge is not Total.LOOP_LAG_MAX_NS}
     assert not any(left.values()), f"closed connections leave {left}"
-    assert not made.worker.links
+    assert not made.worker.links and not made.worker.links_of
 
 
 async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sent: bytes) -> bytes:

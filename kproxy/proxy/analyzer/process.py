@@ -23,7 +23,6 @@ from kproxy.config import Analysis, Rotated, Traces
 from kproxy.errors import UsageError
 from kproxy.output.jsonl import event_line
 from kproxy.pipeline.output import Output, Source
-from kproxy.pipeline.pcapng_output import LivePcapng
 from kproxy.pipeline.run import Options, Run
 from kproxy.pipeline.sink import Report, RotatingFile
 from kproxy.proxy import messages
@@ -53,10 +52,17 @@ MOST_MESSAGES = 100  # events for the log that wait to be sent
 NICE = 5
 FLUSH_S = 3.0  # longest time that spans take to be exported at the end
 
+
+def _live_pcapng(file: RotatingFile) -> Output:
+    from kproxy.pipeline.pcapng_output import LivePcapng  # noqa: PLC0415 - 2 MB that only captures need
+
+    return LivePcapng(file)
+
+
 # The files of the analyzer, by the names that their options have below ``analysis`` in the configuration
 FILES: dict[str, Callable[[RotatingFile], Output]] = {
     "log": lambda file: LogLines(event_line, file),  # as ``kproxy decode --format jsonl`` writes it
-    "capture": LivePcapng,
+    "capture": _live_pcapng,
 }
 
 

@@ -55,6 +55,7 @@ cdef class Worker:
     cdef public bint checks_each_client  # ask the owner about each client: limits per address or second
     cdef public uint64_t last_link_number
     cdef public set links  # type: set[Link]
+    cdef public dict links_of  # type: dict[LinkOwner, set[Link]]  # the same by owner, of owners that have some
     cdef public list closed_links  # type: list[Link]  # not forgotten yet: see Link.forget
     cdef list starved  # lanes that hold a frame and are not read, as the budget is used up
     cdef uint64_t starved_since  # ns, monotonic: when lanes began to starve, or when a link was last closed for them

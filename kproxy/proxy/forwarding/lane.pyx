@@ -187,6 +187,7 @@ cdef class Worker:
         self.limits = limits
         self.buffered = counters.total(BUFFERED_BYTES)
         self.links = set()
+        self.links_of = {}
         self.closed_links = []
         self.starved = []
         self.connection_limit = <uint64_t>-1

@@ -121,6 +121,7 @@ cdef class Link(LinkBase):
         self.sampled = True
         self.tap = LinkTap(worker.tapping, number)
         worker.links.add(self)
+        (<set>worker.links_of.setdefault(owner, set())).add(self)
 
     def join(self, Pipe requests not None, Pipe responses not None) -> None:
         """Make the lanes, each with the pipe that reads and writes for it, and begin to forward."""
@@ -473,6 +474,10 @@ cdef class Link(LinkBase):
         self.closed = True
         self.stop_connecting()
         self.worker.links.discard(self)
+        siblings = self.worker.links_of.get(self.owner, set())
+        siblings.discard(self)
+        if not siblings:
+            self.worker.links_of.pop(self.owner, None)
         self.worker.counters.closed(cause)[0] += 1
         self.worker.counters.total(CONNECTIONS_OPEN)[0] -= 1
         self.worker.release_place()
@@ -511,9 +516,7 @@ def overdue(Worker worker not None, owner: object, timeouts: Timeouts, uint64_t 
     cdef uint64_t connect = timeouts.connect * 1e9
     cdef list found = []
     cdef Link link
-    for link in worker.links:
-        if link.owner is not owner:
-            continue
+    for link in worker.links_of.get(owner, ()):
         if not link.received_request and now > link.opened_at + first_request:
             found.append((link, FIRST_REQUEST_TIMEOUT))
         elif has_stalled(link, frame, now):
