@@ -249,7 +249,7 @@ def run_report(sources: Sequence[str], request: ReportRequest, where: Where) -> 
             scratch = tempfile.mkdtemp(prefix="kproxy-report-", dir=where.staging)
             stack.callback(shutil.rmtree, scratch, ignore_errors=True)
         meter.show("the tables are opened")
-        keylog = None if request.keylog is None else str(request.keylog)
+        keylog = None if request.keylog is None else str(request.keylog.absolute())
         tables = SparkTables(
             context,
             sources,

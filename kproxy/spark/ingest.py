@@ -291,7 +291,8 @@ def ingest(
         else:
             target = _spark_target(context, output, catalog, options, cluster, report, job)
             local = (context.master or "").startswith("local")
-            staging = tempfile.mkdtemp(dir=output.staging) if output.staging is not None or local else ""
+            below = None if output.staging is None else Path(output.staging).absolute()
+            staging = tempfile.mkdtemp(dir=below) if below is not None or local else ""
             stack.callback(shutil.rmtree, staging, ignore_errors=True)
         reading = Reading(context, options, target, staging, note)
         undivided = []

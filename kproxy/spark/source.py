@@ -113,7 +113,8 @@ class Settings:
         if not paths:
             raise UsageError("format kproxy needs a path: load(PATH)")
         records = _flag(given, "records") or table == "records"
-        options_of_rows = Options(_flag(given, "bodies"), records, given.get("where"), given.get("keylog"))
+        keylog = str(Path(given["keylog"]).absolute()) if "keylog" in given else None
+        options_of_rows = Options(_flag(given, "bodies"), records, given.get("where"), keylog)
         contract(table, options_of_rows)
         most = _number(given, "maxfilespertrigger", 0)
         shares = _number(given, "partitions", 1) or 1

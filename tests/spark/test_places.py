@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
+import pyspark
 import pytest
 
+from kproxy.analyses import library
 from kproxy.analyses.analysis import View
+from kproxy.analyses.duck import Database
 from kproxy.errors import UsageError
 from kproxy.output.tables import TABLES
 from kproxy.spark.catalog import Report
@@ -228,6 +231,45 @@ def test_a_context_of_its_own_has_a_jvm_for_short_jobs() -> None:
     environment = {**os.environ, "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=3", "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "['-XX:TieredStopAtLevel=1', '-XX:TieredStopAtLevel=3'] None\n"
+
+
+ON_EXECUTORS = """
+import sys
+from kproxy.analyses import library
+from kproxy.cli.spark import kproxy_spark
+from kproxy.spark import report
+from kproxy.spark.session import open_context
+
+context = open_context("job", "local-cluster[2,1,1024]")
+for words in (["-o", "whole"], ["-o", "divided", "--split-from", "0", "--parts", "3"]):
+    kproxy_spark.main(["ingest", "--records", *words, "in/*.pcap"], standalone_mode=False)
+report.SMALL = 0
+tables = report.SparkTables(context, ["divided"])
+chosen = [library.load()[name] for name in ("latency", "map")]
+tables.prepare(chosen, {})
+print([tables.run(one).num_rows for one in chosen], "_database" in vars(tables))
+context.stop()
+"""
+
+
+def test_executors_that_are_other_processes_find_relative_paths(tmp_path: Path) -> None:
+    """Each executor runs in a folder of its own; paths are those of the driver."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / CAPTURE.name).write_bytes(CAPTURE.read_bytes())
+    assert pyspark.__file__ is not None
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(Path(pyspark.__file__).parent)}
+    command = [sys.executable, "-c", ON_EXECUTORS]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**environment, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3_000:]
+    (tmp_path / "alone").mkdir()
+    expected = decoded(CAPTURE, tmp_path / "alone", "--records")
+    for name in ("whole", "divided"):
+        assert differences(expected, rowset(tmp_path / name)) == {}, name
+    with Database([tmp_path / "alone" / "decoded"]) as database:
+        counts = [database.run(library.load()[name]).num_rows for name in ("latency", "map")]
+    assert done.stdout == f"{counts} False\n"
 
 
 @pytest.fixture
