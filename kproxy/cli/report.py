@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kproxy.analyses.duck import Database
     from kproxy.analyses.report.verdicts import Report, Tables
 
+MOST_REPEATED = 8  # sources in the commands that a report ends with
 WIDEST = 120
 STILL_GROWING = "the file ends within this line"  # in a decoded log that is still being written; no damage
 BEFORE_METER_S = 0.5  # of running analyses, until the current one is shown
@@ -211,7 +212,9 @@ def _text(request: ReportRequest, made: "Report", sources: Sequence[str], comman
 
     style, width = Shown(request).look()
     if not request.only:
-        ask = " ".join(shlex.quote(printable(source, 5000)) for source in sources)
+        # Many paths would fill the screen; with this word, as in the usage, the command cannot run on a part of them by mistake
+        many = len(sources) > MOST_REPEATED
+        ask = "SOURCE..." if many else " ".join(shlex.quote(printable(source, 5000)) for source in sources)
         lines = summary_lines(made, ask, style=style, width=width, everything=request.everything, command=command)
         return "".join(f"{line}\n" for line in lines)
     blocks = [
