@@ -173,15 +173,12 @@ class EventPieces:
         # Embedded payloads are decoded again, without the run's memory, which a reader of one part of the capture lacks.
         if bodies is None or exchange is not event or bodies.embedded:
             bodies = read_bodies(exchange)
+        on_request, on_response = self._lines.comments(exchange, bodies)
         pieces: list[Piece] = []
         if exchange.request is not None:
-            alone = Bodies(bodies.request, undecoded=bodies.undecoded if bodies.request is None else None)
-            alone.beginnings = {side: one for side, one in bodies.beginnings.items() if side == "request"}
-            line = _noted(self._lines.comment(exchange, alone, alone=True), done.request_note)
-            pieces += _frame(event, exchange.request, Direction.REQUEST, line)
+            pieces += _frame(event, exchange.request, Direction.REQUEST, _noted(on_request, done.request_note))
         if exchange.response is not None:
-            line = _noted(self._lines.comment(exchange, bodies), done.response_note)
-            pieces += _frame(event, exchange.response, Direction.RESPONSE, line)
+            pieces += _frame(event, exchange.response, Direction.RESPONSE, _noted(on_response, done.response_note))
         return pieces
 
     def _stays(self, event: Exchange) -> bool:
@@ -243,9 +240,9 @@ def _noted(line: str, note: str) -> str:
 def _frame(event: Exchange, frame: Frame, direction: Direction, comment: str) -> list[Piece]:
     data = frame.size.to_bytes(SIZE_FIELD, "big") + frame.data
     correlation_id = 0 if direction or event.correlation_id is None else event.correlation_id & MOST_UINT32
-    hole = 0 if frame.cut in NEVER_SENT else frame.size - len(frame.data)
     times = frame.started_at, frame.ended_at, correlation_id
     if frame.cut:
+        hole = 0 if frame.cut in NEVER_SENT else frame.size - len(frame.data)
         return [Piece(frame.started_at, direction, data, comment, hole, *times)]
     if frame.started_at == frame.ended_at:
         return [Piece(frame.ended_at, direction, data, comment, 0, *times)]

@@ -12,6 +12,7 @@ from rich.cells import cell_len
 
 from kproxy.output.bodies import Bodies, count_errors, is_plain, notes, read_bodies
 from kproxy.output.escaping import printable, word
+from kproxy.output.exchange_line import has_errors
 from kproxy.output.text.key_facts import key_facts, token_words
 from kproxy.output.text.styles import PLAIN, Style, cut
 from kproxy.output.times import Clock, render_clock, render_duration, render_size
@@ -65,20 +66,21 @@ class TextLines:
             return f"{head}  {_api(event.api_key, event.api_version):<22}  {client_id:<16}  {tail}".rstrip()
         return self._on_terminal(event, client_id, trouble, known)
 
-    def comment(self, event: Event, bodies: Bodies | None = None, *, alone: bool = False) -> str:
-        """Return the line for the comment on a packet: with single spaces, and of any width.
+    def comment(self, event: Event) -> str:
+        """Return the line for the comment on a packet: with single spaces, and of any width."""
+        return " ".join(self.render(event).split())
 
-        *alone*: the comment is on the request alone, and *bodies* has only the request.
-        """
-        if not isinstance(event, Exchange):
-            return " ".join(self.render(event, bodies).split())
-        if bodies is None:
-            bodies = read_bodies(event)
-        connection = event.connection
-        where = _addresses(connection.client, connection.broker, False)
-        what = _api(event.api_key, event.api_version)
-        latency = "-" if alone else _latency(event)
-        return f"{render_clock(time_of(event))} {where} {latency} {what} {_client(event.client_id)}{_tail(event, bodies, alone)}"
+    def comments(self, exchange: Exchange, bodies: Bodies) -> tuple[str, str]:
+        """As ``comment``: the one on a request, which says only what it shows, and the one on its response."""
+        connection = exchange.connection
+        head = f"{render_clock(time_of(exchange))} {_addresses(connection.client, connection.broker, False)}"
+        what = f"{_api(exchange.api_key, exchange.api_version)} {_client(exchange.client_id)}"
+        on_request = on_response = ""
+        if exchange.request is not None:
+            on_request = f"{head} - {what}{_tail(exchange, _of_request(bodies), alone=True)}"
+        if exchange.response is not None:
+            on_response = f"{head} {_latency(exchange)} {what}{_tail(exchange, bodies, alone=False)}"
+        return on_request, on_response
 
     def _on_terminal(self, event: Exchange, client_id: str, trouble: str, known: str) -> str:
         """Return a line cut to the width. On a narrow terminal errors come before the client id."""
@@ -140,6 +142,14 @@ def time_of(event: Event) -> int:
 def _client(client_id: str | None) -> str:
     """Return the client id as a comment shows it."""
     return "-" if client_id is None else " ".join(word(client_id, CLIENT_ID).split())
+
+
+def _of_request(bodies: Bodies) -> Bodies:
+    """Return what the request alone shows."""
+    alone = Bodies(bodies.request, undecoded=bodies.undecoded if bodies.request is None else None)
+    if "request" in bodies.beginnings:
+        alone.beginnings = {"request": bodies.beginnings["request"]}
+    return alone
 
 
 def _tail(exchange: Exchange, bodies: Bodies, alone: bool) -> str:
@@ -207,7 +217,8 @@ def _trouble(unanswered: str | None, bodies: Bodies) -> str:
         words.append(f"UNDECODED {printable(bodies.undecoded)}")
     if unanswered is not None:
         words.append(f"unanswered: {printable(unanswered)}")
-    if errors := count_errors(bodies.response):
+    if has_errors(bodies.response):
+        errors = count_errors(bodies.response)
         words += [error_name(code) + (f" x{count}" if count > 1 else "") for code, count in errors.most_common(4)]
         if len(errors) > 4:
             words.append(f"and {len(errors) - 4} other errors")

@@ -7,7 +7,7 @@ small capture.
 
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
@@ -278,8 +278,6 @@ def _add_records(opening: Opening, path: str, data: bytes | None, topic: Any, pa
     """Decode a records field that is not empty. A topic has a name or an id, depending on the version."""
     if not data:
         return
-    from kproxy.protocol.embedded.records_field import open_records  # noqa: PLC0415
-
     context = opening.context
     name: str | None = getattr(topic, "name", None) or getattr(topic, "topic", "")
     topic_id: str | None = getattr(topic, "topic_id", ZERO_UUID)
@@ -288,8 +286,16 @@ def _add_records(opening: Opening, path: str, data: bytes | None, topic: Any, pa
     else:
         name = context.topic_names.get(str(topic_id)) or FIXED_IDS.get(str(topic_id))
     unaligned = path.endswith("unalignedRecords")
-    json = open_records(data, name, partition, topic_id=topic_id, unaligned=unaligned, viewers=context.viewers)
+    json = _open_records()(data, name, partition, topic_id=topic_id, unaligned=unaligned, viewers=context.viewers)
     opening.found.append(Embedded(path, opening.where, "records", json))
+
+
+@cache
+def _open_records() -> Callable[..., dict[str, Any]]:
+    """Import the decoder of records at its first use. Cached, as an import statement takes a microsecond for each field."""
+    from kproxy.protocol.embedded.records_field import open_records  # noqa: PLC0415
+
+    return open_records
 
 
 REQUESTS: dict[str, Open] = {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from kproxy.output.bodies import read_bodies
+from kproxy.output.bodies import read_bodies, read_json
 from kproxy.output.jsonl import event_line
 from kproxy.output.text.lines import TextLines
 from kproxy.output.text.styles import ANSI, PLAIN, cut, style_for
@@ -152,8 +152,9 @@ def test_a_comment_is_the_line_with_single_spaces() -> None:
     seen = 0
     for *_, exchange in [*golden_exchanges(), *golden_exchanges()]:
         alone = exchange.copy(response=None)
-        assert lines.comment(exchange) == " ".join(lines.render(exchange).split())
-        assert lines.comment(exchange, read_bodies(alone), alone=True) == " ".join(lines.render(alone).split())
+        on_request, on_response = lines.comments(exchange, read_bodies(exchange))
+        assert on_response == " ".join(lines.render(exchange).split())
+        assert on_request == " ".join(lines.render(alone, read_json(alone)).split())
         seen += 1
     assert seen > 600
 
@@ -161,8 +162,8 @@ def test_a_comment_is_the_line_with_single_spaces() -> None:
 @given(st.text(max_size=40))
 def test_a_comment_on_any_client_id_is_the_line_with_single_spaces(client_id: str) -> None:
     lines = TextLines()
-    event = exchange_of(client_id=client_id)
-    assert lines.comment(event) == " ".join(lines.render(event).split())
+    event = next(exchange for *_, exchange in golden_exchanges()).copy(client_id=client_id)
+    assert lines.comments(event, read_bodies(event))[1] == " ".join(lines.render(event).split())
 
 
 class Terminal(io.StringIO):
