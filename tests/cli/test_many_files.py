@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.replay.recording import read_recording
 from tests.bench.traffic import write_capture
 from tests.cli.conftest import Kproxy
 from tests.support.corpus import CAPTURES
@@ -101,6 +102,15 @@ def test_a_copy_counts_once_and_is_said(kproxy: Kproxy, tmp_path: Path) -> None:
     assert (code, out) == expected[:2]
     assert f"zz-copy.pcap has the same content as {files[0]}: it counts once" in err
     assert "was given twice" in kproxy("decode", files[0], files[0])[2]
+
+
+def test_requests_to_replay_are_those_of_the_whole(tmp_path: Path) -> None:
+    cut(packets_of(GROUP), tmp_path / "parts", 10)
+    found, expected = (read_recording([path]) for path in (tmp_path / "parts", CAPTURES / GROUP))
+    assert [(each.sent_at, each.request.data) for each in found.requests] == [
+        (each.sent_at, each.request.data) for each in expected.requests
+    ]
+    assert len({each.connection for each in found.requests}) == len({each.connection for each in expected.requests}) > 5
 
 
 @pytest.mark.parametrize("damaged", [b"no capture at all", b""])

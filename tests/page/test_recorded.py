@@ -21,6 +21,7 @@ from kproxy.page.work import Work
 from tests.page.asking import ORDERS, TOKEN, Browser, decoded, opened
 from tests.support.corpus import CAPTURES
 from tests.support.kafka.processes import eventually
+from tests.support.rotated import cut, packets_of
 
 LIKE_THE_LOG = [name for name, column in COLUMNS.items() if column.in_log]
 
@@ -55,6 +56,14 @@ def test_a_decoded_log_gives_the_same_rows_as_its_capture(tmp_path: Path) -> Non
         assert of_log.page(Work(), columns=LIKE_THE_LOG).rows == of_capture.page(Work(), columns=LIKE_THE_LOG).rows
         sides = [store.item(1).request for store in (of_log, of_capture)]  # type: ignore[union-attr]
     assert (sides[0].data, sides[0].size) == (b"", sides[1].size)  # type: ignore[union-attr]
+
+
+def test_files_of_one_capture_give_the_rows_of_the_whole_and_a_bad_one_is_said(tmp_path: Path) -> None:
+    cut(packets_of(ORDERS.name), tmp_path, 1)
+    (tmp_path / "bad.pcap").write_bytes(b"bad")
+    with opened(tmp_path) as of_files, opened(ORDERS) as of_capture:
+        assert of_files.page(Work(), columns=LIKE_THE_LOG).rows == of_capture.page(Work(), columns=LIKE_THE_LOG).rows
+        assert len(of_files.damages) == 1 and "bad.pcap: " in of_files.damages[0]
 
 
 def test_how_far_a_compressed_source_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
