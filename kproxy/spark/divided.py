@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 PARTITION_SIZE = 128 << 20  # bytes of the capture that a partition is made of
+DISORDER_NS = 100_000_000  # by so much a capture tool may write packets out of order, also across rotated files
 FRAGMENTS = b""  # in place of a key: the part has IP fragments
 SHARE_OF_MEMORY = 0.5  # that a capture may take to stay in place
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
@@ -324,7 +325,7 @@ def _check_order(surveys: list[PartSurvey]) -> None:
     latest = before = 0
     for last, each in pairwise([surveys[0], *surveys]):
         before = latest if each.part.file != last.part.file else before
-        if any(time < before for _, time in each.minima):
+        if any(time < before - DISORDER_NS for _, time in each.minima):
             raise Undividable("its files overlap in time")
         latest = max(latest, each.latest_ns)
 

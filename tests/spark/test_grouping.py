@@ -160,3 +160,20 @@ def test_executors_that_are_other_processes_find_relative_paths(tmp_path: Path) 
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3_000:]
     assert differences(of_whole(tmp_path, GROUP), without_names(rowset(tmp_path / "tables"))) == {}
+
+
+@pytest.mark.slow
+def test_what_two_hosts_captured_counts_once(spark: "SparkSession", tmp_path: Path) -> None:
+    """Their files overlap in time, and so they are not divided."""
+    packets = packets_of(GROUP)
+    cut(packets, tmp_path / "east", 7)
+    (tmp_path / "west").mkdir()
+    (tmp_path / "west" / "all.pcap").write_bytes(packets.later(3).file(5, len(packets.packets)))
+    notes: list[str] = []
+    options: dict[str, Any] = {"options": Options(records=True), "split_from": 0, "note": notes.append}
+    inputs = [str(tmp_path / side) for side in ("east", "west")]
+    ingest(spark.sparkContext, inputs, str(tmp_path / "out"), **options)
+    assert len(notes) == 1 and "its files overlap in time" in notes[0]
+    assert differences(of_whole(tmp_path, GROUP), without_names(rowset(tmp_path / "out"))) == {}
+    ingest(spark.sparkContext, inputs, str(tmp_path / "apart"), separate=True, **options)
+    assert len(rowset(tmp_path / "apart")["connections"]) == 2 * len(rowset(tmp_path / "out")["connections"])
