@@ -12,7 +12,7 @@ SELECT c.connection_id, c.capture, k.client_id, c.client_address, k.role,
     l.cluster, c.first_seen_at, c.last_seen_at,
     epoch_us(c.first_seen_at) AS first_seen_us,
     epoch_us(c.last_seen_at) AS last_seen_us,
-    c.requests, c.unanswered, c.sasl_mechanism, c.user_name, c.tls_version, c.tls_decrypted, c.not_kafka, c.gaps,
+    c.requests, c.responses, c.unanswered, c.sasl_mechanism, c.user_name, c.tls_version, c.tls_decrypted, c.not_kafka, c.gaps,
     c.closed_by, c.closed
 FROM connections AS c
 JOIN clients AS k ON k.connection_id = c.connection_id

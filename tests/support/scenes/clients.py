@@ -49,6 +49,22 @@ def _(tables: Rows, bad: bool) -> None:
         client.ask(number * (10 if bad else 3600), ApiKey.API_VERSIONS)
 
 
+@scene("reconnect_loop", client_id="app", connections=59, errors=0, closed_by_broker=0)
+def _(tables: Rows, bad: bool) -> None:
+    for number in range(59):  # looks up Metadata and goes; the healthy one then works elsewhere, as jobs do
+        client = tables.client("app", closed_by="client")
+        client.ask(number, ApiKey.METADATA)
+        if not bad and number % 10 == 0:
+            tables.client("app").produce(number + 0.1, "jobs")
+
+
+@scene("reconnect_loop", client_id="app", connections=12, errors=0, closed_by_broker=12)
+def _(tables: Rows, bad: bool) -> None:
+    for number in range(12):  # not answered but hung up on; of the other, no packet of the broker was captured
+        client = tables.client("app", closed_by="broker" if bad else "client")
+        client.ask(number, ApiKey.PRODUCE, unanswered="closed")
+
+
 @scene(
     "deprecated_versions", rows=2, client_id="old", api_name="Fetch", lowest_version=2, highest_version=2, min_version=4,
     requests=3, release="4.0",

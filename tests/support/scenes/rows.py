@@ -129,6 +129,7 @@ class Client:
         seen["last_seen_at"] = max(seen["last_seen_at"] or moment(at), moment(at + seconds))
         seen["requests"] += 1
         unanswered = columns.get("unanswered") is not None
+        seen["responses"] += not unanswered
         groups = [columns["group_id"]] if "group_id" in columns else []
         row = {
             "connection_id": self.id,

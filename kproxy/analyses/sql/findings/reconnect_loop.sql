@@ -4,12 +4,13 @@ title: Clients that connect, get nowhere, and connect again
 severity: warning
 meaning: >
   Connection after connection ends within seconds with nothing but the opening on it (ApiVersions, SASL), while few or none
-  of this client get any further. The login fails, or the two sides do not agree on a protocol.
+  of this client get any further. The login fails, or the two sides do not agree on a protocol. Connections that also looked
+  up Metadata count if there are many of them and no connection of the client did more: the addresses in it may be out of reach.
 columns:
   user_name: ""
   sasl_mechanism: ""
   broker: ""
-  connections: connections with nothing but a login, or an attempt
+  connections: connections with nothing but a login, or an attempt, or a look at Metadata
   connections_in_busiest_five_minutes: such connections in the five minutes with the most
   errors: such connections with an error
   error_name: Kafka's name of one of the errors; none
@@ -17,10 +18,11 @@ columns:
   connections_that_worked: other connections of the client, which did some work
 action: >
   Look at the last exchange of the example connection and at the broker's log: wrong credentials or mechanism, a
-  listener of another security protocol.
+  listener of another security protocol, or advertised.listeners that this client cannot reach.
 reference: https://kafka.apache.org/documentation/#security_sasl
 parameters:
   min_connections: {default: 10, meaning: "Fewer such connections of a client to a broker, in its busiest five minutes, are not listed."}
+  min_metadata_connections: {default: 50, meaning: "The same for connections that also looked up Metadata, which a script may do on purpose."}
   max_seconds: {default: 5, meaning: "Longest life of a connection that counts as one that got nowhere."}
 sampled: What these connections did after the login may be among the exchanges that are missing.
 verdict: "{rows:client reconnects/clients reconnect} in a loop without getting to work. Most: {client_id} at {client_address} to {broker}, {connections:,} connections; errors: {error_name}; {closed_by_broker:,} closed by the broker. Check its login and security protocol."
@@ -43,19 +45,22 @@ frame:
 */
 WITH worked AS (
     SELECT connection_id,
-        count(CASE WHEN api_key NOT IN (17, 18, 36) THEN 1 END) AS work,
+        -- only what the broker answered is work; a response without its request may be an answer to anything
+        count(CASE WHEN response_at IS NOT NULL AND coalesce(api_key, 0) NOT IN (3, 17, 18, 36) THEN 1 END) AS work,
+        count(CASE WHEN api_key = 3 THEN 1 END) > 0 AS has_metadata,
         max(CASE WHEN error_name IS NOT NULL AND NOT (api_key = 18 AND error_name = 'UNSUPPORTED_VERSION') THEN error_name END)
             AS error_name,
         max(exchange) AS exchange
     FROM exchanges
     GROUP BY connection_id
 ), idle AS (
-    SELECT c.*, w.error_name, w.exchange
+    SELECT c.*, w.error_name, w.exchange, w.has_metadata
     FROM client_connections AS c
     JOIN worked AS w ON w.connection_id = c.connection_id
-    WHERE w.work = 0 AND c.closed <> 'end of capture' AND c.last_seen_us - c.first_seen_us <= $max_seconds * 1000000
+    -- without a response, nothing is known unless the broker was seen to close
+    WHERE w.work = 0 AND (c.responses > 0 OR c.closed_by = 'broker') AND c.closed <> 'end of capture' AND c.last_seen_us - c.first_seen_us <= $max_seconds * 1000000
 ), periods AS (
-    SELECT client_id, client_address, broker,
+    SELECT client_id, client_address, broker, has_metadata,
         max(software) AS software,
         max(sasl_mechanism) AS sasl_mechanism,
         max(user_name) AS user_name,
@@ -66,7 +71,7 @@ WITH worked AS (
         min(first_seen_at) AS first_at, max(last_seen_at) AS last_at,
         min({'first_seen_us': first_seen_us, 'connection_id': connection_id, 'exchange': exchange}) AS example
     FROM idle
-    GROUP BY client_id, client_address, broker, first_seen_us // 300000000
+    GROUP BY client_id, client_address, broker, has_metadata, first_seen_us // 300000000
 ), working AS (
     SELECT c.client_id, c.client_address, count(*) AS connections
     FROM client_connections AS c
@@ -77,3 +82,4 @@ WITH worked AS (
 SELECT p.*, w.connections AS connections_that_worked
 FROM periods AS p
 LEFT JOIN working AS w ON w.client_id IS NOT DISTINCT FROM p.client_id AND w.client_address = p.client_address
+WHERE NOT p.has_metadata OR (p.connections >= $min_metadata_connections AND w.connections IS NULL)
