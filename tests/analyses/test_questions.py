@@ -256,6 +256,20 @@ def test_no_secret_is_a_setting() -> None:
     assert "throwaway" not in text
 
 
+def test_an_interval_holds_what_was_set_and_what_traffic_cannot_show_is_unknown(tmp_path: Path) -> None:
+    rows = Rows()
+    app, broken = rows.client("app"), rows.client("broken")
+    for number in range(12):
+        app.ask(number * 3 + number % 3 * 0.05, ApiKey.HEARTBEAT, group_id="g")  # set to 3000, up to 100 ms late
+        app.produce(number * 3 + 0.2, "t", count=5)
+        broken.ask(number, ApiKey.METADATA)  # after an error, every retry.backoff.max.ms
+    found = {(row["client_id"], row["setting"]): row for row in rows.answer(tmp_path, "explain")}
+    low, high = (int(end) for end in found["app", "heartbeat.interval.ms"]["value"].split(" to "))
+    assert low <= 3_000 <= high <= 2 * low
+    assert found["app", "linger.ms"]["certainty"] == "unknown"
+    assert not any(setting.startswith("metadata.max.age") for _client, setting in found)
+
+
 # diff
 
 

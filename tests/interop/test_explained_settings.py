@@ -326,22 +326,9 @@ def test_what_comes_regularly_comes_as_often_as_set(explained: dict[str, Setting
         name = "metadata.max.age.ms (topic.metadata.refresh.interval.ms)" if setting.startswith("metadata") else setting
         row = explained[client_id].get(name)
         if row is not None and row["certainty"] != "unknown":
-            assert row["certainty"] == "inferred", (client_id, row)
-            assert 0.95 * int(value) <= int(row["value"]) <= 1.5 * int(value) + 500, (client_id, row)
-
-
-def test_linger_lies_within_what_is_said(explained: dict[str, Settings]) -> None:
-    late = 50  # milliseconds: a busy machine wakes the sender so much later
-    for client_id, setting, value in given("linger.ms"):
-        row, linger = explained[client_id][setting], int(value)
-        match row["certainty"]:
-            case "at most":
-                assert linger <= int(row["value"]), (client_id, row)
-            case "at least":
-                assert int(row["value"]) <= linger + late, (client_id, row)
-            case _:
-                low, _, high = row["value"].partition(" to ")
-                assert int(low) - late <= linger <= int(high) + late, (client_id, row)
+            low, _, high = row["value"].rpartition(" to ")
+            assert row["certainty"] == ("inferred" if low else "at most"), (client_id, row)
+            assert int(low or 0) <= int(value) <= int(high), (client_id, row)
 
 
 def test_bounds_hold(explained: dict[str, Settings]) -> None:
