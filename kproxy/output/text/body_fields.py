@@ -22,12 +22,6 @@ class Partition(msgspec.Struct):
     recordsSizeInBytes: int | None = None
     unalignedRecordsSizeInBytes: int | None = None
     timestamp: int | None = None
-    committedOffset: int | None = None
-    fetchOffset: int | None = None
-    offset: int | None = None
-    baseOffset: int | None = None
-    highWatermark: int | None = None
-    errorCode: int = 0
 
     @property
     def number(self) -> int | None:
