@@ -37,6 +37,21 @@ def test_every_kind_of_group_has_a_timeline(tmp_path: Path, kind: str) -> None:
     assert {row["group_type"] for row in rows} == {kind}
 
 
+def test_members_with_one_client_id_that_join_in_one_rebalance_count_each(tmp_path: Path) -> None:
+    traffic = GroupTraffic("g")
+    for number, member in enumerate(("m1", "m2", "m3")):
+        everybody = ["m1", "m2", "m3"] if member == "m1" else []
+        traffic.join(number / 10, member, 1, members=everybody, leader="m1", client_id="orders")
+    for member in ("m1", "m2", "m3"):
+        traffic.sync(3, member, 1, ["t-0"], leads=member == "m1", client_id="orders")
+    rows = traffic.rows(tmp_path, "rebalances")
+    assert [(row["joined"], row["members_after"]) for row in rows] == [(3, 3)]
+    assert rows[0]["evidence"].endswith("also: orders joined (2 members)")
+    assert "1 rebalance of 1 group, by cause: 1 joined; 3 members joined" in fill(
+        library.load()["rebalances"].header.verdict, rows
+    )
+
+
 def two_members() -> GroupTraffic:
     traffic = GroupTraffic("g")
     traffic.round(1, 1, "m1")
@@ -53,7 +68,7 @@ def test_the_last_members_that_leave_have_a_row(tmp_path: Path) -> None:
     assert (rows[2]["members_before"], rows[2]["pause_ms"], rows[2]["generation_from"]) == (2, None, 2)
     assert "app-1 left" in rows[2]["evidence"]
     verdict = fill(library.load()["rebalances"].header.verdict, rows)
-    assert verdict.startswith("3 rebalances of 1 group: 2 joined, 1 left")
+    assert verdict.startswith("3 rebalances of 1 group, by cause: 2 joined, 1 left; 2 members joined")
 
 
 @pytest.mark.parametrize("kind", sampled(KEYS, ["consumer"]))

@@ -27,6 +27,7 @@ columns:
   first_moved: up to ten of the partitions that moved
   added: partitions that no member had before
   members_before: number of members before
+  joined: members that joined in this rebalance
   protocol: assignor in use
 action: >-
   session timeout, went silent: look for a process that died, stood still or was cut off, at the member's address. poll timeout: processing took
@@ -36,7 +37,7 @@ reference: https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next
 parameters:
   restart_gap_ms: {default: 120000, meaning: Members that leave and join with less time between them belong to one deployment.}
 sampled: Members that joined or left, and so the cause of a rebalance, may be in exchanges that are missing.
-verdict: "{rows:rebalance/rebalances} of {count group_id:group/groups}: {counts cause:200}[; longest pause {max pause_ms:ms}]"
+verdict: "{rows:rebalance/rebalances} of {count group_id:group/groups}, by cause: {counts cause:200}[; {sum joined:member/members} joined][; longest pause {max pause_ms:ms}]"
 otherwise: No group rebalanced.
 order: 20
 */
@@ -175,9 +176,21 @@ WITH generations AS (
   SELECT group_key, response_generation AS generation, max(protocol) AS protocol
   FROM keyed_group_events WHERE event IN ('join', 'sync') AND error_code = 0 GROUP BY group_key, response_generation
 ), others AS (
-  SELECT group_key, generation, array_to_string(sorted_set(coalesce(client_id, 'a member') || ' ' || how)[1:3], ', ')
-    AS more
-  FROM group_changes WHERE place > 1 GROUP BY group_key, generation
+  -- members of a deployment often have the same client id: each counts
+  SELECT group_key, generation, array_to_string(list_sort(list(words))[1:3], ', ') ||
+      CASE WHEN sum(members) > sum(members) FILTER (nth <= 3) THEN ', and ' ||
+        CAST(sum(members) - sum(members) FILTER (nth <= 3) AS VARCHAR) || ' more' ELSE '' END AS more
+  FROM (
+    SELECT *, row_number() OVER (PARTITION BY group_key, generation ORDER BY words) AS nth
+    FROM (
+      SELECT group_key, generation, count(*) AS members, coalesce(client_id, 'a member') || ' ' || how ||
+        CASE WHEN count(*) > 1 THEN ' (' || CAST(count(*) AS VARCHAR) || ' members)' ELSE '' END AS words
+      FROM group_changes WHERE place > 1 GROUP BY group_key, generation, client_id, how
+    ) alike
+  ) numbered
+  GROUP BY group_key, generation
+), joined AS (
+  SELECT group_key, generation, count(DISTINCT member_id) AS members FROM group_changes WHERE how = 'joined' GROUP BY group_key, generation
 ), assignments_known AS (
   -- whether the earlier assignment of every member is known; not if the capture began during the life of the group
   SELECT g.group_key, g.generation, min(CASE WHEN EXISTS (
@@ -225,7 +238,7 @@ WITH generations AS (
       WHEN k.keeps = 1 AND m.members_kept > 0 THEN 0
       WHEN w.micros IS NOT NULL THEN greatest(w.micros - s.micros, 0) END AS pause_micros,
     coalesce(v.moved, 0) AS moved, v.first_moved, v.longest_micros, coalesce(a.added, 0) AS added,
-    m.members_before, m.members_after, p.protocol, o.more
+    m.members_before, m.members_after, coalesce(i.members, 0) AS joined, p.protocol, o.more
   FROM generations g
   JOIN causes c ON c.group_key = g.group_key AND c.generation = g.generation
   JOIN cooperative k ON k.group_key = g.group_key AND k.generation = g.generation
@@ -236,6 +249,7 @@ WITH generations AS (
   LEFT JOIN added a ON a.group_key = g.group_key AND a.generation = g.generation
   LEFT JOIN protocols p ON p.group_key = g.group_key AND p.generation = g.generation
   LEFT JOIN others o ON o.group_key = g.group_key AND o.generation = g.generation
+  LEFT JOIN joined i ON i.group_key = g.group_key AND i.generation = g.generation
   UNION ALL
   SELECT j.group_key, j.group_type, j.micros AS began_micros, j.known AS last_micros, j.generation AS generation_from,
     j.generation AS generation_to, CASE WHEN j.fences THEN 'static member replaced' ELSE 'static member back' END AS trigger,
@@ -243,7 +257,7 @@ WITH generations AS (
     'instance ' || j.group_instance_id || CASE WHEN j.fences THEN ' joined while another process had that instance id'
       ELSE ' joined again while its place was kept' END AS evidence,
     CAST(0 AS BIGINT) AS pause_micros, 0 AS moved, CAST(NULL AS VARCHAR) AS first_moved, CAST(NULL AS BIGINT) AS longest_micros,
-    0 AS added, m.members_after AS members_before, m.members_after, j.protocol, CAST(NULL AS VARCHAR) AS more
+    0 AS added, m.members_after AS members_before, m.members_after, 0 AS joined, j.protocol, CAST(NULL AS VARCHAR) AS more
   FROM late_joins j
   LEFT JOIN membership m ON m.group_key = j.group_key AND m.generation = j.generation
   WHERE j.place = 1
@@ -252,7 +266,7 @@ WITH generations AS (
     x.generation AS generation_to, 'coordinator moved' AS trigger, CAST(NULL AS VARCHAR) AS client_id,
     CAST(NULL AS VARCHAR) AS member_id, CAST(NULL AS VARCHAR) AS connection_id, x.evidence, CAST(0 AS BIGINT) AS pause_micros,
     0 AS moved, CAST(NULL AS VARCHAR) AS first_moved, CAST(NULL AS BIGINT) AS longest_micros, 0 AS added,
-    CAST(NULL AS BIGINT) AS members_before, CAST(NULL AS BIGINT) AS members_after, CAST(NULL AS VARCHAR) AS protocol, CAST(NULL AS VARCHAR) AS more
+    CAST(NULL AS BIGINT) AS members_before, CAST(NULL AS BIGINT) AS members_after, 0 AS joined, CAST(NULL AS VARCHAR) AS protocol, CAST(NULL AS VARCHAR) AS more
   FROM group_coordinator_moves x WHERE NOT x.rebalanced
 )
 SELECT l.group_id, t.group_type,
@@ -265,7 +279,7 @@ SELECT l.group_id, t.group_type,
   t.trigger, t.client_id, t.member_id, c.client_address, c.client_port,
   round(t.pause_micros / 1000, 3) AS pause_ms,
   round(t.longest_micros / 1000, 3) AS partition_pause_ms,
-  t.moved, t.first_moved, t.added, t.members_before, t.members_after, t.protocol,
+  t.moved, t.first_moved, t.added, t.members_before, t.members_after, t.joined, t.protocol,
   t.evidence ||
     CASE WHEN t.more <> '' THEN '; also: ' || t.more ELSE '' END ||
     CASE WHEN d.group_key IS NOT NULL THEN '; ' || d.words ELSE '' END AS evidence,
