@@ -282,8 +282,9 @@ class Admin:
         if serving is not None:
             with suppress(Exception):  # which was logged
                 await (await serving).stop()
-        if listener is not None:
+        elif listener is not None:
             asyncio.get_running_loop().remove_reader(listener)
+        if listener is not None:
             listener.close()
 
 

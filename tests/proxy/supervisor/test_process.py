@@ -13,6 +13,8 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
 
 import pytest
 
@@ -27,6 +29,7 @@ from kproxy.proxy.supervisor.processes import (
     supervisor_command,
     supervisor_title,
 )
+from tests.support.ports import free_ports
 from tests.support.supervised import Supervised, supervised
 from tests.support.tls import certificates
 
@@ -96,6 +99,23 @@ def test_attack_23_it_serves_when_all_workers_are_ready_and_ends_with_them(run: 
     assert process.seen[-1]["event"] == "stopped"
     for pid in children.values():
         assert not Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.parametrize("requested", [False, True], ids=["nobody asked", "asked"])
+def test_the_admin_server_moves_and_stops_whether_anybody_has_asked_it_or_not(run: Run, requested: bool) -> None:
+    first, second = (f"127.0.0.1:{free_ports()}" for _ in range(2))
+    process = run.start("plain", admin=first)
+    process.until("serving")
+    if requested:
+        assert urlopen(f"http://{first}/healthz", timeout=20).read() == b"ok\n"
+    run.write("plain", admin=second)
+    process.until("the configuration was taken")
+    with pytest.raises(URLError, match="refused"):
+        urlopen(f"http://{first}/healthz", timeout=20)
+    if requested:
+        assert urlopen(f"http://{second}/healthz", timeout=20).read() == b"ok\n"
+    assert process.tell(signal.SIGTERM).ended() == 0
+    assert process.sentences == []
 
 
 def test_an_analyzer_that_is_killed_before_it_is_ready_is_not_blamed_for_its_configuration(run: Run) -> None:
