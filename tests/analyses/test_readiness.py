@@ -99,6 +99,19 @@ def test_a_release_that_is_not_known_is_said() -> None:
     assert "0.8.2 to 4." in rows[0]["reason"]
 
 
+@pytest.mark.parametrize(("first", "verdict"), [(0, "will break"), (40, "fine")])
+def test_a_client_that_never_asked_for_versions_is_no_library_that_does(
+    tmp_path: Path, first: int, verdict: str
+) -> None:
+    """SimpleConsumerShell of Kafka 0.8 asks for the same as kafka-python of an old broker; 40: its start was not seen."""
+    rows = Rows()
+    shell = rows.client("SimpleConsumerShell")
+    for second, api in enumerate((ApiKey.METADATA, ApiKey.LIST_OFFSETS, ApiKey.FETCH)):
+        shell.ask(second, api, api_version=0, correlation_id=first)
+    (row,) = (row for row in rows.answer(tmp_path, "readiness", target="4.0") if row["asker"] == "client")
+    assert (row["verdict"], row["software"] is None) == (verdict, first == 0)
+
+
 # Made by hand: what a client can is known only from what it used, and from its library
 BOTH = {"readiness": "target", "deprecated_versions": "release"}  # say the same
 

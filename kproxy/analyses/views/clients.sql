@@ -94,6 +94,7 @@ used AS (
   JOIN used_apis a ON a.capture = u.capture AND a.client_address = u.client_address AND a.id = u.id
 ), fitting_patterns AS (
   SELECT u.pattern, v.library, v.first_version, v.last_version, v.first_order, v.last_order,
+    min(v.negotiates) AS negotiates,
     count(DISTINCT u.api_key) AS known,
     count(DISTINCT CASE WHEN u.api_key NOT IN (17, 18, 36) THEN u.api_key END) AS telling
   FROM used_patterns u
@@ -107,10 +108,18 @@ used AS (
       ELSE 0
     END
   ) = 1
+), never_asked AS (  -- clients that were seen from their start, and asked for ApiVersions on no connection: no library that negotiates
+  SELECT c.capture, c.client_address, coalesce(c.client_id, '') AS id
+  FROM conn c
+  JOIN opened_connections o ON o.connection_id = c.connection_id
+  GROUP BY c.capture, c.client_address, coalesce(c.client_id, '')
+  HAVING bool_and(o.begins AND NOT o.negotiates)
 ), fits AS (
   SELECT a.capture, a.client_address, a.id, a.apis, f.library, f.first_version, f.last_version, f.first_order, f.last_order, f.known, f.telling
   FROM used_apis a
   JOIN fitting_patterns f ON f.pattern = a.pattern
+  LEFT JOIN never_asked n ON n.capture = a.capture AND n.client_address = a.client_address AND n.id = a.id
+  WHERE n.id IS NULL OR NOT f.negotiates
 ), hinted AS (
   SELECT f.*,
     CASE

@@ -16,16 +16,11 @@ WITH asked AS (
   GROUP BY c.client, c.client_id, c.client_address, c.broker_address, c.broker_port, e.api_key, e.api_version
 ),
 -- Libraries that negotiate do so on their first connection at least: that nobody did is known if no connection began before the capture.
-opened AS (
-  SELECT c.client, c.connection_id,
-    max(CASE WHEN e.api_key = 18 THEN 1 ELSE 0 END) AS negotiates,
-    max(CASE WHEN e.exchange = 1 AND e.correlation_id <= 1 THEN 1 ELSE 0 END) AS begins
-  FROM exchanges e
-  JOIN clients c ON c.connection_id = e.connection_id
-  WHERE e.request_at IS NOT NULL
-  GROUP BY c.client, c.connection_id
-), habits AS (
-  SELECT client, max(negotiates) = 1 AS negotiates, min(begins) = 1 AS begins FROM opened GROUP BY client
+habits AS (
+  SELECT c.client, bool_or(o.negotiates) AS negotiates, bool_and(o.begins) AS begins
+  FROM opened_connections o
+  JOIN clients c ON c.connection_id = o.connection_id
+  GROUP BY c.client
 ), libraries AS (
   SELECT client, min(library) AS library, min(library_order) AS library_order
   FROM clients
