@@ -84,7 +84,6 @@ class _Reading:
     """A file that is being read, and its place in the merge: the packet at *index* of the batch is next."""
 
     def __init__(self, file: CaptureFile, buffer_size: int) -> None:
-        self.name = file.path.name
         self.raw = ReopenedFile(file.path)
         self.capture = Capture(see_through(self.raw, name_of(file.path)), name_of(file.path), buffer_size)
         self.batch = PacketBatch(1)
@@ -110,7 +109,7 @@ class _Reading:
 class MergedCapture:
     """Several capture files that are read as one Capture; iterate once. *files*: in any order.
 
-    Damage ends the file that has it; ``damages`` has a sentence for each. ``flows.origin`` is the name of the current file.
+    Damage ends the file that has it; ``damages`` has a sentence for each.
     """
 
     def __init__(self, files: Sequence[CaptureFile]) -> None:
@@ -151,7 +150,7 @@ class MergedCapture:
             if self._waiting:
                 until = min(until, self._waiting[0][1].first_ns)
             stop = max(one.batch.first_after(one.index, until), one.index + 1)
-            self._note_turn(place, one)
+            self._note_turn(place)
             yield from self._without_seen(one, stop)
             self._note_seen(one, stop, until)
             one.index = stop
@@ -208,10 +207,9 @@ class MergedCapture:
         self._read[1] += one.raw.position
         one.capture.close()
 
-    def _note_turn(self, place: int, one: _Reading) -> None:
+    def _note_turn(self, place: int) -> None:
         if self.flows is None:
             return
-        self.flows.origin = one.name
         self._turns_back += place < self._latest
         self._latest = place
         if self._turns_back == TURNS:

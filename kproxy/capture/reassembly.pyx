@@ -413,14 +413,13 @@ cdef class Uncopied:
 cdef class Flow:
     """One TCP connection of a capture.
 
-    number: counts from 1 in the order of first packets. origin: see Flows. client_known: the SYN or SYN-ACK was captured; otherwise the client is a
+    number: counts from 1 in the order of first packets. client_known: the SYN or SYN-ACK was captured; otherwise the client is a
     guess (kproxy.capture.roles), which a consumer can correct with ``swap``. attached: free for the consumer, which sets it to
     None when the flow is closed (the flow stays in the table for a while, for late packets). wanted: set it to False to get
     Uncopied instead of the flow's Data. opened: Opened was delivered.
     """
 
     cdef readonly uint64_t number
-    cdef readonly str origin
     cdef readonly bint client_known
     cdef readonly bint opened
     cdef FlowState state
@@ -449,10 +448,9 @@ cdef class Flow:
     cdef int64_t first_end_ns
     cdef bint in_lingering  # of Flows
 
-    def __init__(self, uint64_t number, bytes key, Budget budget, str origin=""):
+    def __init__(self, uint64_t number, bytes key, Budget budget):
         self.number = number
         self.key = key
-        self.origin = origin
         self.budget = budget
         self.wanted = True
         self.low = Half(budget)
@@ -953,11 +951,9 @@ cdef class Flows:
 
     The capture counts as *shuffled* once a time goes back by more than DISORDER_NS.
 
-    origin: the name of the capture that the next packets are from; a Flow keeps that of its first packet.
     packets and byte_count count the input; evicted and reused count flows; stray counts resets that belong to no flow.
     """
 
-    cdef public str origin
     cdef readonly Budget budget
     cdef readonly uint64_t packets
     cdef readonly uint64_t byte_count
@@ -982,7 +978,6 @@ cdef class Flows:
         endpoints: Endpoints | None = None, uint64_t shuffled_from=0,
     ):
         limits = limits or Limits()
-        self.origin = ""
         self.budget = Budget(limits, endpoints)
         self._shuffled_from = shuffled_from
         self._max_flows = max(1, limits.flows)
@@ -1170,7 +1165,7 @@ cdef class Flows:
             self._oldest.close(self._oldest.last_time_ns, CloseReason.EVICTED, out)
             self._remove(self._oldest)
         self.opened += 1
-        flow = Flow(self.packets if self._from_blocks else self.opened, key, self.budget, self.origin)
+        flow = Flow(self.packets if self._from_blocks else self.opened, key, self.budget)
         self._table[key] = flow
         self._link(flow)
         self.budget.endpoints.count(key)

@@ -141,13 +141,11 @@ class MergedLog:
     """Several decoded logs that are read as one DecodedLog: their lines in the order of their times.
 
     The time of a line is the latest one in its beginning, since a line is written when the response comes. Each log keeps its
-    own order, and is read from the time of its first line on; a file is open only while it is read. ``part`` is the name of
-    the log that the latest line is from.
+    own order, and is read from the time of its first line on; a file is open only while it is read.
     """
 
     def __init__(self, files: Sequence[LogFile]) -> None:
         self.name = str(files[0].path)
-        self.part = ""
         self.damages: list[str] = []
         self._files = sorted(files)
         self._open: list[DecodedLog] = []
@@ -168,7 +166,7 @@ class MergedLog:
     def __iter__(self) -> Iterator[bytes]:
         for _, log, line in heapq.merge(*map(self._lines, self._files), key=itemgetter(0)):
             if log is not None:
-                self._latest, self.part = log, PurePath(log.name).name
+                self._latest = log
                 yield line
 
     def _lines(self, file: LogFile) -> Iterator[tuple[bytes, DecodedLog | None, bytes]]:

@@ -348,7 +348,6 @@ class FlowReader:
             limits=self.limits,
             from_start=self._begins(),
         )
-        session.connection.capture = flow.origin
         if self._outside is not None:
             session.connection.tls = self._outside.facts
         events: list[Event] = [
@@ -386,7 +385,7 @@ class FlowReader:
 
     def _drop(self, foreign: Foreign, at: int) -> list[Event]:
         self._enter(State.DROPPED)
-        connection = Connection(self.number, self.flow.client, self.flow.server, capture=self.flow.origin)
+        connection = Connection(self.number, self.flow.client, self.flow.server)
         return [NotKafka(connection, at, foreign.kind, foreign.direction, foreign.what)]
 
 

@@ -353,8 +353,6 @@ class Run(Closing):
         """Write the event of a line; a line that cannot be read or shown is listed in the log's damages."""
         try:
             event, bodies = reader.read(line)
-            if isinstance(log, MergedLog) and not event.connection.capture:
-                event.connection.capture = log.part
             shown = self.condition is None or self.condition(event, bodies, line)
             for output in self._outputs:
                 output.write(event, bodies, shown=shown, line=line)

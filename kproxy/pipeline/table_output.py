@@ -36,7 +36,7 @@ class TableOutput(Output):
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         """See Output. An event that is not shown still counts in its connection's row."""
-        self.tables.add(event, event.connection.capture or self._capture, shown=shown, bodies=bodies)
+        self.tables.add(event, self._capture, shown=shown, bodies=bodies)
 
     def end(self, end: End) -> None:
         """See Output."""

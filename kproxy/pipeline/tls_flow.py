@@ -76,9 +76,7 @@ class TlsFlow:
     def _close(self, item: Closed, receive_inside: Receive) -> list[Event]:
         inside = self._inside(self._tls.close(item.time_ns))
         events = [event for each in (*inside, item) for event in receive_inside(each)]
-        connection = Connection(
-            self._number, self._flow.client, self._flow.server, tls=self.facts, capture=self._flow.origin
-        )
+        connection = Connection(self._number, self._flow.client, self._flow.server, tls=self.facts)
         if self.facts.decrypted or (self.facts.established_at is not None and not self.facts.missing):
             return [*events, Tls(connection, item.time_ns)]
         words = undecrypted_words(self.facts)

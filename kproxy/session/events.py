@@ -66,7 +66,6 @@ class Connection(Struct):
     closed: str | None = None  # who ended it first, in words (endings.who_closed); None: no end was seen so far
     cluster: str = ""  # live connections: the virtual cluster's name in the configuration
     tls_to_proxy: TlsFacts | None = None  # live connections: TLS between client and kproxy
-    capture: str = ""  # the name of the file that has its first packet or line, where several files are one source
 
 
 @dataclass

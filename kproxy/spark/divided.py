@@ -220,7 +220,6 @@ def decode_divided(
                 None if as_chunks else staging,
                 default_day,
                 context.broadcast(shared),
-                plan.names(file),
                 None if sorted_by_spark else files,
             )
             results = blocks.mapPartitionsWithIndex(task)
@@ -278,10 +277,6 @@ class Plan(Struct):
     owners: dict[bytes, int]  # the partitions of large connections; the others go by a hash of their key
     is_packed: bool
     notes: list[str]
-
-    def names(self, file: InputFile) -> list[tuple[int, str]]:
-        """The number of the first packet of each file, and its name."""
-        return [(part.first_number, file.files[part.part.file].name) for part in self.surveys]
 
 
 def plan_capture(context: "SparkContext", file: InputFile, parts: int | None) -> Plan:
@@ -421,7 +416,6 @@ def decode(
     staging: str | None,
     default_day: str,
     shared: Any,
-    names: list[tuple[int, str]],
     files: BlockFiles | None,
     partition: int,
     given: Iterator[Any],
@@ -429,7 +423,7 @@ def decode(
     """Run as a task: decode the connections of a partition, one after the other, into files; without *staging*, into chunks."""
     blocks: Iterator[tuple[Key, bytes]] = given if files is None else files.read(partition)
     writer = open_writer(staging, file, partition, default_day)
-    output = Rows(lambda table, rows: _write_rows(writer, output, table, rows), options, names=names)
+    output = Rows(lambda table, rows: _write_rows(writer, output, table, rows), options)
     with Run(options.run_options(), [output]) as run:
         reader = ConnectionReader(run, file.name, shared.value)
         for key, some in groupby(blocks, key=lambda item: item[0][0]):

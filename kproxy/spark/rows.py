@@ -13,10 +13,8 @@ day, as with files.
 are those of an undivided run, but makes only the rows of its share of the connections. Making rows is what costs most.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -78,29 +76,17 @@ class Rows(TableOutput):
         write: called with a table and an Arrow batch of its rows.
         options: which rows to make.
         share: which connections.
-        names: the number of the first packet of each part of a capture, and the name of its file, where connections are
-            numbered by their first packets; without, names come from the events.
     """
 
-    def __init__(
-        self,
-        write: Write,
-        options: Options,
-        share: Share = Share(),  # noqa: B008 - frozen
-        names: Sequence[tuple[int, str]] = (),
-    ) -> None:
+    def __init__(self, write: Write, options: Options, share: Share = Share()) -> None:  # noqa: B008 - frozen
         super().__init__(write, bodies=options.bodies, records=options.records)
         self.at = 0  # ns: of the event whose rows are being made
         self._share = share
-        self._names = names
 
     def write(self, event: Event, bodies: Bodies | None, *, shown: bool = True, line: bytes | None = None) -> None:
         """See Output."""
         if self._owns(event.connection.number):
             self.at = event.at
-            if self._names:
-                place = bisect_right(self._names, event.connection.number, key=itemgetter(0))
-                self._capture = self._names[max(0, place - 1)][1]
             super().write(event, bodies, shown=shown, line=line)
 
     def end(self, end: End) -> None:

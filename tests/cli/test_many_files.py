@@ -104,6 +104,21 @@ def test_a_copy_counts_once_and_is_said(kproxy: Kproxy, tmp_path: Path) -> None:
     assert "was given twice" in kproxy("decode", files[0], files[0])[2]
 
 
+@pytest.mark.slow
+def test_a_report_of_files_says_what_that_of_the_whole_says(kproxy: Kproxy, tmp_path: Path) -> None:
+    """What a client is, is put together from all connections of its capture."""
+    before, after = "08-old-broker-0.9-format0.pcap", "09-old-broker-0.10-format1.pcap"
+    for name in (before, after, GROUP):
+        cut(packets_of(name), tmp_path / name, 11)
+    for words in (("--only", "diff", before, after), (GROUP,)):
+        options, names = words[:-2] if len(words) > 1 else (), [word for word in words if word.endswith("pcap")]
+        found, expected = (
+            json.loads(kproxy("report", "-q", "--format", "json", *options, *(folder / name for name in names))[1])
+            for folder in (tmp_path, CAPTURES)
+        )
+        assert found["analyses"] == expected["analyses"]
+
+
 def test_requests_to_replay_are_those_of_the_whole(tmp_path: Path) -> None:
     cut(packets_of(GROUP), tmp_path / "parts", 10)
     found, expected = (read_recording([path]) for path in (tmp_path / "parts", CAPTURES / GROUP))

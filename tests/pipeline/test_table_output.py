@@ -55,9 +55,12 @@ def refused(words: tuple[object, ...], capture: pytest.CaptureFixture[str]) -> s
 
 
 def test_tables_of_two_captures_go_into_one_directory(tmp_path: Path) -> None:
-    assert decode("-o", tmp_path / "t", FIRST, SASL) == 0
+    assert decode("--separate", "-o", tmp_path / "t", FIRST, SASL) == 0
     rows = query(tmp_path / "t", "select capture, count(*) from connections group by all order by all")
     assert rows == [(FIRST.name, 5), (SASL.name, 5)]
+    assert decode("-o", tmp_path / "one", FIRST, SASL) == 0
+    earlier = query(tmp_path / "t", "select capture from connections order by first_seen_at limit 1")
+    assert query(tmp_path / "one", "select distinct capture from connections") == earlier
     assert not (tmp_path / "t" / "records").exists()
 
 

@@ -83,7 +83,7 @@ CONNECTIONS = Table(
     _columns("""
         connection_id            string!   id of the connection in all tables; reading the same bytes again gives the same id
         connection               int64!    number of the connection in the decoded log of the same run
-        capture                  string!   base name of the capture
+        capture                  string!   base name of the capture; of many files, the name of the first
                                            log: base name of the log
         client_address           string!   address of the side that opened the connection; IPv6 without brackets
         client_port              int32!    port of the client
