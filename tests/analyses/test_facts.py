@@ -16,6 +16,7 @@ from kproxy.analyses.facts import (
     release_order,
     version_order,
 )
+from kproxy.analyses.loading import Reading
 
 
 def versions(release: str) -> dict[str, tuple[int, int]]:
@@ -130,7 +131,7 @@ def test_a_name_is_not_taken_from_another_system_at_the_same_address() -> None:
     """05 has a producer-1 of Kafka 4.3.1 on loopback, 08 and 09 each one that is older and does not say its name."""
     shared = Path(__file__).parents[2] / "captures"
     files = ["05-admin.pcap", "08-old-broker-0.9-format0.pcap", "09-old-broker-0.10-format1.pcap"]
-    with Database([shared / name for name in files]) as database:
+    with Database([shared / name for name in files], reading=Reading(separate=True)) as database:
         sql = (
             "SELECT DISTINCT k.capture, c.software_version FROM clients c JOIN connections k "
             "ON k.connection_id = c.connection_id WHERE c.client_id = 'producer-1'"

@@ -77,10 +77,9 @@ def test_records_are_filled_where_they_are_asked_for(sql: Sql) -> None:
 
 
 def test_several_sources(sql: Sql) -> None:
-    _, out, _ = sql(
-        "--format", "csv", ORDERS, CAPTURES / "05-admin.pcap", "SELECT count(DISTINCT capture) AS n FROM connections"
-    )
-    assert out == "n\n2\n"
+    words = ("--format", "csv", ORDERS, CAPTURES / "05-admin.pcap")
+    counted = "SELECT count(DISTINCT capture) AS n FROM connections"
+    assert [sql(*more, *words, counted)[1] for more in ((), ("--separate",))] == ["n\n1\n", "n\n2\n"]
 
 
 @pytest.mark.parametrize(
