@@ -227,5 +227,6 @@ class Cluster:
 
 
 def cluster_id(name: str) -> str:
-    """The id of the cluster of a workload, which brokers in KRaft mode are given."""
-    return base64.urlsafe_b64encode(hashlib.sha256(name.encode()).digest()[:16]).decode().rstrip("=")
+    """The id of the cluster of a workload, which brokers in KRaft mode are given. It never looks like an option."""
+    known = base64.urlsafe_b64encode(hashlib.sha256(name.encode()).digest()[:16])
+    return known.decode().rstrip("=").replace("-", "_")

@@ -209,7 +209,7 @@ def fenced(lab: Lab) -> None:
     lab.expect("producer_fenced", client_id="copier-1", transactional_id="copier")
 
 
-@workload("Two of three brokers are killed; min.insync.replicas is 2.", nodes=3)
+@workload("One of two replicas goes away; min.insync.replicas is 2.", nodes=3)
 def too_few_replicas(lab: Lab) -> None:
     lab.cluster.topic("orders", 1, 2, {"min.insync.replicas": "2"})  # on brokers 1 and 2
     lab.produce("shop", "orders", acks="all")
@@ -245,15 +245,6 @@ def throttled(lab: Lab) -> None:
     lab.produce("quiet", "logs", rate=2)
     lab.wait(14)
     lab.expect("throttled", client_id="chatty")
-
-
-@workload("Java's client of 0.8.2 writes message format 0 to a broker of 0.8.2.", release="0.8.2.2")
-def format_0(lab: Lab) -> None:
-    lab.topic("orders", 2)
-    lab.produce("shop", "orders", library="java", release="0.8.2.2", acks="all")
-    lab.wait(10)
-    lab.expect("old_message_format", client_id="shop", topic="orders")
-    lab.allow("deprecated_versions")
 
 
 @workload("One key has half of the records.")
@@ -296,7 +287,7 @@ def idle_member(lab: Lab) -> None:
     lab.expect("idle_members", group_id="billing")
 
 
-@workload("Java and librdkafka members of a group have no assignor in common.")
+@workload("Two members of a group have no assignor in common.")
 def assignors(lab: Lab) -> None:
     lab.topic("orders", 2)
     lab.produce("shop", "orders")
@@ -322,7 +313,7 @@ def same_instance(lab: Lab) -> None:
 def few_acks(lab: Lab) -> None:
     lab.topic("orders", 2)
     lab.produce("shop-0", "orders", acks="0")
-    lab.produce("shop-1", "orders", acks="1", library="kafka-python")
+    lab.produce("shop-1", "orders", acks=1, library="aiokafka")
     lab.produce("shop-all", "orders", acks="all")
     lab.wait(6)
     lab.expect("acks_below_all", client_id="shop-0")

@@ -29,4 +29,4 @@ frame:
 */
 SELECT *
 FROM client_connections
-WHERE not_kafka IS NOT NULL AND broker IN (SELECT broker FROM client_connections WHERE requests > 0)
+WHERE not_kafka IS NOT NULL AND broker IN (SELECT broker FROM client_connections WHERE requests > unanswered AND tls_version IS NULL)
