@@ -17,9 +17,9 @@ from tests.truth.score import Result, judge, score
 
 
 def test_promise_33_what_is_said_about_stored_captures_is_true() -> None:
-    """All in one report, in which each workload is a cluster of its own."""
+    """All in one report, in which each capture and its cluster is one of its own."""
     manifests = read_manifests(STORED)
-    made = report_json("--all", *manifests)
+    made = report_json("--all", "--separate", *manifests)
     result = Result()
     for manifest in manifests.values():
         judge(manifest, made, result)

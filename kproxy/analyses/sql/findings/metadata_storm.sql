@@ -6,7 +6,7 @@ meaning: >
   A client needs metadata when it starts, every five minutes, and after a change of leaders. A client that requests it
   all the time looks for a topic that does not exist, is created anew for each record, or lists every topic by mistake.
 columns:
-  requests: Metadata requests
+  requests: Metadata requests that were answered
   requests_in_busiest_minute: Metadata requests in the minute with the most
   without_topics: "requests that name no topic: for all topics, or for none"
   connections: ""
@@ -33,10 +33,10 @@ frame:
 WITH minutes AS (
     SELECT client_id, client_address, at_us // 60000000 AS minute, count(*) AS requests_in_minute
     FROM client_exchanges
-    WHERE api_key = 3
+    WHERE api_key = 3 AND unanswered IS NULL
     GROUP BY client_id, client_address, at_us // 60000000
 )
 SELECT e.*, m.requests_in_minute
 FROM client_exchanges AS e
 JOIN minutes AS m ON m.client_id IS NOT DISTINCT FROM e.client_id AND m.client_address = e.client_address AND m.minute = e.at_us // 60000000
-WHERE e.api_key = 3
+WHERE e.api_key = 3 AND e.unanswered IS NULL
