@@ -1,8 +1,9 @@
 """Hold events back until their topics have names, for captures that are shuffled or start late.
 
 Since Kafka 3.1 requests name topics by id, and only a few responses map an id to a name. Those come first on the wire, but not
-always in the file. Order is kept: all events behind a waiting one wait, too. Waiting ends for good at the first of these: NAMED
-exchanges in a row had all names, HELD events or HELD_SIZE bytes are held, the source ends.
+always in the file. Order is kept: all events behind a waiting one wait, too. Waiting for names that a broker may tell ends when
+NAMED exchanges in a row with that broker had all names: a later capture may be of other brokers. It ends for good when HELD
+events or HELD_SIZE bytes are held, when BROKERS brokers are known, or when the source ends.
 """
 
 from collections import deque
@@ -12,7 +13,8 @@ from kproxy.pipeline.output import End
 from kproxy.session import Event, Exchange
 from kproxy.session.cluster import TopicNames
 
-NAMED = 512  # exchanges with topic ids in a row whose names were all known: names do not come late here
+NAMED = 512  # exchanges of a broker with topic ids in a row whose names were all known: names do not come late here
+BROKERS = 4_096
 HELD = 4_096  # events
 HELD_SIZE = 32 * 1024 * 1024  # bytes of their frames
 LARGEST = 2 * 1024 * 1024  # bytes of an exchange whose ids are checked: decoded to objects it takes many times its size
@@ -33,13 +35,13 @@ class LateNames:
         self._held: deque[Event | End] = deque()
         self._held_size = 0
         self._waits = waits
-        self._named = 0
+        self._named: dict[str, int] = {}  # by the address of the broker: exchanges in a row whose names were all known
         self.before_holding: Callable[[], None] = lambda: None  # called before an event is held; may raise
 
     @property
-    def waits(self) -> bool:
-        """Whether an event may still be held."""
-        return self._waits
+    def is_settled(self) -> bool:
+        """Whether no event of the brokers that were seen so far will be held any more."""
+        return not self._waits or (bool(self._named) and min(self._named.values()) >= NAMED)
 
     @property
     def holds(self) -> bool:
@@ -90,12 +92,14 @@ class LateNames:
             return False
         if _size(event) > LARGEST:
             return False
-        if event.topic_names.nameless:
-            self._named = 0
-            return True
-        self._named += 1
-        self._waits &= self._named < NAMED
-        return False
+        broker = event.connection.broker
+        named = self._named.get(broker, 0)
+        if named >= NAMED:
+            return False
+        nameless = event.topic_names.nameless
+        self._named[broker] = 0 if nameless else named + 1
+        self._waits &= len(self._named) <= BROKERS
+        return nameless
 
 
 def _size(event: Event) -> int:

@@ -231,7 +231,7 @@ def read_head(
     for event in events:
         read.append(at())
         names.write(event)
-        if not names.waits and not names.holds:
+        if names.is_settled and not names.holds:
             break
     at.ended = True
     names.close()

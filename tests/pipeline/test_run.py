@@ -220,7 +220,8 @@ class Conversation:
     """Events of one cluster, and what LateNames gives on of them: correlation ids with the names known then."""
 
     def __init__(self, *, waits: bool = True) -> None:
-        self.session = new_session(cluster=ClusterView())
+        self.cluster = ClusterView()
+        self.session = new_session(cluster=self.cluster)
         self.given: list[object] = []
         self.names = LateNames(self._give, lambda end: self.given.append(f"end of {end.connection}"), waits=waits)
 
@@ -301,6 +302,21 @@ def test_when_names_come_first_nothing_is_looked_at_any_more(monkeypatch: pytest
     told.deletes(3)
     told.deletes(4, RATES)
     assert len(told.given) == 4
+
+
+def test_names_of_another_broker_may_come_late_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where several captures are read as one: the second has its own brokers, and may begin before the names."""
+    monkeypatch.setattr(late_names, "NAMED", 3)
+    told = Conversation()
+    told.asks(1, orders=ORDERS)
+    for number in (2, 3, 4):
+        told.deletes(number)
+    assert told.names.is_settled
+    told.session = Session(number=2, client="10.0.0.5:51234", broker="10.0.0.8:9092", cluster=told.cluster)
+    told.deletes(5, RATES)
+    assert (len(told.given), told.names.is_settled) == (4, False)
+    told.asks(6, rates=RATES)
+    assert told.given[4:] == [(5, ["rates"]), (6, ["rates"])]
 
 
 def test_what_is_watched_live_or_too_large_to_be_looked_into_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
