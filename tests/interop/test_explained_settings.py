@@ -321,14 +321,13 @@ def test_what_a_client_sends_is_what_it_was_given(explained: dict[str, Settings]
 
 
 def test_what_comes_regularly_comes_as_often_as_set(explained: dict[str, Settings]) -> None:
-    """Later on a busy machine; where it came irregularly for that, explain has to say that it does not know."""
-    for client_id, setting, value in given("heartbeat.interval.ms", "auto.commit.interval.ms", "metadata.max.age.ms"):
+    """An interval holds it; where requests came irregularly, explain has to say that it does not know."""
+    for client_id, setting, value in given("heartbeat.interval.ms", "metadata.max.age.ms"):
         name = "metadata.max.age.ms (topic.metadata.refresh.interval.ms)" if setting.startswith("metadata") else setting
         row = explained[client_id].get(name)
         if row is not None and row["certainty"] != "unknown":
-            low, _, high = row["value"].rpartition(" to ")
-            assert row["certainty"] == ("inferred" if low else "at most"), (client_id, row)
-            assert int(low or 0) <= int(value) <= int(high), (client_id, row)
+            low, high = map(int, row["value"].split(" to "))
+            assert low <= int(value) <= high <= 2 * low, (client_id, row)
 
 
 def test_bounds_hold(explained: dict[str, Settings]) -> None:
@@ -350,11 +349,8 @@ def test_what_follows_from_behaviour(explained: dict[str, Settings]) -> None:
         "rd-none": "false",
         "python-gzip": "false",
     }
-    commits = {
-        name: explained[name]["enable.auto.commit"]["value"] for name, client in CLIENTS.items() if not client.produces
-    }
-    assert commits.pop("java-without-commits") in ("false", None)  # None: it was seen for too short a time
-    assert set(commits.values()) <= {"true", None}  # None: they came irregularly
+    commits = {explained[name]["enable.auto.commit"]["value"] for name in CLIENTS if not CLIENTS[name].produces}
+    assert commits == {None}  # seen for less than a minute, or with commits that an application could make
     consumers = [explained[name] for name, client in CLIENTS.items() if not client.produces]
     assert {each["auto.offset.reset"]["value"] for each in consumers} == {"earliest"}
     assert explained["java-classic"]["partition.assignment.strategy"]["value"] == "roundrobin"

@@ -144,7 +144,7 @@ gaps AS (
       SELECT client, api_key,
         micros - lag(micros) OVER (PARTITION BY client, connection_id, api_key, group_id ORDER BY micros, exchange) AS gap
       FROM requests
-      WHERE api_key IN (3, 12, 68, 76) OR (api_key = 8 AND generation_id >= 0)
+      WHERE api_key IN (3, 12)
     ) g
     GROUP BY client, api_key
   ) q
@@ -219,26 +219,19 @@ members AS (
   FROM requests WHERE api_key = 0 GROUP BY client
   UNION ALL
   SELECT client,
-    CASE api_key WHEN 8 THEN 'auto.commit.interval.ms' WHEN 3 THEN 'metadata.max.age.ms (topic.metadata.refresh.interval.ms)'
-      ELSE 'heartbeat.interval.ms' END,
-    CASE api_key WHEN 8 THEN CAST(CAST(high AS BIGINT) AS VARCHAR)
-      ELSE CAST(CAST(low AS BIGINT) AS VARCHAR) || ' to ' || CAST(CAST(high AS BIGINT) AS VARCHAR) END,
-    CASE api_key WHEN 8 THEN 'at most' ELSE 'inferred' END,
-    'from ' || CAST(gaps AS VARCHAR) || ' times between two ' || CASE api_key WHEN 8 THEN 'OffsetCommit' WHEN 3 THEN 'Metadata' WHEN 12 THEN 'Heartbeat'
-      WHEN 68 THEN 'ConsumerGroupHeartbeat' ELSE 'ShareGroupHeartbeat' END || ' requests' ||
-      CASE api_key WHEN 8 THEN '; commits wait for the application to poll, or it commits by itself' WHEN 3 THEN '; new topics and errors ask sooner' 
-        WHEN 12 THEN '; librdkafka sends them up to 500 ms late' ELSE '; the broker sets it' END,
+    CASE api_key WHEN 3 THEN 'metadata.max.age.ms (topic.metadata.refresh.interval.ms)' ELSE 'heartbeat.interval.ms' END,
+    CAST(CAST(low AS BIGINT) AS VARCHAR) || ' to ' || CAST(CAST(high AS BIGINT) AS VARCHAR),
+    'inferred',
+    'from ' || CAST(gaps AS VARCHAR) || ' times between two ' ||
+      CASE api_key WHEN 3 THEN 'Metadata requests; new topics and errors ask sooner' ELSE 'Heartbeat requests; librdkafka sends them up to 500 ms late' END,
     ''
   FROM gaps
-  WHERE api_key = 8 OR high <= 2 * low
+  WHERE high <= 2 * low
   UNION ALL
-  SELECT m.client, 'enable.auto.commit', CASE WHEN m.commits = 0 THEN 'false' ELSE 'true' END, 'inferred',
-    CASE WHEN m.commits = 0 THEN 'no OffsetCommit in ' || CAST(m.micros // 1000000 AS VARCHAR) || ' s, although it fetched ' || CAST(m.records AS VARCHAR) || ' records'
-      ELSE 'OffsetCommit requests come at regular times; or the application commits by itself' END,
-    ''
-  FROM members m
-  LEFT JOIN gaps g ON g.client = m.client AND g.api_key = 8
-  WHERE (m.commits = 0 AND m.records > 0 AND m.micros >= 10000000) OR g.client IS NOT NULL
+  SELECT client, 'enable.auto.commit', 'false', 'inferred',
+    'no OffsetCommit in ' || CAST(micros // 1000000 AS VARCHAR) || ' s, although it fetched ' || CAST(records AS VARCHAR) || ' records', ''
+  FROM members
+  WHERE commits = 0 AND records > 0 AND micros >= 60000000
   UNION ALL
   SELECT client, 'auto.offset.reset', CASE WHEN earliest > latest THEN 'earliest' ELSE 'latest' END, 'inferred',
     CAST(without AS VARCHAR) || ' partitions without a committed offset; ListOffsets asked for the earliest of ' || CAST(earliest AS VARCHAR) ||
@@ -269,9 +262,11 @@ wanted AS (
     {'applies': consumes, 'setting': 'max.partition.fetch.bytes (fetch.message.max.bytes)', 'why':
       'each Fetch has it for each partition, as partitionMaxBytes: kproxy decode -v'},
     {'applies': consumes, 'setting': 'max.poll.records', 'why': 'clients keep it to themselves'},
-    {'applies': is_member, 'setting': 'heartbeat.interval.ms', 'why': 'too few heartbeats were seen, or they came at irregular times'},
+    {'applies': is_member, 'setting': 'heartbeat.interval.ms', 'why':
+      CASE WHEN is_newer = 1 THEN 'what counts is group.consumer.heartbeat.interval.ms of the broker'
+        ELSE 'too few heartbeats were seen, or they came at irregular times' END},
     {'applies': is_member, 'setting': 'enable.auto.commit', 'why':
-      'no regular commits were seen, nor records for ten seconds without one'},
+      'commits of the consumer and of the application look the same, and no minute with records and without commits was seen'},
     {'applies': is_member, 'setting': 'session.timeout.ms', 'why':
       CASE WHEN is_newer = 1 THEN 'what counts is group.consumer.session.timeout.ms of the broker, which no request has'
         ELSE 'no JoinGroup was seen' END},
