@@ -109,10 +109,17 @@ def test_a_group_that_is_deleted_and_used_again_begins_anew(tmp_path: Path) -> N
 
 def test_a_group_that_expired_counts_from_one_again(tmp_path: Path) -> None:
     traffic = two_members()
-    traffic.round(900_000, 1, "m3")
+    traffic.round(800, 1, "m3")
     assert told(traffic.rows(tmp_path, "rebalances"))[2:] == [
         (None, "went silent", "app-1", 0), (1, "joined", "app-3", 1),
     ]  # fmt: skip
+
+
+def test_what_another_capture_shows_ten_days_later_does_not_make_the_first_one_silent(tmp_path: Path) -> None:
+    """Files of other days may be read as one capture: nobody knows what the members did meanwhile."""
+    traffic = two_members()
+    traffic.round(900_000, 1, "m3")
+    assert told(traffic.rows(tmp_path, "rebalances"))[2:] == [(1, "joined", "app-3", 1)]
 
 
 def silent(until: float) -> GroupTraffic:

@@ -2,7 +2,7 @@
 meaning: >-
   The times for which a member was in its group: from its join until it left or disappeared. A member of a KIP-848 group that comes
   back under its old id begins another. first_generation and last_generation are the first and last in which it was seen; last_micros
-  and last_api are time and API of its last request; seen_until_micros is the end of the capture with that request.
+  and last_api are time and API of its last request; seen_until_micros is the end of the capture of that request (capture_times).
 stored: true
 */
 WITH heard AS (
@@ -57,8 +57,6 @@ WITH heard AS (
     min(micros) AS first_micros, max(CASE WHEN itself = 1 THEN {'micros': micros, 'api_name': api_name} END) AS last_heard,
     max(connection_id) AS connection_id
   FROM numbered GROUP BY group_key, member_id, spell
-), capture_ends AS (
-  SELECT capture, max(epoch_us(last_seen_at)) AS micros FROM connections GROUP BY capture
 ), named AS (
   SELECT group_key, member_id, coalesce(max(CASE WHEN event <> 'leave' THEN client_id END), max(client_id)) AS client_id, max(group_instance_id) AS group_instance_id,
     max(session_timeout_ms) AS session_timeout_ms, max(rebalance_timeout_ms) AS rebalance_timeout_ms
@@ -75,10 +73,10 @@ SELECT s.group_key, s.member_id, s.spell, s.first_generation, s.last_generation,
   n.client_id, n.group_instance_id, n.session_timeout_ms, n.rebalance_timeout_ms,
   coalesce(n.group_instance_id, s.member_id) AS identity,
   c.connection_id, k.client_address, k.client_port,
-  epoch_us(k.closed_at) AS closed_micros, epoch_us(k.last_seen_at) AS connection_last_micros, e.micros AS seen_until_micros
+  epoch_us(k.closed_at) AS closed_micros, epoch_us(k.last_seen_at) AS connection_last_micros, t.until_us AS seen_until_micros
 FROM spells s
 LEFT JOIN named n ON n.group_key = s.group_key AND n.member_id = s.member_id
 LEFT JOIN chosen c ON c.group_key = s.group_key AND c.member_id = s.member_id AND c.spell = s.spell AND c.place = 1
 LEFT JOIN connections k ON k.connection_id = c.connection_id
-LEFT JOIN capture_ends e ON e.capture = k.capture
+LEFT JOIN capture_times t ON t.connection_id = k.connection_id
 WHERE s.first_generation IS NOT NULL
