@@ -2,13 +2,17 @@
 
 import os
 import sys
+import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
+from msgspec import Struct
+from msgspec.msgpack import Decoder, encode
 
 from kproxy.cli.options import bootstrap_option, complete_faults
 from kproxy.config.reading import Options, config_from_options
+from kproxy.errors import ConfigError, KproxyError, Mistake, UsageError
 from kproxy.proxy.supervisor.start import main
 
 
@@ -83,15 +87,55 @@ def _forget_current_directory() -> None:
 def _check(options: Options) -> None:
     """Check the configuration; with filters in a process of its own, so that only workers have them in memory.
 
-    Raises ConfigError with every mistake; in this process SystemExit after the other one has shown them.
+    Raises ConfigError with every mistake, UsageError if the other process ends without an answer.
     """
     if options.file is None and not options.faults:  # no filter can be loaded
         config_from_options(options)
         return
+    answer, answering = os.pipe()
     checking = os.fork()
     if checking == 0:
-        config_from_options(options)
-        raise SystemExit(0)
+        _answer(options, answering)
+    os.close(answering)
+    with os.fdopen(answer, "rb") as pipe:
+        refused = pipe.read()
     code = os.waitstatus_to_exitcode(os.waitpid(checking, 0)[1])
+    if refused:
+        raise _decoder.decode(refused).error()
     if code:
-        raise SystemExit(abs(code))
+        raise UsageError(
+            f"the configuration could not be checked: loading its filters ended the process (exit code {code})"
+        )
+
+
+class Refusal(Struct):
+    """What is wrong with a configuration, from one process to another."""
+
+    sentence: str
+    mistakes: list[Mistake] | None = None
+    source: str = ""
+
+    def error(self) -> UsageError:
+        """The exception that says so."""
+        return UsageError(self.sentence) if self.mistakes is None else ConfigError(self.mistakes, self.source)
+
+
+_decoder = Decoder(Refusal)
+
+
+def _answer(options: Options, answering: int) -> NoReturn:
+    """In a forked process: check the configuration, say what is wrong with it, and end without going back to the caller."""
+    code = 1
+    try:
+        config_from_options(options)
+        code = 0
+    except KproxyError as error:
+        mistakes, source = (list(error.mistakes), error.source) if isinstance(error, ConfigError) else (None, "")
+        with os.fdopen(answering, "wb") as pipe:
+            pipe.write(encode(Refusal(str(error), mistakes, source)))
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)

@@ -190,7 +190,6 @@ def test_several_sources_are_merged_by_time() -> None:
     later, earlier = CAPTURES / "01-java-produce-consume-group.pcap", CAPTURES / "03-classic-rebalance-range.pcap"
     with browsed(later, earlier) as browser:
         page = browser.get("/page/api/exchanges?limit=500&columns=requestAt").json()
-        assert page["numbers"][0] != 1
         times = [int(row[0]) for row in page["rows"]]
         assert times == sorted(times)
         place = browser.get(f"/page/api/position?number={page['numbers'][7]}").json()

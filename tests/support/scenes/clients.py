@@ -53,9 +53,9 @@ def _(tables: Rows, bad: bool) -> None:
 def _(tables: Rows, bad: bool) -> None:
     for number in range(59):  # looks up Metadata and goes; the healthy one then works elsewhere, as jobs do
         client = tables.client("app", closed_by="client")
-        client.ask(number, ApiKey.METADATA)
+        client.ask(number / 6, ApiKey.METADATA)
         if not bad and number % 10 == 0:
-            tables.client("app").produce(number + 0.1, "jobs")
+            tables.client("app").produce(number / 6 + 0.1, "jobs")
 
 
 @scene("reconnect_loop", client_id="app", connections=12, errors=0, closed_by_broker=12)

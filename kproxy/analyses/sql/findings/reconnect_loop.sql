@@ -22,7 +22,7 @@ action: >
 reference: https://kafka.apache.org/documentation/#security_sasl
 parameters:
   min_connections: {default: 10, meaning: "Fewer such connections of a client to a broker, in its busiest five minutes, are not listed."}
-  min_metadata_connections: {default: 50, meaning: "The same for connections that also looked up Metadata, which a script may do on purpose."}
+  min_metadata_connections: {default: 30, meaning: "Connections that also looked up Metadata, which a probe or a script may do on purpose, count only if so many begin in ten seconds."}
   max_seconds: {default: 5, meaning: "Longest life of a connection that counts as one that got nowhere."}
 sampled: What these connections did after the login may be among the exchanges that are missing.
 verdict: "{rows:client reconnects/clients reconnect} in a loop without getting to work. Most: {client_id} at {client_address} to {broker}, {connections:,} connections; errors: {error_name}; {closed_by_broker:,} closed by the broker. Check its login and security protocol."
@@ -45,16 +45,18 @@ frame:
 */
 WITH worked AS (
     SELECT connection_id,
-        -- only what the broker answered is work; a response without its request may be an answer to anything
-        count(CASE WHEN response_at IS NOT NULL AND coalesce(api_key, 0) NOT IN (3, 17, 18, 36) THEN 1 END) AS work,
-        count(CASE WHEN api_key = 3 THEN 1 END) > 0 AS has_metadata,
+        -- only what the broker answered, if it has to, is work; a response without its request may be an answer to anything
+        count(CASE WHEN (response_at IS NOT NULL OR NOT expects_response) AND coalesce(api_key, 0) NOT IN (3, 17, 18, 36) THEN 1 END) AS work,
+        count(CASE WHEN api_key = 3 AND response_at IS NOT NULL THEN 1 END) > 0 AS has_metadata,
         max(CASE WHEN error_name IS NOT NULL AND NOT (api_key = 18 AND error_name = 'UNSUPPORTED_VERSION') THEN error_name END)
             AS error_name,
         max(exchange) AS exchange
     FROM exchanges
     GROUP BY connection_id
 ), idle AS (
-    SELECT c.*, w.error_name, w.exchange, w.has_metadata
+    SELECT c.*, w.error_name, w.exchange, w.has_metadata,
+        count(*) OVER (
+            PARTITION BY c.client_id, c.client_address, c.broker, w.has_metadata, c.first_seen_us // 10000000) AS in_ten_seconds
     FROM client_connections AS c
     JOIN worked AS w ON w.connection_id = c.connection_id
     -- without a response, nothing is known unless the broker was seen to close
@@ -71,15 +73,16 @@ WITH worked AS (
         min(first_seen_at) AS first_at, max(last_seen_at) AS last_at,
         min({'first_seen_us': first_seen_us, 'connection_id': connection_id, 'exchange': exchange}) AS example
     FROM idle
+    WHERE NOT has_metadata OR in_ten_seconds >= $min_metadata_connections
     GROUP BY client_id, client_address, broker, has_metadata, first_seen_us // 300000000
 ), working AS (
-    SELECT c.client_id, c.client_address, count(*) AS connections
+    SELECT c.client_id, c.client_address, count(*) AS connections, count(CASE WHEN w.work > 0 THEN 1 END) AS with_more
     FROM client_connections AS c
     JOIN worked AS w ON w.connection_id = c.connection_id
-    WHERE w.work > 0
+    WHERE w.work > 0 OR w.has_metadata
     GROUP BY c.client_id, c.client_address
 )
-SELECT p.*, w.connections AS connections_that_worked
+SELECT p.*, CASE WHEN p.has_metadata THEN w.with_more ELSE w.connections END AS connections_that_worked
 FROM periods AS p
 LEFT JOIN working AS w ON w.client_id IS NOT DISTINCT FROM p.client_id AND w.client_address = p.client_address
-WHERE NOT p.has_metadata OR (p.connections >= $min_metadata_connections AND w.connections IS NULL)
+WHERE NOT p.has_metadata OR w.with_more = 0
