@@ -38,7 +38,16 @@ def is_due(self, read, total):
         return False
     return sys.argv[2] == "answer"
 
+fork = reading.FirstAnswer.fork
+
+def fork_and_wait(self):
+    # The whole answer may be ready before the first one, which is not shown then: wait for the first
+    fork(self)
+    if not self.is_here:
+        os.set_blocking(self._pipe, True)
+
 reading.FirstAnswer.is_due = is_due
+reading.FirstAnswer.fork = fork_and_wait
 report.FIRST_ANALYSES_S = 1000
 if sys.argv[2] == "sql":
     read = reading.SourceReader.read

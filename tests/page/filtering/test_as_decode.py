@@ -14,7 +14,7 @@ from kproxy.page.filtering.filter import FilterError
 from kproxy.page.store import Store
 from kproxy.page.tables import Tabled
 from kproxy.page.work import Work
-from kproxy.pipeline.decoded_log import open_input
+from kproxy.pipeline.inputs import find_inputs
 from kproxy.pipeline.output import Output
 from kproxy.pipeline.run import Options, Run
 from kproxy.session import Event, Exchange
@@ -63,8 +63,8 @@ def events() -> list[tuple[Exchange, Bodies | None]]:
 
 
 def read_all(run: Run) -> None:
-    for path in SOURCES:
-        with open_input(path) as source:
+    for files in find_inputs(SOURCES).files:
+        with files.open() as source:
             for _ in run.read(source):
                 pass
 
