@@ -266,13 +266,17 @@ class Database:
         self._make_views(source)
         try:
             with self._names_the_disk():
-                if self._reading.is_part or self._has_few_rows:
+                if self._is_small:
                     return self._with_more_memory(lambda: self._few_rows(source.sql, values))
                 given = {name: _literal(value) for name, value in values.items()}
                 rows = self._with_more_memory(lambda: self._connection.sql(source.sql, params=given).to_arrow_table())
         except duckdb.Error as error:
             raise refused(source.sql, source.path, str(error)) from None
         return whole_numbers(rows)
+
+    @property
+    def _is_small(self) -> bool:
+        return self._reading.is_part or self._has_few_rows
 
     def _few_rows(self, query: str, values: Mapping[str, Value]) -> "pyarrow.Table":
         """Fetch the rows as Python values: unlike an Arrow result, that plans the query only once."""
@@ -287,17 +291,17 @@ class Database:
         """Call *run*. If it runs out of memory, call it again with more, and restore the limit afterwards."""
         import duckdb  # noqa: PLC0415 - as above
 
-        with suppress(duckdb.OutOfMemoryException):
-            return run()
+        has_more = False
         try:
-            for more in MORE_MEMORY[:-1]:
-                self._connection.execute(f"SET memory_limit = '{more}'")
+            for more in MORE_MEMORY:
                 with suppress(duckdb.OutOfMemoryException):
                     return run()
-            self._connection.execute(f"SET memory_limit = '{MORE_MEMORY[-1]}'")
+                self._connection.execute(f"SET memory_limit = '{more}'")
+                has_more = True
             return run()
         finally:
-            self._connection.execute(f"SET memory_limit = '{self._memory}'")
+            if has_more:
+                self._connection.execute(f"SET memory_limit = '{self._memory}'")
 
     @contextmanager
     def _names_the_disk(self) -> Iterator[None]:
@@ -348,8 +352,7 @@ class Database:
     def _execute_view(self, view: View) -> None:
         import duckdb  # noqa: PLC0415 - as above
 
-        is_small = self._reading.is_part or self._has_few_rows
-        kind = "TABLE" if view.stored or is_small else "VIEW"  # few rows: to plan a view takes longer
+        kind = "TABLE" if view.stored or self._is_small else "VIEW"  # few rows: to plan a view takes longer
         try:
             with self._names_the_disk():
                 create = f"CREATE {self._anew(view.name)} {kind} {view.name} AS {view.sql}"

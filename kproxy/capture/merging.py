@@ -18,13 +18,11 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from msgspec import Struct
 
 from kproxy.capture.items import Packet
-from kproxy.capture.reader import BUFFER_SIZE, Capture, PacketRun, name_of, open_raw, see_through
+from kproxy.capture.reader import BUFFER_SIZE, Capture, ClosedOnExit, PacketRun, name_of, open_raw, see_through
 from kproxy.capture.reassembly import Flows
 from kproxy.capture.scanners import PacketBatch
 from kproxy.errors import CaptureError
@@ -106,7 +104,7 @@ class _Reading:
         return self.capture.secrets[known:]
 
 
-class MergedCapture:
+class MergedCapture(ClosedOnExit):
     """Several capture files that are read as one Capture; iterate once. *files*: in any order.
 
     Damage ends the file that has it; ``damages`` has a sentence for each.
@@ -176,14 +174,6 @@ class MergedCapture:
         """Close the files."""
         while self._reading:
             self._reading.pop()[2].capture.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _begin_due(self) -> None:
         """Begin to read the files whose first packets are due."""

@@ -6,11 +6,12 @@ decompresses it. Capture recognises pcap and pcapng.
 
 import os
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from io import FileIO
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Protocol, Self, TypeAlias
 
 from msgspec import Struct
@@ -270,7 +271,21 @@ class CaptureCounters(Struct):
     file_bytes: int = 0  # after decompression
 
 
-class Capture:
+class ClosedOnExit(ABC):
+    """A source that ``with`` closes."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the files."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class Capture(ClosedOnExit):
     """An open capture file. Iterate it once, for its packets.
 
     Damage, or an end inside a packet, ends the iteration after everything before it; *damage* then has the position and the
@@ -359,14 +374,6 @@ class Capture:
     def close(self) -> None:
         """Close the file."""
         self._source.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _detect(self) -> Scanner:
         while self._stop < FILE_HEADER_SIZE and self._read_more():

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path, PurePath
-from typing import Self
 
 from msgspec import Struct
 
@@ -15,6 +14,7 @@ from kproxy.capture.merging import ReopenedFile
 from kproxy.capture.reader import (
     BUFFER_SIZE,
     ByteSource,
+    ClosedOnExit,
     PlainSource,
     RawFile,
     name_of,
@@ -35,7 +35,7 @@ TIME = re.compile(rb'"(?:requestAt|responseAt|at)"\s*:\s*"(\d{4}-[^"]{1,32})"')
 LONGEST_START = 2048  # bytes of a line searched for its times
 
 
-class DecodedLog:
+class DecodedLog(ClosedOnExit):
     """An open decoded log. Iterate it once, for its lines with their newlines; it holds one line at a time.
 
     ``damages`` lists which lines could not be read and why, and where reading the file itself failed.
@@ -87,12 +87,6 @@ class DecodedLog:
         """Close the file."""
         self._source.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
     def _add_damage(self, what: str) -> None:
         if len(self._named) < MOST_NAMED:
             self._named.append(f"{self.name}: line {self._number}: {what}")
@@ -137,7 +131,7 @@ class LogFile(Struct, frozen=True, order=True):
         return not self.first_at
 
 
-class MergedLog:
+class MergedLog(ClosedOnExit):
     """Several decoded logs that are read as one DecodedLog: their lines in the order of their times.
 
     The time of a line is the latest one in its beginning, since a line is written when the response comes. Each log keeps its
@@ -204,12 +198,6 @@ class MergedLog:
         """Close the files."""
         for log in self._open:
             log.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
 
 def time_of_line(line: bytes) -> bytes:

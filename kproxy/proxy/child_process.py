@@ -27,7 +27,7 @@ FIRST_OTHER_FD = 3  # after standard input, output and error
 
 
 class ChildArguments(NamedTuple):
-    """What the supervisor gives a child. The numbers are file descriptors, of which it inherits no others."""
+    """What the supervisor gives a child: file descriptors, unless a comment says otherwise. The child inherits no others."""
 
     parent: int  # process id of the supervisor
     control: int

@@ -5,7 +5,8 @@ that none of them can be seen in its command line.
 
 Children are forked from the supervisor, which has imported what they need (start.py): they start at once, and share its memory.
 A page of memory is shared until one of the processes writes to it, so the garbage collector leaves alone what was there before.
-The supervisor holds no lock that a child could miss: it has no thread that works while it forks, but for the removal of a folder.
+A fork copies locks, but not the threads that would release them. So no thread of the supervisor may work while it forks. There is
+one exception: the thread that removes the folder of the live page.
 """
 
 import asyncio
